@@ -1,0 +1,233 @@
+//! The grammar: what can be typed, with its variables, defaults and help. No I/O, no meaning.
+//!
+//! `man/` and `completions/` are rendered from here by a test, so what stands here is what users
+//! read. No default depends on the machine.
+
+// Doc comments here are help texts: plain, without Markdown.
+#![allow(clippy::doc_markdown)]
+
+pub mod connection;
+
+use std::ffi::OsString;
+use std::str::FromStr;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand};
+
+use self::connection::ConnectionArgs;
+use crate::exit;
+use crate::lease::action::Action;
+
+/// Run a command on one machine at a time, with a lease in the MySQL or MariaDB you already have.
+#[derive(Debug, Parser)]
+#[command(name = "dlock", version, about, long_about = None, max_term_width = 100)]
+#[command(after_help = "dlock(7) tells how it works and what happens on each failure.")]
+#[command(after_long_help = exit::help(), propagate_version = true, disable_help_subcommand = true)]
+#[command(args_override_self = true)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+
+    /// How to reach the database.
+    #[command(flatten)]
+    pub connection: ConnectionArgs,
+
+    /// Say nothing but why dlock failed; stronger than --verbose.
+    #[arg(short, long, global = true, env = "DLOCK_QUIET")]
+    #[arg(value_parser = clap::builder::FalseyValueParser::new())]
+    pub quiet: bool,
+
+    /// Tell each step.
+    #[arg(short, long, global = true, env = "DLOCK_VERBOSE")]
+    #[arg(value_parser = clap::builder::FalseyValueParser::new())]
+    pub verbose: bool,
+}
+
+/// The subcommands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run a command while holding the lock.
+    Exec(ExecArgs),
+    /// Show who holds what.
+    Status(StatusArgs),
+    /// Create the tables, or print what a database administrator needs.
+    Setup(SetupArgs),
+}
+
+/// Options of `exec`.
+#[derive(Debug, Args)]
+#[command(
+    override_usage = "dlock exec [OPTIONS] --action <NAME> -- <COMMAND> [ARG]...",
+    after_long_help = exit::help()
+)]
+pub struct ExecArgs {
+    /// Name of the lock: 1 to 255 bytes of UTF-8 without control characters.
+    #[arg(short, long, env = "DLOCK_ACTION", value_name = "NAME")]
+    pub action: Action,
+
+    /// Length of the lease: after a crash, others wait this long.
+    #[arg(
+        short,
+        long,
+        env = "DLOCK_TTL",
+        value_name = "DURATION",
+        default_value = "30s"
+    )]
+    #[arg(value_parser = humantime::parse_duration)]
+    pub ttl: Duration,
+
+    /// How long to stand in line, counted from the server's first answer; 0 tries once.
+    #[arg(short, long, env = "DLOCK_WAIT", value_name = "DURATION|forever")]
+    #[arg(default_value = "forever")]
+    pub wait: Wait,
+
+    /// Do not stand in line: --wait 0, whatever --wait says.
+    #[arg(short, long, env = "DLOCK_NONBLOCK")]
+    #[arg(value_parser = clap::builder::FalseyValueParser::new())]
+    pub nonblock: bool,
+
+    /// Exit status when another held the lock and time ran out; 0 skips quietly.
+    #[arg(short = 'E', long, env = "DLOCK_CONFLICT_EXIT_CODE", value_name = "N")]
+    #[arg(default_value_t = exit::Status::HELD.code())]
+    pub conflict_exit_code: u8,
+
+    /// How long to keep trying to reach the server at the start; 0 tries once.
+    #[arg(
+        long,
+        env = "DLOCK_DB_WAIT",
+        value_name = "DURATION",
+        default_value = "1m"
+    )]
+    #[arg(value_parser = humantime::parse_duration)]
+    pub db_wait: Duration,
+
+    /// From SIGTERM to SIGKILL when the lease cannot be kept [default: a sixth of the ttl, at most 10s].
+    #[arg(long, env = "DLOCK_GRACE", value_name = "DURATION")]
+    #[arg(value_parser = humantime::parse_duration)]
+    pub grace: Option<Duration>,
+
+    /// Who holds the lock, for status [default: HOST/PID].
+    #[arg(long, env = "DLOCK_HOLDER", value_name = "TEXT", value_parser = label)]
+    pub holder: Option<String>,
+
+    /// What it is held for, for status.
+    #[arg(long, env = "DLOCK_NOTE", value_name = "TEXT", value_parser = note)]
+    pub note: Option<String>,
+
+    /// The command and its arguments.
+    #[arg(required = true, trailing_var_arg = true, value_name = "COMMAND")]
+    pub command: Vec<OsString>,
+}
+
+/// Options of `status`.
+#[derive(Debug, Args)]
+#[command(after_long_help = exit::help())]
+pub struct StatusArgs {
+    /// Only these actions; without any, all that are held or lapsed.
+    #[arg(value_name = "ACTION")]
+    pub actions: Vec<Action>,
+
+    /// Only this action; may be given several times.
+    #[arg(short, long = "action", value_name = "NAME")]
+    pub action: Vec<Action>,
+
+    /// Free actions too.
+    #[arg(long, env = "DLOCK_ALL")]
+    #[arg(value_parser = clap::builder::FalseyValueParser::new())]
+    pub all: bool,
+
+    /// JSON instead of a table; dlock-status(1) documents its form.
+    #[arg(long, env = "DLOCK_JSON")]
+    #[arg(value_parser = clap::builder::FalseyValueParser::new())]
+    pub json: bool,
+
+    /// Print nothing; the exit status is 75 if any of the actions is held, 0 if none is.
+    #[arg(long, env = "DLOCK_CHECK")]
+    #[arg(value_parser = clap::builder::FalseyValueParser::new())]
+    pub check: bool,
+}
+
+/// Options of `setup`.
+#[derive(Debug, Args)]
+#[command(after_long_help = exit::help())]
+pub struct SetupArgs {
+    /// Print the tables' definition and the least grants instead; needs no server.
+    #[arg(long, env = "DLOCK_PRINT")]
+    #[arg(value_parser = clap::builder::FalseyValueParser::new())]
+    pub print: bool,
+}
+
+/// How long to stand in line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wait {
+    /// Until the lock is ours.
+    Forever,
+    /// At most this long.
+    AtMost(Duration),
+}
+
+impl FromStr for Wait {
+    type Err = humantime::DurationError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "forever" => Ok(Self::Forever),
+            duration => humantime::parse_duration(duration).map(Self::AtMost),
+        }
+    }
+}
+
+/// A text for the column `holder`.
+fn label(text: &str) -> Result<String, String> {
+    at_most(text, 255)
+}
+
+/// A text for the column `note`.
+fn note(text: &str) -> Result<String, String> {
+    at_most(text, 1023)
+}
+
+fn at_most(text: &str, bytes: usize) -> Result<String, String> {
+    if text.len() > bytes {
+        // Refused rather than cut in the middle of what somebody meant to say.
+        return Err(format!("it has {} bytes, {bytes} are allowed", text.len()));
+    }
+    Ok(text.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use clap::{CommandFactory, Parser};
+
+    use super::{Cli, Wait};
+
+    #[test]
+    fn the_grammar_is_sound() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn wait_takes_a_duration_zero_or_forever() {
+        assert_eq!("forever".parse(), Ok(Wait::Forever));
+        assert_eq!("0".parse(), Ok(Wait::AtMost(Duration::ZERO)));
+        assert_eq!("1m 30s".parse(), Ok(Wait::AtMost(Duration::from_secs(90))));
+        assert_eq!(
+            "2500ms".parse(),
+            Ok(Wait::AtMost(Duration::from_millis(2500)))
+        );
+        assert!("5".parse::<Wait>().is_err());
+    }
+
+    #[test]
+    fn the_command_keeps_its_own_options() {
+        let line = ["dlock", "exec", "-a", "x", "--", "ls", "-a", "--ttl", "1"];
+        let cli = Cli::try_parse_from(line).expect("parses");
+        let super::Command::Exec(exec) = cli.command else {
+            panic!("not exec");
+        };
+        assert_eq!(exec.command, ["ls", "-a", "--ttl", "1"]);
+    }
+}

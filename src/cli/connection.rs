@@ -1,0 +1,81 @@
+//! The options that say how to reach the database; the same for every command.
+//!
+//! Only the grammar: files named here are read, and the sources merged, by `config`.
+
+use std::path::PathBuf;
+
+use crate::store::target::SslMode;
+
+/// How to reach the database.
+#[derive(Debug, Clone, Default, clap::Args)]
+#[command(next_help_heading = "Connection")]
+pub struct ConnectionArgs {
+    /// Server and database, as mysql://USER[:PASSWORD]@HOST[:PORT]/DATABASE[?socket=PATH][&ssl-mode=MODE].
+    ///
+    /// Other users of the machine can read the command line: give a password by DLOCK_URL,
+    /// --url-file, --password-file, DLOCK_PASSWORD or --defaults-file.
+    #[arg(
+        long,
+        env = "DLOCK_URL",
+        hide_env_values = true,
+        value_name = "URL",
+        global = true
+    )]
+    pub url: Option<String>,
+
+    /// File that holds the URL, such as a mounted Kubernetes secret.
+    #[arg(long, env = "DLOCK_URL_FILE", value_name = "PATH", global = true)]
+    pub url_file: Option<PathBuf>,
+
+    /// Option file as of the mysql client; groups [client] and [dlock] are read.
+    #[arg(long, env = "DLOCK_DEFAULTS_FILE", value_name = "PATH", global = true)]
+    pub defaults_file: Option<PathBuf>,
+
+    /// Host name or address of the server.
+    #[arg(long, env = "DLOCK_HOST", value_name = "HOST", global = true)]
+    pub host: Option<String>,
+
+    /// TCP port of the server [default: 3306].
+    #[arg(long, env = "DLOCK_PORT", value_name = "PORT", global = true)]
+    pub port: Option<u16>,
+
+    /// Unix socket of the server, instead of host and port.
+    #[arg(long, env = "DLOCK_SOCKET", value_name = "PATH", global = true)]
+    pub socket: Option<PathBuf>,
+
+    /// Account to log in with.
+    #[arg(long, env = "DLOCK_USER", value_name = "USER", global = true)]
+    pub user: Option<String>,
+
+    /// File that holds the password; a line end after it is dropped. DLOCK_PASSWORD may hold the
+    /// password itself.
+    #[arg(long, env = "DLOCK_PASSWORD_FILE", value_name = "PATH", global = true)]
+    pub password_file: Option<PathBuf>,
+
+    /// Database that holds dlock's tables.
+    #[arg(long, env = "DLOCK_DATABASE", value_name = "NAME", global = true)]
+    pub database: Option<String>,
+
+    /// What TLS must prove [default: verify_identity; disabled for loopback and Unix sockets].
+    #[arg(
+        long,
+        env = "DLOCK_SSL_MODE",
+        value_enum,
+        value_name = "MODE",
+        ignore_case = true,
+        global = true
+    )]
+    pub ssl_mode: Option<SslMode>,
+
+    /// PEM file with the certificate authorities to trust.
+    #[arg(long, env = "DLOCK_SSL_CA", value_name = "PATH", global = true)]
+    pub ssl_ca: Option<PathBuf>,
+
+    /// PEM file with our own certificate, when the server asks for one.
+    #[arg(long, env = "DLOCK_SSL_CERT", value_name = "PATH", global = true)]
+    pub ssl_cert: Option<PathBuf>,
+
+    /// PEM file with the key of --ssl-cert.
+    #[arg(long, env = "DLOCK_SSL_KEY", value_name = "PATH", global = true)]
+    pub ssl_key: Option<PathBuf>,
+}

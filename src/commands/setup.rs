@@ -1,0 +1,32 @@
+//! `dlock setup`: creates the tables, or prints what a database administrator needs.
+
+use super::ask_once;
+use crate::cli::connection::ConnectionArgs;
+use crate::exit::Status;
+use crate::report::{self, Report};
+use crate::store::mysql::{Database, schema};
+use crate::store::target::Target;
+
+/// The database that the printout names where none is configured.
+const EXAMPLE_DATABASE: &str = "dlock";
+
+/// Prints the definition of the tables and the least grants; needs no server.
+///
+/// # Errors
+/// When stdout cannot be written.
+pub fn print(connection: &ConnectionArgs) -> anyhow::Result<Status> {
+    let database = connection.database.as_deref().unwrap_or(EXAMPLE_DATABASE);
+    report::result(&schema::printout(database))?;
+    Ok(Status::OK)
+}
+
+/// Creates what is missing and checks the version of what is there.
+///
+/// # Errors
+/// When the server cannot be reached, refuses, or has tables of another version.
+pub fn create(target: Target, report: &Report) -> anyhow::Result<Status> {
+    let database = target.database.clone();
+    ask_once(target, Database::create_tables)?;
+    report.notice(format_args!("the tables are in place in {database}"));
+    Ok(Status::OK)
+}

@@ -1,0 +1,311 @@
+//! Which source wins, and what must be there in the end.
+//!
+//! Highest first: the single flags with their variables; for the password its file, then its
+//! variable; the URL; the option file; the default port. Every source that is named is read in
+//! full, also when a higher one has said it all: a broken file shall not come to light on the day
+//! when the variable above it is gone.
+
+use std::ffi::OsString;
+
+use super::error::Error;
+use super::partial::{Partial, Place};
+use super::{flags, option_file, password, text_file, tls, url};
+use crate::cli::connection::ConnectionArgs;
+use crate::store::target::{Address, Target};
+
+/// The port that IANA gave to MySQL.
+const PORT: u16 = 3306;
+
+/// Collects where the database is and how to log in.
+///
+/// `environment` looks up a variable; it is asked for the password only, clap having read the rest.
+///
+/// # Errors
+///
+/// When a source is unusable, or all of them together do not name a server, a user and a database.
+pub fn target(
+    args: &ConnectionArgs,
+    environment: impl Fn(&str) -> Option<OsString>,
+) -> Result<Target, Error> {
+    let flags = flags::partial(args)?;
+    let password = Partial {
+        password: password::given(args.password_file.as_deref(), &environment)?,
+        ..Partial::default()
+    };
+    let url = from_url(args)?;
+    let file = match &args.defaults_file {
+        Some(path) => option_file::read(path)?,
+        None => Partial::default(),
+    };
+    complete(flags.or(password).or(url).or(file))
+}
+
+fn from_url(args: &ConnectionArgs) -> Result<Partial, Error> {
+    match (&args.url, &args.url_file) {
+        (Some(_), Some(_)) => Err(Error::usage(
+            "--url and --url-file are both given (DLOCK_URL and DLOCK_URL_FILE count): give one",
+        )),
+        (Some(text), None) => url::parse(text)
+            .map_err(|fault| Error::usage(format!("the URL in --url (DLOCK_URL) {fault}"))),
+        (None, Some(path)) => url::parse(&text_file::value(path)?)
+            .map_err(|fault| Error::file(format!("{}: the URL {fault}", path.display()))),
+        (None, None) => Ok(Partial::default()),
+    }
+}
+
+fn complete(merged: Partial) -> Result<Target, Error> {
+    let missing = missing(&merged);
+    let (Some(place), Some(user), Some(database)) = (merged.place, merged.user, merged.database)
+    else {
+        return Err(Error::usage(missing));
+    };
+    let address = match place {
+        Place::Host(host) => Address::Tcp {
+            host,
+            port: merged.port.unwrap_or(PORT),
+        },
+        Place::Socket(path) => Address::Socket(path),
+    };
+    let tls = tls::settings(
+        &address,
+        merged.ssl_mode,
+        merged.ssl_ca,
+        merged.ssl_cert,
+        merged.ssl_key,
+    )?;
+    Ok(Target {
+        address,
+        user,
+        password: merged
+            .password
+            .filter(|password| !password.reveal().is_empty()),
+        database,
+        tls,
+    })
+}
+
+/// One line about all that is missing, so that it need not be found out one run at a time.
+fn missing(merged: &Partial) -> String {
+    let absent: Vec<&str> = [
+        (
+            merged.place.is_none(),
+            "no server (set --host or DLOCK_HOST, --socket or DLOCK_SOCKET)",
+        ),
+        (merged.user.is_none(), "no user (set --user or DLOCK_USER)"),
+        (
+            merged.database.is_none(),
+            "no database (set --database or DLOCK_DATABASE)",
+        ),
+    ]
+    .into_iter()
+    .filter_map(|(is_absent, what)| is_absent.then_some(what))
+    .collect();
+    format!(
+        "{}; a URL (--url or DLOCK_URL) or --defaults-file can name them too",
+        absent.join(", ")
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsString;
+    use std::fs;
+    use std::path::PathBuf;
+
+    use proptest::prelude::{any, prop_assert, proptest};
+    use tempfile::TempDir;
+
+    use super::target;
+    use crate::cli::connection::ConnectionArgs;
+    use crate::exit::Status;
+    use crate::store::target::{Address, Secret, SslMode, Target, Tls};
+
+    fn none(_: &str) -> Option<OsString> {
+        None
+    }
+
+    fn text(text: &str) -> String {
+        text.to_owned()
+    }
+
+    fn tcp(host: &str, port: u16) -> Address {
+        Address::Tcp {
+            host: host.to_owned(),
+            port,
+        }
+    }
+
+    /// A file with mode 0600 in `folder`.
+    fn file(folder: &TempDir, name: &str, text: &str) -> PathBuf {
+        use std::os::unix::fs::PermissionsExt;
+        let path = folder.path().join(name);
+        fs::write(&path, text).expect("written");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).expect("set");
+        path
+    }
+
+    fn url(text: &str) -> ConnectionArgs {
+        ConnectionArgs {
+            url: Some(text.to_owned()),
+            ..ConnectionArgs::default()
+        }
+    }
+
+    #[test]
+    fn a_url_is_enough() {
+        let wanted = Target {
+            address: tcp("db", 3306),
+            user: "u".to_owned(),
+            password: Some(Secret::new("p".to_owned())),
+            database: "x".to_owned(),
+            tls: Tls {
+                mode: SslMode::VerifyIdentity,
+                chosen: false,
+                ca: None,
+                identity: None,
+            },
+        };
+        assert_eq!(target(&url("mysql://u:p@db/x"), none), Ok(wanted));
+    }
+
+    #[test]
+    fn flags_go_before_the_url_and_the_url_before_the_option_file() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let options = "[client]\nhost=c\nport=1\nuser=c\npassword=c\ndatabase=c\nssl-ca=/c\n";
+        let mut args = ConnectionArgs {
+            defaults_file: Some(file(&folder, "my.cnf", options)),
+            ..ConnectionArgs::default()
+        };
+        let found = target(&args, none).expect("the file says it all");
+        assert_eq!((found.address, &*found.user), (tcp("c", 1), "c"));
+
+        args.url_file = Some(file(&folder, "url", "mysql://b:b@b/b\n"));
+        let found = target(&args, none).expect("good");
+        assert_eq!((found.address, &*found.user), (tcp("b", 1), "b"));
+        assert_eq!(found.database, "b");
+        assert_eq!(found.tls.ca, Some("/c".into()));
+        assert_eq!(found.password.as_ref().map(Secret::reveal), Some("b"));
+
+        args.host = Some(text("a"));
+        args.user = Some(text("a"));
+        let found = target(&args, none).expect("good");
+        assert_eq!(
+            (found.address, &*found.user, &*found.database),
+            (tcp("a", 1), "a", "b")
+        );
+
+        let environment = |name: &str| (name == "DLOCK_PASSWORD").then(|| "variable".into());
+        let found = target(&args, environment).expect("good");
+        assert_eq!(
+            found.password.as_ref().map(Secret::reveal),
+            Some("variable")
+        );
+
+        args.password_file = Some(file(&folder, "password", "file\n"));
+        let found = target(&args, environment).expect("good");
+        assert_eq!(found.password.as_ref().map(Secret::reveal), Some("file"));
+    }
+
+    #[test]
+    fn the_highest_source_that_names_a_server_names_it_alone() {
+        let mut args = url("mysql://u@db/x");
+        args.socket = Some("/s".into());
+        assert_eq!(
+            target(&args, none).expect("good").address,
+            Address::Socket("/s".into())
+        );
+
+        let mut args = url("mysql://u@localhost/x?socket=/s");
+        assert_eq!(
+            target(&args, none).expect("good").address,
+            Address::Socket("/s".into())
+        );
+        args.host = Some(text("localhost"));
+        assert_eq!(
+            target(&args, none).expect("good").address,
+            tcp("localhost", 3306)
+        );
+    }
+
+    #[test]
+    fn an_empty_password_in_a_file_is_none() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let options = "[client]\nhost=c\nuser=c\ndatabase=c\npassword=c\n[dlock]\npassword=\n";
+        let args = ConnectionArgs {
+            defaults_file: Some(file(&folder, "my.cnf", options)),
+            ..ConnectionArgs::default()
+        };
+        assert_eq!(target(&args, none).expect("good").password, None);
+    }
+
+    #[test]
+    fn what_is_missing_is_named_with_its_flag_and_variable() {
+        let error = target(&ConnectionArgs::default(), none)
+            .expect_err("nothing")
+            .to_string();
+        for name in [
+            "--host",
+            "DLOCK_SOCKET",
+            "--user",
+            "DLOCK_USER",
+            "DLOCK_DATABASE",
+        ] {
+            assert!(error.contains(name), "{error}");
+        }
+        let error = target(&url("mysql://u@db"), none).expect_err("no database");
+        assert_eq!(
+            error.to_string(),
+            "no database (set --database or DLOCK_DATABASE); a URL (--url or DLOCK_URL) or \
+             --defaults-file can name them too"
+        );
+        assert_eq!(error.status(), Status::USAGE);
+    }
+
+    #[test]
+    fn the_place_of_a_bad_url_decides_the_status() {
+        let bad = "mysql://d:S3NTINEL@ss/w0rd@host/db";
+        let error = target(&url(bad), none).expect_err("bad");
+        assert!(
+            error
+                .to_string()
+                .contains("percent-encode special characters"),
+            "{error}"
+        );
+        assert_eq!(error.status(), Status::USAGE);
+
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut args = ConnectionArgs {
+            url_file: Some(file(&folder, "url", bad)),
+            ..ConnectionArgs::default()
+        };
+        let error = target(&args, none).expect_err("bad");
+        assert!(
+            error
+                .to_string()
+                .contains("/url: the URL cannot be taken apart"),
+            "{error}"
+        );
+        assert!(!error.to_string().contains("S3NTINEL"), "{error}");
+        assert_eq!(error.status(), Status::CONFIG);
+
+        args.url = Some(text("mysql://u@db/x"));
+        let error = target(&args, none).expect_err("two URLs");
+        assert_eq!(error.status(), Status::USAGE);
+    }
+
+    proptest! {
+        #[test]
+        fn no_url_brings_its_password_into_a_message(
+            before in "[ -~]{0,4}",
+            after in "[ -~]{0,4}",
+            tail in any::<String>(),
+        ) {
+            let text = format!("mysql://d:{before}S3NTINEL{after}@h/{tail}");
+            let shown = match target(&url(&text), none) {
+                Ok(found) => format!("{found:?}"),
+                Err(error) => format!("{error} {error:?}"),
+            };
+            prop_assert!(!shown.contains("S3NTINEL"), "{}", shown);
+        }
+    }
+}

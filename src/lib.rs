@@ -1,0 +1,106 @@
+//! dlock runs a command on one machine at a time, with a lease on a row of MySQL or MariaDB.
+//!
+//! Where to look:
+//! - what can be typed: [`cli`]; how it becomes a server and an account: [`config`]
+//! - the words of the protocol: [`lease`]; what it asks of a database: [`store`]; the SQL:
+//!   [`store::mysql`]
+//! - taking a lease: [`acquire`]; keeping it: [`renew`]; what the command is sent: [`supervise`]
+//! - the threads: [`database`] and [`signals`] send [`event`]s to the loop in [`commands::exec`]
+//! - what is printed: [`report`]; what the process ends with: [`exit`]; the kernel: [`sys`]
+//!
+//! The library has no stable interface; the program has.
+
+pub mod acquire;
+pub mod cli;
+pub mod clock_step;
+pub mod commands;
+pub mod config;
+pub mod database;
+pub mod event;
+pub mod exit;
+pub mod lease;
+pub mod renew;
+pub mod report;
+pub mod signals;
+pub mod store;
+pub mod supervise;
+pub mod sys;
+
+use std::panic;
+use std::thread;
+
+use clap::Parser;
+use clap::error::ErrorKind;
+
+use crate::cli::{Cli, Command};
+use crate::exit::{Ending, Status};
+use crate::report::{Report, Verbosity};
+
+/// Runs the program on the command line and the environment of this process.
+#[must_use]
+pub fn run() -> Status {
+    report_panics();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return unparsed(&error),
+    };
+    let report = Report::new(match (cli.quiet, cli.verbose) {
+        (true, _) => Verbosity::Quiet,
+        (false, false) => Verbosity::Normal,
+        (false, true) => Verbosity::Verbose,
+    });
+    match dispatch(cli, &report) {
+        Ok(status) => status,
+        Err(error) => {
+            let status = status_of(&error);
+            let why = format_args!("{error:#}");
+            // With -E 0 a held lock is no failure.
+            match status {
+                Status::OK => report.notice(why),
+                _ => report.error(why),
+            }
+            status
+        }
+    }
+}
+
+fn dispatch(cli: Cli, report: &Report) -> anyhow::Result<Status> {
+    let target = || config::target(&cli.connection, |name| std::env::var_os(name));
+    match cli.command {
+        Command::Exec(args) => commands::exec::run(args, target()?, report),
+        Command::Status(args) => commands::status::run(args, target()?),
+        Command::Setup(args) if args.print => commands::setup::print(&cli.connection),
+        Command::Setup(_) => commands::setup::create(target()?, report),
+    }
+}
+
+/// The status that an error carries; any other is a defect or the system's.
+fn status_of(error: &anyhow::Error) -> Status {
+    if let Some(ending) = error.downcast_ref::<Ending>() {
+        ending.status
+    } else if let Some(error) = error.downcast_ref::<config::Error>() {
+        error.status()
+    } else {
+        Status::INTERNAL
+    }
+}
+
+/// Help and version go to stdout and are a success; everything else is a wrong command line.
+fn unparsed(error: &clap::Error) -> Status {
+    // Nobody is left to tell if this cannot be written.
+    let _ = error.print();
+    match error.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => Status::OK,
+        _ => Status::USAGE,
+    }
+}
+
+/// A panic is told in one line. Those of the driver are not: the database thread catches them and
+/// reports them as a failed question.
+fn report_panics() {
+    panic::set_hook(Box::new(|panic| {
+        if thread::current().name() != Some(database::THREAD_NAME) {
+            Report::new(Verbosity::Quiet).error(format_args!("internal error: {panic}"));
+        }
+    }));
+}

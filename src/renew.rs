@@ -1,0 +1,163 @@
+//! Renewing: when the next renewal is due and what its reply means. Pure, no clock and no I/O.
+//!
+//! Only a renewal that was read back moves the deadline, and it moves it to what counts from before
+//! its send. Only a row that is another's ends the hold; everything else is tried again until the
+//! deadline itself ends it.
+
+use std::time::Duration;
+
+use crate::lease::Grant;
+use crate::lease::instant::{BootInstant, Deadline};
+use crate::lease::timing::Timing;
+use crate::store::{Answer, Failure, Question, Reply, Sighting};
+
+/// Pause before a failed renewal is tried again, at most: a blip of the network costs no more.
+const RETRY: Duration = Duration::from_millis(500);
+
+/// The renewals of one grant.
+#[derive(Debug)]
+pub struct Renewals {
+    grant: Grant,
+    timing: Timing,
+    deadline: Deadline,
+    next_at: BootInstant,
+    open: bool,
+}
+
+/// What a reply means.
+#[derive(Debug)]
+pub enum Verdict {
+    /// The lease goes on; this is its new deadline.
+    Renewed(Deadline),
+    /// The row is not ours any more; as it stands now.
+    Lost(Box<Sighting>),
+    /// Nothing is known; it will be tried again.
+    Failed(Failure),
+}
+
+impl Renewals {
+    /// For a grant whose proof was sent at `sent`.
+    #[must_use]
+    pub fn new(grant: Grant, timing: Timing, sent: BootInstant) -> Self {
+        Self {
+            grant,
+            timing,
+            deadline: timing.deadline(sent),
+            next_at: sent + timing.interval,
+            open: false,
+        }
+    }
+
+    /// The instants by which the command must be told to stop and be dead.
+    #[must_use]
+    pub const fn deadline(&self) -> Deadline {
+        self.deadline
+    }
+
+    /// The renewal to send at `now`, if one is due. None once the command has to be stopped: a
+    /// lease that comes back then would come back to a dying command.
+    pub fn due(&mut self, now: BootInstant) -> Option<Question> {
+        if self.open || now < self.next_at || now >= self.deadline.term {
+            return None;
+        }
+        self.open = true;
+        Some(Question::Renew(self.grant))
+    }
+
+    /// When the next renewal is due; none while one is open.
+    #[must_use]
+    pub fn wake_at(&self) -> Option<BootInstant> {
+        (!self.open).then_some(self.next_at)
+    }
+
+    /// Takes in the reply to the open renewal.
+    pub fn answered(&mut self, now: BootInstant, reply: Reply) -> Verdict {
+        self.open = false;
+        match reply.outcome {
+            Ok(Answer::Renewed) => {
+                self.deadline = self.deadline.max(self.timing.deadline(reply.sent));
+                self.next_at = reply.sent + self.timing.interval;
+                Verdict::Renewed(self.deadline)
+            }
+            Ok(Answer::Lost(sighting)) => Verdict::Lost(Box::new(sighting)),
+            Ok(other) => self.failed(now, unexpected(&other)),
+            Err(failure) => self.failed(now, failure),
+        }
+    }
+
+    fn failed(&mut self, now: BootInstant, failure: Failure) -> Verdict {
+        self.next_at = now + RETRY.min(self.timing.interval / 4);
+        Verdict::Failed(failure)
+    }
+}
+
+fn unexpected(answer: &Answer) -> Failure {
+    Failure {
+        kind: crate::store::FailureKind::Unknown,
+        message: format!("unexpected answer to a renewal: {answer:?}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::{Renewals, Verdict};
+    use crate::lease::instant::BootInstant;
+    use crate::lease::timing::Timing;
+    use crate::lease::{Claim, Grant, Token};
+    use crate::store::{Answer, Failure, FailureKind, Reply};
+
+    const START: BootInstant = BootInstant::new(Duration::from_secs(1000));
+
+    fn renewals() -> Renewals {
+        let grant = Grant {
+            claim: Claim::new([1; 16]),
+            token: Token(1),
+        };
+        let timing = Timing::new(Duration::from_secs(30), None).expect("fits");
+        Renewals::new(grant, timing, START)
+    }
+
+    fn reply(sent: BootInstant, outcome: Result<Answer, Failure>) -> Reply {
+        Reply {
+            sent,
+            received: sent,
+            server_time: None,
+            outcome,
+        }
+    }
+
+    fn after(millis: u64) -> BootInstant {
+        START + Duration::from_millis(millis)
+    }
+
+    #[test]
+    fn only_a_renewal_that_was_read_back_moves_the_deadline_and_from_before_its_send() {
+        let mut renewals = renewals();
+        let first = renewals.deadline();
+        assert!(renewals.due(after(4_999)).is_none());
+        assert!(renewals.due(after(5_000)).is_some());
+        assert!(renewals.due(after(5_001)).is_none(), "one at a time");
+        let failure = Failure {
+            kind: FailureKind::Unknown,
+            message: String::new(),
+        };
+        let verdict = renewals.answered(after(7_000), reply(after(5_000), Err(failure)));
+        assert!(matches!(verdict, Verdict::Failed(_)));
+        assert_eq!(renewals.deadline(), first);
+        assert!(renewals.due(after(7_500)).is_some());
+        let verdict = renewals.answered(after(9_000), reply(after(7_600), Ok(Answer::Renewed)));
+        assert!(matches!(verdict, Verdict::Renewed(_)));
+        let moved = renewals.deadline().kill.since(first.kill);
+        assert_eq!(moved, Duration::from_millis(7_600));
+    }
+
+    #[test]
+    fn nothing_is_renewed_once_the_command_has_to_be_stopped() {
+        let mut renewals = renewals();
+        let term = renewals.deadline().term;
+        assert!(renewals.due(term).is_none());
+        assert!(renewals.due(term - Duration::from_millis(1)).is_some());
+    }
+}

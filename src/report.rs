@@ -1,0 +1,115 @@
+//! Every line that dlock prints: to stderr with `dlock: ` in front, or a result to stdout.
+//!
+//! Nothing else prints. Each line is escaped here as a whole, so no text of another client or of
+//! a server can move the cursor or forge a line. A closed stderr or stdout is no reason to fail.
+
+pub mod escape;
+pub mod status;
+pub mod words;
+
+use std::cell::Cell;
+use std::fmt::Display;
+use std::io::{self, Write};
+
+use crate::sys::terminal;
+
+/// How much is said.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Verbosity {
+    /// Only why dlock failed.
+    Quiet,
+    /// And what somebody who waits wants to know.
+    Normal,
+    /// And each step.
+    Verbose,
+}
+
+/// The way to stderr.
+#[derive(Debug)]
+pub struct Report {
+    verbosity: Verbosity,
+    terminal: bool,
+    /// Whether the last line on the terminal is one that the next may overwrite.
+    unfinished: Cell<bool>,
+}
+
+impl Report {
+    /// A report to stderr, which may be a terminal or not.
+    #[must_use]
+    pub fn new(verbosity: Verbosity) -> Self {
+        Self {
+            verbosity,
+            terminal: terminal::is_stderr(),
+            unfinished: Cell::new(false),
+        }
+    }
+
+    /// Whether waiting is shown on one line that is rewritten.
+    #[must_use]
+    pub const fn is_terminal(&self) -> bool {
+        self.terminal
+    }
+
+    /// Says why dlock failed or stopped the command; never silenced.
+    pub fn error(&self, text: impl Display) {
+        self.line(Verbosity::Quiet, &text);
+    }
+
+    /// Says what somebody who waits or will be surprised wants to know.
+    pub fn notice(&self, text: impl Display) {
+        self.line(Verbosity::Normal, &text);
+    }
+
+    /// Says a step.
+    pub fn detail(&self, text: impl Display) {
+        self.line(Verbosity::Verbose, &text);
+    }
+
+    /// Says something that the next line makes obsolete: on a terminal that line overwrites it.
+    pub fn progress(&self, text: impl Display) {
+        if !self.terminal {
+            return self.notice(text);
+        }
+        if self.verbosity >= Verbosity::Normal {
+            let text = escape::printable(&text.to_string()).into_owned();
+            self.write(&format!("\r\x1b[Kdlock: {text}"));
+            self.unfinished.set(true);
+        }
+    }
+
+    /// Leaves the terminal with a clean line, before the command writes to it.
+    pub fn finish(&self) {
+        if self.unfinished.replace(false) {
+            self.write("\r\x1b[K");
+        }
+    }
+
+    fn line(&self, level: Verbosity, text: &dyn Display) {
+        if self.verbosity >= level {
+            self.finish();
+            let text = escape::printable(&text.to_string()).into_owned();
+            self.write(&format!("dlock: {text}\n"));
+        }
+    }
+
+    #[expect(clippy::unused_self, reason = "the only way to stderr")]
+    fn write(&self, text: &str) {
+        // One write, so that lines of several processes do not mix; lost if nobody listens.
+        let _ = io::stderr().lock().write_all(text.as_bytes());
+    }
+}
+
+/// Prints a result to stdout.
+///
+/// # Errors
+/// Those of the write, but for a reader that has gone away: it has seen what it wanted.
+pub fn result(text: &str) -> io::Result<()> {
+    let mut stdout = io::stdout().lock();
+    match stdout
+        .write_all(text.as_bytes())
+        .and_then(|()| stdout.flush())
+    {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        outcome => outcome,
+    }
+}

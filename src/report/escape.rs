@@ -1,0 +1,58 @@
+//! Making another's text harmless to a terminal and to whoever reads line by line.
+
+use std::borrow::Cow;
+use std::fmt::Write as _;
+
+/// `text` with everything that a terminal would act on written as `\u{…}`: C0 and C1 controls,
+/// DEL, line and paragraph separators, and the characters that turn the reading direction.
+///
+/// A backslash stays as it is: this is to be read, not parsed; JSON does its own escaping.
+#[must_use]
+pub fn printable(text: &str) -> Cow<'_, str> {
+    if !text.contains(is_harmful) {
+        return Cow::Borrowed(text);
+    }
+    let mut escaped = String::with_capacity(text.len() + 16);
+    for character in text.chars() {
+        if is_harmful(character) {
+            // Writing to a String cannot fail.
+            let _ = write!(escaped, "{}", character.escape_unicode());
+        } else {
+            escaped.push(character);
+        }
+    }
+    Cow::Owned(escaped)
+}
+
+/// Control characters (C0, DEL, C1) and Unicode's bidirectional and line-breaking formats, which
+/// can show a text as what it is not (CVE-2021-42574).
+pub(super) fn is_harmful(character: char) -> bool {
+    character.is_control()
+        || matches!(character,
+            '\u{061c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
+            | '\u{feff}')
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::{is_harmful, printable};
+
+    #[test]
+    fn what_moves_a_cursor_is_spelled_out() {
+        assert_eq!(printable("web-1/4711 größe"), "web-1/4711 größe");
+        assert_eq!(
+            printable("a\x1b[2Jb\nc\u{9b}d"),
+            r"a\u{1b}[2Jb\u{a}c\u{9b}d"
+        );
+        assert_eq!(printable("x\u{202e}y\u{7f}"), r"x\u{202e}y\u{7f}");
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_harmful_is_left(text in any::<String>()) {
+            prop_assert!(!printable(&text).contains(is_harmful));
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! How a lock, an age and a remainder are put into words, the same in every message.
+
+use std::time::Duration;
+
+use crate::lease::action::Action;
+use crate::store::{Remainder, Sighting, State};
+
+/// A duration for people: whole seconds, milliseconds below one.
+#[must_use]
+pub fn duration(duration: Duration) -> String {
+    let rounded = if duration < Duration::from_secs(1) {
+        Duration::from_millis(u64::try_from(duration.as_millis()).unwrap_or(0))
+    } else {
+        Duration::from_secs(duration.as_secs())
+    };
+    humantime::format_duration(rounded).to_string()
+}
+
+/// Who holds `action`, since when, and what is left.
+#[must_use]
+pub fn holding(action: &Action, seen: &Sighting) -> String {
+    let left = match seen.remainder {
+        Remainder::Left(left) => format!("{} left", duration(left)),
+        Remainder::Lapsed(ago) => format!("lapsed {} ago", duration(ago)),
+    };
+    let note = if seen.holder.note.is_empty() {
+        String::new()
+    } else {
+        format!(", {}", seen.holder.note)
+    };
+    match seen.state() {
+        State::Free => format!("{action} is free and wanted by others"),
+        State::Held | State::Lapsed => format!(
+            "{action} is held by {} (token {}, since {}, {left}{note})",
+            seen.holder.label,
+            seen.version.token,
+            duration(seen.held_for),
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::duration;
+
+    #[test]
+    fn durations_are_short() {
+        assert_eq!(duration(Duration::from_micros(123_456_789)), "2m 3s");
+        assert_eq!(duration(Duration::from_micros(850_999)), "850ms");
+        assert_eq!(duration(Duration::ZERO), "0s");
+    }
+}

@@ -1,0 +1,247 @@
+//! What the lock needs from a database, as questions and answers; no SQL and no driver here.
+//!
+//! The protocol is written against these types, the SQL behind them is `store::mysql`. An answer
+//! says what was *read back* from the row, never what a count of affected rows suggests.
+
+pub mod mysql;
+pub mod target;
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::exit::Status;
+use crate::lease::action::Action;
+use crate::lease::instant::BootInstant;
+use crate::lease::{Claim, Grant, Token};
+
+/// How long past its end, by the server's clock, a lease is left alone where nothing but that
+/// clock says that it ended. Stands in for proof that the holder's session is gone.
+pub const ALLOWANCE: Duration = Duration::from_secs(5);
+
+/// Who a holder says it is: a label for people, never a condition.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Holder {
+    /// `--holder`, by default `host/pid`.
+    pub label: String,
+    /// Host name; in Kubernetes the pod's name.
+    pub host: String,
+    /// Process id of dlock on that host.
+    pub pid: u32,
+    /// Operating-system user.
+    pub user: String,
+    /// `--note`, empty if none.
+    pub note: String,
+}
+
+/// One question about one action.
+#[derive(Debug, Clone)]
+pub enum Question {
+    /// Take the lease if the take-over rule allows it.
+    Attempt(Wish),
+    /// Look at the row.
+    Inspect,
+    /// Extend the lease.
+    Renew(Grant),
+    /// Give the lease up, if it is still ours. Without a token: whatever was granted to this claim
+    /// by an attempt whose answer never came.
+    Release(Claim, Option<Token>),
+}
+
+/// What an attempt asks for.
+#[derive(Debug, Clone)]
+pub struct Wish {
+    /// Proof of ownership, the same in every attempt of one process.
+    pub claim: Claim,
+    /// Take the row over if it still stands like this: the caller watched it for a full ttl.
+    pub seen: Option<Version>,
+}
+
+/// A state of a held row: changes with every grant and every renewal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Version {
+    /// Token of the grant.
+    pub token: Token,
+    /// Renewals since that grant.
+    pub renewals: u64,
+}
+
+/// A row as the server showed it; ages and remainders are computed there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sighting {
+    /// The lock's name.
+    pub action: Action,
+    /// Claim of the holder; none when the action is free.
+    pub claim: Option<Claim>,
+    /// Token and renewals.
+    pub version: Version,
+    /// The holder, or the last one when the action is free.
+    pub holder: Holder,
+    /// Length of the lease.
+    pub ttl: Duration,
+    /// When the lease was granted, by the server's clock, as RFC 3339; none if never.
+    pub acquired_at: Option<String>,
+    /// Since the grant.
+    pub held_for: Duration,
+    /// Since the grant or the last renewal.
+    pub renewed_ago: Duration,
+    /// Until the lease lapses, or since it did.
+    pub remainder: Remainder,
+}
+
+/// What is left of a lease by the server's clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Remainder {
+    /// It lapses in this time.
+    Left(Duration),
+    /// It lapsed this long ago.
+    Lapsed(Duration),
+}
+
+/// The state of an action, as `status` prints it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum State {
+    /// Somebody has a live lease.
+    Held,
+    /// Nobody has a lease.
+    Free,
+    /// Somebody has not renewed in time; the next contender takes it over.
+    Lapsed,
+}
+
+impl fmt::Display for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Held => "held",
+            Self::Free => "free",
+            Self::Lapsed => "lapsed",
+        })
+    }
+}
+
+impl Sighting {
+    /// What there is to say of an action that nobody has ever held: free, token 0.
+    #[must_use]
+    pub fn never_held(action: Action) -> Self {
+        Self {
+            action,
+            claim: None,
+            version: Version {
+                token: Token(0),
+                renewals: 0,
+            },
+            holder: Holder::default(),
+            ttl: Duration::ZERO,
+            acquired_at: None,
+            held_for: Duration::ZERO,
+            renewed_ago: Duration::ZERO,
+            remainder: Remainder::Lapsed(Duration::ZERO),
+        }
+    }
+
+    /// Held, free or lapsed.
+    #[must_use]
+    pub const fn state(&self) -> State {
+        match (&self.claim, self.remainder) {
+            (None, _) => State::Free,
+            (Some(_), Remainder::Left(_)) => State::Held,
+            (Some(_), Remainder::Lapsed(_)) => State::Lapsed,
+        }
+    }
+}
+
+/// The server's own clock when it answered: microseconds since 1970, UTC.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ServerTime(pub u64);
+
+/// What the server answered to a [`Question`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Answer {
+    /// The row is ours.
+    Granted(Token),
+    /// The row as it stands; not ours.
+    Seen(Sighting),
+    /// The renewal stands in the row.
+    Renewed,
+    /// The row is not ours any more.
+    Lost(Sighting),
+    /// The row was ours and is free now.
+    Released,
+    /// There was nothing of ours to release.
+    NotOurs,
+}
+
+/// What stays the same in all questions of one process.
+#[derive(Debug, Clone)]
+pub struct Contender {
+    /// The lock.
+    pub action: Action,
+    /// Label and facts for `status`.
+    pub holder: Holder,
+    /// Length of the lease.
+    pub ttl: Duration,
+}
+
+/// An answer or a failure, and when the question was sent.
+#[derive(Debug, Clone)]
+pub struct Reply {
+    /// Read before the first byte of the question was written: deadlines count from here.
+    pub sent: BootInstant,
+    /// Read after the last byte of the reply.
+    pub received: BootInstant,
+    /// The server's clock in between, when it told.
+    pub server_time: Option<ServerTime>,
+    /// What came of it.
+    pub outcome: Result<Answer, Failure>,
+}
+
+/// Why there is no answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failure {
+    /// What it means for the protocol.
+    pub kind: FailureKind,
+    /// One line for people; may hold text of the server, so it is escaped where it is printed.
+    pub message: String,
+}
+
+/// What a failure means for the protocol.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FailureKind {
+    /// The question was not sent: no connection. Worth another try.
+    Unreachable,
+    /// The server undid the question because of a conflict with another. Worth an early retry.
+    Conflict,
+    /// The question was sent and no usable reply came: it may have been carried out.
+    Unknown,
+    /// The account may not do this; a retry would not help.
+    Denied,
+    /// Something is set up wrongly; a retry would not help.
+    Config,
+    /// The tables are not there.
+    NoTables,
+}
+
+impl FailureKind {
+    /// The status of a command that ends because of it.
+    #[must_use]
+    pub const fn status(self) -> Status {
+        match self {
+            Self::Unreachable | Self::Conflict | Self::Unknown => Status::UNAVAILABLE,
+            Self::Denied => Status::DENIED,
+            Self::Config | Self::NoTables => Status::CONFIG,
+        }
+    }
+
+    /// Whether the same question may get an answer later.
+    #[must_use]
+    pub const fn is_transient(self) -> bool {
+        matches!(self, Self::Unreachable | Self::Conflict | Self::Unknown)
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Failure {}

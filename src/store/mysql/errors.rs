@@ -1,0 +1,158 @@
+//! What an error of the server or the driver means for the protocol.
+//!
+//! One rule decides most of it: an error *number* proves that the server answered; everything else
+//! (timeouts, resets, garbage, a panic of the driver) leaves the outcome unknown.
+
+use mysql::{DriverError, Error};
+
+use crate::store::target::Target;
+use crate::store::{Failure, FailureKind};
+
+/// When an error came up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// Before any question was sent.
+    Connecting,
+    /// After it was sent.
+    Asking,
+}
+
+/// The kind of the server's error `code`.
+///
+/// Numbers from MySQL 9.7's and MariaDB 10.11's error references; CR_* numbers (2xxx) never occur
+/// here, they are inventions of the C client.
+const fn kind_of(code: u16, phase: Phase) -> FailureKind {
+    match code {
+        // No such table.
+        1146 => FailureKind::NoTables,
+        // Access: database, account, host, command on table, column, privilege, routine, plugin,
+        // password expired, locked account, TLS required of the account.
+        1044 | 1045 | 1130 | 1142 | 1143 | 1227 | 1370 | 1524 | 1698 | 1820 | 1862 | 3118
+        | 3159 | 4151 => FailureKind::Denied,
+        // Unknown database, column, syntax, bad value, too long, no default, statement-based log.
+        1046 | 1049 | 1054 | 1064 | 1136 | 1292 | 1364 | 1366 | 1406 | 1665 => FailureKind::Config,
+        // Lock wait, deadlock, changed table, XA, certification, killed query, time limit.
+        1020 | 1205 | 1213 | 1317 | 1412 | 1614 | 1615 | 1969 | 3024 | 3101 => {
+            FailureKind::Conflict
+        }
+        // Full (server, user, account), read only (option, transaction, mode), not in the cluster:
+        // nothing was done; another connection may reach a server that can.
+        1040 | 1047 | 1203 | 1226 | 1290 | 1792 | 1836 | 3092 => FailureKind::Unreachable,
+        _ => match phase {
+            Phase::Connecting => FailureKind::Unreachable,
+            Phase::Asking => FailureKind::Unknown,
+        },
+    }
+}
+
+/// Advice that follows the server's text.
+fn advice(code: u16, target: &Target) -> String {
+    match code {
+        1049 => format!(
+            "; create it (CREATE DATABASE {}) or name another with --database",
+            target.database
+        ),
+        1290 | 1792 | 1836 => "; the server is read-only, dlock needs the primary".to_owned(),
+        1045 | 1698 => "; check the account and its password".to_owned(),
+        1044 | 1142 | 1143 => "; dlock setup --print shows the tables and the grants".to_owned(),
+        1665 => "; the server logs by statement, set binlog_format=ROW or MIXED".to_owned(),
+        3159 => "; the server wants TLS, set --ssl-mode verify_identity".to_owned(),
+        _ => String::new(),
+    }
+}
+
+/// Classifies `error`; the message names the server and never a secret.
+pub(super) fn failure(error: &Error, phase: Phase, target: &Target) -> Failure {
+    let address = &target.address;
+    match error {
+        Error::MySqlError(error) => Failure {
+            kind: kind_of(error.code, phase),
+            message: format!(
+                "{address} says: {} (error {}){}",
+                error.message,
+                error.code,
+                advice(error.code, target)
+            ),
+        },
+        Error::DriverError(DriverError::TlsNotSupported) => Failure {
+            kind: FailureKind::Config,
+            message: format!(
+                "{address} does not offer TLS; turn it on there, or set --ssl-mode disabled \
+                 (DLOCK_SSL_MODE) if the way to it is trusted"
+            ),
+        },
+        Error::DriverError(DriverError::UnknownAuthPlugin(plugin)) => Failure {
+            kind: FailureKind::Denied,
+            message: format!(
+                "{address} wants to authenticate {} by {plugin}, which dlock does not know; \
+                 use an account with caching_sha2_password or mysql_native_password",
+                target.user
+            ),
+        },
+        Error::TlsError(error) => tls_failure(error, target),
+        other => {
+            let text = plain(other);
+            if phase == Phase::Connecting && is_tls(other) {
+                return tls_failure(&text, target);
+            }
+            Failure {
+                kind: match phase {
+                    Phase::Connecting => FailureKind::Unreachable,
+                    Phase::Asking => FailureKind::Unknown,
+                },
+                message: match phase {
+                    Phase::Connecting => format!("cannot reach {address}: {text}"),
+                    Phase::Asking => format!("no answer from {address}: {text}"),
+                },
+            }
+        }
+    }
+}
+
+fn tls_failure(error: &impl std::fmt::Display, target: &Target) -> Failure {
+    let default = if target.tls.chosen {
+        ""
+    } else {
+        " (the default for a host that is not loopback)"
+    };
+    Failure {
+        kind: FailureKind::Config,
+        message: format!(
+            "TLS with {} failed: {error}; --ssl-mode {} is in force{default}: name the server's \
+             authority with --ssl-ca, or set --ssl-mode required to accept any certificate, or \
+             disabled for no TLS",
+            target.address, target.tls.mode,
+        ),
+    }
+}
+
+/// Whether rustls refused: it reports by `InvalidData`, which no socket does.
+fn is_tls(error: &Error) -> bool {
+    io_error(error).is_some_and(|error| error.kind() == std::io::ErrorKind::InvalidData)
+}
+
+/// The operating system's error inside the driver's: timeouts of the socket come as codec errors.
+fn io_error(error: &Error) -> Option<&std::io::Error> {
+    match error {
+        Error::IoError(error) => Some(error),
+        Error::CodecError(error) => std::error::Error::source(error)?.downcast_ref(),
+        _ => None,
+    }
+}
+
+/// The cause in words for people, without the driver's type names.
+fn plain(error: &Error) -> String {
+    match error {
+        Error::DriverError(DriverError::ConnectTimeout) => "no answer in time".to_owned(),
+        Error::DriverError(DriverError::CouldNotConnect(Some((_, text, _)))) => text.clone(),
+        other => io_error(other).map_or_else(
+            || other.to_string(),
+            |error| match error.kind() {
+                std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut => {
+                    "no answer in time".to_owned()
+                }
+                _ => error.to_string(),
+            },
+        ),
+    }
+}

@@ -1,0 +1,144 @@
+//! From the rows of a reply to [`Sighting`]s, and the checks that the reply is the one asked for.
+
+use std::time::Duration;
+
+use mysql::Row;
+use mysql::prelude::FromValue;
+
+use super::schema::VERSION;
+use crate::lease::{Claim, Token};
+use crate::store::{Failure, FailureKind, Holder, Remainder, ServerTime, Sighting, Version};
+
+/// The contents of a reply whose request number and schema version were right.
+#[derive(Debug)]
+pub(super) struct Sight {
+    /// The server's clock.
+    pub(super) server_time: ServerTime,
+    /// The rows found, in order of their action's bytes.
+    pub(super) rows: Vec<Sighting>,
+}
+
+/// Reads the rows of a `sight` statement that was sent with the number `request`.
+///
+/// # Errors
+/// `Unknown` when the reply belongs to another request or makes no sense; `Config` when the
+/// tables are of another version.
+pub(super) fn read(rows: Vec<Row>, request: [u8; 8]) -> Result<Sight, Failure> {
+    let mut sight = Sight {
+        server_time: ServerTime(0),
+        rows: Vec::new(),
+    };
+    let mut answered = false;
+    for mut row in rows {
+        if field::<Vec<u8>>(&mut row, "request")?.as_deref() != Some(&request) {
+            return Err(garbled("it belongs to another question"));
+        }
+        version(field(&mut row, "version")?)?;
+        sight.server_time = ServerTime(needed(&mut row, "server_time")?);
+        answered = true;
+        if let Some(name) = field::<Vec<u8>>(&mut row, "action")? {
+            sight.rows.push(sighting(&mut row, name)?);
+        }
+    }
+    if answered {
+        Ok(sight)
+    } else {
+        Err(garbled("it is empty"))
+    }
+}
+
+fn version(version: Option<u64>) -> Result<(), Failure> {
+    let message = match version {
+        Some(VERSION) => return Ok(()),
+        Some(newer) if newer > VERSION => format!(
+            "the tables have schema version {newer}, this dlock knows {VERSION}: use a newer dlock"
+        ),
+        Some(older) => format!(
+            "the tables have schema version {older}, this dlock needs {VERSION}: \
+             run the dlock that made them, or give dlock a database of its own"
+        ),
+        None => "the table dlock_schema is empty: run dlock setup".to_owned(),
+    };
+    Err(Failure {
+        kind: FailureKind::Config,
+        message,
+    })
+}
+
+fn sighting(row: &mut Row, name: Vec<u8>) -> Result<Sighting, Failure> {
+    let name = String::from_utf8(name).map_err(|_| garbled("an action is not UTF-8"))?;
+    let claim = match field::<Vec<u8>>(row, "claim")? {
+        Some(bytes) => Some(Claim::new(
+            bytes
+                .try_into()
+                .map_err(|_| garbled("a claim is not 16 bytes long"))?,
+        )),
+        None => None,
+    };
+    let left: i64 = field(row, "left_us")?.unwrap_or(0);
+    Ok(Sighting {
+        action: name
+            .parse()
+            .map_err(|_| garbled("an action's name is not allowed"))?,
+        claim,
+        version: Version {
+            token: Token(needed(row, "token")?),
+            renewals: needed(row, "renewals")?,
+        },
+        holder: Holder {
+            label: text(row, "holder")?,
+            host: text(row, "host")?,
+            pid: needed(row, "pid")?,
+            user: text(row, "user")?,
+            note: text(row, "note")?,
+        },
+        ttl: Duration::from_micros(needed(row, "ttl_us")?),
+        acquired_at: field::<String>(row, "acquired_at")?.map(|time| rfc3339(&time)),
+        held_for: age(row, "held_us")?,
+        renewed_ago: age(row, "renewed_us")?,
+        remainder: if left > 0 {
+            Remainder::Left(Duration::from_micros(left.unsigned_abs()))
+        } else {
+            Remainder::Lapsed(Duration::from_micros(left.unsigned_abs()))
+        },
+    })
+}
+
+/// A column's value, none for NULL.
+fn field<T: FromValue>(row: &mut Row, name: &str) -> Result<Option<T>, Failure> {
+    match row.take_opt::<Option<T>, _>(name) {
+        Some(Ok(value)) => Ok(value),
+        Some(Err(_)) => Err(garbled(&format!("column {name} has the wrong type"))),
+        None => Err(garbled(&format!("column {name} is missing"))),
+    }
+}
+
+fn needed<T: FromValue>(row: &mut Row, name: &str) -> Result<T, Failure> {
+    field(row, name)?.ok_or_else(|| garbled(&format!("column {name} is NULL")))
+}
+
+/// Another client's text: not necessarily UTF-8, escaped where it is printed.
+fn text(row: &mut Row, name: &str) -> Result<String, Failure> {
+    let bytes: Vec<u8> = field(row, name)?.unwrap_or_default();
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// An age in microseconds; NULL and a negative one (the server's clock was set back) are zero.
+fn age(row: &mut Row, name: &str) -> Result<Duration, Failure> {
+    let micros: Option<i64> = field(row, name)?;
+    Ok(Duration::from_micros(
+        u64::try_from(micros.unwrap_or(0)).unwrap_or(0),
+    ))
+}
+
+/// The server's `2026-11-20 09:30:00.123456`, which is UTC, as RFC 3339.
+fn rfc3339(time: &str) -> String {
+    format!("{}Z", time.replacen(' ', "T", 1))
+}
+
+fn garbled(why: &str) -> Failure {
+    Failure {
+        kind: FailureKind::Unknown,
+        message: format!("the reply cannot be used: {why}"),
+    }
+}

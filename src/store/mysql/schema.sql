@@ -1,0 +1,30 @@
+-- The tables of dlock, schema version 1. All times are UTC, all texts are bytes.
+
+-- One row: the version of this schema, checked by every command.
+CREATE TABLE IF NOT EXISTS dlock_schema (
+  version INT UNSIGNED NOT NULL PRIMARY KEY
+) ENGINE=InnoDB;
+
+INSERT INTO dlock_schema (version)
+  SELECT 1 FROM (SELECT COUNT(*) AS versions FROM dlock_schema) AS present
+  WHERE present.versions = 0;
+
+-- One permanent row an action. Rows are never deleted: the token must only grow.
+CREATE TABLE IF NOT EXISTS dlock_lock (
+  action      VARBINARY(255)  NOT NULL PRIMARY KEY,
+  token       BIGINT UNSIGNED NOT NULL DEFAULT 0,  -- fencing token of the last grant
+  claim       VARBINARY(16)   NULL,                -- who holds it; NULL: free
+  holder      VARBINARY(255)  NOT NULL DEFAULT '',
+  host        VARBINARY(255)  NOT NULL DEFAULT '',
+  pid         INT UNSIGNED    NOT NULL DEFAULT 0,
+  user        VARBINARY(255)  NOT NULL DEFAULT '',
+  note        VARBINARY(1023) NOT NULL DEFAULT '',
+  server      VARBINARY(255)  NOT NULL DEFAULT '', -- where the holder's session lives
+  session_id  BIGINT UNSIGNED NOT NULL DEFAULT 0,  -- its id there
+  ttl_us      BIGINT UNSIGNED NOT NULL DEFAULT 0,  -- microseconds
+  renewals    BIGINT UNSIGNED NOT NULL DEFAULT 0,  -- since acquired_at
+  acquired_at DATETIME(6)     NULL,
+  renewed_at  DATETIME(6)     NULL,
+  expires_at  DATETIME(6)     NULL,
+  released_at DATETIME(6)     NULL
+) ENGINE=InnoDB;

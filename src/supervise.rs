@@ -1,0 +1,256 @@
+//! Supervising: what the command is to be sent, and why. Pure, no clock, no process, no I/O.
+//!
+//! The rules:
+//! - Every signal that reaches us reaches the command, as itself. Where the command shares our
+//!   terminal's group, a signal of the kernel (Ctrl-C) has reached it already.
+//! - The second SIGTERM or SIGINT kills: whoever asks twice has waited long enough.
+//! - When the lease cannot be kept: SIGTERM at the deadline's `term`, SIGKILL at its `kill`.
+//! - When the lease is lost: SIGTERM at once, SIGKILL a grace later, at the deadline at the latest.
+//! - A stop is never taken back, even if the lease should come back.
+
+use std::time::Duration;
+
+use crate::event::{Origin, Signal};
+use crate::exit::Status;
+use crate::lease::instant::{BootInstant, Deadline};
+use crate::sys::process::End;
+
+/// SIGINT, SIGTERM and SIGKILL: their numbers are the same on every Linux.
+const INT: i32 = 2;
+const KILL: i32 = 9;
+const TERM: i32 = 15;
+
+/// Something that bears on the command.
+#[derive(Debug, Clone, Copy)]
+pub enum Input {
+    /// Time went by.
+    Tick,
+    /// A signal reached us.
+    Signal(Signal),
+    /// A renewal moved the deadline.
+    Renewed(Deadline),
+    /// The row is not ours any more.
+    Lost,
+}
+
+/// Something to be sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Act {
+    /// To the command alone, as it came.
+    Forward(i32),
+    /// To the command and its group, by our own decision.
+    Stop(i32),
+}
+
+/// Where the stopping of the command stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    Running,
+    Terminated { kill_at: BootInstant },
+    Killed,
+}
+
+/// How far a lease is to blame for the end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Blame {
+    /// Not at all.
+    Nobody,
+    /// It could not be renewed in time.
+    Expired,
+    /// It became another's.
+    Lost,
+}
+
+/// The state of one command under one lease.
+#[derive(Debug)]
+pub struct Supervisor {
+    deadline: Deadline,
+    grace: Duration,
+    shares_terminal: bool,
+    stage: Stage,
+    blame: Blame,
+    asked_to_stop: u32,
+}
+
+impl Supervisor {
+    /// For a command under a lease with `deadline`; `shares_terminal` if the terminal's signals
+    /// reach it without us.
+    #[must_use]
+    pub const fn new(deadline: Deadline, grace: Duration, shares_terminal: bool) -> Self {
+        Self {
+            deadline,
+            grace,
+            shares_terminal,
+            stage: Stage::Running,
+            blame: Blame::Nobody,
+            asked_to_stop: 0,
+        }
+    }
+
+    /// What to send because of `input` and because it is `now`.
+    pub fn step(&mut self, now: BootInstant, input: Input) -> Vec<Act> {
+        let mut acts = Vec::new();
+        match input {
+            Input::Tick => {}
+            Input::Signal(signal) => self.signalled(signal, &mut acts),
+            Input::Renewed(deadline) => self.deadline = self.deadline.max(deadline),
+            Input::Lost => self.terminate(now, Blame::Lost, &mut acts),
+        }
+        match self.stage {
+            Stage::Running if now >= self.deadline.term => {
+                self.terminate(now, Blame::Expired, &mut acts);
+            }
+            Stage::Terminated { kill_at } if now >= kill_at => self.kill(&mut acts),
+            _ => {}
+        }
+        acts
+    }
+
+    /// When time alone will make a difference.
+    #[must_use]
+    pub fn wake_at(&self) -> Option<BootInstant> {
+        match self.stage {
+            Stage::Running => Some(self.deadline.term),
+            Stage::Terminated { kill_at } => Some(kill_at),
+            Stage::Killed => None,
+        }
+    }
+
+    /// Why the command was stopped, if the lease is to blame.
+    #[must_use]
+    pub const fn blame(&self) -> Blame {
+        self.blame
+    }
+
+    /// The status for a command that ended like `end`.
+    #[must_use]
+    pub fn status(&self, end: End) -> Status {
+        match (self.blame, end) {
+            (Blame::Expired | Blame::Lost, _) => Status::LOST,
+            (Blame::Nobody, End::Exited(code)) => Status::from_code(code),
+            (Blame::Nobody, End::Killed(signal)) => Status::from_signal(signal),
+        }
+    }
+
+    fn signalled(&mut self, signal: Signal, acts: &mut Vec<Act>) {
+        if [INT, TERM].contains(&signal.number) {
+            self.asked_to_stop += 1;
+            if self.asked_to_stop > 1 {
+                return self.kill(acts);
+            }
+        }
+        if !(self.shares_terminal && signal.origin == Origin::Kernel) {
+            acts.push(Act::Forward(signal.number));
+        }
+    }
+
+    fn terminate(&mut self, now: BootInstant, blame: Blame, acts: &mut Vec<Act>) {
+        if self.stage == Stage::Running {
+            self.blame = blame;
+            self.stage = Stage::Terminated {
+                kill_at: (now + self.grace).min(self.deadline.kill),
+            };
+            acts.push(Act::Stop(TERM));
+        }
+    }
+
+    fn kill(&mut self, acts: &mut Vec<Act>) {
+        self.stage = Stage::Killed;
+        acts.push(Act::Stop(KILL));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::{Act, Input, Supervisor};
+    use crate::event::{Origin, Signal};
+    use crate::lease::instant::BootInstant;
+    use crate::lease::timing::Timing;
+    use crate::sys::process::End;
+
+    const START: BootInstant = BootInstant::new(Duration::from_secs(1000));
+    const GRACE: Duration = Duration::from_secs(5);
+
+    fn timing() -> Timing {
+        Timing::new(Duration::from_secs(30), Some(GRACE)).expect("fits")
+    }
+
+    fn supervisor(shares_terminal: bool) -> Supervisor {
+        Supervisor::new(timing().deadline(START), GRACE, shares_terminal)
+    }
+
+    fn after(seconds: u64) -> BootInstant {
+        START + Duration::from_secs(seconds)
+    }
+
+    fn signal(number: i32, origin: Origin) -> Input {
+        Input::Signal(Signal { number, origin })
+    }
+
+    #[test]
+    fn a_lease_that_cannot_be_kept_ends_in_term_and_then_kill() {
+        let mut supervisor = supervisor(false);
+        assert_eq!(supervisor.step(after(23), Input::Tick), []);
+        assert_eq!(supervisor.wake_at(), Some(after(24)));
+        assert_eq!(supervisor.step(after(24), Input::Tick), [Act::Stop(15)]);
+        assert_eq!(supervisor.step(after(28), Input::Tick), []);
+        assert_eq!(supervisor.step(after(29), Input::Tick), [Act::Stop(9)]);
+        assert_eq!(supervisor.status(End::Killed(9)).code(), 76);
+    }
+
+    #[test]
+    fn a_renewal_moves_the_deadline_until_the_stop_has_begun() {
+        let mut supervisor = supervisor(false);
+        let renewed = Input::Renewed(timing().deadline(after(20)));
+        assert_eq!(supervisor.step(after(21), renewed), []);
+        assert_eq!(supervisor.step(after(30), Input::Tick), []);
+        assert_eq!(supervisor.step(after(44), Input::Tick), [Act::Stop(15)]);
+        let late = Input::Renewed(timing().deadline(after(43)));
+        assert_eq!(supervisor.step(after(45), late), []);
+        assert_eq!(supervisor.step(after(49), Input::Tick), [Act::Stop(9)]);
+    }
+
+    #[test]
+    fn a_thawed_supervisor_kills_at_once_when_everything_is_over() {
+        let mut supervisor = supervisor(false);
+        assert_eq!(supervisor.step(after(60), Input::Tick), [Act::Stop(15)]);
+        assert_eq!(supervisor.step(after(60), Input::Tick), [Act::Stop(9)]);
+    }
+
+    #[test]
+    fn a_lost_lease_stops_the_command_at_once() {
+        let mut supervisor = supervisor(false);
+        assert_eq!(supervisor.step(after(3), Input::Lost), [Act::Stop(15)]);
+        assert_eq!(supervisor.step(after(8), Input::Tick), [Act::Stop(9)]);
+        assert_eq!(supervisor.status(End::Exited(0)).code(), 76);
+    }
+
+    #[test]
+    fn a_signal_is_forwarded_as_itself_and_the_second_request_to_stop_kills() {
+        let mut supervisor = supervisor(false);
+        let term = signal(15, Origin::Process);
+        assert_eq!(
+            supervisor.step(after(1), signal(10, Origin::Process)),
+            [Act::Forward(10)]
+        );
+        assert_eq!(supervisor.step(after(1), term), [Act::Forward(15)]);
+        assert_eq!(supervisor.step(after(2), term), [Act::Stop(9)]);
+        assert_eq!(supervisor.status(End::Killed(9)).code(), 137);
+    }
+
+    #[test]
+    fn ctrl_c_is_not_delivered_twice_to_a_command_on_our_terminal() {
+        let mut supervisor = supervisor(true);
+        assert_eq!(supervisor.step(after(1), signal(2, Origin::Kernel)), []);
+        assert_eq!(
+            supervisor.step(after(1), signal(10, Origin::Process)),
+            [Act::Forward(10)]
+        );
+        assert_eq!(
+            supervisor.step(after(2), signal(2, Origin::Kernel)),
+            [Act::Stop(9)]
+        );
+    }
+}

@@ -1,0 +1,11 @@
+//! Everything that is asked of the kernel: the clock, processes, signals, sockets, the terminal.
+//!
+//! The only module that may say `unsafe` or name a libc call; above it there are only safe words.
+
+pub mod clock;
+pub mod host;
+pub mod process;
+pub mod random;
+pub mod signal;
+pub mod socket;
+pub mod terminal;

@@ -1,0 +1,40 @@
+//! Ending a blocked read of another thread by shutting its socket down.
+
+use std::os::fd::{BorrowedFd, OwnedFd, RawFd};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rustix::net::{Shutdown, shutdown};
+
+/// A handle on whatever connection the database thread has at the moment.
+///
+/// The driver's time limits count per system call: a server that drips one byte a second outlives
+/// them. A shutdown ends the read at once, whatever the driver is at.
+#[derive(Debug, Clone, Default)]
+pub struct Interrupter(Arc<Mutex<Option<OwnedFd>>>);
+
+impl Interrupter {
+    /// Watches the socket `fd` from now on, instead of the one before.
+    pub fn watch(&self, fd: RawFd) {
+        // SAFETY: the caller owns the connection that `fd` belongs to and keeps it open during
+        // this call; the borrow ends here, what is kept is a descriptor of our own.
+        let socket = unsafe { BorrowedFd::borrow_raw(fd) };
+        *self.lock() = rustix::io::fcntl_dupfd_cloexec(socket, 0).ok();
+    }
+
+    /// Watches nothing any more.
+    pub fn unwatch(&self) {
+        *self.lock() = None;
+    }
+
+    /// Ends the read or write that is going on, if any. The connection is of no use afterwards.
+    pub fn interrupt(&self) {
+        if let Some(socket) = self.lock().take() {
+            // Fails only if the peer was faster.
+            let _ = shutdown(socket, Shutdown::Both);
+        }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Option<OwnedFd>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

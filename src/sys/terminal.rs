@@ -1,0 +1,25 @@
+//! What there is of a terminal.
+
+use std::fs::File;
+use std::io::IsTerminal;
+
+/// Whether this process has a controlling terminal: one whose Ctrl-C and Ctrl-Z reach it.
+#[must_use]
+pub fn is_controlling() -> bool {
+    File::open("/dev/tty").is_ok()
+}
+
+/// Whether messages go to a terminal.
+#[must_use]
+pub fn is_stderr() -> bool {
+    std::io::stderr().is_terminal()
+}
+
+/// The columns of the terminal on stdout; none if it is no terminal.
+#[must_use]
+pub fn stdout_columns() -> Option<u16> {
+    rustix::termios::tcgetwinsize(std::io::stdout())
+        .ok()
+        .map(|size| size.ws_col)
+        .filter(|columns| *columns > 0)
+}

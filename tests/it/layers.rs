@@ -1,0 +1,173 @@
+//! The layout as a claim: who may import whom, and which words have one home.
+//!
+//! [`LAYERS`] is an ordered list; a room may import only rooms above it, so a cycle is impossible.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The rooms of `src`, each importing only from those before it. A path that is no room of its own
+/// belongs to the longest room that it lies in.
+const LAYERS: [&str; 17] = [
+    "lease",
+    "sys",
+    "exit",
+    "store",
+    "cli",
+    "report",
+    "config",
+    "event",
+    "store::mysql",
+    "database",
+    "signals",
+    "acquire",
+    "renew",
+    "clock_step",
+    "supervise",
+    "commands",
+    "lib",
+];
+
+/// Words that only some files may use; no file at all where the list is empty.
+const HOMES: [(&str, &[&str]); 13] = [
+    ("unsafe ", &["sys"]),
+    ("libc::", &["sys"]),
+    ("rustix::", &["sys"]),
+    (" mysql::", &["store::mysql"]),
+    ("clock_gettime", &["sys"]),
+    ("Instant::now", &[]),
+    ("SystemTime", &[]),
+    ("print!", &[]),
+    ("println!", &[]),
+    ("io::stderr()", &["report", "sys"]),
+    ("io::stdout()", &["report", "sys"]),
+    ("process::exit", &[]),
+    ("sleep(", &[]),
+];
+
+#[test]
+fn every_room_imports_only_from_rooms_above_it() {
+    let mut imports = 0;
+    for (file, text) in sources() {
+        let room = room(&module(&file));
+        if room == "lib" {
+            continue;
+        }
+        for path in imported(&text) {
+            imports += 1;
+            let from = self::room(&path);
+            assert!(
+                layer(&from) <= layer(&room),
+                "{} (room {room}) imports {path} (room {from}), which lies below it",
+                file.display()
+            );
+        }
+    }
+    assert!(
+        imports > 100,
+        "only {imports} imports found: the test is blind"
+    );
+}
+
+#[test]
+fn every_word_with_a_home_stays_there() {
+    let mut found = 0;
+    for (file, text) in sources() {
+        let room = room(&module(&file));
+        for (word, homes) in HOMES {
+            let used = text.lines().any(|line| {
+                let code = line.trim_start();
+                !code.starts_with("//") && format!(" {code}").contains(word)
+            });
+            found += usize::from(used);
+            assert!(
+                !used || homes.contains(&room.as_str()),
+                "{word:?} in {} (room {room}); its home is {homes:?}",
+                file.display()
+            );
+        }
+    }
+    assert!(found > 10, "only {found} words found: the test is blind");
+}
+
+#[test]
+fn every_file_says_first_what_it_owns() {
+    for (file, text) in sources() {
+        let first = text.lines().next().unwrap_or_default();
+        assert!(
+            first.starts_with("//! "),
+            "{} does not say what it owns",
+            file.display()
+        );
+    }
+}
+
+fn layer(room: &str) -> usize {
+    LAYERS
+        .iter()
+        .position(|layer| *layer == room)
+        .unwrap_or_else(|| panic!("{room} has no place in LAYERS"))
+}
+
+/// All Rust files below `src` with their text.
+fn sources() -> Vec<(PathBuf, String)> {
+    let mut files = Vec::new();
+    let mut folders = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("src")];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).expect("src can be read") {
+            let path = entry.expect("src can be read").path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                let text = fs::read_to_string(&path).expect("a source file is UTF-8");
+                files.push((path, text));
+            }
+        }
+    }
+    files
+}
+
+/// `src/store/mysql/rows.rs` → `store::mysql::rows`.
+fn module(file: &Path) -> String {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let relative = file.strip_prefix(root).expect("lies below src");
+    let names: Vec<String> = relative
+        .with_extension("")
+        .iter()
+        .map(|name| name.to_string_lossy().into_owned())
+        .collect();
+    names.join("::")
+}
+
+/// The room that a module or a path lies in; the crate's own root and `main` are `lib`.
+fn room(path: &str) -> String {
+    let inside = |room: &&&str| path == **room || path.starts_with(&format!("{room}::"));
+    let longest = LAYERS.iter().filter(inside).max_by_key(|room| room.len());
+    match longest {
+        Some(room) => (*room).to_owned(),
+        None if path == "main" => "lib".to_owned(),
+        None => panic!("{path} lies in no room of LAYERS"),
+    }
+}
+
+/// All paths after `crate::`, with one level of braces taken apart.
+fn imported(text: &str) -> Vec<String> {
+    let mut paths = Vec::new();
+    for after in text.split("crate::").skip(1) {
+        let end = after.find(|c: char| !(c.is_alphanumeric() || c == '_' || c == ':'));
+        let (path, rest) = after.split_at(end.unwrap_or(after.len()));
+        let path = path.trim_end_matches(':');
+        match rest.strip_prefix('{').and_then(|rest| rest.split_once('}')) {
+            Some((names, _)) if !path.is_empty() => {
+                for name in names
+                    .split(',')
+                    .map(str::trim)
+                    .filter(|name| !name.is_empty())
+                {
+                    paths.push(format!("{path}::{name}"));
+                }
+            }
+            _ => paths.push(path.to_owned()),
+        }
+    }
+    paths
+}

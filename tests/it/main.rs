@@ -1,0 +1,11 @@
+//! The integration tests: claims about what a user of the `dlock` program would notice, on real
+//! servers. One binary, so that one server of each kind serves all of them.
+//!
+//! - `servers` starts MariaDB and MySQL, `dlock` runs the program, `command` is what it runs
+//! - the rest is claims, one subject a file
+
+mod command;
+mod dlock;
+mod servers;
+
+mod layers;
