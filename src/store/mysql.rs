@@ -17,7 +17,6 @@ use self::connection::Connection;
 use self::rows::Sight;
 use super::target::Target;
 use super::{Answer, Contender, Failure, FailureKind, Question, Reply, ServerTime, Sighting, Wish};
-use crate::lease::action::Action;
 use crate::lease::instant::BootInstant;
 use crate::lease::{Claim, Token};
 use crate::sys::{clock, random, socket::Interrupter};

@@ -6,6 +6,7 @@
 use std::ffi::OsStr;
 use std::io::Read;
 use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -24,7 +25,14 @@ pub(crate) struct Dlock {
 /// A run that goes on.
 pub(crate) struct Running {
     child: Child,
-    output: Option<[JoinHandle<String>; 2]>,
+    stdout: Pipe,
+    stderr: Pipe,
+}
+
+/// What came out of a pipe so far, and the thread that reads on.
+struct Pipe {
+    text: Arc<Mutex<Vec<u8>>>,
+    reader: Option<JoinHandle<()>>,
 }
 
 /// A run that is over.
@@ -66,6 +74,11 @@ impl Dlock {
         self
     }
 
+    pub(crate) fn args<S: AsRef<OsStr>>(mut self, arguments: impl IntoIterator<Item = S>) -> Self {
+        self.command.args(arguments);
+        self
+    }
+
     pub(crate) fn stdin(mut self, stdin: Stdio) -> Self {
         self.command.stdin(stdin);
         self
@@ -80,11 +93,10 @@ impl Dlock {
             .stderr(Stdio::piped())
             .spawn()
             .expect("dlock starts");
-        let stdout = reader(child.stdout.take().expect("stdout is a pipe"));
-        let stderr = reader(child.stderr.take().expect("stderr is a pipe"));
         Running {
+            stdout: Pipe::read(child.stdout.take().expect("stdout is a pipe")),
+            stderr: Pipe::read(child.stderr.take().expect("stderr is a pipe")),
             child,
-            output: Some([stdout, stderr]),
         }
     }
 
@@ -95,17 +107,45 @@ impl Dlock {
     }
 }
 
-fn reader(mut pipe: impl Read + Send + 'static) -> JoinHandle<String> {
-    thread::spawn(move || {
-        let mut bytes = Vec::new();
-        pipe.read_to_end(&mut bytes).expect("the pipe is readable");
-        String::from_utf8_lossy(&bytes).into_owned()
-    })
+impl Pipe {
+    fn read(mut pipe: impl Read + Send + 'static) -> Self {
+        let text = Arc::new(Mutex::new(Vec::new()));
+        let sink = Arc::clone(&text);
+        let reader = thread::spawn(move || {
+            let mut buffer = [0; 4096];
+            while let Ok(count @ 1..) = pipe.read(&mut buffer) {
+                let mut sink = sink.lock().expect("no reader panics");
+                sink.extend_from_slice(&buffer[..count]);
+            }
+        });
+        Self {
+            text,
+            reader: Some(reader),
+        }
+    }
+
+    fn so_far(&self) -> String {
+        let text = self.text.lock().expect("no reader panics");
+        String::from_utf8_lossy(&text).into_owned()
+    }
+
+    /// All of it, once nobody can write to it any more.
+    fn all(&mut self) -> String {
+        let reader = self.reader.take().expect("a run is waited for once");
+        eventually("everybody has closed the output", || reader.is_finished());
+        self.so_far()
+    }
 }
 
 impl Running {
     pub(crate) fn pid(&self) -> u32 {
         self.child.id()
+    }
+
+    /// Waits until dlock has said `text` on stderr.
+    #[track_caller]
+    pub(crate) fn heard(&self, text: &str) {
+        eventually(text, || self.stderr.so_far().contains(text));
     }
 
     /// Sends `signal` (a name without SIG, or a number) to dlock.
@@ -126,12 +166,10 @@ impl Running {
     pub(crate) fn wait(mut self) -> Outcome {
         eventually("dlock ends", || self.is_over());
         let status = self.child.wait().expect("dlock can be waited for");
-        let readers = self.output.take().expect("a run is waited for once");
-        let [stdout, stderr] = readers.map(|reader| reader.join().expect("the output was read"));
         Outcome {
             status: status.code(),
-            stdout,
-            stderr,
+            stdout: self.stdout.all(),
+            stderr: self.stderr.all(),
         }
     }
 }

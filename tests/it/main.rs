@@ -8,4 +8,11 @@ mod command;
 mod dlock;
 mod servers;
 
+mod contract;
+mod exclusion;
+mod exec;
 mod layers;
+mod lease;
+mod signals;
+mod status;
+mod waiting;

@@ -148,7 +148,7 @@ pub(crate) struct Database {
     pub(crate) name: String,
     pub(crate) user: String,
     pub(crate) password: String,
-    port: u16,
+    pub(crate) port: u16,
     socket: PathBuf,
 }
 
@@ -233,7 +233,7 @@ fn percent_encoded(text: &str) -> String {
 /// What the script says of a server that answers.
 struct Ready {
     pid: u32,
-    port: u16,
+    pub(crate) port: u16,
     socket: PathBuf,
     dir: PathBuf,
     version: String,

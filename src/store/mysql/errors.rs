@@ -52,6 +52,9 @@ fn advice(code: u16, target: &Target) -> String {
             "; create it (CREATE DATABASE {}) or name another with --database",
             target.database
         ),
+        1146 => {
+            "; run dlock setup, or dlock exec with an account that may create tables".to_owned()
+        }
         1290 | 1792 | 1836 => "; the server is read-only, dlock needs the primary".to_owned(),
         1045 | 1698 => "; check the account and its password".to_owned(),
         1044 | 1142 | 1143 => "; dlock setup --print shows the tables and the grants".to_owned(),

@@ -1,0 +1,48 @@
+# What a person types. Everything that a target needs and that is not a Rust toolchain is fetched
+# by tests/servers/fetch into a cache folder; nothing is installed on the machine.
+
+CARGO  ?= cargo
+PREFIX ?= /usr/local
+DESTDIR ?=
+
+.PHONY: all demo test lint bench generated install clean
+
+all:
+	$(CARGO) build --release --locked
+
+# Three replicas race for one action on a private server.
+demo: all
+	examples/demo
+
+# Everything, on MariaDB and MySQL. Most of a test is waiting, so more run at once than there are
+# processors.
+test:
+	tests/servers/fetch mariadb mysql
+	$(CARGO) test --locked -- --test-threads=8
+
+# What CI asks beyond the tests.
+lint:
+	$(CARGO) fmt --check
+	$(CARGO) clippy --locked --all-targets -- --deny warnings
+	RUSTDOCFLAGS='--deny warnings' $(CARGO) doc --locked --no-deps --document-private-items
+
+# dlock beside etcdctl lock, flock and nothing at all, in one run.
+bench:
+	tests/servers/fetch mariadb mysql etcd
+	$(CARGO) bench --locked --bench exec
+
+# Renders man/ and completions/ anew from the grammar.
+generated:
+	DLOCK_UPDATE=1 $(CARGO) test --locked --test it generated
+
+install: all
+	install -D -m 755 target/release/dlock $(DESTDIR)$(PREFIX)/bin/dlock
+	install -d $(DESTDIR)$(PREFIX)/share/man/man1 $(DESTDIR)$(PREFIX)/share/man/man7
+	install -m 644 man/*.1 $(DESTDIR)$(PREFIX)/share/man/man1
+	install -m 644 man/*.7 $(DESTDIR)$(PREFIX)/share/man/man7
+	install -D -m 644 completions/dlock.bash $(DESTDIR)$(PREFIX)/share/bash-completion/completions/dlock
+	install -D -m 644 completions/_dlock $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_dlock
+	install -D -m 644 completions/dlock.fish $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/dlock.fish
+
+clean:
+	$(CARGO) clean

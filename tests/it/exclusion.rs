@@ -1,0 +1,84 @@
+//! One at a time, for real: contenders that would damage a file if two of them ran at once.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::thread;
+
+use crate::command::Stage;
+use crate::dlock::Dlock;
+use crate::servers::{Flavour, shared};
+
+const CONTENDERS: usize = 20;
+
+/// Reads a number, takes its time, writes the number plus one.
+const INCREMENT: &str = r#"n=$(cat "$1"); sleep 0.02; echo $((n + 1)) > "$1""#;
+
+fn count_with(start: impl Fn(&Path) + Sync) -> usize {
+    let stage = Stage::new();
+    let counter = stage.path("counter");
+    fs::write(&counter, "0\n").expect("writes");
+    thread::scope(|scope| {
+        for _ in 0..CONTENDERS {
+            scope.spawn(|| start(&counter));
+        }
+    });
+    let text = fs::read_to_string(&counter).expect("reads");
+    text.trim().parse().unwrap_or(0)
+}
+
+#[test]
+fn twenty_processes_that_count_lose_nothing() {
+    for flavour in Flavour::ALL {
+        let database = shared(flavour).database("count");
+        let total = count_with(|counter| {
+            Dlock::on(
+                &database,
+                ["exec", "-a", "count", "--", "sh", "-c", INCREMENT, "sh"],
+            )
+            .arg(counter)
+            .run();
+        });
+        assert_eq!(total, CONTENDERS, "{flavour}");
+    }
+}
+
+/// The twin of the claim above: without the lock the same check must fail, or it proves nothing.
+#[test]
+fn twenty_processes_that_count_without_the_lock_lose_something() {
+    let total = count_with(|counter| {
+        let status = Command::new("sh")
+            .args(["-c", INCREMENT, "sh"])
+            .arg(counter)
+            .status();
+        assert!(status.expect("sh runs").success());
+    });
+    assert!(total < CONTENDERS, "{total} of {CONTENDERS}");
+}
+
+#[test]
+fn actions_do_not_get_into_each_others_way() {
+    for flavour in Flavour::ALL {
+        let database = shared(flavour).database("apart");
+        let stage = Stage::new();
+        let (ready, go) = (stage.fifo("ready"), stage.fifo("go"));
+        let holder = Dlock::on(&database, ["exec", "-a", "one", "--", "sh", "-c"])
+            .arg(r#"echo up > "$1"; read word < "$2""#)
+            .arg("sh")
+            .arg(&ready)
+            .arg(&go)
+            .start();
+        stage.heard(&ready);
+        Dlock::on(
+            &database,
+            ["exec", "-n", "-a", "other", "--", "echo", "ran"],
+        )
+        .run()
+        .expect(0, "ran\n", "");
+        Dlock::on(&database, ["exec", "-n", "-a", "one", "--", "echo", "ran"])
+            .run()
+            .expect(75, "", "one is held by");
+        stage.tell(&go, "on");
+        holder.wait().expect(0, "", "");
+    }
+}

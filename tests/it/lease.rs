@@ -1,0 +1,180 @@
+//! Keeping the lease while the command runs, and stopping the command when that fails.
+
+use mysql::prelude::Queryable;
+
+use crate::command::{Stage, is_alive, signal};
+use crate::dlock::{Dlock, Running, eventually};
+use crate::servers::{Database, Flavour, Server, shared};
+
+/// A command under a lease of 2 s that says its process id, then `term` when it is told to stop.
+struct Holder {
+    running: Running,
+    pid: String,
+}
+
+impl Holder {
+    fn start(database: &Database, on_term: &str) -> Self {
+        let stage = Stage::new();
+        let ready = stage.fifo("ready");
+        let script = format!(
+            r#"trap 'echo term; {on_term}' TERM; echo $$ > "$1"; while :; do sleep 0.02; done"#
+        );
+        let running = Dlock::on(
+            database,
+            ["exec", "-a", "init", "--ttl", "2s", "--", "sh", "-c"],
+        )
+        .arg(script)
+        .arg("sh")
+        .arg(&ready)
+        .start();
+        let pid = stage.heard(&ready);
+        Self { running, pid }
+    }
+}
+
+fn renewals(database: &Database) -> u64 {
+    let renewals = database
+        .admin_conn()
+        .query_first("SELECT renewals FROM dlock_lock");
+    renewals
+        .expect("the table is there")
+        .expect("the row is there")
+}
+
+fn renewed_again(database: &Database) {
+    let before = renewals(database);
+    eventually("the lease is renewed", || renewals(database) > before);
+}
+
+#[test]
+fn a_command_may_run_for_many_leases() {
+    for flavour in Flavour::ALL {
+        let database = shared(flavour).database("lease");
+        let holder = Holder::start(&database, "exit 4");
+        // Six renewals are a lease's length.
+        eventually("two leases go by", || renewals(&database) > 12);
+        holder.running.signal("TERM");
+        holder.running.wait().expect(4, "term\n", "");
+    }
+}
+
+#[test]
+fn a_command_whose_lease_was_taken_is_stopped() {
+    for flavour in Flavour::ALL {
+        for (on_term, stdout) in [("exit 0", "term\n"), ("true", "term\n")] {
+            let database = shared(flavour).database("lease");
+            let holder = Holder::start(&database, on_term);
+            database
+                .admin_conn()
+                .query_drop(
+                    "UPDATE dlock_lock SET claim=REPEAT('t',16), token=token+1, holder='a thief'",
+                )
+                .expect("the row can be changed");
+            holder
+                .running
+                .wait()
+                .expect(76, stdout, "lost init: init is held by a thief");
+            assert!(!is_alive(&holder.pid), "{flavour}: the command lives");
+        }
+    }
+}
+
+#[test]
+fn a_command_whose_lease_was_freed_by_somebody_is_stopped() {
+    for flavour in Flavour::ALL {
+        let database = shared(flavour).database("lease");
+        let holder = Holder::start(&database, "exit 0");
+        database
+            .admin_conn()
+            .query_drop("UPDATE dlock_lock SET claim=NULL")
+            .expect("the row can be changed");
+        let outcome = holder.running.wait();
+        outcome.expect(
+            76,
+            "term\n",
+            "its row was freed by somebody else; stopping the command",
+        );
+    }
+}
+
+#[test]
+fn a_command_whose_lease_cannot_be_renewed_is_stopped_before_it_lapses() {
+    for flavour in Flavour::ALL {
+        for on_term in ["exit 0", "true"] {
+            let server = Server::start(flavour, &[]);
+            let database = server.database("lease");
+            let holder = Holder::start(&database, on_term);
+            renewed_again(&database);
+            // A server that is there and says nothing: the worst kind.
+            signal(server.pid(), "STOP");
+            let outcome = holder.running.wait();
+            signal(server.pid(), "CONT");
+            outcome.expect(76, "term\n", "cannot keep init: ");
+            assert!(!is_alive(&holder.pid), "{flavour}: the command lives");
+        }
+    }
+}
+
+#[test]
+fn a_connection_that_is_killed_is_made_anew_and_the_command_knows_nothing() {
+    for flavour in Flavour::ALL {
+        let database = shared(flavour).database("lease");
+        let holder = Holder::start(&database, "exit 4");
+        let mut admin = database.admin_conn();
+        for _ in 0..3 {
+            let session: u64 = admin
+                .query_first("SELECT session_id FROM dlock_lock")
+                .expect("the table is there")
+                .expect("the row is there");
+            admin.query_drop(format!("KILL {session}")).expect("kills");
+            renewed_again(&database);
+        }
+        holder.running.signal("TERM");
+        let outcome = holder.running.wait();
+        outcome.expect(4, "term\n", "cannot renew init: ");
+        outcome.expect(4, "term\n", "is renewed again");
+    }
+}
+
+#[test]
+fn a_failed_release_changes_nothing_but_a_message() {
+    for flavour in Flavour::ALL {
+        let server = Server::start(flavour, &[]);
+        let database = server.database("lease");
+        let holder = Holder::start(&database, "exit 5");
+        signal(server.pid(), "STOP");
+        holder.running.signal("TERM");
+        let outcome = holder.running.wait();
+        signal(server.pid(), "CONT");
+        outcome.expect(5, "term\n", "cannot release init: ");
+    }
+}
+
+#[test]
+fn a_row_that_another_transaction_locks_delays_a_renewal_and_no_more() {
+    for flavour in Flavour::ALL {
+        let database = shared(flavour).database("lease");
+        let stage = Stage::new();
+        let (ready, go) = (stage.fifo("ready"), stage.fifo("go"));
+        let holder = Dlock::on(
+            &database,
+            ["exec", "-a", "init", "--ttl", "10s", "--", "sh", "-c"],
+        )
+        .arg(r#"echo up > "$1"; read word < "$2"; exit 4"#)
+        .arg("sh")
+        .arg(&ready)
+        .arg(&go)
+        .start();
+        stage.heard(&ready);
+        let mut blocker = database.admin_conn();
+        blocker.query_drop("BEGIN").expect("begins");
+        blocker
+            .query_drop("SELECT * FROM dlock_lock FOR UPDATE")
+            .expect("locks the row");
+        holder.heard("cannot renew init: ");
+        blocker.query_drop("ROLLBACK").expect("rolls back");
+        holder.heard("is renewed again");
+        stage.tell(&go, "on");
+        assert_eq!(holder.wait().status, Some(4), "{flavour}");
+    }
+}

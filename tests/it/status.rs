@@ -1,0 +1,191 @@
+//! `dlock status`: what an operator and a script read.
+
+use mysql::prelude::Queryable;
+
+use crate::command::Stage;
+use crate::dlock::{Dlock, Running};
+use crate::servers::{Database, Flavour, shared};
+
+/// Something in every state: `busy` is held, `done` is free, `dead` has lapsed.
+struct Scene {
+    database: Database,
+    stage: Stage,
+    holder: Running,
+}
+
+impl Scene {
+    fn start(flavour: Flavour) -> Self {
+        let database = shared(flavour).database("status");
+        for action in ["done", "dead"] {
+            Dlock::on(&database, ["exec", "-a", action, "--", "true"])
+                .run()
+                .expect(0, "", "");
+        }
+        database
+            .admin_conn()
+            .query_drop(
+                "UPDATE dlock_lock SET claim=REPEAT('x',16),holder='ghost/1',\
+                 expires_at=UTC_TIMESTAMP(6)-INTERVAL 90 SECOND WHERE action='dead'",
+            )
+            .expect("the row can be changed");
+        let stage = Stage::new();
+        let (ready, go) = (stage.fifo("ready"), stage.fifo("go"));
+        let holder = Dlock::on(&database, ["exec", "-a", "busy", "--holder", "web-1/4711"])
+            .env("USER", "deploy")
+            .args(["--note", "release 42", "--", "sh", "-c"])
+            .arg(r#"echo up > "$1"; read word < "$2""#)
+            .arg("sh")
+            .arg(&ready)
+            .arg(&go)
+            .start();
+        stage.heard(&ready);
+        Self {
+            database,
+            stage,
+            holder,
+        }
+    }
+
+    fn status(&self, arguments: &[&str]) -> Dlock {
+        Dlock::on(&self.database, ["status"]).args(arguments)
+    }
+
+    fn end(self) {
+        self.stage.tell(&self.stage.path("go"), "on");
+        self.holder.wait().expect(0, "", "");
+    }
+}
+
+/// The first two words of each line but the heading.
+fn states(table: &str) -> Vec<(&str, &str)> {
+    let lines = table.lines().skip(1);
+    lines
+        .map(|line| {
+            let mut words = line.split_whitespace();
+            (words.next().unwrap_or(""), words.next().unwrap_or(""))
+        })
+        .collect()
+}
+
+#[test]
+fn the_table_shows_what_is_held_or_lapsed_and_more_when_asked() {
+    for flavour in Flavour::ALL {
+        let scene = Scene::start(flavour);
+        let outcome = scene.status(&[]).run();
+        assert_eq!(
+            states(&outcome.stdout),
+            [("busy", "held"), ("dead", "lapsed")]
+        );
+        for fact in [
+            "web-1/4711",
+            "deploy",
+            "release 42",
+            "ghost/1",
+            "1m 30s ago",
+        ] {
+            assert!(outcome.stdout.contains(fact), "{fact}: {}", outcome.stdout);
+        }
+        let all = scene.status(&["--all"]).run().stdout;
+        let every = [("busy", "held"), ("dead", "lapsed"), ("done", "free")];
+        assert_eq!(states(&all), every);
+        let some = scene.status(&["never", "-a", "done"]).run().stdout;
+        assert_eq!(states(&some), [("done", "free"), ("never", "free")]);
+        scene.end();
+    }
+}
+
+#[test]
+fn the_json_has_the_documented_fields() {
+    for flavour in Flavour::ALL {
+        let scene = Scene::start(flavour);
+        let outcome = scene.status(&["--json", "busy", "dead", "done"]).run();
+        let document: serde_json::Value =
+            serde_json::from_str(&outcome.stdout).expect("stdout is JSON");
+        let locks = document["locks"].as_array().expect("a list");
+        let [busy, dead, done] = locks.as_slice() else {
+            panic!("not three locks: {document}");
+        };
+        assert_eq!(busy["action"], "busy");
+        assert_eq!(busy["state"], "held");
+        assert_eq!(busy["holder"], "web-1/4711");
+        assert_eq!(busy["user"], "deploy");
+        assert_eq!(busy["note"], "release 42");
+        assert_eq!(busy["pid"], scene.holder.pid());
+        assert_eq!(busy["ttl_ms"], 30_000);
+        let left = busy["lapses_in_ms"].as_i64().expect("a number");
+        assert!((1..=30_000).contains(&left), "{left}");
+        assert!(busy["token"].as_u64() > Some(0));
+        let since = busy["acquired_at"].as_str().expect("a text");
+        assert!(since.starts_with("20") && since.ends_with('Z'), "{since}");
+        assert_eq!(dead["state"], "lapsed");
+        assert!(dead["lapses_in_ms"].as_i64() <= Some(-90_000), "{dead}");
+        assert_eq!(done["state"], "free");
+        for field in [
+            "holder",
+            "host",
+            "pid",
+            "user",
+            "note",
+            "acquired_at",
+            "lapses_in_ms",
+        ] {
+            assert!(done[field].is_null(), "{field}: {done}");
+        }
+        scene.end();
+    }
+}
+
+#[test]
+fn check_tells_by_the_status_alone() {
+    for flavour in Flavour::ALL {
+        let scene = Scene::start(flavour);
+        for (arguments, status) in [
+            (&["busy"][..], 75),
+            (&["done"], 0),
+            (&["dead"], 0),
+            (&["never"], 0),
+            (&["done", "busy"], 75),
+            (&[], 75),
+        ] {
+            scene
+                .status(arguments)
+                .arg("--check")
+                .run()
+                .expect(status, "", "");
+        }
+        scene.end();
+    }
+}
+
+#[test]
+fn a_database_without_tables_is_a_mistake_and_stays_as_it_is() {
+    for flavour in Flavour::ALL {
+        let database = shared(flavour).database("status");
+        Dlock::on(&database, ["status"])
+            .run()
+            .expect(78, "", "dlock setup");
+        let tables: Vec<String> = database.admin_conn().query("SHOW TABLES").expect("shows");
+        assert!(tables.is_empty(), "{tables:?}");
+    }
+}
+
+#[test]
+fn read_rights_are_enough_for_status() {
+    for flavour in Flavour::ALL {
+        let scene = Scene::start(flavour);
+        let Database { name, user, .. } = &scene.database;
+        let mut admin = scene.database.admin_conn();
+        let pattern = name.replace('_', "\\_");
+        for statement in [
+            format!("REVOKE ALL ON `{pattern}`.* FROM '{user}'@'%'"),
+            format!("GRANT SELECT ON `{pattern}`.* TO '{user}'@'%'"),
+        ] {
+            admin.query_drop(&statement).expect("grants can be changed");
+        }
+        let outcome = scene.status(&["busy"]).run();
+        assert_eq!(states(&outcome.stdout), [("busy", "held")]);
+        let grant = format!("GRANT UPDATE ON `{pattern}`.* TO '{user}'@'%'");
+        admin.query_drop(&grant).expect("grants can be changed");
+        scene.end();
+    }
+}

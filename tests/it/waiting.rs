@@ -1,0 +1,172 @@
+//! Standing in line: how long, what is said meanwhile, and what the status is.
+
+use mysql::prelude::Queryable;
+
+use crate::command::Stage;
+use crate::dlock::{Dlock, Running};
+use crate::servers::{Database, Flavour, Server, shared};
+
+/// A holder of `init` that stays until it is let go.
+struct Holder {
+    stage: Stage,
+    running: Running,
+}
+
+impl Holder {
+    fn start(database: &Database, options: &[&str]) -> Self {
+        let stage = Stage::new();
+        let (ready, go) = (stage.fifo("ready"), stage.fifo("go"));
+        let running = Dlock::on(database, ["exec", "-a", "init", "--holder", "the holder"])
+            .args(options)
+            .args([
+                "--",
+                "sh",
+                "-c",
+                r#"echo up > "$1"; read word < "$2"; exit 3"#,
+                "sh",
+            ])
+            .arg(&ready)
+            .arg(&go)
+            .start();
+        stage.heard(&ready);
+        Self { stage, running }
+    }
+
+    fn let_go(self) {
+        self.stage.tell(&self.stage.path("go"), "on");
+        self.running.wait().expect(3, "", "");
+    }
+}
+
+fn echo(database: &Database, options: &[&str]) -> Dlock {
+    Dlock::on(database, ["exec", "-a", "init"])
+        .args(options)
+        .args(["--", "echo", "ran"])
+}
+
+#[test]
+fn who_does_not_want_to_wait_is_told_who_holds_the_lock() {
+    for flavour in Flavour::ALL {
+        let database = shared(flavour).database("waiting");
+        let holder = Holder::start(&database, &["--note", "release 42"]);
+        for options in [
+            &["-n"][..],
+            &["--wait", "0"],
+            &["-w", "0s"],
+            &["--wait", "200ms"],
+            &["--wait=0.2s", "-q"],
+        ] {
+            let outcome = echo(&database, options).run();
+            outcome.expect(75, "", "init is held by the holder (token ");
+            outcome.expect(75, "", "release 42");
+        }
+        echo(&database, &["-n", "-E", "7"])
+            .run()
+            .expect(7, "", "init is held by");
+        echo(&database, &["-n", "-E", "0"])
+            .run()
+            .expect(0, "", "init is held by");
+        echo(&database, &["-n", "-E", "0", "-q"])
+            .run()
+            .expect(0, "", "");
+        holder.let_go();
+        echo(&database, &["-n"]).run().expect(0, "ran\n", "");
+    }
+}
+
+#[test]
+fn a_waiter_runs_when_the_holder_is_done() {
+    for flavour in Flavour::ALL {
+        let database = shared(flavour).database("waiting");
+        let holder = Holder::start(&database, &[]);
+        let waiter = echo(&database, &["--wait", "1h"]).start();
+        waiter.heard("init is held by the holder");
+        holder.let_go();
+        waiter
+            .wait()
+            .expect(0, "ran\n", "init is held by the holder");
+    }
+}
+
+#[test]
+fn a_waiter_takes_over_from_a_holder_that_was_killed() {
+    for flavour in Flavour::ALL {
+        let database = shared(flavour).database("waiting");
+        let holder = Holder::start(&database, &["--ttl", "2s"]);
+        let token = token(&database);
+        let waiter = echo(&database, &["--ttl", "2s"]).start();
+        waiter.heard("init is held by the holder");
+        holder.running.signal("KILL");
+        waiter.wait().expect(0, "ran\n", "init is held by");
+        assert!(self::token(&database) > token, "{flavour}");
+        // The command of the killed holder is let go only now.
+        holder.stage.tell(&holder.stage.path("go"), "on");
+    }
+}
+
+#[test]
+fn who_comes_once_now_and_then_takes_a_long_dead_lease_at_once() {
+    for flavour in Flavour::ALL {
+        let database = shared(flavour).database("waiting");
+        let holder = Holder::start(&database, &["--ttl", "2s"]);
+        holder.running.signal("KILL");
+        let mut admin = database.admin_conn();
+        admin
+            .query_drop("UPDATE dlock_lock SET expires_at=UTC_TIMESTAMP(6)-INTERVAL 4 SECOND")
+            .expect("the row can be changed");
+        echo(&database, &["-n"])
+            .run()
+            .expect(75, "", "lapsed 4s ago");
+        admin
+            .query_drop("UPDATE dlock_lock SET expires_at=UTC_TIMESTAMP(6)-INTERVAL 6 SECOND")
+            .expect("the row can be changed");
+        echo(&database, &["-n"]).run().expect(0, "ran\n", "");
+        holder.stage.tell(&holder.stage.path("go"), "on");
+    }
+}
+
+#[test]
+fn a_waiter_outlives_a_restart_of_the_server_and_so_does_the_holder() {
+    for flavour in Flavour::ALL {
+        let mut server = Server::start(flavour, &[]);
+        let database = server.database("waiting");
+        let holder = Holder::start(&database, &[]);
+        let waiter = echo(&database, &[]).start();
+        waiter.heard("init is held by the holder");
+        server.restart();
+        // Both must have found the new server before the holder ends.
+        let mut admin = database.admin_conn();
+        crate::dlock::eventually("the holder renews on the new server", || {
+            let renewals: Option<u64> = admin
+                .query_first("SELECT renewals FROM dlock_lock")
+                .expect("the table is there");
+            renewals > Some(0)
+        });
+        holder.stage.tell(&holder.stage.path("go"), "on");
+        let outcome = holder.running.wait();
+        assert_eq!((outcome.status, outcome.stdout.as_str()), (Some(3), ""));
+        waiter.wait().expect(0, "ran\n", "init is held by");
+    }
+}
+
+#[test]
+fn a_server_that_comes_up_late_is_waited_for() {
+    for flavour in Flavour::ALL {
+        let mut server = Server::start(flavour, &[]);
+        let database = server.database("late");
+        crate::command::signal(server.pid(), "KILL");
+        let early = echo(&database, &[]).start();
+        early.heard("trying again");
+        server.restart();
+        early.wait().expect(0, "ran\n", "trying again");
+    }
+}
+
+fn token(database: &Database) -> u64 {
+    let token = database
+        .admin_conn()
+        .query_first("SELECT token FROM dlock_lock");
+    token
+        .expect("the table is there")
+        .expect("the row is there")
+}
