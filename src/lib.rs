@@ -69,7 +69,12 @@ fn dispatch(cli: Cli, report: &Report) -> anyhow::Result<Status> {
     match cli.command {
         Command::Exec(args) => commands::exec::run(args, target()?, report),
         Command::Status(args) => commands::status::run(args, target()?),
-        Command::Setup(args) if args.print => commands::setup::print(&cli.connection),
+        Command::Setup(args) if args.print => match target() {
+            Ok(target) => commands::setup::print(&target.database),
+            // Nothing but a database is needed; what was given beyond that must still be right.
+            Err(error) if cli.connection.names_a_source() => Err(error.into()),
+            Err(_) => commands::setup::print(cli.connection.database.as_deref().unwrap_or("dlock")),
+        },
         Command::Setup(_) => commands::setup::create(target()?, report),
     }
 }

@@ -79,3 +79,11 @@ pub struct ConnectionArgs {
     #[arg(long, env = "DLOCK_SSL_KEY", value_name = "PATH", global = true)]
     pub ssl_key: Option<PathBuf>,
 }
+
+impl ConnectionArgs {
+    /// Whether a URL or a file is named that may say anything about the server.
+    #[must_use]
+    pub const fn names_a_source(&self) -> bool {
+        self.url.is_some() || self.url_file.is_some() || self.defaults_file.is_some()
+    }
+}

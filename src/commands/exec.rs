@@ -163,9 +163,15 @@ impl Line<'_> {
     ) -> Result<(Grant, BootInstant), Ending> {
         let started = clock::now();
         let mut said_at: Option<BootInstant> = None;
+        let mut news: Option<Box<Reply>> = None;
         loop {
             let now = clock::now();
-            match acquire.next(now) {
+            let step = acquire.next(now);
+            // Told once it is clear that we go on waiting: who gives up says why in one line.
+            if let (Step::Ask(_) | Step::Wait(_), Some(reply)) = (&step, news.take()) {
+                self.say_why_we_wait(&acquire, &reply, now, &mut said_at);
+            }
+            match step {
                 Step::Ask(question) => self.ask(question),
                 Step::Granted { grant, sent } => {
                     self.report.detail(format_args!(
@@ -206,9 +212,8 @@ impl Line<'_> {
                         ));
                     }
                     Some(Event::Reply(reply)) => {
-                        let now = clock::now();
-                        acquire.answered(now, &reply);
-                        self.say_why_we_wait(&acquire, &reply, now, &mut said_at);
+                        acquire.answered(clock::now(), &reply);
+                        news = Some(reply);
                     }
                     Some(Event::Signal(_)) | None => {}
                 },

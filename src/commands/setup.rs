@@ -1,21 +1,16 @@
 //! `dlock setup`: creates the tables, or prints what a database administrator needs.
 
 use super::ask_once;
-use crate::cli::connection::ConnectionArgs;
 use crate::exit::Status;
 use crate::report::{self, Report};
 use crate::store::mysql::{Database, schema};
 use crate::store::target::Target;
 
-/// The database that the printout names where none is configured.
-const EXAMPLE_DATABASE: &str = "dlock";
-
-/// Prints the definition of the tables and the least grants; needs no server.
+/// Prints the definition of the tables and the least grants on `database`; needs no server.
 ///
 /// # Errors
 /// When stdout cannot be written.
-pub fn print(connection: &ConnectionArgs) -> anyhow::Result<Status> {
-    let database = connection.database.as_deref().unwrap_or(EXAMPLE_DATABASE);
+pub fn print(database: &str) -> anyhow::Result<Status> {
     report::result(&schema::printout(database))?;
     Ok(Status::OK)
 }

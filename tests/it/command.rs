@@ -35,28 +35,28 @@ impl Stage {
         assert!(made.expect("mkfifo runs").success(), "mkfifo {name}");
         path
     }
+}
 
-    /// The next line that a command writes to `fifo`; it must come.
-    #[track_caller]
-    pub(crate) fn heard(&self, fifo: &Path) -> String {
-        let (sender, receiver) = mpsc::channel();
-        let fifo = fifo.to_owned();
-        thread::spawn(move || {
-            let text = fs::read_to_string(fifo).expect("a fifo can be read");
-            // Nobody waits any more if the test has failed.
-            let _ = sender.send(text);
-        });
-        let text = receiver
-            .recv_timeout(PATIENCE)
-            .expect("the command reports");
-        text.trim().to_owned()
-    }
+/// The next line that a command writes to `fifo`; it must come.
+#[track_caller]
+pub(crate) fn heard(fifo: &Path) -> String {
+    let (sender, receiver) = mpsc::channel();
+    let fifo = fifo.to_owned();
+    thread::spawn(move || {
+        let text = fs::read_to_string(fifo).expect("a fifo can be read");
+        // Nobody waits any more if the test has failed.
+        let _ = sender.send(text);
+    });
+    let text = receiver
+        .recv_timeout(PATIENCE)
+        .expect("the command reports");
+    text.trim().to_owned()
+}
 
-    /// Lets a command go on that reads `fifo`.
-    pub(crate) fn tell(&self, fifo: &Path, word: &str) {
-        let mut fifo = OpenOptions::new().write(true).open(fifo).expect("a reader");
-        writeln!(fifo, "{word}").expect("the fifo takes a word");
-    }
+/// Lets a command go on that reads `fifo`.
+pub(crate) fn tell(fifo: &Path, word: &str) {
+    let mut fifo = OpenOptions::new().write(true).open(fifo).expect("a reader");
+    writeln!(fifo, "{word}").expect("the fifo takes a word");
 }
 
 /// Sends `signal` (a name without SIG, or a number) to the process `pid`.

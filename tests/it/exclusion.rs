@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 use std::thread;
 
-use crate::command::Stage;
+use crate::command::{Stage, heard, tell};
 use crate::dlock::Dlock;
 use crate::servers::{Flavour, shared};
 
@@ -68,7 +68,7 @@ fn actions_do_not_get_into_each_others_way() {
             .arg(&ready)
             .arg(&go)
             .start();
-        stage.heard(&ready);
+        heard(&ready);
         Dlock::on(
             &database,
             ["exec", "-n", "-a", "other", "--", "echo", "ran"],
@@ -78,7 +78,7 @@ fn actions_do_not_get_into_each_others_way() {
         Dlock::on(&database, ["exec", "-n", "-a", "one", "--", "echo", "ran"])
             .run()
             .expect(75, "", "one is held by");
-        stage.tell(&go, "on");
+        tell(&go, "on");
         holder.wait().expect(0, "", "");
     }
 }

@@ -2,7 +2,7 @@
 
 use mysql::prelude::Queryable;
 
-use crate::command::{Stage, is_alive, signal};
+use crate::command::{Stage, heard, is_alive, signal, tell};
 use crate::dlock::{Dlock, Running, eventually};
 use crate::servers::{Database, Flavour, Server, shared};
 
@@ -27,7 +27,7 @@ impl Holder {
         .arg("sh")
         .arg(&ready)
         .start();
-        let pid = stage.heard(&ready);
+        let pid = heard(&ready);
         Self { running, pid }
     }
 }
@@ -165,7 +165,7 @@ fn a_row_that_another_transaction_locks_delays_a_renewal_and_no_more() {
         .arg(&ready)
         .arg(&go)
         .start();
-        stage.heard(&ready);
+        heard(&ready);
         let mut blocker = database.admin_conn();
         blocker.query_drop("BEGIN").expect("begins");
         blocker
@@ -174,7 +174,7 @@ fn a_row_that_another_transaction_locks_delays_a_renewal_and_no_more() {
         holder.heard("cannot renew init: ");
         blocker.query_drop("ROLLBACK").expect("rolls back");
         holder.heard("is renewed again");
-        stage.tell(&go, "on");
+        tell(&go, "on");
         assert_eq!(holder.wait().status, Some(4), "{flavour}");
     }
 }

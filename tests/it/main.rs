@@ -4,8 +4,12 @@
 //! - `servers` starts MariaDB and MySQL, `dlock` runs the program, `command` is what it runs
 //! - the rest is claims, one subject a file
 
+mod bad_input;
 mod command;
+mod connection;
 mod dlock;
+mod relay;
+mod secrets;
 mod servers;
 
 mod contract;
@@ -15,4 +19,5 @@ mod layers;
 mod lease;
 mod signals;
 mod status;
+mod tls;
 mod waiting;

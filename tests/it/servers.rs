@@ -7,6 +7,11 @@
 //! The script lives as long as the pipe to its standard input is open in this process. That pipe closes however this
 //! process ends, so that no server and no folder outlives the tests, even when they are killed.
 
+#![allow(
+    dead_code,
+    reason = "the benches use what the tests do not, and the other way round"
+)]
+
 use std::fmt;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};

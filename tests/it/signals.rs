@@ -1,6 +1,6 @@
 //! Signals: who gets them, and how dlock ends.
 
-use crate::command::{Stage, signal};
+use crate::command::{Stage, heard, signal, tell};
 use crate::dlock::{Dlock, Running};
 use crate::servers::{Database, Flavour, shared};
 
@@ -40,7 +40,7 @@ fn start_trapped(database: &Database, stage: &Stage, number: &str) -> Running {
     .arg("-")
     .arg(number)
     .start();
-    assert_eq!(stage.heard(&ready), "up");
+    assert_eq!(heard(&ready), "up");
     running
 }
 
@@ -83,9 +83,9 @@ fn a_second_term_or_int_kills() {
         .arg(&ready)
         .arg(&told)
         .start();
-    stage.heard(&ready);
+    heard(&ready);
     running.signal("TERM");
-    assert_eq!(stage.heard(&told), "deaf");
+    assert_eq!(heard(&told), "deaf");
     running.signal("INT");
     running.wait().expect(137, "", "");
 }
@@ -102,9 +102,9 @@ fn a_signal_that_was_ignored_at_the_start_stays_ignored() {
         .env("DLOCK_URL", database.url())
         .spawn();
     let mut nohup = nohup.expect("sh runs");
-    stage.heard(&ready);
+    heard(&ready);
     signal(nohup.id(), "HUP");
-    stage.tell(&go, "on");
+    tell(&go, "on");
     assert_eq!(nohup.wait().expect("ends").code(), Some(0));
 }
 
@@ -120,7 +120,7 @@ fn a_signal_while_waiting_ends_the_waiting_and_leaves_the_lock_alone() {
             .arg(&ready)
             .arg(&go)
             .start();
-        stage.heard(&ready);
+        heard(&ready);
         for (name, number) in [
             ("TERM", 15),
             ("INT", 2),
@@ -137,7 +137,7 @@ fn a_signal_while_waiting_ends_the_waiting_and_leaves_the_lock_alone() {
                 .wait()
                 .expect(128 + number, "", "while waiting for init");
         }
-        stage.tell(&go, "on");
+        tell(&go, "on");
         holder.wait().expect(0, "done\n", "");
     }
 }

@@ -2,7 +2,7 @@
 
 use mysql::prelude::Queryable;
 
-use crate::command::Stage;
+use crate::command::{Stage, heard, tell};
 use crate::dlock::{Dlock, Running};
 use crate::servers::{Database, Flavour, shared};
 
@@ -38,7 +38,7 @@ impl Scene {
             .arg(&ready)
             .arg(&go)
             .start();
-        stage.heard(&ready);
+        heard(&ready);
         Self {
             database,
             stage,
@@ -51,7 +51,7 @@ impl Scene {
     }
 
     fn end(self) {
-        self.stage.tell(&self.stage.path("go"), "on");
+        tell(&self.stage.path("go"), "on");
         self.holder.wait().expect(0, "", "");
     }
 }

@@ -2,7 +2,7 @@
 
 use mysql::prelude::Queryable;
 
-use crate::command::Stage;
+use crate::command::{Stage, heard, tell};
 use crate::dlock::{Dlock, Running};
 use crate::servers::{Database, Flavour, Server, shared};
 
@@ -28,12 +28,12 @@ impl Holder {
             .arg(&ready)
             .arg(&go)
             .start();
-        stage.heard(&ready);
+        heard(&ready);
         Self { stage, running }
     }
 
     fn let_go(self) {
-        self.stage.tell(&self.stage.path("go"), "on");
+        tell(&self.stage.path("go"), "on");
         self.running.wait().expect(3, "", "");
     }
 }
@@ -99,8 +99,7 @@ fn a_waiter_takes_over_from_a_holder_that_was_killed() {
         holder.running.signal("KILL");
         waiter.wait().expect(0, "ran\n", "init is held by");
         assert!(self::token(&database) > token, "{flavour}");
-        // The command of the killed holder is let go only now.
-        holder.stage.tell(&holder.stage.path("go"), "on");
+        // The command of the killed holder is let go only tell(&holder.stage.path("go"), "on");
     }
 }
 
@@ -121,7 +120,7 @@ fn who_comes_once_now_and_then_takes_a_long_dead_lease_at_once() {
             .query_drop("UPDATE dlock_lock SET expires_at=UTC_TIMESTAMP(6)-INTERVAL 6 SECOND")
             .expect("the row can be changed");
         echo(&database, &["-n"]).run().expect(0, "ran\n", "");
-        holder.stage.tell(&holder.stage.path("go"), "on");
+        tell(&holder.stage.path("go"), "on");
     }
 }
 
@@ -142,7 +141,7 @@ fn a_waiter_outlives_a_restart_of_the_server_and_so_does_the_holder() {
                 .expect("the table is there");
             renewals > Some(0)
         });
-        holder.stage.tell(&holder.stage.path("go"), "on");
+        tell(&holder.stage.path("go"), "on");
         let outcome = holder.running.wait();
         assert_eq!((outcome.status, outcome.stdout.as_str()), (Some(3), ""));
         waiter.wait().expect(0, "ran\n", "init is held by");

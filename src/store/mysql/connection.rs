@@ -15,7 +15,7 @@ use mysql::prelude::Queryable;
 use mysql::{ClientIdentity, Conn, OptsBuilder, Row, SslOpts};
 
 use super::errors::{Phase, failure};
-use crate::store::target::{Address, Secret, SslMode, Target};
+use crate::store::target::{Address, Secret, SslMode, Target, Tls};
 use crate::store::{Failure, FailureKind};
 use crate::sys::socket::Interrupter;
 
@@ -56,6 +56,7 @@ impl Connection {
         limit: Duration,
         interrupter: &Interrupter,
     ) -> Result<Self, Failure> {
+        readable(&target.tls)?;
         let mut last = None;
         for family in families(&target.address).map_err(|error| Failure {
             kind: FailureKind::Unreachable,
@@ -197,6 +198,20 @@ fn options(target: &Target, limit: Duration, bind: Option<IpAddr>) -> OptsBuilde
             .bind_address(bind.map(|ip| SocketAddr::new(ip, 0)))
             .ssl_opts(ssl(target)),
     }
+}
+
+/// Refuses what the driver would take for a server that cannot be reached: a file that it cannot
+/// read.
+fn readable(tls: &Tls) -> Result<(), Failure> {
+    let identity = tls.identity.iter().flat_map(|(cert, key)| [cert, key]);
+    let mut files = tls.ca.iter().chain(identity);
+    files.try_for_each(|path| match std::fs::read(path) {
+        Ok(_) => Ok(()),
+        Err(error) => Err(Failure {
+            kind: FailureKind::Config,
+            message: format!("cannot read {}: {error}", path.display()),
+        }),
+    })
 }
 
 fn ssl(target: &Target) -> Option<SslOpts> {

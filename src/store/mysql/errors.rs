@@ -5,7 +5,7 @@
 
 use mysql::{DriverError, Error};
 
-use crate::store::target::Target;
+use crate::store::target::{Address, SslMode, Target};
 use crate::store::{Failure, FailureKind};
 
 /// When an error came up.
@@ -56,6 +56,13 @@ fn advice(code: u16, target: &Target) -> String {
             "; run dlock setup, or dlock exec with an account that may create tables".to_owned()
         }
         1290 | 1792 | 1836 => "; the server is read-only, dlock needs the primary".to_owned(),
+        // MariaDB says so also when the account or the whole server wants TLS.
+        1045 | 1698
+            if target.tls.mode == SslMode::Disabled
+                && matches!(target.address, Address::Tcp { .. }) =>
+        {
+            "; check the account and its password, and whether it wants TLS (--ssl-mode)".to_owned()
+        }
         1045 | 1698 => "; check the account and its password".to_owned(),
         1044 | 1142 | 1143 => "; dlock setup --print shows the tables and the grants".to_owned(),
         1665 => "; the server logs by statement, set binlog_format=ROW or MIXED".to_owned(),
@@ -88,7 +95,8 @@ pub(super) fn failure(error: &Error, phase: Phase, target: &Target) -> Failure {
             kind: FailureKind::Denied,
             message: format!(
                 "{address} wants to authenticate {} by {plugin}, which dlock does not know; \
-                 use an account with caching_sha2_password or mysql_native_password",
+                 use an account with caching_sha2_password or mysql_native_password, and check its \
+                 name: MySQL makes up a plugin for accounts that it does not have",
                 target.user
             ),
         },
@@ -118,11 +126,15 @@ fn tls_failure(error: &impl std::fmt::Display, target: &Target) -> Failure {
     } else {
         " (the default for a host that is not loopback)"
     };
+    let ca = match &target.tls.ca {
+        Some(path) => format!(" (now {})", path.display()),
+        None => String::new(),
+    };
     Failure {
         kind: FailureKind::Config,
         message: format!(
             "TLS with {} failed: {error}; --ssl-mode {} is in force{default}: name the server's \
-             authority with --ssl-ca, or set --ssl-mode required to accept any certificate, or \
+             authority with --ssl-ca{ca}, or set --ssl-mode required to accept any certificate, or \
              disabled for no TLS",
             target.address, target.tls.mode,
         ),
@@ -147,9 +159,19 @@ fn io_error(error: &Error) -> Option<&std::io::Error> {
 fn plain(error: &Error) -> String {
     match error {
         Error::DriverError(DriverError::ConnectTimeout) => "no answer in time".to_owned(),
+        // EINVAL and EAFNOSUPPORT: when all addresses of the family that we bound to have failed,
+        // the driver goes on with the other family, and the first reason is lost.
+        Error::DriverError(DriverError::CouldNotConnect(Some((_, text, _))))
+            if text.ends_with("(os error 22)") || text.ends_with("(os error 97)") =>
+        {
+            "none of its addresses accepts a connection".to_owned()
+        }
         Error::DriverError(DriverError::CouldNotConnect(Some((_, text, _)))) => text.clone(),
         other => io_error(other).map_or_else(
-            || other.to_string(),
+            || match other {
+                Error::CodecError(error) => error.to_string(),
+                other => other.to_string(),
+            },
             |error| match error.kind() {
                 std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut => {
                     "no answer in time".to_owned()

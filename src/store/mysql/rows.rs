@@ -6,6 +6,7 @@ use mysql::Row;
 use mysql::prelude::FromValue;
 
 use super::schema::VERSION;
+use crate::lease::action::Action;
 use crate::lease::{Claim, Token};
 use crate::store::{Failure, FailureKind, Holder, Remainder, ServerTime, Sighting, Version};
 
@@ -36,8 +37,8 @@ pub(super) fn read(rows: Vec<Row>, request: [u8; 8]) -> Result<Sight, Failure> {
         version(field(&mut row, "version")?)?;
         sight.server_time = ServerTime(needed(&mut row, "server_time")?);
         answered = true;
-        if let Some(name) = field::<Vec<u8>>(&mut row, "action")? {
-            sight.rows.push(sighting(&mut row, name)?);
+        if let Some(action) = action(&mut row)? {
+            sight.rows.push(sighting(&mut row, action)?);
         }
     }
     if answered {
@@ -65,8 +66,16 @@ fn version(version: Option<u64>) -> Result<(), Failure> {
     })
 }
 
-fn sighting(row: &mut Row, name: Vec<u8>) -> Result<Sighting, Failure> {
-    let name = String::from_utf8(name).map_err(|_| garbled("an action is not UTF-8"))?;
+/// The row's action; none if the row only says that there is nothing, or has a name that no dlock
+/// could have given: nobody can hold that, and it must not hide the others.
+fn action(row: &mut Row) -> Result<Option<Action>, Failure> {
+    let name: Option<Vec<u8>> = field(row, "action")?;
+    Ok(name
+        .and_then(|name| String::from_utf8(name).ok())
+        .and_then(|name| name.parse().ok()))
+}
+
+fn sighting(row: &mut Row, action: Action) -> Result<Sighting, Failure> {
     let claim = match field::<Vec<u8>>(row, "claim")? {
         Some(bytes) => Some(Claim::new(
             bytes
@@ -77,9 +86,7 @@ fn sighting(row: &mut Row, name: Vec<u8>) -> Result<Sighting, Failure> {
     };
     let left: i64 = field(row, "left_us")?.unwrap_or(0);
     Ok(Sighting {
-        action: name
-            .parse()
-            .map_err(|_| garbled("an action's name is not allowed"))?,
+        action,
         claim,
         version: Version {
             token: Token(needed(row, "token")?),

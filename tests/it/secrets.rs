@@ -1,0 +1,465 @@
+//! Claims about what must not get out, a password, and about what must not get through, text that makes a terminal or
+//! a reader of lines believe something.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use mysql::prelude::Queryable;
+use mysql::{Row, Value};
+
+use crate::command::{Stage, heard, tell};
+use crate::dlock::{Dlock, Outcome};
+use crate::relay::{deaf, local, refusing};
+use crate::servers::{Database, Flavour, shared};
+
+/// The password, and part of every other that is tried. Nothing else looks like it.
+const SENTINEL: &str = "S3NT1NEL";
+
+/// What to set so that dlock has a password from one source, by the name of the source.
+type Source = (&'static str, Vec<(&'static str, String)>);
+
+/// Each source of a password, for `user` at `place`, which is `HOST:PORT/DATABASE`.
+#[track_caller]
+fn sources(stage: &Stage, user: &str, place: &str) -> [Source; 5] {
+    let file = |name: &str, text: String| {
+        let path = stage.path(name);
+        fs::write(&path, text).expect("the folder is writable");
+        fs::set_permissions(&path, Permissions::from_mode(0o600)).expect("the file is ours");
+        path.to_str().expect("the path is UTF-8").to_owned()
+    };
+    let full = format!("mysql://{user}:{SENTINEL}@{place}");
+    let bare = ("DLOCK_URL", format!("mysql://{user}@{place}"));
+    let options = format!("[client]\nuser={user}\npassword={SENTINEL}\n");
+    [
+        ("url", vec![("DLOCK_URL", full.clone())]),
+        ("url file", vec![("DLOCK_URL_FILE", file("url", full))]),
+        (
+            "password file",
+            vec![
+                bare.clone(),
+                ("DLOCK_PASSWORD_FILE", file("password", SENTINEL.to_owned())),
+            ],
+        ),
+        (
+            "variable",
+            vec![bare.clone(), ("DLOCK_PASSWORD", SENTINEL.to_owned())],
+        ),
+        (
+            "option file",
+            vec![bare, ("DLOCK_DEFAULTS_FILE", file("options", options))],
+        ),
+    ]
+}
+
+/// `dlock` with the password of `source`.
+fn with(dlock: Dlock, source: &Source) -> Dlock {
+    let (_, settings) = source;
+    settings
+        .iter()
+        .fold(dlock, |dlock, (name, value)| dlock.env(name, value))
+}
+
+/// Asserts that `outcome` has `status`, says something, and keeps the secret.
+#[track_caller]
+fn keeps_quiet(outcome: &Outcome, status: i32, what: &str) {
+    assert_eq!(outcome.status, Some(status), "{what}: {outcome:#?}");
+    for text in [&outcome.stdout, &outcome.stderr] {
+        assert!(!text.contains(SENTINEL), "{what}: {outcome:#?}");
+    }
+    assert!(
+        !outcome.stdout.is_empty() || !outcome.stderr.is_empty(),
+        "{what}: {outcome:#?}"
+    );
+}
+
+/// A database whose account has [`SENTINEL`] for its password.
+#[track_caller]
+fn database(flavour: Flavour) -> Database {
+    let database = shared(flavour).database("secrets");
+    let alter = format!(
+        "ALTER USER '{}'@'%' IDENTIFIED BY '{SENTINEL}'",
+        database.user
+    );
+    database.admin_conn().query_drop(alter).expect("root may");
+    database
+}
+
+/// The command lines of the process `pid` and of all below it.
+fn command_lines(pid: u32) -> Vec<String> {
+    let read = |name: &str| fs::read_to_string(format!("/proc/{pid}/{name}"));
+    let own = read("cmdline").expect("the process is alive");
+    let children = read(&format!("task/{pid}/children")).unwrap_or_default();
+    let mut all = vec![own];
+    for child in children.split_whitespace() {
+        all.extend(command_lines(child.parse().expect("a number")));
+    }
+    all
+}
+
+#[test]
+fn a_run_shows_its_password_to_nobody_and_leaves_it_nowhere() {
+    for flavour in Flavour::ALL {
+        let database = database(flavour);
+        let stage = Stage::new();
+        let place = format!("127.0.0.1:{}/{}", shared(flavour).port(), database.name);
+        for source in sources(&stage, &database.user, &place) {
+            let name = source.0;
+            let stage = Stage::new();
+            let (ready, go) = (stage.fifo("ready"), stage.fifo("go"));
+            let command = format!("echo up >{}; read -r _ <{}", ready.display(), go.display());
+            let dlock = Dlock::new(["exec", "-v", "-a", "init", "--", "sh", "-c", &command]);
+            let run = with(dlock, &source).start();
+            assert_eq!(heard(&ready), "up");
+            let lines = command_lines(run.pid());
+            assert!(
+                lines.len() > 1 && lines[0].contains("exec"),
+                "{flavour}, {name}: {lines:?}"
+            );
+            assert!(
+                lines.iter().all(|line| !line.contains(SENTINEL)),
+                "{flavour}, {name}: {lines:?}"
+            );
+            // Somebody else looks and waits meanwhile.
+            keeps_quiet(&with(Dlock::new(["status", "-v"]), &source).run(), 0, name);
+            let waiter = with(
+                Dlock::new(["exec", "-v", "-n", "-a", "init", "--", "true"]),
+                &source,
+            );
+            keeps_quiet(&waiter.run(), 75, name);
+            tell(&go, "on");
+            keeps_quiet(&run.wait(), 0, name);
+            keeps_quiet(&with(Dlock::new(["setup", "-v"]), &source).run(), 0, name);
+            keeps_quiet(
+                &with(Dlock::new(["setup", "--print"]), &source).run(),
+                0,
+                name,
+            );
+        }
+        for table in ["dlock_lock", "dlock_schema"] {
+            let rows: Vec<Row> = database
+                .admin_conn()
+                .query(format!("SELECT * FROM {table}"))
+                .expect("root may");
+            assert_eq!(rows.len(), 1, "{flavour}, {table}");
+            for value in rows.into_iter().flat_map(Row::unwrap) {
+                if let Value::Bytes(bytes) = value {
+                    let text = String::from_utf8_lossy(&bytes).into_owned();
+                    assert!(!text.contains(SENTINEL), "{flavour}, {table}: {text}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_failure_does_not_tell_the_password() {
+    let (_deaf, port) = deaf(local(0)).expect("127.0.0.1 has ports");
+    for flavour in Flavour::ALL {
+        // Its password is another.
+        let stranger = shared(flavour).database("stranger");
+        let known = database(flavour);
+        let server = shared(flavour).port();
+        let Database { name, user, .. } = &stranger;
+        for (what, user, place, status) in [
+            (
+                "wrong password",
+                user,
+                format!("127.0.0.1:{server}/{name}"),
+                77,
+            ),
+            (
+                "no grant",
+                &known.user,
+                format!("127.0.0.1:{server}/{name}"),
+                77,
+            ),
+            ("no server", user, format!("127.0.0.1:{port}/{name}"), 69),
+            (
+                "no name",
+                user,
+                format!("unknown.invalid:{server}/{name}?ssl-mode=disabled"),
+                69,
+            ),
+            (
+                "no tls",
+                &known.user,
+                format!("127.0.0.1:{server}/{name}?ssl-mode=verify_ca"),
+                78,
+            ),
+            (
+                "no socket",
+                user,
+                format!("localhost/{name}?socket=/no/such/socket"),
+                69,
+            ),
+            (
+                "bad query",
+                user,
+                format!("127.0.0.1:{server}/{name}?sokcet=/no/such/socket"),
+                64,
+            ),
+        ] {
+            let stage = Stage::new();
+            for source in sources(&stage, user, &place) {
+                // A URL in a file is a matter of configuration, not of usage.
+                let status = if what == "bad query" && source.0 == "url file" {
+                    78
+                } else {
+                    status
+                };
+                let what = format!("{flavour}, {what} by {}", source.0);
+                let exec = [
+                    "exec",
+                    "-v",
+                    "-a",
+                    "init",
+                    "--ttl",
+                    "3s",
+                    "--db-wait",
+                    "0",
+                    "--",
+                    "true",
+                ];
+                keeps_quiet(&with(Dlock::new(exec), &source).run(), status, &what);
+                keeps_quiet(
+                    &with(Dlock::new(["status", "-v"]), &source).run(),
+                    status,
+                    &what,
+                );
+                keeps_quiet(
+                    &with(Dlock::new(["setup", "-v"]), &source).run(),
+                    status,
+                    &what,
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn a_password_in_the_wrong_place_stays_there() {
+    let stage = Stage::new();
+    let file = stage.path("file");
+    for url in [
+        "mysql://u:S3NT1NEL@x@host/db",
+        "mysql://u:x@S3NT1NEL@host/db",
+        "mysql://u:S3NT1NEL/w@host/db",
+        "mysql://u:w/S3NT1NEL@host/db",
+        "mysql://u:S3NT1NEL?w@host/db",
+        "mysql://u:S3NT1NEL#w@host/db",
+        "mysql://u:S3NT1NEL%zz@host/db",
+        "mysql://u:S3NT1NEL w@host/db",
+        "mysql://u:S3NT1NEL@host:S3NT1NEL/db",
+        "mysql://u:S3NT1NEL@[::1/db",
+        "mysql://u:S3NT1NEL@/db",
+        "mysql://u:S3NT1NEL@host/db/S3NT1NEL",
+        "mysql://u@host/db?password=S3NT1NEL",
+        "mysql://u@host/db#S3NT1NEL",
+        "mysql://host:S3NT1NEL/db",
+        "mysql:u:S3NT1NEL@host/db",
+        "mysql:/u:S3NT1NEL@host/db",
+        "postgres://u:S3NT1NEL@host/db",
+        "u:S3NT1NEL@host/db",
+        "S3NT1NEL",
+    ] {
+        fs::write(&file, url).expect("the folder is writable");
+        let exec = || Dlock::new(["exec", "-v", "-a", "init", "--db-wait", "0"]);
+        let ends = |dlock: Dlock| dlock.arg("--").arg("true").run();
+        keeps_quiet(&ends(exec().env("DLOCK_URL", url)), 64, url);
+        keeps_quiet(&ends(exec().arg("--url").arg(url)), 64, url);
+        keeps_quiet(&ends(exec().arg("--host").arg(url)), 64, url);
+        keeps_quiet(&ends(exec().arg("--url-file").arg(&file)), 78, url);
+    }
+
+    for text in [
+        "[client]\npassword S3NT1NEL\n",
+        "[client]\npassword: S3NT1NEL\n",
+        "[dlock]\npasword=S3NT1NEL\n",
+        "[dlock]\nS3NT1NEL\n",
+        "[dlock]\nuser=me\nport=S3NT1NEL\n",
+        "[dlock]\nssl-mode=S3NT1NEL\n",
+        "password=S3NT1NEL\n",
+        "[S3NT1NEL\n",
+        "!S3NT1NEL\n",
+        "!include\n[dlock]\npassword=S3NT1NEL\n",
+    ] {
+        fs::write(&file, text).expect("the folder is writable");
+        fs::set_permissions(&file, Permissions::from_mode(0o600)).expect("the file is ours");
+        let dlock = Dlock::new(["exec", "-v", "-a", "init", "--defaults-file"]).arg(&file);
+        keeps_quiet(&dlock.arg("--").arg("true").run(), 78, text);
+    }
+}
+
+#[test]
+fn there_is_no_password_option_and_whoever_tries_one_is_not_quoted() {
+    let url = format!("mysql://u:{SENTINEL}@127.0.0.1/db");
+    let equals = format!("--password={SENTINEL}");
+    let short = format!("-p{SENTINEL}");
+    for line in [
+        vec!["exec", &equals, "-a", "init", "--", "true"],
+        vec![&equals, "exec", "-a", "init", "--", "true"],
+        vec!["exec", "--password", SENTINEL, "-a", "init", "--", "true"],
+        vec!["exec", &short, "-a", "init", "--", "true"],
+        vec!["exec", "-p", SENTINEL, "-a", "init", "--", "true"],
+        vec!["status", &equals],
+        vec!["setup", &equals],
+    ] {
+        let outcome = Dlock::new(&line).env("DLOCK_URL", &url).run();
+        keeps_quiet(&outcome, 64, "password option");
+        outcome.expect(64, "", "unexpected argument '-");
+    }
+    for line in [
+        &["--help"][..],
+        &["-h"],
+        &["exec", "--help"],
+        &["exec", "-h"],
+        &["status", "--help"],
+        &["--version"],
+    ] {
+        let help = Dlock::new(line)
+            .env("DLOCK_URL", &url)
+            .env("DLOCK_PASSWORD", SENTINEL);
+        keeps_quiet(&help.run(), 0, "help");
+    }
+}
+
+/// Asserts that `text` is lines of characters that a terminal just shows.
+#[track_caller]
+fn harmless(text: &str) {
+    let harmful = |c: char| {
+        c.is_control()
+            || matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    };
+    let found = text.chars().find(|&c| c != '\n' && harmful(c));
+    assert_eq!(found, None, "{text:?}");
+}
+
+/// Clears a screen, sets a title, turns the reading direction, forges a line.
+const HOSTILE: &str =
+    "\u{1b}[2J\u{1b}]0;pwned\u{7}\u{9b}2J\u{7f}\u{202e}txt\u{2066}\u{2028}\r\ndlock: forged";
+
+#[test]
+fn labels_of_others_are_shown_escaped_by_status_and_by_who_waits() {
+    for flavour in Flavour::ALL {
+        let database = shared(flavour).database("labels");
+        let stage = Stage::new();
+        let (ready, go) = (stage.fifo("ready"), stage.fifo("go"));
+        let (holder, note) = (format!("web{HOSTILE}"), format!("why{HOSTILE}"));
+        let command = format!("echo up >{}; read -r _ <{}", ready.display(), go.display());
+        let exec = ["exec", "-a", "init", "--holder", &holder, "--note", &note];
+        let run = Dlock::on(
+            &database,
+            exec.into_iter().chain(["--", "sh", "-c", &command]),
+        )
+        .start();
+        assert_eq!(heard(&ready), "up");
+        shows(&database, &holder, &note, flavour);
+        tell(&go, "on");
+        run.wait().expect(0, "", "");
+    }
+}
+
+#[test]
+fn text_that_another_program_wrote_into_the_table_is_shown_escaped_too() {
+    for flavour in Flavour::ALL {
+        let database = shared(flavour).database("foreign");
+        Dlock::on(&database, ["exec", "-a", "init", "--", "true"])
+            .run()
+            .expect(0, "", "");
+        let (holder, note) = (format!("web{HOSTILE}"), format!("why{HOSTILE}"));
+        database
+            .admin_conn()
+            .exec_drop(
+                "UPDATE dlock_lock SET claim = REPEAT('x', 16), holder = ?, note = ?, host = ?, user = ?, \
+                 expires_at = UTC_TIMESTAMP(6) + INTERVAL 1 HOUR",
+                (holder.as_bytes(), note.as_bytes(), HOSTILE.as_bytes(), b"\xff\xfe\x1b[2J\n"),
+            )
+            .expect("root may");
+        shows(&database, &holder, &note, flavour);
+    }
+}
+
+/// Asserts that `init`, held by `holder` for `note`, is shown so that nothing of it is acted upon.
+#[track_caller]
+fn shows(database: &Database, holder: &str, note: &str, flavour: Flavour) {
+    let table = Dlock::on(database, ["status"]).run();
+    assert_eq!(
+        (table.status, table.stdout.lines().count()),
+        (Some(0), 2),
+        "{flavour}: {table:#?}"
+    );
+    harmless(&table.stdout);
+    assert!(
+        table.stdout.contains(r"web\u{1b}[2J\u{1b}]0;pwned\u{7}"),
+        "{flavour}: {table:#?}"
+    );
+
+    let json = Dlock::on(database, ["status", "--json"]).run();
+    assert_eq!(
+        (json.status, json.stdout.lines().count()),
+        (Some(0), 1),
+        "{flavour}: {json:#?}"
+    );
+    harmless(&json.stdout);
+    let document: serde_json::Value = serde_json::from_str(&json.stdout).expect("it is JSON");
+    // Who reads it as JSON gets back what was said.
+    assert_eq!(document["locks"][0]["holder"], holder, "{flavour}");
+    assert_eq!(document["locks"][0]["note"], note, "{flavour}");
+
+    for line in [
+        &["exec", "-n", "-a", "init", "--", "true"][..],
+        &["exec", "-v", "-w", "1ms", "-a", "init", "--", "true"],
+    ] {
+        let waiter = Dlock::on(database, line).run();
+        waiter.expect(75, "", r"init is held by web\u{1b}[2J");
+        harmless(&waiter.stderr);
+        assert!(
+            waiter
+                .stderr
+                .lines()
+                .all(|line| !line.starts_with("dlock: forged")),
+            "{flavour}: {waiter:#?}"
+        );
+    }
+}
+
+#[test]
+fn text_of_the_server_is_shown_escaped() {
+    let port = refusing(1045, HOSTILE);
+    let url = format!("mysql://u:{SENTINEL}@127.0.0.1:{port}/db");
+    for line in [
+        &["exec", "-v", "-a", "init", "--", "true"][..],
+        &["status"],
+        &["setup"],
+    ] {
+        let outcome = Dlock::new(line).env("DLOCK_URL", &url).run();
+        outcome.expect(77, "", r"\u{1b}[2J\u{1b}]0;pwned\u{7}");
+        harmless(&outcome.stderr);
+        assert_eq!(outcome.stderr.lines().count(), 1, "{outcome:#?}");
+        keeps_quiet(&outcome, 77, "server text");
+    }
+    // A real one quotes the account.
+    for flavour in Flavour::ALL {
+        let database = shared(flavour).database("text");
+        let outcome = Dlock::on(&database, ["status", "--user", "\u{202e}toor"]).run();
+        outcome.expect(77, "", r"\u{202e}toor");
+        harmless(&outcome.stderr);
+    }
+}
+
+#[test]
+fn paths_and_names_that_are_quoted_are_escaped() {
+    let url = format!("mysql://u:{SENTINEL}@127.0.0.1/db");
+    let hostile = Path::new("/\u{1b}[2J\n");
+    let run = |line: &[&str]| Dlock::new(line).env("DLOCK_URL", &url);
+    for outcome in [
+        run(&["status", "--defaults-file"]).arg(hostile).run(),
+        run(&["status", "--socket"]).arg(hostile).run(),
+        run(&["exec", "-a", "init", "--"]).arg(hostile).run(),
+    ] {
+        harmless(&outcome.stderr);
+        assert!(outcome.stderr.contains(r"\u{1b}[2J\u{a}"), "{outcome:#?}");
+        assert_eq!(outcome.stderr.lines().count(), 1, "{outcome:#?}");
+    }
+}

@@ -1,0 +1,692 @@
+//! Claims about TLS and logging in: what each mode accepts and refuses, that what it promises is really in force, and
+//! that nothing which an attacker in between puts into the connection is taken for the server's word.
+
+use std::fs;
+use std::net::{IpAddr, Ipv4Addr};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use mysql::prelude::Queryable;
+use mysql::{Conn, OptsBuilder, SslOpts};
+use rcgen::{
+    BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, KeyUsagePurpose,
+    SanType,
+};
+use tempfile::TempDir;
+
+use crate::command::Stage;
+use crate::dlock::Dlock;
+use crate::relay::{Relay, packet, resolving};
+use crate::servers::{Database, Flavour, Server, shared};
+
+/// The name in the server's certificate.
+const NAME: &str = "db.test";
+
+/// Authorities, and what one of them has signed: PEM files in a folder.
+struct Papers(TempDir);
+
+impl Papers {
+    /// `ca.pem` has signed `server.pem`, which is for [`NAME`] and for nothing else, and `client.pem`. `other.pem` is
+    /// an authority that has signed nothing.
+    fn new() -> Self {
+        let papers = Self(tempfile::tempdir().expect("a temporary folder"));
+        let authority = papers.authority("ca");
+        papers.authority("other");
+        let name = NAME.try_into().expect("it is ASCII");
+        papers.sign(&authority, "server", vec![SanType::DnsName(name)]);
+        papers.sign(&authority, "client", Vec::new());
+        papers
+    }
+
+    fn authority(&self, name: &str) -> CertifiedIssuer<'static, KeyPair> {
+        let mut params = CertificateParams::default();
+        params.distinguished_name.push(DnType::CommonName, name);
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
+        let key = KeyPair::generate().expect("a key");
+        let authority = CertifiedIssuer::self_signed(params, key).expect("a certificate");
+        self.write(name, &authority.pem());
+        authority
+    }
+
+    fn sign(
+        &self,
+        authority: &CertifiedIssuer<'static, KeyPair>,
+        name: &str,
+        alternatives: Vec<SanType>,
+    ) {
+        let mut params = CertificateParams::default();
+        params.distinguished_name.push(DnType::CommonName, name);
+        params.subject_alt_names = alternatives;
+        let key = KeyPair::generate().expect("a key");
+        let certificate = params.signed_by(&key, authority).expect("a certificate");
+        self.write(name, &certificate.pem());
+        self.write(&format!("{name}-key"), &key.serialize_pem());
+    }
+
+    fn write(&self, name: &str, pem: &str) {
+        // The folder is ours alone, and the server runs as we do.
+        fs::write(self.path(name), pem).expect("the folder is writable");
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(format!("{name}.pem"))
+    }
+}
+
+/// A server with [`Papers`].
+struct Secured {
+    server: Server,
+    papers: Papers,
+}
+
+impl Secured {
+    /// The server of this flavour that the tests here share for as long as one of them runs; then it ends, and its
+    /// papers with it.
+    #[track_caller]
+    fn shared(flavour: Flavour) -> Arc<Self> {
+        static MARIADB: Mutex<Weak<Secured>> = Mutex::new(Weak::new());
+        static MYSQL: Mutex<Weak<Secured>> = Mutex::new(Weak::new());
+        let slot = match flavour {
+            Flavour::MariaDb => &MARIADB,
+            Flavour::MySql => &MYSQL,
+        };
+        // Whoever panicked in here has left the slot as it was.
+        let mut slot = slot.lock().unwrap_or_else(PoisonError::into_inner);
+        slot.upgrade().unwrap_or_else(|| {
+            let secured = Arc::new(Self::start(flavour));
+            *slot = Arc::downgrade(&secured);
+            secured
+        })
+    }
+
+    #[track_caller]
+    fn start(flavour: Flavour) -> Self {
+        let papers = Papers::new();
+        let option =
+            |option: &str, name: &str| format!("--{option}={}", papers.path(name).display());
+        let options = [
+            option("ssl-ca", "ca"),
+            option("ssl-cert", "server"),
+            option("ssl-key", "server-key"),
+        ];
+        let options = options.each_ref().map(String::as_str);
+        Self {
+            server: Server::start(flavour, &options),
+            papers,
+        }
+    }
+
+    /// A database with tables, whose account the server lets in over TLS only.
+    #[track_caller]
+    fn database(&self, require: &str) -> Database {
+        let database = self.server.database("tls");
+        Dlock::on(&database, ["setup"])
+            .run()
+            .expect(0, "", "in place");
+        let require = format!("ALTER USER '{}'@'%' REQUIRE {require}", database.user);
+        database.admin_conn().query_drop(require).expect("root may");
+        database
+    }
+
+    /// `dlock exec` of `echo ran` on `database` by way of `host`; [`NAME`] is 127.0.0.1.
+    fn exec(&self, database: &Database, host: &str) -> Dlock {
+        let Database {
+            name,
+            user,
+            password,
+            ..
+        } = database;
+        let url = format!(
+            "mysql://{user}:{password}@{host}:{}/{name}",
+            self.server.port()
+        );
+        let dlock = Dlock::new(["exec", "-a", "init", "--db-wait", "0"]).env("DLOCK_URL", url);
+        resolving(dlock, &format!("{NAME}=127.0.0.1"))
+    }
+}
+
+/// Adds the command, after all options.
+fn echo(dlock: Dlock) -> Dlock {
+    dlock.arg("--").arg("echo").arg("ran")
+}
+
+#[test]
+fn each_mode_accepts_what_it_says_and_nothing_less() {
+    for flavour in Flavour::ALL {
+        let secured = Secured::shared(flavour);
+        // All that gets in here is encrypted.
+        let database = secured.database("SSL");
+        let other_host = "127.0.0.1";
+        for (mode, authority, host, refused) in [
+            ("disabled", None, NAME, Some((77, "--ssl-mode"))),
+            ("required", None, NAME, None),
+            ("required", None, other_host, None),
+            ("required", Some("other"), NAME, None),
+            ("verify_ca", Some("ca"), NAME, None),
+            ("verify_ca", Some("ca"), other_host, None),
+            (
+                "verify_ca",
+                Some("other"),
+                NAME,
+                Some((78, "--ssl-mode verify_ca is in force")),
+            ),
+            (
+                "verify_ca",
+                None,
+                NAME,
+                Some((78, "name the server's authority with --ssl-ca")),
+            ),
+            ("verify_identity", Some("ca"), NAME, None),
+            (
+                "verify_identity",
+                Some("ca"),
+                other_host,
+                Some((78, "not valid for")),
+            ),
+            (
+                "verify_identity",
+                Some("other"),
+                NAME,
+                Some((78, "--ssl-mode verify_identity is in force")),
+            ),
+            (
+                "verify_identity",
+                None,
+                NAME,
+                Some((78, "name the server's authority with --ssl-ca")),
+            ),
+        ] {
+            let mut dlock = secured.exec(&database, host).arg("--ssl-mode").arg(mode);
+            if let Some(authority) = authority {
+                dlock = dlock.arg("--ssl-ca").arg(secured.papers.path(authority));
+            }
+            let outcome = echo(dlock).run();
+            println!("{flavour}, {mode} with {authority:?} for {host}");
+            match refused {
+                None => outcome.expect(0, "ran\n", ""),
+                Some((status, why)) => outcome.expect(status, "", why),
+            }
+        }
+    }
+}
+
+#[test]
+fn the_url_and_variables_set_tls_as_flags_do() {
+    for flavour in Flavour::ALL {
+        let secured = Secured::shared(flavour);
+        let database = secured.database("SSL");
+        let ca = secured.papers.path("ca");
+        let by_variable = secured
+            .exec(&database, NAME)
+            .env("DLOCK_SSL_MODE", "VERIFY_IDENTITY")
+            .env("DLOCK_SSL_CA", &ca);
+        echo(by_variable).run().expect(0, "ran\n", "");
+        let Database {
+            name,
+            user,
+            password,
+            ..
+        } = &database;
+        let url = format!(
+            "mysql://{user}:{password}@{NAME}:{}/{name}?ssl-mode=verify_identity&ssl-ca={}",
+            secured.server.port(),
+            ca.display(),
+        );
+        echo(secured.exec(&database, NAME).env("DLOCK_URL", url))
+            .run()
+            .expect(0, "ran\n", "");
+    }
+}
+
+#[test]
+fn a_client_certificate_opens_an_account_that_asks_for_one() {
+    for flavour in Flavour::ALL {
+        let secured = Secured::shared(flavour);
+        let database = secured.database("X509");
+        let run = || {
+            let dlock = secured.exec(&database, NAME);
+            dlock.arg("--ssl-ca").arg(secured.papers.path("ca"))
+        };
+        let [cert, key] = ["client", "client-key"].map(|name| secured.papers.path(name));
+        let with = run()
+            .arg("--ssl-cert")
+            .arg(&cert)
+            .arg("--ssl-key")
+            .arg(&key);
+        echo(with).run().expect(0, "ran\n", "");
+        echo(run()).run().expect(77, "", "Access denied");
+        // One without the other is a mistake that is told before anything is tried.
+        echo(run().arg("--ssl-cert").arg(&cert)).run().expect(
+            64,
+            "",
+            "set --ssl-key (DLOCK_SSL_KEY) too",
+        );
+        echo(run().arg("--ssl-key").arg(&key)).run().expect(
+            64,
+            "",
+            "set --ssl-cert (DLOCK_SSL_CERT) too",
+        );
+    }
+}
+
+#[test]
+fn a_certificate_file_that_cannot_be_read_is_named() {
+    for flavour in Flavour::ALL {
+        let database = shared(flavour).database("tls_files");
+        let stage = Stage::new();
+        let missing = stage.path("missing.pem");
+        let missing = missing.to_str().expect("the path is UTF-8");
+        let run = || {
+            Dlock::on(
+                &database,
+                [
+                    "exec",
+                    "-n",
+                    "-a",
+                    "init",
+                    "--db-wait",
+                    "0",
+                    "--ssl-mode",
+                    "required",
+                ],
+            )
+        };
+        echo(run().arg("--ssl-ca").arg(missing))
+            .run()
+            .expect(78, "", missing);
+        echo(
+            run()
+                .arg("--ssl-cert")
+                .arg(missing)
+                .arg("--ssl-key")
+                .arg(missing),
+        )
+        .run()
+        .expect(78, "", missing);
+    }
+}
+
+#[test]
+fn a_server_without_tls_is_refused_and_the_way_out_is_named() {
+    for flavour in Flavour::ALL {
+        let without = match flavour {
+            Flavour::MariaDb => "--skip-ssl",
+            Flavour::MySql => "--tls-version=",
+        };
+        let server = Server::start(flavour, &[without]);
+        let database = server.database("no_tls");
+        let run = || Dlock::on(&database, ["exec", "-n", "-a", "init"]);
+        for mode in ["required", "verify_ca", "verify_identity"] {
+            echo(run().arg("--ssl-mode").arg(mode)).run().expect(
+                78,
+                "",
+                "set --ssl-mode disabled (DLOCK_SSL_MODE)",
+            );
+        }
+        echo(run().arg("--ssl-mode").arg("disabled"))
+            .run()
+            .expect(0, "ran\n", "");
+        echo(run()).run().expect(0, "ran\n", "");
+        // On a network, nobody has to ask for it.
+        let url = database.url().replace("127.0.0.1", NAME);
+        let dlock = resolving(run().env("DLOCK_URL", url), &format!("{NAME}=127.0.0.1"));
+        echo(dlock)
+            .run()
+            .expect(78, "", "set --ssl-mode disabled (DLOCK_SSL_MODE)");
+    }
+}
+
+#[test]
+fn nobody_in_between_can_talk_dlock_out_of_tls() {
+    // The greeting's capability to use TLS is bit 11: bit 3 of the byte after the protocol, the version, its NUL, the
+    // connection's id and the first part of the challenge.
+    let strip = |greeting: &[u8]| {
+        let mut greeting = greeting.to_vec();
+        let version = greeting[5..]
+            .iter()
+            .position(|&byte| byte == 0)
+            .expect("the version ends");
+        let capabilities = 5 + version + 1 + 4 + 8 + 1;
+        assert_eq!(greeting[capabilities + 1] & 8, 8, "the server offers TLS");
+        greeting[capabilities + 1] &= !8;
+        greeting
+    };
+    for flavour in Flavour::ALL {
+        let secured = Secured::shared(flavour);
+        let database = secured.database("NONE");
+        let relay = Relay::tampering(secured.server.port(), strip);
+        let url = database.url_through(relay.port());
+        let run = |url: &str| {
+            let dlock = Dlock::new(["exec", "-n", "-a", "init"]).env("DLOCK_URL", url);
+            resolving(dlock, &format!("{NAME}=127.0.0.1"))
+        };
+        echo(run(&url).arg("--ssl-mode").arg("required"))
+            .run()
+            .expect(78, "", "does not offer TLS");
+        // By default too, where the way is a network.
+        echo(run(&url.replace("127.0.0.1", NAME)))
+            .run()
+            .expect(78, "", "does not offer TLS");
+        for session in relay.sessions() {
+            assert_eq!(
+                session.login, 0,
+                "{flavour}: something was sent in the clear: {session:#?}"
+            );
+        }
+        // The relay is otherwise a good one.
+        echo(run(&url)).run().expect(0, "ran\n", "");
+    }
+}
+
+#[test]
+fn a_host_that_is_not_loopback_must_prove_its_identity_unless_told_otherwise() {
+    for flavour in Flavour::ALL {
+        let secured = Secured::shared(flavour);
+        let database = secured.database("NONE");
+        // 0.0.0.0 leads to this machine too, but no rule of ours says so.
+        for host in [NAME, "0.0.0.0"] {
+            let outcome = echo(secured.exec(&database, host)).run();
+            outcome.expect(
+                78,
+                "",
+                "verify_identity is in force (the default for a host that is not loopback)",
+            );
+            for way_out in ["--ssl-ca", "--ssl-mode required", "disabled for no TLS"] {
+                assert!(
+                    outcome.stderr.contains(way_out),
+                    "{flavour}, {host}: {outcome:?}"
+                );
+            }
+        }
+        let ca = secured.papers.path("ca");
+        echo(secured.exec(&database, NAME).arg("--ssl-ca").arg(&ca))
+            .run()
+            .expect(0, "ran\n", "");
+        echo(
+            secured
+                .exec(&database, NAME)
+                .arg("--ssl-mode")
+                .arg("disabled"),
+        )
+        .run()
+        .expect(0, "ran\n", "");
+        echo(secured.exec(&database, "127.0.0.1"))
+            .run()
+            .expect(0, "ran\n", "");
+    }
+}
+
+#[test]
+fn a_server_that_wants_tls_says_so_and_dlock_says_how() {
+    for flavour in Flavour::ALL {
+        // The setting is the whole server's, so this needs one of its own.
+        let secured = Secured::start(flavour);
+        let database = secured.database("NONE");
+        secured
+            .server
+            .admin()
+            .query_drop("SET GLOBAL require_secure_transport = ON")
+            .expect("root may");
+        echo(secured.exec(&database, "127.0.0.1"))
+            .run()
+            .expect(77, "", "--ssl-mode");
+        echo(
+            secured
+                .exec(&database, "127.0.0.1")
+                .arg("--ssl-mode")
+                .arg("required"),
+        )
+        .run()
+        .expect(0, "ran\n", "");
+    }
+}
+
+#[test]
+fn the_certificates_that_mysql_makes_for_itself_are_enough_for_verify_ca() {
+    let server = shared(Flavour::MySql);
+    let database = server.database("own_papers");
+    let ca = server.dir().join("data/ca.pem");
+    let run = |mode: &str| {
+        let dlock = Dlock::on(&database, ["exec", "-n", "-a", "init", "--ssl-mode", mode]);
+        echo(dlock.arg("--ssl-ca").arg(&ca)).run()
+    };
+    run("verify_ca").expect(0, "ran\n", "");
+    // They name no host.
+    run("verify_identity").expect(78, "", "not valid for");
+}
+
+#[test]
+fn caching_sha2_password_logs_in_by_every_way_first_and_again() {
+    let secured = Secured::shared(Flavour::MySql);
+    let server = &secured.server;
+    let relay = Relay::to(server.port());
+    for way in ["tcp", "tls", "socket"] {
+        let database = server.database("sha2");
+        let run = || {
+            let dlock = Dlock::new(["exec", "-n", "-a", "init", "--db-wait", "0"]);
+            let dlock = match way {
+                "tcp" => dlock.env("DLOCK_URL", database.url_through(relay.port())),
+                "tls" => dlock
+                    .env("DLOCK_URL", database.url())
+                    .arg("--ssl-mode")
+                    .arg("required"),
+                _ => dlock.env("DLOCK_URL", database.socket_url()),
+            };
+            println!("{way}");
+            echo(dlock).run().expect(0, "ran\n", "");
+        };
+        let plugin = format!(
+            "SELECT plugin FROM mysql.user WHERE user = '{}'",
+            database.user
+        );
+        let plugin: Option<String> = server.admin().query_first(plugin).expect("root may");
+        assert_eq!(plugin.as_deref(), Some("caching_sha2_password"));
+        // Nobody has logged in to this account before, so the server has not cached its password.
+        run();
+        run();
+    }
+    let logins: Vec<usize> = relay
+        .sessions()
+        .iter()
+        .map(|session| session.login)
+        .collect();
+    // In the clear: an answer to the challenge, a request for the server's key, the sealed password. Then the answer
+    // alone is enough.
+    assert_eq!(logins[0], 3, "{logins:?}");
+    assert!(
+        logins.len() > 1 && logins[1..].iter().all(|&login| login == 1),
+        "{logins:?}"
+    );
+}
+
+#[test]
+fn mysql_native_password_logs_in_with_tls_and_without() {
+    let secured = Secured::shared(Flavour::MariaDb);
+    let database = secured.database("NONE");
+    let plugin = format!(
+        "SELECT plugin FROM mysql.user WHERE user = '{}'",
+        database.user
+    );
+    let plugin: Option<String> = secured
+        .server
+        .admin()
+        .query_first(plugin)
+        .expect("root may");
+    assert_eq!(plugin.as_deref(), Some("mysql_native_password"));
+    for mode in ["disabled", "required"] {
+        echo(secured.exec(&database, NAME).arg("--ssl-mode").arg(mode))
+            .run()
+            .expect(0, "ran\n", "");
+    }
+    let by_socket =
+        Dlock::new(["exec", "-n", "-a", "init"]).env("DLOCK_URL", database.socket_url());
+    echo(by_socket).run().expect(0, "ran\n", "");
+}
+
+/// What an attacker puts behind the server's greeting: the driver reads it as if it had come through TLS.
+fn forged_login() -> Vec<u8> {
+    // The number after those of the greeting, the request for TLS and the login.
+    packet(3, &[0, 0, 0, 2, 0, 0, 0])
+}
+
+/// "One row changed."
+fn forged_change() -> Vec<u8> {
+    packet(1, &[0, 1, 0, 2, 0, 0, 0])
+}
+
+/// All that a read-back of the row has, as far as an attacker can guess it: the request's number and the claim have
+/// been drawn by lot, and travel inside TLS only.
+fn forged_row(action: &str) -> Vec<u8> {
+    let text = |text: &[u8]| {
+        let mut field = vec![u8::try_from(text.len()).expect("a short text")];
+        field.extend_from_slice(text);
+        field
+    };
+    let values: [(&str, &[u8]); 17] = [
+        ("request", &[0; 8]),
+        ("version", b"1"),
+        ("server_time", b"1795169698189841"),
+        ("action", action.as_bytes()),
+        ("token", b"1795169698189841"),
+        ("claim", &[0; 16]),
+        ("renewals", b"0"),
+        ("holder", b"web-1/4711"),
+        ("host", b"web-1"),
+        ("pid", b"4711"),
+        ("user", b"deploy"),
+        ("note", b""),
+        ("ttl_us", b"30000000"),
+        ("acquired_at", b"2026-11-20 09:30:00.123456"),
+        ("held_us", b"0"),
+        ("renewed_us", b"0"),
+        ("left_us", b"30000000"),
+    ];
+    let mut number = 0;
+    let mut next = |payload: &[u8]| {
+        number += 1;
+        packet(number, payload)
+    };
+    let mut reply = next(&[u8::try_from(values.len()).expect("a few")]);
+    for (name, _) in values {
+        let mut column = text(b"def");
+        for part in ["", "", "", name, name] {
+            column.extend(text(part.as_bytes()));
+        }
+        // Fixed part: its length, binary, 255 wide, a VAR_STRING, no flags, no decimals, filler.
+        column.extend([12, 63, 0, 255, 0, 0, 0, 253, 0, 0, 0, 0, 0]);
+        reply.extend(next(&column));
+    }
+    let end = [0xfe, 0, 0, 2, 0];
+    reply.extend(next(&end));
+    let row: Vec<u8> = values.iter().flat_map(|(_, value)| text(value)).collect();
+    reply.extend(next(&row));
+    reply.extend(next(&end));
+    reply
+}
+
+#[test]
+fn what_is_injected_before_tls_never_makes_dlock_believe_that_it_holds_the_lock() {
+    for flavour in Flavour::ALL {
+        let secured = Secured::shared(flavour);
+        let database = secured.database("SSL");
+        let forgeries = [
+            ("a login", Vec::new()),
+            ("a change", forged_change()),
+            ("a row", forged_row("init")),
+            (
+                "two answers",
+                [forged_change(), forged_row("init")].concat(),
+            ),
+        ];
+        for (what, forgery) in forgeries {
+            let behind = [forged_login(), forgery].concat();
+            let relay = Relay::tampering(secured.server.port(), move |greeting| {
+                [greeting, &behind].concat()
+            });
+            let url = database
+                .url_through(relay.port())
+                .replace("127.0.0.1", NAME);
+            let stage = Stage::new();
+            let mark = stage.path("ran");
+            let dlock = Dlock::new([
+                "exec",
+                "-a",
+                "init",
+                "--ttl",
+                "3s",
+                "--db-wait",
+                "0",
+                "--wait",
+                "0",
+                "--ssl-ca",
+            ]);
+            let dlock = dlock
+                .arg(secured.papers.path("ca"))
+                .env("DLOCK_URL", url)
+                .arg("--")
+                .arg("touch")
+                .arg(&mark);
+            let outcome = resolving(dlock, &format!("{NAME}=127.0.0.1")).run();
+            outcome.expect(69, "", "gave up");
+            assert!(!mark.exists(), "{flavour}, {what}: the command ran");
+            assert!(
+                relay.sessions().iter().all(|session| session.is_encrypted),
+                "{flavour}, {what}"
+            );
+            // What did get through to the server has been given back, or lapses.
+            let next = secured.exec(&database, NAME);
+            let outcome = echo(next.arg("--ssl-ca").arg(secured.papers.path("ca"))).run();
+            assert_eq!(outcome.status, Some(0), "{flavour}, {what}: {outcome:#?}");
+        }
+    }
+}
+
+#[test]
+fn the_driver_by_itself_believes_what_is_injected_before_tls() {
+    // The twin of the claim above: as long as this holds, those forgeries are good ones. When a new version of the
+    // driver makes this fail, both may go.
+    for flavour in Flavour::ALL {
+        let secured = Secured::shared(flavour);
+        let database = secured.database("SSL");
+        let behind = [forged_login(), forged_change()].concat();
+        let relay = Relay::tampering(secured.server.port(), move |greeting| {
+            [greeting, &behind].concat()
+        });
+        let mut conn = injected(&secured, &database, &relay);
+        conn.query_drop("UPDATE never SET sent = 1")
+            .expect("the driver believes it");
+        assert_eq!(conn.affected_rows(), 1, "{flavour}");
+
+        let behind = [forged_login(), forged_row("init")].concat();
+        let relay = Relay::tampering(secured.server.port(), move |greeting| {
+            [greeting, &behind].concat()
+        });
+        let mut conn = injected(&secured, &database, &relay);
+        let row: Option<mysql::Row> = conn
+            .query_first("SELECT never")
+            .expect("the driver believes it");
+        assert_eq!(
+            row.expect("a row").get::<String, _>("action").as_deref(),
+            Some("init"),
+            "{flavour}"
+        );
+    }
+}
+
+/// A connection of the driver that checks all that TLS has to offer.
+#[track_caller]
+fn injected(secured: &Secured, database: &Database, relay: &Relay) -> Conn {
+    let ssl = SslOpts::default()
+        .with_root_cert_path(Some(secured.papers.path("ca")))
+        .with_danger_skip_domain_validation(true);
+    let options = OptsBuilder::new()
+        .ip_or_hostname(Some(IpAddr::V4(Ipv4Addr::LOCALHOST).to_string()))
+        .tcp_port(relay.port())
+        .user(Some(&database.user))
+        .pass(Some(&database.password))
+        .prefer_socket(false)
+        .max_allowed_packet(Some(1 << 20))
+        .ssl_opts(Some(ssl));
+    Conn::new(options).expect("the driver believes that it is logged in")
+}
