@@ -18,30 +18,38 @@ use self::connection::ConnectionArgs;
 use crate::exit;
 use crate::lease::action::Action;
 
+/// Where to read on, at the end of each help.
+const MORE: &str = "dlock(7) tells how it works and what happens on each failure.";
+
+/// The end of each long help: the statuses, and where to read on.
+fn more() -> String {
+    format!("{}\n\n{MORE}", exit::help())
+}
+
 /// Run a command on one machine at a time, with a lease in the MySQL or MariaDB you already have.
 #[derive(Debug, Parser)]
 #[command(name = "dlock", version, about, long_about = None, max_term_width = 100)]
-#[command(after_help = "dlock(7) tells how it works and what happens on each failure.")]
-#[command(after_long_help = exit::help(), propagate_version = true, disable_help_subcommand = true)]
+#[command(after_help = MORE, after_long_help = more())]
+#[command(propagate_version = true, disable_help_subcommand = true)]
 #[command(args_override_self = true)]
 pub struct Cli {
     /// What to do.
     #[command(subcommand)]
     pub command: Command,
 
-    /// How to reach the database.
-    #[command(flatten)]
-    pub connection: ConnectionArgs,
-
-    /// Say nothing but why dlock failed; stronger than --verbose.
-    #[arg(short, long, global = true, env = "DLOCK_QUIET")]
+    /// Say nothing but why dlock failed; wins over --verbose.
+    #[arg(short, long, global = true, env = "DLOCK_QUIET", display_order = 100)]
     #[arg(value_parser = clap::builder::FalseyValueParser::new())]
     pub quiet: bool,
 
-    /// Tell each step.
-    #[arg(short, long, global = true, env = "DLOCK_VERBOSE")]
+    /// Say what happens, step by step.
+    #[arg(short, long, global = true, env = "DLOCK_VERBOSE", display_order = 100)]
     #[arg(value_parser = clap::builder::FalseyValueParser::new())]
     pub verbose: bool,
+
+    /// How to reach the database.
+    #[command(flatten)]
+    pub connection: ConnectionArgs,
 }
 
 /// The subcommands.
@@ -58,15 +66,17 @@ pub enum Command {
 /// Options of `exec`.
 #[derive(Debug, Args)]
 #[command(
-    override_usage = "dlock exec [OPTIONS] --action <NAME> -- <COMMAND> [ARG]...",
-    after_long_help = exit::help()
+    override_usage = "dlock exec [OPTIONS] --action <NAME> -- <COMMAND> [ARG]...\n\n\
+                      Example: dlock exec --action init -- ./migrate.sh",
+    after_help = MORE,
+    after_long_help = more()
 )]
 pub struct ExecArgs {
     /// Name of the lock: 1 to 255 bytes of UTF-8 without control characters.
     #[arg(short, long, env = "DLOCK_ACTION", value_name = "NAME")]
     pub action: Action,
 
-    /// Length of the lease: after a crash, others wait this long.
+    /// Length of the lease, renewed while the command runs; after a crash, others wait about this long.
     #[arg(
         short,
         long,
@@ -77,17 +87,18 @@ pub struct ExecArgs {
     #[arg(value_parser = humantime::parse_duration)]
     pub ttl: Duration,
 
-    /// How long to stand in line, counted from the server's first answer; 0 tries once.
+    /// How long to wait while another holds the lock, counted from the server's first answer; 0
+    /// tries once.
     #[arg(short, long, env = "DLOCK_WAIT", value_name = "DURATION|forever")]
     #[arg(default_value = "forever")]
     pub wait: Wait,
 
-    /// Do not stand in line: --wait 0, whatever --wait says.
+    /// Do not wait: --wait 0, whatever --wait says.
     #[arg(short, long, env = "DLOCK_NONBLOCK")]
     #[arg(value_parser = clap::builder::FalseyValueParser::new())]
     pub nonblock: bool,
 
-    /// Exit status when another held the lock and time ran out; 0 skips quietly.
+    /// Exit status when another held the lock and time ran out; with 0 that is no failure.
     #[arg(short = 'E', long, env = "DLOCK_CONFLICT_EXIT_CODE", value_name = "N")]
     #[arg(default_value_t = exit::Status::HELD.code())]
     pub conflict_exit_code: u8,
@@ -102,27 +113,28 @@ pub struct ExecArgs {
     #[arg(value_parser = humantime::parse_duration)]
     pub db_wait: Duration,
 
-    /// From SIGTERM to SIGKILL when the lease cannot be kept [default: a sixth of the ttl, at most 10s].
+    /// Time from SIGTERM to SIGKILL when the lease cannot be kept [default: a sixth of the ttl, at most 10s].
     #[arg(long, env = "DLOCK_GRACE", value_name = "DURATION")]
     #[arg(value_parser = humantime::parse_duration)]
     pub grace: Option<Duration>,
 
-    /// Who holds the lock, for status [default: HOST/PID].
+    /// What status shows as the holder [default: HOST/PID].
     #[arg(long, env = "DLOCK_HOLDER", value_name = "TEXT", value_parser = label)]
     pub holder: Option<String>,
 
-    /// What it is held for, for status.
+    /// What status shows as the reason.
     #[arg(long, env = "DLOCK_NOTE", value_name = "TEXT", value_parser = note)]
     pub note: Option<String>,
 
     /// The command and its arguments.
     #[arg(required = true, trailing_var_arg = true, value_name = "COMMAND")]
+    #[arg(value_hint = clap::ValueHint::CommandWithArguments)]
     pub command: Vec<OsString>,
 }
 
 /// Options of `status`.
 #[derive(Debug, Args)]
-#[command(after_long_help = exit::help())]
+#[command(after_help = MORE, after_long_help = more())]
 pub struct StatusArgs {
     /// Only these actions; without any, all that are held or lapsed.
     #[arg(value_name = "ACTION")]
@@ -142,7 +154,8 @@ pub struct StatusArgs {
     #[arg(value_parser = clap::builder::FalseyValueParser::new())]
     pub json: bool,
 
-    /// Print nothing; the exit status is 75 if any of the actions is held, 0 if none is.
+    /// Print nothing; the exit status is 75 if any of the actions is held (lapsed counts as not
+    /// held), 0 if none is.
     #[arg(long, env = "DLOCK_CHECK")]
     #[arg(value_parser = clap::builder::FalseyValueParser::new())]
     pub check: bool,
@@ -150,7 +163,7 @@ pub struct StatusArgs {
 
 /// Options of `setup`.
 #[derive(Debug, Args)]
-#[command(after_long_help = exit::help())]
+#[command(after_help = MORE, after_long_help = more())]
 pub struct SetupArgs {
     /// Print the tables' definition and the least grants instead; needs no server.
     #[arg(long, env = "DLOCK_PRINT")]

@@ -1,7 +1,7 @@
 //! Noticing that the server's clock was set. Pure.
 //!
-//! Nothing depends on it: no lease is judged by that clock alone. But an operator wants to know,
-//! since ages in `status` and lapses by the server's clock are off by as much.
+//! Nothing is decided here. But an operator wants to know: ages in `status` are off by as much, and
+//! where nothing but the server's clock tells that a lease lapsed, a step forward may tell it early.
 
 use std::time::Duration;
 

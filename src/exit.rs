@@ -92,8 +92,14 @@ pub const TABLE: &[(&str, &str)] = &[
         "the command's own",
         "passed on untouched; 128+n when signal n killed it",
     ),
-    ("0", "done; for status --check: nobody holds it"),
-    ("64", "usage: the command line or a variable is wrong"),
+    (
+        "0",
+        "the command succeeded, or dlock did; for status --check: nobody holds it",
+    ),
+    (
+        "64",
+        "usage: the command line or a variable is wrong, or the ttl is too short",
+    ),
     ("69", "the server could not be reached within --db-wait"),
     ("70", "internal error"),
     (

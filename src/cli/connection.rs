@@ -10,7 +10,10 @@ use crate::store::target::SslMode;
 #[derive(Debug, Clone, Default, clap::Args)]
 #[command(next_help_heading = "Connection")]
 pub struct ConnectionArgs {
-    /// Server and database, as mysql://USER[:PASSWORD]@HOST[:PORT]/DATABASE[?socket=PATH][&ssl-mode=MODE].
+    /// Server and database, as mysql://USER@HOST/DATABASE.
+    ///
+    /// In full: mysql://[USER[:PASSWORD]@][HOST[:PORT]][/DATABASE][?KEY=VALUE&...], where KEY is
+    /// socket, ssl-mode, ssl-ca, ssl-cert or ssl-key. Special characters are percent-encoded.
     ///
     /// Other users of the machine can read the command line: give a password by DLOCK_URL,
     /// --url-file, --password-file, DLOCK_PASSWORD or --defaults-file.
@@ -47,8 +50,9 @@ pub struct ConnectionArgs {
     #[arg(long, env = "DLOCK_USER", value_name = "USER", global = true)]
     pub user: Option<String>,
 
-    /// File that holds the password; a line end after it is dropped. DLOCK_PASSWORD may hold the
-    /// password itself.
+    /// File that holds the password; a line end after it is dropped.
+    ///
+    /// DLOCK_PASSWORD may hold the password itself.
     #[arg(long, env = "DLOCK_PASSWORD_FILE", value_name = "PATH", global = true)]
     pub password_file: Option<PathBuf>,
 
@@ -67,11 +71,11 @@ pub struct ConnectionArgs {
     )]
     pub ssl_mode: Option<SslMode>,
 
-    /// PEM file with the certificate authorities to trust.
+    /// PEM file with certificate authorities to trust besides the public ones.
     #[arg(long, env = "DLOCK_SSL_CA", value_name = "PATH", global = true)]
     pub ssl_ca: Option<PathBuf>,
 
-    /// PEM file with our own certificate, when the server asks for one.
+    /// PEM file with dlock's own certificate, when the server asks for one.
     #[arg(long, env = "DLOCK_SSL_CERT", value_name = "PATH", global = true)]
     pub ssl_cert: Option<PathBuf>,
 

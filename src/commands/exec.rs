@@ -39,6 +39,10 @@ const PARTING: Duration = Duration::from_millis(80);
 /// How often a waiter says whom it waits for, where it cannot rewrite its line.
 const REMINDER: Duration = Duration::from_secs(10);
 
+/// Pause before a failed release is tried again: enough for a server to come back, not so much
+/// that the bounded time holds only a few tries.
+const RELEASE_RETRY: Duration = Duration::from_millis(100);
+
 /// Longest sleep of the loop: its timer stops while the machine sleeps, leases do not, so a
 /// deadline that passed meanwhile is noticed within this time after waking up.
 const LONGEST_SLEEP: Duration = Duration::from_secs(1);
@@ -400,8 +404,12 @@ impl Line<'_> {
         let until = clock::now() + 2 * self.timing.attempt;
         let mut failure: Option<Failure> = None;
         self.ask(question());
+        let mut again_at = None;
         while clock::now() < until {
-            let Some(Event::Reply(reply)) = self.event(until) else {
+            let Some(Event::Reply(reply)) = self.event(again_at.unwrap_or(until)) else {
+                if again_at.take_if(|at| clock::now() >= *at).is_some() {
+                    self.ask(question());
+                }
                 continue;
             };
             match reply.outcome {
@@ -420,7 +428,7 @@ impl Line<'_> {
                 Ok(Answer::Renewed | Answer::Lost(_) | Answer::Granted(_) | Answer::Seen(_)) => {}
                 Err(error) => {
                     failure = Some(error);
-                    self.ask(question());
+                    again_at = Some(clock::now() + RELEASE_RETRY);
                 }
             }
         }
@@ -477,7 +485,7 @@ impl Line<'_> {
             None => return,
         };
         self.report.notice(format_args!(
-            "the server's clock was set {way} by {}; our lease does not depend on it",
+            "the server's clock was set {way} by {}; ages in dlock status are off by that",
             words::duration(by)
         ));
     }

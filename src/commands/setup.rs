@@ -21,7 +21,7 @@ pub fn print(database: &str) -> anyhow::Result<Status> {
 /// When the server cannot be reached, refuses, or has tables of another version.
 pub fn create(target: Target, report: &Report) -> anyhow::Result<Status> {
     let database = target.database.clone();
-    ask_once(target, Database::create_tables)?;
+    ask_once(target, Database::setup)?;
     report.notice(format_args!("the tables are in place in {database}"));
     Ok(Status::OK)
 }

@@ -7,7 +7,6 @@ use crate::report;
 use crate::store::mysql::Selection;
 use crate::store::target::Target;
 use crate::store::{Sighting, State};
-use crate::sys::terminal;
 
 /// Shows the actions asked for, or with `--check` only says by the status whether one is held.
 ///
@@ -43,7 +42,7 @@ pub fn run(args: StatusArgs, target: Target) -> anyhow::Result<Status> {
     let text = if args.json {
         report::status::json(&sightings)?
     } else {
-        report::status::table(&sightings, terminal::stdout_columns())
+        report::status::table(&sightings)
     };
     report::result(&text)?;
     Ok(Status::OK)

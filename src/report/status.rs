@@ -6,39 +6,37 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use comfy_table::{ContentArrangement, Table, presets};
+use comfy_table::{Table, presets};
 use serde::Serialize;
 
 use super::escape::{is_harmful, printable};
 use super::words::duration;
 use crate::store::{Remainder, Sighting, State};
 
-/// The table: a heading and a line an action, no wider than `columns` if that is known.
+/// The table: a heading and a line an action. Never folded: a terminal that is too narrow wraps the
+/// line, which can still be read and copied, unlike a token broken over two lines of its cell.
 #[must_use]
-pub fn table(sightings: &[Sighting], columns: Option<u16>) -> String {
+pub fn table(sightings: &[Sighting]) -> String {
     let mut table = Table::new();
-    table
-        .load_style(presets::NOTHING)
-        .set_content_arrangement(ContentArrangement::Dynamic)
-        .set_header([
-            "ACTION",
-            "STATE",
-            "HOLDER",
-            "HOST",
-            "PID",
-            "USER",
-            "TOKEN",
-            "HELD FOR",
-            "LAPSES IN",
-            "NOTE",
-        ]);
-    if let Some(columns) = columns {
-        table.set_width(columns);
-    }
+    table.load_style(presets::NOTHING).set_header([
+        "ACTION",
+        "STATE",
+        "HOLDER",
+        "HOST",
+        "PID",
+        "USER",
+        "TOKEN",
+        "HELD FOR",
+        "LAPSES IN",
+        "NOTE",
+    ]);
     for seen in sightings {
         table.add_row(cells(seen));
     }
-    let lines: Vec<String> = table.lines().map(|line| line.trim().to_owned()).collect();
+    let lines: Vec<String> = table
+        .lines()
+        .map(|line| line.trim_end().to_owned())
+        .collect();
     lines.join("\n") + "\n"
 }
 
@@ -178,7 +176,7 @@ mod tests {
 
     #[test]
     fn the_table_has_a_heading_and_a_line_an_action() {
-        let text = table(&[sighting("web-1/4711", "v42")], None);
+        let text = table(&[sighting("web-1/4711", "v42")]);
         let lines: Vec<Vec<&str>> = text
             .lines()
             .map(|line| line.split_whitespace().collect())
@@ -207,7 +205,7 @@ mod tests {
         #[test]
         fn no_label_or_note_forges_a_line_or_breaks_the_json(label: String, note: String) {
             let seen = [sighting(&label, &note)];
-            let text = table(&seen, None);
+            let text = table(&seen);
             prop_assert_eq!(text.lines().count(), 2);
             prop_assert!(!text.replace('\n', "").contains(is_harmful));
             let text = json(&seen).expect("serializes");

@@ -143,11 +143,23 @@ impl Database {
         Ok(self.exchange("", selection, None)?.0.rows)
     }
 
-    /// Creates the tables where they are missing and checks their version.
+    /// Checks the version of the tables, and creates them where they are missing.
     ///
     /// # Errors
-    /// Any failure; when the account may not, the message lists the grants.
-    pub fn create_tables(&mut self) -> Result<(), Failure> {
+    /// Any failure; when the account may not create them, the message lists the grants.
+    pub fn setup(&mut self) -> Result<(), Failure> {
+        match self.survey(Selection::Named(&[])) {
+            // With Config the version may be missing, which the definition puts right, or be another
+            // one, which it leaves alone and reports again.
+            Err(Failure {
+                kind: FailureKind::NoTables | FailureKind::Config,
+                ..
+            }) => self.create_tables(),
+            outcome => outcome.map(drop),
+        }
+    }
+
+    fn create_tables(&mut self) -> Result<(), Failure> {
         let outcome = self.exchange(schema::DDL, Selection::Named(&[]), None);
         outcome.map(drop).map_err(|failure| match failure.kind {
             FailureKind::Denied => Failure {

@@ -14,12 +14,3 @@ pub fn is_controlling() -> bool {
 pub fn is_stderr() -> bool {
     std::io::stderr().is_terminal()
 }
-
-/// The columns of the terminal on stdout; none if it is no terminal.
-#[must_use]
-pub fn stdout_columns() -> Option<u16> {
-    rustix::termios::tcgetwinsize(std::io::stdout())
-        .ok()
-        .map(|size| size.ws_col)
-        .filter(|columns| *columns > 0)
-}

@@ -13,8 +13,10 @@ mod secrets;
 mod servers;
 
 mod contract;
+mod documents;
 mod exclusion;
 mod exec;
+mod generated;
 mod layers;
 mod lease;
 mod signals;

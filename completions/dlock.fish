@@ -1,0 +1,123 @@
+# Print an optspec for argparse to handle cmd's options that are independent of any subcommand.
+function __fish_dlock_global_optspecs
+    string join \n q/quiet v/verbose url= url-file= defaults-file= host= port= socket= user= password-file= database= ssl-mode= ssl-ca= ssl-cert= ssl-key= h/help V/version
+end
+
+function __fish_dlock_needs_command
+    # Figure out if the current invocation already has a command.
+    set -l cmd (commandline -opc)
+    set -e cmd[1]
+    argparse -s (__fish_dlock_global_optspecs) -- $cmd 2>/dev/null
+    or return
+    if set -q argv[1]
+        # Also print the command, so this can be used to figure out what it is.
+        echo $argv[1]
+        return 1
+    end
+    return 0
+end
+
+function __fish_dlock_using_subcommand
+    set -l cmd (__fish_dlock_needs_command)
+    test -z "$cmd"
+    and return 1
+    contains -- $cmd[1] $argv
+end
+
+complete -c dlock -n "__fish_dlock_needs_command" -l url -d 'Server and database, as mysql://USER@HOST/DATABASE' -r
+complete -c dlock -n "__fish_dlock_needs_command" -l url-file -d 'File that holds the URL, such as a mounted Kubernetes secret' -r -F
+complete -c dlock -n "__fish_dlock_needs_command" -l defaults-file -d 'Option file as of the mysql client; groups [client] and [dlock] are read' -r -F
+complete -c dlock -n "__fish_dlock_needs_command" -l host -d 'Host name or address of the server' -r
+complete -c dlock -n "__fish_dlock_needs_command" -l port -d 'TCP port of the server [default: 3306]' -r
+complete -c dlock -n "__fish_dlock_needs_command" -l socket -d 'Unix socket of the server, instead of host and port' -r -F
+complete -c dlock -n "__fish_dlock_needs_command" -l user -d 'Account to log in with' -r
+complete -c dlock -n "__fish_dlock_needs_command" -l password-file -d 'File that holds the password; a line end after it is dropped' -r -F
+complete -c dlock -n "__fish_dlock_needs_command" -l database -d 'Database that holds dlock\'s tables' -r
+complete -c dlock -n "__fish_dlock_needs_command" -l ssl-mode -d 'What TLS must prove [default: verify_identity; disabled for loopback and Unix sockets]' -r -f -a "disabled\t'No TLS'
+required\t'TLS, whoever answers'
+verify_ca\t'TLS, and the certificate is signed by a known authority'
+verify_identity\t'TLS, and the certificate is signed by a known authority and names the host'"
+complete -c dlock -n "__fish_dlock_needs_command" -l ssl-ca -d 'PEM file with certificate authorities to trust besides the public ones' -r -F
+complete -c dlock -n "__fish_dlock_needs_command" -l ssl-cert -d 'PEM file with dlock\'s own certificate, when the server asks for one' -r -F
+complete -c dlock -n "__fish_dlock_needs_command" -l ssl-key -d 'PEM file with the key of --ssl-cert' -r -F
+complete -c dlock -n "__fish_dlock_needs_command" -s q -l quiet -d 'Say nothing but why dlock failed; wins over --verbose'
+complete -c dlock -n "__fish_dlock_needs_command" -s v -l verbose -d 'Say what happens, step by step'
+complete -c dlock -n "__fish_dlock_needs_command" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c dlock -n "__fish_dlock_needs_command" -s V -l version -d 'Print version'
+complete -c dlock -n "__fish_dlock_needs_command" -f -a "exec" -d 'Run a command while holding the lock'
+complete -c dlock -n "__fish_dlock_needs_command" -f -a "status" -d 'Show who holds what'
+complete -c dlock -n "__fish_dlock_needs_command" -f -a "setup" -d 'Create the tables, or print what a database administrator needs'
+complete -c dlock -n "__fish_dlock_using_subcommand exec" -s a -l action -d 'Name of the lock: 1 to 255 bytes of UTF-8 without control characters' -r
+complete -c dlock -n "__fish_dlock_using_subcommand exec" -s t -l ttl -d 'Length of the lease, renewed while the command runs; after a crash, others wait about this long' -r
+complete -c dlock -n "__fish_dlock_using_subcommand exec" -s w -l wait -d 'How long to wait while another holds the lock, counted from the server\'s first answer; 0 tries once' -r
+complete -c dlock -n "__fish_dlock_using_subcommand exec" -s E -l conflict-exit-code -d 'Exit status when another held the lock and time ran out; with 0 that is no failure' -r
+complete -c dlock -n "__fish_dlock_using_subcommand exec" -l db-wait -d 'How long to keep trying to reach the server at the start; 0 tries once' -r
+complete -c dlock -n "__fish_dlock_using_subcommand exec" -l grace -d 'Time from SIGTERM to SIGKILL when the lease cannot be kept [default: a sixth of the ttl, at most 10s]' -r
+complete -c dlock -n "__fish_dlock_using_subcommand exec" -l holder -d 'What status shows as the holder [default: HOST/PID]' -r
+complete -c dlock -n "__fish_dlock_using_subcommand exec" -l note -d 'What status shows as the reason' -r
+complete -c dlock -n "__fish_dlock_using_subcommand exec" -l url -d 'Server and database, as mysql://USER@HOST/DATABASE' -r
+complete -c dlock -n "__fish_dlock_using_subcommand exec" -l url-file -d 'File that holds the URL, such as a mounted Kubernetes secret' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand exec" -l defaults-file -d 'Option file as of the mysql client; groups [client] and [dlock] are read' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand exec" -l host -d 'Host name or address of the server' -r
+complete -c dlock -n "__fish_dlock_using_subcommand exec" -l port -d 'TCP port of the server [default: 3306]' -r
+complete -c dlock -n "__fish_dlock_using_subcommand exec" -l socket -d 'Unix socket of the server, instead of host and port' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand exec" -l user -d 'Account to log in with' -r
+complete -c dlock -n "__fish_dlock_using_subcommand exec" -l password-file -d 'File that holds the password; a line end after it is dropped' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand exec" -l database -d 'Database that holds dlock\'s tables' -r
+complete -c dlock -n "__fish_dlock_using_subcommand exec" -l ssl-mode -d 'What TLS must prove [default: verify_identity; disabled for loopback and Unix sockets]' -r -f -a "disabled\t'No TLS'
+required\t'TLS, whoever answers'
+verify_ca\t'TLS, and the certificate is signed by a known authority'
+verify_identity\t'TLS, and the certificate is signed by a known authority and names the host'"
+complete -c dlock -n "__fish_dlock_using_subcommand exec" -l ssl-ca -d 'PEM file with certificate authorities to trust besides the public ones' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand exec" -l ssl-cert -d 'PEM file with dlock\'s own certificate, when the server asks for one' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand exec" -l ssl-key -d 'PEM file with the key of --ssl-cert' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand exec" -s n -l nonblock -d 'Do not wait: --wait 0, whatever --wait says'
+complete -c dlock -n "__fish_dlock_using_subcommand exec" -s q -l quiet -d 'Say nothing but why dlock failed; wins over --verbose'
+complete -c dlock -n "__fish_dlock_using_subcommand exec" -s v -l verbose -d 'Say what happens, step by step'
+complete -c dlock -n "__fish_dlock_using_subcommand exec" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c dlock -n "__fish_dlock_using_subcommand exec" -s V -l version -d 'Print version'
+complete -c dlock -n "__fish_dlock_using_subcommand status" -s a -l action -d 'Only this action; may be given several times' -r
+complete -c dlock -n "__fish_dlock_using_subcommand status" -l url -d 'Server and database, as mysql://USER@HOST/DATABASE' -r
+complete -c dlock -n "__fish_dlock_using_subcommand status" -l url-file -d 'File that holds the URL, such as a mounted Kubernetes secret' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand status" -l defaults-file -d 'Option file as of the mysql client; groups [client] and [dlock] are read' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand status" -l host -d 'Host name or address of the server' -r
+complete -c dlock -n "__fish_dlock_using_subcommand status" -l port -d 'TCP port of the server [default: 3306]' -r
+complete -c dlock -n "__fish_dlock_using_subcommand status" -l socket -d 'Unix socket of the server, instead of host and port' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand status" -l user -d 'Account to log in with' -r
+complete -c dlock -n "__fish_dlock_using_subcommand status" -l password-file -d 'File that holds the password; a line end after it is dropped' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand status" -l database -d 'Database that holds dlock\'s tables' -r
+complete -c dlock -n "__fish_dlock_using_subcommand status" -l ssl-mode -d 'What TLS must prove [default: verify_identity; disabled for loopback and Unix sockets]' -r -f -a "disabled\t'No TLS'
+required\t'TLS, whoever answers'
+verify_ca\t'TLS, and the certificate is signed by a known authority'
+verify_identity\t'TLS, and the certificate is signed by a known authority and names the host'"
+complete -c dlock -n "__fish_dlock_using_subcommand status" -l ssl-ca -d 'PEM file with certificate authorities to trust besides the public ones' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand status" -l ssl-cert -d 'PEM file with dlock\'s own certificate, when the server asks for one' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand status" -l ssl-key -d 'PEM file with the key of --ssl-cert' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand status" -l all -d 'Free actions too'
+complete -c dlock -n "__fish_dlock_using_subcommand status" -l json -d 'JSON instead of a table; dlock-status(1) documents its form'
+complete -c dlock -n "__fish_dlock_using_subcommand status" -l check -d 'Print nothing; the exit status is 75 if any of the actions is held (lapsed counts as not held), 0 if none is'
+complete -c dlock -n "__fish_dlock_using_subcommand status" -s q -l quiet -d 'Say nothing but why dlock failed; wins over --verbose'
+complete -c dlock -n "__fish_dlock_using_subcommand status" -s v -l verbose -d 'Say what happens, step by step'
+complete -c dlock -n "__fish_dlock_using_subcommand status" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c dlock -n "__fish_dlock_using_subcommand status" -s V -l version -d 'Print version'
+complete -c dlock -n "__fish_dlock_using_subcommand setup" -l url -d 'Server and database, as mysql://USER@HOST/DATABASE' -r
+complete -c dlock -n "__fish_dlock_using_subcommand setup" -l url-file -d 'File that holds the URL, such as a mounted Kubernetes secret' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand setup" -l defaults-file -d 'Option file as of the mysql client; groups [client] and [dlock] are read' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand setup" -l host -d 'Host name or address of the server' -r
+complete -c dlock -n "__fish_dlock_using_subcommand setup" -l port -d 'TCP port of the server [default: 3306]' -r
+complete -c dlock -n "__fish_dlock_using_subcommand setup" -l socket -d 'Unix socket of the server, instead of host and port' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand setup" -l user -d 'Account to log in with' -r
+complete -c dlock -n "__fish_dlock_using_subcommand setup" -l password-file -d 'File that holds the password; a line end after it is dropped' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand setup" -l database -d 'Database that holds dlock\'s tables' -r
+complete -c dlock -n "__fish_dlock_using_subcommand setup" -l ssl-mode -d 'What TLS must prove [default: verify_identity; disabled for loopback and Unix sockets]' -r -f -a "disabled\t'No TLS'
+required\t'TLS, whoever answers'
+verify_ca\t'TLS, and the certificate is signed by a known authority'
+verify_identity\t'TLS, and the certificate is signed by a known authority and names the host'"
+complete -c dlock -n "__fish_dlock_using_subcommand setup" -l ssl-ca -d 'PEM file with certificate authorities to trust besides the public ones' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand setup" -l ssl-cert -d 'PEM file with dlock\'s own certificate, when the server asks for one' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand setup" -l ssl-key -d 'PEM file with the key of --ssl-cert' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand setup" -l print -d 'Print the tables\' definition and the least grants instead; needs no server'
+complete -c dlock -n "__fish_dlock_using_subcommand setup" -s q -l quiet -d 'Say nothing but why dlock failed; wins over --verbose'
+complete -c dlock -n "__fish_dlock_using_subcommand setup" -s v -l verbose -d 'Say what happens, step by step'
+complete -c dlock -n "__fish_dlock_using_subcommand setup" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c dlock -n "__fish_dlock_using_subcommand setup" -s V -l version -d 'Print version'

@@ -1,0 +1,278 @@
+//! What a person wrote about dlock agrees with what the program does: README, changelog, dlock(7)
+//! and the written parts of the other man pages.
+//!
+//! Everything is read as plain text: roff's escapes are undone, and its macros where they stand for
+//! characters. Whatever a document may list completely is compared as a whole list.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::CommandFactory;
+
+use dlock::cli::Cli;
+use dlock::exit;
+use dlock::lease::instant::BootInstant;
+use dlock::lease::timing::Timing;
+use dlock::report::status::{json, table};
+use dlock::store::mysql::schema::printout;
+use dlock::store::{ALLOWANCE, Sighting};
+
+/// Variables that are no option's.
+const VARIABLES: [&str; 2] = ["DLOCK_PASSWORD", "DLOCK_TOKEN"];
+
+#[test]
+fn every_list_of_exit_statuses_is_the_whole_table() {
+    let readme = document("README.md");
+    let rows: Vec<(&str, &str)> = section(&readme, "## Exit statuses")
+        .lines()
+        .filter_map(|line| {
+            line.strip_prefix("| ")?
+                .strip_suffix(" |")?
+                .split_once(" | ")
+        })
+        .filter(|row| *row != ("status", "meaning"))
+        .collect();
+    assert_eq!(rows, exit::TABLE, "README.md");
+
+    let page = document("man/dlock.7");
+    let text = section(&page, ".Sh EXIT STATUS");
+    let rows: Vec<(&str, &str)> = text
+        .lines()
+        .zip(text.lines().skip(1))
+        .filter_map(|(item, meaning)| Some((item.strip_prefix(".It Sy ")?, meaning)))
+        .collect();
+    assert_eq!(rows, exit::TABLE, "man/dlock.7");
+}
+
+#[test]
+fn every_option_that_a_document_names_exists() {
+    let mut cli = Cli::command();
+    cli.build();
+    let known: BTreeSet<String> = cli
+        .get_subcommands()
+        .chain([&cli])
+        .flat_map(clap::Command::get_arguments)
+        .filter_map(|argument| Some(format!("--{}", argument.get_long()?)))
+        .collect();
+    let named = words("--", |c| c.is_ascii_lowercase() || c == '-');
+    assert!(named.len() > 15, "only {named:?} found: the test is blind");
+    let unknown: Vec<_> = named.difference(&known).collect();
+    assert!(unknown.is_empty(), "no such options: {unknown:?}");
+}
+
+#[test]
+fn every_variable_that_a_document_names_exists() {
+    let mut cli = Cli::command();
+    cli.build();
+    let known: BTreeSet<String> = cli
+        .get_subcommands()
+        .flat_map(clap::Command::get_arguments)
+        .filter_map(|argument| Some(argument.get_env()?.to_str()?.to_owned()))
+        .chain(VARIABLES.map(str::to_owned))
+        .collect();
+    let named = words("DLOCK_", |c| c.is_ascii_uppercase() || c == '_');
+    assert!(named.len() > 5, "only {named:?} found: the test is blind");
+    let unknown: Vec<_> = named.difference(&known).collect();
+    assert!(unknown.is_empty(), "no such variables: {unknown:?}");
+}
+
+#[test]
+fn the_grants_in_the_documents_are_those_that_setup_prints() {
+    let grants = |text: &str| -> Vec<String> {
+        let lines = text.lines().filter(|line| line.starts_with("GRANT "));
+        lines.map(str::to_owned).collect()
+    };
+    let wanted = grants(&printout("dlock"));
+    assert!(!wanted.is_empty(), "setup prints no grants");
+    for path in ["README.md", "man/dlock.7"] {
+        assert_eq!(grants(&document(path)), wanted, "{path}");
+    }
+}
+
+#[test]
+fn every_table_and_column_is_described() {
+    let page = document("man/dlock.7");
+    let text = section(&page, ".Sh TABLES AND GRANTS");
+    let described: BTreeSet<&str> = text
+        .split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'))
+        .collect();
+    let definition = printout("dlock");
+    let columns: Vec<&str> = definition
+        .lines()
+        .filter_map(|line| {
+            line.strip_prefix("CREATE TABLE IF NOT EXISTS ")
+                .or(column(line))
+        })
+        .filter_map(|line| line.split_whitespace().next())
+        .collect();
+    assert!(columns.len() > 15, "only {columns:?}: the test is blind");
+    for column in columns {
+        assert!(described.contains(column), "{column} in man/dlock.7");
+    }
+}
+
+/// A line of the definition that makes a column.
+fn column(line: &str) -> Option<&str> {
+    let line = line.strip_prefix("  ")?;
+    line.split_whitespace()
+        .nth(1)?
+        .starts_with(['V', 'B', 'I', 'D'])
+        .then_some(line)
+}
+
+#[test]
+fn the_form_of_status_is_documented_field_by_field_and_column_by_column() {
+    let page = document("man/parts/dlock-status.man");
+    let documented: BTreeSet<&str> = section(&page, ".SS JSON")
+        .lines()
+        .filter_map(|line| line.strip_suffix(')')?.split_once(" ("))
+        .map(|(field, _)| field)
+        .collect();
+    let never = Sighting::never_held("init".parse().expect("a name"));
+    let text = json(&[never]).expect("it can be written");
+    let value: serde_json::Value = serde_json::from_str(&text).expect("it is JSON");
+    let lock = value["locks"][0].as_object().expect("an object");
+    let fields: BTreeSet<&str> = lock.keys().map(String::as_str).collect();
+    assert_eq!(documented, fields);
+
+    let columns = section(&page, ".SS \"The table\"").replace(',', "");
+    for heading in table(&[]).split("  ").map(str::trim) {
+        assert!(columns.contains(heading), "column {heading}");
+    }
+}
+
+#[test]
+fn the_durations_in_the_documents_are_those_in_force() {
+    let timing = Timing::new(Duration::from_secs(30), None).expect("the default fits");
+    let sent = BootInstant::new(Duration::ZERO);
+    let deadline = timing.deadline(sent);
+    let [term, kill] = [deadline.term, deadline.kill].map(|end| end.since(sent).as_secs());
+    let allowance = ALLOWANCE.as_secs();
+    for (path, claims) in [
+        (
+            "README.md",
+            vec![
+                format!("SIGTERM at {term} and SIGKILL at {kill} of 30 seconds"),
+                format!("lapsed more than {allowance} seconds ago"),
+            ],
+        ),
+        (
+            "man/dlock.7",
+            vec![
+                format!("lapsed more than {allowance} seconds ago"),
+                format!("At most ttl + {allowance} seconds"),
+                format!("that is {} seconds", 25 + allowance),
+            ],
+        ),
+        (
+            "man/parts/dlock-exec.man",
+            vec![
+                format!("after {term} and {kill} of 30 seconds"),
+                "anything below 1500ms".to_owned(),
+                "at most 24h".to_owned(),
+            ],
+        ),
+    ] {
+        let text = document(path);
+        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        for claim in claims {
+            assert!(text.contains(&claim), "{path} does not say: {claim}");
+        }
+    }
+    let shortest = |millis| Timing::new(Duration::from_millis(millis), None);
+    assert!(shortest(1_500).is_ok() && shortest(1_499).is_err());
+    assert!(shortest(86_400_000).is_ok() && shortest(86_400_001).is_err());
+}
+
+#[test]
+fn the_page_about_the_protocol_is_of_this_version() {
+    let wanted = format!("\n.Os dlock {}\n", env!("CARGO_PKG_VERSION"));
+    assert!(document("man/dlock.7").contains(&wanted), "{wanted}");
+}
+
+#[test]
+fn the_changelog_begins_with_what_is_not_released() {
+    let changelog = document("CHANGELOG.md");
+    let first = changelog.lines().find(|line| line.starts_with("## "));
+    assert_eq!(first, Some("## Unreleased"));
+}
+
+#[test]
+fn no_document_points_out_of_the_project() {
+    for (path, text) in documents() {
+        for word in ["shared/", "DESIGN", "STYLE", "/work", "/home", "/root"] {
+            assert!(!text.contains(word), "{word} in {}", path.display());
+        }
+    }
+}
+
+/// Everything in the text of all documents that begins with `prefix` and goes on as `allowed`.
+fn words(prefix: &str, allowed: impl Fn(char) -> bool) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    for (_, text) in documents() {
+        for after in text.split(prefix).skip(1) {
+            let end = after.find(|c| !allowed(c)).unwrap_or(after.len());
+            let word = after[..end].trim_end_matches(['-', '_']);
+            if !word.is_empty() {
+                found.insert(format!("{prefix}{word}"));
+            }
+        }
+    }
+    found
+}
+
+/// All that a person wrote, as plain text.
+fn documents() -> Vec<(PathBuf, String)> {
+    let mut paths = ["README.md", "CHANGELOG.md", "man/dlock.7"]
+        .map(PathBuf::from)
+        .to_vec();
+    for entry in fs::read_dir(root().join("man/parts")).expect("the folder is there") {
+        let name = entry.expect("the folder can be read").file_name();
+        paths.push(Path::new("man/parts").join(name));
+    }
+    let read = |path: PathBuf| {
+        let text = document(path.to_str().expect("the names are ASCII"));
+        (path, text)
+    };
+    paths.into_iter().map(read).collect()
+}
+
+/// The document at `path` below the project's folder, without roff's escapes.
+#[track_caller]
+fn document(path: &str) -> String {
+    let text = fs::read_to_string(root().join(path))
+        .unwrap_or_else(|error| panic!("{path} can not be read: {error}"));
+    if Path::new(path).extension().is_some_and(|end| end == "md") {
+        return text;
+    }
+    [
+        ("\\-", "-"),
+        ("\\(aq", "'"),
+        ("\\(dq", "\""),
+        ("\\fB", ""),
+        ("\\fI", ""),
+        ("\\fR", ""),
+        ("\\e", "\\"),
+        ("Fl -", "--"),
+    ]
+    .iter()
+    .fold(text, |text, (escape, plain)| text.replace(escape, plain))
+}
+
+/// What follows the line `heading`, up to the next heading of that rank.
+#[track_caller]
+fn section<'a>(document: &'a str, heading: &str) -> &'a str {
+    let (rank, _) = heading.split_once(' ').expect("a rank and a name");
+    let (_, text) = document
+        .split_once(&format!("\n{heading}\n"))
+        .unwrap_or_else(|| panic!("there is no section {heading}"));
+    let ends = [format!("\n{rank} "), "\n.SH ".to_owned()];
+    let end = ends.iter().filter_map(|end| text.find(end)).min();
+    &text[..end.unwrap_or(text.len())]
+}
+
+fn root() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+}
