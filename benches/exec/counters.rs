@@ -1,0 +1,132 @@
+//! What one `dlock exec` on an action that exists makes a server do, by the server's own count.
+//!
+//! Each count is what the global status gained over one `exec`, less what it gains over nothing: looking at it counts
+//! too. The median of several such differences leaves out what the server did by itself meanwhile. Which counters:
+//! - statements: the sum of `Com_…`. `Questions` would also count the farewell of the connection.
+//! - commits: `InnoDB`'s `trx_rw_commits`, the transactions that wrote. `Handler_commit` would also count each SELECT,
+//!   and on MySQL each of them twice more for the binary log.
+
+use std::collections::BTreeMap;
+use std::process::Command;
+
+use mysql::Conn;
+use mysql::prelude::Queryable;
+
+use crate::Site;
+use crate::race::median;
+use crate::relay::{self, Traffic};
+
+const SAMPLES: usize = 5;
+
+/// Everything that one `exec` was charged.
+pub(crate) struct Bill {
+    pub(crate) server: &'static str,
+    pub(crate) traffic: Traffic,
+    pub(crate) connections: i64,
+    pub(crate) statements: i64,
+    /// The statements by kind.
+    pub(crate) kinds: String,
+    pub(crate) commits: i64,
+    /// Transactions in the binary log; 0 where there is none.
+    pub(crate) logged: i64,
+    /// `fsync` and its like, of `InnoDB` alone.
+    pub(crate) syncs: i64,
+    pub(crate) received: i64,
+    pub(crate) sent: i64,
+}
+
+type Counts = BTreeMap<String, i64>;
+
+/// Version and durability of a server: its name and a line of text.
+pub(crate) fn settings(site: &Site) -> (String, String) {
+    let (flush, sync, log): (u8, u32, bool) = site
+        .server
+        .admin()
+        .query_first("SELECT @@innodb_flush_log_at_trx_commit, @@sync_binlog, @@log_bin")
+        .expect("root may look")
+        .expect("a row");
+    let log = if log { "on" } else { "off" };
+    let text = format!(
+        "{}, innodb_flush_log_at_trx_commit={flush}, binary log {log}, sync_binlog={sync}",
+        site.server.version()
+    );
+    (site.name().to_owned(), text)
+}
+
+/// Counts one `exec` over TCP, with nobody else on the server.
+pub(crate) fn bill(site: &Site) -> Bill {
+    let mut root = site.server.admin();
+    root.query_drop("SET GLOBAL innodb_monitor_enable='trx_rw_commits'")
+        .expect("root may count");
+    let exec = ["-a", "x", "--", "true"];
+    let samples: Vec<Counts> = (0..SAMPLES)
+        .map(|_| {
+            let before = look(&mut root);
+            let idle = look(&mut root);
+            succeed(&mut site.exec(&exec));
+            gain(&gain(&before, &idle), &gain(&idle, &look(&mut root)))
+        })
+        .collect();
+    let counts: Counts = samples[0]
+        .keys()
+        .map(|name| {
+            (
+                name.clone(),
+                median(samples.iter().map(|sample| sample[name])),
+            )
+        })
+        .collect();
+    let count = |name: &str| counts.get(name).copied().unwrap_or(0);
+    let kinds: Vec<(&str, i64)> = counts
+        .iter()
+        .filter(|(_, count)| **count != 0)
+        .filter_map(|(name, count)| Some((name.strip_prefix("Com_")?, *count)))
+        .collect();
+    let traffic = relay::traffic(site.server.port(), |port| {
+        let mut command = site.exec(&exec);
+        command.env("DLOCK_URL", site.database.url_through(port));
+        command.env("DLOCK_SSL_MODE", "disabled");
+        command
+    });
+    Bill {
+        server: site.name(),
+        traffic,
+        connections: count("Connections"),
+        statements: kinds.iter().map(|(_, count)| count).sum(),
+        kinds: kinds
+            .iter()
+            .map(|(kind, count)| format!("{count} {kind}"))
+            .collect::<Vec<_>>()
+            .join(", "),
+        commits: count("trx_rw_commits"),
+        logged: count("Binlog_cache_use"),
+        syncs: count("Innodb_data_fsyncs"),
+        received: count("Bytes_received"),
+        sent: count("Bytes_sent"),
+    }
+}
+
+fn succeed(command: &mut Command) {
+    let status = command.status().expect("dlock runs");
+    assert!(status.success(), "dlock exec: {status}");
+}
+
+/// All that the server counts.
+fn look(root: &mut Conn) -> Counts {
+    let status = root.query::<(String, Option<String>), _>("SHOW GLOBAL STATUS");
+    let metrics = "SELECT name, CAST(count AS CHAR) FROM information_schema.innodb_metrics \
+                   WHERE name = 'trx_rw_commits'";
+    let metrics = root.query::<(String, Option<String>), _>(metrics);
+    [status, metrics]
+        .into_iter()
+        .flat_map(|rows| rows.expect("root may look"))
+        .filter_map(|(name, value)| Some((name, value?.parse().ok()?)))
+        .collect()
+}
+
+fn gain(before: &Counts, after: &Counts) -> Counts {
+    let less = |(name, value): (&String, &i64)| {
+        (name.clone(), value - before.get(name).copied().unwrap_or(0))
+    };
+    after.iter().map(less).collect()
+}

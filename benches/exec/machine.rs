@@ -1,0 +1,78 @@
+//! Where the numbers come from: processor, kernel, storage. No name and no path of the machine.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::thread;
+use std::time::SystemTime;
+
+use crate::Site;
+use crate::etcd::Etcd;
+
+/// Name and value of each fact that is known before anything runs.
+pub(crate) fn facts() -> Vec<(String, String)> {
+    let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
+    let cpuinfo = read("/proc/cpuinfo");
+    // arm64 has no such line.
+    let model = cpuinfo
+        .lines()
+        .find_map(|line| line.strip_prefix("model name"));
+    let model = model.map_or(std::env::consts::ARCH, |line| {
+        line.trim_start_matches([' ', '\t', ':'])
+    });
+    let cores = thread::available_parallelism().map_or(0, usize::from);
+    let date = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
+    [
+        ("date", date),
+        ("processor", format!("{model}, {cores} cores")),
+        (
+            "kernel",
+            format!("Linux {}", read("/proc/sys/kernel/osrelease").trim()),
+        ),
+        ("dlock", env!("CARGO_PKG_VERSION").to_owned()),
+    ]
+    .map(|(name, value)| (name.to_owned(), value))
+    .into()
+}
+
+/// How busy the machine is: the load averages.
+pub(crate) fn load() -> String {
+    let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    let averages: Vec<&str> = load.split(' ').take(3).collect();
+    format!(
+        "{} over 1, 5 and 15 minutes, at the end of the race",
+        averages.join(" ")
+    )
+}
+
+/// Whether all servers, and the folder of this process, write to the same file system, and of which kind it is.
+pub(crate) fn storage(sites: &[Site], etcd: &Etcd, own: &Path) -> (String, String) {
+    let folders = sites.iter().map(|site| site.server.dir());
+    let mut devices: Vec<u64> = folders
+        .chain([etcd.folder(), own])
+        .map(|folder| folder.metadata().expect("the folder is there").dev())
+        .collect();
+    devices.sort_unstable();
+    devices.dedup();
+    let kinds: Vec<String> = devices.iter().map(|device| kind(*device)).collect();
+    let text = match kinds.as_slice() {
+        [one] => format!("one file system for all servers, {one}"),
+        several => format!("NOT one file system for all: {}", several.join(", ")),
+    };
+    ("storage".to_owned(), text)
+}
+
+fn kind(device: u64) -> String {
+    let id = format!(
+        "{}:{}",
+        rustix::fs::major(device),
+        rustix::fs::minor(device)
+    );
+    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    let mount = mounts
+        .lines()
+        .find(|line| line.split(' ').nth(2) == Some(&id));
+    // The kind is the first word after the lone dash.
+    let kind = mount.and_then(|line| line.split_once(" - ")?.1.split(' ').next());
+    kind.unwrap_or("of unknown kind").to_owned()
+}

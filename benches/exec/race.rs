@@ -1,0 +1,132 @@
+//! Times whole processes against each other, from before the fork to after the wait, on `CLOCK_MONOTONIC`.
+//!
+//! In each round every contestant runs once, so that whatever the machine does meanwhile hits all alike; the ratio of
+//! two contestants is taken round by round. Who begins and in which direction it goes changes with each round, so that
+//! nobody always comes after the same neighbour.
+
+use std::fs::File;
+use std::io::Write;
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+/// One unit of the kernel's accounting in `/proc/PID/stat`: `USER_HZ` is 100 on every Linux that dlock supports.
+const TICK: Duration = Duration::from_millis(10);
+
+/// What is timed, and what it is called in the table.
+pub(crate) struct Contestant {
+    name: String,
+    work: Work,
+}
+
+enum Work {
+    Program(Command),
+    /// What a commit cannot do without; tells how much of the other times is the disk's.
+    Sync(File),
+}
+
+/// The times of one contestant, one a round.
+pub(crate) struct Record {
+    pub(crate) name: String,
+    pub(crate) times: Vec<Duration>,
+    /// User and system time of the process and its children, mean of as many runs; none for work without a process.
+    pub(crate) cpu: Option<Duration>,
+}
+
+impl Contestant {
+    pub(crate) fn program(name: &str, command: Command) -> Self {
+        Self {
+            name: name.to_owned(),
+            work: Work::Program(command),
+        }
+    }
+
+    pub(crate) fn sync(name: &str, file: &Path) -> Self {
+        Self {
+            name: name.to_owned(),
+            work: Work::Sync(File::create(file).expect("the temporary folder takes a file")),
+        }
+    }
+
+    fn run(&mut self) -> Duration {
+        let start = Instant::now();
+        match &mut self.work {
+            Work::Program(command) => {
+                let status = command.status();
+                let time = start.elapsed();
+                let status = status.unwrap_or_else(|error| panic!("{}: {error}", self.name));
+                assert!(status.success(), "{}: {status}", self.name);
+                time
+            }
+            Work::Sync(file) => {
+                let written = file.write_all(&[0; 4096]).and_then(|()| file.sync_data());
+                written.expect("the temporary folder takes a file");
+                start.elapsed()
+            }
+        }
+    }
+
+    /// Mean of `runs` in a row: the kernel's unit is too coarse for a single one.
+    fn cpu(&mut self, runs: usize) -> Option<Duration> {
+        if let Work::Sync(_) = self.work {
+            return None;
+        }
+        let before = children();
+        for _ in 0..runs {
+            self.run();
+        }
+        let runs = u32::try_from(runs.max(1)).expect("nobody runs that many");
+        Some(children().saturating_sub(before) / runs)
+    }
+}
+
+/// Runs everybody `rounds` times, after `warm_up` rounds that do not count.
+pub(crate) fn run(mut contestants: Vec<Contestant>, warm_up: usize, rounds: usize) -> Vec<Record> {
+    assert!(rounds > 0, "there is a round to run");
+    let count = contestants.len();
+    let mut times = vec![Vec::with_capacity(rounds); count];
+    for round in 0..warm_up + rounds {
+        for turn in 0..count {
+            let place = if round % 2 == 0 {
+                turn
+            } else {
+                count - 1 - turn
+            };
+            let index = (place + round) % count;
+            let time = contestants[index].run();
+            if round >= warm_up {
+                times[index].push(time);
+            }
+        }
+    }
+    let record = |(mut contestant, times): (Contestant, _)| Record {
+        cpu: contestant.cpu(rounds),
+        name: contestant.name,
+        times,
+    };
+    contestants.into_iter().zip(times).map(record).collect()
+}
+
+/// CPU time of all children that this process has waited for, and of those that they have waited for.
+fn children() -> Duration {
+    let stat = std::fs::read_to_string("/proc/self/stat").expect("/proc is mounted");
+    // The second field is a name in parentheses, which may hold anything; cutime and cstime are fields 16 and 17.
+    let (_, rest) = stat.rsplit_once(") ").expect("the name is in parentheses");
+    let ticks = rest.split(' ').skip(13).take(2);
+    ticks
+        .map(|field| TICK * field.parse().expect("a number of ticks"))
+        .sum()
+}
+
+/// The value that `part` of a hundred values do not exceed (nearest rank).
+pub(crate) fn percentile<T: PartialOrd + Copy>(values: &[T], part: usize) -> T {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(|one, other| one.partial_cmp(other).expect("the values are comparable"));
+    let rank = (sorted.len() * part).div_ceil(100).max(1);
+    sorted[rank - 1]
+}
+
+/// The middle one.
+pub(crate) fn median<T: PartialOrd + Copy>(values: impl Iterator<Item = T>) -> T {
+    percentile(&values.collect::<Vec<_>>(), 50)
+}
