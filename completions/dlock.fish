@@ -45,11 +45,11 @@ complete -c dlock -n "__fish_dlock_needs_command" -s v -l verbose -d 'Say what h
 complete -c dlock -n "__fish_dlock_needs_command" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c dlock -n "__fish_dlock_needs_command" -s V -l version -d 'Print version'
 complete -c dlock -n "__fish_dlock_needs_command" -f -a "exec" -d 'Run a command while holding the lock'
-complete -c dlock -n "__fish_dlock_needs_command" -f -a "status" -d 'Show who holds what'
+complete -c dlock -n "__fish_dlock_needs_command" -f -a "status" -d 'Show who holds what and who waits'
 complete -c dlock -n "__fish_dlock_needs_command" -f -a "setup" -d 'Create the tables, or print what a database administrator needs'
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -s a -l action -d 'Name of the lock: 1 to 255 bytes of UTF-8 without control characters' -r
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -s t -l ttl -d 'Length of the lease, renewed while the command runs; after a crash, others wait about this long' -r
-complete -c dlock -n "__fish_dlock_using_subcommand exec" -s w -l wait -d 'How long to wait while another holds the lock, counted from the server\'s first answer; 0 tries once' -r
+complete -c dlock -n "__fish_dlock_using_subcommand exec" -s w -l wait -d 'How long to stand in line while another holds the lock, counted from the server\'s first answer; 0 tries once' -r
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -s E -l conflict-exit-code -d 'Exit status when another held the lock and time ran out; with 0 that is no failure' -r
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -l db-wait -d 'How long to keep trying to reach the server at the start; 0 tries once' -r
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -l grace -d 'Time from SIGTERM to SIGKILL when the lease cannot be kept [default: a sixth of the ttl, at most 10s]' -r
@@ -93,8 +93,8 @@ verify_identity\t'TLS, and the certificate is signed by a known authority and na
 complete -c dlock -n "__fish_dlock_using_subcommand status" -l ssl-ca -d 'PEM file with certificate authorities to trust besides the public ones' -r -F
 complete -c dlock -n "__fish_dlock_using_subcommand status" -l ssl-cert -d 'PEM file with dlock\'s own certificate, when the server asks for one' -r -F
 complete -c dlock -n "__fish_dlock_using_subcommand status" -l ssl-key -d 'PEM file with the key of --ssl-cert' -r -F
-complete -c dlock -n "__fish_dlock_using_subcommand status" -l all -d 'Free actions too'
-complete -c dlock -n "__fish_dlock_using_subcommand status" -l json -d 'JSON instead of a table; dlock-status(1) documents its form'
+complete -c dlock -n "__fish_dlock_using_subcommand status" -l all -d 'All actions, also those that are free and that nobody waits for'
+complete -c dlock -n "__fish_dlock_using_subcommand status" -l json -d 'JSON instead of tables; dlock-status(1) documents its form'
 complete -c dlock -n "__fish_dlock_using_subcommand status" -l check -d 'Print nothing; the exit status is 75 if any of the actions is held (lapsed counts as not held), 0 if none is'
 complete -c dlock -n "__fish_dlock_using_subcommand status" -s q -l quiet -d 'Say nothing but why dlock failed; wins over --verbose'
 complete -c dlock -n "__fish_dlock_using_subcommand status" -s v -l verbose -d 'Say what happens, step by step'

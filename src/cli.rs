@@ -57,7 +57,7 @@ pub struct Cli {
 pub enum Command {
     /// Run a command while holding the lock.
     Exec(ExecArgs),
-    /// Show who holds what.
+    /// Show who holds what and who waits.
     Status(StatusArgs),
     /// Create the tables, or print what a database administrator needs.
     Setup(SetupArgs),
@@ -87,8 +87,8 @@ pub struct ExecArgs {
     #[arg(value_parser = humantime::parse_duration)]
     pub ttl: Duration,
 
-    /// How long to wait while another holds the lock, counted from the server's first answer; 0
-    /// tries once.
+    /// How long to stand in line while another holds the lock, counted from the server's first
+    /// answer; 0 tries once.
     #[arg(short, long, env = "DLOCK_WAIT", value_name = "DURATION|forever")]
     #[arg(default_value = "forever")]
     pub wait: Wait,
@@ -136,7 +136,7 @@ pub struct ExecArgs {
 #[derive(Debug, Args)]
 #[command(after_help = MORE, after_long_help = more())]
 pub struct StatusArgs {
-    /// Only these actions; without any, all that are held or lapsed.
+    /// Only these actions; without any, all that are held, lapsed or waited for.
     #[arg(value_name = "ACTION")]
     pub actions: Vec<Action>,
 
@@ -144,12 +144,12 @@ pub struct StatusArgs {
     #[arg(short, long = "action", value_name = "NAME")]
     pub action: Vec<Action>,
 
-    /// Free actions too.
+    /// All actions, also those that are free and that nobody waits for.
     #[arg(long, env = "DLOCK_ALL")]
     #[arg(value_parser = clap::builder::FalseyValueParser::new())]
     pub all: bool,
 
-    /// JSON instead of a table; dlock-status(1) documents its form.
+    /// JSON instead of tables; dlock-status(1) documents its form.
     #[arg(long, env = "DLOCK_JSON")]
     #[arg(value_parser = clap::builder::FalseyValueParser::new())]
     pub json: bool,

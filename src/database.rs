@@ -11,7 +11,6 @@ use std::thread::{self, JoinHandle};
 use crate::event::Event;
 use crate::store::mysql::Database;
 use crate::store::{Contender, Question};
-use crate::sys::signal;
 use crate::sys::socket::Interrupter;
 
 /// The name of the thread, by which the panic hook knows a panic of the driver.
@@ -37,18 +36,16 @@ impl DatabaseThread {
     ) -> io::Result<Self> {
         let (questions, inbox) = mpsc::channel();
         let interrupter = database.interrupter();
-        let thread = signal::blocked(|| {
-            thread::Builder::new()
-                .name(THREAD_NAME.to_owned())
-                .spawn(move || {
-                    for question in inbox {
-                        let reply = database.ask(&contender, &question);
-                        if events.send(Event::Reply(Box::new(reply))).is_err() {
-                            return;
-                        }
+        let thread = thread::Builder::new()
+            .name(THREAD_NAME.to_owned())
+            .spawn(move || {
+                for question in inbox {
+                    let reply = database.ask(&contender, &question);
+                    if events.send(Event::Reply(Box::new(reply))).is_err() {
+                        return;
                     }
-                })
-        })?;
+                }
+            })?;
         Ok(Self {
             questions,
             interrupter,

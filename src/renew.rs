@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::lease::Grant;
 use crate::lease::instant::{BootInstant, Deadline};
 use crate::lease::timing::Timing;
-use crate::store::{Answer, Failure, Question, Reply, Sighting};
+use crate::store::{Answer, Failure, FailureKind, Gate, Question, Reply, Sighting};
 
 /// Pause before a failed renewal is tried again, at most: a blip of the network costs no more.
 const RETRY: Duration = Duration::from_millis(500);
@@ -18,6 +18,7 @@ const RETRY: Duration = Duration::from_millis(500);
 #[derive(Debug)]
 pub struct Renewals {
     grant: Grant,
+    gate: Gate,
     timing: Timing,
     deadline: Deadline,
     next_at: BootInstant,
@@ -36,11 +37,13 @@ pub enum Verdict {
 }
 
 impl Renewals {
-    /// For a grant whose proof was sent at `sent`.
+    /// For a grant whose proof was sent at `sent`; `gate` tells whether to take the gate again
+    /// should the connection have to be made anew.
     #[must_use]
-    pub fn new(grant: Grant, timing: Timing, sent: BootInstant) -> Self {
+    pub fn new(grant: Grant, gate: Gate, timing: Timing, sent: BootInstant) -> Self {
         Self {
             grant,
+            gate,
             timing,
             deadline: timing.deadline(sent),
             next_at: sent + timing.interval,
@@ -61,7 +64,7 @@ impl Renewals {
             return None;
         }
         self.open = true;
-        Some(Question::Renew(self.grant))
+        Some(Question::Renew(self.grant, self.gate))
     }
 
     /// When the next renewal is due; none while one is open.
@@ -86,6 +89,9 @@ impl Renewals {
     }
 
     fn failed(&mut self, now: BootInstant, failure: Failure) -> Verdict {
+        if failure.kind == FailureKind::NoGate {
+            self.gate = Gate::Absent;
+        }
         self.next_at = now + RETRY.min(self.timing.interval / 4);
         Verdict::Failed(failure)
     }
@@ -93,7 +99,7 @@ impl Renewals {
 
 fn unexpected(answer: &Answer) -> Failure {
     Failure {
-        kind: crate::store::FailureKind::Unknown,
+        kind: FailureKind::Unknown,
         message: format!("unexpected answer to a renewal: {answer:?}"),
     }
 }
@@ -106,7 +112,7 @@ mod tests {
     use crate::lease::instant::BootInstant;
     use crate::lease::timing::Timing;
     use crate::lease::{Claim, Grant, Token};
-    use crate::store::{Answer, Failure, FailureKind, Reply};
+    use crate::store::{Answer, Failure, FailureKind, Gate, Reply};
 
     const START: BootInstant = BootInstant::new(Duration::from_secs(1000));
 
@@ -116,7 +122,7 @@ mod tests {
             token: Token(1),
         };
         let timing = Timing::new(Duration::from_secs(30), None).expect("fits");
-        Renewals::new(grant, timing, START)
+        Renewals::new(grant, Gate::Used, timing, START)
     }
 
     fn reply(sent: BootInstant, outcome: Result<Answer, Failure>) -> Reply {

@@ -18,6 +18,13 @@ use crate::lease::{Claim, Grant, Token};
 /// clock says that it ended. Stands in for proof that the holder's session is gone.
 pub const ALLOWANCE: Duration = Duration::from_secs(5);
 
+/// The same where the contender has the gate that the holder's session had: that session is gone.
+/// A little less than the second that users are told, which includes the time to act.
+pub const GATE_ALLOWANCE: Duration = Duration::from_millis(900);
+
+/// How long a waiter that polls counts as there after it was last seen.
+pub const POLLER_LIFE: Duration = Duration::from_secs(30);
+
 /// Who a holder says it is: a label for people, never a condition.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Holder {
@@ -38,13 +45,65 @@ pub struct Holder {
 pub enum Question {
     /// Take the lease if the take-over rule allows it.
     Attempt(Wish),
-    /// Look at the row.
-    Inspect,
+    /// Look at the row and the line.
+    Inspect(Place),
+    /// Take a place in the line, or show that we still want it; then look.
+    Queue(Place),
+    /// Wait at the gate. The answer takes as long as the line does.
+    Stand(Turn),
     /// Extend the lease.
-    Renew(Grant),
-    /// Give the lease up, if it is still ours. Without a token: whatever was granted to this claim
-    /// by an attempt whose answer never came.
-    Release(Claim, Option<Token>),
+    Renew(Grant, Gate),
+    /// Give up whatever is ours: the lease, the gate, the place in the line.
+    Release(Parting),
+}
+
+/// Whether a question may use the gate: the named lock that the holder has and waiters queue on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Gate {
+    /// There is one.
+    Used,
+    /// The server refuses named locks, or they do not do what they should.
+    Absent,
+}
+
+/// One contender's place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Place {
+    /// Whose.
+    pub claim: Claim,
+    /// How it waits.
+    pub gate: Gate,
+}
+
+/// A wait at the gate.
+#[derive(Debug, Clone)]
+pub struct Turn {
+    /// How long to wait for the gate; none: as long as it takes.
+    pub patience: Option<Duration>,
+    /// Places in the line whose sessions are gone: they are cleared away on the occasion.
+    pub gone: Vec<GonePlace>,
+}
+
+/// A place in the line whose session is gone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GonePlace {
+    /// The place.
+    pub position: u64,
+    /// The session that it had.
+    pub session: u64,
+}
+
+/// What is given up on leaving.
+#[derive(Debug, Clone, Copy)]
+pub struct Parting {
+    /// The lease of this claim, if it has one.
+    pub claim: Claim,
+    /// Its token; unknown when the answer to the attempt never came.
+    pub token: Option<Token>,
+    /// The gate.
+    pub gate: Gate,
+    /// Whether there is a place in the line to give up.
+    pub queued: bool,
 }
 
 /// What an attempt asks for.
@@ -54,6 +113,8 @@ pub struct Wish {
     pub claim: Claim,
     /// Take the row over if it still stands like this: the caller watched it for a full ttl.
     pub seen: Option<Version>,
+    /// With a gate, only who has it is granted anything.
+    pub gate: Gate,
 }
 
 /// A state of a held row: changes with every grant and every renewal.
@@ -86,6 +147,34 @@ pub struct Sighting {
     pub renewed_ago: Duration,
     /// Until the lease lapses, or since it did.
     pub remainder: Remainder,
+    /// Whether the holder's session had the gate, and that on the server that answered.
+    pub gated_here: bool,
+}
+
+/// What the server says of the line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct View {
+    /// Who has the gate.
+    pub keeper: Keeper,
+    /// Waiters in front of us; all of them if we have no place yet.
+    pub ahead: u64,
+    /// Places whose sessions are gone, as far as our account can see that.
+    pub gone: Vec<GonePlace>,
+}
+
+/// Who has the gate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Keeper {
+    /// Our own session.
+    Us,
+    /// The holder's session or a waiter's: all is as it should be.
+    Line,
+    /// A session that is neither.
+    Stranger,
+    /// Nobody.
+    Nobody,
+    /// Not asked, where the gate is absent.
+    Unasked,
 }
 
 /// What is left of a lease by the server's clock.
@@ -135,6 +224,7 @@ impl Sighting {
             held_for: Duration::ZERO,
             renewed_ago: Duration::ZERO,
             remainder: Remainder::Lapsed(Duration::ZERO),
+            gated_here: false,
         }
     }
 
@@ -149,6 +239,19 @@ impl Sighting {
     }
 }
 
+/// Who stands in the line of an action.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Waiter {
+    /// The lock it waits for.
+    pub action: Action,
+    /// Who it is.
+    pub holder: Holder,
+    /// Since it took its place.
+    pub waiting_for: Duration,
+    /// Whether its session is there; none where the server does not tell our account.
+    pub alive: Option<bool>,
+}
+
 /// The server's own clock when it answered: microseconds since 1970, UTC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ServerTime(pub u64);
@@ -158,8 +261,12 @@ pub struct ServerTime(pub u64);
 pub enum Answer {
     /// The row is ours.
     Granted(Token),
-    /// The row as it stands; not ours.
-    Seen(Sighting),
+    /// The row as it stands, not ours, and the line.
+    Seen(Sighting, View),
+    /// We have a place in the line; the row and the line as they stand.
+    Queued(Sighting, View),
+    /// The wait at the gate is over: whether it is ours now.
+    Gate(bool),
     /// The renewal stands in the row.
     Renewed,
     /// The row is not ours any more.
@@ -208,6 +315,8 @@ pub struct Failure {
 pub enum FailureKind {
     /// The question was not sent: no connection. Worth another try.
     Unreachable,
+    /// The server is there and has no connection left for us. Worth another try.
+    Full,
     /// The server undid the question because of a conflict with another. Worth an early retry.
     Conflict,
     /// The question was sent and no usable reply came: it may have been carried out.
@@ -218,6 +327,8 @@ pub enum FailureKind {
     Config,
     /// The tables are not there.
     NoTables,
+    /// Named locks are refused: the same question without the gate may be answered.
+    NoGate,
 }
 
 impl FailureKind {
@@ -225,7 +336,9 @@ impl FailureKind {
     #[must_use]
     pub const fn status(self) -> Status {
         match self {
-            Self::Unreachable | Self::Conflict | Self::Unknown => Status::UNAVAILABLE,
+            Self::Unreachable | Self::Full | Self::Conflict | Self::Unknown | Self::NoGate => {
+                Status::UNAVAILABLE
+            }
             Self::Denied => Status::DENIED,
             Self::Config | Self::NoTables => Status::CONFIG,
         }
@@ -234,7 +347,10 @@ impl FailureKind {
     /// Whether the same question may get an answer later.
     #[must_use]
     pub const fn is_transient(self) -> bool {
-        matches!(self, Self::Unreachable | Self::Conflict | Self::Unknown)
+        matches!(
+            self,
+            Self::Unreachable | Self::Full | Self::Conflict | Self::Unknown | Self::NoGate
+        )
     }
 }
 

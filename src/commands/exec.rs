@@ -12,29 +12,34 @@ use std::time::Duration;
 
 use anyhow::Context;
 
-use crate::acquire::{Acquire, Patience, Step};
+use crate::acquire::{Acquire, Hold, Patience, Step};
 use crate::cli::{ExecArgs, Wait};
 use crate::clock_step::{self, ClockStep};
 use crate::database::DatabaseThread;
 use crate::event::Event;
 use crate::exit::{Ending, Status};
+use crate::lease::Claim;
 use crate::lease::action::Action;
 use crate::lease::instant::BootInstant;
 use crate::lease::timing::Timing;
-use crate::lease::{Claim, Grant};
 use crate::renew::{Renewals, Verdict};
 use crate::report::{Report, words};
-use crate::signals::Signals;
+use crate::signals;
 use crate::store::mysql::Database;
 use crate::store::target::Target;
-use crate::store::{Answer, Contender, Failure, Holder, Question, Reply};
+use crate::store::{
+    Answer, Contender, Failure, FailureKind, Gate, Holder, Parting, Question, Reply,
+};
 use crate::supervise::{Act, Blame, Input, Supervisor};
-use crate::sys::process::{Child, End, Unstartable, look_up};
+use crate::sys::process::{Child, End, Startable, Unstartable, look_up};
 use crate::sys::{clock, host, random, signal, terminal};
 
 /// For giving back what may have been granted when we leave the line: whoever set a time limit or
 /// sent a signal wants us gone within a tenth of a second.
 const PARTING: Duration = Duration::from_millis(80);
+
+/// From this age on, what was seen of a lock is told as the past.
+const STALE: Duration = Duration::from_secs(2);
 
 /// How often a waiter says whom it waits for, where it cannot rewrite its line.
 const REMINDER: Duration = Duration::from_secs(10);
@@ -54,7 +59,7 @@ const LONGEST_SLEEP: Duration = Duration::from_secs(1);
 pub fn run(args: ExecArgs, target: Target, report: &Report) -> anyhow::Result<Status> {
     let timing =
         Timing::new(args.ttl, args.grace).map_err(|why| Ending::new(Status::USAGE, why))?;
-    let (program, arguments) = args.command.split_first().context("no command")?;
+    let program = args.command.first().context("no command")?;
     look_up(program, std::env::var_os("PATH").as_deref())
         .map_err(|why| unstartable(program, &why))?;
     let patience = Patience {
@@ -70,7 +75,7 @@ pub fn run(args: ExecArgs, target: Target, report: &Report) -> anyhow::Result<St
         holder: holder(args.holder, args.note),
         ttl: timing.ttl,
     };
-    let environment = [
+    let additions = [
         ("DLOCK_ACTION", contender.action.to_string()),
         ("DLOCK_HOLDER", contender.holder.label.clone()),
         (
@@ -81,9 +86,11 @@ pub fn run(args: ExecArgs, target: Target, report: &Report) -> anyhow::Result<St
 
     let claim = Claim::new(random::bytes().context("no random numbers")?);
     let shares_terminal = terminal::is_controlling();
+    let (inbox, mask) = signal::open_inbox(shares_terminal).context("cannot take signals")?;
+    let mut command = Startable::new(&args.command, &additions, mask, !shares_terminal)
+        .context("cannot prepare the command")?;
     let (sender, events) = mpsc::channel();
-    let signals =
-        Signals::start(sender.clone(), shares_terminal).context("cannot catch signals")?;
+    signals::start(inbox, sender.clone()).context("cannot start a thread")?;
     let mut line = Line {
         report,
         action: contender.action.clone(),
@@ -96,20 +103,20 @@ pub fn run(args: ExecArgs, target: Target, report: &Report) -> anyhow::Result<St
         )
         .context("cannot start a thread")?,
         asked_at: None,
+        standing: false,
         clock: ClockStep::default(),
     };
 
     let acquire = Acquire::new(claim, timing, patience, clock::now());
     let outcome = match line.acquire(acquire, args.conflict_exit_code) {
         Err(ending) => Err(ending),
-        Ok((grant, sent)) => {
-            let mut environment = environment.to_vec();
-            environment.push(("DLOCK_TOKEN", grant.token.to_string()));
+        Ok(hold) => {
+            command.add("DLOCK_TOKEN", &hold.grant.token.to_string())?;
             report.finish();
-            match Child::spawn(program, arguments, &environment, !shares_terminal) {
-                Ok(child) => Ok(line.hold(&child, grant, sent, shares_terminal)),
+            match Child::spawn(&command) {
+                Ok(child) => Ok(line.hold(&child, &hold, shares_terminal)),
                 Err(why) => {
-                    line.release(grant);
+                    line.release(hold.parting());
                     Err(unstartable(program, &why))
                 }
             }
@@ -117,7 +124,6 @@ pub fn run(args: ExecArgs, target: Target, report: &Report) -> anyhow::Result<St
     };
     report.finish();
     line.leave();
-    signals.stop();
     Ok(outcome?)
 }
 
@@ -155,52 +161,59 @@ struct Line<'a> {
     database: DatabaseThread,
     /// When the open question was asked.
     asked_at: Option<BootInstant>,
+    /// Whether the open question takes as long as the line does.
+    standing: bool,
     clock: ClockStep,
 }
 
 impl Line<'_> {
     /// Stands in line until the lease is ours.
-    fn acquire(
-        &mut self,
-        mut acquire: Acquire,
-        conflict: u8,
-    ) -> Result<(Grant, BootInstant), Ending> {
-        let started = clock::now();
-        let mut said_at: Option<BootInstant> = None;
+    fn acquire(&mut self, mut acquire: Acquire, conflict: u8) -> Result<Hold, Ending> {
+        let mut talk = Talk {
+            started: clock::now(),
+            said_at: None,
+            gate: Gate::Used,
+        };
         let mut news: Option<Box<Reply>> = None;
         loop {
             let now = clock::now();
             let step = acquire.next(now);
             // Told once it is clear that we go on waiting: who gives up says why in one line.
             if let (Step::Ask(_) | Step::Wait(_), Some(reply)) = (&step, news.take()) {
-                self.say_why_we_wait(&acquire, &reply, now, &mut said_at);
+                self.say_why_we_wait(&acquire, &reply, &mut talk);
             }
+            let waited = || words::duration(now.since(talk.started));
             match step {
-                Step::Ask(question) => self.ask(question),
-                Step::Granted { grant, sent } => {
+                Step::Ask(question) => {
+                    self.ask(question);
+                    self.standing = acquire.is_standing();
+                }
+                Step::Granted(hold) => {
                     self.report.detail(format_args!(
                         "{} is ours after {} (token {})",
                         self.action,
-                        words::duration(now.since(started)),
-                        grant.token
+                        waited(),
+                        hold.grant.token
                     ));
-                    return Ok((grant, sent));
+                    return Ok(hold);
                 }
-                Step::Held(seen) => {
+                Step::Held(seen, looked_at) => {
+                    // Who stood at the gate has not looked since it came.
+                    let held = match now.since(looked_at) < STALE {
+                        true => words::holding(&self.action, &seen),
+                        false => words::was_held(&self.action, &seen),
+                    };
+                    let why = format!("{held}; gave up after {}", waited());
                     self.give_up(&acquire);
-                    let held = words::holding(&self.action, &seen);
-                    let waited = words::duration(now.since(started));
-                    let why = format!("{held}; gave up after {waited}");
                     return Err(Ending::new(Status::from_code(conflict), why));
                 }
                 Step::Unreachable(failure) => {
-                    self.give_up(&acquire);
                     let cause = failure.map_or_else(
                         || "the server does not answer".to_owned(),
                         |failure| failure.message,
                     );
-                    let waited = words::duration(now.since(started));
-                    let why = format!("{cause}; gave up after {waited}");
+                    let why = format!("{cause}; gave up after {}", waited());
+                    self.give_up(&acquire);
                     return Err(Ending::new(Status::UNAVAILABLE, why));
                 }
                 Step::Refused(failure) => {
@@ -219,6 +232,7 @@ impl Line<'_> {
                         acquire.answered(clock::now(), &reply);
                         news = Some(reply);
                     }
+                    None if acquire.is_standing() => self.say_that_we_wait(&acquire, &mut talk),
                     Some(Event::Signal(_)) | None => {}
                 },
             }
@@ -226,44 +240,65 @@ impl Line<'_> {
     }
 
     /// Tells whom we wait for: at once, then now and again.
-    fn say_why_we_wait(
-        &self,
-        acquire: &Acquire,
-        reply: &Reply,
-        now: BootInstant,
-        said_at: &mut Option<BootInstant>,
-    ) {
+    fn say_why_we_wait(&self, acquire: &Acquire, reply: &Reply, talk: &mut Talk) {
+        if acquire.gate() == Gate::Absent && talk.gate == Gate::Used {
+            talk.gate = Gate::Absent;
+            self.report.detail(format_args!(
+                "named locks do not work on this server: waiting for {} by looking",
+                self.action
+            ));
+        }
+        let text = match (&reply.outcome, acquire.seen()) {
+            // Told above, and not what anybody waits for.
+            (Err(failure), _) if failure.kind == FailureKind::NoGate => return,
+            (Err(failure), _) if failure.kind.is_transient() => {
+                format!("waiting for {}: {failure}; trying again", self.action)
+            }
+            (Ok(Answer::Seen(..) | Answer::Queued(..)), Some((seen, ahead)))
+                if seen.claim.is_some() =>
+            {
+                words::waiting(&self.action, seen, ahead)
+            }
+            _ => return,
+        };
+        self.remind(&text, talk);
+    }
+
+    /// Tells that we still wait, of which there is no news at the gate.
+    fn say_that_we_wait(&self, acquire: &Acquire, talk: &mut Talk) {
+        if let Some((seen, ahead)) = acquire.seen() {
+            let waited = clock::now().since(talk.started);
+            let text = words::still_waiting(&self.action, seen, ahead, waited);
+            self.remind(&text, talk);
+        }
+    }
+
+    fn remind(&self, text: &str, talk: &mut Talk) {
         let pause = match self.report.is_terminal() {
             true => LONGEST_SLEEP,
             false => REMINDER,
         };
-        let due = said_at.is_none_or(|said| now.since(said) >= pause);
-        let text = match (&reply.outcome, acquire.seen()) {
-            (Err(failure), _) if failure.kind.is_transient() => {
-                format!("waiting for {}: {failure}; trying again", self.action)
-            }
-            (Ok(Answer::Seen(_)), Some(seen)) if seen.claim.is_some() => {
-                words::holding(&self.action, seen)
-            }
-            _ => return,
-        };
-        if due {
-            *said_at = Some(now);
+        let now = clock::now();
+        if talk.said_at.is_none_or(|said| now.since(said) >= pause) {
+            talk.said_at = Some(now);
             self.report.progress(text);
-        } else {
-            self.report.detail(text);
         }
     }
 
-    /// Gives back what may be ours without our knowing, if the server is quick about it.
+    /// Gives up what is ours or may be without our knowing, if the server is quick about it.
     fn give_up(&mut self, acquire: &Acquire) {
-        if !acquire.may_hold() {
+        let Some(parting) = acquire.parting() else {
             return;
-        }
-        self.ask(Question::Release(acquire.claim(), None));
-        // The first half of the time for an answer to the open question, the second without it.
+        };
         let until = clock::now() + PARTING;
-        if !self.answered_release(until - PARTING / 2) {
+        // A wait at the gate would go on; an attempt gets half of the time to be answered.
+        let patience = if acquire.is_standing() {
+            until - PARTING
+        } else {
+            until - PARTING / 2
+        };
+        self.ask(Question::Release(parting));
+        if !self.answered_release(patience) {
             self.database.interrupt();
             self.answered_release(until);
         }
@@ -283,14 +318,8 @@ impl Line<'_> {
 
     /// Keeps the lease while the command runs, stops the command if that fails, and releases once
     /// it is dead.
-    fn hold(
-        &mut self,
-        child: &Child,
-        grant: Grant,
-        sent: BootInstant,
-        shares_terminal: bool,
-    ) -> Status {
-        let mut renewals = Renewals::new(grant, self.timing, sent);
+    fn hold(&mut self, child: &Child, hold: &Hold, shares_terminal: bool) -> Status {
+        let mut renewals = Renewals::new(hold.grant, hold.gate, self.timing, hold.sent);
         let mut supervisor =
             Supervisor::new(renewals.deadline(), self.timing.grace, shares_terminal);
         let mut trouble = Trouble::default();
@@ -324,7 +353,7 @@ impl Line<'_> {
             End::Killed(signal) => format!("the command was killed by signal {signal}"),
         });
         if supervisor.blame() != Blame::Lost {
-            self.release(grant);
+            self.release(hold.parting());
         }
         supervisor.status(end)
     }
@@ -399,8 +428,8 @@ impl Line<'_> {
 
     /// Gives the lease up, in bounded time. A failure is told and changes nothing else: the lease
     /// lapses by itself.
-    fn release(&mut self, grant: Grant) {
-        let question = || Question::Release(grant.claim, Some(grant.token));
+    fn release(&mut self, parting: Parting) {
+        let question = || Question::Release(parting);
         let until = clock::now() + 2 * self.timing.attempt;
         let mut failure: Option<Failure> = None;
         self.ask(question());
@@ -425,7 +454,7 @@ impl Line<'_> {
                     return;
                 }
                 // A renewal that was still open.
-                Ok(Answer::Renewed | Answer::Lost(_) | Answer::Granted(_) | Answer::Seen(_)) => {}
+                Ok(_) => {}
                 Err(error) => {
                     failure = Some(error);
                     again_at = Some(clock::now() + RELEASE_RETRY);
@@ -454,7 +483,10 @@ impl Line<'_> {
         loop {
             let now = clock::now();
             let patience = 3 * self.timing.attempt;
-            let overdue = self.asked_at.map(|asked| asked + patience);
+            let overdue = match self.standing {
+                true => None,
+                false => self.asked_at.map(|asked| asked + patience),
+            };
             if overdue.is_some_and(|overdue| now >= overdue) {
                 self.database.interrupt();
                 self.asked_at = Some(now);
@@ -465,6 +497,7 @@ impl Line<'_> {
             match self.events.recv_timeout(sleep) {
                 Ok(Event::Reply(reply)) => {
                     self.asked_at = None;
+                    self.standing = false;
                     self.notice_clock_step(&reply);
                     return Some(Event::Reply(reply));
                 }
@@ -496,6 +529,14 @@ impl Line<'_> {
             self.database.stop();
         }
     }
+}
+
+/// What has been said while waiting.
+#[derive(Debug)]
+struct Talk {
+    started: BootInstant,
+    said_at: Option<BootInstant>,
+    gate: Gate,
 }
 
 /// Failing renewals: since when, and the last reason.

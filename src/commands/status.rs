@@ -18,10 +18,10 @@ pub fn run(args: StatusArgs, target: Target) -> anyhow::Result<Status> {
     actions.sort();
     actions.dedup();
     let wanted = actions.clone();
-    let mut sightings = ask_once(target, move |database| {
+    let (mut sightings, waiters) = ask_once(target, move |database| {
         database.survey(match wanted.as_slice() {
             [] if args.all => Selection::All,
-            [] => Selection::Claimed,
+            [] => Selection::Wanted,
             named => Selection::Named(named),
         })
     })?;
@@ -40,9 +40,9 @@ pub fn run(args: StatusArgs, target: Target) -> anyhow::Result<Status> {
         });
     }
     let text = if args.json {
-        report::status::json(&sightings)?
+        report::status::json(&sightings, &waiters)?
     } else {
-        report::status::table(&sightings)
+        report::status::table(&sightings, &waiters)
     };
     report::result(&text)?;
     Ok(Status::OK)

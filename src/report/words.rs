@@ -16,6 +16,40 @@ pub fn duration(duration: Duration) -> String {
     humantime::format_duration(rounded).to_string()
 }
 
+/// Who holds `action`, since when, what is left, and how many want it before us.
+#[must_use]
+pub fn waiting(action: &Action, seen: &Sighting, ahead: u64) -> String {
+    let holding = holding(action, seen);
+    match ahead {
+        0 => format!("{holding}; you are next"),
+        _ => format!("{holding}; {ahead} ahead of you"),
+    }
+}
+
+/// The same after `waited`, when nothing new is known: who waits at the gate does not ask again.
+#[must_use]
+pub fn still_waiting(action: &Action, seen: &Sighting, ahead: u64, waited: Duration) -> String {
+    let line = match ahead {
+        0 => String::new(),
+        _ => format!(", with {ahead} ahead of you"),
+    };
+    let waited = duration(waited);
+    let was_held = was_held(action, seen);
+    format!("still waiting after {waited}: when you came, {was_held}{line}")
+}
+
+/// Who held `action` when that was last seen.
+#[must_use]
+pub fn was_held(action: &Action, seen: &Sighting) -> String {
+    match seen.state() {
+        State::Free => format!("{action} was changing hands"),
+        State::Held | State::Lapsed => format!(
+            "{action} was held by {} (token {})",
+            seen.holder.label, seen.version.token
+        ),
+    }
+}
+
 /// Who holds `action`, since when, and what is left.
 #[must_use]
 pub fn holding(action: &Action, seen: &Sighting) -> String {

@@ -3,17 +3,16 @@
 //! Only the thread that holds [`Child`] reaps and signals it, so that a signal can never reach a
 //! process that got the same number later.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::{CString, OsStr, OsString};
 use std::io;
+use std::mem::MaybeUninit;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use rustix::fs::{Access, access};
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 
-use super::signal;
+use super::signal::{self, Mask};
 
 /// How a command ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,6 +78,112 @@ fn is_absent(error: &io::Error) -> bool {
     )
 }
 
+/// A command made ready to be started: all that can be done beforehand.
+pub struct Startable {
+    program: CString,
+    arguments: Vec<CString>,
+    environment: Vec<CString>,
+    mask: Mask,
+    own_group: bool,
+}
+
+impl Startable {
+    /// Makes `command`, a program and its arguments, ready with our environment and, over it,
+    /// `additions`. It will have the signal mask `mask`.
+    ///
+    /// With `own_group` it will lead a process group of its own; without, a terminal's signals
+    /// reach it as they reach us.
+    ///
+    /// # Errors
+    /// When a text has a NUL byte in it.
+    pub fn new(
+        command: &[OsString],
+        additions: &[(&str, String)],
+        mask: Mask,
+        own_group: bool,
+    ) -> io::Result<Self> {
+        let arguments: Result<Vec<CString>, _> = command
+            .iter()
+            .map(|argument| CString::new(argument.as_bytes()))
+            .collect();
+        let arguments = arguments?;
+        let environment: Result<Vec<CString>, _> = std::env::vars_os()
+            .filter(|(name, _)| !additions.iter().any(|(added, _)| name == added))
+            .map(|(name, value)| [name.as_bytes(), b"=", value.as_bytes()].concat())
+            .chain(additions.iter().map(|(name, value)| variable(name, value)))
+            .map(CString::new)
+            .collect();
+        Ok(Self {
+            program: arguments.first().cloned().unwrap_or_default(),
+            arguments,
+            environment: environment?,
+            mask,
+            own_group,
+        })
+    }
+
+    /// Adds a variable that becomes known only now.
+    ///
+    /// # Errors
+    /// When it has a NUL byte in it.
+    pub fn add(&mut self, name: &str, value: &str) -> io::Result<()> {
+        let added = format!("{name}=");
+        self.environment
+            .retain(|variable| !variable.as_bytes().starts_with(added.as_bytes()));
+        self.environment.push(CString::new(variable(name, value))?);
+        Ok(())
+    }
+
+    /// The new process's number. `posix_spawn` and not the standard library, which cannot set a
+    /// signal mask but by a much slower fork.
+    fn spawn(&self) -> io::Result<i32> {
+        let pointers = |texts: &[CString]| -> Vec<*mut libc::c_char> {
+            let texts = texts.iter().map(|text| text.as_ptr().cast_mut());
+            texts.chain([std::ptr::null_mut()]).collect()
+        };
+        let (arguments, environment) = (pointers(&self.arguments), pointers(&self.environment));
+        let mut flags = libc::POSIX_SPAWN_SETSIGMASK | libc::POSIX_SPAWN_SETSIGDEF;
+        if self.own_group {
+            flags |= libc::POSIX_SPAWN_SETPGROUP;
+        }
+        let flags = i16::try_from(flags).map_err(io::Error::other)?;
+        let mut attributes = MaybeUninit::<libc::posix_spawnattr_t>::uninit();
+        let mut defaults = MaybeUninit::<libc::sigset_t>::uninit();
+        let mut pid = 0;
+        // SAFETY: `attributes` and `defaults` are initialised before they are used and destroyed
+        // after; the texts and the arrays of pointers to them, each ending with a null pointer,
+        // outlive the call, which does not change them; a group of 0 means a new one. SIGPIPE is
+        // set back because the Rust runtime, and not whoever started us, has set it to be ignored.
+        let failed = unsafe {
+            libc::posix_spawnattr_init(attributes.as_mut_ptr());
+            libc::sigemptyset(defaults.as_mut_ptr());
+            libc::sigaddset(defaults.as_mut_ptr(), libc::SIGPIPE);
+            libc::posix_spawnattr_setsigdefault(attributes.as_mut_ptr(), defaults.as_ptr());
+            libc::posix_spawnattr_setsigmask(attributes.as_mut_ptr(), self.mask.as_ptr());
+            libc::posix_spawnattr_setpgroup(attributes.as_mut_ptr(), 0);
+            libc::posix_spawnattr_setflags(attributes.as_mut_ptr(), flags);
+            let failed = libc::posix_spawnp(
+                &raw mut pid,
+                self.program.as_ptr(),
+                std::ptr::null(),
+                attributes.as_ptr(),
+                arguments.as_ptr(),
+                environment.as_ptr(),
+            );
+            libc::posix_spawnattr_destroy(attributes.as_mut_ptr());
+            failed
+        };
+        match failed {
+            0 => Ok(pid),
+            error => Err(io::Error::from_raw_os_error(error)),
+        }
+    }
+}
+
+fn variable(name: &str, value: &str) -> Vec<u8> {
+    format!("{name}={value}").into_bytes()
+}
+
 /// A running command.
 #[derive(Debug)]
 pub struct Child {
@@ -87,44 +192,23 @@ pub struct Child {
 }
 
 impl Child {
-    /// Starts `program` with stdin, stdout, stderr and all inherited descriptors as they are and
-    /// with `environment` over ours.
-    ///
-    /// With `own_group` it leads a process group of its own; without, a terminal's signals reach
-    /// it as they reach us.
+    /// Starts what `command` says, with stdin, stdout, stderr and all inherited descriptors as
+    /// they are.
     ///
     /// # Errors
     /// Those of `execve(2)`, as the case that the shell would report.
     ///
     /// # Panics
     /// If the kernel gave a process a number that is not positive.
-    pub fn spawn(
-        program: &OsStr,
-        arguments: &[OsString],
-        environment: &[(&str, String)],
-        own_group: bool,
-    ) -> Result<Self, Unstartable> {
-        let mut command = Command::new(program);
-        command
-            .args(arguments)
-            .envs(environment.iter().map(|(name, value)| (name, value)));
-        if own_group {
-            command.process_group(0);
-        }
-        let child = command.spawn().map_err(|error| {
-            if error.kind() == io::ErrorKind::NotFound {
-                Unstartable::NotFound
-            } else {
-                Unstartable::NotExecutable(error)
-            }
+    pub fn spawn(command: &Startable) -> Result<Self, Unstartable> {
+        let pid = command.spawn().map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => Unstartable::NotFound,
+            _ => Unstartable::NotExecutable(error),
         })?;
-        // The standard library's handle is let go (that neither waits nor kills): its wait reaps,
-        // and we must know of an end before that.
-        let pid = i32::try_from(child.id())
-            .ok()
-            .and_then(Pid::from_raw)
-            .expect("a process id is a positive number");
-        Ok(Self { pid, own_group })
+        Ok(Self {
+            pid: Pid::from_raw(pid).expect("a process id is a positive number"),
+            own_group: command.own_group,
+        })
     }
 
     /// How the command ended, if it did. What is left of its process group is killed first: while

@@ -1,6 +1,13 @@
-//! Signals by number: which there are, how they are set, how they are sent and kept away.
+//! Signals by number: which there are, taking them one by one, sending them.
+//!
+//! They are blocked and read from a descriptor, not caught by handlers: that costs two system calls
+//! where handlers for all of them cost some three hundred, no call of any thread is interrupted
+//! (the kernel would restart the timeouts of socket calls with every signal), and the kernel tells
+//! who sent each. Process 1 of a container hears them too, as it would not without a handler.
 
+use std::io;
 use std::mem::MaybeUninit;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 /// Signals that say that the process itself is broken; nobody may go on after them.
 const FAULTS: [i32; 7] = [
@@ -13,11 +20,8 @@ const FAULTS: [i32; 7] = [
     libc::SIGSYS,
 ];
 
-/// The signal by which the kernel tells of a child's end.
-pub const CHILD: i32 = libc::SIGCHLD;
-
 /// Signals with which a terminal stops jobs.
-pub const JOB_CONTROL: [i32; 3] = [libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU];
+const JOB_CONTROL: [i32; 3] = [libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU];
 
 /// Signals that by default do nothing or stop the process; all others end it.
 const HARMLESS: [i32; 7] = [
@@ -30,20 +34,8 @@ const HARMLESS: [i32; 7] = [
     libc::SIGTTOU,
 ];
 
-/// Every signal that can be caught and that was not ignored when this process started, in order.
-///
-/// Left out: faults, and SIGPIPE, which the Rust runtime itself sets to be ignored.
-#[must_use]
-pub fn catchable() -> Vec<i32> {
-    (1..=libc::SIGRTMAX())
-        .filter(|signal| ![libc::SIGKILL, libc::SIGSTOP, libc::SIGPIPE].contains(signal))
-        .filter(|signal| !FAULTS.contains(signal))
-        // Between the classic signals and SIGRTMIN lie those that the C library keeps for itself.
-        .filter(|signal| *signal < 32 || *signal >= libc::SIGRTMIN())
-        // An end of a child must be heard of even where the parent ignored it.
-        .filter(|signal| *signal == libc::SIGCHLD || !is_ignored(*signal))
-        .collect()
-}
+/// The signal by which the kernel tells of a child's end.
+pub const CHILD: i32 = libc::SIGCHLD;
 
 /// Whether `signal` ends a process that did not ask for it.
 #[must_use]
@@ -51,33 +43,93 @@ pub fn is_deadly(signal: i32) -> bool {
     !HARMLESS.contains(&signal)
 }
 
+/// A set of signals as a thread has them blocked.
+#[derive(Clone, Copy)]
+pub struct Mask(libc::sigset_t);
+
+impl Mask {
+    /// The set as the C library wants it.
+    pub(super) const fn as_ptr(&self) -> *const libc::sigset_t {
+        &raw const self.0
+    }
+}
+
+/// Where signals arrive.
+#[derive(Debug)]
+pub struct Inbox(OwnedFd);
+
+/// A signal as it arrived.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Arrival {
+    /// Its number.
+    pub number: i32,
+    /// Whether the kernel sent it by itself, as it does for Ctrl-C.
+    pub by_kernel: bool,
+}
+
+/// From now on signals wait to be taken from the inbox; returns the mask that was in force before.
+///
+/// Threads that are started later inherit this, so it must come before any of them. Faults stay as
+/// they are, and whatever is ignored: by who started us (nohup), or SIGPIPE by the Rust runtime. With `job_control` left to
+/// the terminal, SIGTSTP and its like keep stopping us.
+///
+/// # Errors
+/// When the kernel has no descriptor left.
+pub fn open_inbox(job_control: bool) -> io::Result<(Inbox, Mask)> {
+    let mut set = MaybeUninit::<libc::sigset_t>::uninit();
+    let mut before = MaybeUninit::<libc::sigset_t>::uninit();
+    // SAFETY: sigfillset initialises `set`, pthread_sigmask initialises `before`, and none of the
+    // calls keeps a pointer. The numbers are valid, so sigdelset cannot fail. The descriptor is
+    // new and nobody else's. A child that nobody waits for must not be reaped by the kernel, even
+    // where the parent of dlock asked for that: its end would go unheard.
+    unsafe {
+        libc::sigfillset(set.as_mut_ptr());
+        libc::signal(libc::SIGCHLD, libc::SIG_DFL);
+        // Blocked, an ignored signal would not be thrown away but wait to be taken.
+        let ignored = (1..=libc::SIGRTMAX()).filter(|number| is_ignored(*number));
+        let stopping = JOB_CONTROL.into_iter().filter(|_| job_control);
+        for number in ignored.chain(FAULTS).chain(stopping) {
+            libc::sigdelset(set.as_mut_ptr(), number);
+        }
+        let fd = libc::signalfd(-1, set.as_ptr(), libc::SFD_CLOEXEC);
+        if fd < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        libc::pthread_sigmask(libc::SIG_SETMASK, set.as_ptr(), before.as_mut_ptr());
+        Ok((Inbox(OwnedFd::from_raw_fd(fd)), Mask(before.assume_init())))
+    }
+}
+
 fn is_ignored(signal: i32) -> bool {
     let mut action = MaybeUninit::<libc::sigaction>::zeroed();
     // SAFETY: a null new action only queries; `action` is large enough, and all zero bytes are a
-    // valid value should the call fail for an unknown number.
+    // valid value should the call fail, as it does for numbers that the C library keeps for itself.
     unsafe {
         libc::sigaction(signal, std::ptr::null(), action.as_mut_ptr());
         action.assume_init().sa_sigaction == libc::SIG_IGN
     }
 }
 
-/// Runs `start` with all signals blocked, so that a thread that it starts never takes one: the
-/// kernel would restart the timeouts of that thread's socket calls with every signal.
-pub fn blocked<T>(start: impl FnOnce() -> T) -> T {
-    let mut all = MaybeUninit::<libc::sigset_t>::uninit();
-    let mut before = MaybeUninit::<libc::sigset_t>::uninit();
-    // SAFETY: sigfillset initialises `all`, pthread_sigmask initialises `before`; neither keeps a
-    // pointer.
-    unsafe {
-        libc::sigfillset(all.as_mut_ptr());
-        libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr());
+impl Inbox {
+    /// Waits for the next signal.
+    ///
+    /// # Errors
+    /// When the kernel does not give one, which it has no reason for.
+    pub fn take(&self) -> io::Result<Arrival> {
+        let mut info = MaybeUninit::<libc::signalfd_siginfo>::uninit();
+        let size = size_of::<libc::signalfd_siginfo>();
+        // SAFETY: the kernel writes at most `size` bytes into `info`.
+        let count = unsafe { libc::read(self.0.as_raw_fd(), info.as_mut_ptr().cast(), size) };
+        if usize::try_from(count) != Ok(size) {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: the whole of `info` was written.
+        let info = unsafe { info.assume_init() };
+        Ok(Arrival {
+            number: i32::try_from(info.ssi_signo).unwrap_or(0),
+            by_kernel: info.ssi_code == libc::SI_KERNEL,
+        })
     }
-    let result = start();
-    // SAFETY: `before` was initialised above; with valid arguments the calls cannot fail.
-    unsafe {
-        libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), std::ptr::null_mut());
-    }
-    result
 }
 
 /// Sends `signal` to the process `pid`, or to the process group `-pid`.

@@ -1,9 +1,24 @@
-//! Ending a blocked read of another thread by shutting its socket down.
+//! Time limits of a socket, and ending a blocked read of another thread by shutting it down.
 
+use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd, RawFd};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{Shutdown, shutdown};
+
+/// Sets how long one read of the socket `fd` may take; none: for ever.
+///
+/// # Errors
+/// When the kernel refuses.
+pub fn limit_reads(fd: RawFd, limit: Option<Duration>) -> io::Result<()> {
+    // SAFETY: the caller owns the connection that `fd` belongs to and keeps it open during this
+    // call; the borrow ends here.
+    let socket = unsafe { BorrowedFd::borrow_raw(fd) };
+    set_socket_timeout(socket, Timeout::Recv, limit)?;
+    Ok(())
+}
 
 /// A handle on whatever connection the database thread has at the moment.
 ///

@@ -3,6 +3,7 @@
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::mpsc;
@@ -10,7 +11,7 @@ use std::thread;
 
 use tempfile::TempDir;
 
-use crate::dlock::PATIENCE;
+use crate::dlock::{PATIENCE, eventually};
 
 /// A folder with the fifos of one test.
 pub(crate) struct Stage {
@@ -53,9 +54,18 @@ pub(crate) fn heard(fifo: &Path) -> String {
     text.trim().to_owned()
 }
 
-/// Lets a command go on that reads `fifo`.
+/// Lets a command go on that reads `fifo`, or will soon.
+#[track_caller]
 pub(crate) fn tell(fifo: &Path, word: &str) {
-    let mut fifo = OpenOptions::new().write(true).open(fifo).expect("a reader");
+    /// Opening fails then while there is no reader; without it, it would wait for one for ever.
+    const O_NONBLOCK: i32 = 0o4000;
+    let mut open = None;
+    eventually("the command reads the fifo", || {
+        let mut options = OpenOptions::new();
+        open = options.write(true).custom_flags(O_NONBLOCK).open(fifo).ok();
+        open.is_some()
+    });
+    let mut fifo = open.expect("it was opened");
     writeln!(fifo, "{word}").expect("the fifo takes a word");
 }
 

@@ -17,7 +17,7 @@ use dlock::lease::instant::BootInstant;
 use dlock::lease::timing::Timing;
 use dlock::report::status::{json, table};
 use dlock::store::mysql::schema::printout;
-use dlock::store::{ALLOWANCE, Sighting};
+use dlock::store::{ALLOWANCE, GATE_ALLOWANCE, Holder, POLLER_LIFE, Sighting, Waiter};
 
 /// Variables that are no option's.
 const VARIABLES: [&str; 2] = ["DLOCK_PASSWORD", "DLOCK_TOKEN"];
@@ -107,7 +107,7 @@ fn every_table_and_column_is_described() {
         })
         .filter_map(|line| line.split_whitespace().next())
         .collect();
-    assert!(columns.len() > 15, "only {columns:?}: the test is blind");
+    assert!(columns.len() > 30, "only {columns:?}: the test is blind");
     for column in columns {
         assert!(described.contains(column), "{column} in man/dlock.7");
     }
@@ -118,28 +118,56 @@ fn column(line: &str) -> Option<&str> {
     let line = line.strip_prefix("  ")?;
     line.split_whitespace()
         .nth(1)?
-        .starts_with(['V', 'B', 'I', 'D'])
+        .starts_with(['V', 'B', 'I', 'T', 'D'])
         .then_some(line)
 }
 
 #[test]
 fn the_form_of_status_is_documented_field_by_field_and_column_by_column() {
     let page = document("man/parts/dlock-status.man");
-    let documented: BTreeSet<&str> = section(&page, ".SS JSON")
-        .lines()
-        .filter_map(|line| line.strip_suffix(')')?.split_once(" ("))
-        .map(|(field, _)| field)
-        .collect();
-    let never = Sighting::never_held("init".parse().expect("a name"));
-    let text = json(&[never]).expect("it can be written");
-    let value: serde_json::Value = serde_json::from_str(&text).expect("it is JSON");
-    let lock = value["locks"][0].as_object().expect("an object");
-    let fields: BTreeSet<&str> = lock.keys().map(String::as_str).collect();
-    assert_eq!(documented, fields);
+    let seen = [Sighting::never_held("init".parse().expect("a name"))];
+    let line = [Waiter {
+        action: seen[0].action.clone(),
+        holder: Holder::default(),
+        waiting_for: Duration::ZERO,
+        alive: None,
+    }];
 
-    let columns = section(&page, ".SS \"The table\"").replace(',', "");
-    for heading in table(&[]).split("  ").map(str::trim) {
-        assert!(columns.contains(heading), "column {heading}");
+    let text = json(&seen, &line).expect("it can be written");
+    let value: serde_json::Value = serde_json::from_str(&text).expect("it is JSON");
+    let lock = &value["locks"][0];
+    for (heading, object) in [
+        (".SS JSON", lock),
+        (".SS \"JSON: a waiter\"", &lock["waiters"][0]),
+    ] {
+        let documented: BTreeSet<&str> = section(&page, heading)
+            .lines()
+            .filter_map(|line| line.strip_suffix(')')?.split_once(" ("))
+            .map(|(field, _)| field)
+            .collect();
+        let object = object.as_object().expect("an object");
+        let fields: BTreeSet<&str> = object.keys().map(String::as_str).collect();
+        assert_eq!(documented, fields, "{heading}");
+    }
+
+    let text = table(&seen, &line);
+    let (locks, waiters) = text.split_once("\n\n").expect("two tables");
+    for (heading, table) in [(".SS \"The table\"", locks), (".SS \"The line\"", waiters)] {
+        let columns: Vec<&str> = table
+            .lines()
+            .next()
+            .expect("a heading")
+            .split("  ")
+            .map(str::trim)
+            .filter(|column| !column.is_empty())
+            .collect();
+        let documented: Vec<&str> = section(&page, heading)
+            .split("\n.TP\n")
+            .skip(1)
+            .filter_map(|item| item.lines().next())
+            .flat_map(|tag| tag.split(", "))
+            .collect();
+        assert_eq!(documented, columns, "{heading}");
     }
 }
 
@@ -150,18 +178,23 @@ fn the_durations_in_the_documents_are_those_in_force() {
     let deadline = timing.deadline(sent);
     let [term, kill] = [deadline.term, deadline.kill].map(|end| end.since(sent).as_secs());
     let allowance = ALLOWANCE.as_secs();
+    let gate_allowance = GATE_ALLOWANCE.as_secs_f32();
+    let silence = POLLER_LIFE.as_secs();
     for (path, claims) in [
         (
             "README.md",
             vec![
                 format!("SIGTERM at {term} and SIGKILL at {kill} of 30 seconds"),
+                format!("more than {gate_allowance} seconds ago"),
                 format!("lapsed more than {allowance} seconds ago"),
             ],
         ),
         (
             "man/dlock.7",
             vec![
+                format!("lapsed more than {gate_allowance} seconds ago"),
                 format!("lapsed more than {allowance} seconds ago"),
+                format!("not been heard of for {silence} seconds"),
                 format!("At most ttl + {allowance} seconds"),
                 format!("that is {} seconds", 25 + allowance),
             ],
@@ -173,6 +206,10 @@ fn the_durations_in_the_documents_are_those_in_force() {
                 "anything below 1500ms".to_owned(),
                 "at most 24h".to_owned(),
             ],
+        ),
+        (
+            "man/parts/dlock-status.man",
+            vec![format!("heard of in the last {silence} seconds")],
         ),
     ] {
         let text = document(path);

@@ -9,6 +9,7 @@ mod command;
 mod connection;
 mod dlock;
 mod relay;
+mod rewrite;
 mod secrets;
 mod servers;
 
@@ -19,6 +20,7 @@ mod exec;
 mod generated;
 mod layers;
 mod lease;
+mod line;
 mod signals;
 mod status;
 mod tls;

@@ -1,5 +1,7 @@
 //! Signals: who gets them, and how dlock ends.
 
+use mysql::prelude::Queryable;
+
 use crate::command::{Stage, heard, signal, tell};
 use crate::dlock::{Dlock, Running};
 use crate::servers::{Database, Flavour, shared};
@@ -106,6 +108,63 @@ fn a_signal_that_was_ignored_at_the_start_stays_ignored() {
     signal(nohup.id(), "HUP");
     tell(&go, "on");
     assert_eq!(nohup.wait().expect("ends").code(), Some(0));
+}
+
+#[test]
+fn a_signal_that_was_ignored_at_the_start_does_not_end_the_waiting() {
+    let database = shared(Flavour::MariaDb).database("signals");
+    let stage = Stage::new();
+    let (ready, go) = (stage.fifo("ready"), stage.fifo("go"));
+    let holder = Dlock::on(&database, ["exec", "-a", "init", "--", "sh", "-c"])
+        .arg(r#"echo up > "$1"; read word < "$2""#)
+        .arg("sh")
+        .arg(&ready)
+        .arg(&go)
+        .start();
+    heard(&ready);
+    let waiter = std::process::Command::new("sh")
+        .args(["-c", r#"trap '' HUP; exec "$0" exec -a init -- true"#])
+        .arg(env!("CARGO_BIN_EXE_dlock"))
+        .env("DLOCK_URL", database.url())
+        .stderr(std::process::Stdio::null())
+        .spawn();
+    let mut waiter = waiter.expect("sh runs");
+    let mut admin = database.admin_conn();
+    crate::dlock::eventually("the waiter stands in line", || {
+        let waiting: Option<u64> = admin
+            .query_first("SELECT COUNT(*) FROM dlock_waiter")
+            .expect("the table is there");
+        waiting == Some(1)
+    });
+    signal(waiter.id(), "HUP");
+    tell(&go, "on");
+    holder.wait().expect(0, "", "");
+    assert_eq!(waiter.wait().expect("ends").code(), Some(0));
+}
+
+#[test]
+fn the_command_has_the_signal_mask_and_ignored_signals_that_dlock_had() {
+    // What dlock blocks for itself must not reach the command, and what was ignored must.
+    let database = shared(Flavour::MariaDb).database("signals");
+    let show = "grep -E '^Sig(Blk|Ign)' /proc/self/status";
+    let bare = std::process::Command::new("sh")
+        .args(["-c", &format!("trap '' USR1; {show}")])
+        .output()
+        .expect("sh runs");
+    let through = std::process::Command::new("sh")
+        .args([
+            "-c",
+            &format!(r#"trap '' USR1; exec "$0" exec -a init -- {show}"#),
+        ])
+        .arg(env!("CARGO_BIN_EXE_dlock"))
+        .env("DLOCK_URL", database.url())
+        .output()
+        .expect("sh runs");
+    assert!(!bare.stdout.is_empty());
+    assert_eq!(
+        String::from_utf8_lossy(&through.stdout),
+        String::from_utf8_lossy(&bare.stdout)
+    );
 }
 
 #[test]

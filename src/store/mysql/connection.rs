@@ -17,7 +17,7 @@ use mysql::{ClientIdentity, Conn, OptsBuilder, Row, SslOpts};
 use super::errors::{Phase, failure};
 use crate::store::target::{Address, Secret, SslMode, Target, Tls};
 use crate::store::{Failure, FailureKind};
-use crate::sys::socket::Interrupter;
+use crate::sys::socket::{self, Interrupter};
 
 /// Larger than any reply of dlock; set so that the driver does not ask the server for its limit.
 const MAX_PACKET: usize = 1 << 20;
@@ -40,9 +40,9 @@ impl Drop for Connection {
 
 /// What a packet brought back.
 pub(super) struct Reply {
-    /// The rows of its last SELECT.
-    pub(super) rows: Vec<Row>,
-    /// Rows changed by the last statement before that; a hint, never proof.
+    /// The rows of each SELECT.
+    pub(super) sets: Vec<Vec<Row>>,
+    /// Rows changed by all other statements together; a hint, never proof.
     pub(super) changed: u64,
 }
 
@@ -87,6 +87,15 @@ impl Connection {
         }))
     }
 
+    /// Sets the bound on each read; none: a reply may take for ever, and the kernel's keepalive
+    /// alone tells whether the server is still there.
+    pub(super) fn limit_reads(&self, limit: Option<Duration>) -> Result<(), Failure> {
+        socket::limit_reads(self.conn.as_raw_fd(), limit).map_err(|error| Failure {
+            kind: FailureKind::Unreachable,
+            message: format!("cannot set a time limit: {error}"),
+        })
+    }
+
     /// Sends `packet` and reads all of its replies. Consumes the connection and gives it back only
     /// when nothing went wrong.
     pub(super) fn exchange(
@@ -110,19 +119,19 @@ impl Connection {
 
 fn read_all(conn: &mut Conn, packet: &str) -> Result<Reply, mysql::Error> {
     let mut reply = Reply {
-        rows: Vec::new(),
+        sets: Vec::new(),
         changed: 0,
     };
     let mut sets = conn.query_iter(packet)?;
     while let Some(set) = sets.iter() {
         let has_rows = !set.columns().as_ref().is_empty();
         if !has_rows {
-            reply.changed = set.affected_rows();
+            reply.changed += set.affected_rows();
         }
         let rows: Result<Vec<Row>, _> = set.collect();
         let rows = rows?;
         if has_rows {
-            reply.rows = rows;
+            reply.sets.push(rows);
         }
     }
     Ok(reply)

@@ -27,17 +27,22 @@ const fn kind_of(code: u16, phase: Phase) -> FailureKind {
         1146 => FailureKind::NoTables,
         // Access: database, account, host, command on table, column, privilege, routine, plugin,
         // password expired, locked account, TLS required of the account.
-        1044 | 1045 | 1130 | 1142 | 1143 | 1227 | 1370 | 1524 | 1698 | 1820 | 1862 | 3118
-        | 3159 | 4151 => FailureKind::Denied,
+        1044 | 1045 | 1130 | 1142 | 1143 | 1227 | 1524 | 1698 | 1820 | 1862 | 3118 | 3159
+        | 4151 => FailureKind::Denied,
         // Unknown database, column, syntax, bad value, too long, no default, statement-based log.
         1046 | 1049 | 1054 | 1064 | 1136 | 1292 | 1364 | 1366 | 1406 | 1665 => FailureKind::Config,
         // Lock wait, deadlock, changed table, XA, certification, killed query, time limit.
         1020 | 1205 | 1213 | 1317 | 1412 | 1614 | 1615 | 1969 | 3024 | 3101 => {
             FailureKind::Conflict
         }
-        // Full (server, user, account), read only (option, transaction, mode), not in the cluster:
-        // nothing was done; another connection may reach a server that can.
-        1040 | 1047 | 1203 | 1226 | 1290 | 1792 | 1836 | 3092 => FailureKind::Unreachable,
+        // Too many connections: of the server, of the user.
+        1040 | 1203 => FailureKind::Full,
+        // Limit of the account, read only (option, transaction, mode), not in the cluster: nothing
+        // was done; another connection, later, may reach a server that can.
+        1047 | 1226 | 1290 | 1792 | 1836 | 3092 => FailureKind::Unreachable,
+        // GET_LOCK unknown, denied, refused by a cluster's strict mode or a proxy, bad name,
+        // called a deadlock.
+        1105 | 1235 | 1305 | 1370 | 3057 | 3058 | 4163 => FailureKind::NoGate,
         _ => match phase {
             Phase::Connecting => FailureKind::Unreachable,
             Phase::Asking => FailureKind::Unknown,
@@ -76,7 +81,11 @@ pub(super) fn failure(error: &Error, phase: Phase, target: &Target) -> Failure {
     let address = &target.address;
     match error {
         Error::MySqlError(error) => Failure {
-            kind: kind_of(error.code, phase),
+            kind: match error.code {
+                // Of the limits of an account this one passes when another connection ends.
+                1226 if error.message.contains("max_user_connections") => FailureKind::Full,
+                code => kind_of(code, phase),
+            },
             message: format!(
                 "{address} says: {} (error {}){}",
                 error.message,

@@ -1,4 +1,5 @@
-//! From the rows of a reply to [`Sighting`]s, and the checks that the reply is the one asked for.
+//! From the rows of a reply to [`Sighting`]s, [`View`]s and waiters, and the checks that the reply
+//! is the one asked for.
 
 use std::time::Duration;
 
@@ -8,7 +9,10 @@ use mysql::prelude::FromValue;
 use super::schema::VERSION;
 use crate::lease::action::Action;
 use crate::lease::{Claim, Token};
-use crate::store::{Failure, FailureKind, Holder, Remainder, ServerTime, Sighting, Version};
+use crate::store::{
+    Failure, FailureKind, GonePlace, Holder, Keeper, Remainder, ServerTime, Sighting, Version,
+    View, Waiter,
+};
 
 /// The contents of a reply whose request number and schema version were right.
 #[derive(Debug)]
@@ -17,6 +21,8 @@ pub(super) struct Sight {
     pub(super) server_time: ServerTime,
     /// The rows found, in order of their action's bytes.
     pub(super) rows: Vec<Sighting>,
+    /// The line, where it was asked for.
+    pub(super) view: Option<View>,
 }
 
 /// Reads the rows of a `sight` statement that was sent with the number `request`.
@@ -24,27 +30,61 @@ pub(super) struct Sight {
 /// # Errors
 /// `Unknown` when the reply belongs to another request or makes no sense; `Config` when the
 /// tables are of another version.
-pub(super) fn read(rows: Vec<Row>, request: [u8; 8]) -> Result<Sight, Failure> {
+pub(super) fn sight(rows: Vec<Row>, request: [u8; 8]) -> Result<Sight, Failure> {
     let mut sight = Sight {
         server_time: ServerTime(0),
         rows: Vec::new(),
+        view: None,
     };
-    let mut answered = false;
+    if rows.is_empty() {
+        return Err(garbled("it is empty"));
+    }
     for mut row in rows {
-        if field::<Vec<u8>>(&mut row, "request")?.as_deref() != Some(&request) {
-            return Err(garbled("it belongs to another question"));
-        }
+        check(&mut row, request)?;
         version(field(&mut row, "version")?)?;
         sight.server_time = ServerTime(needed(&mut row, "server_time")?);
-        answered = true;
+        if has(&row, "ahead") {
+            sight.view = Some(view(&mut row)?);
+        }
         if let Some(action) = action(&mut row)? {
             sight.rows.push(sighting(&mut row, action)?);
         }
     }
-    if answered {
-        Ok(sight)
-    } else {
-        Err(garbled("it is empty"))
+    Ok(sight)
+}
+
+/// Reads the answer to a `gate` statement: whether the gate is ours.
+pub(super) fn gate(rows: Vec<Row>, request: [u8; 8]) -> Result<bool, Failure> {
+    let mut row = rows
+        .into_iter()
+        .next()
+        .ok_or_else(|| garbled("it is empty"))?;
+    check(&mut row, request)?;
+    Ok(field::<u64>(&mut row, "gate")? == Some(1))
+}
+
+/// Reads the rows of a `waiters` statement.
+pub(super) fn waiters(rows: Vec<Row>, request: [u8; 8]) -> Result<Vec<Waiter>, Failure> {
+    let mut waiters = Vec::new();
+    for mut row in rows {
+        check(&mut row, request)?;
+        if let Some(action) = action(&mut row)? {
+            waiters.push(Waiter {
+                action,
+                holder: holder(&mut row)?,
+                waiting_for: age(&mut row, "waiting_us")?,
+                alive: field::<u64>(&mut row, "alive")?.map(|alive| alive == 1),
+            });
+        }
+    }
+    Ok(waiters)
+}
+
+/// The reply must carry the number of the request.
+fn check(row: &mut Row, request: [u8; 8]) -> Result<(), Failure> {
+    match field::<Vec<u8>>(row, "request")? {
+        Some(number) if number == request => Ok(()),
+        _ => Err(garbled("it belongs to another question")),
     }
 }
 
@@ -75,6 +115,34 @@ fn action(row: &mut Row) -> Result<Option<Action>, Failure> {
         .and_then(|name| name.parse().ok()))
 }
 
+fn view(row: &mut Row) -> Result<View, Failure> {
+    let keeper: Option<u64> = field(row, "keeper")?;
+    let session: Option<u64> = field(row, "session")?;
+    let known = field::<u64>(row, "keeper_known")? == Some(1);
+    Ok(View {
+        keeper: match (session, keeper) {
+            (None, _) => Keeper::Unasked,
+            (Some(_), None) => Keeper::Nobody,
+            (Some(session), Some(keeper)) if session == keeper => Keeper::Us,
+            (Some(_), Some(_)) if known => Keeper::Line,
+            (Some(_), Some(_)) => Keeper::Stranger,
+        },
+        ahead: field(row, "ahead")?.unwrap_or(0),
+        gone: field::<String>(row, "gone")?
+            .map(|list| list.split(',').filter_map(gone).collect())
+            .unwrap_or_default(),
+    })
+}
+
+/// `position:session`; the last one of a list may have been cut and is then of no use.
+fn gone(text: &str) -> Option<GonePlace> {
+    let (position, session) = text.split_once(':')?;
+    Some(GonePlace {
+        position: position.parse().ok()?,
+        session: session.parse().ok()?,
+    })
+}
+
 fn sighting(row: &mut Row, action: Action) -> Result<Sighting, Failure> {
     let claim = match field::<Vec<u8>>(row, "claim")? {
         Some(bytes) => Some(Claim::new(
@@ -92,13 +160,7 @@ fn sighting(row: &mut Row, action: Action) -> Result<Sighting, Failure> {
             token: Token(needed(row, "token")?),
             renewals: needed(row, "renewals")?,
         },
-        holder: Holder {
-            label: text(row, "holder")?,
-            host: text(row, "host")?,
-            pid: needed(row, "pid")?,
-            user: text(row, "user")?,
-            note: text(row, "note")?,
-        },
+        holder: holder(row)?,
         ttl: Duration::from_micros(needed(row, "ttl_us")?),
         acquired_at: field::<String>(row, "acquired_at")?.map(|time| rfc3339(&time)),
         held_for: age(row, "held_us")?,
@@ -108,7 +170,24 @@ fn sighting(row: &mut Row, action: Action) -> Result<Sighting, Failure> {
         } else {
             Remainder::Lapsed(Duration::from_micros(left.unsigned_abs()))
         },
+        gated_here: field::<u64>(row, "gated_here")? == Some(1),
     })
+}
+
+fn holder(row: &mut Row) -> Result<Holder, Failure> {
+    Ok(Holder {
+        label: text(row, "holder")?,
+        host: text(row, "host")?,
+        pid: needed(row, "pid")?,
+        user: text(row, "user")?,
+        note: text(row, "note")?,
+    })
+}
+
+fn has(row: &Row, name: &str) -> bool {
+    row.columns_ref()
+        .iter()
+        .any(|column| column.name_ref() == name.as_bytes())
 }
 
 /// A column's value, none for NULL.

@@ -12,9 +12,10 @@ pub(super) const VERSION: u64 = 1;
 pub(super) const DDL: &str = include_str!("schema.sql");
 
 /// The tables of dlock with what the account of `exec` must be allowed to do to each.
-const RUNTIME: [(&str, &str); 2] = [
+const RUNTIME: [(&str, &str); 3] = [
     ("dlock_schema", "SELECT"),
     ("dlock_lock", "SELECT, INSERT, UPDATE"),
+    ("dlock_waiter", "SELECT, INSERT, UPDATE, DELETE"),
 ];
 
 /// The least grants for the account that runs `exec`, one statement a line.

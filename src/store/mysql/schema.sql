@@ -9,6 +9,25 @@ INSERT INTO dlock_schema (version)
   SELECT 1 FROM (SELECT COUNT(*) AS versions FROM dlock_schema) AS present
   WHERE present.versions = 0;
 
+-- One row a waiter, as long as it stands in line: for status, and for order where there is no gate.
+CREATE TABLE IF NOT EXISTS dlock_waiter (
+  position   BIGINT UNSIGNED NOT NULL AUTO_INCREMENT PRIMARY KEY,
+  action     VARBINARY(255)  NOT NULL,
+  claim      VARBINARY(16)   NOT NULL UNIQUE,
+  holder     VARBINARY(255)  NOT NULL,
+  host       VARBINARY(255)  NOT NULL,
+  pid        INT UNSIGNED    NOT NULL,
+  user       VARBINARY(255)  NOT NULL,
+  note       VARBINARY(1023) NOT NULL,
+  polls      TINYINT         NOT NULL,             -- 1: has no gate to wait at, renews seen_at
+  server     VARBINARY(255)  NOT NULL,             -- where its session lives
+  session_id BIGINT UNSIGNED NOT NULL,
+  account    VARBINARY(255)  NOT NULL,             -- whose session it is: who may see it
+  since      DATETIME(6)     NOT NULL,
+  seen_at    DATETIME(6)     NOT NULL,
+  KEY line (action, position)
+) ENGINE=InnoDB;
+
 -- One permanent row an action. Rows are never deleted: the token must only grow.
 CREATE TABLE IF NOT EXISTS dlock_lock (
   action      VARBINARY(255)  NOT NULL PRIMARY KEY,
@@ -21,6 +40,7 @@ CREATE TABLE IF NOT EXISTS dlock_lock (
   note        VARBINARY(1023) NOT NULL DEFAULT '',
   server      VARBINARY(255)  NOT NULL DEFAULT '', -- where the holder's session lives
   session_id  BIGINT UNSIGNED NOT NULL DEFAULT 0,  -- its id there
+  gated       TINYINT         NOT NULL DEFAULT 0,  -- 1: that session has the action's gate
   ttl_us      BIGINT UNSIGNED NOT NULL DEFAULT 0,  -- microseconds
   renewals    BIGINT UNSIGNED NOT NULL DEFAULT 0,  -- since acquired_at
   acquired_at DATETIME(6)     NULL,
