@@ -32,9 +32,11 @@ pub fn table(sightings: &[Sighting], waiters: &[Waiter]) -> String {
         "WAITERS",
         "NOTE",
     ];
-    let rows = sightings
-        .iter()
-        .map(|seen| holder_cells(seen, line_of(waiters, &seen.action).count()));
+    let rows = sightings.iter().map(|seen| {
+        let line = line_of(waiters, &seen.action);
+        let there = line.filter(|waiter| waiter.alive != Some(false));
+        holder_cells(seen, there.count())
+    });
     let mut text = rendered(heading, rows);
     if !waiters.is_empty() {
         let heading = [
@@ -68,7 +70,12 @@ fn rendered<const N: usize>(heading: [&str; N], rows: impl Iterator<Item = [Stri
     }
     let lines: Vec<String> = table
         .lines()
-        .map(|line| line.trim_end().to_owned())
+        .map(|line| {
+            line.strip_prefix(' ')
+                .unwrap_or(&line)
+                .trim_end()
+                .to_owned()
+        })
         .collect();
     lines.join("\n") + "\n"
 }

@@ -458,3 +458,25 @@ fn without_named_locks_waiters_look_in_turn_and_one_at_a_time_is_served() {
         }
     }
 }
+
+#[test]
+fn an_account_that_could_not_clear_its_place_is_refused_before_the_command_runs() {
+    for flavour in Flavour::ALL {
+        let mut line = Line::on(shared(flavour));
+        let holder = line.holder();
+        let Database { name, user, .. } = line.database.clone();
+        let pattern = name.replace('_', "\\_");
+        line.admin
+            .query_drop(format!("REVOKE DELETE ON `{pattern}`.* FROM '{user}'@'%'"))
+            .expect("grants can be changed");
+        let refused = line.contender("a", &[]).run();
+        refused.expect(
+            77,
+            "",
+            "dlock setup --print shows the tables and the grants",
+        );
+        line.let_go();
+        assert_eq!(holder.wait().status, Some(3), "{flavour}");
+        assert_eq!(line.served(), Vec::<String>::new(), "{flavour}");
+    }
+}

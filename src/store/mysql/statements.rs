@@ -158,6 +158,9 @@ fn facts(holder: &Holder) -> String {
 
 /// Takes a place in the line, or keeps the one that this claim has; then it only notes where we
 /// are now and that we are still there. Changes one row, found by its claim.
+///
+/// The DELETE finds no row: it is there to be refused now, with the grants in the message, and not
+/// when the command has run and the place is to be cleared.
 pub(super) fn queue(contender: &Contender, place: Place) -> String {
     let polls = u8::from(place.gate == Gate::Absent);
     let now = format!(
@@ -166,7 +169,8 @@ pub(super) fn queue(contender: &Contender, place: Place) -> String {
     );
     format!(
         "INSERT INTO dlock_waiter SET action={},claim={},{},since=UTC_TIMESTAMP(6),{now} \
-         ON DUPLICATE KEY UPDATE {now};",
+         ON DUPLICATE KEY UPDATE {now};\
+         DELETE FROM dlock_waiter WHERE position=0;",
         hex_action(&contender.action),
         hex(place.claim.bytes()),
         facts(&contender.holder),
