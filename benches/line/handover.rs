@@ -1,0 +1,156 @@
+//! How long the lock lies idle between two commands: 30 contenders, 20 ms each.
+//!
+//! In each round every rival has a crowd of its own, one after the other and beginning with another one each time, so
+//! that whatever the machine does meanwhile hits all alike.
+
+use std::path::Path;
+use std::time::Duration;
+
+use crate::crowd::{Crowd, Outcome};
+use crate::page::{Page, verdict};
+use crate::rival::Rival;
+use crate::sample::{millis, percentile};
+
+const CONTENDERS: u32 = 30;
+const HOLD: Duration = Duration::from_millis(20);
+
+/// Commits that are timed on each server in each round.
+const COMMITS: usize = 10;
+
+/// What one rival has shown, a list a round.
+#[derive(Default)]
+struct Record {
+    rounds: Vec<Vec<Duration>>,
+    overlaps: usize,
+    failed: usize,
+    noise: Vec<String>,
+    commits: Vec<Duration>,
+}
+
+impl Record {
+    fn add(&mut self, outcome: Outcome) {
+        let gaps = outcome.gaps();
+        self.overlaps += gaps.iter().filter(|gap| gap.is_none()).count();
+        self.rounds.push(gaps.into_iter().flatten().collect());
+        self.failed += outcome.failed;
+        self.noise.extend(outcome.noise);
+    }
+
+    fn all(&self) -> Vec<Duration> {
+        self.rounds.concat()
+    }
+}
+
+/// Measures all; the first of `rivals` is the one that the others are compared with.
+pub(crate) fn section(page: &mut Page, rivals: &[&Rival], rounds: usize, folder: &Path) {
+    assert!(rounds > 0, "there is a round to run");
+    let mut records: Vec<Record> = rivals.iter().map(|_| Record::default()).collect();
+    for round in 0..rounds {
+        for turn in 0..rivals.len() {
+            let index = (turn + round) % rivals.len();
+            let (rival, record) = (rivals[index], &mut records[index]);
+            let mut crowd = Crowd::behind(rival, folder);
+            for _ in 0..CONTENDERS {
+                crowd.join(HOLD);
+            }
+            crowd.gathered();
+            record.add(crowd.let_go());
+            if let Rival::Dlock(site) = rival {
+                record.commits.extend((0..COMMITS).map(|_| site.commit()));
+            }
+        }
+    }
+    write(page, rivals, &records, rounds);
+}
+
+fn write(page: &mut Page, rivals: &[&Rival], records: &[Record], rounds: usize) {
+    page.section(
+        "Hand-over",
+        &format!(
+            "From the end of one command to the start of the next, as the commands see it, in milliseconds. \
+             {CONTENDERS} contenders wait, {} ms each; {rounds} rounds, in which each rival has its turn; the ratio \
+             is that of the medians, round by round, to `etcdctl lock`.",
+            HOLD.as_millis()
+        ),
+    );
+    let mut rows = Vec::new();
+    for (rival, record) in rivals.iter().zip(records) {
+        let gaps = record.all();
+        let medians = |record: &Record| -> Vec<f64> {
+            let rounds = record.rounds.iter();
+            rounds
+                .map(|gaps| percentile(gaps, 50).as_secs_f64())
+                .collect()
+        };
+        let ratios: Vec<f64> = medians(record)
+            .iter()
+            .zip(medians(&records[0]))
+            .map(|(own, other)| own / other)
+            .collect();
+        let [least, low, middle, high, most, worst] =
+            [0, 10, 50, 90, 99, 100].map(|part| percentile(&gaps, part));
+        let [ratio_least, ratio, ratio_most] = [0, 50, 100].map(|part| percentile(&ratios, part));
+        let tail = most.as_secs_f64() / middle.as_secs_f64();
+        let verdicts = match rival {
+            Rival::Dlock(_) => {
+                let reference = percentile(&records[0].all(), 50);
+                format!("{}, {}", verdict(middle <= reference), verdict(tail <= 2.0))
+            }
+            Rival::Etcd(_) | Rival::Flock(_) => "–".to_owned(),
+        };
+        rows.push(vec![
+            rival.name(),
+            gaps.len().to_string(),
+            millis(least),
+            millis(low),
+            format!("**{}**", millis(middle)),
+            millis(high),
+            millis(most),
+            millis(worst),
+            format!("{tail:.2}"),
+            format!("{ratio:.2} ({ratio_least:.2} to {ratio_most:.2})"),
+            verdicts,
+        ]);
+    }
+    page.table(
+        &[
+            "rival",
+            "gaps",
+            "least",
+            "p10",
+            "p50",
+            "p90",
+            "p99",
+            "most",
+            "p99/p50",
+            "ratio of p50",
+            "p50, p99",
+        ],
+        &rows,
+    );
+    for (rival, record) in rivals.iter().zip(records) {
+        if let Rival::Dlock(site) = rival {
+            page.item(format_args!(
+                "{}: one UPDATE of one row with its commit takes {} ms (median), {} ms (p90).",
+                site.name(),
+                millis(percentile(&record.commits, 50)),
+                millis(percentile(&record.commits, 90)),
+            ));
+        }
+        let Record {
+            overlaps,
+            failed,
+            noise,
+            ..
+        } = record;
+        if *overlaps + failed + noise.len() > 0 {
+            page.item(format_args!(
+                "{}: {overlaps} overlaps, {failed} failures, {} lines on standard error: {:?}",
+                rival.name(),
+                noise.len(),
+                noise.first(),
+            ));
+        }
+    }
+    page.item("Target: p50 not above that of `etcdctl lock`, p99 not above twice its own p50.");
+}

@@ -1,0 +1,88 @@
+//! Where the numbers come from: processor, kernel, servers; and what the kernel knows of a process. No name and no path
+//! of the machine.
+
+use std::fs;
+use std::thread;
+use std::time::{Duration, SystemTime};
+
+use rustix::process::{Resource, getrlimit, setrlimit};
+
+use crate::etcd::Etcd;
+use crate::page::Page;
+use crate::site::Site;
+
+/// Lets servers and clients open as many files as they are allowed to.
+pub(crate) fn raise_file_limit() {
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    // A server that takes too few connections says so itself.
+    let _ = setrlimit(Resource::Nofile, limit);
+}
+
+/// Writes what is known before anything runs.
+pub(crate) fn facts(page: &mut Page, sites: &[Site], etcd: &Etcd) {
+    let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
+    let cpuinfo = read("/proc/cpuinfo");
+    // arm64 has no such line.
+    let model = cpuinfo
+        .lines()
+        .find_map(|line| line.strip_prefix("model name"));
+    let model = model.map_or(std::env::consts::ARCH, |line| {
+        line.trim_start_matches([' ', '\t', ':'])
+    });
+    let cores = thread::available_parallelism().map_or(0, usize::from);
+    let date = humantime::format_rfc3339_seconds(SystemTime::now());
+    let kernel = read("/proc/sys/kernel/osrelease");
+    page.item(format_args!("date: {date}"));
+    page.item(format_args!("processor: {model}, {cores} cores"));
+    page.item(format_args!("kernel: Linux {}", kernel.trim()));
+    page.item(format_args!("dlock: {}", env!("CARGO_PKG_VERSION")));
+    for site in sites {
+        page.item(format_args!(
+            "{}: {}, default durability, room for 1100 connections, plain TCP on the loopback",
+            site.name(),
+            site.version()
+        ));
+    }
+    page.item(format_args!(
+        "etcd: {}, default durability, plain TCP on the loopback",
+        etcd.version()
+    ));
+}
+
+/// Writes how busy the machine is, with what ran here included.
+pub(crate) fn load(page: &mut Page) {
+    let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    let averages: Vec<&str> = load.split(' ').take(3).collect();
+    page.section(
+        "Load",
+        &format!(
+            "{} over 1, 5 and 15 minutes, at the end.",
+            averages.join(" ")
+        ),
+    );
+}
+
+/// The time that all threads of a process have run so far.
+pub(crate) fn cpu(pid: u32) -> Duration {
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).expect("the process is there");
+    threads
+        .map(|thread| {
+            let path = thread.expect("/proc can be listed").path();
+            // In nanoseconds, unlike what stat says; a thread may end meanwhile.
+            let text = fs::read_to_string(path.join("schedstat")).unwrap_or_default();
+            let nanos = text.split(' ').next().and_then(|word| word.parse().ok());
+            Duration::from_nanos(nanos.unwrap_or(0))
+        })
+        .sum()
+}
+
+/// The memory that a process has for itself, in bytes: shared pages count in parts.
+pub(crate) fn memory(pid: u32) -> u64 {
+    let rollup = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).unwrap_or_default();
+    let line = rollup.lines().find_map(|line| line.strip_prefix("Pss:"));
+    let kib: u64 = line
+        .and_then(|line| line.trim().strip_suffix(" kB")?.parse().ok())
+        .unwrap_or(0);
+    kib << 10
+}

@@ -1,0 +1,122 @@
+//! Whether those who come one after the other are served one after the other: 200 contenders, 20 ms apart.
+//!
+//! If asked to, the crowd waits in between, and `waiting` looks at what that costs.
+
+use std::path::Path;
+use std::time::Duration;
+
+use crate::crowd::{Crowd, Outcome, names};
+use crate::page::{Page, verdict};
+use crate::rival::Rival;
+use crate::sample::{inversions, millis, percentile, seconds};
+use crate::waiting;
+
+pub(crate) const CONTENDERS: u32 = 200;
+const PACE: Duration = Duration::from_millis(20);
+const HOLD: Duration = Duration::from_millis(1);
+
+pub(crate) fn section(
+    page: &mut Page,
+    dlock: &[Rival; 2],
+    etcd: &Rival,
+    waits: bool,
+    folder: &Path,
+) {
+    let gathered = dlock.each_ref().map(|rival| {
+        let mut crowd = Crowd::behind(rival, folder);
+        let late = crowd.join_in_turn(CONTENDERS, PACE, HOLD);
+        crowd.gathered();
+        (crowd, late)
+    });
+    let bills = waits.then(|| {
+        let [(maria, _), (mysql, _)] = &gathered;
+        waiting::measure(&[(dlock[0].site(), maria), (dlock[1].site(), mysql)])
+    });
+    let mut rows = Vec::new();
+    let mut notes = Vec::new();
+    for (rival, (crowd, late)) in dlock.iter().zip(gathered) {
+        let places = rival.site().places(&crowd.action);
+        let outcome = crowd.let_go();
+        let by_place = inversions(&places, &outcome.served());
+        notes.extend(note(rival, &outcome));
+        rows.push(row(rival, late, &outcome, &by_place.to_string()));
+    }
+    let mut crowd = Crowd::behind(etcd, folder);
+    let late = crowd.join_in_turn(CONTENDERS, PACE, HOLD);
+    crowd.gathered();
+    let outcome = crowd.let_go();
+    notes.extend(note(etcd, &outcome));
+    rows.push(row(etcd, late, &outcome, "–"));
+
+    page.section(
+        "Order",
+        &format!(
+            "{CONTENDERS} contenders are started {} ms apart behind a holder, which then ends; each holds for {} ms. An \
+             inversion is a pair of them that is served the other way round than it was started (or, by place, than \
+             it stood in `dlock_waiter`).",
+            PACE.as_millis(),
+            HOLD.as_millis()
+        ),
+    );
+    page.table(
+        &[
+            "rival",
+            "served",
+            "failed",
+            "inversions",
+            "by place",
+            "latest start, ms",
+            "whole line, s",
+            "gap p50, ms",
+            "gap p99, ms",
+            "exact order",
+        ],
+        &rows,
+    );
+    for note in notes {
+        page.item(note);
+    }
+    if let Some(bills) = bills {
+        waiting::section(page, &bills);
+    }
+}
+
+fn row(rival: &Rival, late: Duration, outcome: &Outcome, by_place: &str) -> Vec<String> {
+    let served = outcome.served();
+    let inverted = inversions(&names(CONTENDERS), &served);
+    let gaps: Vec<Duration> = outcome.gaps().into_iter().flatten().collect();
+    let exact = served == names(CONTENDERS);
+    vec![
+        rival.name(),
+        served.len().to_string(),
+        outcome.failed.to_string(),
+        inverted.to_string(),
+        by_place.to_owned(),
+        millis(late),
+        seconds(whole(outcome)),
+        millis(percentile(&gaps, 50)),
+        millis(percentile(&gaps, 99)),
+        verdict(exact).to_owned(),
+    ]
+}
+
+/// From the end of the first holder to that of the last one.
+pub(crate) fn whole(outcome: &Outcome) -> Duration {
+    let first = outcome.marks.first().expect("the holder was there").end;
+    let last = outcome.marks.iter().map(|mark| mark.end).max();
+    last.expect("the holder was there").saturating_sub(first)
+}
+
+/// What should not have been.
+pub(crate) fn note(rival: &Rival, outcome: &Outcome) -> Option<String> {
+    let overlaps = outcome.gaps().iter().filter(|gap| gap.is_none()).count();
+    let Outcome { failed, noise, .. } = outcome;
+    (overlaps + failed + noise.len() > 0).then(|| {
+        format!(
+            "{}: {overlaps} overlaps, {failed} failures, {} unexpected lines on standard error: {:?}",
+            rival.name(),
+            noise.len(),
+            noise.first()
+        )
+    })
+}

@@ -1,0 +1,154 @@
+//! What those who wait cost the server, by its own count, and the machine that they wait on.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::crowd::Crowd;
+use crate::machine;
+use crate::page::{Page, verdict};
+use crate::sample::millis;
+use crate::site::Site;
+
+const TIME: Duration = Duration::from_secs(30);
+
+/// Questions a waiter and second that are allowed.
+const ALLOWED: f64 = 0.02;
+
+/// The counters that tell what the questions were.
+const COUNTERS: &str =
+    "^(Questions|Com_(select|update|insert|delete|set_option|do|show_status|show.*))$";
+
+/// How many processes are asked for their memory: shared pages make that slow.
+const ASKED: usize = 10;
+
+/// What one crowd cost.
+pub(crate) struct Bill {
+    server: &'static str,
+    waiters: usize,
+    time: Duration,
+    questions: i64,
+    renewals: u64,
+    kinds: String,
+    /// Of all waiters together, and of the server.
+    cpu: [Duration; 2],
+    /// Bytes a waiter.
+    memory: u64,
+}
+
+/// Lets all crowds wait at the same time.
+pub(crate) fn measure(crowds: &[(&Site, &Crowd); 2]) -> [Bill; 2] {
+    let before = crowds.map(|(site, crowd)| look(site, crowd));
+    thread::sleep(TIME);
+    let after = crowds.map(|(site, crowd)| look(site, crowd));
+    let mut index = 0;
+    crowds.map(|(site, crowd)| {
+        index += 1;
+        bill(site, crowd, &before[index - 1], &after[index - 1])
+    })
+}
+
+struct Look {
+    at: Instant,
+    counters: Vec<(String, i64)>,
+    renewals: u64,
+    cpu: [Duration; 2],
+}
+
+/// Asks the server two questions: what it has counted, and then what is not counted in this look.
+fn look(site: &Site, crowd: &Crowd) -> Look {
+    let cpu = [
+        crowd.pids().map(machine::cpu).sum(),
+        machine::cpu(site.pid()),
+    ];
+    Look {
+        at: Instant::now(),
+        counters: site.counters(COUNTERS),
+        renewals: renewals(site, &crowd.action),
+        cpu,
+    }
+}
+
+/// Questions of the onlooker between the counts of two looks: the rows, then the counters again.
+const OWN: i64 = 2;
+
+fn renewals(site: &Site, action: &str) -> u64 {
+    let rows = site.renewals();
+    let row = rows.iter().find(|(name, _)| name == action);
+    row.expect("the action has a row").1
+}
+
+fn bill(site: &Site, crowd: &Crowd, before: &Look, after: &Look) -> Bill {
+    let grown: Vec<(&str, i64)> = after
+        .counters
+        .iter()
+        .zip(&before.counters)
+        .map(|((name, after), (_, before))| (name.as_str(), after - before))
+        .filter(|(_, growth)| *growth != 0)
+        .collect();
+    let count = |name: &str| {
+        let found = grown.iter().find(|(other, _)| *other == name);
+        found.map_or(0, |(_, growth)| *growth)
+    };
+    let kinds: Vec<String> = grown
+        .iter()
+        .filter_map(|(name, growth)| Some(format!("{growth} {}", name.strip_prefix("Com_")?)))
+        .collect();
+    let pids: Vec<u32> = crowd.pids().collect();
+    let asked = pids.iter().take(ASKED).map(|pid| machine::memory(*pid));
+    Bill {
+        server: site.name(),
+        waiters: pids.len(),
+        time: after.at - before.at,
+        questions: count("Questions"),
+        renewals: after.renewals - before.renewals,
+        kinds: kinds.join(", "),
+        cpu: [0, 1].map(|who| after.cpu[who].saturating_sub(before.cpu[who])),
+        memory: asked.sum::<u64>() / ASKED as u64,
+    }
+}
+
+pub(crate) fn section(page: &mut Page, bills: &[Bill]) {
+    page.section(
+        "Waiting",
+        &format!(
+            "The same crowds, before they are let go, for {} s: how the server's `Questions` grew, with the renewals of \
+             the holder and the {OWN} questions of the onlooker in it.",
+            TIME.as_secs()
+        ),
+    );
+    let rows: Vec<Vec<String>> = bills
+        .iter()
+        .map(|bill| {
+            #[expect(clippy::cast_precision_loss, reason = "small numbers")]
+            let each = |count: i64| count as f64 / bill.waiters as f64 / bill.time.as_secs_f64();
+            let others = bill.questions - OWN;
+            vec![
+                bill.server.to_owned(),
+                bill.waiters.to_string(),
+                bill.questions.to_string(),
+                bill.kinds.clone(),
+                bill.renewals.to_string(),
+                format!("{:.4}", each(others)),
+                millis(bill.cpu[1]),
+                millis(bill.cpu[0]),
+                format!("{:.2}", bill.memory as f64 / f64::from(1 << 20)),
+                verdict(each(others) < ALLOWED).to_owned(),
+            ]
+        })
+        .collect();
+    page.table(
+        &[
+            "server",
+            "waiters",
+            "Questions",
+            "kinds",
+            "renewals",
+            "a waiter and second, holder included",
+            "server's CPU, ms",
+            "waiters' CPU, ms",
+            "memory a waiter, MiB",
+            "< 0.02",
+        ],
+        &rows,
+    );
+}
