@@ -71,8 +71,6 @@ pub struct Hold {
     pub sent: BootInstant,
     /// Whether the gate is to be taken anew on a new connection and released in the end.
     pub gate: Gate,
-    /// Whether there is a place in the line to be cleared.
-    pub queued: bool,
 }
 
 impl Hold {
@@ -83,7 +81,8 @@ impl Hold {
             claim: self.grant.claim,
             token: Some(self.grant.token),
             gate: self.gate,
-            queued: self.queued,
+            // It went with the grant.
+            queued: false,
         }
     }
 }
@@ -240,21 +239,27 @@ impl Acquire {
             gate: self.gate,
         };
         match self.aim {
-            Aim::Attempt(seen) => Question::Attempt(Wish {
-                claim: self.claim,
-                seen,
-                gate: self.gate,
-            }),
+            Aim::Attempt(seen) => Question::Attempt(self.wish(seen)),
             Aim::Look => Question::Inspect(place),
             Aim::Queue => {
                 self.queued = true;
                 Question::Queue(place)
             }
             Aim::Stand => Question::Stand(Turn {
+                wish: self.wish(None),
                 patience: left,
                 gone: std::mem::take(&mut self.gone),
             }),
             Aim::Confirm(token) => Question::Renew(self.grant(token), self.gate),
+        }
+    }
+
+    const fn wish(&self, seen: Option<Version>) -> Wish {
+        Wish {
+            claim: self.claim,
+            seen,
+            gate: self.gate,
+            queued: self.queued,
         }
     }
 
@@ -282,15 +287,12 @@ impl Acquire {
                 self.gone.clone_from(&view.gone);
                 self.saw(now, reply.received, sighting, view);
             }
-            Ok(Answer::Gate(ours)) => {
+            Ok(Answer::TurnedAway) => {
                 self.aim = Aim::Attempt(None);
-                self.turned_away = match ours {
-                    true => 0,
-                    false => self.turned_away + 1,
-                };
+                self.turned_away += 1;
                 if self.turned_away > DOUBTS {
                     self.poll_from_now_on();
-                } else if !ours {
+                } else {
                     self.next_at = now + MOMENT;
                 }
             }
@@ -390,7 +392,6 @@ impl Acquire {
             grant: self.grant(token),
             sent,
             gate: self.gate,
-            queued: self.queued,
         });
     }
 
@@ -410,7 +411,7 @@ impl Acquire {
             // The gate came free between two packets, and we have a place: ask for it.
             (Gate::Used, Keeper::Nobody) if self.aim == Aim::Queue => self.aim = Aim::Stand,
             (Gate::Used, Keeper::Us) => {
-                self.doubts = 0;
+                (self.doubts, self.turned_away) = (0, 0);
                 self.lead(now, received, sighting, watch);
             }
             (Gate::Used, Keeper::Nobody | Keeper::Stranger | Keeper::Unasked) => {
@@ -535,12 +536,13 @@ impl Acquire {
             }
             // Somebody dropped them; an attempt makes them anew.
             FailureKind::NoTables => self.aim = Aim::Attempt(None),
-            FailureKind::Denied | FailureKind::Config => {
+            FailureKind::NotAdmitted if self.answered.is_some() => {}
+            FailureKind::NotAdmitted | FailureKind::Denied | FailureKind::Config => {
                 self.refusal = Some(failure.clone());
                 return;
             }
             FailureKind::Full => self.full = true,
-            FailureKind::Unknown if matches!(self.aim, Aim::Attempt(_)) => {
+            FailureKind::Unknown if matches!(self.aim, Aim::Attempt(_) | Aim::Stand) => {
                 self.doubtful.get_or_insert(sent);
             }
             _ => {}
@@ -730,11 +732,8 @@ mod tests {
         assert!(matches!(acquire.next(later), Step::Wait(_)));
         assert!(acquire.is_standing());
         assert_eq!(acquire.seen().map(|(_, ahead)| ahead), Some(3));
-        acquire.answered(later, &reply(START, Ok(Answer::Gate(true))));
-        assert!(matches!(
-            acquire.next(later),
-            Step::Ask(Question::Attempt(_))
-        ));
+        acquire.answered(later, &reply(later, Ok(Answer::Granted(Token(5)))));
+        assert!(matches!(acquire.next(later), Step::Granted(hold) if hold.sent == later));
     }
 
     #[test]
@@ -886,6 +885,14 @@ mod tests {
             assert!(matches!(acquire.next(START), Step::Ask(Question::Stand(_))));
             acquire.answered(START, &reply(START, failure(FailureKind::Unknown)));
             assert!(acquire.parting().is_some_and(|parting| parting.queued));
+            // The failure may have come after the gate, in the attempt: look whether it is ours.
+            let later = START + secs(5);
+            assert!(matches!(
+                acquire.next(later),
+                Step::Ask(Question::Attempt(_))
+            ));
+            let seen = Answer::Seen(sighting(0, LEFT), view(Keeper::Line, 3));
+            acquire.answered(later, &reply(later, Ok(seen)));
         }
     }
 
@@ -955,5 +962,19 @@ mod tests {
         ask_first(&mut acquire);
         acquire.answered(START, &reply(START, failure(FailureKind::Denied)));
         assert!(matches!(acquire.next(START), Step::Refused(_)));
+    }
+
+    #[test]
+    fn who_was_let_in_before_is_not_put_off_by_a_server_that_does_not_know_it() {
+        let server = |_| (sighting(0, LEFT), view(Keeper::Line, 0));
+        let mut acquire = wish(None);
+        first_attempt(&mut acquire, &server);
+        assert!(matches!(acquire.next(START), Step::Ask(Question::Queue(_))));
+        acquire.answered(START, &reply(START, failure(FailureKind::NotAdmitted)));
+        assert!(matches!(acquire.next(START), Step::Wait(_)));
+        let mut newcomer = wish(None);
+        ask_first(&mut newcomer);
+        newcomer.answered(START, &reply(START, failure(FailureKind::NotAdmitted)));
+        assert!(matches!(newcomer.next(START), Step::Refused(_)));
     }
 }

@@ -49,7 +49,7 @@ pub enum Question {
     Inspect(Place),
     /// Take a place in the line, or show that we still want it; then look.
     Queue(Place),
-    /// Wait at the gate. The answer takes as long as the line does.
+    /// Wait at the gate, then attempt. The answer takes as long as the line does.
     Stand(Turn),
     /// Extend the lease.
     Renew(Grant, Gate),
@@ -75,9 +75,11 @@ pub struct Place {
     pub gate: Gate,
 }
 
-/// A wait at the gate.
+/// A wait at the gate, and the attempt that follows at once when it is ours.
 #[derive(Debug, Clone)]
 pub struct Turn {
+    /// What to ask for then.
+    pub wish: Wish,
     /// How long to wait for the gate; none: as long as it takes.
     pub patience: Option<Duration>,
     /// Places in the line whose sessions are gone: they are cleared away on the occasion.
@@ -115,6 +117,8 @@ pub struct Wish {
     pub seen: Option<Version>,
     /// With a gate, only who has it is granted anything.
     pub gate: Gate,
+    /// Whether we have a place in the line, which goes with the grant.
+    pub queued: bool,
 }
 
 /// A state of a held row: changes with every grant and every renewal.
@@ -265,8 +269,8 @@ pub enum Answer {
     Seen(Sighting, View),
     /// We have a place in the line; the row and the line as they stand.
     Queued(Sighting, View),
-    /// The wait at the gate is over: whether it is ours now.
-    Gate(bool),
+    /// The wait at the gate ended without it.
+    TurnedAway,
     /// The renewal stands in the row.
     Renewed,
     /// The row is not ours any more.
@@ -321,6 +325,9 @@ pub enum FailureKind {
     Conflict,
     /// The question was sent and no usable reply came: it may have been carried out.
     Unknown,
+    /// The server did not let the account in. A retry would not help, unless it was let in before:
+    /// then the server is starting, or its grants are being changed.
+    NotAdmitted,
     /// The account may not do this; a retry would not help.
     Denied,
     /// Something is set up wrongly; a retry would not help.
@@ -339,18 +346,9 @@ impl FailureKind {
             Self::Unreachable | Self::Full | Self::Conflict | Self::Unknown | Self::NoGate => {
                 Status::UNAVAILABLE
             }
-            Self::Denied => Status::DENIED,
+            Self::NotAdmitted | Self::Denied => Status::DENIED,
             Self::Config | Self::NoTables => Status::CONFIG,
         }
-    }
-
-    /// Whether the same question may get an answer later.
-    #[must_use]
-    pub const fn is_transient(self) -> bool {
-        matches!(
-            self,
-            Self::Unreachable | Self::Full | Self::Conflict | Self::Unknown | Self::NoGate
-        )
     }
 }
 

@@ -131,7 +131,10 @@ pub(crate) fn section(page: &mut Page, bills: &[Bill]) {
                 format!("{:.4}", each(others)),
                 millis(bill.cpu[1]),
                 millis(bill.cpu[0]),
-                format!("{:.2}", bill.memory as f64 / f64::from(1 << 20)),
+                format!(
+                    "{:.2}",
+                    f64::from(u32::try_from(bill.memory >> 10).unwrap_or(u32::MAX)) / 1024.0
+                ),
                 verdict(each(others) < ALLOWED).to_owned(),
             ]
         })

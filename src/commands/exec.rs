@@ -251,7 +251,7 @@ impl Line<'_> {
         let text = match (&reply.outcome, acquire.seen()) {
             // Told above, and not what anybody waits for.
             (Err(failure), _) if failure.kind == FailureKind::NoGate => return,
-            (Err(failure), _) if failure.kind.is_transient() => {
+            (Err(failure), _) => {
                 format!("waiting for {}: {failure}; trying again", self.action)
             }
             (Ok(Answer::Seen(..) | Answer::Queued(..)), Some((seen, ahead)))

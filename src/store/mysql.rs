@@ -169,7 +169,11 @@ impl Database {
         let ours = rows::gate(rows, request)?;
         connection.limit_reads(Some(self.limit))?;
         self.connection = Some(connection);
-        Ok(Answer::Gate(ours))
+        // Here and not by another question: everybody behind us waits for this.
+        match ours {
+            true => self.attempt(contender, &turn.wish, trace),
+            false => Ok(Answer::TurnedAway),
+        }
     }
 
     /// Shows rows and who waits, in order; changes nothing.

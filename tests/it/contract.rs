@@ -70,7 +70,12 @@ impl Peer {
     fn attempt(&mut self, seen: Option<Version>) -> Answer {
         let claim = self.claim;
         let gate = self.gate;
-        self.ask(&Question::Attempt(Wish { claim, seen, gate }))
+        self.ask(&Question::Attempt(Wish {
+            claim,
+            seen,
+            gate,
+            queued: false,
+        }))
     }
 
     #[track_caller]

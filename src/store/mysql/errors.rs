@@ -84,7 +84,10 @@ pub(super) fn failure(error: &Error, phase: Phase, target: &Target) -> Failure {
             kind: match error.code {
                 // Of the limits of an account this one passes when another connection ends.
                 1226 if error.message.contains("max_user_connections") => FailureKind::Full,
-                code => kind_of(code, phase),
+                code => match kind_of(code, phase) {
+                    FailureKind::Denied if phase == Phase::Connecting => FailureKind::NotAdmitted,
+                    kind => kind,
+                },
             },
             message: format!(
                 "{address} says: {} (error {}){}",

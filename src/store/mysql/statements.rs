@@ -101,6 +101,9 @@ pub(super) fn create_row(action: &Action) -> String {
 /// - the row still stands as the contender has watched it for a full ttl on its own clock
 ///   (`seen`); no clock of the server is trusted there.
 ///
+/// Who has a place in the line gives it up in the same transaction: one commit, and a holder is
+/// never in its own line.
+///
 /// The token takes the server's clock as its floor so that it keeps growing over a restored backup
 /// and over a fail-over that lost the last grants.
 pub(super) fn attempt(contender: &Contender, wish: &Wish) -> String {
@@ -127,19 +130,29 @@ pub(super) fn attempt(contender: &Contender, wish: &Wish) -> String {
         ),
         Gate::Absent => (String::new(), "0", "", String::new()),
     };
+    let claim = hex(wish.claim.bytes());
+    let action_hex = hex_action(action);
+    let (begin, leave) = match wish.queued {
+        true => (
+            "BEGIN;",
+            format!(
+                "DELETE FROM dlock_waiter WHERE claim={claim} AND EXISTS(SELECT 1 FROM dlock_lock \
+                 WHERE action={action_hex} AND claim={claim});COMMIT;"
+            ),
+        ),
+        false => ("", String::new()),
+    };
     format!(
-        "{take}UPDATE dlock_lock SET \
+        "{take}{begin}UPDATE dlock_lock SET \
          token=GREATEST(token+1,TIMESTAMPDIFF(MICROSECOND,'1970-01-01',UTC_TIMESTAMP(6))),\
          claim={claim},{facts},\
          server={HERE},session_id=CONNECTION_ID(),gated={gated},\
          ttl_us={ttl_us},renewals=0,\
          acquired_at=UTC_TIMESTAMP(6),renewed_at=UTC_TIMESTAMP(6),\
          expires_at=UTC_TIMESTAMP(6)+INTERVAL {ttl_us} MICROSECOND,released_at=NULL \
-         WHERE action={action} AND (SELECT MAX(version) FROM dlock_schema)={VERSION} {have_gate}\
-         AND (claim IS NULL OR {abandoned}{witnessed}{watched});",
-        claim = hex(wish.claim.bytes()),
+         WHERE action={action_hex} AND (SELECT MAX(version) FROM dlock_schema)={VERSION} {have_gate}\
+         AND (claim IS NULL OR {abandoned}{witnessed}{watched});{leave}",
         facts = facts(&contender.holder),
-        action = hex_action(action),
         abandoned = lapsed(ALLOWANCE),
     )
 }
@@ -317,24 +330,26 @@ fn silent() -> String {
 
 /// The places of which the session is gone, as a list of `position:session`. Only sessions of our
 /// own account on this server can be judged, those on another server by their age alone. The list
-/// may be cut; what is cut off names no session. Only the first places are looked at: among a
-/// thousand waiters each newcomer would otherwise compare a thousand places with as many sessions.
+/// may be cut; what is cut off names no session. Only the first places are looked at, and only
+/// when the first of all has stood for a while: listing sessions takes the server milliseconds, and
+/// among a thousand waiters each newcomer would compare a thousand places with as many sessions.
 fn gone(action: &Action) -> String {
     format!(
-        "(SELECT GROUP_CONCAT(w.position,':',w.session_id) FROM (SELECT * FROM dlock_waiter \
+        "IF((SELECT MIN(w.since) FROM dlock_waiter AS w WHERE w.action=l.action)\
+         <UTC_TIMESTAMP(6)-INTERVAL 10 SECOND,\
+         (SELECT GROUP_CONCAT(w.position,':',w.session_id) FROM (SELECT * FROM dlock_waiter \
          WHERE action={} ORDER BY position LIMIT 20) AS w \
          LEFT JOIN information_schema.processlist AS p ON p.id=w.session_id \
          WHERE ({} OR (w.polls=0 AND IF(w.server={HERE},\
          w.account=CURRENT_USER() AND p.id IS NULL,\
-         w.seen_at<UTC_TIMESTAMP(6)-INTERVAL 1 DAY))))",
+         w.seen_at<UTC_TIMESTAMP(6)-INTERVAL 1 DAY)))),NULL)",
         hex_action(action),
         silent()
     )
 }
 
-/// The columns about the line: who has the gate, and how many wait in front of `place`. A holder
-/// that came through the line may still have its row there and is not counted. Nothing of it is
-/// computed when the row is ours.
+/// The columns about the line: who has the gate, and how many wait in front of `place`; those are
+/// not counted when the row is ours.
 fn line(action: &Action, place: Place, gone: &str) -> String {
     let keeper = match place.gate {
         Gate::Used => {
@@ -351,7 +366,7 @@ fn line(action: &Action, place: Place, gone: &str) -> String {
     let claim = hex(place.claim.bytes());
     format!(
         ",{keeper},IF(l.claim={claim},0,(SELECT COUNT(*) FROM dlock_waiter AS w \
-         WHERE w.action=l.action AND w.claim<>{claim} AND w.claim<>COALESCE(l.claim,'') AND NOT {silent} AND w.position<COALESCE(\
+         WHERE w.action=l.action AND w.claim<>{claim} AND NOT {silent} AND w.position<COALESCE(\
          (SELECT m.position FROM dlock_waiter AS m WHERE m.claim={claim}),~0))) AS ahead,\
          {gone} AS gone",
         silent = silent(),
@@ -360,7 +375,7 @@ fn line(action: &Action, place: Place, gone: &str) -> String {
 
 /// Lists the waiters of the actions in `selection`, in order, with whether each one's session is
 /// there as far as our account can see: that of another account is hidden without the PROCESS
-/// privilege, that on another server always. A holder's own place is left out.
+/// privilege, that on another server always.
 pub(super) fn waiters(request: [u8; 8], selection: Selection) -> String {
     let condition = match selection {
         Selection::Named([]) => "FALSE".to_owned(),
@@ -378,9 +393,8 @@ pub(super) fn waiters(request: [u8; 8], selection: Selection) -> String {
          WHEN w.server<>{HERE} THEN NULL WHEN p.id IS NOT NULL THEN 1 \
          WHEN w.account=CURRENT_USER() THEN 0 ELSE NULL END AS alive \
          FROM (SELECT 1) AS one LEFT JOIN (dlock_waiter AS w \
-         LEFT JOIN information_schema.processlist AS p ON p.id=w.session_id AND w.server={HERE} \
-         LEFT JOIN dlock_lock AS l ON l.claim=w.claim AND l.action=w.action) \
-         ON {condition} AND l.action IS NULL ORDER BY w.position",
+         LEFT JOIN information_schema.processlist AS p ON p.id=w.session_id AND w.server={HERE}) \
+         ON {condition} ORDER BY w.position",
         hex(&request),
         silent = silent(),
     )
@@ -410,11 +424,20 @@ mod tests {
         };
         let claim = Claim::new([7; 16]);
         let gate = Gate::Used;
+        let queued = true;
         let seen = Some(Version {
             token: Token(5),
             renewals: 6,
         });
-        let packet = attempt(&contender, &Wish { claim, seen, gate });
+        let packet = attempt(
+            &contender,
+            &Wish {
+                claim,
+                seen,
+                gate,
+                queued,
+            },
+        );
         assert!(packet.contains("OR (token=5 AND renewals=6)"), "{packet}");
         let queue = queue(&contender, Place { claim, gate });
         let stand = stand(&contender.action, None, &[]);
