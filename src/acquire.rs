@@ -281,21 +281,20 @@ impl Acquire {
                     self.confirmed(now, token, reply.sent);
                 }
             }
-            Ok(Answer::Seen(sighting, view)) => self.saw(now, reply.received, sighting, view),
+            Ok(Answer::Seen(sighting, view)) => {
+                // The server said that the gate is ours, and it is not: it only pretends.
+                let pretended = self.aim == Aim::Stand && view.keeper != Keeper::Us;
+                self.saw(now, reply.received, sighting, view);
+                if pretended {
+                    self.turned_away(now);
+                }
+            }
             Ok(Answer::Queued(sighting, view)) => {
                 self.placed = Some(now);
                 self.gone.clone_from(&view.gone);
                 self.saw(now, reply.received, sighting, view);
             }
-            Ok(Answer::TurnedAway) => {
-                self.aim = Aim::Attempt(None);
-                self.turned_away += 1;
-                if self.turned_away > DOUBTS {
-                    self.poll_from_now_on();
-                } else {
-                    self.next_at = now + MOMENT;
-                }
-            }
+            Ok(Answer::TurnedAway) => self.turned_away(now),
             Ok(Answer::Lost(sighting)) => {
                 self.seen = Some(sighting.clone());
                 self.aim = Aim::Attempt(None);
@@ -425,6 +424,17 @@ impl Acquire {
                 }
             }
             (Gate::Absent, _) => self.poll(now, received, sighting, watch),
+        }
+    }
+
+    /// After a wait at the gate that ended without it: tries again, but not for ever.
+    fn turned_away(&mut self, now: BootInstant) {
+        self.aim = Aim::Attempt(None);
+        self.turned_away += 1;
+        if self.turned_away > DOUBTS {
+            self.poll_from_now_on();
+        } else {
+            self.next_at = now + MOMENT;
         }
     }
 

@@ -17,7 +17,7 @@ use crate::mark::{self, Mark};
 use crate::rival::Rival;
 
 /// How long anything that must happen may take: far above what a busy machine needs.
-const PATIENCE: Duration = Duration::from_mins(3);
+const PATIENCE: Duration = Duration::from_mins(2);
 
 /// After everybody is seen in line, until the line moves: for what a waiter does after that.
 const SETTLING: Duration = Duration::from_millis(300);
@@ -78,17 +78,13 @@ impl<'a> Crowd<'a> {
         self.start(&name, &hold.as_micros().to_string());
     }
 
-    /// `count` come, one every `pace`, if the machine starts them that fast. Returns the greatest delay.
-    pub(crate) fn join_in_turn(&mut self, count: u32, pace: Duration, hold: Duration) -> Duration {
-        let start = Instant::now();
-        let mut late = Duration::ZERO;
-        for turn in 0..count {
-            let due = pace * turn;
-            thread::sleep(due.saturating_sub(start.elapsed()));
-            late = late.max(start.elapsed().saturating_sub(due));
+    /// `count` come one after the other, at least `pace` apart whatever the machine does meanwhile.
+    pub(crate) fn join_in_turn(&mut self, count: u32, pace: Duration, hold: Duration) {
+        for _ in 0..count {
+            let start = Instant::now();
             self.join(hold);
+            thread::sleep(pace.saturating_sub(start.elapsed()));
         }
-        late
     }
 
     /// Returns when all of them wait.
@@ -203,6 +199,5 @@ pub(crate) fn eventually(what: &str, pause: Duration, mut condition: impl FnMut(
 }
 
 fn is_notice(line: &str) -> bool {
-    let waits = line.contains(" is held by ") || line.contains("still waiting for ");
-    line.starts_with("dlock: ") && waits
+    line.starts_with("dlock: ") && line.contains(" held by ")
 }

@@ -2,12 +2,12 @@
 //!
 //! Starts one MariaDB, one MySQL and one etcd, all in `TMPDIR`, and writes a Markdown page to stdout and to
 //! `target/bench/line.md`. It reports and never judges: only a run that fails ends it. Arguments choose sections:
-//! `cargo bench --bench line -- handover order waiting thousand takeover`; without any, all. `ROUNDS` (7) says how
+//! `cargo bench --bench line -- handover order waiting takeover thousand`; without any, all. `ROUNDS` (7) says how
 //! often the hand-over is measured.
 //!
 //! - `mark` is the command under the lock, which is this program again; it writes down when it ran
 //! - `site`, `etcd` and `rival` are what can be waited for; a `crowd` waits and is let go
-//! - `handover`, `order`, `waiting`, `thousand` and `takeover` are the questions, one section of the page each
+//! - `handover`, `order`, `waiting`, `takeover` and `thousand` are the questions, one section of the page each
 //! - `sample` makes numbers of measurements, `machine` says where all this was, `page` writes it down
 
 mod crowd;
@@ -37,7 +37,7 @@ use self::servers::Flavour;
 use self::site::Site;
 
 /// The sections, in the order in which they run.
-const SECTIONS: [&str; 5] = ["handover", "order", "waiting", "thousand", "takeover"];
+const SECTIONS: [&str; 5] = ["handover", "order", "waiting", "takeover", "thousand"];
 
 /// `program` without input or output and with nothing of the environment but `PATH`: the same for all. Where possible
 /// the kernel kills it when this process is killed, so that no crowd outlives a benchmark that was broken off.
@@ -83,7 +83,9 @@ fn main() {
     let folder = folder.path();
     let sites = Flavour::ALL.map(Site::start);
     let etcd = Etcd::start();
-    let mut page = Page::new("How the line moves");
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("bench");
+    fs::create_dir_all(&target).expect("the target folder takes a folder");
+    let mut page = Page::new("How the line moves", target.join("line.md"));
     machine::facts(&mut page, &sites, &etcd);
     let dlock = sites.map(Rival::Dlock);
     let etcd = Rival::Etcd(etcd);
@@ -95,22 +97,21 @@ fn main() {
         });
         let [maria, mysql] = &dlock;
         handover::section(&mut page, &[&etcd, maria, mysql, &flock], rounds, folder);
+        page.publish();
     }
     if wanted("order") || wanted("waiting") {
         // The same crowd answers both: it comes in order, waits, and is served.
         let waits = wanted("waiting");
         order::section(&mut page, &dlock, &etcd, waits, folder);
+        page.publish();
+    }
+    if wanted("takeover") {
+        takeover::section(&mut page, dlock.each_ref().map(Rival::site), folder);
+        page.publish();
     }
     if wanted("thousand") {
         thousand::section(&mut page, &dlock, folder);
     }
-    if wanted("takeover") {
-        takeover::section(&mut page, dlock.each_ref().map(Rival::site), folder);
-    }
-
     machine::load(&mut page);
-    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("bench");
-    fs::create_dir_all(&target).expect("the target folder takes a folder");
-    fs::write(target.join("line.md"), page.text()).expect("the target folder takes a file");
-    print!("{}", page.text());
+    page.publish();
 }

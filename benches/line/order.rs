@@ -24,29 +24,29 @@ pub(crate) fn section(
 ) {
     let gathered = dlock.each_ref().map(|rival| {
         let mut crowd = Crowd::behind(rival, folder);
-        let late = crowd.join_in_turn(CONTENDERS, PACE, HOLD);
+        crowd.join_in_turn(CONTENDERS, PACE, HOLD);
         crowd.gathered();
-        (crowd, late)
+        crowd
     });
     let bills = waits.then(|| {
-        let [(maria, _), (mysql, _)] = &gathered;
+        let [maria, mysql] = &gathered;
         waiting::measure(&[(dlock[0].site(), maria), (dlock[1].site(), mysql)])
     });
     let mut rows = Vec::new();
     let mut notes = Vec::new();
-    for (rival, (crowd, late)) in dlock.iter().zip(gathered) {
+    for (rival, crowd) in dlock.iter().zip(gathered) {
         let places = rival.site().places(&crowd.action);
         let outcome = crowd.let_go();
         let by_place = inversions(&places, &outcome.served());
         notes.extend(note(rival, &outcome));
-        rows.push(row(rival, late, &outcome, &by_place.to_string()));
+        rows.push(row(rival, &outcome, &by_place.to_string()));
     }
     let mut crowd = Crowd::behind(etcd, folder);
-    let late = crowd.join_in_turn(CONTENDERS, PACE, HOLD);
+    crowd.join_in_turn(CONTENDERS, PACE, HOLD);
     crowd.gathered();
     let outcome = crowd.let_go();
     notes.extend(note(etcd, &outcome));
-    rows.push(row(etcd, late, &outcome, "–"));
+    rows.push(row(etcd, &outcome, "–"));
 
     page.section(
         "Order",
@@ -65,7 +65,6 @@ pub(crate) fn section(
             "failed",
             "inversions",
             "by place",
-            "latest start, ms",
             "whole line, s",
             "gap p50, ms",
             "gap p99, ms",
@@ -81,7 +80,7 @@ pub(crate) fn section(
     }
 }
 
-fn row(rival: &Rival, late: Duration, outcome: &Outcome, by_place: &str) -> Vec<String> {
+fn row(rival: &Rival, outcome: &Outcome, by_place: &str) -> Vec<String> {
     let served = outcome.served();
     let inverted = inversions(&names(CONTENDERS), &served);
     let gaps: Vec<Duration> = outcome.gaps().into_iter().flatten().collect();
@@ -92,7 +91,6 @@ fn row(rival: &Rival, late: Duration, outcome: &Outcome, by_place: &str) -> Vec<
         outcome.failed.to_string(),
         inverted.to_string(),
         by_place.to_owned(),
-        millis(late),
         seconds(whole(outcome)),
         millis(percentile(&gaps, 50)),
         millis(percentile(&gaps, 99)),

@@ -1,21 +1,31 @@
-//! The page, as Markdown.
+//! The page, as Markdown: on standard output and in a file, section by section.
 
 use std::fmt::{Display, Write};
+use std::fs;
+use std::path::PathBuf;
 
 /// What has been written so far.
 pub(crate) struct Page {
+    file: PathBuf,
     text: String,
+    /// How much of it has been published.
+    published: usize,
 }
 
 impl Page {
-    pub(crate) fn new(title: &str) -> Self {
+    pub(crate) fn new(title: &str, file: PathBuf) -> Self {
         Self {
+            file,
             text: format!("# {title}\n\n"),
+            published: 0,
         }
     }
 
-    pub(crate) fn text(&self) -> &str {
-        &self.text
+    /// Makes public what has been written, so that a section that fails does not take the others with it.
+    pub(crate) fn publish(&mut self) {
+        print!("{}", &self.text[self.published..]);
+        self.published = self.text.len();
+        fs::write(&self.file, &self.text).expect("the target folder takes a file");
     }
 
     /// Begins a section with a paragraph that says what was done.

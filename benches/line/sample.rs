@@ -33,3 +33,9 @@ pub(crate) fn millis(time: Duration) -> String {
 pub(crate) fn seconds(time: Duration) -> String {
     format!("{:.2}", time.as_secs_f64())
 }
+
+/// Bytes as MiB, as they stand in tables.
+pub(crate) fn mebibytes(bytes: u64) -> String {
+    let hundredths = (bytes * 100).div_ceil(1 << 20);
+    format!("{}.{:02}", hundredths / 100, hundredths % 100)
+}

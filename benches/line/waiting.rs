@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use crate::crowd::Crowd;
 use crate::machine;
 use crate::page::{Page, verdict};
-use crate::sample::millis;
+use crate::sample::{mebibytes, millis};
 use crate::site::Site;
 
 const TIME: Duration = Duration::from_secs(30);
@@ -131,10 +131,7 @@ pub(crate) fn section(page: &mut Page, bills: &[Bill]) {
                 format!("{:.4}", each(others)),
                 millis(bill.cpu[1]),
                 millis(bill.cpu[0]),
-                format!(
-                    "{:.2}",
-                    f64::from(u32::try_from(bill.memory >> 10).unwrap_or(u32::MAX)) / 1024.0
-                ),
+                mebibytes(bill.memory),
                 verdict(each(others) < ALLOWED).to_owned(),
             ]
         })

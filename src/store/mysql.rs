@@ -11,6 +11,8 @@ mod statements;
 
 use std::time::Duration;
 
+use mysql::Row;
+
 use self::statements::Outlook;
 pub use self::statements::Selection;
 
@@ -18,8 +20,8 @@ use self::connection::Connection;
 use self::rows::Sight;
 use super::target::Target;
 use super::{
-    Answer, Contender, Failure, FailureKind, Keeper, Place, Question, Reply, ServerTime, Sighting,
-    Turn, View, Waiter, Wish,
+    Answer, Contender, Failure, FailureKind, Keeper, Parting, Place, Question, Reply, ServerTime,
+    Sighting, Turn, View, Waiter, Wish,
 };
 use crate::lease::instant::BootInstant;
 use crate::lease::{Claim, Token};
@@ -40,6 +42,24 @@ pub struct Database {
 struct Trace {
     sent: BootInstant,
     server_time: Option<ServerTime>,
+}
+
+impl Trace {
+    fn new() -> Self {
+        Self {
+            sent: clock::now(),
+            server_time: None,
+        }
+    }
+}
+
+/// How long a reply may take.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Patience {
+    /// No read longer than the limit.
+    Limited,
+    /// As long as the line is.
+    Endless,
 }
 
 impl Database {
@@ -63,10 +83,7 @@ impl Database {
 
     /// Asks one question about the contender's action; one round trip on an open connection.
     pub fn ask(&mut self, contender: &Contender, question: &Question) -> Reply {
-        let mut trace = Trace {
-            sent: clock::now(),
-            server_time: None,
-        };
+        let mut trace = Trace::new();
         let outcome = self.answer(contender, question, &mut trace);
         Reply {
             sent: trace.sent,
@@ -83,14 +100,14 @@ impl Database {
         trace: &mut Trace,
     ) -> Result<Answer, Failure> {
         match question {
-            Question::Attempt(wish) => self.attempt(contender, wish, trace),
+            Question::Attempt(wish) => self.attempt(contender, wish, false, trace),
             Question::Inspect(place) => {
-                let (row, view, _) = self.one(contender, "", Outlook::Line(*place), trace)?;
+                let (row, view) = self.one(contender, "", Outlook::Line(*place), trace)?;
                 Ok(Answer::Seen(row.ok_or_else(vanished)?, view))
             }
             Question::Queue(place) => {
                 let queue = statements::queue(contender, *place);
-                let (row, view, _) = self.one(contender, &queue, Outlook::Places(*place), trace)?;
+                let (row, view) = self.one(contender, &queue, Outlook::Places(*place), trace)?;
                 Ok(Answer::Queued(row.ok_or_else(vanished)?, view))
             }
             Question::Stand(turn) => self.stand(contender, turn, trace),
@@ -98,27 +115,31 @@ impl Database {
                 // On a new connection the gate has to be taken anew.
                 let moved = self.connection.is_none().then_some(*gate);
                 let renew = statements::renew(contender, *grant, moved);
-                let (row, _, _) = self.one(contender, &renew, Outlook::Row, trace)?;
+                let (row, _) = self.one(contender, &renew, Outlook::Row, trace)?;
                 let row = row.ok_or_else(vanished)?;
                 Ok(match owned(&row, grant.claim, Some(grant.token)) {
                     true => Answer::Renewed,
                     false => Answer::Lost(row),
                 })
             }
-            Question::Release(parting) => {
-                let release = statements::release(&contender.action, parting);
-                let (row, _, changed) = self.one(contender, &release, Outlook::Row, trace)?;
-                if row.is_some_and(|row| owned(&row, parting.claim, parting.token)) {
-                    return Err(Failure {
-                        kind: FailureKind::Unknown,
-                        message: "the lease is still there after its release".to_owned(),
-                    });
-                }
-                Ok(match changed {
-                    0 => Answer::NotOurs,
-                    _ => Answer::Released,
-                })
-            }
+            Question::Release(parting) => self.release(contender, parting, trace),
+        }
+    }
+
+    fn release(
+        &mut self,
+        contender: &Contender,
+        parting: &Parting,
+        trace: &mut Trace,
+    ) -> Result<Answer, Failure> {
+        let release = |request| statements::release(request, &contender.action, parting);
+        match self.exchange(Patience::Limited, trace, release, rows::answer)? {
+            (true, _) => Err(Failure {
+                kind: FailureKind::Unknown,
+                message: "the lease is still there after its release".to_owned(),
+            }),
+            (false, 0) => Ok(Answer::NotOurs),
+            (false, _) => Ok(Answer::Released),
         }
     }
 
@@ -126,9 +147,10 @@ impl Database {
         &mut self,
         contender: &Contender,
         wish: &Wish,
+        at_gate: bool,
         trace: &mut Trace,
     ) -> Result<Answer, Failure> {
-        let update = statements::attempt(contender, wish);
+        let update = statements::attempt(contender, wish, at_gate);
         let outlook = Outlook::Line(Place {
             claim: wish.claim,
             gate: wish.gate,
@@ -144,7 +166,7 @@ impl Database {
             let create = statements::create_row(&contender.action);
             seen = self.one(contender, &format!("{create}{update}"), outlook, trace)?;
         }
-        let (row, view, _) = seen;
+        let (row, view) = seen;
         let row = row.ok_or_else(vanished)?;
         Ok(match owned(&row, wish.claim, None) {
             true => Answer::Granted(row.version.token),
@@ -158,21 +180,11 @@ impl Database {
         turn: &Turn,
         trace: &mut Trace,
     ) -> Result<Answer, Failure> {
-        let (connection, session) = self.connection()?;
-        connection.limit_reads(None)?;
-        let request = number()?;
-        let stand = statements::stand(&contender.action, turn.patience, &turn.gone);
-        let packet = format!("{session}{stand}{}", statements::gate(request));
-        trace.sent = clock::now();
-        let (connection, reply) = connection.exchange(&packet, &self.target)?;
-        let rows = reply.sets.into_iter().next_back().unwrap_or_default();
-        let ours = rows::gate(rows, request)?;
-        connection.limit_reads(Some(self.limit))?;
-        self.connection = Some(connection);
-        // Here and not by another question: everybody behind us waits for this.
-        match ours {
-            true => self.attempt(contender, &turn.wish, trace),
-            false => Ok(Answer::TurnedAway),
+        let stand = |request| statements::stand(request, &contender.action, turn);
+        // Attempted here and not by another question: everybody behind us waits for it.
+        match self.exchange(Patience::Endless, trace, stand, rows::answer)? {
+            (true, _) => self.attempt(contender, &turn.wish, true, trace),
+            (false, _) => Ok(Answer::TurnedAway),
         }
     }
 
@@ -184,19 +196,18 @@ impl Database {
         &mut self,
         selection: Selection,
     ) -> Result<(Vec<Sighting>, Vec<Waiter>), Failure> {
-        let (connection, session) = self.connection()?;
-        let request = number()?;
-        let packet = format!(
-            "{session}{};{}",
-            statements::sight(request, selection, Outlook::Row),
-            statements::waiters(request, selection)
-        );
-        let (connection, reply) = connection.exchange(&packet, &self.target)?;
-        let mut sets = reply.sets.into_iter();
-        let sight = rows::sight(sets.next().unwrap_or_default(), request)?;
-        let waiters = rows::waiters(sets.next().unwrap_or_default(), request)?;
-        self.connection = Some(connection);
-        Ok((sight.rows, waiters))
+        let survey = |request| {
+            let sight = statements::sight(request, selection, Outlook::Row);
+            format!("{sight};{}", statements::waiters(request, selection))
+        };
+        let read = |sets: Vec<Vec<Row>>, request| {
+            let mut sets = sets.into_iter();
+            let sight = rows::sight(sets.next().unwrap_or_default(), request)?;
+            let waiters = rows::waiters(sets.next().unwrap_or_default(), request)?;
+            Ok((sight.rows, waiters))
+        };
+        let (found, _) = self.exchange(Patience::Limited, &mut Trace::new(), survey, read)?;
+        Ok(found)
     }
 
     /// Checks the version of the tables, and creates them where they are missing.
@@ -216,7 +227,8 @@ impl Database {
     }
 
     fn create_tables(&mut self) -> Result<(), Failure> {
-        let outcome = self.exchange(schema::DDL, Selection::Named(&[]), Outlook::Row, None);
+        let nothing = Selection::Named(&[]);
+        let outcome = self.look(schema::DDL, nothing, Outlook::Row, &mut Trace::new());
         outcome.map(drop).map_err(|failure| match failure.kind {
             FailureKind::Denied => Failure {
                 message: format!(
@@ -242,43 +254,63 @@ impl Database {
         statements: &str,
         outlook: Outlook,
         trace: &mut Trace,
-    ) -> Result<(Option<Sighting>, View, u64), Failure> {
+    ) -> Result<(Option<Sighting>, View), Failure> {
         let only = Selection::Named(std::slice::from_ref(&contender.action));
-        let (sight, changed) = self.exchange(statements, only, outlook, Some(trace))?;
+        let sight = self.look(statements, only, outlook, trace)?;
         let view = sight.view.unwrap_or(View {
             keeper: Keeper::Unasked,
             ahead: 0,
             gone: Vec::new(),
         });
-        Ok((sight.rows.into_iter().next(), view, changed))
+        Ok((sight.rows.into_iter().next(), view))
     }
 
-    /// Sends `statements` and a SELECT of `selection` in one packet and checks that the reply is
-    /// to this very packet.
-    fn exchange(
+    /// Sends `statements` and a SELECT of `selection` in one packet.
+    fn look(
         &mut self,
         statements: &str,
         selection: Selection,
         outlook: Outlook,
-        trace: Option<&mut Trace>,
-    ) -> Result<(Sight, u64), Failure> {
-        let (connection, session) = self.connection()?;
-        let request = number()?;
-        let sight = statements::sight(request, selection, outlook);
-        let packet = format!("{session}{statements}{sight}");
-        let sent = clock::now();
-        let mut ignored = Trace {
-            sent,
-            server_time: None,
+        trace: &mut Trace,
+    ) -> Result<Sight, Failure> {
+        let packet = |request| {
+            let sight = statements::sight(request, selection, outlook);
+            format!("{statements}{sight}")
         };
-        let trace = trace.unwrap_or(&mut ignored);
-        trace.sent = sent;
-        let (connection, reply) = connection.exchange(&packet, &self.target)?;
-        let rows = reply.sets.into_iter().next_back().unwrap_or_default();
-        let sight = rows::sight(rows, request)?;
+        let (sight, _) = self.exchange(Patience::Limited, trace, packet, |sets, request| {
+            rows::sight(sets.into_iter().next_back().unwrap_or_default(), request)
+        })?;
         trace.server_time = Some(sight.server_time);
+        Ok(sight)
+    }
+
+    /// Sends one packet, built around the number of the request, and reads all that comes back by
+    /// `read`, which checks that number; also tells how many rows were changed. The connection is
+    /// kept only if nothing at all was wrong.
+    fn exchange<T>(
+        &mut self,
+        patience: Patience,
+        trace: &mut Trace,
+        packet: impl FnOnce([u8; 8]) -> String,
+        read: impl FnOnce(Vec<Vec<Row>>, [u8; 8]) -> Result<T, Failure>,
+    ) -> Result<(T, u64), Failure> {
+        let (connection, session) = self.connection()?;
+        let request = random::bytes().map_err(|error| Failure {
+            kind: FailureKind::Unreachable,
+            message: format!("no random numbers: {error}"),
+        })?;
+        let packet = format!("{session}{}", packet(request));
+        if patience == Patience::Endless {
+            connection.limit_reads(None)?;
+        }
+        trace.sent = clock::now();
+        let (connection, reply) = connection.exchange(&packet, &self.target)?;
+        let found = read(reply.sets, request)?;
+        if patience == Patience::Endless {
+            connection.limit_reads(Some(self.limit))?;
+        }
         self.connection = Some(connection);
-        Ok((sight, reply.changed))
+        Ok((found, reply.changed))
     }
 
     /// The connection, a new one if there is none, and what has to be said first on a new one.
@@ -292,14 +324,6 @@ impl Database {
             ),
         })
     }
-}
-
-/// The number of one request, which its reply must carry.
-fn number() -> Result<[u8; 8], Failure> {
-    random::bytes().map_err(|error| Failure {
-        kind: FailureKind::Unreachable,
-        message: format!("no random numbers: {error}"),
-    })
 }
 
 /// Whether the row as read back is `claim`'s, under `token` if that is known.

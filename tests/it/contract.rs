@@ -62,7 +62,8 @@ impl Peer {
     fn ask(&mut self, question: &Question) -> Answer {
         let reply = self.database.ask(&self.contender, question);
         assert!(reply.sent <= reply.received, "{reply:?}");
-        assert!(reply.server_time.is_some(), "{reply:?}");
+        let looks = !matches!(question, Question::Release(_));
+        assert_eq!(reply.server_time.is_some(), looks, "{reply:?}");
         reply.outcome.expect("the server answers")
     }
 

@@ -53,14 +53,15 @@ pub(super) fn sight(rows: Vec<Row>, request: [u8; 8]) -> Result<Sight, Failure> 
     Ok(sight)
 }
 
-/// Reads the answer to a `gate` statement: whether the gate is ours.
-pub(super) fn gate(rows: Vec<Row>, request: [u8; 8]) -> Result<bool, Failure> {
-    let mut row = rows
+/// Reads the answer of a statement that asks for nothing else: whether it is yes.
+pub(super) fn answer(sets: Vec<Vec<Row>>, request: [u8; 8]) -> Result<bool, Failure> {
+    let mut row = sets
         .into_iter()
+        .flatten()
         .next()
         .ok_or_else(|| garbled("it is empty"))?;
     check(&mut row, request)?;
-    Ok(field::<u64>(&mut row, "gate")? == Some(1))
+    Ok(field::<u64>(&mut row, "answer")? == Some(1))
 }
 
 /// Reads the rows of a `waiters` statement.

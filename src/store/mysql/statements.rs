@@ -12,7 +12,7 @@ use crate::lease::Grant;
 use crate::lease::action::Action;
 use crate::store::{
     ALLOWANCE, Contender, GATE_ALLOWANCE, Gate, GonePlace, Holder, POLLER_LIFE, Parting, Place,
-    Version, Wish,
+    Turn, Version, Wish,
 };
 
 /// The server that answers: sessions are counted and named locks are known there only.
@@ -68,15 +68,17 @@ pub(super) fn session(ttl: Duration) -> String {
     )
 }
 
-/// Takes the gate if that is possible within `seconds`; does not take it twice, since it would
-/// have to be released as often. Whether it is ours afterwards is read back, not concluded: a
-/// proxy or a function of the same name may answer 1 and do nothing.
-fn take_gate(action: &Action, seconds: u64) -> String {
+/// An expression that takes the gate if that is possible within `seconds`. It does not take it
+/// twice, since it would have to be released as often. What it yields proves nothing: a proxy, or a
+/// function of the same name, may answer 1 and do nothing.
+fn gate_taken(action: &Action, seconds: u64) -> String {
     let name = gate_name(action);
-    format!(
-        "SET @dlock_gate=IF(IS_USED_LOCK({name})=CONNECTION_ID(),1,GET_LOCK({name},{seconds}));\
-         SET @dlock_gate=COALESCE(IS_USED_LOCK({name})=CONNECTION_ID(),0);"
-    )
+    format!("IF(IS_USED_LOCK({name})=CONNECTION_ID(),1,GET_LOCK({name},{seconds}))")
+}
+
+/// An expression that tells whether the gate is ours, which is the proof: 1, 0 or NULL.
+fn gate_ours(action: &Action) -> String {
+    format!("IS_USED_LOCK({})=CONNECTION_ID()", gate_name(action))
 }
 
 /// Makes sure that the row of `action` exists. Changes nothing that is there. Separate from the
@@ -106,7 +108,9 @@ pub(super) fn create_row(action: &Action) -> String {
 ///
 /// The token takes the server's clock as its floor so that it keeps growing over a restored backup
 /// and over a fail-over that lost the last grants.
-pub(super) fn attempt(contender: &Contender, wish: &Wish) -> String {
+///
+/// `at_gate` tells that the gate was just taken and need not be tried for.
+pub(super) fn attempt(contender: &Contender, wish: &Wish, at_gate: bool) -> String {
     let Contender { action, ttl, .. } = contender;
     let ttl_us = ttl.as_micros();
     let watched = wish
@@ -120,15 +124,18 @@ pub(super) fn attempt(contender: &Contender, wish: &Wish) -> String {
     };
     let (take, gated, have_gate, witnessed) = match wish.gate {
         Gate::Used => (
-            take_gate(action, 0),
+            match at_gate {
+                true => String::new(),
+                false => format!("DO {};", gate_taken(action, 0)),
+            },
             "1",
-            "AND @dlock_gate=1 ",
+            format!("AND {} ", gate_ours(action)),
             format!(
                 " OR (gated=1 AND server={HERE} AND {})",
                 lapsed(GATE_ALLOWANCE)
             ),
         ),
-        Gate::Absent => (String::new(), "0", "", String::new()),
+        Gate::Absent => (String::new(), "0", String::new(), String::new()),
     };
     let claim = hex(wish.claim.bytes());
     let action_hex = hex_action(action);
@@ -190,25 +197,26 @@ pub(super) fn queue(contender: &Contender, place: Place) -> String {
     )
 }
 
-/// Waits for the gate, `patience` rounded up or for ever; before that clears away places whose
-/// sessions are gone, each only if its session is still the one that was seen to be gone.
-pub(super) fn stand(action: &Action, patience: Option<Duration>, gone: &[GonePlace]) -> String {
-    let clear: String = gone
+/// Waits for the gate, `patience` rounded up or for ever, and answers whether the server says that
+/// it is ours. Before that it clears away places whose sessions are gone, each only if its session
+/// is still the one that was seen to be gone.
+pub(super) fn stand(request: [u8; 8], action: &Action, turn: &Turn) -> String {
+    let clear: Vec<String> = turn
+        .gone
         .iter()
         .map(|GonePlace { position, session }| {
             format!("DELETE FROM dlock_waiter WHERE position={position} AND session_id={session};")
         })
-        .collect::<Vec<_>>()
-        .concat();
-    let seconds = patience.map_or(LONGEST_STAND, |patience| {
+        .collect();
+    let seconds = turn.patience.map_or(LONGEST_STAND, |patience| {
         (patience.as_secs() + 1).min(LONGEST_STAND)
     });
-    format!("{clear}{}", take_gate(action, seconds))
-}
-
-/// Reads back whether the gate is ours.
-pub(super) fn gate(request: [u8; 8]) -> String {
-    format!("SELECT {} AS request,@dlock_gate AS gate", hex(&request))
+    format!(
+        "{}SELECT {} AS request,{} AS answer",
+        clear.concat(),
+        hex(&request),
+        gate_taken(action, seconds)
+    )
 }
 
 /// Extends the lease. Changes the row only while claim and token are ours, whatever the server's
@@ -220,8 +228,11 @@ pub(super) fn renew(contender: &Contender, grant: Grant, moved: Option<Gate>) ->
     let (take, session) = match moved {
         None => (String::new(), String::new()),
         Some(Gate::Used) => (
-            take_gate(&contender.action, 0),
-            format!("server={HERE},session_id=CONNECTION_ID(),gated=@dlock_gate,"),
+            format!("DO {};", gate_taken(&contender.action, 0)),
+            format!(
+                "server={HERE},session_id=CONNECTION_ID(),gated=COALESCE({},0),",
+                gate_ours(&contender.action)
+            ),
         ),
         Some(Gate::Absent) => (
             String::new(),
@@ -242,8 +253,9 @@ pub(super) fn renew(contender: &Contender, grant: Grant, moved: Option<Gate>) ->
 
 /// Frees the row if it is still ours, then lets the next waiter through the gate, then clears our
 /// place in the line: in this order, so that the waiter finds the row free and is not kept waiting
-/// for the rest. "No row changed": it was not ours, or this is a repetition.
-pub(super) fn release(action: &Action, parting: &Parting) -> String {
+/// for the rest. "No row changed": it was not ours, or this is a repetition. Answers whether the
+/// lease is still ours, which must not be.
+pub(super) fn release(request: [u8; 8], action: &Action, parting: &Parting) -> String {
     let action_hex = hex_action(action);
     let claim = hex(parting.claim.bytes());
     let token = match parting.token {
@@ -260,7 +272,10 @@ pub(super) fn release(action: &Action, parting: &Parting) -> String {
     };
     format!(
         "UPDATE dlock_lock SET claim=NULL,released_at=UTC_TIMESTAMP(6),expires_at=UTC_TIMESTAMP(6) \
-         WHERE action={action_hex} AND claim={claim}{token};{gate}{place}"
+         WHERE action={action_hex} AND claim={claim}{token};{gate}{place}\
+         SELECT {} AS request,COUNT(*) AS answer FROM dlock_lock \
+         WHERE action={action_hex} AND claim={claim}{token}",
+        hex(&request),
     )
 }
 
@@ -406,7 +421,7 @@ mod tests {
 
     use super::{attempt, hex, queue, session, stand};
     use crate::lease::{Claim, Token};
-    use crate::store::{Contender, Gate, Holder, Place, Version, Wish};
+    use crate::store::{Contender, Gate, Holder, Place, Turn, Version, Wish};
 
     #[test]
     fn no_text_of_a_user_stands_in_a_packet_as_itself() {
@@ -424,23 +439,25 @@ mod tests {
         };
         let claim = Claim::new([7; 16]);
         let gate = Gate::Used;
-        let queued = true;
         let seen = Some(Version {
             token: Token(5),
             renewals: 6,
         });
-        let packet = attempt(
-            &contender,
-            &Wish {
-                claim,
-                seen,
-                gate,
-                queued,
-            },
-        );
+        let wish = Wish {
+            claim,
+            seen,
+            gate,
+            queued: true,
+        };
+        let packet = attempt(&contender, &wish, false);
         assert!(packet.contains("OR (token=5 AND renewals=6)"), "{packet}");
         let queue = queue(&contender, Place { claim, gate });
-        let stand = stand(&contender.action, None, &[]);
+        let turn = Turn {
+            wish,
+            patience: None,
+            gone: Vec::new(),
+        };
+        let stand = stand([0; 8], &contender.action, &turn);
         for packet in [packet, queue, stand] {
             assert!(!packet.contains("DROP"), "{packet}");
         }
