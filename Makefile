@@ -26,10 +26,10 @@ lint:
 	$(CARGO) clippy --locked --all-targets -- --deny warnings
 	RUSTDOCFLAGS='--deny warnings' $(CARGO) doc --locked --no-deps --document-private-items
 
-# dlock beside etcdctl lock, flock and nothing at all, in one run.
+# dlock beside etcdctl lock, flock and nothing at all, in one run: what one exec costs, and the line.
 bench:
 	tests/servers/fetch mariadb mysql etcd
-	$(CARGO) bench --locked --bench exec
+	$(CARGO) bench --locked --bench exec --bench line
 
 # Renders man/ and completions/ anew from the grammar.
 generated:
