@@ -9,6 +9,7 @@
 //! - `footprint` measures memory and size, `machine` says where all this was, `table` writes it down
 
 mod counters;
+#[path = "../peers/etcd.rs"]
 mod etcd;
 mod footprint;
 mod machine;
@@ -175,7 +176,7 @@ fn measure(sites: &[Site], etcd: &Etcd) -> Footprint {
     }
     // Unlike dlock, etcdctl gives its command no standard input to wait on.
     let peer = footprint::peak(etcd.lock("memory", &["sleep", "5"]), || {
-        etcd.holds("memory")
+        etcd.queue("memory") > 0
     });
     let binary = fs::metadata(DLOCK).expect("dlock was built").len();
     Footprint {

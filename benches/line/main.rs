@@ -11,6 +11,7 @@
 //! - `sample` makes numbers of measurements, `machine` says where all this was, `page` writes it down
 
 mod crowd;
+#[path = "../peers/etcd.rs"]
 mod etcd;
 mod handover;
 mod machine;

@@ -6,7 +6,7 @@
 use std::ffi::OsStr;
 use std::io::Read;
 use std::process::{Child, Command, Stdio};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Once};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -46,6 +46,7 @@ pub(crate) struct Outcome {
 impl Dlock {
     /// `dlock` with `arguments`, without a server.
     pub(crate) fn new<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -> Self {
+        hear_all_signals();
         let mut command = Command::new(env!("CARGO_BIN_EXE_dlock"));
         for (name, _) in std::env::vars_os() {
             if name.to_string_lossy().starts_with("DLOCK_") {
@@ -105,6 +106,24 @@ impl Dlock {
     pub(crate) fn run(self) -> Outcome {
         self.start().wait()
     }
+}
+
+/// Sets what is ignored back to what it is for a program that somebody starts by hand: a test run
+/// in the background of a script ignores SIGINT and SIGQUIT, and so would everything below it.
+fn hear_all_signals() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        for number in (1..32).filter(|number| *number != libc::SIGPIPE) {
+            // SAFETY: a query and a change of a disposition; no handler of ours is involved, and
+            // what is not ignored is put back as it was.
+            unsafe {
+                let before = libc::signal(number, libc::SIG_DFL);
+                if before != libc::SIG_IGN && before != libc::SIG_ERR {
+                    libc::signal(number, before);
+                }
+            }
+        }
+    });
 }
 
 impl Pipe {

@@ -28,8 +28,10 @@ pub(super) struct Desk<'a> {
     pub(super) timing: Timing,
     events: Receiver<Event>,
     pub(super) database: DatabaseThread,
-    /// When the open question was asked.
-    asked_at: Option<BootInstant>,
+    /// Questions asked and not answered; the database thread takes them one by one.
+    open: u32,
+    /// Since when the first of them has been open.
+    open_since: BootInstant,
     /// Whether the open question takes as long as the line does.
     pub(super) standing: bool,
     clock: ClockStep,
@@ -50,7 +52,8 @@ impl Desk<'_> {
             timing,
             events,
             database: DatabaseThread::start(database, contender, sender)?,
-            asked_at: None,
+            open: 0,
+            open_since: clock::now(),
             standing: false,
             clock: ClockStep::default(),
         })
@@ -58,7 +61,10 @@ impl Desk<'_> {
 
     /// Asks; the reply comes as an event.
     pub(super) fn ask(&mut self, question: Question) {
-        self.asked_at.get_or_insert_with(clock::now);
+        if self.open == 0 {
+            self.open_since = clock::now();
+        }
+        self.open += 1;
         self.database.ask(question);
     }
 
@@ -68,20 +74,19 @@ impl Desk<'_> {
         loop {
             let now = clock::now();
             let patience = 3 * self.timing.attempt;
-            let overdue = match self.standing {
-                true => None,
-                false => self.asked_at.map(|asked| asked + patience),
-            };
+            let limited = self.open > 0 && !self.standing;
+            let overdue = limited.then(|| self.open_since + patience);
             if overdue.is_some_and(|overdue| now >= overdue) {
                 self.database.interrupt();
-                self.asked_at = Some(now);
+                self.open_since = now;
                 continue;
             }
             let wake = overdue.map_or(until, |overdue| overdue.min(until));
             let sleep = wake.since(now).min(LONGEST_SLEEP);
             match self.events.recv_timeout(sleep) {
                 Ok(Event::Reply(reply)) => {
-                    self.asked_at = None;
+                    self.open = self.open.saturating_sub(1);
+                    self.open_since = clock::now();
                     self.standing = false;
                     self.notice_clock_step(&reply);
                     return Some(Event::Reply(reply));
@@ -110,7 +115,7 @@ impl Desk<'_> {
 
     /// Ends the database thread, unless it is stuck: then the end of the process ends it.
     pub(super) fn leave(self) {
-        if self.asked_at.is_none() {
+        if self.open == 0 {
             self.database.stop();
         }
     }

@@ -13,7 +13,7 @@ use crate::sys::{clock, signal};
 
 /// For giving back what may have been granted when we leave the line: whoever set a time limit or
 /// sent a signal wants us gone within a tenth of a second.
-const PARTING: Duration = Duration::from_millis(80);
+const PARTING: Duration = Duration::from_millis(60);
 
 /// From this age on, what was seen of a lock is told as the past.
 const STALE: Duration = Duration::from_secs(2);

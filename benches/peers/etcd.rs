@@ -3,6 +3,7 @@
 //! The script that starts the server ends it when the pipe to its standard input closes, which happens however this
 //! process ends.
 
+use std::ffi::OsStr;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -54,18 +55,19 @@ impl Etcd {
     }
 
     /// `etcdctl lock KEY COMMAND…`
-    pub(crate) fn lock(&self, key: &str, command: &[&str]) -> Command {
+    pub(crate) fn lock(&self, key: &str, command: &[impl AsRef<OsStr>]) -> Command {
         let mut lock = self.client();
         lock.args(["lock", key]).args(command);
         lock
     }
 
-    /// Whether somebody holds or waits for the lock `key`.
-    pub(crate) fn holds(&self, key: &str) -> bool {
+    /// How many hold or wait for the lock `key`.
+    pub(crate) fn queue(&self, key: &str) -> usize {
         let mut look = self.client();
-        look.args(["get", "--prefix", "--keys-only", key]);
+        look.args(["get", "--prefix", "--keys-only", &format!("{key}/")]);
         let output = look.stdout(Stdio::piped()).output().expect("etcdctl runs");
-        !output.stdout.is_empty()
+        let keys = String::from_utf8_lossy(&output.stdout);
+        keys.lines().filter(|line| !line.is_empty()).count()
     }
 
     pub(crate) fn version(&self) -> &str {
@@ -73,6 +75,7 @@ impl Etcd {
     }
 
     /// The folder that holds its data.
+    #[allow(dead_code, reason = "only one of the benches names the storage")]
     pub(crate) fn folder(&self) -> &Path {
         &self.folder
     }
