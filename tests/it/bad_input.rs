@@ -11,6 +11,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;
 use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -691,5 +692,31 @@ fn a_command_that_turns_out_to_be_none_gives_the_lock_back() {
             assert_eq!(held, Some(0), "{flavour}, {name}");
             free(&database, name);
         }
+    }
+}
+
+#[test]
+fn a_reply_on_which_the_driver_panics_is_a_failed_attempt_like_any_other() {
+    for flavour in Flavour::ALL {
+        let server = shared(flavour);
+        let database = set_up(server, "panic");
+        let connections = AtomicUsize::new(0);
+        let relay = Relay::tampering(server.port(), move |greeting| {
+            // Where the answer to the login is due, the driver looks at the first byte of none.
+            let empty = match connections.fetch_add(1, Ordering::Relaxed) {
+                0 | 1 => packet(2, &[]),
+                _ => Vec::new(),
+            };
+            [greeting, &empty].concat()
+        });
+        let outcome = Dlock::new(["exec", "-a", "init", "--", "echo", "ran"])
+            .env("DLOCK_URL", database.url_through(relay.port()))
+            .run();
+        outcome.expect(0, "ran\n", "the driver could not read the server's reply");
+        assert!(
+            !outcome.stderr.contains("internal error"),
+            "{flavour}: {outcome:?}"
+        );
+        assert_eq!(relay.sessions().len(), 3, "{flavour}: {outcome:?}");
     }
 }
