@@ -279,7 +279,7 @@ pub(super) fn release(request: [u8; 8], action: &Action, parting: &Parting) -> S
     )
 }
 
-/// Which rows a [`sight`] shows.
+/// Which rows a look shows.
 #[derive(Debug, Clone, Copy)]
 pub enum Selection<'a> {
     /// Those of these actions.
