@@ -349,9 +349,9 @@ fn a_gate_that_a_stranger_keeps_is_done_without() {
 
 #[test]
 fn more_contenders_than_connections_are_all_served() {
-    const CONTENDERS: usize = 60;
+    const CONTENDERS: usize = 300;
     for flavour in Flavour::ALL {
-        let server = Server::start(flavour, &["--max-connections=20"]);
+        let server = Server::start(flavour, &[]);
         let line = Line::on(&server);
         let names: Vec<String> = (0..CONTENDERS)
             .map(|number| format!("{number:03}"))
