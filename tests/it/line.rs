@@ -485,3 +485,23 @@ fn an_account_that_could_not_clear_its_place_is_refused_before_the_command_runs(
         assert_eq!(line.served(), Vec::<String>::new(), "{flavour}");
     }
 }
+
+#[test]
+fn who_leaves_the_line_gives_its_place_up() {
+    for flavour in Flavour::ALL {
+        let mut line = Line::on(shared(flavour));
+        let holder = line.holder();
+        for waiter in line.queue(&NAMES) {
+            waiter.signal("TERM");
+            waiter.wait().expect(143, "", "while waiting for init");
+        }
+        // Nobody stays for that: one for which the server was too slow leaves its row to the next.
+        let left = line.count("dlock_waiter");
+        assert!(
+            left < NAMES.len() as u64,
+            "{flavour}: {left} places are left"
+        );
+        line.let_go();
+        holder.wait().expect(3, "", "");
+    }
+}
