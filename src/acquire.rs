@@ -150,6 +150,8 @@ pub struct Acquire {
     doubts: u32,
     /// How often in a row a wait at the gate ended without it.
     turned_away: u32,
+    /// Whether the last wait at the gate is said to have ended with it.
+    at_gate: bool,
     watch: Option<Watch>,
     seen: Option<Sighting>,
     looked_at: BootInstant,
@@ -190,6 +192,7 @@ impl Acquire {
             eager: 0,
             doubts: 0,
             turned_away: 0,
+            at_gate: false,
             watch: None,
             seen: None,
             looked_at: now,
@@ -282,11 +285,13 @@ impl Acquire {
                 }
             }
             Ok(Answer::Seen(sighting, view)) => {
-                // The server said that the gate is ours, and it is not: it only pretends.
-                let pretended = self.aim == Aim::Stand && view.keeper != Keeper::Us;
+                self.at_gate |= self.aim == Aim::Stand;
                 self.saw(now, reply.received, sighting, view);
-                if pretended {
-                    self.turned_away(now);
+                if view.keeper != Keeper::Unasked && std::mem::take(&mut self.at_gate) {
+                    // The server said that the gate is ours. If it is not, it only pretends.
+                    if view.keeper != Keeper::Us {
+                        self.turned_away(now);
+                    }
                 }
             }
             Ok(Answer::Queued(sighting, view)) => {
@@ -413,7 +418,12 @@ impl Acquire {
                 (self.doubts, self.turned_away) = (0, 0);
                 self.lead(now, received, sighting, watch);
             }
-            (Gate::Used, Keeper::Nobody | Keeper::Stranger | Keeper::Unasked) => {
+            // An attempt does not tell of the line: look.
+            (Gate::Used, Keeper::Unasked) => {
+                self.aim = Aim::Look;
+                self.undecided = true;
+            }
+            (Gate::Used, Keeper::Nobody | Keeper::Stranger) => {
                 self.doubts += 1;
                 self.aim = Aim::Attempt(None);
                 self.undecided = true;

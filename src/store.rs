@@ -177,7 +177,7 @@ pub enum Keeper {
     Stranger,
     /// Nobody.
     Nobody,
-    /// Not asked, where the gate is absent.
+    /// Not asked.
     Unasked,
 }
 

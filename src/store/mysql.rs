@@ -20,8 +20,8 @@ use self::connection::Connection;
 use self::rows::Sight;
 use super::target::Target;
 use super::{
-    Answer, Contender, Failure, FailureKind, Keeper, Parting, Place, Question, Reply, ServerTime,
-    Sighting, Turn, View, Waiter, Wish,
+    Answer, Contender, Failure, FailureKind, Gate, Keeper, Parting, Place, Question, Reply,
+    ServerTime, Sighting, Turn, View, Waiter, Wish,
 };
 use crate::lease::instant::BootInstant;
 use crate::lease::{Claim, Token};
@@ -151,10 +151,15 @@ impl Database {
         trace: &mut Trace,
     ) -> Result<Answer, Failure> {
         let update = statements::attempt(contender, wish, at_gate);
-        let outlook = Outlook::Line(Place {
-            claim: wish.claim,
-            gate: wish.gate,
-        });
+        // With a gate the line is looked at by a question of its own, if at all: it would cost every
+        // grant that nobody disputes.
+        let outlook = match wish.gate {
+            Gate::Used => Outlook::Row,
+            gate @ Gate::Absent => Outlook::Line(Place {
+                claim: wish.claim,
+                gate,
+            }),
+        };
         let mut seen = match self.one(contender, &update, outlook, trace) {
             Err(failure) if failure.kind == FailureKind::NoTables => {
                 self.create_tables()?;

@@ -8,7 +8,7 @@ use crate::event::Event;
 use crate::exit::{Ending, Status};
 use crate::lease::instant::BootInstant;
 use crate::report::words;
-use crate::store::{Answer, FailureKind, Gate, Question, Reply};
+use crate::store::{Answer, FailureKind, Gate, Keeper, Question, Reply};
 use crate::sys::{clock, signal};
 
 /// For giving back what may have been granted when we leave the line: whoever set a time limit or
@@ -116,6 +116,12 @@ impl Desk<'_> {
             (Err(failure), _) if failure.kind == FailureKind::NoGate => return,
             (Err(failure), _) => {
                 format!("waiting for {}: {failure}; trying again", self.action)
+            }
+            // Half the news: the line is looked at next.
+            (Ok(Answer::Seen(_, view)), _)
+                if acquire.gate() == Gate::Used && view.keeper == Keeper::Unasked =>
+            {
+                return;
             }
             (Ok(Answer::Seen(..) | Answer::Queued(..)), Some((seen, ahead)))
                 if seen.claim.is_some() =>
