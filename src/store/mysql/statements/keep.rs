@@ -1,0 +1,74 @@
+//! Keeping the lease and giving it up, both under the condition that it is still ours.
+
+use super::{HERE, gate_name, gate_ours, gate_taken, hex, hex_action};
+use crate::lease::Grant;
+use crate::lease::action::Action;
+use crate::store::{Contender, Gate, Parting};
+
+/// Extends the lease. Changes the row only while claim and token are ours, whatever the server's
+/// clock says; the condition is the same every time, so a repetition after a lost reply succeeds.
+///
+/// On a new session the gate is tried for again, and the row says whether we got it: without it
+/// we are no longer proof of our own life.
+pub(in crate::store::mysql) fn renew(
+    contender: &Contender,
+    grant: Grant,
+    moved: Option<Gate>,
+) -> String {
+    let (take, session) = match moved {
+        None => (String::new(), String::new()),
+        Some(Gate::Used) => (
+            format!("DO {};", gate_taken(&contender.action, 0)),
+            format!(
+                "server={HERE},session_id=CONNECTION_ID(),gated=COALESCE({},0),",
+                gate_ours(&contender.action)
+            ),
+        ),
+        Some(Gate::Absent) => (
+            String::new(),
+            format!("server={HERE},session_id=CONNECTION_ID(),gated=0,"),
+        ),
+    };
+    format!(
+        "{take}UPDATE dlock_lock SET renewals=renewals+1,{session}\
+         renewed_at=UTC_TIMESTAMP(6),\
+         expires_at=UTC_TIMESTAMP(6)+INTERVAL {} MICROSECOND \
+         WHERE action={} AND claim={} AND token={};",
+        contender.ttl.as_micros(),
+        hex_action(&contender.action),
+        hex(grant.claim.bytes()),
+        grant.token,
+    )
+}
+
+/// Frees the row if it is still ours, then lets the next waiter through the gate, then clears our
+/// place in the line: in this order, so that the waiter finds the row free and is not kept waiting
+/// for the rest. "No row changed": it was not ours, or this is a repetition. Answers whether the
+/// lease is still ours, which must not be.
+pub(in crate::store::mysql) fn release(
+    request: [u8; 8],
+    action: &Action,
+    parting: &Parting,
+) -> String {
+    let action_hex = hex_action(action);
+    let claim = hex(parting.claim.bytes());
+    let token = match parting.token {
+        Some(token) => format!(" AND token={token}"),
+        None => String::new(),
+    };
+    let gate = match parting.gate {
+        Gate::Used => format!("DO RELEASE_LOCK({});", gate_name(action)),
+        Gate::Absent => String::new(),
+    };
+    let place = match parting.queued {
+        true => format!("DELETE FROM dlock_waiter WHERE claim={claim};"),
+        false => String::new(),
+    };
+    format!(
+        "UPDATE dlock_lock SET claim=NULL,released_at=UTC_TIMESTAMP(6),expires_at=UTC_TIMESTAMP(6) \
+         WHERE action={action_hex} AND claim={claim}{token};{gate}{place}\
+         SELECT {} AS request,COUNT(*) AS answer FROM dlock_lock \
+         WHERE action={action_hex} AND claim={claim}{token}",
+        hex(&request),
+    )
+}

@@ -1,0 +1,131 @@
+//! Standing in line: a place, the wait at the gate, and what can be seen of those who wait.
+
+use super::{HERE, Selection, facts, gate_name, gate_taken, hex, hex_action};
+use crate::lease::action::Action;
+use crate::store::{Contender, Gate, GonePlace, POLLER_LIFE, Place, Turn};
+
+/// The longest wait for a named lock that both servers take: a year.
+const LONGEST_STAND: u64 = 31_536_000;
+
+/// Takes a place in the line, or keeps the one that this claim has; then it only notes where we
+/// are now and that we are still there. Changes one row, found by its claim.
+///
+/// The DELETE finds no row: it is there to be refused now, with the grants in the message, and not
+/// when the command has run and the place is to be cleared.
+pub(in crate::store::mysql) fn queue(contender: &Contender, place: Place) -> String {
+    let polls = u8::from(place.gate == Gate::Absent);
+    let now = format!(
+        "polls={polls},server={HERE},session_id=CONNECTION_ID(),account=CURRENT_USER(),\
+         seen_at=UTC_TIMESTAMP(6)"
+    );
+    format!(
+        "INSERT INTO dlock_waiter SET action={},claim={},{},since=UTC_TIMESTAMP(6),{now} \
+         ON DUPLICATE KEY UPDATE {now};\
+         DELETE FROM dlock_waiter WHERE position=0;",
+        hex_action(&contender.action),
+        hex(place.claim.bytes()),
+        facts(&contender.holder),
+    )
+}
+
+/// Waits for the gate, `patience` rounded up or for ever, and answers whether the server says that
+/// it is ours. Before that it clears away places whose sessions are gone, each only if its session
+/// is still the one that was seen to be gone.
+pub(in crate::store::mysql) fn stand(request: [u8; 8], action: &Action, turn: &Turn) -> String {
+    let clear: Vec<String> = turn
+        .gone
+        .iter()
+        .map(|GonePlace { position, session }| {
+            format!("DELETE FROM dlock_waiter WHERE position={position} AND session_id={session};")
+        })
+        .collect();
+    let seconds = turn.patience.map_or(LONGEST_STAND, |patience| {
+        (patience.as_secs() + 1).min(LONGEST_STAND)
+    });
+    format!(
+        "{}SELECT {} AS request,{} AS answer",
+        clear.concat(),
+        hex(&request),
+        gate_taken(action, seconds)
+    )
+}
+
+/// Lists the waiters of the actions in `selection`, in order, with whether each one's session is
+/// there as far as our account can see: that of another account is hidden without the PROCESS
+/// privilege, that on another server always.
+pub(in crate::store::mysql) fn waiters(request: [u8; 8], selection: Selection) -> String {
+    let condition = match selection {
+        Selection::Named([]) => "FALSE".to_owned(),
+        Selection::Named(actions) => {
+            let names: Vec<String> = actions.iter().map(hex_action).collect();
+            format!("w.action IN ({})", names.join(","))
+        }
+        Selection::Wanted | Selection::All => "TRUE".to_owned(),
+    };
+    format!(
+        "SELECT {} AS request,w.position AS position,w.action AS action,w.session_id AS session,\
+         w.holder AS holder,w.host AS host,w.pid AS pid,w.user AS user,w.note AS note,\
+         TIMESTAMPDIFF(MICROSECOND,w.since,UTC_TIMESTAMP(6)) AS waiting_us,\
+         CASE WHEN w.polls=1 THEN NOT {silent} \
+         WHEN w.server<>{HERE} THEN NULL WHEN p.id IS NOT NULL THEN 1 \
+         WHEN w.account=CURRENT_USER() THEN 0 ELSE NULL END AS alive \
+         FROM (SELECT 1) AS one LEFT JOIN (dlock_waiter AS w \
+         LEFT JOIN information_schema.processlist AS p ON p.id=w.session_id AND w.server={HERE}) \
+         ON {condition} ORDER BY w.position",
+        hex(&request),
+        silent = silent(),
+    )
+}
+
+/// The columns about the line: who has the gate, and how many wait in front of `place`; those are
+/// not counted when the row is ours.
+pub(super) fn line(action: &Action, place: Place, gone: &str) -> String {
+    let keeper = match place.gate {
+        Gate::Used => {
+            let name = gate_name(action);
+            format!(
+                "IS_USED_LOCK({name}) AS keeper,CONNECTION_ID() AS session,\
+                 (IS_USED_LOCK({name})=l.session_id AND l.gated=1 AND l.server={HERE}) OR EXISTS(\
+                 SELECT 1 FROM dlock_waiter AS w WHERE w.action=l.action \
+                 AND w.session_id=IS_USED_LOCK({name}) AND w.server={HERE}) AS keeper_known"
+            )
+        }
+        Gate::Absent => "NULL AS keeper,NULL AS session,NULL AS keeper_known".to_owned(),
+    };
+    let claim = hex(place.claim.bytes());
+    format!(
+        ",{keeper},IF(l.claim={claim},0,(SELECT COUNT(*) FROM dlock_waiter AS w \
+         WHERE w.action=l.action AND w.claim<>{claim} AND NOT {silent} AND w.position<COALESCE(\
+         (SELECT m.position FROM dlock_waiter AS m WHERE m.claim={claim}),~0))) AS ahead,\
+         {gone} AS gone",
+        silent = silent(),
+    )
+}
+
+/// The places of which the session is gone, as a list of `position:session`. Only sessions of our
+/// own account on this server can be judged, those on another server by their age alone. The list
+/// may be cut; what is cut off names no session. Only the first places are looked at, and only
+/// when the first of all has stood for a while: listing sessions takes the server milliseconds, and
+/// among a thousand waiters each newcomer would compare a thousand places with as many sessions.
+pub(super) fn gone(action: &Action) -> String {
+    format!(
+        "IF((SELECT MIN(w.since) FROM dlock_waiter AS w WHERE w.action=l.action)\
+         <UTC_TIMESTAMP(6)-INTERVAL 10 SECOND,\
+         (SELECT GROUP_CONCAT(w.position,':',w.session_id) FROM (SELECT * FROM dlock_waiter \
+         WHERE action={} ORDER BY position LIMIT 20) AS w \
+         LEFT JOIN information_schema.processlist AS p ON p.id=w.session_id \
+         WHERE ({} OR (w.polls=0 AND IF(w.server={HERE},\
+         w.account=CURRENT_USER() AND p.id IS NULL,\
+         w.seen_at<UTC_TIMESTAMP(6)-INTERVAL 1 DAY)))),NULL)",
+        hex_action(action),
+        silent()
+    )
+}
+
+/// A waiter `w` that polls and has not been seen for long enough to be gone.
+fn silent() -> String {
+    format!(
+        "(w.polls=1 AND w.seen_at<UTC_TIMESTAMP(6)-INTERVAL {} MICROSECOND)",
+        POLLER_LIFE.as_micros()
+    )
+}
