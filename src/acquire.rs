@@ -20,8 +20,9 @@ use crate::lease::instant::BootInstant;
 use crate::lease::timing::Timing;
 use crate::lease::{Claim, Grant, Token};
 use crate::store::{
-    ALLOWANCE, Answer, Failure, FailureKind, GATE_ALLOWANCE, Gate, GonePlace, Keeper, POLLER_LIFE,
-    Parting, Place, Question, Remainder, Reply, Sighting, Turn, Version, View, Wish,
+    ALLOWANCE, Answer, Failure, FailureKind, Fate, GATE_ALLOWANCE, Gate, GonePlace, Keeper,
+    POLLER_LIFE, Parting, Place, Question, Remainder, Reply, Sighting, Success, Turn, Version,
+    View, Wish,
 };
 
 /// First and longest pause between two looks of whoever is next: fast enough that a short command
@@ -74,15 +75,16 @@ pub struct Hold {
 }
 
 impl Hold {
-    /// What to give up in the end.
+    /// What to give up in the end; `fate` is how the command ended, if it was started.
     #[must_use]
-    pub const fn parting(&self) -> Parting {
+    pub const fn parting(&self, fate: Option<Fate>) -> Parting {
         Parting {
             claim: self.grant.claim,
             token: Some(self.grant.token),
             gate: self.gate,
             // It went with the grant.
             queued: false,
+            fate,
         }
     }
 }
@@ -96,6 +98,8 @@ pub enum Step {
     Wait(BootInstant),
     /// The lease is ours.
     Granted(Hold),
+    /// No lease is needed: what it was for has been done.
+    Done(Success),
     /// Out of time; the row as last seen, and when that was.
     Held(Box<Sighting>, BootInstant),
     /// The server did not answer in time; the last failure, if there was one.
@@ -168,6 +172,7 @@ pub struct Acquire {
     /// be ours without our knowing.
     doubtful: Option<BootInstant>,
     end: Option<Hold>,
+    success: Option<Success>,
     refusal: Option<Failure>,
 }
 
@@ -204,6 +209,7 @@ impl Acquire {
             failure: None,
             doubtful: None,
             end: None,
+            success: None,
             refusal: None,
         }
     }
@@ -212,6 +218,9 @@ impl Acquire {
     pub fn next(&mut self, now: BootInstant) -> Step {
         if let Some(hold) = self.end {
             return Step::Granted(hold);
+        }
+        if let Some(success) = self.success.take() {
+            return Step::Done(success);
         }
         if let Some(failure) = self.refusal.take() {
             return Step::Refused(failure);
@@ -299,6 +308,7 @@ impl Acquire {
                 self.gone.clone_from(&view.gone);
                 self.saw(now, reply.received, sighting, view);
             }
+            Ok(Answer::Done(success)) => self.success = Some(success.clone()),
             Ok(Answer::TurnedAway) => self.turned_away(now),
             Ok(Answer::Lost(sighting)) => {
                 self.seen = Some(sighting.clone());
@@ -322,6 +332,7 @@ impl Acquire {
             token: None,
             gate: self.gate,
             queued: self.queued,
+            fate: None,
         })
     }
 

@@ -7,6 +7,7 @@
 #![allow(clippy::doc_markdown, rustdoc::broken_intra_doc_links)]
 
 pub mod connection;
+pub mod once;
 
 use std::ffi::OsString;
 use std::str::FromStr;
@@ -15,6 +16,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand};
 
 use self::connection::ConnectionArgs;
+use self::once::OnceArgs;
 use crate::exit;
 use crate::lease::action::Action;
 
@@ -102,6 +104,10 @@ pub struct ExecArgs {
     #[arg(short = 'E', long, env = "DLOCK_CONFLICT_EXIT_CODE", value_name = "N")]
     #[arg(default_value_t = exit::Status::HELD.code())]
     pub conflict_exit_code: u8,
+
+    /// What makes a run needless.
+    #[command(flatten)]
+    pub once: OnceArgs,
 
     /// How long to keep trying to reach the server at the start; 0 tries once.
     #[arg(

@@ -108,7 +108,7 @@ pub const TABLE: &[(&str, &str)] = &[
     ),
     (
         "76",
-        "the lease was lost or could not be kept; the command was stopped",
+        "the lease was lost or could not be kept, the command was stopped; with --once: its success could not be recorded",
     ),
     ("77", "access denied or grants missing"),
     (

@@ -1,10 +1,11 @@
-//! The words of the protocol as values: action, claim, token, timing, instants and deadlines.
+//! The words of the protocol as values: action, key, claim, token, timing, instants and deadlines.
 //!
 //! Pure: no clock is read, nothing is sent, nothing is printed. Everything above builds on these,
 //! so a rule about a name, a number or a duration is written here once.
 
 pub mod action;
 pub mod instant;
+pub mod once;
 pub mod timing;
 
 use std::fmt;

@@ -8,6 +8,7 @@
 
 mod desk;
 mod hold;
+mod release;
 mod wait;
 
 use std::ffi::OsString;
@@ -17,6 +18,7 @@ use std::time::Duration;
 use anyhow::Context;
 
 use self::desk::Desk;
+use self::release::Lease;
 use crate::acquire::{Acquire, Patience};
 use crate::cli::{ExecArgs, Wait};
 use crate::exit::{Ending, Status};
@@ -26,7 +28,7 @@ use crate::report::Report;
 use crate::signals;
 use crate::store::mysql::Database;
 use crate::store::target::Target;
-use crate::store::{Contender, Holder};
+use crate::store::{Contender, Fate, Holder};
 use crate::sys::process::{Child, Startable, Unstartable, look_up};
 use crate::sys::{clock, host, random, signal, terminal};
 
@@ -52,6 +54,7 @@ pub fn run(args: ExecArgs, target: Target, report: &Report) -> anyhow::Result<St
         action: args.action,
         holder: holder(args.holder, args.note),
         ttl: timing.ttl,
+        once: args.once.once(),
     };
     let additions = [
         ("DLOCK_ACTION", contender.action.to_string()),
@@ -82,8 +85,11 @@ pub fn run(args: ExecArgs, target: Target, report: &Report) -> anyhow::Result<St
             match Child::spawn(&command) {
                 Ok(child) => Ok(desk.hold(&child, &hold, shares_terminal)),
                 Err(why) => {
-                    desk.release(hold.parting());
-                    Err(unstartable(program, &why))
+                    let ending = unstartable(program, &why);
+                    let fate = Fate::Exited(ending.status.code());
+                    let lease = Lease::Ours(timing.deadline(hold.sent));
+                    desk.release(hold.parting(Some(fate)), lease);
+                    Err(ending)
                 }
             }
         }

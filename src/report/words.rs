@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use crate::lease::action::Action;
-use crate::store::{Remainder, Sighting, State};
+use crate::lease::once::Once;
+use crate::store::{Remainder, Sighting, State, Success};
 
 /// A duration for people: whole seconds, milliseconds below one.
 #[must_use]
@@ -48,6 +49,29 @@ pub fn was_held(action: &Action, seen: &Sighting) -> String {
             seen.holder.label, seen.version.token
         ),
     }
+}
+
+/// Why nothing is run: who succeeded, and when.
+#[must_use]
+pub fn done(action: &Action, once: Option<&Once>, success: &Success) -> String {
+    let Success {
+        token,
+        holder,
+        at,
+        ago,
+    } = success;
+    let ago = duration(*ago);
+    let (what, how_long) = match once {
+        Some(Once::Ever(key)) if !key.as_str().is_empty() => {
+            (format!("{action} ({})", key.as_str()), String::new())
+        }
+        Some(Once::Per(period)) => (
+            action.to_string(),
+            format!(" within {}", humantime::format_duration(*period)),
+        ),
+        Some(Once::Ever(_)) | None => (action.to_string(), String::new()),
+    };
+    format!("{what} was done by {holder} {ago} ago (token {token}, {at}); not run again{how_long}")
 }
 
 /// Who holds `action`, since when, and what is left.

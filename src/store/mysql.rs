@@ -13,17 +13,18 @@ use std::time::Duration;
 
 use mysql::Row;
 
-use self::statements::Outlook;
 pub use self::statements::Selection;
+use self::statements::{Approach, Outlook};
 
 use self::connection::Connection;
-use self::rows::Sight;
+use self::rows::{Freed, Sight};
 use super::target::Target;
 use super::{
-    Answer, Contender, Failure, FailureKind, Gate, Keeper, Parting, Place, Question, Reply,
-    ServerTime, Sighting, Turn, View, Waiter, Wish,
+    ALLOWANCE, Answer, Contender, Failure, FailureKind, GATE_ALLOWANCE, Gate, Keeper, Parting,
+    Place, Question, Remainder, Reply, ServerTime, Sighting, Success, Turn, View, Waiter, Wish,
 };
 use crate::lease::instant::BootInstant;
+use crate::lease::once::Once;
 use crate::lease::{Claim, Token};
 use crate::sys::{clock, random, socket::Interrupter};
 
@@ -49,6 +50,24 @@ impl Trace {
         Self {
             sent: clock::now(),
             server_time: None,
+        }
+    }
+}
+
+/// What a look at the contender's action found.
+struct Found {
+    row: Option<Sighting>,
+    view: View,
+    success: Option<Success>,
+}
+
+impl Found {
+    /// The success if there is one, otherwise what was seen.
+    fn unless_done(self, seen: impl FnOnce(Sighting, View) -> Answer) -> Result<Answer, Failure> {
+        match (self.success, self.row) {
+            (Some(success), _) => Ok(Answer::Done(success)),
+            (None, Some(row)) => Ok(seen(row, self.view)),
+            (None, None) => Err(vanished()),
         }
     }
 }
@@ -100,23 +119,23 @@ impl Database {
         trace: &mut Trace,
     ) -> Result<Answer, Failure> {
         match question {
-            Question::Attempt(wish) => self.attempt(contender, wish, false, trace),
+            Question::Attempt(wish) => self.first_attempt(contender, wish, trace),
             Question::Inspect(place) => {
-                let (row, view) = self.one(contender, "", Outlook::Line(*place), trace)?;
-                Ok(Answer::Seen(row.ok_or_else(vanished)?, view))
+                let found = self.one(contender, "", Outlook::Line(*place), trace)?;
+                found.unless_done(Answer::Seen)
             }
             Question::Queue(place) => {
                 let queue = statements::queue(contender, *place);
-                let (row, view) = self.one(contender, &queue, Outlook::Places(*place), trace)?;
-                Ok(Answer::Queued(row.ok_or_else(vanished)?, view))
+                let found = self.one(contender, &queue, Outlook::Places(*place), trace)?;
+                found.unless_done(Answer::Queued)
             }
             Question::Stand(turn) => self.stand(contender, turn, trace),
             Question::Renew(grant, gate) => {
                 // On a new connection the gate has to be taken anew.
                 let moved = self.connection.is_none().then_some(*gate);
                 let renew = statements::renew(contender, *grant, moved);
-                let (row, _) = self.one(contender, &renew, Outlook::Row, trace)?;
-                let row = row.ok_or_else(vanished)?;
+                let found = self.one(contender, &renew, Outlook::Row, trace)?;
+                let row = found.row.ok_or_else(vanished)?;
                 Ok(match owned(&row, grant.claim, Some(grant.token)) {
                     true => Answer::Renewed,
                     false => Answer::Lost(row),
@@ -132,14 +151,46 @@ impl Database {
         parting: &Parting,
         trace: &mut Trace,
     ) -> Result<Answer, Failure> {
-        let release = |request| statements::release(request, &contender.action, parting);
-        match self.exchange(Patience::Limited, trace, release, rows::answer)? {
-            (true, _) => Err(Failure {
+        let release = |request| statements::release(request, contender, parting);
+        let freed = self.exchange(Patience::Limited, trace, release, rows::freed)?;
+        match freed {
+            Freed { left: true, .. } => Err(Failure {
                 kind: FailureKind::Unknown,
                 message: "the lease is still there after its release".to_owned(),
             }),
-            (false, 0) => Ok(Answer::NotOurs),
-            (false, _) => Ok(Answer::Released),
+            // Read back, so that a repetition after a lost answer finds what the first one did.
+            Freed {
+                recorded: Some(recorded),
+                ..
+            } => Ok(match recorded {
+                true => Answer::Released,
+                false => Answer::NotOurs,
+            }),
+            Freed { just_now: true, .. } => Ok(Answer::Released),
+            Freed {
+                just_now: false, ..
+            } => Ok(Answer::NotOurs),
+        }
+    }
+
+    /// Attempts the row, where a success would make the run needless only after a look: who has
+    /// nothing to do writes nothing and does not touch the gate.
+    fn first_attempt(
+        &mut self,
+        contender: &Contender,
+        wish: &Wish,
+        trace: &mut Trace,
+    ) -> Result<Answer, Failure> {
+        if contender.once.is_none() {
+            return self.attempt(contender, wish, Approach::Free, trace);
+        }
+        let look = self.one(contender, "", Outlook::Row, trace);
+        let found = self.or_create_tables(look, |database| {
+            database.one(contender, "", Outlook::Row, trace)
+        })?;
+        match found.success {
+            Some(success) => Ok(Answer::Done(success)),
+            None => self.attempt(contender, wish, Approach::Free, trace),
         }
     }
 
@@ -147,10 +198,12 @@ impl Database {
         &mut self,
         contender: &Contender,
         wish: &Wish,
-        at_gate: bool,
+        approach: Approach,
         trace: &mut Trace,
     ) -> Result<Answer, Failure> {
-        let update = statements::attempt(contender, wish, at_gate);
+        let guard = statements::may_record(contender);
+        let attempt = statements::attempt(contender, wish, approach);
+        let packet = format!("{guard}{attempt}");
         // With a gate the line is looked at by a question of its own, if at all: it would cost every
         // grant that nobody disputes.
         let outlook = match wish.gate {
@@ -160,23 +213,55 @@ impl Database {
                 gate,
             }),
         };
-        let mut seen = match self.one(contender, &update, outlook, trace) {
+        let outcome = self.one(contender, &packet, outlook, trace);
+        let mut found = self.or_create_tables(outcome, |database| {
+            database.one(contender, &packet, outlook, trace)
+        })?;
+        if found.row.is_none() && found.success.is_none() {
+            let create = statements::create_row(&contender.action);
+            found = self.one(contender, &format!("{create}{packet}"), outlook, trace)?;
+        }
+        let row = found.row.as_ref();
+        let ours = row.filter(|row| owned(row, wish.claim, None));
+        match (ours.map(|row| row.version.token), &found.success) {
+            (Some(token), None) => Ok(Answer::Granted(token)),
+            // The attempt saw the action as it was a moment before, and only now can nobody else
+            // record a success.
+            (Some(token), Some(success)) => {
+                let parting = Parting {
+                    claim: wish.claim,
+                    token: Some(token),
+                    gate: wish.gate,
+                    queued: false,
+                    fate: None,
+                };
+                self.release(contender, &parting, trace)?;
+                Ok(Answer::Done(success.clone()))
+            }
+            (None, None) => match row.filter(|row| may_be_taken_over(row, wish)) {
+                Some(row) if !matches!(approach, Approach::Over(_)) => {
+                    let over = Approach::Over(row.version);
+                    self.attempt(contender, wish, over, trace)
+                }
+                _ => found.unless_done(Answer::Seen),
+            },
+            (None, Some(_)) => found.unless_done(Answer::Seen),
+        }
+    }
+
+    /// Makes the tables and asks again, if an answer did not come for want of them.
+    fn or_create_tables<T>(
+        &mut self,
+        outcome: Result<T, Failure>,
+        again: impl FnOnce(&mut Self) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        match outcome {
             Err(failure) if failure.kind == FailureKind::NoTables => {
                 self.create_tables()?;
-                self.one(contender, &update, outlook, trace)?
+                again(self)
             }
-            outcome => outcome?,
-        };
-        if seen.0.is_none() {
-            let create = statements::create_row(&contender.action);
-            seen = self.one(contender, &format!("{create}{update}"), outlook, trace)?;
+            outcome => outcome,
         }
-        let (row, view) = seen;
-        let row = row.ok_or_else(vanished)?;
-        Ok(match owned(&row, wish.claim, None) {
-            true => Answer::Granted(row.version.token),
-            false => Answer::Seen(row, view),
-        })
     }
 
     fn stand(
@@ -188,8 +273,8 @@ impl Database {
         let stand = |request| statements::stand(request, &contender.action, turn);
         // Attempted here and not by another question: everybody behind us waits for it.
         match self.exchange(Patience::Endless, trace, stand, rows::answer)? {
-            (true, _) => self.attempt(contender, &turn.wish, true, trace),
-            (false, _) => Ok(Answer::TurnedAway),
+            true => self.attempt(contender, &turn.wish, Approach::AtGate, trace),
+            false => Ok(Answer::TurnedAway),
         }
     }
 
@@ -202,7 +287,7 @@ impl Database {
         selection: Selection,
     ) -> Result<(Vec<Sighting>, Vec<Waiter>), Failure> {
         let survey = |request| {
-            let sight = statements::sight(request, selection, Outlook::Row);
+            let sight = statements::sight(request, selection, Outlook::Row, None);
             format!("{sight};{}", statements::waiters(request, selection))
         };
         let read = |sets: Vec<Vec<Row>>, request| {
@@ -211,8 +296,7 @@ impl Database {
             let waiters = rows::waiters(sets.next().unwrap_or_default(), request)?;
             Ok((sight.rows, waiters))
         };
-        let (found, _) = self.exchange(Patience::Limited, &mut Trace::new(), survey, read)?;
-        Ok(found)
+        self.exchange(Patience::Limited, &mut Trace::new(), survey, read)
     }
 
     /// Checks the version of the tables, and creates them where they are missing.
@@ -233,7 +317,7 @@ impl Database {
 
     fn create_tables(&mut self) -> Result<(), Failure> {
         let nothing = Selection::Named(&[]);
-        let outcome = self.look(schema::DDL, nothing, Outlook::Row, &mut Trace::new());
+        let outcome = self.look(schema::DDL, nothing, Outlook::Row, None, &mut Trace::new());
         outcome.map(drop).map_err(|failure| match failure.kind {
             FailureKind::Denied => Failure {
                 message: format!(
@@ -259,15 +343,19 @@ impl Database {
         statements: &str,
         outlook: Outlook,
         trace: &mut Trace,
-    ) -> Result<(Option<Sighting>, View), Failure> {
+    ) -> Result<Found, Failure> {
         let only = Selection::Named(std::slice::from_ref(&contender.action));
-        let sight = self.look(statements, only, outlook, trace)?;
-        let view = sight.view.unwrap_or(View {
-            keeper: Keeper::Unasked,
-            ahead: 0,
-            gone: Vec::new(),
-        });
-        Ok((sight.rows.into_iter().next(), view))
+        let once = contender.once.as_ref();
+        let sight = self.look(statements, only, outlook, once, trace)?;
+        Ok(Found {
+            row: sight.rows.into_iter().next(),
+            view: sight.view.unwrap_or(View {
+                keeper: Keeper::Unasked,
+                ahead: 0,
+                gone: Vec::new(),
+            }),
+            success: sight.success,
+        })
     }
 
     /// Sends `statements` and a SELECT of `selection` in one packet.
@@ -276,13 +364,14 @@ impl Database {
         statements: &str,
         selection: Selection,
         outlook: Outlook,
+        once: Option<&Once>,
         trace: &mut Trace,
     ) -> Result<Sight, Failure> {
         let packet = |request| {
-            let sight = statements::sight(request, selection, outlook);
+            let sight = statements::sight(request, selection, outlook, once);
             format!("{statements}{sight}")
         };
-        let (sight, _) = self.exchange(Patience::Limited, trace, packet, |sets, request| {
+        let sight = self.exchange(Patience::Limited, trace, packet, |sets, request| {
             rows::sight(sets.into_iter().next_back().unwrap_or_default(), request)
         })?;
         trace.server_time = Some(sight.server_time);
@@ -290,15 +379,14 @@ impl Database {
     }
 
     /// Sends one packet, built around the number of the request, and reads all that comes back by
-    /// `read`, which checks that number; also tells how many rows were changed. The connection is
-    /// kept only if nothing at all was wrong.
+    /// `read`, which checks that number. The connection is kept only if nothing at all was wrong.
     fn exchange<T>(
         &mut self,
         patience: Patience,
         trace: &mut Trace,
         packet: impl FnOnce([u8; 8]) -> String,
         read: impl FnOnce(Vec<Vec<Row>>, [u8; 8]) -> Result<T, Failure>,
-    ) -> Result<(T, u64), Failure> {
+    ) -> Result<T, Failure> {
         let (connection, session) = self.connection()?;
         let request = random::bytes().map_err(|error| Failure {
             kind: FailureKind::Unreachable,
@@ -309,13 +397,13 @@ impl Database {
             connection.limit_reads(None)?;
         }
         trace.sent = clock::now();
-        let (connection, reply) = connection.exchange(&packet, &self.target)?;
-        let found = read(reply.sets, request)?;
+        let (connection, sets) = connection.exchange(&packet, &self.target)?;
+        let found = read(sets, request)?;
         if patience == Patience::Endless {
             connection.limit_reads(Some(self.limit))?;
         }
         self.connection = Some(connection);
-        Ok((found, reply.changed))
+        Ok(found)
     }
 
     /// The connection, a new one if there is none, and what has to be said first on a new one.
@@ -334,6 +422,15 @@ impl Database {
 /// Whether the row as read back is `claim`'s, under `token` if that is known.
 fn owned(row: &Sighting, claim: Claim, token: Option<Token>) -> bool {
     row.claim == Some(claim) && token.is_none_or(|token| row.version.token == token)
+}
+
+/// Whether the take-over rule allows the row, which is another's, to `wish`.
+fn may_be_taken_over(row: &Sighting, wish: &Wish) -> bool {
+    let watched = wish.seen == Some(row.version);
+    let lapsed = |by: Duration| matches!(row.remainder, Remainder::Lapsed(ago) if ago > by);
+    // That the gate is ours is for the statement to find out.
+    let witnessed = wish.gate == Gate::Used && row.gated_here;
+    row.claim.is_some() && (watched || lapsed(ALLOWANCE) || (witnessed && lapsed(GATE_ALLOWANCE)))
 }
 
 /// Rows are never deleted by dlock; somebody else did it.

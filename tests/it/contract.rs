@@ -51,6 +51,7 @@ impl Peer {
                     ..Holder::default()
                 },
                 ttl: TTL,
+                once: None,
             },
             claim: Claim::new([number; 16]),
             // The truth must stand without the gate; what the gate adds has its own tests.
@@ -116,6 +117,7 @@ impl Peer {
             token,
             gate: self.gate,
             queued: false,
+            fate: None,
         }))
     }
 }

@@ -21,6 +21,7 @@ mod generated;
 mod layers;
 mod lease;
 mod line;
+mod once;
 mod signals;
 mod status;
 mod tls;

@@ -11,6 +11,7 @@ use crate::database::DatabaseThread;
 use crate::event::Event;
 use crate::lease::action::Action;
 use crate::lease::instant::BootInstant;
+use crate::lease::once::Once;
 use crate::lease::timing::Timing;
 use crate::report::{Report, words};
 use crate::store::mysql::Database;
@@ -25,6 +26,8 @@ pub(super) const LONGEST_SLEEP: Duration = Duration::from_secs(1);
 pub(super) struct Desk<'a> {
     pub(super) report: &'a Report,
     pub(super) action: Action,
+    /// Which success makes a run needless, and so must be recorded.
+    pub(super) once: Option<Once>,
     pub(super) timing: Timing,
     events: Receiver<Event>,
     pub(super) database: DatabaseThread,
@@ -49,6 +52,7 @@ impl Desk<'_> {
         Ok(Desk {
             report,
             action: contender.action.clone(),
+            once: contender.once.clone(),
             timing,
             events,
             database: DatabaseThread::start(database, contender, sender)?,

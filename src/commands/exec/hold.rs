@@ -1,22 +1,17 @@
 //! Holding: from the grant to the release, with the command in between.
 
-use std::time::Duration;
-
 use super::desk::{Desk, LONGEST_SLEEP};
+use super::release::{Lease, Recorded};
 use crate::acquire::Hold;
 use crate::event::Event;
 use crate::exit::Status;
 use crate::lease::instant::BootInstant;
 use crate::renew::{Renewals, Verdict};
 use crate::report::words;
-use crate::store::{Answer, Failure, Parting, Question};
+use crate::store::{Failure, Fate};
 use crate::supervise::{Act, Blame, Input, Supervisor};
 use crate::sys::process::{Child, End};
 use crate::sys::{clock, signal};
-
-/// Pause before a failed release is tried again: enough for a server to come back, not so much
-/// that the bounded time holds only a few tries.
-const RELEASE_RETRY: Duration = Duration::from_millis(100);
 
 /// Failing renewals: since when, and the last reason.
 #[derive(Debug, Default)]
@@ -62,10 +57,19 @@ impl Desk<'_> {
             End::Exited(code) => format!("the command exited with {code}"),
             End::Killed(signal) => format!("the command was killed by signal {signal}"),
         });
-        if supervisor.blame() != Blame::Lost {
-            self.release(hold.parting());
+        let fate = match (supervisor.blame(), end) {
+            (Blame::Lost | Blame::Expired, _) => Fate::Lost,
+            (Blame::Nobody, End::Exited(status)) => Fate::Exited(status),
+            (Blame::Nobody, End::Killed(signal)) => Fate::Killed(u8::try_from(signal).unwrap_or(0)),
+        };
+        let lease = match supervisor.blame() {
+            Blame::Lost => Lease::Lost,
+            Blame::Expired | Blame::Nobody => Lease::Ours(renewals.deadline()),
+        };
+        match self.release(hold.parting(Some(fate)), lease) {
+            Recorded::Yes => supervisor.status(end),
+            Recorded::No => Status::LOST,
         }
-        supervisor.status(end)
     }
 
     /// What a renewal's verdict means for the command; failures are told when they begin and end.
@@ -134,51 +138,5 @@ impl Desk<'_> {
                 }
             }
         }
-    }
-
-    /// Gives the lease up, in bounded time. A failure is told and changes nothing else: the lease
-    /// lapses by itself.
-    pub(super) fn release(&mut self, parting: Parting) {
-        let question = || Question::Release(parting);
-        let until = clock::now() + 2 * self.timing.attempt;
-        let mut failure: Option<Failure> = None;
-        self.ask(question());
-        let mut again_at = None;
-        while clock::now() < until {
-            let Some(Event::Reply(reply)) = self.event(again_at.unwrap_or(until)) else {
-                if again_at.take_if(|at| clock::now() >= *at).is_some() {
-                    self.ask(question());
-                }
-                continue;
-            };
-            match reply.outcome {
-                Ok(Answer::Released) => return,
-                Ok(Answer::NotOurs) => {
-                    // A release whose answer was lost looks like this when it is repeated.
-                    if failure.is_none() {
-                        self.report.notice(format_args!(
-                            "{} was not ours any more at its release",
-                            self.action
-                        ));
-                    }
-                    return;
-                }
-                // A renewal that was still open.
-                Ok(_) => {}
-                Err(error) => {
-                    failure = Some(error);
-                    again_at = Some(clock::now() + RELEASE_RETRY);
-                }
-            }
-        }
-        let cause = failure.map_or_else(
-            || "no answer from the server".to_owned(),
-            |failure| failure.message,
-        );
-        self.report.notice(format_args!(
-            "cannot release {}: {cause}; it lapses within {}",
-            self.action,
-            words::duration(self.timing.ttl)
-        ));
     }
 }

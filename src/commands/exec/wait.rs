@@ -60,6 +60,11 @@ impl Desk<'_> {
                     ));
                     return Ok(hold);
                 }
+                Step::Done(success) => {
+                    let why = words::done(&self.action, self.once.as_ref(), &success);
+                    self.give_up(&acquire);
+                    return Err(Ending::new(Status::OK, why));
+                }
                 Step::Held(seen, looked_at) => {
                     // Who stood at the gate has not looked since it came.
                     let held = match now.since(looked_at) < STALE {

@@ -10,8 +10,8 @@ use super::schema::VERSION;
 use crate::lease::action::Action;
 use crate::lease::{Claim, Token};
 use crate::store::{
-    Failure, FailureKind, GonePlace, Holder, Keeper, Remainder, ServerTime, Sighting, Version,
-    View, Waiter,
+    Failure, FailureKind, GonePlace, Holder, Keeper, Remainder, ServerTime, Sighting, Success,
+    Version, View, Waiter,
 };
 
 /// The contents of a reply whose request number and schema version were right.
@@ -23,6 +23,19 @@ pub(super) struct Sight {
     pub(super) rows: Vec<Sighting>,
     /// The line, where it was asked for.
     pub(super) view: Option<View>,
+    /// The success that was asked for, if there is one.
+    pub(super) success: Option<Success>,
+}
+
+/// What came of a release.
+#[derive(Debug)]
+pub(super) struct Freed {
+    /// Whether the lease is still ours.
+    pub(super) left: bool,
+    /// Whether the row was freed just now.
+    pub(super) just_now: bool,
+    /// Whether the success is recorded; none where none had to be.
+    pub(super) recorded: Option<bool>,
 }
 
 /// Reads the rows of a `sight` statement that was sent with the number `request`.
@@ -35,6 +48,7 @@ pub(super) fn sight(rows: Vec<Row>, request: [u8; 8]) -> Result<Sight, Failure> 
         server_time: ServerTime(0),
         rows: Vec::new(),
         view: None,
+        success: None,
     };
     if rows.is_empty() {
         return Err(garbled("it is empty"));
@@ -46,6 +60,9 @@ pub(super) fn sight(rows: Vec<Row>, request: [u8; 8]) -> Result<Sight, Failure> 
         if has(&row, "ahead") {
             sight.view = Some(view(&mut row)?);
         }
+        if has(&row, "done_token") {
+            sight.success = success(&mut row)?;
+        }
         if let Some(action) = action(&mut row)? {
             sight.rows.push(sighting(&mut row, action)?);
         }
@@ -55,13 +72,41 @@ pub(super) fn sight(rows: Vec<Row>, request: [u8; 8]) -> Result<Sight, Failure> 
 
 /// Reads the answer of a statement that asks for nothing else: whether it is yes.
 pub(super) fn answer(sets: Vec<Vec<Row>>, request: [u8; 8]) -> Result<bool, Failure> {
+    let mut row = only(sets, request)?;
+    Ok(field::<u64>(&mut row, "answer")? == Some(1))
+}
+
+/// Reads what a `release` statement says of itself.
+pub(super) fn freed(sets: Vec<Vec<Row>>, request: [u8; 8]) -> Result<Freed, Failure> {
+    let mut row = only(sets, request)?;
+    Ok(Freed {
+        left: field::<u64>(&mut row, "answer")? == Some(1),
+        just_now: field::<i64>(&mut row, "freed")?.is_some_and(|rows| rows > 0),
+        recorded: field::<u64>(&mut row, "recorded")?.map(|recorded| recorded == 1),
+    })
+}
+
+/// The one row of a reply.
+fn only(sets: Vec<Vec<Row>>, request: [u8; 8]) -> Result<Row, Failure> {
     let mut row = sets
         .into_iter()
         .flatten()
         .next()
         .ok_or_else(|| garbled("it is empty"))?;
     check(&mut row, request)?;
-    Ok(field::<u64>(&mut row, "answer")? == Some(1))
+    Ok(row)
+}
+
+fn success(row: &mut Row) -> Result<Option<Success>, Failure> {
+    let Some(token) = field(row, "done_token")? else {
+        return Ok(None);
+    };
+    Ok(Some(Success {
+        token: Token(token),
+        holder: text(row, "done_holder")?,
+        at: rfc3339(&needed::<String>(row, "done_at")?),
+        ago: age(row, "done_us")?,
+    }))
 }
 
 /// Reads the rows of a `waiters` statement.

@@ -12,10 +12,12 @@ pub(super) const VERSION: u64 = 1;
 pub(super) const DDL: &str = include_str!("schema.sql");
 
 /// The tables of dlock with what the account of `exec` must be allowed to do to each.
-const RUNTIME: [(&str, &str); 3] = [
+const RUNTIME: [(&str, &str); 5] = [
     ("dlock_schema", "SELECT"),
     ("dlock_lock", "SELECT, INSERT, UPDATE"),
     ("dlock_waiter", "SELECT, INSERT, UPDATE, DELETE"),
+    ("dlock_done", "SELECT, INSERT, UPDATE"),
+    ("dlock_run", "SELECT, INSERT, UPDATE"),
 ];
 
 /// The least grants for the account that runs `exec`, one statement a line.

@@ -28,6 +28,37 @@ CREATE TABLE IF NOT EXISTS dlock_waiter (
   KEY line (action, position)
 ) ENGINE=InnoDB;
 
+-- One row a success that --once is to remember: the run that it names need not be run again.
+CREATE TABLE IF NOT EXISTS dlock_done (
+  action   VARBINARY(255)  NOT NULL,
+  once_key VARBINARY(255)  NOT NULL,               -- '': --once without a key
+  token    BIGINT UNSIGNED NOT NULL,               -- of the run
+  holder   VARBINARY(255)  NOT NULL,
+  host     VARBINARY(255)  NOT NULL,
+  pid      INT UNSIGNED    NOT NULL,
+  user     VARBINARY(255)  NOT NULL,
+  note     VARBINARY(1023) NOT NULL,
+  done_at  DATETIME(6)     NOT NULL,
+  PRIMARY KEY (action, once_key)
+) ENGINE=InnoDB;
+
+-- One row a run that is over, the last ones of each action.
+CREATE TABLE IF NOT EXISTS dlock_run (
+  action   VARBINARY(255)  NOT NULL,
+  token    BIGINT UNSIGNED NOT NULL,               -- of the run
+  once_key VARBINARY(255)  NULL,                   -- NULL: it was no --once
+  holder   VARBINARY(255)  NOT NULL,
+  host     VARBINARY(255)  NOT NULL,
+  pid      INT UNSIGNED    NOT NULL,
+  user     VARBINARY(255)  NOT NULL,
+  note     VARBINARY(1023) NOT NULL,
+  began_at DATETIME(6)     NOT NULL,
+  ended_at DATETIME(6)     NOT NULL,
+  ending   VARBINARY(16)   NOT NULL,               -- exited, killed, lost, broken
+  number   TINYINT UNSIGNED NULL,                  -- status or signal
+  PRIMARY KEY (action, token)
+) ENGINE=InnoDB;
+
 -- One permanent row an action. Rows are never deleted: the token must only grow.
 CREATE TABLE IF NOT EXISTS dlock_lock (
   action      VARBINARY(255)  NOT NULL PRIMARY KEY,
@@ -46,5 +77,8 @@ CREATE TABLE IF NOT EXISTS dlock_lock (
   acquired_at DATETIME(6)     NULL,
   renewed_at  DATETIME(6)     NULL,
   expires_at  DATETIME(6)     NULL,
-  released_at DATETIME(6)     NULL
+  released_at DATETIME(6)     NULL,
+  succeeded_at    DATETIME(6)     NULL,            -- last end of a run with status 0
+  succeeded_token BIGINT UNSIGNED NULL,            -- and its token
+  succeeded_by    VARBINARY(255)  NULL             -- and its holder
 ) ENGINE=InnoDB;

@@ -9,14 +9,16 @@ mod attempt;
 mod keep;
 mod line;
 mod look;
+mod record;
 
 use std::time::Duration;
 
-pub(super) use self::attempt::attempt;
+pub(super) use self::attempt::{Approach, attempt};
 pub(super) use self::keep::{release, renew};
 pub(super) use self::line::{queue, stand, waiters};
 pub use self::look::Selection;
 pub(super) use self::look::{Outlook, sight};
+pub(super) use self::record::may_record;
 
 use crate::lease::action::Action;
 use crate::store::Holder;
@@ -109,9 +111,12 @@ fn hex_action(action: &Action) -> String {
 mod tests {
     use std::time::Duration;
 
-    use super::{attempt, hex, queue, session, stand};
+    use super::{
+        Approach, Outlook, Selection, attempt, hex, queue, release, session, sight, stand,
+    };
+    use crate::lease::once::Once;
     use crate::lease::{Claim, Token};
-    use crate::store::{Contender, Gate, Holder, Place, Turn, Version, Wish};
+    use crate::store::{Contender, Fate, Gate, Holder, Parting, Place, Turn, Version, Wish};
 
     #[test]
     fn no_text_of_a_user_stands_in_a_packet_as_itself() {
@@ -126,6 +131,7 @@ mod tests {
                 note: hostile.to_owned(),
             },
             ttl: Duration::from_secs(30),
+            once: Some(Once::Ever(hostile.parse().expect("a legal if nasty key"))),
         };
         let claim = Claim::new([7; 16]);
         let gate = Gate::Used;
@@ -139,8 +145,24 @@ mod tests {
             gate,
             queued: true,
         };
-        let packet = attempt(&contender, &wish, false);
-        assert!(packet.contains("OR (token=5 AND renewals=6)"), "{packet}");
+        let version = wish.seen.expect("just set");
+        let over = attempt(&contender, &wish, Approach::Over(version));
+        let packet = attempt(&contender, &wish, Approach::Free);
+        let parting = Parting {
+            claim,
+            token: Some(Token(5)),
+            gate,
+            queued: true,
+            fate: Some(Fate::Exited(0)),
+        };
+        let release = release([0; 8], &contender, &parting);
+        let only = [contender.action.clone()];
+        let look = sight(
+            [0; 8],
+            Selection::Named(&only),
+            Outlook::Row,
+            contender.once.as_ref(),
+        );
         let queue = queue(&contender, Place { claim, gate });
         let turn = Turn {
             wish,
@@ -148,7 +170,7 @@ mod tests {
             gone: Vec::new(),
         };
         let stand = stand([0; 8], &contender.action, &turn);
-        for packet in [packet, queue, stand] {
+        for packet in [packet, over, queue, stand, release, look] {
             assert!(!packet.contains("DROP"), "{packet}");
         }
     }

@@ -1,85 +1,95 @@
 //! Taking the lease: the one statement in which of any number of contenders one wins.
 
-use std::time::Duration;
-
 use super::super::schema::VERSION;
-use super::{HERE, facts, gate_ours, gate_taken, hex, hex_action};
-use crate::store::{ALLOWANCE, Contender, GATE_ALLOWANCE, Gate, Version, Wish};
+use super::record::{lost, needless, needless_row};
+use super::{HERE, facts, gate_name, gate_ours, gate_taken, hex, hex_action};
+use crate::store::{Contender, Gate, Version, Wish};
 
-/// Takes the lease if the take-over rule allows it.
+/// How a contender comes to the row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::store::mysql) enum Approach {
+    /// Takes the gate if nobody has it, and the row if it is free.
+    Free,
+    /// The same when the gate was taken a moment ago.
+    AtGate,
+    /// Takes over the row as it was seen, which the take-over rule allows. The gate is ours by now
+    /// or will not be.
+    Over(Version),
+}
+
+/// Takes the lease.
 ///
 /// Changes at most the row of `action`, and that in one UPDATE, so of any number of contenders one
 /// wins. "No row changed" means nothing by itself: the row may be another's, or ours already when
 /// this packet is a repetition. With a gate nothing is changed but by the session that has it: a
-/// newcomer cannot barge. Beyond that it matches when
-/// - the row is free, or
-/// - the lease lapsed [`GATE_ALLOWANCE`] ago by the server's clock, and we have the gate that the
-///   holder's session had: that session is gone, so a stepped clock alone cannot fool us, or
-/// - the lease lapsed [`ALLOWANCE`] ago by the server's clock, or
-/// - the row still stands as the contender has watched it for a full ttl on its own clock
-///   (`seen`); no clock of the server is trusted there.
+/// newcomer cannot barge. Beyond that it matches when the row is free, or still stands as it was
+/// seen to be for the taking: then nobody has renewed it since.
+///
+/// The run whose lease is taken over is recorded as lost in the same transaction. The INSERT has the
+/// row locked, so that it and the UPDATE find the same.
 ///
 /// Who has a place in the line gives it up in the same transaction: one commit, and a holder is
 /// never in its own line.
 ///
+/// A success that makes the run needless keeps the UPDATE from matching, but only as the statement
+/// saw it when it began; whoever is granted the lease has to look once more. At the gate, which is
+/// passed on at once, nobody is kept waiting.
+///
 /// The token takes the server's clock as its floor so that it keeps growing over a restored backup
 /// and over a fail-over that lost the last grants.
-///
-/// `at_gate` tells that the gate was just taken and need not be tried for.
 pub(in crate::store::mysql) fn attempt(
     contender: &Contender,
     wish: &Wish,
-    at_gate: bool,
+    approach: Approach,
 ) -> String {
     let Contender { action, ttl, .. } = contender;
     let ttl_us = ttl.as_micros();
-    let watched = wish
-        .seen
-        .map_or_else(String::new, |Version { token, renewals }| {
-            format!(" OR (token={token} AND renewals={renewals})")
-        });
-    let lapsed = |by: Duration| {
-        let by = by.as_micros();
-        format!("expires_at<UTC_TIMESTAMP(6)-INTERVAL {by} MICROSECOND")
+    let (take, gated, have_gate) = match wish.gate {
+        Gate::Used => {
+            let take = match (approach, needless(contender)) {
+                (Approach::Free, _) => format!("DO {};", gate_taken(action, 0)),
+                (Approach::AtGate, Some(needless)) => {
+                    format!("DO IF({needless},RELEASE_LOCK({}),0);", gate_name(action))
+                }
+                (Approach::AtGate, None) | (Approach::Over(_), _) => String::new(),
+            };
+            (take, "1", format!(" AND {}", gate_ours(action)))
+        }
+        Gate::Absent => (String::new(), "0", String::new()),
     };
-    let (take, gated, have_gate, witnessed) = match wish.gate {
-        Gate::Used => (
-            match at_gate {
-                true => String::new(),
-                false => format!("DO {};", gate_taken(action, 0)),
-            },
-            "1",
-            format!("AND {} ", gate_ours(action)),
-            format!(
-                " OR (gated=1 AND server={HERE} AND {})",
-                lapsed(GATE_ALLOWANCE)
-            ),
-        ),
-        Gate::Absent => (String::new(), "0", String::new(), String::new()),
+    let (record, standing) = match approach {
+        Approach::Free | Approach::AtGate => (String::new(), "claim IS NULL".to_owned()),
+        Approach::Over(Version { token, renewals }) => {
+            let seen = format!("token={token} AND renewals={renewals}");
+            let claimed = format!("claim IS NOT NULL AND {seen}{have_gate}");
+            (lost(action, &claimed), seen)
+        }
     };
+    let wanted =
+        needless_row(contender).map_or_else(String::new, |needless| format!(" AND NOT {needless}"));
     let claim = hex(wish.claim.bytes());
     let action_hex = hex_action(action);
-    let (begin, leave) = match wish.queued {
-        true => (
-            "BEGIN;",
-            format!(
-                "DELETE FROM dlock_waiter WHERE claim={claim} AND EXISTS(SELECT 1 FROM dlock_lock \
-                 WHERE action={action_hex} AND claim={claim});COMMIT;"
-            ),
+    let leave = match wish.queued {
+        true => format!(
+            "DELETE FROM dlock_waiter WHERE claim={claim} AND EXISTS(SELECT 1 FROM dlock_lock \
+             WHERE action={action_hex} AND claim={claim});"
         ),
-        false => ("", String::new()),
+        false => String::new(),
+    };
+    let (begin, commit) = match record.is_empty() && leave.is_empty() {
+        true => ("", ""),
+        false => ("BEGIN;", "COMMIT;"),
     };
     format!(
-        "{take}{begin}UPDATE dlock_lock SET \
+        "{take}{begin}{record}UPDATE dlock_lock SET \
          token=GREATEST(token+1,TIMESTAMPDIFF(MICROSECOND,'1970-01-01',UTC_TIMESTAMP(6))),\
          claim={claim},{facts},\
          server={HERE},session_id=CONNECTION_ID(),gated={gated},\
          ttl_us={ttl_us},renewals=0,\
          acquired_at=UTC_TIMESTAMP(6),renewed_at=UTC_TIMESTAMP(6),\
          expires_at=UTC_TIMESTAMP(6)+INTERVAL {ttl_us} MICROSECOND,released_at=NULL \
-         WHERE action={action_hex} AND (SELECT MAX(version) FROM dlock_schema)={VERSION} {have_gate}\
-         AND (claim IS NULL OR {abandoned}{witnessed}{watched});{leave}",
+         WHERE action={action_hex} AND (SELECT MAX(version) FROM dlock_schema)={VERSION}\
+         {have_gate} AND {standing}{wanted};{leave}{commit}",
         facts = facts(&contender.holder),
-        abandoned = lapsed(ALLOWANCE),
     )
 }

@@ -1,8 +1,10 @@
 //! Looking: rows as they stand, with what a reply is checked by.
 
 use super::line::{gone, line};
+use super::record::success;
 use super::{HERE, hex, hex_action};
 use crate::lease::action::Action;
+use crate::lease::once::Once;
 use crate::store::Place;
 
 /// Which rows a look shows.
@@ -27,12 +29,13 @@ pub(in crate::store::mysql) enum Outlook {
     Places(Place),
 }
 
-/// Reads rows; no lock is taken. Always yields at least one row, whose action is NULL when there
+/// Reads rows, and the success that `once` asks for; no lock is taken. Always yields at least one row, whose action is NULL when there
 /// is none to show: the request's number, the version and the server's time come with it.
 pub(in crate::store::mysql) fn sight(
     request: [u8; 8],
     selection: Selection,
     outlook: Outlook,
+    once: Option<&Once>,
 ) -> String {
     let condition = match selection {
         Selection::Named([]) => "FALSE".to_owned(),
@@ -50,6 +53,10 @@ pub(in crate::store::mysql) fn sight(
         (Outlook::Places(place), Selection::Named([action])) => line(action, place, &gone(action)),
         _ => String::new(),
     };
+    let (done, join) = match selection {
+        Selection::Named([action]) => success(action, once),
+        _ => (String::new(), String::new()),
+    };
     format!(
         "SELECT {} AS request,(SELECT MAX(version) FROM dlock_schema) AS version,\
          TIMESTAMPDIFF(MICROSECOND,'1970-01-01',UTC_TIMESTAMP(6)) AS server_time,\
@@ -59,8 +66,9 @@ pub(in crate::store::mysql) fn sight(
          l.gated=1 AND l.server={HERE} AS gated_here,\
          TIMESTAMPDIFF(MICROSECOND,l.acquired_at,UTC_TIMESTAMP(6)) AS held_us,\
          TIMESTAMPDIFF(MICROSECOND,l.renewed_at,UTC_TIMESTAMP(6)) AS renewed_us,\
-         TIMESTAMPDIFF(MICROSECOND,UTC_TIMESTAMP(6),l.expires_at) AS left_us{line} \
-         FROM (SELECT 1) AS one LEFT JOIN dlock_lock AS l ON {condition} ORDER BY l.action",
+         TIMESTAMPDIFF(MICROSECOND,UTC_TIMESTAMP(6),l.expires_at) AS left_us{line}{done} \
+         FROM (SELECT 1) AS one LEFT JOIN dlock_lock AS l ON {condition}{join} \
+         ORDER BY l.action",
         hex(&request),
     )
 }

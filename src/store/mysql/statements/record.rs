@@ -1,0 +1,160 @@
+//! What is written down of runs, and when it makes another run needless.
+//!
+//! A run is recorded in the transaction that ends it and by whoever that is: the holder with its
+//! release, or who takes its lease over. Recording it with the grant instead costs every grant an
+//! INSERT more.
+
+use std::time::Duration;
+
+use super::{hex, hex_action};
+use crate::lease::Token;
+use crate::lease::action::Action;
+use crate::lease::once::{Key, Once};
+use crate::store::{Contender, Fate, Parting};
+
+/// The columns of a run that come from the row as they are.
+const FACTS: &str = "action,token,holder,host,pid,user,note";
+
+pub(super) fn hex_key(key: &Key) -> String {
+    hex(key.as_str().as_bytes())
+}
+
+/// A condition that holds while there is a success that makes a run of the contender needless.
+pub(super) fn needless(contender: &Contender) -> Option<String> {
+    match contender.once.as_ref()? {
+        Once::Ever(_) => needless_row(contender),
+        Once::Per(_) => needless_row(contender).map(|needless| {
+            let action = hex_action(&contender.action);
+            format!("EXISTS(SELECT 1 FROM dlock_lock WHERE action={action} AND {needless})")
+        }),
+    }
+}
+
+/// The same where the columns of the action's row can be named.
+pub(super) fn needless_row(contender: &Contender) -> Option<String> {
+    Some(match contender.once.as_ref()? {
+        Once::Ever(key) => format!(
+            "EXISTS(SELECT 1 FROM dlock_done AS d WHERE d.action={} AND d.once_key={})",
+            hex_action(&contender.action),
+            hex_key(key)
+        ),
+        Once::Per(period) => recent(*period),
+    })
+}
+
+/// Whether the last success of the action is younger than `period`; never NULL. One that lies in
+/// the future, since the server's clock was set back, counts by its distance: it must not forbid
+/// all runs until that time has come again.
+fn recent(period: Duration) -> String {
+    format!(
+        "COALESCE(ABS(TIMESTAMPDIFF(MICROSECOND,succeeded_at,UTC_TIMESTAMP(6)))<{},FALSE)",
+        period.as_micros()
+    )
+}
+
+/// The columns of a look at row `l` that tell of a success which makes a run needless, and the join
+/// that they need.
+pub(super) fn success(action: &Action, once: Option<&Once>) -> (String, String) {
+    let columns = |token: &str, holder: &str, at: &str| {
+        format!(
+            ",{token} AS done_token,{holder} AS done_holder,{at} AS done_at,\
+             TIMESTAMPDIFF(MICROSECOND,{at},UTC_TIMESTAMP(6)) AS done_us"
+        )
+    };
+    match once {
+        None => (String::new(), String::new()),
+        Some(Once::Ever(key)) => (
+            columns("d.token", "d.holder", "d.done_at"),
+            format!(
+                " LEFT JOIN dlock_done AS d ON d.action={} AND d.once_key={}",
+                hex_action(action),
+                hex_key(key)
+            ),
+        ),
+        Some(Once::Per(period)) => {
+            let token = format!("IF({},l.succeeded_token,NULL)", recent(*period));
+            (
+                columns(&token, "l.succeeded_by", "l.succeeded_at"),
+                String::new(),
+            )
+        }
+    }
+}
+
+/// Is refused now, with the grants in the message, where the success could not be recorded once
+/// the command has run. Changes nothing.
+pub(in crate::store::mysql) fn may_record(contender: &Contender) -> &'static str {
+    match contender.once {
+        Some(Once::Ever(_)) => {
+            "INSERT INTO dlock_done SELECT * FROM dlock_done AS d WHERE FALSE \
+             ON DUPLICATE KEY UPDATE done_at=d.done_at;"
+        }
+        Some(Once::Per(_)) | None => "",
+    }
+}
+
+/// Records the run of the row of `action` as lost, if the row meets `condition`, and leaves the row
+/// locked. A run that is recorded already stays as it is: its end was recorded, and the lease kept.
+pub(super) fn lost(action: &Action, condition: &str) -> String {
+    format!(
+        "INSERT INTO dlock_run ({FACTS},began_at,ended_at,ending) \
+         SELECT {FACTS},acquired_at,UTC_TIMESTAMP(6),'{word}' FROM dlock_lock \
+         WHERE action={action} AND {condition} FOR UPDATE \
+         ON DUPLICATE KEY UPDATE ended_at=dlock_run.ended_at;",
+        action = hex_action(action),
+        word = Fate::Lost.word(),
+    )
+}
+
+/// Records the end of a run, and its success where that makes others needless, while the row is
+/// still the run's own, and leaves the row locked; or that somebody freed it, if nobody has had it
+/// since. "No row": it is another's.
+pub(super) fn ended(contender: &Contender, parting: &Parting, token: Token, fate: Fate) -> String {
+    let action = hex_action(&contender.action);
+    let claim = hex(parting.claim.bytes());
+    let key = match &contender.once {
+        Some(Once::Ever(key)) => Some(key),
+        Some(Once::Per(_)) | None => None,
+    };
+    let number = fate
+        .number()
+        .map_or_else(|| "NULL".to_owned(), |number| number.to_string());
+    let run = format!(
+        "INSERT INTO dlock_run ({FACTS},once_key,began_at,ended_at,ending,number) \
+         SELECT {FACTS},{key},acquired_at,UTC_TIMESTAMP(6),\
+         IF(claim IS NULL,'{broken}','{word}'),IF(claim IS NULL,NULL,{number}) FROM dlock_lock \
+         WHERE action={action} AND token={token} AND (claim={claim} OR claim IS NULL) FOR UPDATE \
+         ON DUPLICATE KEY UPDATE ended_at=dlock_run.ended_at;",
+        key = key.map_or_else(|| "NULL".to_owned(), hex_key),
+        broken = Fate::Broken.word(),
+        word = fate.word(),
+    );
+    run + &match key.filter(|_| fate.is_success()) {
+        Some(key) => format!(
+            "INSERT INTO dlock_done ({FACTS},once_key,done_at) \
+             SELECT {FACTS},{key},UTC_TIMESTAMP(6) FROM dlock_lock \
+             WHERE action={action} AND claim={claim} AND token={token} FOR UPDATE \
+             ON DUPLICATE KEY UPDATE done_at=dlock_done.done_at;",
+            key = hex_key(key)
+        ),
+        None => String::new(),
+    }
+}
+
+/// An expression that tells whether the success of the grant `token` is recorded; NULL where
+/// nobody asks for it.
+pub(super) fn recorded(contender: &Contender, token: Token, fate: Fate) -> String {
+    let action = hex_action(&contender.action);
+    match &contender.once {
+        Some(Once::Ever(key)) if fate.is_success() => format!(
+            "EXISTS(SELECT 1 FROM dlock_done WHERE action={action} AND once_key={} \
+             AND token={token})",
+            hex_key(key)
+        ),
+        // A later success says as much of this one: it came after it in the same row.
+        Some(Once::Per(_)) if fate.is_success() => format!(
+            "EXISTS(SELECT 1 FROM dlock_lock WHERE action={action} AND succeeded_token={token})"
+        ),
+        _ => "NULL".to_owned(),
+    }
+}

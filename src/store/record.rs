@@ -1,0 +1,70 @@
+//! What is recorded of runs: how each ended, and which successes make another run needless.
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::lease::Token;
+
+/// How a run ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fate {
+    /// The command ended with this status.
+    Exited(u8),
+    /// This signal killed the command.
+    Killed(u8),
+    /// The lease was lost or could not be kept, or its holder died: nobody knows how far it came.
+    Lost,
+    /// Somebody freed the row by hand.
+    Broken,
+}
+
+impl Fate {
+    /// Whether it is a success.
+    #[must_use]
+    pub const fn is_success(self) -> bool {
+        matches!(self, Self::Exited(0))
+    }
+
+    /// The word for it in the table.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Exited(_) => "exited",
+            Self::Killed(_) => "killed",
+            Self::Lost => "lost",
+            Self::Broken => "broken",
+        }
+    }
+
+    /// The number that goes with it.
+    #[must_use]
+    pub const fn number(self) -> Option<u8> {
+        match self {
+            Self::Exited(number) | Self::Killed(number) => Some(number),
+            Self::Lost | Self::Broken => None,
+        }
+    }
+}
+
+impl fmt::Display for Fate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Exited(status) => write!(f, "exited {status}"),
+            Self::Killed(signal) => write!(f, "killed {signal}"),
+            Self::Lost | Self::Broken => f.write_str(self.word()),
+        }
+    }
+}
+
+/// A success that makes a run needless.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Success {
+    /// Token of the run.
+    pub token: Token,
+    /// `--holder` of the run.
+    pub holder: String,
+    /// When it was recorded, by the server's clock, as RFC 3339.
+    pub at: String,
+    /// Since then.
+    pub ago: Duration,
+}

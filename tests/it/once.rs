@@ -1,0 +1,360 @@
+//! Run once: a success is remembered, the others leave with 0, and nobody counts who came too late.
+
+use std::fs;
+use std::path::PathBuf;
+
+use mysql::Conn;
+use mysql::prelude::Queryable;
+
+use crate::command::{Stage, heard, signal, tell};
+use crate::dlock::{Dlock, Running, eventually};
+use crate::relay::{Relay, Request};
+use crate::rewrite::Rewrite;
+use crate::servers::{Database, Flavour, shared};
+
+/// Replicas whose commands say in one file that they ran.
+struct Replicas {
+    database: Database,
+    stage: Stage,
+    admin: Conn,
+}
+
+impl Replicas {
+    fn on(flavour: Flavour) -> Self {
+        let database = shared(flavour).database("once");
+        Dlock::on(&database, ["setup", "-q"])
+            .run()
+            .expect(0, "", "");
+        Self {
+            admin: database.admin_conn(),
+            database,
+            stage: Stage::new(),
+        }
+    }
+
+    fn log(&self) -> PathBuf {
+        self.stage.path("log")
+    }
+
+    /// What the commands that ran have written, one word a run.
+    fn ran(&self) -> Vec<String> {
+        let log = fs::read_to_string(self.log()).unwrap_or_default();
+        log.lines().map(str::to_owned).collect()
+    }
+
+    /// A replica whose command writes `word` and ends with `status`.
+    fn replica(&self, options: &[&str], word: &str, status: i32) -> Dlock {
+        Dlock::on(&self.database, ["exec", "-a", "init", "--ttl", "3s"])
+            .args(options)
+            .args(["--", "sh", "-c", r#"echo "$2" >> "$1"; exit "$3""#, "sh"])
+            .arg(self.log())
+            .args([word, &status.to_string()])
+    }
+
+    /// A replica whose command says its process id, waits for a word and ends with that status.
+    fn holder(&self, options: &[&str]) -> (Running, String) {
+        let (ready, go) = (self.stage.fifo("ready"), self.stage.fifo("go"));
+        let running = Dlock::on(&self.database, ["exec", "-a", "init", "--ttl", "3s"])
+            .args(options)
+            .args(["--", "sh", "-c"])
+            .arg(r#"echo $$ > "$1"; read status < "$2"; echo holder >> "$3"; exit "$status""#)
+            .arg("sh")
+            .arg(&ready)
+            .arg(&go)
+            .arg(self.log())
+            .start();
+        let pid = heard(&ready);
+        (running, pid)
+    }
+
+    fn let_go(&self, status: &str) {
+        tell(&self.stage.path("go"), status);
+    }
+
+    /// Waits until `count` sessions stand at the gate.
+    fn standing(&mut self, count: u64) {
+        let admin = &mut self.admin;
+        eventually("the waiters stand at the gate", || {
+            let standing: Option<u64> = admin
+                .query_first(
+                    "SELECT COUNT(*) FROM dlock_waiter w \
+                     JOIN information_schema.processlist p ON p.id=w.session_id \
+                     WHERE p.info LIKE '%GET_LOCK%'",
+                )
+                .expect("shows the waiters");
+            standing == Some(count)
+        });
+    }
+
+    fn done(&mut self) -> Vec<String> {
+        self.admin
+            .query("SELECT once_key FROM dlock_done WHERE action='init' ORDER BY once_key")
+            .expect("shows what is done")
+    }
+
+    /// Leaves the account of the tests with nothing but `grants` on these tables.
+    fn restrict(&mut self, grants: &[(&str, &str)]) {
+        let Database { name, user, .. } = &self.database;
+        let revoke = format!("REVOKE ALL PRIVILEGES, GRANT OPTION FROM '{user}'@'%'");
+        self.admin.query_drop(revoke).expect("revokes");
+        for (rights, table) in grants {
+            let grant = format!("GRANT {rights} ON `{name}`.{table} TO '{user}'@'%'");
+            self.admin.query_drop(grant).expect("grants");
+        }
+    }
+}
+
+/// Runs `claim` with replicas on a fresh database of each kind of server.
+fn everywhere(claim: impl Fn(Replicas)) {
+    for flavour in Flavour::ALL {
+        claim(Replicas::on(flavour));
+    }
+}
+
+#[test]
+fn what_has_succeeded_is_not_run_again_and_the_message_says_who_did_it() {
+    everywhere(|mut replicas| {
+        replicas
+            .replica(&["--once", "--holder=web-1/1"], "one", 0)
+            .run()
+            .expect(0, "", "");
+        let outcome = replicas.replica(&["--once"], "two", 3).run();
+        let (token, at): (u64, String) = replicas
+            .admin
+            .query_first("SELECT token,done_at FROM dlock_done WHERE once_key=''")
+            .expect("asks")
+            .expect("it is recorded");
+        let at = at.replace(' ', "T");
+        outcome.expect(0, "", "dlock: init was done by web-1/1 ");
+        outcome.expect(
+            0,
+            "",
+            &format!(" ago (token {token}, {at}Z); not run again"),
+        );
+        replicas
+            .replica(&["--once", "-q"], "three", 3)
+            .run()
+            .expect(0, "", "");
+        assert_eq!(replicas.ran(), ["one"]);
+    });
+}
+
+#[test]
+fn each_key_is_done_once_also_after_a_rollback() {
+    everywhere(|mut replicas| {
+        for (key, said) in [
+            ("--once=v1", ""),
+            ("--once=v2", ""),
+            ("--once", ""),
+            ("--once=v1", "init (v1) was done by "),
+            ("--once=V1", ""),
+        ] {
+            replicas.replica(&[key], key, 0).run().expect(0, "", said);
+        }
+        assert_eq!(
+            replicas.ran(),
+            ["--once=v1", "--once=v2", "--once", "--once=V1"]
+        );
+        assert_eq!(replicas.done(), ["", "V1", "v1", "v2"]);
+        // Without --once it is run whatever was done.
+        replicas.replica(&[], "plain", 0).run().expect(0, "", "");
+        assert_eq!(replicas.ran().len(), 5);
+    });
+}
+
+#[test]
+fn a_failure_records_nothing_and_the_next_in_line_runs() {
+    everywhere(|mut replicas| {
+        let (holder, _) = replicas.holder(&["--once=v1"]);
+        let waiters: Vec<Running> = [("failed", 7), ("done", 0), ("late", 0)]
+            .iter()
+            .zip(1..)
+            .map(|((word, status), count)| {
+                let waiter = replicas.replica(&["--once=v1"], word, *status).start();
+                replicas.standing(count);
+                waiter
+            })
+            .collect();
+        replicas.let_go("5");
+        assert_eq!(holder.wait().status, Some(5));
+        let statuses: Vec<_> = waiters.into_iter().map(|one| one.wait().status).collect();
+        assert_eq!(statuses, [Some(7), Some(0), Some(0)]);
+        assert_eq!(replicas.ran(), ["holder", "failed", "done"]);
+    });
+}
+
+#[test]
+fn waiters_leave_with_0_when_the_holder_succeeds() {
+    everywhere(|mut replicas| {
+        let (holder, _) = replicas.holder(&["--once=v1"]);
+        let waiters: Vec<Running> = (0..8)
+            .map(|_| replicas.replica(&["--once=v1"], "waiter", 3).start())
+            .collect();
+        replicas.standing(8);
+        replicas.let_go("0");
+        holder.wait().expect(0, "", "");
+        for waiter in waiters {
+            waiter.wait().expect(0, "", "init (v1) was done by ");
+        }
+        assert_eq!(replicas.ran(), ["holder"]);
+        let places: Vec<u64> = replicas
+            .admin
+            .query("SELECT position FROM dlock_waiter")
+            .expect("shows the line");
+        assert!(places.is_empty(), "{places:?}");
+    });
+}
+
+#[test]
+fn waiters_without_named_locks_leave_with_0_too() {
+    everywhere(|replicas| {
+        let no_locks = Rewrite {
+            said: "GET_LOCK",
+            heard: "GET_LOCX",
+        };
+        let port = no_locks.start(replicas.database.port);
+        let url = replicas.database.url_through(port);
+        let (holder, _) = replicas.holder(&["--once"]);
+        let waiters: Vec<Running> = (0..3)
+            .map(|_| {
+                let waiter = replicas.replica(&["--once", "-v"], "waiter", 3);
+                let waiter = waiter.env("DLOCK_URL", &url).start();
+                waiter.heard("by looking");
+                waiter
+            })
+            .collect();
+        replicas.let_go("0");
+        holder.wait().expect(0, "", "");
+        for waiter in waiters {
+            waiter.wait().expect(0, "", "init was done by ");
+        }
+        assert_eq!(replicas.ran(), ["holder"]);
+    });
+}
+
+#[test]
+fn a_holder_that_was_killed_half_way_is_followed_by_one_that_does_it() {
+    everywhere(|mut replicas| {
+        let (holder, command) = replicas.holder(&["--once=v1"]);
+        let mut waiters: Vec<Running> = (0..12)
+            .map(|_| replicas.replica(&["--once=v1"], "done", 0).start())
+            .collect();
+        replicas.standing(12);
+        holder.signal("KILL");
+        let command: u32 = command.parse().expect("a process id");
+        signal(command, "KILL");
+        for waiter in waiters.drain(2..7) {
+            waiter.signal("TERM");
+            assert_eq!(waiter.wait().status, Some(143));
+        }
+        for waiter in waiters {
+            assert_eq!(waiter.wait().status, Some(0));
+        }
+        assert_eq!(replicas.ran(), ["done"]);
+        assert_eq!(replicas.done(), ["v1"]);
+    });
+}
+
+#[test]
+fn who_lost_the_lease_cannot_say_that_it_is_done() {
+    everywhere(|mut replicas| {
+        for (way, taken) in [
+            ("taken over", "claim=REPEAT('x',16),token=token+1"),
+            ("freed", "claim=NULL"),
+        ] {
+            // Long enough that no renewal tells before the release does.
+            let (holder, _) = replicas.holder(&["--once", "--ttl=5m"]);
+            let take = format!("UPDATE dlock_lock SET {taken} WHERE action='init'");
+            replicas.admin.query_drop(take).expect("takes the row");
+            replicas.let_go("0");
+            let outcome = holder.wait();
+            assert_eq!(outcome.status, Some(76), "{way}: {outcome:#?}");
+            outcome.expect(76, "", "does not count as done");
+            assert!(replicas.done().is_empty(), "{way}");
+            let free = "UPDATE dlock_lock SET claim=NULL WHERE action='init'";
+            replicas.admin.query_drop(free).expect("frees the row");
+            fs::remove_file(replicas.stage.path("ready")).expect("removes");
+            fs::remove_file(replicas.stage.path("go")).expect("removes");
+        }
+    });
+}
+
+#[test]
+fn finding_it_done_takes_one_connection_and_one_request_and_writes_nothing() {
+    everywhere(|mut replicas| {
+        replicas
+            .replica(&["--once=v1"], "one", 0)
+            .run()
+            .expect(0, "", "");
+        // An account that may not write could not even try to.
+        replicas.restrict(&[
+            ("SELECT", "dlock_schema"),
+            ("SELECT", "dlock_lock"),
+            ("SELECT", "dlock_done"),
+        ]);
+        let relay = Relay::to(replicas.database.port);
+        let url = replicas.database.url_through(relay.port());
+        replicas
+            .replica(&["--once=v1", "--ttl=30s"], "two", 0)
+            .env("DLOCK_URL", url)
+            .run()
+            .expect(0, "", "init (v1) was done by ");
+        let sessions = relay.sessions();
+        let [session] = sessions.as_slice() else {
+            panic!("not one connection: {sessions:?}");
+        };
+        let [Request::Query(text), Request::Quit] = session.requests.as_slice() else {
+            panic!("not one request: {session:?}");
+        };
+        assert!(!text.contains("GET_LOCK"), "the gate was taken: {text}");
+    });
+}
+
+#[test]
+fn an_account_that_could_not_record_the_success_runs_nothing() {
+    everywhere(|mut replicas| {
+        replicas.replica(&[], "first", 0).run().expect(0, "", "");
+        replicas.restrict(&[
+            ("SELECT", "dlock_schema"),
+            ("SELECT, INSERT, UPDATE", "dlock_lock"),
+            ("SELECT, INSERT, UPDATE, DELETE", "dlock_waiter"),
+            ("SELECT, INSERT, UPDATE", "dlock_run"),
+            ("SELECT", "dlock_done"),
+        ]);
+        replicas
+            .replica(&["--once"], "second", 0)
+            .run()
+            .expect(77, "", "dlock_done");
+        replicas.restrict(&[
+            ("SELECT", "dlock_schema"),
+            ("SELECT, INSERT, UPDATE", "dlock_lock"),
+        ]);
+        replicas
+            .replica(&["--once"], "third", 0)
+            .run()
+            .expect(77, "", "dlock setup --print");
+        assert_eq!(replicas.ran(), ["first"]);
+        let held: Option<u64> = replicas
+            .admin
+            .query_first("SELECT COUNT(*) FROM dlock_lock WHERE claim IS NOT NULL")
+            .expect("counts");
+        assert_eq!(held, Some(0));
+    });
+}
+
+#[test]
+fn a_key_that_is_empty_or_too_long_is_refused_before_the_server_is_asked() {
+    let long = "x".repeat(256);
+    for (key, why) in [
+        ("", "the key is empty"),
+        (long.as_str(), "the key has 256 bytes, 255 are allowed"),
+        ("a\nb", "the key has a control character"),
+    ] {
+        let exec = ["exec", "-a", "init", &format!("--once={key}"), "--", "true"];
+        Dlock::new(exec).run().expect(64, "", why);
+        Dlock::new(["exec", "-a", "init", "--", "true"])
+            .env("DLOCK_ONCE", key)
+            .run()
+            .expect(64, "", why);
+    }
+}
