@@ -20,9 +20,8 @@ use crate::lease::instant::BootInstant;
 use crate::lease::timing::Timing;
 use crate::lease::{Claim, Grant, Token};
 use crate::store::{
-    ALLOWANCE, Answer, Failure, FailureKind, Fate, GATE_ALLOWANCE, Gate, GonePlace, Keeper,
-    POLLER_LIFE, Parting, Place, Question, Remainder, Reply, Sighting, Success, Turn, Version,
-    View, Wish,
+    ALLOWANCE, Answer, Failure, FailureKind, GATE_ALLOWANCE, Gate, GonePlace, Keeper, POLLER_LIFE,
+    Parting, Place, Question, Remainder, Reply, Run, Sighting, Success, Turn, Version, View, Wish,
 };
 
 /// First and longest pause between two looks of whoever is next: fast enough that a short command
@@ -75,16 +74,16 @@ pub struct Hold {
 }
 
 impl Hold {
-    /// What to give up in the end; `fate` is how the command ended, if it was started.
+    /// What to give up in the end; `run` is what came of the command, if it was started.
     #[must_use]
-    pub const fn parting(&self, fate: Option<Fate>) -> Parting {
+    pub const fn parting(&self, run: Option<Run>) -> Parting {
         Parting {
             claim: self.grant.claim,
             token: Some(self.grant.token),
             gate: self.gate,
             // It went with the grant.
             queued: false,
-            fate,
+            run,
         }
     }
 }
@@ -332,7 +331,7 @@ impl Acquire {
             token: None,
             gate: self.gate,
             queued: self.queued,
-            fate: None,
+            run: None,
         })
     }
 

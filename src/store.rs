@@ -17,7 +17,7 @@ use crate::lease::instant::BootInstant;
 use crate::lease::once::Once;
 use crate::lease::{Claim, Grant, Token};
 
-pub use self::record::{Fate, Success};
+pub use self::record::{Fate, Run, Success};
 pub use self::sighting::{Keeper, Remainder, Sighting, State, View, Waiter};
 
 /// How long past its end, by the server's clock, a lease is left alone where nothing but that
@@ -112,8 +112,8 @@ pub struct Parting {
     pub gate: Gate,
     /// Whether there is a place in the line to give up.
     pub queued: bool,
-    /// How the run ended, if there was one: it is recorded with the release or not at all.
-    pub fate: Option<Fate>,
+    /// The run, if there was one: it is recorded with the release or not at all.
+    pub run: Option<Run>,
 }
 
 /// What an attempt asks for.

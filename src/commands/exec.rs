@@ -28,7 +28,7 @@ use crate::report::Report;
 use crate::signals;
 use crate::store::mysql::Database;
 use crate::store::target::Target;
-use crate::store::{Contender, Fate, Holder};
+use crate::store::{Contender, Fate, Holder, Run};
 use crate::sys::process::{Child, Startable, Unstartable, look_up};
 use crate::sys::{clock, host, random, signal, terminal};
 
@@ -86,9 +86,12 @@ pub fn run(args: ExecArgs, target: Target, report: &Report) -> anyhow::Result<St
                 Ok(child) => Ok(desk.hold(&child, &hold, shares_terminal)),
                 Err(why) => {
                     let ending = unstartable(program, &why);
-                    let fate = Fate::Exited(ending.status.code());
+                    let run = Run {
+                        fate: Fate::Exited(ending.status.code()),
+                        took: clock::now().since(hold.sent),
+                    };
                     let lease = Lease::Ours(timing.deadline(hold.sent));
-                    desk.release(hold.parting(Some(fate)), lease);
+                    desk.release(hold.parting(Some(run)), lease);
                     Err(ending)
                 }
             }

@@ -152,7 +152,7 @@ impl Database {
         trace: &mut Trace,
     ) -> Result<Answer, Failure> {
         let release = |request| statements::release(request, contender, parting);
-        let freed = self.exchange(Patience::Limited, trace, release, rows::freed)?;
+        let (freed, changed) = self.exchange(Patience::Limited, trace, release, rows::freed)?;
         match freed {
             Freed { left: true, .. } => Err(Failure {
                 kind: FailureKind::Unknown,
@@ -160,16 +160,17 @@ impl Database {
             }),
             // Read back, so that a repetition after a lost answer finds what the first one did.
             Freed {
-                recorded: Some(recorded),
+                recorded: Some(true),
                 ..
-            } => Ok(match recorded {
-                true => Answer::Released,
-                false => Answer::NotOurs,
-            }),
-            Freed { just_now: true, .. } => Ok(Answer::Released),
-            Freed {
-                just_now: false, ..
-            } => Ok(Answer::NotOurs),
+            } => Ok(Answer::Released),
+            Freed { recorded: None, .. } if changed > 0 => Ok(Answer::Released),
+            Freed { .. } => {
+                if let Some(token) = parting.token.filter(|_| parting.run.is_some()) {
+                    let broken = |request| statements::broken(request, contender, token);
+                    self.exchange(Patience::Limited, trace, broken, rows::answer)?;
+                }
+                Ok(Answer::NotOurs)
+            }
         }
     }
 
@@ -233,7 +234,7 @@ impl Database {
                     token: Some(token),
                     gate: wish.gate,
                     queued: false,
-                    fate: None,
+                    run: None,
                 };
                 self.release(contender, &parting, trace)?;
                 Ok(Answer::Done(success.clone()))
@@ -273,8 +274,8 @@ impl Database {
         let stand = |request| statements::stand(request, &contender.action, turn);
         // Attempted here and not by another question: everybody behind us waits for it.
         match self.exchange(Patience::Endless, trace, stand, rows::answer)? {
-            true => self.attempt(contender, &turn.wish, Approach::AtGate, trace),
-            false => Ok(Answer::TurnedAway),
+            (true, _) => self.attempt(contender, &turn.wish, Approach::AtGate, trace),
+            (false, _) => Ok(Answer::TurnedAway),
         }
     }
 
@@ -296,7 +297,8 @@ impl Database {
             let waiters = rows::waiters(sets.next().unwrap_or_default(), request)?;
             Ok((sight.rows, waiters))
         };
-        self.exchange(Patience::Limited, &mut Trace::new(), survey, read)
+        let (found, _) = self.exchange(Patience::Limited, &mut Trace::new(), survey, read)?;
+        Ok(found)
     }
 
     /// Checks the version of the tables, and creates them where they are missing.
@@ -371,7 +373,7 @@ impl Database {
             let sight = statements::sight(request, selection, outlook, once);
             format!("{statements}{sight}")
         };
-        let sight = self.exchange(Patience::Limited, trace, packet, |sets, request| {
+        let (sight, _) = self.exchange(Patience::Limited, trace, packet, |sets, request| {
             rows::sight(sets.into_iter().next_back().unwrap_or_default(), request)
         })?;
         trace.server_time = Some(sight.server_time);
@@ -379,14 +381,15 @@ impl Database {
     }
 
     /// Sends one packet, built around the number of the request, and reads all that comes back by
-    /// `read`, which checks that number. The connection is kept only if nothing at all was wrong.
+    /// `read`, which checks that number; also tells how many rows were changed. The connection is
+    /// kept only if nothing at all was wrong.
     fn exchange<T>(
         &mut self,
         patience: Patience,
         trace: &mut Trace,
         packet: impl FnOnce([u8; 8]) -> String,
         read: impl FnOnce(Vec<Vec<Row>>, [u8; 8]) -> Result<T, Failure>,
-    ) -> Result<T, Failure> {
+    ) -> Result<(T, u64), Failure> {
         let (connection, session) = self.connection()?;
         let request = random::bytes().map_err(|error| Failure {
             kind: FailureKind::Unreachable,
@@ -397,13 +400,13 @@ impl Database {
             connection.limit_reads(None)?;
         }
         trace.sent = clock::now();
-        let (connection, sets) = connection.exchange(&packet, &self.target)?;
-        let found = read(sets, request)?;
+        let (connection, reply) = connection.exchange(&packet, &self.target)?;
+        let found = read(reply.sets, request)?;
         if patience == Patience::Endless {
             connection.limit_reads(Some(self.limit))?;
         }
         self.connection = Some(connection);
-        Ok(found)
+        Ok((found, reply.changed))
     }
 
     /// The connection, a new one if there is none, and what has to be said first on a new one.

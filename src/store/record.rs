@@ -56,6 +56,15 @@ impl fmt::Display for Fate {
     }
 }
 
+/// A run that is over, as its holder knows it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Run {
+    /// How it ended.
+    pub fate: Fate,
+    /// Time since the grant.
+    pub took: Duration,
+}
+
 /// A success that makes a run needless.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Success {

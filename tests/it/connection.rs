@@ -496,7 +496,13 @@ fn the_first_exec_in_an_empty_database_creates_the_tables() {
             .expect("root may");
         assert_eq!(
             tables,
-            ["dlock_lock", "dlock_schema", "dlock_waiter"],
+            [
+                "dlock_done",
+                "dlock_lock",
+                "dlock_run",
+                "dlock_schema",
+                "dlock_waiter"
+            ],
             "{flavour}"
         );
         let versions: Vec<u32> = database
@@ -614,8 +620,14 @@ fn the_printed_grants_are_enough_for_setup_exec_and_status() {
         let outcome = Dlock::on(&limited, ["status", "init"]).run();
         assert!(outcome.stdout.contains("free"), "{flavour}: {outcome:?}");
 
-        let reading = ["dlock_lock", "dlock_schema", "dlock_waiter"]
-            .map(|table| format!("GRANT SELECT ON `{}`.{table} TO ACCOUNT", database.name));
+        let reading = [
+            "dlock_done",
+            "dlock_lock",
+            "dlock_run",
+            "dlock_schema",
+            "dlock_waiter",
+        ]
+        .map(|table| format!("GRANT SELECT ON `{}`.{table} TO ACCOUNT", database.name));
         let reader = account(&database, "reader", &reading);
         let outcome = Dlock::on(&reader, ["status", "init"]).run();
         assert!(outcome.stdout.contains("free"), "{flavour}: {outcome:?}");

@@ -117,7 +117,7 @@ impl Peer {
             token,
             gate: self.gate,
             queued: false,
-            fate: None,
+            run: None,
         }))
     }
 }

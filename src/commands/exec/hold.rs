@@ -8,7 +8,7 @@ use crate::exit::Status;
 use crate::lease::instant::BootInstant;
 use crate::renew::{Renewals, Verdict};
 use crate::report::words;
-use crate::store::{Failure, Fate};
+use crate::store::{Failure, Fate, Run};
 use crate::supervise::{Act, Blame, Input, Supervisor};
 use crate::sys::process::{Child, End};
 use crate::sys::{clock, signal};
@@ -66,7 +66,11 @@ impl Desk<'_> {
             Blame::Lost => Lease::Lost,
             Blame::Expired | Blame::Nobody => Lease::Ours(renewals.deadline()),
         };
-        match self.release(hold.parting(Some(fate)), lease) {
+        let run = Run {
+            fate,
+            took: clock::now().since(hold.sent),
+        };
+        match self.release(hold.parting(Some(run)), lease) {
             Recorded::Yes => supervisor.status(end),
             Recorded::No => Status::LOST,
         }

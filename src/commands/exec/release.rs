@@ -6,7 +6,7 @@ use super::desk::Desk;
 use crate::event::Event;
 use crate::lease::instant::Deadline;
 use crate::report::words;
-use crate::store::{Answer, Failure, Fate, Parting, Question};
+use crate::store::{Answer, Failure, Parting, Question};
 use crate::sys::{clock, signal};
 
 /// Pause before a failed release is tried again: enough for a server to come back, not so much
@@ -35,7 +35,7 @@ impl Desk<'_> {
     /// Gives the lease up. A failure is told; it changes the status only where a success had to be
     /// recorded, for which there is time as long as the lease lasts. The lease lapses by itself.
     pub(super) fn release(&mut self, parting: Parting, lease: Lease) -> Recorded {
-        let is_success = parting.fate.is_some_and(Fate::is_success);
+        let is_success = parting.run.is_some_and(|run| run.fate.is_success());
         let must_record = self.once.is_some() && is_success;
         let shortly = clock::now() + 2 * self.timing.attempt;
         let until = match lease {

@@ -38,6 +38,14 @@ impl Drop for Connection {
     }
 }
 
+/// What a packet brought back.
+pub(super) struct Reply {
+    /// The rows of each SELECT.
+    pub(super) sets: Vec<Vec<Row>>,
+    /// Rows changed by all other statements together; a hint, never proof.
+    pub(super) changed: u64,
+}
+
 impl Connection {
     /// Connects and logs in. Every address that the host name resolves to is tried.
     ///
@@ -88,16 +96,16 @@ impl Connection {
         })
     }
 
-    /// Sends `packet` and reads all of its replies: the rows of each SELECT. Consumes the connection and gives it back only
+    /// Sends `packet` and reads all of its replies. Consumes the connection and gives it back only
     /// when nothing went wrong.
     pub(super) fn exchange(
         mut self,
         packet: &str,
         target: &Target,
-    ) -> Result<(Self, Vec<Vec<Row>>), Failure> {
+    ) -> Result<(Self, Reply), Failure> {
         let outcome = guarded(|| read_all(&mut self.conn, packet));
         match outcome {
-            Ok(Ok(rows)) => Ok((self, rows)),
+            Ok(Ok(reply)) => Ok((self, reply)),
             Ok(Err(error)) => Err(failure(&error, Phase::Asking, target)),
             Err(panic) => {
                 // The driver's Drop would write to a connection in an unknown state.
@@ -109,18 +117,24 @@ impl Connection {
     }
 }
 
-fn read_all(conn: &mut Conn, packet: &str) -> Result<Vec<Vec<Row>>, mysql::Error> {
-    let mut all = Vec::new();
+fn read_all(conn: &mut Conn, packet: &str) -> Result<Reply, mysql::Error> {
+    let mut reply = Reply {
+        sets: Vec::new(),
+        changed: 0,
+    };
     let mut sets = conn.query_iter(packet)?;
     while let Some(set) = sets.iter() {
         let has_rows = !set.columns().as_ref().is_empty();
+        if !has_rows {
+            reply.changed += set.affected_rows();
+        }
         let rows: Result<Vec<Row>, _> = set.collect();
         let rows = rows?;
         if has_rows {
-            all.push(rows);
+            reply.sets.push(rows);
         }
     }
-    Ok(all)
+    Ok(reply)
 }
 
 /// Runs a call into the driver; its panics (an empty packet is enough) become a text.

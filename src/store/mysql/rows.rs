@@ -32,8 +32,6 @@ pub(super) struct Sight {
 pub(super) struct Freed {
     /// Whether the lease is still ours.
     pub(super) left: bool,
-    /// Whether the row was freed just now.
-    pub(super) just_now: bool,
     /// Whether the success is recorded; none where none had to be.
     pub(super) recorded: Option<bool>,
 }
@@ -81,7 +79,6 @@ pub(super) fn freed(sets: Vec<Vec<Row>>, request: [u8; 8]) -> Result<Freed, Fail
     let mut row = only(sets, request)?;
     Ok(Freed {
         left: field::<u64>(&mut row, "answer")? == Some(1),
-        just_now: field::<i64>(&mut row, "freed")?.is_some_and(|rows| rows > 0),
         recorded: field::<u64>(&mut row, "recorded")?.map(|recorded| recorded == 1),
     })
 }

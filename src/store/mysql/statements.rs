@@ -18,7 +18,7 @@ pub(super) use self::keep::{release, renew};
 pub(super) use self::line::{queue, stand, waiters};
 pub use self::look::Selection;
 pub(super) use self::look::{Outlook, sight};
-pub(super) use self::record::may_record;
+pub(super) use self::record::{broken, may_record};
 
 use crate::lease::action::Action;
 use crate::store::Holder;
@@ -116,7 +116,7 @@ mod tests {
     };
     use crate::lease::once::Once;
     use crate::lease::{Claim, Token};
-    use crate::store::{Contender, Fate, Gate, Holder, Parting, Place, Turn, Version, Wish};
+    use crate::store::{Contender, Fate, Gate, Holder, Parting, Place, Run, Turn, Version, Wish};
 
     #[test]
     fn no_text_of_a_user_stands_in_a_packet_as_itself() {
@@ -153,7 +153,10 @@ mod tests {
             token: Some(Token(5)),
             gate,
             queued: true,
-            fate: Some(Fate::Exited(0)),
+            run: Some(Run {
+                fate: Fate::Exited(0),
+                took: Duration::from_secs(1),
+            }),
         };
         let release = release([0; 8], &contender, &parting);
         let only = [contender.action.clone()];

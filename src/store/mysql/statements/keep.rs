@@ -3,7 +3,7 @@
 use super::record::{ended, recorded};
 use super::{HERE, gate_name, gate_ours, gate_taken, hex, hex_action};
 use crate::lease::Grant;
-use crate::store::{Contender, Fate, Gate, Parting};
+use crate::store::{Contender, Gate, Parting};
 
 /// Extends the lease. Changes the row only while claim and token are ours, whatever the server's
 /// clock says; the condition is the same every time, so a repetition after a lost reply succeeds.
@@ -45,7 +45,7 @@ pub(in crate::store::mysql) fn renew(
 /// the next waiter through the gate, then clears our place in the line: in this order, so that the
 /// waiter finds the row free and is not kept waiting for the rest. "No row changed": it was not
 /// ours, or this is a repetition. Answers whether the lease is still ours, which must not be,
-/// whether it was freed, and whether a success that must be recorded is.
+/// and whether a success that must be recorded is.
 pub(in crate::store::mysql) fn release(
     request: [u8; 8],
     contender: &Contender,
@@ -66,28 +66,25 @@ pub(in crate::store::mysql) fn release(
         true => format!("DELETE FROM dlock_waiter WHERE claim={claim};"),
         false => String::new(),
     };
-    let run = parting.token.zip(parting.fate);
-    let (begin, commit) = match run {
-        Some((token, fate)) => (
-            format!("BEGIN;{}", ended(contender, parting, token, fate)),
-            "COMMIT;",
-        ),
-        None => (String::new(), ""),
+    let run = parting.token.zip(parting.run);
+    let (begin, record) = match run {
+        Some((token, run)) => ("BEGIN;", format!("{}COMMIT;", ended(contender, token, run))),
+        None => ("", String::new()),
     };
-    let success = match parting.fate.is_some_and(Fate::is_success) {
+    let success = match parting.run.is_some_and(|run| run.fate.is_success()) {
         true => ",succeeded_at=UTC_TIMESTAMP(6),succeeded_token=token,succeeded_by=holder",
         false => "",
     };
     let recorded = run.map_or_else(
         || "NULL".to_owned(),
-        |(token, fate)| recorded(contender, token, fate),
+        |(token, run)| recorded(contender, token, run.fate),
     );
     format!(
         "{begin}UPDATE dlock_lock SET \
          claim=NULL,released_at=UTC_TIMESTAMP(6),expires_at=UTC_TIMESTAMP(6){success} \
-         WHERE action={action_hex} AND claim={claim}{token};SET @dlock_freed=ROW_COUNT();\
-         {commit}{gate}{place}\
-         SELECT {} AS request,COUNT(*) AS answer,@dlock_freed AS freed,{recorded} AS recorded \
+         WHERE action={action_hex} AND claim={claim}{token};\
+         {record}{gate}{place}\
+         SELECT {} AS request,COUNT(*) AS answer,{recorded} AS recorded \
          FROM dlock_lock WHERE action={action_hex} AND claim={claim}{token}",
         hex(&request),
     )
