@@ -46,6 +46,8 @@ complete -c dlock -n "__fish_dlock_needs_command" -s h -l help -d 'Print help (s
 complete -c dlock -n "__fish_dlock_needs_command" -s V -l version -d 'Print version'
 complete -c dlock -n "__fish_dlock_needs_command" -f -a "exec" -d 'Run a command while holding the lock'
 complete -c dlock -n "__fish_dlock_needs_command" -f -a "status" -d 'Show who holds what and who waits'
+complete -c dlock -n "__fish_dlock_needs_command" -f -a "history" -d 'Show the last runs and how they ended'
+complete -c dlock -n "__fish_dlock_needs_command" -f -a "forget" -d 'Forget that a run with --once has succeeded, so that it is run again'
 complete -c dlock -n "__fish_dlock_needs_command" -f -a "setup" -d 'Create the tables, or print what a database administrator needs'
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -s a -l action -d 'Name of the lock: 1 to 255 bytes of UTF-8 without control characters' -r
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -s t -l ttl -d 'Length of the lease, renewed while the command runs; after a crash, others wait about this long' -r
@@ -56,6 +58,7 @@ complete -c dlock -n "__fish_dlock_using_subcommand exec" -l db-wait -d 'How lon
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -l grace -d 'Time from SIGTERM to SIGKILL when the lease cannot be kept [default: a sixth of the ttl, at most 10s]' -r
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -l holder -d 'What status shows as the holder [default: HOST/PID]' -r
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -l note -d 'What status shows as the reason' -r
+complete -c dlock -n "__fish_dlock_using_subcommand exec" -l history -d 'How many runs of this action to keep in the history; with 0 this one is not recorded' -r
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -l url -d 'Server and database, as mysql://USER@HOST/DATABASE' -r
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -l url-file -d 'File that holds the URL, such as a mounted Kubernetes secret' -r -F
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -l defaults-file -d 'Option file as of the mysql client; groups [client] and [dlock] are read' -r -F
@@ -101,6 +104,53 @@ complete -c dlock -n "__fish_dlock_using_subcommand status" -s q -l quiet -d 'Sa
 complete -c dlock -n "__fish_dlock_using_subcommand status" -s v -l verbose -d 'Say what happens, step by step'
 complete -c dlock -n "__fish_dlock_using_subcommand status" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c dlock -n "__fish_dlock_using_subcommand status" -s V -l version -d 'Print version'
+complete -c dlock -n "__fish_dlock_using_subcommand history" -s a -l action -d 'Only this action; may be given several times' -r
+complete -c dlock -n "__fish_dlock_using_subcommand history" -s n -l number -d 'How many runs to show, the last ones' -r
+complete -c dlock -n "__fish_dlock_using_subcommand history" -l url -d 'Server and database, as mysql://USER@HOST/DATABASE' -r
+complete -c dlock -n "__fish_dlock_using_subcommand history" -l url-file -d 'File that holds the URL, such as a mounted Kubernetes secret' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand history" -l defaults-file -d 'Option file as of the mysql client; groups [client] and [dlock] are read' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand history" -l host -d 'Host name or address of the server' -r
+complete -c dlock -n "__fish_dlock_using_subcommand history" -l port -d 'TCP port of the server [default: 3306]' -r
+complete -c dlock -n "__fish_dlock_using_subcommand history" -l socket -d 'Unix socket of the server, instead of host and port' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand history" -l user -d 'Account to log in with' -r
+complete -c dlock -n "__fish_dlock_using_subcommand history" -l password-file -d 'File that holds the password; a line end after it is dropped' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand history" -l database -d 'Database that holds dlock\'s tables' -r
+complete -c dlock -n "__fish_dlock_using_subcommand history" -l ssl-mode -d 'What TLS must prove [default: verify_identity; disabled for loopback and Unix sockets]' -r -f -a "disabled\t'No TLS'
+required\t'TLS, whoever answers'
+verify_ca\t'TLS, and the certificate is signed by a known authority'
+verify_identity\t'TLS, and the certificate is signed by a known authority and names the host'"
+complete -c dlock -n "__fish_dlock_using_subcommand history" -l ssl-ca -d 'PEM file with certificate authorities to trust besides the public ones' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand history" -l ssl-cert -d 'PEM file with dlock\'s own certificate, when the server asks for one' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand history" -l ssl-key -d 'PEM file with the key of --ssl-cert' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand history" -l json -d 'JSON instead of a table; dlock-history(1) documents its form'
+complete -c dlock -n "__fish_dlock_using_subcommand history" -s q -l quiet -d 'Say nothing but why dlock failed; wins over --verbose'
+complete -c dlock -n "__fish_dlock_using_subcommand history" -s v -l verbose -d 'Say what happens, step by step'
+complete -c dlock -n "__fish_dlock_using_subcommand history" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c dlock -n "__fish_dlock_using_subcommand history" -s V -l version -d 'Print version'
+complete -c dlock -n "__fish_dlock_using_subcommand forget" -s a -l action -d 'Name of the lock' -r
+complete -c dlock -n "__fish_dlock_using_subcommand forget" -l once -d 'Which success: the one under this KEY, or without one the one of --once alone' -r
+complete -c dlock -n "__fish_dlock_using_subcommand forget" -l holder -d 'What the history shows as who did it [default: HOST/PID]' -r
+complete -c dlock -n "__fish_dlock_using_subcommand forget" -l note -d 'What the history shows as the reason' -r
+complete -c dlock -n "__fish_dlock_using_subcommand forget" -l url -d 'Server and database, as mysql://USER@HOST/DATABASE' -r
+complete -c dlock -n "__fish_dlock_using_subcommand forget" -l url-file -d 'File that holds the URL, such as a mounted Kubernetes secret' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand forget" -l defaults-file -d 'Option file as of the mysql client; groups [client] and [dlock] are read' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand forget" -l host -d 'Host name or address of the server' -r
+complete -c dlock -n "__fish_dlock_using_subcommand forget" -l port -d 'TCP port of the server [default: 3306]' -r
+complete -c dlock -n "__fish_dlock_using_subcommand forget" -l socket -d 'Unix socket of the server, instead of host and port' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand forget" -l user -d 'Account to log in with' -r
+complete -c dlock -n "__fish_dlock_using_subcommand forget" -l password-file -d 'File that holds the password; a line end after it is dropped' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand forget" -l database -d 'Database that holds dlock\'s tables' -r
+complete -c dlock -n "__fish_dlock_using_subcommand forget" -l ssl-mode -d 'What TLS must prove [default: verify_identity; disabled for loopback and Unix sockets]' -r -f -a "disabled\t'No TLS'
+required\t'TLS, whoever answers'
+verify_ca\t'TLS, and the certificate is signed by a known authority'
+verify_identity\t'TLS, and the certificate is signed by a known authority and names the host'"
+complete -c dlock -n "__fish_dlock_using_subcommand forget" -l ssl-ca -d 'PEM file with certificate authorities to trust besides the public ones' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand forget" -l ssl-cert -d 'PEM file with dlock\'s own certificate, when the server asks for one' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand forget" -l ssl-key -d 'PEM file with the key of --ssl-cert' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand forget" -s q -l quiet -d 'Say nothing but why dlock failed; wins over --verbose'
+complete -c dlock -n "__fish_dlock_using_subcommand forget" -s v -l verbose -d 'Say what happens, step by step'
+complete -c dlock -n "__fish_dlock_using_subcommand forget" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c dlock -n "__fish_dlock_using_subcommand forget" -s V -l version -d 'Print version'
 complete -c dlock -n "__fish_dlock_using_subcommand setup" -l url -d 'Server and database, as mysql://USER@HOST/DATABASE' -r
 complete -c dlock -n "__fish_dlock_using_subcommand setup" -l url-file -d 'File that holds the URL, such as a mounted Kubernetes secret' -r -F
 complete -c dlock -n "__fish_dlock_using_subcommand setup" -l defaults-file -d 'Option file as of the mysql client; groups [client] and [dlock] are read' -r -F

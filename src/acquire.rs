@@ -314,7 +314,7 @@ impl Acquire {
                 self.aim = Aim::Attempt(None);
             }
             // Not asked for here.
-            Ok(Answer::Released | Answer::NotOurs) => {}
+            Ok(Answer::Released | Answer::ReleasedOnly(_) | Answer::NotOurs) => {}
             Err(failure) => self.failed(now, reply.sent, failure),
         }
     }

@@ -7,6 +7,8 @@
 #![allow(clippy::doc_markdown, rustdoc::broken_intra_doc_links)]
 
 pub mod connection;
+pub mod forget;
+pub mod history;
 pub mod once;
 
 use std::ffi::OsString;
@@ -16,6 +18,8 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand};
 
 use self::connection::ConnectionArgs;
+use self::forget::ForgetArgs;
+use self::history::HistoryArgs;
 use self::once::OnceArgs;
 use crate::exit;
 use crate::lease::action::Action;
@@ -61,6 +65,10 @@ pub enum Command {
     Exec(ExecArgs),
     /// Show who holds what and who waits.
     Status(StatusArgs),
+    /// Show the last runs and how they ended.
+    History(HistoryArgs),
+    /// Forget that a run with --once has succeeded, so that it is run again.
+    Forget(ForgetArgs),
     /// Create the tables, or print what a database administrator needs.
     Setup(SetupArgs),
 }
@@ -131,6 +139,11 @@ pub struct ExecArgs {
     /// What status shows as the reason.
     #[arg(long, env = "DLOCK_NOTE", value_name = "TEXT", value_parser = note)]
     pub note: Option<String>,
+
+    /// How many runs of this action to keep in the history; with 0 this one is not recorded.
+    #[arg(long, env = "DLOCK_HISTORY", value_name = "N", default_value_t = 100)]
+    #[arg(value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
+    pub history: u32,
 
     /// The command and its arguments.
     #[arg(required = true, trailing_var_arg = true, value_name = "COMMAND")]

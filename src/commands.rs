@@ -1,6 +1,8 @@
 //! The subcommands, one file each, and what they share.
 
 pub mod exec;
+pub mod forget;
+pub mod history;
 pub mod setup;
 pub mod status;
 

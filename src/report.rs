@@ -4,6 +4,8 @@
 //! a server can move the cursor or forge a line. A closed stderr or stdout is no reason to fail.
 
 pub mod escape;
+mod form;
+pub mod history;
 pub mod status;
 pub mod words;
 

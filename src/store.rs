@@ -17,8 +17,8 @@ use crate::lease::instant::BootInstant;
 use crate::lease::once::Once;
 use crate::lease::{Claim, Grant, Token};
 
-pub use self::record::{Fate, Run, Success};
-pub use self::sighting::{Keeper, Remainder, Sighting, State, View, Waiter};
+pub use self::record::{Entry, Fate, Run, Success};
+pub use self::sighting::{Keeper, LastRun, Remainder, Sighting, State, View, Waiter};
 
 /// How long past its end, by the server's clock, a lease is left alone where nothing but that
 /// clock says that it ended. Stands in for proof that the holder's session is gone.
@@ -161,6 +161,8 @@ pub enum Answer {
     Lost(Sighting),
     /// The row was ours and is free now, and what was to be recorded is.
     Released,
+    /// The row was ours and is free now, but the history could not be written.
+    ReleasedOnly(Failure),
     /// There was nothing of ours to release, and nothing was recorded.
     NotOurs,
 }
@@ -176,6 +178,8 @@ pub struct Contender {
     pub ttl: Duration,
     /// Which success makes a run needless, if any does.
     pub once: Option<Once>,
+    /// How many runs of the action stay in the history; with 0 none is recorded.
+    pub history: u32,
 }
 
 /// An answer or a failure, and when the question was sent.

@@ -55,6 +55,7 @@ pub fn run(args: ExecArgs, target: Target, report: &Report) -> anyhow::Result<St
         holder: holder(args.holder, args.note),
         ttl: timing.ttl,
         once: args.once.once(),
+        history: args.history,
     };
     let additions = [
         ("DLOCK_ACTION", contender.action.to_string()),
@@ -102,7 +103,8 @@ pub fn run(args: ExecArgs, target: Target, report: &Report) -> anyhow::Result<St
     Ok(outcome?)
 }
 
-fn holder(label: Option<String>, note: Option<String>) -> Holder {
+/// Who we are, under the label and the note that the user chose.
+pub(super) fn holder(label: Option<String>, note: Option<String>) -> Holder {
     let (host, pid) = (host::name(), host::pid());
     Holder {
         label: label.unwrap_or_else(|| format!("{host}/{pid}")),

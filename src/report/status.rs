@@ -3,16 +3,15 @@
 //! The JSON form is documented in dlock-status(1) and stable: fields are added, never renamed or
 //! removed. Times are the server's, durations are whole milliseconds.
 
-use std::fmt::Write as _;
 use std::time::Duration;
 
-use comfy_table::{Table, presets};
 use serde::Serialize;
 
-use super::escape::{is_harmful, printable};
+use super::escape::printable;
+use super::form::{json_line, millis, rendered};
 use super::words::duration;
 use crate::lease::action::Action;
-use crate::store::{Remainder, Sighting, State, Waiter};
+use crate::store::{LastRun, Remainder, Sighting, State, Waiter};
 
 /// The tables: a line an action, and below, if anybody waits, a line a waiter in the order
 /// of their places. Lines are never folded: a terminal that is too narrow wraps them, which can
@@ -30,6 +29,7 @@ pub fn table(sightings: &[Sighting], waiters: &[Waiter]) -> String {
         "HELD FOR",
         "LAPSES IN",
         "WAITERS",
+        "LAST RUN",
         "NOTE",
     ];
     let rows = sightings.iter().map(|seen| {
@@ -62,31 +62,13 @@ pub fn table(sightings: &[Sighting], waiters: &[Waiter]) -> String {
     text
 }
 
-fn rendered<const N: usize>(heading: [&str; N], rows: impl Iterator<Item = [String; N]>) -> String {
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING).set_header(heading);
-    for row in rows {
-        table.add_row(row);
-    }
-    let lines: Vec<String> = table
-        .lines()
-        .map(|line| {
-            line.strip_prefix(' ')
-                .unwrap_or(&line)
-                .trim_end()
-                .to_owned()
-        })
-        .collect();
-    lines.join("\n") + "\n"
-}
-
 fn line_of<'a>(waiters: &'a [Waiter], action: &'a Action) -> impl Iterator<Item = &'a Waiter> {
     waiters
         .iter()
         .filter(move |waiter| waiter.action == *action)
 }
 
-fn holder_cells(seen: &Sighting, waiters: usize) -> [String; 11] {
+fn holder_cells(seen: &Sighting, waiters: usize) -> [String; 12] {
     let held = seen.state() != State::Free;
     let when_held = |text: String| if held { text } else { "-".to_owned() };
     let lapses = match seen.remainder {
@@ -105,8 +87,13 @@ fn holder_cells(seen: &Sighting, waiters: usize) -> [String; 11] {
         when_held(duration(seen.held_for)),
         when_held(lapses),
         waiters.to_string(),
+        seen.last.map_or_else(|| "-".to_owned(), last_run),
         when_held(printable(&holder.note).into_owned()),
     ]
+}
+
+fn last_run(last: LastRun) -> String {
+    format!("{}, {} ago", last.fate, duration(last.ago))
 }
 
 fn waiter_cells(place: usize, waiter: &Waiter) -> [String; 9] {
@@ -146,6 +133,10 @@ struct Lock<'a> {
     renewals: Option<u64>,
     ttl_ms: Option<u64>,
     lapses_in_ms: Option<i64>,
+    last_token: Option<u64>,
+    last_ending: Option<&'static str>,
+    last_number: Option<u8>,
+    last_ended_ago_ms: Option<u64>,
     waiters: Vec<InLine<'a>>,
 }
 
@@ -175,20 +166,7 @@ pub fn json(sightings: &[Sighting], waiters: &[Waiter]) -> serde_json::Result<St
     let document = Document {
         locks: sightings.iter().map(|seen| lock(seen, waiters)).collect(),
     };
-    let text = serde_json::to_string(&document)?;
-    // serde_json leaves DEL and C1 as they are; a terminal that shows the document would act on
-    // them. Between quotes, where they can only be, an escape means the same character.
-    let mut safe = String::with_capacity(text.len() + 1);
-    for character in text.chars() {
-        if is_harmful(character) {
-            // All of them are below U+10000, so each is one unit of UTF-16.
-            let _ = write!(safe, "\\u{:04x}", u32::from(character));
-        } else {
-            safe.push(character);
-        }
-    }
-    safe.push('\n');
-    Ok(safe)
+    json_line(&document)
 }
 
 fn lock<'a>(seen: &'a Sighting, waiters: &'a [Waiter]) -> Lock<'a> {
@@ -214,6 +192,10 @@ fn lock<'a>(seen: &'a Sighting, waiters: &'a [Waiter]) -> Lock<'a> {
             Remainder::Left(left) => signed(left),
             Remainder::Lapsed(ago) => -signed(ago),
         }),
+        last_token: seen.last.map(|last| last.token.0),
+        last_ending: seen.last.map(|last| last.fate.word()),
+        last_number: seen.last.and_then(|last| last.fate.number()),
+        last_ended_ago_ms: seen.last.map(|last| millis(last.ago)),
         waiters: (1..)
             .zip(line_of(waiters, &seen.action))
             .map(|(place, waiter)| InLine {
@@ -228,10 +210,6 @@ fn lock<'a>(seen: &'a Sighting, waiters: &'a [Waiter]) -> Lock<'a> {
             })
             .collect(),
     }
-}
-
-fn millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]
@@ -307,6 +285,7 @@ mod tests {
                 "3s",
                 "12s",
                 "0",
+                "-",
                 "v42"
             ]
         );

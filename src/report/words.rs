@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::lease::action::Action;
-use crate::lease::once::Once;
+use crate::lease::once::{Key, Once};
 use crate::store::{Remainder, Sighting, State, Success};
 
 /// A duration for people: whole seconds, milliseconds below one.
@@ -51,6 +51,15 @@ pub fn was_held(action: &Action, seen: &Sighting) -> String {
     }
 }
 
+/// What was done or is to be.
+#[must_use]
+pub fn with_key(action: &Action, key: &Key) -> String {
+    match key.as_str() {
+        "" => action.to_string(),
+        key => format!("{action} ({key})"),
+    }
+}
+
 /// Why nothing is run: who succeeded, and when.
 #[must_use]
 pub fn done(action: &Action, once: Option<&Once>, success: &Success) -> String {
@@ -62,14 +71,12 @@ pub fn done(action: &Action, once: Option<&Once>, success: &Success) -> String {
     } = success;
     let ago = duration(*ago);
     let (what, how_long) = match once {
-        Some(Once::Ever(key)) if !key.as_str().is_empty() => {
-            (format!("{action} ({})", key.as_str()), String::new())
-        }
+        Some(Once::Ever(key)) => (with_key(action, key), String::new()),
         Some(Once::Per(period)) => (
             action.to_string(),
             format!(" within {}", humantime::format_duration(*period)),
         ),
-        Some(Once::Ever(_)) | None => (action.to_string(), String::new()),
+        None => (action.to_string(), String::new()),
     };
     format!("{what} was done by {holder} {ago} ago (token {token}, {at}); not run again{how_long}")
 }

@@ -5,6 +5,7 @@
 
 mod connection;
 mod errors;
+mod operate;
 mod rows;
 pub mod schema;
 mod statements;
@@ -13,6 +14,7 @@ use std::time::Duration;
 
 use mysql::Row;
 
+pub use self::operate::Forgotten;
 pub use self::statements::Selection;
 use self::statements::{Approach, Outlook};
 
@@ -21,7 +23,7 @@ use self::rows::{Freed, Sight};
 use super::target::Target;
 use super::{
     ALLOWANCE, Answer, Contender, Failure, FailureKind, GATE_ALLOWANCE, Gate, Keeper, Parting,
-    Place, Question, Remainder, Reply, ServerTime, Sighting, Success, Turn, View, Waiter, Wish,
+    Place, Question, Remainder, Reply, ServerTime, Sighting, Success, Turn, View, Wish,
 };
 use crate::lease::instant::BootInstant;
 use crate::lease::once::Once;
@@ -152,7 +154,26 @@ impl Database {
         trace: &mut Trace,
     ) -> Result<Answer, Failure> {
         let release = |request| statements::release(request, contender, parting);
-        let (freed, changed) = self.exchange(Patience::Limited, trace, release, rows::freed)?;
+        let outcome = self.exchange(Patience::Limited, trace, release, rows::freed);
+        let (freed, changed) = match outcome {
+            // The lease is given up all the same, and a success recorded that others rely on.
+            Err(failure)
+                if parting.run.is_some()
+                    && contender.history > 0
+                    && matches!(failure.kind, FailureKind::Denied | FailureKind::NoTables) =>
+            {
+                let contender = Contender {
+                    history: 0,
+                    ..contender.clone()
+                };
+                let answer = self.release(&contender, parting, trace)?;
+                return Ok(match answer {
+                    Answer::Released => Answer::ReleasedOnly(failure),
+                    other => other,
+                });
+            }
+            outcome => outcome?,
+        };
         match freed {
             Freed { left: true, .. } => Err(Failure {
                 kind: FailureKind::Unknown,
@@ -165,7 +186,10 @@ impl Database {
             } => Ok(Answer::Released),
             Freed { recorded: None, .. } if changed > 0 => Ok(Answer::Released),
             Freed { .. } => {
-                if let Some(token) = parting.token.filter(|_| parting.run.is_some()) {
+                if let Some(token) = parting
+                    .token
+                    .filter(|_| parting.run.is_some() && contender.history > 0)
+                {
                     let broken = |request| statements::broken(request, contender, token);
                     self.exchange(Patience::Limited, trace, broken, rows::answer)?;
                 }
@@ -279,65 +303,6 @@ impl Database {
         }
     }
 
-    /// Shows rows and who waits, in order; changes nothing.
-    ///
-    /// # Errors
-    /// Any failure; a missing table is one.
-    pub fn survey(
-        &mut self,
-        selection: Selection,
-    ) -> Result<(Vec<Sighting>, Vec<Waiter>), Failure> {
-        let survey = |request| {
-            let sight = statements::sight(request, selection, Outlook::Row, None);
-            format!("{sight};{}", statements::waiters(request, selection))
-        };
-        let read = |sets: Vec<Vec<Row>>, request| {
-            let mut sets = sets.into_iter();
-            let sight = rows::sight(sets.next().unwrap_or_default(), request)?;
-            let waiters = rows::waiters(sets.next().unwrap_or_default(), request)?;
-            Ok((sight.rows, waiters))
-        };
-        let (found, _) = self.exchange(Patience::Limited, &mut Trace::new(), survey, read)?;
-        Ok(found)
-    }
-
-    /// Checks the version of the tables, and creates them where they are missing.
-    ///
-    /// # Errors
-    /// Any failure; when the account may not create them, the message lists the grants.
-    pub fn setup(&mut self) -> Result<(), Failure> {
-        match self.survey(Selection::Named(&[])) {
-            // With Config the version may be missing, which the definition puts right, or be another
-            // one, which it leaves alone and reports again.
-            Err(Failure {
-                kind: FailureKind::NoTables | FailureKind::Config,
-                ..
-            }) => self.create_tables(),
-            outcome => outcome.map(drop),
-        }
-    }
-
-    fn create_tables(&mut self) -> Result<(), Failure> {
-        let nothing = Selection::Named(&[]);
-        let outcome = self.look(schema::DDL, nothing, Outlook::Row, None, &mut Trace::new());
-        outcome.map(drop).map_err(|failure| match failure.kind {
-            FailureKind::Denied => Failure {
-                message: format!(
-                    "{}; run dlock setup with an account that may create tables ({}), \
-                     then this account needs: {}",
-                    failure.message,
-                    one_line(&schema::setup_grants(&self.target.database, "'…'@'…'")),
-                    one_line(&schema::runtime_grants(
-                        &self.target.database,
-                        &format!("'{}'@'…'", self.target.user)
-                    )),
-                ),
-                ..failure
-            },
-            _ => failure,
-        })
-    }
-
     /// Sends `statements` and looks at the contender's row and as much more as `outlook` says.
     fn one(
         &mut self,
@@ -442,8 +407,4 @@ fn vanished() -> Failure {
         kind: FailureKind::Unknown,
         message: "the lock's row is gone from dlock_lock: somebody deleted it".to_owned(),
     }
-}
-
-fn one_line(statements: &str) -> String {
-    statements.trim_end().replace('\n', " ")
 }

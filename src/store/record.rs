@@ -3,7 +3,9 @@
 use std::fmt;
 use std::time::Duration;
 
+use super::Holder;
 use crate::lease::Token;
+use crate::lease::action::Action;
 
 /// How a run ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,6 +18,8 @@ pub enum Fate {
     Lost,
     /// Somebody freed the row by hand.
     Broken,
+    /// It was no run: a success was forgotten, so that it can be had again.
+    Forgotten,
 }
 
 impl Fate {
@@ -23,6 +27,19 @@ impl Fate {
     #[must_use]
     pub const fn is_success(self) -> bool {
         matches!(self, Self::Exited(0))
+    }
+
+    /// What the table says by `word` and `number`; none if no dlock wrote that.
+    #[must_use]
+    pub fn read(word: &str, number: Option<u8>) -> Option<Self> {
+        Some(match (word, number) {
+            ("exited", Some(status)) => Self::Exited(status),
+            ("killed", Some(signal)) => Self::Killed(signal),
+            ("lost", _) => Self::Lost,
+            ("broken", _) => Self::Broken,
+            ("forgotten", _) => Self::Forgotten,
+            _ => return None,
+        })
     }
 
     /// The word for it in the table.
@@ -33,6 +50,7 @@ impl Fate {
             Self::Killed(_) => "killed",
             Self::Lost => "lost",
             Self::Broken => "broken",
+            Self::Forgotten => "forgotten",
         }
     }
 
@@ -41,7 +59,7 @@ impl Fate {
     pub const fn number(self) -> Option<u8> {
         match self {
             Self::Exited(number) | Self::Killed(number) => Some(number),
-            Self::Lost | Self::Broken => None,
+            Self::Lost | Self::Broken | Self::Forgotten => None,
         }
     }
 }
@@ -51,7 +69,7 @@ impl fmt::Display for Fate {
         match self {
             Self::Exited(status) => write!(f, "exited {status}"),
             Self::Killed(signal) => write!(f, "killed {signal}"),
-            Self::Lost | Self::Broken => f.write_str(self.word()),
+            Self::Lost | Self::Broken | Self::Forgotten => f.write_str(self.word()),
         }
     }
 }
@@ -63,6 +81,29 @@ pub struct Run {
     pub fate: Fate,
     /// Time since the grant.
     pub took: Duration,
+}
+
+/// An entry of the history.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// The lock's name.
+    pub action: Action,
+    /// The key of `--once`, empty without one; none if it was no `--once`.
+    pub key: Option<String>,
+    /// Token of the run.
+    pub token: Token,
+    /// Who it was.
+    pub holder: Holder,
+    /// When the lease was granted, by the server's clock, as RFC 3339.
+    pub began_at: String,
+    /// When the run was recorded.
+    pub ended_at: String,
+    /// From the one to the other.
+    pub took: Duration,
+    /// Since the end.
+    pub ago: Duration,
+    /// How it ended.
+    pub fate: Fate,
 }
 
 /// A success that makes a run needless.

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::{GonePlace, Holder, Version};
+use super::{Fate, GonePlace, Holder, Version};
 use crate::lease::action::Action;
 use crate::lease::{Claim, Token};
 
@@ -28,8 +28,21 @@ pub struct Sighting {
     pub renewed_ago: Duration,
     /// Until the lease lapses, or since it did.
     pub remainder: Remainder,
+    /// The last run that is over, where that was asked for.
+    pub last: Option<LastRun>,
     /// Whether the holder's session had the gate, and that on the server that answered.
     pub gated_here: bool,
+}
+
+/// The last run of an action that is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LastRun {
+    /// Its token.
+    pub token: Token,
+    /// How it ended.
+    pub fate: Fate,
+    /// Since then.
+    pub ago: Duration,
 }
 
 /// What the server says of the line.
@@ -105,6 +118,7 @@ impl Sighting {
             held_for: Duration::ZERO,
             renewed_ago: Duration::ZERO,
             remainder: Remainder::Lapsed(Duration::ZERO),
+            last: None,
             gated_here: false,
         }
     }

@@ -52,6 +52,7 @@ impl Peer {
                 },
                 ttl: TTL,
                 once: None,
+                history: 100,
             },
             claim: Claim::new([number; 16]),
             // The truth must stand without the gate; what the gate adds has its own tests.

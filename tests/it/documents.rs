@@ -13,11 +13,13 @@ use clap::CommandFactory;
 
 use dlock::cli::Cli;
 use dlock::exit;
+use dlock::lease::Token;
 use dlock::lease::instant::BootInstant;
 use dlock::lease::timing::Timing;
+use dlock::report::history;
 use dlock::report::status::{json, table};
 use dlock::store::mysql::schema::printout;
-use dlock::store::{ALLOWANCE, GATE_ALLOWANCE, Holder, POLLER_LIFE, Sighting, Waiter};
+use dlock::store::{ALLOWANCE, Entry, Fate, GATE_ALLOWANCE, Holder, POLLER_LIFE, Sighting, Waiter};
 
 /// Variables that are no option's.
 const VARIABLES: [&str; 2] = ["DLOCK_PASSWORD", "DLOCK_TOKEN"];
@@ -140,35 +142,66 @@ fn the_form_of_status_is_documented_field_by_field_and_column_by_column() {
         (".SS JSON", lock),
         (".SS \"JSON: a waiter\"", &lock["waiters"][0]),
     ] {
-        let documented: BTreeSet<&str> = section(&page, heading)
-            .lines()
-            .filter_map(|line| line.strip_suffix(')')?.split_once(" ("))
-            .map(|(field, _)| field)
-            .collect();
-        let object = object.as_object().expect("an object");
-        let fields: BTreeSet<&str> = object.keys().map(String::as_str).collect();
-        assert_eq!(documented, fields, "{heading}");
+        compare_fields(&page, heading, object);
     }
-
     let text = table(&seen, &line);
     let (locks, waiters) = text.split_once("\n\n").expect("two tables");
     for (heading, table) in [(".SS \"The table\"", locks), (".SS \"The line\"", waiters)] {
-        let columns: Vec<&str> = table
-            .lines()
-            .next()
-            .expect("a heading")
-            .split("  ")
-            .map(str::trim)
-            .filter(|column| !column.is_empty())
-            .collect();
-        let documented: Vec<&str> = section(&page, heading)
-            .split("\n.TP\n")
-            .skip(1)
-            .filter_map(|item| item.lines().next())
-            .flat_map(|tag| tag.split(", "))
-            .collect();
-        assert_eq!(documented, columns, "{heading}");
+        compare_columns(&page, heading, table);
     }
+}
+
+#[test]
+fn the_form_of_history_is_documented_field_by_field_and_column_by_column() {
+    let page = document("man/parts/dlock-history.man");
+    let runs = [Entry {
+        action: "init".parse().expect("a name"),
+        key: None,
+        token: Token(1),
+        holder: Holder::default(),
+        began_at: "then".to_owned(),
+        ended_at: "now".to_owned(),
+        took: Duration::ZERO,
+        ago: Duration::ZERO,
+        fate: Fate::Lost,
+    }];
+    let text = history::json(&runs).expect("it can be written");
+    let value: serde_json::Value = serde_json::from_str(&text).expect("it is JSON");
+    compare_fields(&page, ".SS JSON", &value["runs"][0]);
+    compare_columns(&page, ".SS \"The table\"", &history::table(&runs));
+}
+
+/// Compares the fields that `page` documents under `heading` with those that there are.
+#[track_caller]
+fn compare_fields(page: &str, heading: &str, object: &serde_json::Value) {
+    let documented: BTreeSet<&str> = section(page, heading)
+        .lines()
+        .filter_map(|line| line.strip_suffix(')')?.split_once(" ("))
+        .map(|(field, _)| field)
+        .collect();
+    let object = object.as_object().expect("an object");
+    let fields: BTreeSet<&str> = object.keys().map(String::as_str).collect();
+    assert_eq!(documented, fields, "{heading}");
+}
+
+/// The same for the columns of a table.
+#[track_caller]
+fn compare_columns(page: &str, heading: &str, table: &str) {
+    let columns: Vec<&str> = table
+        .lines()
+        .next()
+        .expect("a heading")
+        .split("  ")
+        .map(str::trim)
+        .filter(|column| !column.is_empty())
+        .collect();
+    let documented: Vec<&str> = section(page, heading)
+        .split("\n.TP\n")
+        .skip(1)
+        .filter_map(|item| item.lines().next())
+        .flat_map(|tag| tag.split(", "))
+        .collect();
+    assert_eq!(documented, columns, "{heading}");
 }
 
 #[test]

@@ -18,6 +18,7 @@ mod documents;
 mod exclusion;
 mod exec;
 mod generated;
+mod history;
 mod layers;
 mod lease;
 mod line;

@@ -61,6 +61,13 @@ impl Desk<'_> {
             };
             match reply.outcome {
                 Ok(Answer::Released) => return Recorded::Yes,
+                Ok(Answer::ReleasedOnly(failure)) => {
+                    self.report.notice(format_args!(
+                        "this run of {} is not in the history: {failure}",
+                        self.action
+                    ));
+                    return Recorded::Yes;
+                }
                 Ok(Answer::NotOurs) if must_record => {
                     self.report.error(format_args!(
                         "{} succeeded too late: its lease was not ours any more, so it does not \

@@ -10,8 +10,8 @@ use super::schema::VERSION;
 use crate::lease::action::Action;
 use crate::lease::{Claim, Token};
 use crate::store::{
-    Failure, FailureKind, GonePlace, Holder, Keeper, Remainder, ServerTime, Sighting, Success,
-    Version, View, Waiter,
+    Entry, Failure, FailureKind, Fate, GonePlace, Holder, Keeper, LastRun, Remainder, ServerTime,
+    Sighting, Success, Version, View, Waiter,
 };
 
 /// The contents of a reply whose request number and schema version were right.
@@ -149,6 +149,59 @@ fn version(version: Option<u64>) -> Result<(), Failure> {
     })
 }
 
+/// Reads the rows of an `entries` statement.
+pub(super) fn entries(rows: Vec<Row>, request: [u8; 8]) -> Result<Vec<Entry>, Failure> {
+    let mut entries = Vec::new();
+    if rows.is_empty() {
+        return Err(garbled("it is empty"));
+    }
+    for mut row in rows {
+        check(&mut row, request)?;
+        version(field(&mut row, "version")?)?;
+        let Some(action) = action(&mut row)? else {
+            continue;
+        };
+        let Some(fate) = fate(&mut row, "ending", "number")? else {
+            continue;
+        };
+        entries.push(Entry {
+            action,
+            key: field::<Vec<u8>>(&mut row, "once_key")?
+                .map(|key| String::from_utf8_lossy(&key).into_owned()),
+            token: Token(needed(&mut row, "token")?),
+            holder: holder(&mut row)?,
+            began_at: rfc3339(&needed::<String>(&mut row, "began_at")?),
+            ended_at: rfc3339(&needed::<String>(&mut row, "ended_at")?),
+            took: age(&mut row, "took_us")?,
+            ago: age(&mut row, "ended_us")?,
+            fate,
+        });
+    }
+    Ok(entries)
+}
+
+/// How a run ended; none if there is none, or a newer dlock wrote it.
+fn fate(row: &mut Row, ending: &str, number: &str) -> Result<Option<Fate>, Failure> {
+    let number = field(row, number)?;
+    Ok(Fate::read(&text(row, ending)?, number))
+}
+
+fn last(row: &mut Row) -> Result<Option<LastRun>, Failure> {
+    if !has(row, "last_token") {
+        return Ok(None);
+    }
+    let Some(token) = field(row, "last_token")? else {
+        return Ok(None);
+    };
+    let ago = age(row, "last_us")?;
+    let fate = fate(row, "last_ending", "last_number")?;
+    Ok(fate.map(|fate| LastRun {
+        token: Token(token),
+        fate,
+        ago,
+    }))
+}
+
 /// The row's action; none if the row only says that there is nothing, or has a name that no dlock
 /// could have given: nobody can hold that, and it must not hide the others.
 fn action(row: &mut Row) -> Result<Option<Action>, Failure> {
@@ -213,6 +266,7 @@ fn sighting(row: &mut Row, action: Action) -> Result<Sighting, Failure> {
         } else {
             Remainder::Lapsed(Duration::from_micros(left.unsigned_abs()))
         },
+        last: last(row)?,
         gated_here: field::<u64>(row, "gated_here")? == Some(1),
     })
 }

@@ -16,8 +16,8 @@ const RUNTIME: [(&str, &str); 5] = [
     ("dlock_schema", "SELECT"),
     ("dlock_lock", "SELECT, INSERT, UPDATE"),
     ("dlock_waiter", "SELECT, INSERT, UPDATE, DELETE"),
-    ("dlock_done", "SELECT, INSERT, UPDATE"),
-    ("dlock_run", "SELECT, INSERT, UPDATE"),
+    ("dlock_done", "SELECT, INSERT, UPDATE, DELETE"),
+    ("dlock_run", "SELECT, INSERT, UPDATE, DELETE"),
 ];
 
 /// The least grants for the account that runs `exec`, one statement a line.

@@ -42,10 +42,11 @@ CREATE TABLE IF NOT EXISTS dlock_done (
   PRIMARY KEY (action, once_key)
 ) ENGINE=InnoDB;
 
--- One row a run that is over, the last ones of each action.
+-- One row a run that is over, the last ones of each action; and one a success that was forgotten.
 CREATE TABLE IF NOT EXISTS dlock_run (
   action   VARBINARY(255)  NOT NULL,
   token    BIGINT UNSIGNED NOT NULL,               -- of the run
+  forgotten TINYINT        NOT NULL DEFAULT 0,     -- 1: no run, dlock forget of that run's success
   once_key VARBINARY(255)  NULL,                   -- NULL: it was no --once
   holder   VARBINARY(255)  NOT NULL,
   host     VARBINARY(255)  NOT NULL,
@@ -54,9 +55,9 @@ CREATE TABLE IF NOT EXISTS dlock_run (
   note     VARBINARY(1023) NOT NULL,
   began_at DATETIME(6)     NOT NULL,
   ended_at DATETIME(6)     NOT NULL,
-  ending   VARBINARY(16)   NOT NULL,               -- exited, killed, lost, broken
+  ending   VARBINARY(16)   NOT NULL,               -- exited, killed, lost, broken, forgotten
   number   TINYINT UNSIGNED NULL,                  -- status or signal
-  PRIMARY KEY (action, token)
+  PRIMARY KEY (action, token, forgotten)
 ) ENGINE=InnoDB;
 
 -- One permanent row an action. Rows are never deleted: the token must only grow.

@@ -18,7 +18,7 @@ pub(super) use self::keep::{release, renew};
 pub(super) use self::line::{queue, stand, waiters};
 pub use self::look::Selection;
 pub(super) use self::look::{Outlook, sight};
-pub(super) use self::record::{broken, may_record};
+pub(super) use self::record::{broken, entries, forget, may_record};
 
 use crate::lease::action::Action;
 use crate::store::Holder;
@@ -132,6 +132,7 @@ mod tests {
             },
             ttl: Duration::from_secs(30),
             once: Some(Once::Ever(hostile.parse().expect("a legal if nasty key"))),
+            history: 100,
         };
         let claim = Claim::new([7; 16]);
         let gate = Gate::Used;

@@ -62,7 +62,11 @@ pub(in crate::store::mysql) fn attempt(
         Approach::Over(Version { token, renewals }) => {
             let seen = format!("token={token} AND renewals={renewals}");
             let claimed = format!("claim IS NOT NULL AND {seen}{have_gate}");
-            (lost(action, &claimed), seen)
+            let record = match contender.history {
+                0 => String::new(),
+                _ => lost(action, &claimed),
+            };
+            (record, seen)
         }
     };
     let wanted =

@@ -23,11 +23,21 @@ pub enum Selection<'a> {
 pub(in crate::store::mysql) enum Outlook {
     /// The row.
     Row,
+    /// And the last run that is over.
+    LastRun,
     /// And the line as seen from a place in it.
     Line(Place),
     /// And the places in it of which the session is gone, which takes the server some work.
     Places(Place),
 }
+
+/// The columns of the last run of row `l`, and the join that they need.
+const LAST_RUN: (&str, &str) = (
+    ",r.token AS last_token,r.ending AS last_ending,r.number AS last_number,\
+     TIMESTAMPDIFF(MICROSECOND,r.ended_at,UTC_TIMESTAMP(6)) AS last_us",
+    " LEFT JOIN dlock_run AS r ON r.action=l.action AND r.forgotten=0 AND r.token=(\
+     SELECT MAX(m.token) FROM dlock_run AS m WHERE m.action=l.action AND m.forgotten=0)",
+);
 
 /// Reads rows, and the success that `once` asks for; no lock is taken. Always yields at least one row, whose action is NULL when there
 /// is none to show: the request's number, the version and the server's time come with it.
@@ -53,8 +63,9 @@ pub(in crate::store::mysql) fn sight(
         (Outlook::Places(place), Selection::Named([action])) => line(action, place, &gone(action)),
         _ => String::new(),
     };
-    let (done, join) = match selection {
-        Selection::Named([action]) => success(action, once),
+    let (more, join) = match (outlook, selection) {
+        (Outlook::LastRun, _) => (LAST_RUN.0.to_owned(), LAST_RUN.1.to_owned()),
+        (_, Selection::Named([action])) => success(action, once),
         _ => (String::new(), String::new()),
     };
     format!(
@@ -66,7 +77,7 @@ pub(in crate::store::mysql) fn sight(
          l.gated=1 AND l.server={HERE} AS gated_here,\
          TIMESTAMPDIFF(MICROSECOND,l.acquired_at,UTC_TIMESTAMP(6)) AS held_us,\
          TIMESTAMPDIFF(MICROSECOND,l.renewed_at,UTC_TIMESTAMP(6)) AS renewed_us,\
-         TIMESTAMPDIFF(MICROSECOND,UTC_TIMESTAMP(6),l.expires_at) AS left_us{line}{done} \
+         TIMESTAMPDIFF(MICROSECOND,UTC_TIMESTAMP(6),l.expires_at) AS left_us{line}{more} \
          FROM (SELECT 1) AS one LEFT JOIN dlock_lock AS l ON {condition}{join} \
          ORDER BY l.action",
         hex(&request),

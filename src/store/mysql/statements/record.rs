@@ -6,11 +6,16 @@
 
 use std::time::Duration;
 
-use super::{hex, hex_action};
+use super::{Selection, hex, hex_action};
 use crate::lease::Token;
 use crate::lease::action::Action;
 use crate::lease::once::{Key, Once};
 use crate::store::{Contender, Fate, Holder, Run};
+
+/// How seldom the history is pruned. Each time costs the release the reading of all that is kept;
+/// in exchange there may be some more runs in it than were asked for. Tokens are microseconds, and
+/// so as good as random here.
+const PRUNED_EVERY: u64 = 16;
 
 /// The columns of a run that come from the row as they are.
 const FACTS: &str = "action,token,holder,host,pid,user,note";
@@ -139,6 +144,9 @@ pub(super) fn ended(contender: &Contender, token: Token, run: Run) -> String {
         ),
         None => String::new(),
     };
+    if contender.history == 0 {
+        return success;
+    }
     let number = run
         .fate
         .number()
@@ -147,9 +155,23 @@ pub(super) fn ended(contender: &Contender, token: Token, run: Run) -> String {
         "{success}INSERT INTO dlock_run ({FACTS},once_key,began_at,ended_at,ending,number) \
          SELECT {action},{token},{facts},{key_hex},\
          UTC_TIMESTAMP(6)-INTERVAL {} MICROSECOND,UTC_TIMESTAMP(6),'{}',{number} FROM DUAL \
-         WHERE ROW_COUNT()>0 ON DUPLICATE KEY UPDATE ended_at=dlock_run.ended_at;",
+         WHERE ROW_COUNT()>0 ON DUPLICATE KEY UPDATE ended_at=dlock_run.ended_at;{}",
         run.took.as_micros(),
         run.fate.word(),
+        // One run in sixteen clears away what the others have left.
+        match token.0 % PRUNED_EVERY {
+            0 => pruned(&action, contender.history),
+            _ => String::new(),
+        },
+    )
+}
+
+/// Leaves the last `kept` runs of the action in the history.
+fn pruned(action: &str, kept: u32) -> String {
+    format!(
+        "DELETE FROM dlock_run WHERE action={action} AND token<=COALESCE((SELECT token FROM (\
+         SELECT token FROM dlock_run WHERE action={action} ORDER BY token DESC LIMIT 1 \
+         OFFSET {kept}) AS oldest),0);"
     )
 }
 
@@ -168,6 +190,57 @@ pub(in crate::store::mysql) fn broken(
         action = hex_action(&contender.action),
         word = Fate::Broken.word(),
         request = hex(&request),
+    )
+}
+
+/// Forgets a success, and records who did it, in one transaction. "No row": there was none.
+pub(in crate::store::mysql) fn forget(
+    request: [u8; 8],
+    action: &Action,
+    key: &Key,
+    who: &Holder,
+) -> String {
+    let which = format!(
+        "action={} AND once_key={}",
+        hex_action(action),
+        hex_key(key)
+    );
+    format!(
+        "BEGIN;INSERT INTO dlock_run ({FACTS},forgotten,once_key,began_at,ended_at,ending) \
+         SELECT action,token,{facts},1,once_key,UTC_TIMESTAMP(6),UTC_TIMESTAMP(6),'{word}' \
+         FROM dlock_done WHERE {which} FOR UPDATE \
+         ON DUPLICATE KEY UPDATE ended_at=dlock_run.ended_at;\
+         DELETE FROM dlock_done WHERE {which};COMMIT;\
+         SELECT {request} AS request,COUNT(*) AS answer FROM dlock_done WHERE {which}",
+        facts = facts(who),
+        word = Fate::Forgotten.word(),
+        request = hex(&request),
+    )
+}
+
+/// Reads the last `limit` entries of the history, newest first.
+pub(in crate::store::mysql) fn entries(
+    request: [u8; 8],
+    selection: Selection,
+    limit: u32,
+) -> String {
+    let condition = match selection {
+        Selection::Named(actions) if !actions.is_empty() => {
+            let names: Vec<String> = actions.iter().map(hex_action).collect();
+            format!("r.action IN ({})", names.join(","))
+        }
+        _ => "TRUE".to_owned(),
+    };
+    format!(
+        "SELECT {} AS request,(SELECT MAX(version) FROM dlock_schema) AS version,\
+         r.action AS action,r.token AS token,r.once_key AS once_key,\
+         r.holder AS holder,r.host AS host,r.pid AS pid,r.user AS user,r.note AS note,\
+         r.began_at AS began_at,r.ended_at AS ended_at,r.ending AS ending,r.number AS number,\
+         TIMESTAMPDIFF(MICROSECOND,r.began_at,r.ended_at) AS took_us,\
+         TIMESTAMPDIFF(MICROSECOND,r.ended_at,UTC_TIMESTAMP(6)) AS ended_us \
+         FROM (SELECT 1) AS one LEFT JOIN dlock_run AS r ON {condition} \
+         ORDER BY r.ended_at DESC,r.token DESC LIMIT {limit}",
+        hex(&request),
     )
 }
 

@@ -1,0 +1,32 @@
+//! `dlock history`: what ran, and how it ended.
+
+use super::ask_once;
+use crate::cli::history::HistoryArgs;
+use crate::exit::Status;
+use crate::report;
+use crate::store::mysql::Selection;
+use crate::store::target::Target;
+
+/// Shows the last runs, newest first.
+///
+/// # Errors
+/// When the server cannot be reached, refuses, or has no tables of ours.
+pub fn run(args: HistoryArgs, target: Target) -> anyhow::Result<Status> {
+    let mut actions = args.actions;
+    actions.extend(args.action);
+    let limit = args.number;
+    let entries = ask_once(target, move |database| {
+        let selection = match actions.as_slice() {
+            [] => Selection::All,
+            named => Selection::Named(named),
+        };
+        database.history(selection, limit)
+    })?;
+    let text = if args.json {
+        report::history::json(&entries)?
+    } else {
+        report::history::table(&entries)
+    };
+    report::result(&text)?;
+    Ok(Status::OK)
+}
