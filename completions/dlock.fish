@@ -54,6 +54,8 @@ complete -c dlock -n "__fish_dlock_using_subcommand exec" -s t -l ttl -d 'Length
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -s w -l wait -d 'How long to stand in line while another holds the lock, counted from the server\'s first answer; 0 tries once' -r
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -s E -l conflict-exit-code -d 'Exit status when another held the lock and time ran out; with 0 that is no failure' -r
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -l once -d 'Run the command only if it has not succeeded yet (under this KEY, an image tag for instance); otherwise exit with 0. Who waits leaves with 0 as soon as another succeeds' -r
+complete -c dlock -n "__fish_dlock_using_subcommand exec" -l once-per -d 'Run the command only if it has not succeeded for this long by the server\'s clock; otherwise exit with 0, as with --once' -r
+complete -c dlock -n "__fish_dlock_using_subcommand exec" -l min-hold -d 'Keep the lock from others until this long after it was granted, also when the command ends sooner; dlock itself does not wait for it' -r
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -l db-wait -d 'How long to keep trying to reach the server at the start; 0 tries once' -r
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -l grace -d 'Time from SIGTERM to SIGKILL when the lease cannot be kept [default: a sixth of the ttl, at most 10s]' -r
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -l holder -d 'What status shows as the holder [default: HOST/PID]' -r

@@ -74,15 +74,17 @@ pub struct Hold {
 }
 
 impl Hold {
-    /// What to give up in the end; `run` is what came of the command, if it was started.
+    /// What to give up in the end; `run` is what came of the command, if it was started, and
+    /// `keep` how long nobody else is to have the lease.
     #[must_use]
-    pub const fn parting(&self, run: Option<Run>) -> Parting {
+    pub const fn parting(&self, run: Option<Run>, keep: Option<Duration>) -> Parting {
         Parting {
             claim: self.grant.claim,
             token: Some(self.grant.token),
             gate: self.gate,
             // It went with the grant.
             queued: false,
+            keep,
             run,
         }
     }
@@ -331,6 +333,7 @@ impl Acquire {
             token: None,
             gate: self.gate,
             queued: self.queued,
+            keep: None,
             run: None,
         })
     }
@@ -612,6 +615,11 @@ fn takeable(
     allowance: Duration,
 ) -> BootInstant {
     let ripe = watch.since + watch.ttl;
+    // The allowance is for a command that may still run; there is none when the lease is only kept.
+    let allowance = match seen.kept_until {
+        Some(_) => Duration::ZERO,
+        None => allowance,
+    };
     match (&seen.claim, seen.remainder) {
         (None, _) => received,
         (Some(_), Remainder::Left(left)) => ripe.min(received + left + allowance),

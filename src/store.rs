@@ -112,6 +112,8 @@ pub struct Parting {
     pub gate: Gate,
     /// Whether there is a place in the line to give up.
     pub queued: bool,
+    /// How long the lease stays nevertheless, for nobody's use; none: not at all.
+    pub keep: Option<Duration>,
     /// The run, if there was one: it is recorded with the release or not at all.
     pub run: Option<Run>,
 }
@@ -159,7 +161,8 @@ pub enum Answer {
     Renewed,
     /// The row is not ours any more.
     Lost(Sighting),
-    /// The row was ours and is free now, and what was to be recorded is.
+    /// The row was ours and is free now, or kept from others for a while, and what was to be recorded
+    /// is.
     Released,
     /// The row was ours and is free now, but the history could not be written.
     ReleasedOnly(Failure),

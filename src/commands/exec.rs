@@ -77,6 +77,8 @@ pub fn run(args: ExecArgs, target: Target, report: &Report) -> anyhow::Result<St
     let mut desk = Desk::open(report, timing, contender, database, (sender, events))
         .context("cannot start a thread")?;
 
+    desk.min_hold = args.once.min_hold.unwrap_or_default();
+
     let acquire = Acquire::new(claim, timing, patience, clock::now());
     let outcome = match desk.acquire(acquire, args.conflict_exit_code) {
         Err(ending) => Err(ending),
@@ -92,7 +94,7 @@ pub fn run(args: ExecArgs, target: Target, report: &Report) -> anyhow::Result<St
                         took: clock::now().since(hold.sent),
                     };
                     let lease = Lease::Ours(timing.deadline(hold.sent));
-                    desk.release(hold.parting(Some(run)), lease);
+                    desk.release(hold.parting(Some(run), None), lease);
                     Err(ending)
                 }
             }

@@ -88,8 +88,19 @@ fn holder_cells(seen: &Sighting, waiters: usize) -> [String; 12] {
         when_held(lapses),
         waiters.to_string(),
         seen.last.map_or_else(|| "-".to_owned(), last_run),
-        when_held(printable(&holder.note).into_owned()),
+        when_held(note(seen)),
     ]
+}
+
+/// Why the lock is held.
+fn note(seen: &Sighting) -> String {
+    let note = printable(&seen.holder.note);
+    match &seen.kept_until {
+        None => note.into_owned(),
+        Some(until) => format!("kept by --min-hold until {until} {note}")
+            .trim_end()
+            .to_owned(),
+    }
 }
 
 fn last_run(last: LastRun) -> String {
@@ -133,6 +144,7 @@ struct Lock<'a> {
     renewals: Option<u64>,
     ttl_ms: Option<u64>,
     lapses_in_ms: Option<i64>,
+    kept_until: Option<&'a str>,
     last_token: Option<u64>,
     last_ending: Option<&'static str>,
     last_number: Option<u8>,
@@ -192,6 +204,7 @@ fn lock<'a>(seen: &'a Sighting, waiters: &'a [Waiter]) -> Lock<'a> {
             Remainder::Left(left) => signed(left),
             Remainder::Lapsed(ago) => -signed(ago),
         }),
+        kept_until: seen.kept_until.as_deref().filter(|_| held),
         last_token: seen.last.map(|last| last.token.0),
         last_ending: seen.last.map(|last| last.fate.word()),
         last_number: seen.last.and_then(|last| last.fate.number()),

@@ -93,10 +93,14 @@ pub fn holding(action: &Action, seen: &Sighting) -> String {
     } else {
         format!(", {}", seen.holder.note)
     };
+    let kept = match seen.kept_until {
+        Some(_) => ", kept by --min-hold",
+        None => "",
+    };
     match seen.state() {
         State::Free => format!("{action} is free and wanted by others"),
         State::Held | State::Lapsed => format!(
-            "{action} is held by {} (token {}, since {}, {left}{note})",
+            "{action} is held by {} (token {}, since {}, {left}{kept}{note})",
             seen.holder.label,
             seen.version.token,
             duration(seen.held_for),

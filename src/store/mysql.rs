@@ -258,6 +258,7 @@ impl Database {
                     token: Some(token),
                     gate: wish.gate,
                     queued: false,
+                    keep: None,
                     run: None,
                 };
                 self.release(contender, &parting, trace)?;
@@ -396,9 +397,11 @@ fn owned(row: &Sighting, claim: Claim, token: Option<Token>) -> bool {
 fn may_be_taken_over(row: &Sighting, wish: &Wish) -> bool {
     let watched = wish.seen == Some(row.version);
     let lapsed = |by: Duration| matches!(row.remainder, Remainder::Lapsed(ago) if ago > by);
+    let over = row.kept_until.is_some() && lapsed(Duration::ZERO);
     // That the gate is ours is for the statement to find out.
     let witnessed = wish.gate == Gate::Used && row.gated_here;
-    row.claim.is_some() && (watched || lapsed(ALLOWANCE) || (witnessed && lapsed(GATE_ALLOWANCE)))
+    let abandoned = lapsed(ALLOWANCE) || (witnessed && lapsed(GATE_ALLOWANCE));
+    row.claim.is_some() && (watched || over || abandoned)
 }
 
 /// Rows are never deleted by dlock; somebody else did it.

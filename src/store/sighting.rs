@@ -28,6 +28,8 @@ pub struct Sighting {
     pub renewed_ago: Duration,
     /// Until the lease lapses, or since it did.
     pub remainder: Remainder,
+    /// When the lease lapses, as RFC 3339, if the run is over and only `--min-hold` keeps it.
+    pub kept_until: Option<String>,
     /// The last run that is over, where that was asked for.
     pub last: Option<LastRun>,
     /// Whether the holder's session had the gate, and that on the server that answered.
@@ -118,6 +120,7 @@ impl Sighting {
             held_for: Duration::ZERO,
             renewed_ago: Duration::ZERO,
             remainder: Remainder::Lapsed(Duration::ZERO),
+            kept_until: None,
             last: None,
             gated_here: false,
         }
@@ -128,6 +131,7 @@ impl Sighting {
     pub const fn state(&self) -> State {
         match (&self.claim, self.remainder) {
             (None, _) => State::Free,
+            (Some(_), Remainder::Lapsed(_)) if self.kept_until.is_some() => State::Free,
             (Some(_), Remainder::Left(_)) => State::Held,
             (Some(_), Remainder::Lapsed(_)) => State::Lapsed,
         }

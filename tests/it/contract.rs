@@ -118,6 +118,7 @@ impl Peer {
             token,
             gate: self.gate,
             queued: false,
+            keep: None,
             run: None,
         }))
     }

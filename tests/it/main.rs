@@ -14,6 +14,7 @@ mod secrets;
 mod servers;
 
 mod contract;
+mod cron;
 mod documents;
 mod exclusion;
 mod exec;

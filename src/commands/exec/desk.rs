@@ -28,6 +28,8 @@ pub(super) struct Desk<'a> {
     pub(super) action: Action,
     /// Which success makes a run needless, and so must be recorded.
     pub(super) once: Option<Once>,
+    /// How long others are kept from the lease, from the grant on.
+    pub(super) min_hold: Duration,
     pub(super) timing: Timing,
     events: Receiver<Event>,
     pub(super) database: DatabaseThread,
@@ -53,6 +55,7 @@ impl Desk<'_> {
             report,
             action: contender.action.clone(),
             once: contender.once.clone(),
+            min_hold: Duration::ZERO,
             timing,
             events,
             database: DatabaseThread::start(database, contender, sender)?,

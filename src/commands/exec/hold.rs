@@ -24,6 +24,7 @@ impl Desk<'_> {
     /// Keeps the lease while the command runs, stops the command if that fails, and releases once
     /// it is dead.
     pub(super) fn hold(&mut self, child: &Child, hold: &Hold, shares_terminal: bool) -> Status {
+        let started = clock::now();
         let mut renewals = Renewals::new(hold.grant, hold.gate, self.timing, hold.sent);
         let mut supervisor =
             Supervisor::new(renewals.deadline(), self.timing.grace, shares_terminal);
@@ -66,11 +67,15 @@ impl Desk<'_> {
             Blame::Lost => Lease::Lost,
             Blame::Expired | Blame::Nobody => Lease::Ours(renewals.deadline()),
         };
-        let run = Run {
-            fate,
-            took: clock::now().since(hold.sent),
+        let took = clock::now().since(started);
+        let keep = match fate {
+            Fate::Lost => None,
+            _ => self
+                .min_hold
+                .checked_sub(took)
+                .filter(|keep| !keep.is_zero()),
         };
-        match self.release(hold.parting(Some(run)), lease) {
+        match self.release(hold.parting(Some(Run { fate, took }), keep), lease) {
             Recorded::Yes => supervisor.status(end),
             Recorded::No => Status::LOST,
         }

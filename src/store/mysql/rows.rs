@@ -266,6 +266,10 @@ fn sighting(row: &mut Row, action: Action) -> Result<Sighting, Failure> {
         } else {
             Remainder::Lapsed(Duration::from_micros(left.unsigned_abs()))
         },
+        kept_until: match field::<u64>(row, "kept")? {
+            Some(1) => field::<String>(row, "expires_at")?.map(|time| rfc3339(&time)),
+            _ => None,
+        },
         last: last(row)?,
         gated_here: field::<u64>(row, "gated_here")? == Some(1),
     })

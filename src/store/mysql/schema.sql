@@ -79,6 +79,7 @@ CREATE TABLE IF NOT EXISTS dlock_lock (
   renewed_at  DATETIME(6)     NULL,
   expires_at  DATETIME(6)     NULL,
   released_at DATETIME(6)     NULL,
+  kept        TINYINT         NOT NULL DEFAULT 0,  -- 1: the run is over, --min-hold keeps the lease
   succeeded_at    DATETIME(6)     NULL,            -- last end of a run with status 0
   succeeded_token BIGINT UNSIGNED NULL,            -- and its token
   succeeded_by    VARBINARY(255)  NULL             -- and its holder

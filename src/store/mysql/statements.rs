@@ -154,6 +154,7 @@ mod tests {
             token: Some(Token(5)),
             gate,
             queued: true,
+            keep: Some(Duration::from_secs(9)),
             run: Some(Run {
                 fate: Fate::Exited(0),
                 took: Duration::from_secs(1),

@@ -64,7 +64,7 @@ pub(in crate::store::mysql) fn attempt(
             let claimed = format!("claim IS NOT NULL AND {seen}{have_gate}");
             let record = match contender.history {
                 0 => String::new(),
-                _ => lost(action, &claimed),
+                _ => lost(action, &format!("kept=0 AND {claimed}")),
             };
             (record, seen)
         }
@@ -89,7 +89,7 @@ pub(in crate::store::mysql) fn attempt(
          token=GREATEST(token+1,TIMESTAMPDIFF(MICROSECOND,'1970-01-01',UTC_TIMESTAMP(6))),\
          claim={claim},{facts},\
          server={HERE},session_id=CONNECTION_ID(),gated={gated},\
-         ttl_us={ttl_us},renewals=0,\
+         ttl_us={ttl_us},renewals=0,kept=0,\
          acquired_at=UTC_TIMESTAMP(6),renewed_at=UTC_TIMESTAMP(6),\
          expires_at=UTC_TIMESTAMP(6)+INTERVAL {ttl_us} MICROSECOND,released_at=NULL \
          WHERE action={action_hex} AND (SELECT MAX(version) FROM dlock_schema)={VERSION}\

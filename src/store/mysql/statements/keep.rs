@@ -41,7 +41,7 @@ pub(in crate::store::mysql) fn renew(
     )
 }
 
-/// Frees the row if it is still ours, with the record of the run in the same transaction; then lets
+/// Frees the row if it is still ours, or keeps it from others for a while, with the record of the run in the same transaction; then lets
 /// the next waiter through the gate, then clears our place in the line: in this order, so that the
 /// waiter finds the row free and is not kept waiting for the rest. "No row changed": it was not
 /// ours, or this is a repetition. Answers whether the lease is still ours, which must not be,
@@ -66,6 +66,16 @@ pub(in crate::store::mysql) fn release(
         true => format!("DELETE FROM dlock_waiter WHERE claim={claim};"),
         false => String::new(),
     };
+    let freed = match parting.keep {
+        None => "claim=NULL,expires_at=UTC_TIMESTAMP(6)".to_owned(),
+        // It lapses like any other: contenders watch what is left of it as a new lease, and the
+        // server's clock may be set meanwhile.
+        Some(keep) => format!(
+            "kept=1,renewals=renewals+1,renewed_at=UTC_TIMESTAMP(6),ttl_us={keep},\
+             expires_at=UTC_TIMESTAMP(6)+INTERVAL {keep} MICROSECOND",
+            keep = keep.as_micros()
+        ),
+    };
     let run = parting.token.zip(parting.run);
     let (begin, record) = match run {
         Some((token, run)) => ("BEGIN;", format!("{}COMMIT;", ended(contender, token, run))),
@@ -81,11 +91,11 @@ pub(in crate::store::mysql) fn release(
     );
     format!(
         "{begin}UPDATE dlock_lock SET \
-         claim=NULL,released_at=UTC_TIMESTAMP(6),expires_at=UTC_TIMESTAMP(6){success} \
+         {freed},released_at=UTC_TIMESTAMP(6){success} \
          WHERE action={action_hex} AND claim={claim}{token};\
          {record}{gate}{place}\
          SELECT {} AS request,COUNT(*) AS answer,{recorded} AS recorded \
-         FROM dlock_lock WHERE action={action_hex} AND claim={claim}{token}",
+         FROM dlock_lock WHERE action={action_hex} AND claim={claim}{token} AND kept=0",
         hex(&request),
     )
 }

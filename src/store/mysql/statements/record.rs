@@ -254,9 +254,9 @@ pub(super) fn recorded(contender: &Contender, token: Token, fate: Fate) -> Strin
              AND token={token})",
             hex_key(key)
         ),
-        // A later success says as much of this one: it came after it in the same row.
+        // A later success serves as well: it is younger.
         Some(Once::Per(_)) if fate.is_success() => format!(
-            "EXISTS(SELECT 1 FROM dlock_lock WHERE action={action} AND succeeded_token={token})"
+            "EXISTS(SELECT 1 FROM dlock_lock WHERE action={action} AND succeeded_token>={token})"
         ),
         _ => "NULL".to_owned(),
     }

@@ -1,0 +1,180 @@
+//! The same job on many machines: once a period, and not again before a time is over.
+
+use mysql::Conn;
+use mysql::prelude::Queryable;
+
+use crate::command::{Stage, heard, tell};
+use crate::dlock::{Dlock, Outcome, Running, eventually};
+use crate::servers::{Database, Flavour, shared};
+
+/// Runs `claim` on a fresh database of each kind of server.
+fn everywhere(claim: impl Fn(&Database, &mut Conn)) {
+    for flavour in Flavour::ALL {
+        let database = shared(flavour).database("cron");
+        Dlock::on(&database, ["setup", "-q"])
+            .run()
+            .expect(0, "", "");
+        claim(&database, &mut database.admin_conn());
+    }
+}
+
+/// A job whose command ends with `status`.
+fn job(database: &Database, options: &[&str], status: i32) -> Dlock {
+    Dlock::on(database, ["exec", "-a", "job"])
+        .args(options)
+        .args(["--", "sh", "-c", &format!("echo ran; exit {status}")])
+}
+
+/// Moves the last success by `seconds` on the server's clock.
+fn shift(admin: &mut Conn, seconds: i64) {
+    let shift =
+        format!("UPDATE dlock_lock SET succeeded_at=UTC_TIMESTAMP(6)+INTERVAL {seconds} SECOND");
+    admin.query_drop(shift).expect("the row can be changed");
+}
+
+/// The tokens of all runs; each is the time of its grant in microseconds.
+fn tokens(admin: &mut Conn) -> Vec<u64> {
+    admin
+        .query("SELECT token FROM dlock_run ORDER BY token")
+        .expect("shows the runs")
+}
+
+#[test]
+fn a_job_that_succeeded_within_the_period_is_skipped_with_0() {
+    everywhere(|database, admin| {
+        let per = ["--once-per=5m", "--holder=web-1"];
+        job(database, &per, 3).run().expect(3, "ran\n", "");
+        job(database, &per, 0).run().expect(0, "ran\n", "");
+        let skipped = job(database, &per, 3).run();
+        skipped.expect(0, "", "dlock: job was done by web-1 ");
+        skipped.expect(0, "", "; not run again within 5m");
+        shift(admin, -299);
+        job(database, &per, 3).run().expect(0, "", "was done by");
+        shift(admin, -301);
+        job(database, &per, 4).run().expect(4, "ran\n", "");
+        job(database, &per, 0).run().expect(0, "ran\n", "");
+        // Without the option a run is a run, and counts for those with it.
+        job(database, &[], 0).run().expect(0, "ran\n", "");
+        job(database, &per, 3).run().expect(0, "", "was done by");
+    });
+}
+
+#[test]
+fn a_success_in_the_future_of_a_clock_that_was_set_back_forbids_no_run() {
+    everywhere(|database, admin| {
+        job(database, &[], 0).run().expect(0, "ran\n", "");
+        shift(admin, 3600);
+        job(database, &["--once-per=5m"], 0)
+            .run()
+            .expect(0, "ran\n", "");
+    });
+}
+
+#[test]
+fn hosts_that_start_a_tick_at_different_times_run_it_once() {
+    everywhere(|database, admin| {
+        for tick in 1..=3 {
+            let hosts: Vec<Running> = (0..10)
+                .map(|_| job(database, &["--once-per=1m", "-q"], 0).start())
+                .collect();
+            let late = job(database, &["--once-per=1m", "-q"], 0);
+            let outcomes: Vec<Outcome> = hosts.into_iter().map(Running::wait).collect();
+            let late = late.run();
+            let all = || outcomes.iter().chain([&late]);
+            assert!(all().all(|host| host.status == Some(0)), "{outcomes:#?}");
+            assert_eq!(all().filter(|host| host.stdout == "ran\n").count(), 1);
+            assert_eq!(tokens(admin).len(), tick);
+            // The next minute.
+            shift(admin, -60);
+        }
+    });
+}
+
+#[test]
+fn a_lock_is_kept_for_its_min_hold_though_dlock_is_gone() {
+    everywhere(|database, admin| {
+        // Longer than the ttl: nobody may conclude from that that the holder is dead.
+        let hold = [
+            "--ttl=2s",
+            "--min-hold=5s",
+            "--holder=web-1",
+            "--note=nightly",
+        ];
+        job(database, &hold, 0).run().expect(0, "ran\n", "");
+        let why = ", kept by --min-hold, nightly)";
+        job(database, &["-n"], 0).run().expect(75, "", why);
+        let status = Dlock::on(database, ["status", "job"]).run().stdout;
+        let said = "kept by --min-hold until 20";
+        assert!(status.contains("held") && status.contains(said), "{status}");
+        let text = Dlock::on(database, ["status", "--json", "job"])
+            .run()
+            .stdout;
+        let document: serde_json::Value = serde_json::from_str(&text).expect("is JSON");
+        assert!(document["locks"][0]["kept_until"].is_string(), "{text}");
+        job(database, &["--ttl=2s"], 0)
+            .run()
+            .expect(0, "ran\n", "is held by web-1");
+        let tokens = tokens(admin);
+        let [first, second] = tokens[..] else {
+            panic!("not two runs: {tokens:?}");
+        };
+        assert!(second - first >= 5_000_000, "after {} us", second - first);
+        // Nobody calls the run lost whose lease was only kept.
+        let endings: Vec<String> = admin
+            .query("SELECT ending FROM dlock_run")
+            .expect("shows the runs");
+        assert_eq!(endings, ["exited", "exited"]);
+        // It is free again, and not lapsed, when the time is over.
+        job(database, &["--min-hold=1ms"], 0)
+            .run()
+            .expect(0, "ran\n", "");
+        eventually("the lock is free", || {
+            let status = Dlock::on(database, ["status", "job"]).run().stdout;
+            status.contains("free")
+        });
+        job(database, &["-n"], 0).run().expect(0, "ran\n", "");
+    });
+}
+
+#[test]
+fn a_command_that_runs_longer_than_the_min_hold_gives_the_lock_up_at_its_end() {
+    everywhere(|database, _| {
+        let stage = Stage::new();
+        let (ready, go) = (stage.fifo("ready"), stage.fifo("go"));
+        let long = Dlock::on(database, ["exec", "-a", "job", "--min-hold=200ms"])
+            .args([
+                "--",
+                "sh",
+                "-c",
+                r#"echo up > "$1"; read word < "$2""#,
+                "sh",
+            ])
+            .arg(&ready)
+            .arg(&go)
+            .start();
+        heard(&ready);
+        eventually("the time is over", || {
+            let status = Dlock::on(database, ["status", "--json", "job"]).run();
+            let document: serde_json::Value =
+                serde_json::from_str(&status.stdout).expect("is JSON");
+            document["locks"][0]["held_for_ms"].as_u64() > Some(400)
+        });
+        tell(&go, "on");
+        long.wait().expect(0, "", "");
+        job(database, &["-n"], 0).run().expect(0, "ran\n", "");
+    });
+}
+
+#[test]
+fn once_and_once_per_exclude_each_other_and_a_min_hold_has_a_bound() {
+    for (options, why) in [
+        (["--once", "--once-per=1m"], "cannot be used with"),
+        (["--min-hold=25h", "-q"], "at most 1day"),
+    ] {
+        Dlock::new(["exec", "-a", "job"])
+            .args(options)
+            .args(["--", "true"])
+            .run()
+            .expect(64, "", why);
+    }
+}
