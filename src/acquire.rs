@@ -316,7 +316,9 @@ impl Acquire {
                 self.aim = Aim::Attempt(None);
             }
             // Not asked for here.
-            Ok(Answer::Released | Answer::ReleasedOnly(_) | Answer::NotOurs) => {}
+            Ok(
+                Answer::Looked(_) | Answer::Released | Answer::ReleasedOnly(_) | Answer::NotOurs,
+            ) => {}
             Err(failure) => self.failed(now, reply.sent, failure),
         }
     }

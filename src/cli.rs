@@ -10,6 +10,7 @@ pub mod connection;
 pub mod forget;
 pub mod history;
 pub mod once;
+pub mod wait;
 
 use std::ffi::OsString;
 use std::str::FromStr;
@@ -21,6 +22,7 @@ use self::connection::ConnectionArgs;
 use self::forget::ForgetArgs;
 use self::history::HistoryArgs;
 use self::once::OnceArgs;
+use self::wait::WaitArgs;
 use crate::exit;
 use crate::lease::action::Action;
 
@@ -65,6 +67,8 @@ pub enum Command {
     Exec(ExecArgs),
     /// Show who holds what and who waits.
     Status(StatusArgs),
+    /// Wait until nobody holds the lock, or until it has succeeded.
+    Wait(WaitArgs),
     /// Show the last runs and how they ended.
     History(HistoryArgs),
     /// Forget that a run with --once has succeeded, so that it is run again.

@@ -5,6 +5,7 @@ pub mod forget;
 pub mod history;
 pub mod setup;
 pub mod status;
+pub mod wait;
 
 use std::sync::mpsc;
 use std::thread;

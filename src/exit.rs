@@ -104,7 +104,7 @@ pub const TABLE: &[(&str, &str)] = &[
     ("70", "internal error"),
     (
         "75",
-        "held by another and time ran out (-E changes it); for status --check: held",
+        "held by another, or for wait: not done, and time ran out (-E changes it); for status --check: held",
     ),
     (
         "76",

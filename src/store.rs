@@ -53,6 +53,8 @@ pub enum Question {
     Attempt(Wish),
     /// Look at the row and the line.
     Inspect(Place),
+    /// Look at the row, which nobody need have made yet.
+    Look,
     /// Take a place in the line, or show that we still want it; then look.
     Queue(Place),
     /// Wait at the gate, then attempt. The answer takes as long as the line does.
@@ -151,6 +153,8 @@ pub enum Answer {
     Granted(Token),
     /// The row as it stands, not ours, and the line.
     Seen(Sighting, View),
+    /// The row as it stands.
+    Looked(Sighting),
     /// We have a place in the line; the row and the line as they stand.
     Queued(Sighting, View),
     /// There is a success that makes a run needless; nothing was taken, nothing is ours.

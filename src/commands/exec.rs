@@ -6,7 +6,7 @@
 //! deadlines and signals are served whatever the server does. The order at the end is fixed:
 //! command dead, renewals over, release, exit.
 
-mod desk;
+pub(super) mod desk;
 mod hold;
 mod release;
 mod wait;

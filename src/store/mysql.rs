@@ -126,6 +126,14 @@ impl Database {
                 let found = self.one(contender, "", Outlook::Line(*place), trace)?;
                 found.unless_done(Answer::Seen)
             }
+            Question::Look => {
+                let found = self.one(contender, "", Outlook::Row, trace)?;
+                Ok(match (found.success, found.row) {
+                    (Some(success), _) => Answer::Done(success),
+                    (None, Some(row)) => Answer::Looked(row),
+                    (None, None) => Answer::Looked(Sighting::never_held(contender.action.clone())),
+                })
+            }
             Question::Queue(place) => {
                 let queue = statements::queue(contender, *place);
                 let found = self.one(contender, &queue, Outlook::Places(*place), trace)?;

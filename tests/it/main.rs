@@ -27,4 +27,5 @@ mod once;
 mod signals;
 mod status;
 mod tls;
+mod wait_command;
 mod waiting;

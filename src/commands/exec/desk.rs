@@ -20,31 +20,31 @@ use crate::sys::clock;
 
 /// Longest sleep of the loop: its timer stops while the machine sleeps, leases do not, so a
 /// deadline that passed meanwhile is noticed within this time after waking up.
-pub(super) const LONGEST_SLEEP: Duration = Duration::from_secs(1);
+pub(in crate::commands) const LONGEST_SLEEP: Duration = Duration::from_secs(1);
 
 /// Where everything comes in and goes out: events from outside, one open question to the server.
-pub(super) struct Desk<'a> {
-    pub(super) report: &'a Report,
-    pub(super) action: Action,
+pub(in crate::commands) struct Desk<'a> {
+    pub(in crate::commands) report: &'a Report,
+    pub(in crate::commands) action: Action,
     /// Which success makes a run needless, and so must be recorded.
-    pub(super) once: Option<Once>,
+    pub(in crate::commands) once: Option<Once>,
     /// How long others are kept from the lease, from the grant on.
-    pub(super) min_hold: Duration,
-    pub(super) timing: Timing,
+    pub(in crate::commands) min_hold: Duration,
+    pub(in crate::commands) timing: Timing,
     events: Receiver<Event>,
-    pub(super) database: DatabaseThread,
+    pub(in crate::commands) database: DatabaseThread,
     /// Questions asked and not answered; the database thread takes them one by one.
     open: u32,
     /// Since when the first of them has been open.
     open_since: BootInstant,
     /// Whether the open question takes as long as the line does.
-    pub(super) standing: bool,
+    pub(in crate::commands) standing: bool,
     clock: ClockStep,
 }
 
 impl Desk<'_> {
     /// Starts the database thread.
-    pub(super) fn open(
+    pub(in crate::commands) fn open(
         report: &Report,
         timing: Timing,
         contender: Contender,
@@ -67,7 +67,7 @@ impl Desk<'_> {
     }
 
     /// Asks; the reply comes as an event.
-    pub(super) fn ask(&mut self, question: Question) {
+    pub(in crate::commands) fn ask(&mut self, question: Question) {
         if self.open == 0 {
             self.open_since = clock::now();
         }
@@ -77,7 +77,7 @@ impl Desk<'_> {
 
     /// The next event, none at `until`. An open question that has used up its limits is broken off
     /// here: the driver's own limits count per system call and need never strike.
-    pub(super) fn event(&mut self, until: BootInstant) -> Option<Event> {
+    pub(in crate::commands) fn event(&mut self, until: BootInstant) -> Option<Event> {
         loop {
             let now = clock::now();
             let patience = 3 * self.timing.attempt;
@@ -121,7 +121,7 @@ impl Desk<'_> {
     }
 
     /// Ends the database thread, unless it is stuck: then the end of the process ends it.
-    pub(super) fn leave(self) {
+    pub(in crate::commands) fn leave(self) {
         if self.open == 0 {
             self.database.stop();
         }

@@ -1,0 +1,49 @@
+//! The grammar of `wait`.
+
+use std::time::Duration;
+
+use super::Wait;
+use crate::lease::action::Action;
+use crate::lease::once::Key;
+
+/// Options of `wait`.
+#[derive(Debug, clap::Args)]
+#[command(
+    override_usage = "dlock wait [OPTIONS] <ACTION>\n\n\
+                      Example: dlock wait init --done=v42",
+    after_help = super::MORE,
+    after_long_help = super::more()
+)]
+pub struct WaitArgs {
+    /// Name of the lock.
+    #[arg(value_name = "ACTION", required_unless_present = "named")]
+    pub action: Option<Action>,
+
+    /// The same as an option.
+    #[arg(
+        short = 'a',
+        long = "action",
+        value_name = "NAME",
+        conflicts_with = "action"
+    )]
+    pub named: Option<Action>,
+
+    /// Wait until it has succeeded by exec --once (under this KEY), not until it is free.
+    #[arg(long, env = "DLOCK_DONE", value_name = "KEY", num_args = 0..=1, require_equals = true)]
+    pub done: Option<Option<Key>>,
+
+    /// How long to wait; 0 looks once.
+    #[arg(long, env = "DLOCK_TIMEOUT", value_name = "DURATION|forever")]
+    #[arg(default_value = "forever")]
+    pub timeout: Wait,
+
+    /// How long to keep trying to reach the server; 0 tries once.
+    #[arg(
+        long,
+        env = "DLOCK_DB_WAIT",
+        value_name = "DURATION",
+        default_value = "1m"
+    )]
+    #[arg(value_parser = humantime::parse_duration)]
+    pub db_wait: Duration,
+}

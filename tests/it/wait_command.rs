@@ -1,0 +1,160 @@
+//! `dlock wait`: what others wait for without taking part.
+
+use mysql::prelude::Queryable;
+
+use crate::command::{Stage, heard, tell};
+use crate::dlock::{Dlock, Running};
+use crate::servers::{Database, Flavour, shared};
+
+/// An account that may only read, and a holder that an admin account runs.
+struct Scene {
+    database: Database,
+    reader: Database,
+    stage: Stage,
+}
+
+impl Scene {
+    fn on(flavour: Flavour) -> Self {
+        let server = shared(flavour);
+        let database = server.database("wait");
+        let mut reader = server.database("reader");
+        let grant = format!(
+            "GRANT SELECT ON `{}`.* TO '{}'@'%'",
+            database.name, reader.user
+        );
+        server.admin().query_drop(grant).expect("grants");
+        reader.name.clone_from(&database.name);
+        Self {
+            reader,
+            database,
+            stage: Stage::new(),
+        }
+    }
+
+    /// A holder whose command ends with the status that it is told.
+    fn holder(&self, options: &[&str]) -> Running {
+        let (ready, go) = (self.stage.fifo("ready"), self.stage.fifo("go"));
+        let running = Dlock::on(&self.database, ["exec", "-a", "init", "--holder=web-1"])
+            .args(options)
+            .args(["--", "sh", "-c"])
+            .arg(r#"echo up > "$1"; read status < "$2"; exit "$status""#)
+            .arg("sh")
+            .arg(&ready)
+            .arg(&go)
+            .start();
+        heard(&ready);
+        running
+    }
+
+    fn let_go(&self, status: &str) {
+        tell(&self.stage.path("go"), status);
+    }
+
+    fn wait(&self, options: &[&str]) -> Dlock {
+        Dlock::on(&self.reader, ["wait"]).args(options)
+    }
+}
+
+fn everywhere(claim: impl Fn(&Scene)) {
+    for flavour in Flavour::ALL {
+        claim(&Scene::on(flavour));
+    }
+}
+
+#[test]
+fn who_may_only_read_waits_until_the_action_is_free() {
+    everywhere(|scene| {
+        let holder = scene.holder(&[]);
+        let waiter = scene.wait(&["init"]).start();
+        waiter.heard("dlock: waiting: init is held by web-1 (token ");
+        scene.let_go("3");
+        assert_eq!(holder.wait().status, Some(3));
+        assert_eq!(waiter.wait().status, Some(0));
+        scene.wait(&["-a", "init"]).run().expect(0, "", "");
+        scene.wait(&["never"]).run().expect(0, "", "");
+    });
+}
+
+#[test]
+fn who_waits_for_a_success_is_not_content_with_a_free_action() {
+    everywhere(|scene| {
+        // There is not even a table yet.
+        let waiter = scene.wait(&["init", "--done=v1"]).start();
+        waiter.heard("dlock: waiting: init (v1) is not done");
+        let exec = |once: &str, command: &str| {
+            Dlock::on(&scene.database, ["exec", "-a", "init", once, "--", command]).run()
+        };
+        assert_eq!(exec("--once=v1", "false").status, Some(1));
+        exec("--once=v2", "true").expect(0, "", "");
+        exec("--once", "true").expect(0, "", "");
+        scene
+            .wait(&["init", "--done=v1", "--timeout=0"])
+            .run()
+            .expect(75, "", "init (v1) is not done; gave up after ");
+        let mut waiter = waiter;
+        assert!(!waiter.is_over(), "nobody has done it");
+        exec("--once=v1", "true").expect(0, "", "");
+        assert_eq!(waiter.wait().status, Some(0));
+        scene.wait(&["init", "--done=v1"]).run().expect(0, "", "");
+        scene.wait(&["init", "--done"]).run().expect(0, "", "");
+    });
+}
+
+#[test]
+fn waiting_ends_when_the_time_is_over_or_a_signal_comes() {
+    everywhere(|scene| {
+        let holder = scene.holder(&[]);
+        for timeout in ["0", "300ms"] {
+            let waiter = scene.wait(&["init", "--timeout", timeout]).run();
+            waiter.expect(75, "", "dlock: init is held by web-1 (token ");
+            waiter.expect(75, "", "; gave up after ");
+        }
+        for (signal, status) in [("TERM", 143), ("INT", 130), ("HUP", 129)] {
+            let waiter = scene.wait(&["init"]).start();
+            waiter.heard("waiting: ");
+            waiter.signal(signal);
+            waiter.wait().expect(status, "", "while waiting for init");
+        }
+        scene.let_go("0");
+        holder.wait().expect(0, "", "");
+    });
+}
+
+#[test]
+fn waiting_outlives_a_lost_connection_and_tells_an_unreachable_server_from_a_held_lock() {
+    everywhere(|scene| {
+        let holder = scene.holder(&[]);
+        let waiter = scene.wait(&["init"]).start();
+        waiter.heard("waiting: ");
+        let mut admin = scene.database.admin_conn();
+        let sessions: Vec<u64> = admin
+            .query(format!(
+                "SELECT id FROM information_schema.processlist WHERE user='{}'",
+                scene.reader.user
+            ))
+            .expect("shows the sessions");
+        assert_eq!(sessions.len(), 1, "{sessions:?}");
+        admin
+            .query_drop(format!("KILL {}", sessions[0]))
+            .expect("kills the session");
+        scene.let_go("0");
+        holder.wait().expect(0, "", "");
+        assert_eq!(waiter.wait().status, Some(0));
+        scene
+            .wait(&["init", "--db-wait=0"])
+            .env("DLOCK_URL", scene.reader.url_through(1))
+            .run()
+            .expect(69, "", "cannot reach 127.0.0.1:1");
+    });
+}
+
+#[test]
+fn without_tables_there_is_nothing_to_be_free() {
+    everywhere(|scene| {
+        scene.wait(&["init"]).run().expect(78, "", "dlock setup");
+        scene
+            .wait(&["init", "--done", "--timeout=0"])
+            .run()
+            .expect(75, "", "init is not done");
+    });
+}
