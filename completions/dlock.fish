@@ -47,6 +47,7 @@ complete -c dlock -n "__fish_dlock_needs_command" -s V -l version -d 'Print vers
 complete -c dlock -n "__fish_dlock_needs_command" -f -a "exec" -d 'Run a command while holding the lock'
 complete -c dlock -n "__fish_dlock_needs_command" -f -a "status" -d 'Show who holds what and who waits'
 complete -c dlock -n "__fish_dlock_needs_command" -f -a "wait" -d 'Wait until nobody holds the lock, or until it has succeeded'
+complete -c dlock -n "__fish_dlock_needs_command" -f -a "check" -d 'Tell by the exit status whether a token is current, or print SQL that does'
 complete -c dlock -n "__fish_dlock_needs_command" -f -a "history" -d 'Show the last runs and how they ended'
 complete -c dlock -n "__fish_dlock_needs_command" -f -a "forget" -d 'Forget that a run with --once has succeeded, so that it is run again'
 complete -c dlock -n "__fish_dlock_needs_command" -f -a "setup" -d 'Create the tables, or print what a database administrator needs'
@@ -79,6 +80,7 @@ complete -c dlock -n "__fish_dlock_using_subcommand exec" -l ssl-ca -d 'PEM file
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -l ssl-cert -d 'PEM file with dlock\'s own certificate, when the server asks for one' -r -F
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -l ssl-key -d 'PEM file with the key of --ssl-cert' -r -F
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -s n -l nonblock -d 'Do not wait: --wait 0, whatever --wait says'
+complete -c dlock -n "__fish_dlock_using_subcommand exec" -l fence -d 'Raise the action\'s fence with the grant, so that the command can lock it in a transaction of its own: dlock check --sql prints how'
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -s q -l quiet -d 'Say nothing but why dlock failed; wins over --verbose'
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -s v -l verbose -d 'Say what happens, step by step'
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -s h -l help -d 'Print help (see more with \'--help\')'
@@ -131,6 +133,29 @@ complete -c dlock -n "__fish_dlock_using_subcommand wait" -s q -l quiet -d 'Say 
 complete -c dlock -n "__fish_dlock_using_subcommand wait" -s v -l verbose -d 'Say what happens, step by step'
 complete -c dlock -n "__fish_dlock_using_subcommand wait" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c dlock -n "__fish_dlock_using_subcommand wait" -s V -l version -d 'Print version'
+complete -c dlock -n "__fish_dlock_using_subcommand check" -s a -l action -d 'Name of the lock; the command of exec has it in its environment' -r
+complete -c dlock -n "__fish_dlock_using_subcommand check" -l token -d 'The fencing token to check; the command of exec has it in its environment' -r
+complete -c dlock -n "__fish_dlock_using_subcommand check" -l url -d 'Server and database, as mysql://USER@HOST/DATABASE' -r
+complete -c dlock -n "__fish_dlock_using_subcommand check" -l url-file -d 'File that holds the URL, such as a mounted Kubernetes secret' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand check" -l defaults-file -d 'Option file as of the mysql client; groups [client] and [dlock] are read' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand check" -l host -d 'Host name or address of the server' -r
+complete -c dlock -n "__fish_dlock_using_subcommand check" -l port -d 'TCP port of the server [default: 3306]' -r
+complete -c dlock -n "__fish_dlock_using_subcommand check" -l socket -d 'Unix socket of the server, instead of host and port' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand check" -l user -d 'Account to log in with' -r
+complete -c dlock -n "__fish_dlock_using_subcommand check" -l password-file -d 'File that holds the password; a line end after it is dropped' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand check" -l database -d 'Database that holds dlock\'s tables' -r
+complete -c dlock -n "__fish_dlock_using_subcommand check" -l ssl-mode -d 'What TLS must prove [default: verify_identity; disabled for loopback and Unix sockets]' -r -f -a "disabled\t'No TLS'
+required\t'TLS, whoever answers'
+verify_ca\t'TLS, and the certificate is signed by a known authority'
+verify_identity\t'TLS, and the certificate is signed by a known authority and names the host'"
+complete -c dlock -n "__fish_dlock_using_subcommand check" -l ssl-ca -d 'PEM file with certificate authorities to trust besides the public ones' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand check" -l ssl-cert -d 'PEM file with dlock\'s own certificate, when the server asks for one' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand check" -l ssl-key -d 'PEM file with the key of --ssl-cert' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand check" -l sql -d 'Print the statement that checks the token in a transaction and keeps others from the lock until the transaction ends; needs no server, and --fence on exec'
+complete -c dlock -n "__fish_dlock_using_subcommand check" -s q -l quiet -d 'Say nothing but why dlock failed; wins over --verbose'
+complete -c dlock -n "__fish_dlock_using_subcommand check" -s v -l verbose -d 'Say what happens, step by step'
+complete -c dlock -n "__fish_dlock_using_subcommand check" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c dlock -n "__fish_dlock_using_subcommand check" -s V -l version -d 'Print version'
 complete -c dlock -n "__fish_dlock_using_subcommand history" -s a -l action -d 'Only this action; may be given several times' -r
 complete -c dlock -n "__fish_dlock_using_subcommand history" -s n -l number -d 'How many runs to show, the last ones' -r
 complete -c dlock -n "__fish_dlock_using_subcommand history" -l url -d 'Server and database, as mysql://USER@HOST/DATABASE' -r

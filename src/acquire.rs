@@ -500,6 +500,12 @@ impl Acquire {
             None => Aim::Queue,
         };
         if self.placed.is_some() {
+            // A row that looks free and is refused to who has the gate is behind its fence, for as
+            // long as a transaction takes: no reason for haste.
+            let takeable = match takeable <= now {
+                true => now + LONGEST_PAUSE,
+                false => takeable,
+            };
             self.pause_until(now, takeable, LONGEST_PAUSE);
         }
     }

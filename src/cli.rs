@@ -6,6 +6,7 @@
 // Doc comments here are help texts: plain, without Markdown.
 #![allow(clippy::doc_markdown, rustdoc::broken_intra_doc_links)]
 
+pub mod check;
 pub mod connection;
 pub mod forget;
 pub mod history;
@@ -18,6 +19,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 
+use self::check::CheckArgs;
 use self::connection::ConnectionArgs;
 use self::forget::ForgetArgs;
 use self::history::HistoryArgs;
@@ -69,6 +71,8 @@ pub enum Command {
     Status(StatusArgs),
     /// Wait until nobody holds the lock, or until it has succeeded.
     Wait(WaitArgs),
+    /// Tell by the exit status whether a token is current, or print SQL that does.
+    Check(CheckArgs),
     /// Show the last runs and how they ended.
     History(HistoryArgs),
     /// Forget that a run with --once has succeeded, so that it is run again.
@@ -143,6 +147,12 @@ pub struct ExecArgs {
     /// What status shows as the reason.
     #[arg(long, env = "DLOCK_NOTE", value_name = "TEXT", value_parser = note)]
     pub note: Option<String>,
+
+    /// Raise the action's fence with the grant, so that the command can lock it in a transaction of its
+    /// own: dlock check --sql prints how.
+    #[arg(long, env = "DLOCK_FENCE")]
+    #[arg(value_parser = clap::builder::FalseyValueParser::new())]
+    pub fence: bool,
 
     /// How many runs of this action to keep in the history; with 0 this one is not recorded.
     #[arg(long, env = "DLOCK_HISTORY", value_name = "N", default_value_t = 100)]

@@ -1,5 +1,6 @@
 //! The subcommands, one file each, and what they share.
 
+pub mod check;
 pub mod exec;
 pub mod forget;
 pub mod history;

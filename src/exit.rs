@@ -108,7 +108,7 @@ pub const TABLE: &[(&str, &str)] = &[
     ),
     (
         "76",
-        "the lease was lost or could not be kept, the command was stopped; with --once: its success could not be recorded",
+        "the lease was lost or could not be kept, the command was stopped; with --once: its success could not be recorded; for check: the token is not current",
     ),
     ("77", "access denied or grants missing"),
     (

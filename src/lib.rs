@@ -70,6 +70,7 @@ fn dispatch(cli: Cli, report: &Report) -> anyhow::Result<Status> {
         Command::Exec(args) => commands::exec::run(args, target()?, report),
         Command::Status(args) => commands::status::run(args, target()?),
         Command::Wait(args) => commands::wait::run(args, target()?, report),
+        Command::Check(args) => commands::check::run(args, target()?),
         Command::History(args) => commands::history::run(args, target()?),
         Command::Forget(args) => commands::forget::run(args, target()?, report),
         Command::Setup(args) if args.print => match target() {

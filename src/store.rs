@@ -187,6 +187,18 @@ pub struct Contender {
     pub once: Option<Once>,
     /// How many runs of the action stay in the history; with 0 none is recorded.
     pub history: u32,
+    /// Whether the command locks a fence.
+    pub fence: Fence,
+}
+
+/// What a grant does with the action's fence: the row that a command's own transaction locks, so that
+/// nobody else is granted the action before it ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fence {
+    /// Raises it, after making it if need be.
+    Raised,
+    /// Nothing, unless another has made one.
+    AsItIs,
 }
 
 /// An answer or a failure, and when the question was sent.

@@ -28,7 +28,7 @@ use crate::report::Report;
 use crate::signals;
 use crate::store::mysql::Database;
 use crate::store::target::Target;
-use crate::store::{Contender, Fate, Holder, Run};
+use crate::store::{Contender, Fate, Fence, Holder, Run};
 use crate::sys::process::{Child, Startable, Unstartable, look_up};
 use crate::sys::{clock, host, random, signal, terminal};
 
@@ -56,6 +56,10 @@ pub fn run(args: ExecArgs, target: Target, report: &Report) -> anyhow::Result<St
         ttl: timing.ttl,
         once: args.once.once(),
         history: args.history,
+        fence: match args.fence {
+            true => Fence::Raised,
+            false => Fence::AsItIs,
+        },
     };
     let additions = [
         ("DLOCK_ACTION", contender.action.to_string()),

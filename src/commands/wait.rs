@@ -22,8 +22,8 @@ use crate::signals;
 use crate::store::mysql::Database;
 use crate::store::target::Target;
 use crate::store::{
-    ALLOWANCE, Answer, Contender, Failure, FailureKind, Holder, Question, Remainder, Sighting,
-    State,
+    ALLOWANCE, Answer, Contender, Failure, FailureKind, Fence, Holder, Question, Remainder,
+    Sighting, State,
 };
 use crate::sys::{clock, signal};
 
@@ -65,6 +65,7 @@ pub fn run(args: WaitArgs, target: Target, report: &Report) -> anyhow::Result<St
         ttl: timing.ttl,
         once: done.clone().map(Once::Ever),
         history: 0,
+        fence: Fence::AsItIs,
     };
     let (inbox, _) = signal::open_inbox(true).context("cannot take signals")?;
     let (sender, events) = mpsc::channel();

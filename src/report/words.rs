@@ -81,6 +81,15 @@ pub fn done(action: &Action, once: Option<&Once>, success: &Success) -> String {
     format!("{what} was done by {holder} {ago} ago (token {token}, {at}); not run again{how_long}")
 }
 
+/// Whose the last grant of `action` was, and whether it still stands.
+#[must_use]
+pub fn last_granted(action: &Action, seen: &Sighting) -> String {
+    match seen.claim {
+        Some(_) => holding(action, seen),
+        None => format!("{action} is free (last token {})", seen.version.token),
+    }
+}
+
 /// Who holds `action`, since when, and what is left.
 #[must_use]
 pub fn holding(action: &Action, seen: &Sighting) -> String {
@@ -98,6 +107,9 @@ pub fn holding(action: &Action, seen: &Sighting) -> String {
         None => "",
     };
     match seen.state() {
+        State::Free if seen.fenced => format!(
+            "{action} is free, but wanted by others or fenced by a transaction of its last holder"
+        ),
         State::Free => format!("{action} is free and wanted by others"),
         State::Held | State::Lapsed => format!(
             "{action} is held by {} (token {}, since {}, {left}{kept}{note})",

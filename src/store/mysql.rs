@@ -15,15 +15,15 @@ use std::time::Duration;
 use mysql::Row;
 
 pub use self::operate::Forgotten;
-pub use self::statements::Selection;
 use self::statements::{Approach, Outlook};
+pub use self::statements::{Selection, fence_check};
 
 use self::connection::Connection;
 use self::rows::{Freed, Sight};
 use super::target::Target;
 use super::{
-    ALLOWANCE, Answer, Contender, Failure, FailureKind, GATE_ALLOWANCE, Gate, Keeper, Parting,
-    Place, Question, Remainder, Reply, ServerTime, Sighting, Success, Turn, View, Wish,
+    ALLOWANCE, Answer, Contender, Failure, FailureKind, Fence, GATE_ALLOWANCE, Gate, Keeper,
+    Parting, Place, Question, Remainder, Reply, ServerTime, Sighting, Success, Turn, View, Wish,
 };
 use crate::lease::instant::BootInstant;
 use crate::lease::once::Once;
@@ -272,9 +272,13 @@ impl Database {
                 self.release(contender, &parting, trace)?;
                 Ok(Answer::Done(success.clone()))
             }
-            (None, None) => match row.filter(|row| may_be_taken_over(row, wish)) {
-                Some(row) if !matches!(approach, Approach::Over(_)) => {
-                    let over = Approach::Over(row.version);
+            (None, None) => match row.filter(|row| may_be_taken(row, wish)) {
+                Some(row) if !matches!(approach, Approach::Over(..)) => {
+                    let fence = match row.fenced {
+                        true => Fence::Raised,
+                        false => contender.fence,
+                    };
+                    let over = Approach::Over(row.version, fence);
                     self.attempt(contender, wish, over, trace)
                 }
                 _ => found.unless_done(Answer::Seen),
@@ -401,15 +405,19 @@ fn owned(row: &Sighting, claim: Claim, token: Option<Token>) -> bool {
     row.claim == Some(claim) && token.is_none_or(|token| row.version.token == token)
 }
 
-/// Whether the take-over rule allows the row, which is another's, to `wish`.
-fn may_be_taken_over(row: &Sighting, wish: &Wish) -> bool {
+/// Whether the take-over rule allows the row, which is another's, to `wish`, or it is free and the
+/// attempt did not match only for its fence.
+fn may_be_taken(row: &Sighting, wish: &Wish) -> bool {
     let watched = wish.seen == Some(row.version);
     let lapsed = |by: Duration| matches!(row.remainder, Remainder::Lapsed(ago) if ago > by);
     let over = row.kept_until.is_some() && lapsed(Duration::ZERO);
     // That the gate is ours is for the statement to find out.
     let witnessed = wish.gate == Gate::Used && row.gated_here;
     let abandoned = lapsed(ALLOWANCE) || (witnessed && lapsed(GATE_ALLOWANCE));
-    row.claim.is_some() && (watched || over || abandoned)
+    match row.claim {
+        Some(_) => watched || over || abandoned,
+        None => row.fenced,
+    }
 }
 
 /// Rows are never deleted by dlock; somebody else did it.

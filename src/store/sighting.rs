@@ -28,6 +28,8 @@ pub struct Sighting {
     pub renewed_ago: Duration,
     /// Until the lease lapses, or since it did.
     pub remainder: Remainder,
+    /// Whether each grant has to raise the fence.
+    pub fenced: bool,
     /// When the lease lapses, as RFC 3339, if the run is over and only `--min-hold` keeps it.
     pub kept_until: Option<String>,
     /// The last run that is over, where that was asked for.
@@ -120,6 +122,7 @@ impl Sighting {
             held_for: Duration::ZERO,
             renewed_ago: Duration::ZERO,
             remainder: Remainder::Lapsed(Duration::ZERO),
+            fenced: false,
             kept_until: None,
             last: None,
             gated_here: false,

@@ -498,6 +498,7 @@ fn the_first_exec_in_an_empty_database_creates_the_tables() {
             tables,
             [
                 "dlock_done",
+                "dlock_fence",
                 "dlock_lock",
                 "dlock_run",
                 "dlock_schema",

@@ -8,8 +8,8 @@ use dlock::lease::{Claim, Grant, Token};
 use dlock::store::mysql::{Database, Selection};
 use dlock::store::target::{Address, Secret, SslMode, Target, Tls};
 use dlock::store::{
-    Answer, Contender, FailureKind, Gate, Holder, Parting, Place, Question, Remainder, Sighting,
-    Version, Wish,
+    Answer, Contender, FailureKind, Fence, Gate, Holder, Parting, Place, Question, Remainder,
+    Sighting, Version, Wish,
 };
 use mysql::prelude::Queryable;
 
@@ -53,6 +53,7 @@ impl Peer {
                 ttl: TTL,
                 once: None,
                 history: 100,
+                fence: Fence::AsItIs,
             },
             claim: Claim::new([number; 16]),
             // The truth must stand without the gate; what the gate adds has its own tests.

@@ -18,6 +18,7 @@ mod cron;
 mod documents;
 mod exclusion;
 mod exec;
+mod fence;
 mod generated;
 mod history;
 mod layers;

@@ -129,7 +129,7 @@ impl Desk<'_> {
                 return;
             }
             (Ok(Answer::Seen(..) | Answer::Queued(..)), Some((seen, ahead)))
-                if seen.claim.is_some() =>
+                if seen.claim.is_some() || seen.fenced =>
             {
                 words::waiting(&self.action, seen, ahead)
             }

@@ -266,6 +266,7 @@ fn sighting(row: &mut Row, action: Action) -> Result<Sighting, Failure> {
         } else {
             Remainder::Lapsed(Duration::from_micros(left.unsigned_abs()))
         },
+        fenced: field::<u64>(row, "fenced")? == Some(1),
         kept_until: match field::<u64>(row, "kept")? {
             Some(1) => field::<String>(row, "expires_at")?.map(|time| rfc3339(&time)),
             _ => None,

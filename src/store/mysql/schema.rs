@@ -12,12 +12,13 @@ pub(super) const VERSION: u64 = 1;
 pub(super) const DDL: &str = include_str!("schema.sql");
 
 /// The tables of dlock with what the account of `exec` must be allowed to do to each.
-const RUNTIME: [(&str, &str); 5] = [
+const RUNTIME: [(&str, &str); 6] = [
     ("dlock_schema", "SELECT"),
     ("dlock_lock", "SELECT, INSERT, UPDATE"),
     ("dlock_waiter", "SELECT, INSERT, UPDATE, DELETE"),
     ("dlock_done", "SELECT, INSERT, UPDATE, DELETE"),
     ("dlock_run", "SELECT, INSERT, UPDATE, DELETE"),
+    ("dlock_fence", "SELECT, INSERT, UPDATE"),
 ];
 
 /// The least grants for the account that runs `exec`, one statement a line.
@@ -45,12 +46,12 @@ pub fn printout(database: &str) -> String {
     format!(
         "{DDL}\n\
          -- Grants of the account that runs dlock setup:\n{setup}\n\
-         -- Grants of the account that runs dlock exec (SELECT alone is enough for dlock status):\n{runtime}"
+         -- Grants of the account that runs dlock exec (SELECT is enough for status, history, wait, check):\n{runtime}"
     )
 }
 
 /// `name` as a quoted identifier.
-fn quoted(name: &str) -> String {
+pub(super) fn quoted(name: &str) -> String {
     format!("`{}`", name.replace('`', "``"))
 }
 

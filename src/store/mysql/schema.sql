@@ -60,6 +60,13 @@ CREATE TABLE IF NOT EXISTS dlock_run (
   PRIMARY KEY (action, token, forgotten)
 ) ENGINE=InnoDB;
 
+-- One row an action of exec --fence: what its command locks for the time of a transaction. A row of
+-- its own, so that renewals and the release never wait for that; only a grant does.
+CREATE TABLE IF NOT EXISTS dlock_fence (
+  action VARBINARY(255)  NOT NULL PRIMARY KEY,
+  token  BIGINT UNSIGNED NOT NULL                  -- of the last grant
+) ENGINE=InnoDB;
+
 -- One permanent row an action. Rows are never deleted: the token must only grow.
 CREATE TABLE IF NOT EXISTS dlock_lock (
   action      VARBINARY(255)  NOT NULL PRIMARY KEY,
@@ -79,6 +86,7 @@ CREATE TABLE IF NOT EXISTS dlock_lock (
   renewed_at  DATETIME(6)     NULL,
   expires_at  DATETIME(6)     NULL,
   released_at DATETIME(6)     NULL,
+  fenced      TINYINT         NOT NULL DEFAULT 0,  -- 1: each grant raises the fence
   kept        TINYINT         NOT NULL DEFAULT 0,  -- 1: the run is over, --min-hold keeps the lease
   succeeded_at    DATETIME(6)     NULL,            -- last end of a run with status 0
   succeeded_token BIGINT UNSIGNED NULL,            -- and its token

@@ -6,6 +6,7 @@
 //! back the request's own random number and the row; what that row says is the only truth.
 
 mod attempt;
+mod fence;
 mod keep;
 mod line;
 mod look;
@@ -14,6 +15,7 @@ mod record;
 use std::time::Duration;
 
 pub(super) use self::attempt::{Approach, attempt};
+pub use self::fence::fence_check;
 pub(super) use self::keep::{release, renew};
 pub(super) use self::line::{queue, stand, waiters};
 pub use self::look::Selection;
@@ -112,11 +114,14 @@ mod tests {
     use std::time::Duration;
 
     use super::{
-        Approach, Outlook, Selection, attempt, hex, queue, release, session, sight, stand,
+        Approach, Outlook, Selection, attempt, fence_check, hex, queue, release, session, sight,
+        stand,
     };
     use crate::lease::once::Once;
     use crate::lease::{Claim, Token};
-    use crate::store::{Contender, Fate, Gate, Holder, Parting, Place, Run, Turn, Version, Wish};
+    use crate::store::{
+        Contender, Fate, Fence, Gate, Holder, Parting, Place, Run, Turn, Version, Wish,
+    };
 
     #[test]
     fn no_text_of_a_user_stands_in_a_packet_as_itself() {
@@ -133,6 +138,7 @@ mod tests {
             ttl: Duration::from_secs(30),
             once: Some(Once::Ever(hostile.parse().expect("a legal if nasty key"))),
             history: 100,
+            fence: Fence::Raised,
         };
         let claim = Claim::new([7; 16]);
         let gate = Gate::Used;
@@ -147,7 +153,7 @@ mod tests {
             queued: true,
         };
         let version = wish.seen.expect("just set");
-        let over = attempt(&contender, &wish, Approach::Over(version));
+        let over = attempt(&contender, &wish, Approach::Over(version, Fence::Raised));
         let packet = attempt(&contender, &wish, Approach::Free);
         let parting = Parting {
             claim,
@@ -175,7 +181,8 @@ mod tests {
             gone: Vec::new(),
         };
         let stand = stand([0; 8], &contender.action, &turn);
-        for packet in [packet, over, queue, stand, release, look] {
+        let fence = fence_check("db", &contender.action, Token(5));
+        for packet in [packet, over, queue, stand, release, look, fence] {
             assert!(!packet.contains("DROP"), "{packet}");
         }
     }

@@ -1,9 +1,10 @@
 //! Taking the lease: the one statement in which of any number of contenders one wins.
 
 use super::super::schema::VERSION;
+use super::fence::{PASSABLE, lowered, made, raised};
 use super::record::{lost, needless, needless_row};
 use super::{HERE, facts, gate_name, gate_ours, gate_taken, hex, hex_action};
-use crate::store::{Contender, Gate, Version, Wish};
+use crate::store::{Contender, Fence, Gate, Version, Wish};
 
 /// How a contender comes to the row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -12,9 +13,9 @@ pub(in crate::store::mysql) enum Approach {
     Free,
     /// The same when the gate was taken a moment ago.
     AtGate,
-    /// Takes over the row as it was seen, which the take-over rule allows. The gate is ours by now
-    /// or will not be.
-    Over(Version),
+    /// Takes the row as it was seen: another's that the take-over rule allows us, or a free one with
+    /// a fence. The gate is ours by now or will not be.
+    Over(Version, Fence),
 }
 
 /// Takes the lease.
@@ -27,6 +28,9 @@ pub(in crate::store::mysql) enum Approach {
 ///
 /// The run whose lease is taken over is recorded as lost in the same transaction. The INSERT has the
 /// row locked, so that it and the UPDATE find the same.
+///
+/// Where there is a fence, a grant raises it in the same transaction, and waits for nobody: while
+/// a command's transaction has it locked nothing matches.
 ///
 /// Who has a place in the line gives it up in the same transaction: one commit, and a holder is
 /// never in its own line.
@@ -51,17 +55,40 @@ pub(in crate::store::mysql) fn attempt(
                 (Approach::AtGate, Some(needless)) => {
                     format!("DO IF({needless},RELEASE_LOCK({}),0);", gate_name(action))
                 }
-                (Approach::AtGate, None) | (Approach::Over(_), _) => String::new(),
+                (Approach::AtGate, None) | (Approach::Over(..), _) => String::new(),
             };
             (take, "1", format!(" AND {}", gate_ours(action)))
         }
         Gate::Absent => (String::new(), "0", String::new()),
     };
+    let fence = match approach {
+        Approach::Over(_, fence) => fence,
+        Approach::Free | Approach::AtGate => contender.fence,
+    };
+    let action_hex = hex_action(action);
+    let claim = hex(wish.claim.bytes());
+    // A grant that does not raise the fence must not come upon one.
+    let (make_fence, lower_fence, passable, fenced, raise_fence) = match fence {
+        Fence::Raised => (
+            made(action),
+            lowered(action),
+            PASSABLE,
+            "fenced=1,",
+            raised(action, wish.claim),
+        ),
+        Fence::AsItIs => (
+            String::new(),
+            String::new(),
+            " AND fenced=0",
+            "",
+            String::new(),
+        ),
+    };
     let (record, standing) = match approach {
         Approach::Free | Approach::AtGate => (String::new(), "claim IS NULL".to_owned()),
-        Approach::Over(Version { token, renewals }) => {
+        Approach::Over(Version { token, renewals }, _) => {
             let seen = format!("token={token} AND renewals={renewals}");
-            let claimed = format!("claim IS NOT NULL AND {seen}{have_gate}");
+            let claimed = format!("claim IS NOT NULL AND {seen}{have_gate}{passable}");
             let record = match contender.history {
                 0 => String::new(),
                 _ => lost(action, &format!("kept=0 AND {claimed}")),
@@ -71,8 +98,6 @@ pub(in crate::store::mysql) fn attempt(
     };
     let wanted =
         needless_row(contender).map_or_else(String::new, |needless| format!(" AND NOT {needless}"));
-    let claim = hex(wish.claim.bytes());
-    let action_hex = hex_action(action);
     let leave = match wish.queued {
         true => format!(
             "DELETE FROM dlock_waiter WHERE claim={claim} AND EXISTS(SELECT 1 FROM dlock_lock \
@@ -80,12 +105,13 @@ pub(in crate::store::mysql) fn attempt(
         ),
         false => String::new(),
     };
-    let (begin, commit) = match record.is_empty() && leave.is_empty() {
+    let alone = record.is_empty() && leave.is_empty() && raise_fence.is_empty();
+    let (begin, commit) = match alone {
         true => ("", ""),
         false => ("BEGIN;", "COMMIT;"),
     };
     format!(
-        "{take}{begin}{record}UPDATE dlock_lock SET \
+        "{take}{make_fence}{begin}{lower_fence}{record}UPDATE dlock_lock SET {fenced}\
          token=GREATEST(token+1,TIMESTAMPDIFF(MICROSECOND,'1970-01-01',UTC_TIMESTAMP(6))),\
          claim={claim},{facts},\
          server={HERE},session_id=CONNECTION_ID(),gated={gated},\
@@ -93,7 +119,7 @@ pub(in crate::store::mysql) fn attempt(
          acquired_at=UTC_TIMESTAMP(6),renewed_at=UTC_TIMESTAMP(6),\
          expires_at=UTC_TIMESTAMP(6)+INTERVAL {ttl_us} MICROSECOND,released_at=NULL \
          WHERE action={action_hex} AND (SELECT MAX(version) FROM dlock_schema)={VERSION}\
-         {have_gate} AND {standing}{wanted};{leave}{commit}",
+         {have_gate} AND {standing}{wanted}{passable};{raise_fence}{leave}{commit}",
         facts = facts(&contender.holder),
     )
 }

@@ -74,7 +74,7 @@ pub(in crate::store::mysql) fn sight(
          l.action AS action,l.token AS token,l.claim AS claim,l.renewals AS renewals,\
          l.holder AS holder,l.host AS host,l.pid AS pid,l.user AS user,l.note AS note,\
          l.ttl_us AS ttl_us,l.acquired_at AS acquired_at,\
-         l.kept AS kept,l.expires_at AS expires_at,\
+         l.fenced AS fenced,l.kept AS kept,l.expires_at AS expires_at,\
          l.gated=1 AND l.server={HERE} AS gated_here,\
          TIMESTAMPDIFF(MICROSECOND,l.acquired_at,UTC_TIMESTAMP(6)) AS held_us,\
          TIMESTAMPDIFF(MICROSECOND,l.renewed_at,UTC_TIMESTAMP(6)) AS renewed_us,\
