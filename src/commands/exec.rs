@@ -1,8 +1,8 @@
 //! `dlock exec`: acquire, run the command, keep the lease, release.
 //!
-//! One loop on the main thread takes every event (signals, replies of the database thread, the end
-//! of the command) and asks the pure state machines what to do: `acquire` until the grant, then
-//! `renew` and `supervise` until the command is dead. Nothing in here waits for the server, so
+//! One loop on the main thread takes every event (signals, replies of the database thread, words of
+//! the monitor) and asks the pure state machines what to do: `acquire` until the grant, then `renew`
+//! until the monitor says that the command's tree is dead. Nothing in here waits for the server, so
 //! deadlines and signals are served whatever the server does. The order at the end is fixed:
 //! command dead, renewals over, release, exit.
 
@@ -10,7 +10,8 @@ mod desk;
 mod hold;
 mod wait;
 
-use std::ffi::OsString;
+use std::ffi::OsStr;
+use std::os::fd::AsFd;
 use std::sync::mpsc;
 use std::time::Duration;
 
@@ -22,13 +23,15 @@ use crate::cli::{ExecArgs, Wait};
 use crate::exit::{Ending, Status};
 use crate::lease::Claim;
 use crate::lease::timing::Timing;
+use crate::listen;
+use crate::monitor::Monitor;
 use crate::report::Report;
-use crate::signals;
 use crate::store::mysql::Database;
 use crate::store::target::Target;
 use crate::store::{Contender, Holder};
-use crate::sys::process::{Child, Startable, Unstartable, look_up};
-use crate::sys::{clock, host, random, signal, terminal};
+use crate::sys::process::{Unstartable, look_up};
+use crate::sys::startable::{Group, Startable};
+use crate::sys::{clock, descriptors, host, random, signal, terminal};
 
 /// Runs the command under the lock.
 ///
@@ -65,29 +68,32 @@ pub fn run(args: ExecArgs, target: Target, report: &Report) -> anyhow::Result<St
     let claim = Claim::new(random::bytes().context("no random numbers")?);
     let shares_terminal = terminal::is_controlling();
     let (inbox, mask) = signal::open_inbox(shares_terminal).context("cannot take signals")?;
-    let mut command = Startable::new(&args.command, &additions, mask, !shares_terminal)
+    let group = Group::of_command(shares_terminal);
+    let command = Startable::new(&args.command, &additions, mask, group)
         .context("cannot prepare the command")?;
+    let monitor = Monitor::start(command, timing.grace, shares_terminal)
+        .context("cannot start the monitor")?;
+    descriptors::keep_only(&[inbox.as_fd(), monitor.as_fd()]);
     let (sender, events) = mpsc::channel();
-    signals::start(inbox, sender.clone()).context("cannot start a thread")?;
+    listen::start(inbox, monitor.clone(), sender.clone()).context("cannot start a thread")?;
     let database = Database::new(target, timing.attempt, timing.ttl);
-    let mut desk = Desk::open(report, timing, contender, database, (sender, events))
-        .context("cannot start a thread")?;
+    let mut desk = Desk::open(
+        report,
+        timing,
+        contender,
+        database,
+        monitor,
+        (sender, events),
+    )
+    .context("cannot start a thread")?;
 
     let acquire = Acquire::new(claim, timing, patience, clock::now());
-    let outcome = match desk.acquire(acquire, args.conflict_exit_code) {
-        Err(ending) => Err(ending),
-        Ok(hold) => {
-            command.add("DLOCK_TOKEN", &hold.grant.token.to_string())?;
+    let outcome = desk
+        .acquire(acquire, args.conflict_exit_code)
+        .and_then(|hold| {
             report.finish();
-            match Child::spawn(&command) {
-                Ok(child) => Ok(desk.hold(&child, &hold, shares_terminal)),
-                Err(why) => {
-                    desk.release(hold.parting());
-                    Err(unstartable(program, &why))
-                }
-            }
-        }
-    };
+            desk.hold(&hold, program)
+        });
     report.finish();
     desk.leave();
     Ok(outcome?)
@@ -104,7 +110,8 @@ fn holder(label: Option<String>, note: Option<String>) -> Holder {
     }
 }
 
-fn unstartable(program: &OsString, why: &Unstartable) -> Ending {
+/// The end of a dlock whose command cannot be run.
+fn unstartable(program: &OsStr, why: &Unstartable) -> Ending {
     let program = program.to_string_lossy();
     match why {
         Unstartable::NotFound => Ending::new(

@@ -17,6 +17,12 @@ impl BootInstant {
         Self(since_boot)
     }
 
+    /// Time since boot.
+    #[must_use]
+    pub const fn since_boot(self) -> Duration {
+        self.0
+    }
+
     /// Time from `earlier` to `self`, zero if `earlier` is later.
     #[must_use]
     pub const fn since(self, earlier: Self) -> Duration {

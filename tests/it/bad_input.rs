@@ -674,7 +674,7 @@ fn a_command_that_turns_out_to_be_none_gives_the_lock_back() {
         let stage = Stage::new();
         for (name, text, status) in [
             ("shebang", "#!/no/such/interpreter\n", 127),
-            ("garbage", "\x7fELF", 126),
+            ("forbidden", "#!/etc/passwd\n", 126),
         ] {
             let path = stage.path(name);
             fs::write(&path, text).expect("the folder is writable");

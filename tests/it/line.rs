@@ -314,7 +314,6 @@ fn a_frozen_head_is_replaced() {
         signal(head.pid(), "CONT");
         end_well(vec![head]);
         assert_eq!(line.served(), ["b", "a"], "{flavour}");
-        line.let_go();
     }
 }
 

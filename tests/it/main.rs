@@ -24,4 +24,5 @@ mod line;
 mod signals;
 mod status;
 mod tls;
+mod tree;
 mod waiting;

@@ -12,6 +12,7 @@ use crate::event::Event;
 use crate::lease::action::Action;
 use crate::lease::instant::BootInstant;
 use crate::lease::timing::Timing;
+use crate::monitor::Monitor;
 use crate::report::{Report, words};
 use crate::store::mysql::Database;
 use crate::store::{Contender, Question, Reply};
@@ -28,6 +29,7 @@ pub(super) struct Desk<'a> {
     pub(super) timing: Timing,
     events: Receiver<Event>,
     pub(super) database: DatabaseThread,
+    pub(super) monitor: Monitor,
     /// Questions asked and not answered; the database thread takes them one by one.
     open: u32,
     /// Since when the first of them has been open.
@@ -44,6 +46,7 @@ impl Desk<'_> {
         timing: Timing,
         contender: Contender,
         database: Database,
+        monitor: Monitor,
         (sender, events): (Sender<Event>, Receiver<Event>),
     ) -> io::Result<Desk<'_>> {
         Ok(Desk {
@@ -52,6 +55,7 @@ impl Desk<'_> {
             timing,
             events,
             database: DatabaseThread::start(database, contender, sender)?,
+            monitor,
             open: 0,
             open_since: clock::now(),
             standing: false,

@@ -1,18 +1,22 @@
 //! Holding: from the grant to the release, with the command in between.
 
+use std::ffi::OsStr;
 use std::time::Duration;
 
 use super::desk::{Desk, LONGEST_SLEEP};
+use super::unstartable;
 use crate::acquire::Hold;
 use crate::event::Event;
-use crate::exit::Status;
+use crate::exit::{Ending, Status};
 use crate::lease::instant::BootInstant;
+use crate::monitor::{Order, ROUND, STUCK, Word};
 use crate::renew::{Renewals, Verdict};
 use crate::report::words;
 use crate::store::{Answer, Failure, Parting, Question};
-use crate::supervise::{Act, Blame, Input, Supervisor};
-use crate::sys::process::{Child, End};
-use crate::sys::{clock, signal};
+use crate::supervise::{Act, Blame, INT, KILL, TERM};
+use crate::sys::clock;
+use crate::sys::process::Unstartable;
+use crate::sys::tree::{End, Life, Tree};
 
 /// Pause before a failed release is tried again: enough for a server to come back, not so much
 /// that the bounded time holds only a few tries.
@@ -25,51 +29,159 @@ struct Trouble {
     last: Option<Failure>,
 }
 
+/// A command under a lease, as the front sees it.
+struct Run {
+    renewals: Renewals,
+    trouble: Trouble,
+    /// A process that does not die, although it was killed.
+    stuck: Option<u32>,
+    /// What a dead monitor left us to kill.
+    orphans: Option<Orphans>,
+}
+
+/// The command's tree after the monitor's death.
+struct Orphans {
+    tree: Tree,
+    complain_at: BootInstant,
+}
+
+/// Why a run is over.
+enum Over {
+    /// All of the tree is dead.
+    Dead(End, Blame),
+    /// There never was a command.
+    Unstartable(Unstartable),
+    /// We were told to leave although this process does not die.
+    Left(u32),
+}
+
 impl Desk<'_> {
-    /// Keeps the lease while the command runs, stops the command if that fails, and releases once
-    /// it is dead.
-    pub(super) fn hold(&mut self, child: &Child, hold: &Hold, shares_terminal: bool) -> Status {
-        let mut renewals = Renewals::new(hold.grant, hold.gate, self.timing, hold.sent);
-        let mut supervisor =
-            Supervisor::new(renewals.deadline(), self.timing.grace, shares_terminal);
-        let mut trouble = Trouble::default();
-        let end = loop {
+    /// Has the command run and keeps the lease until all of its tree is dead, stopped if the lease
+    /// cannot be kept; then releases.
+    pub(super) fn hold(&mut self, hold: &Hold, program: &OsStr) -> Result<Status, Ending> {
+        let renewals = Renewals::new(hold.grant, hold.gate, self.timing, hold.sent);
+        let start = Order::Start(renewals.deadline(), hold.grant.token);
+        self.monitor.order(start);
+        let over = self.run(Run {
+            renewals,
+            trouble: Trouble::default(),
+            stuck: None,
+            orphans: None,
+        });
+        match over {
+            Over::Dead(end, blame) => {
+                self.report.detail(match end {
+                    End::Exited(code) => format!("the command exited with {code}"),
+                    End::Killed(signal) => format!("the command was killed by signal {signal}"),
+                });
+                if blame != Blame::Lost {
+                    self.release(hold.parting());
+                }
+                Ok(blame.status(end))
+            }
+            Over::Unstartable(why) => {
+                self.release(hold.parting());
+                Err(unstartable(program, &why))
+            }
+            Over::Left(pid) => Err(Ending::new(
+                Status::LOST,
+                format!("process {pid} is left behind alive; {} lapses", self.action),
+            )),
+        }
+    }
+
+    /// The loop from the grant to the end of the tree.
+    fn run(&mut self, mut run: Run) -> Over {
+        loop {
             let now = clock::now();
-            if let Some(question) = renewals.due(now) {
+            if let Some(question) = run.renewals.due(now) {
                 self.ask(question);
             }
-            self.step(child, &mut supervisor, Input::Tick, &trouble);
-            let wake = [renewals.wake_at(), supervisor.wake_at()];
-            let until = wake.into_iter().flatten().min();
-            let input = match self.event(until.unwrap_or(now + LONGEST_SLEEP)) {
-                Some(Event::Signal(signal)) if signal.number != signal::CHILD => {
-                    Some(Input::Signal(signal))
-                }
+            let round = run.orphans.as_ref().map(|_| now + ROUND);
+            let until = [run.renewals.wake_at(), round].into_iter().flatten().min();
+            match self.event(until.unwrap_or(now + LONGEST_SLEEP)) {
+                Some(Event::Signal(signal)) => match run.stuck {
+                    Some(pid) if [INT, TERM].contains(&signal.number) => return Over::Left(pid),
+                    _ => self.monitor.order(Order::Signal(signal)),
+                },
                 Some(Event::Reply(reply)) => {
-                    let verdict = renewals.answered(clock::now(), *reply);
-                    self.judge(verdict, &mut trouble)
+                    let verdict = run.renewals.answered(clock::now(), *reply);
+                    if let Some(order) = self.judge(verdict, &mut run.trouble) {
+                        self.monitor.order(order);
+                    }
                 }
-                Some(Event::Signal(_)) | None => None,
-            };
-            if let Some(input) = input {
-                self.step(child, &mut supervisor, input, &trouble);
+                Some(Event::Monitor(Word::Unstartable(errno))) => {
+                    return Over::Unstartable(Unstartable::from_errno(errno));
+                }
+                Some(Event::Monitor(Word::Ended(end, blame))) => return Over::Dead(end, blame),
+                Some(Event::Monitor(word)) => self.heard(word, &mut run),
+                None => {}
             }
-            if let Some(end) = child.ended() {
-                break end;
+            if self.have_orphans_died(&mut run) {
+                return Over::Dead(End::Killed(KILL), Blame::Unguarded);
             }
-        };
-        self.report.detail(match end {
-            End::Exited(code) => format!("the command exited with {code}"),
-            End::Killed(signal) => format!("the command was killed by signal {signal}"),
-        });
-        if supervisor.blame() != Blame::Lost {
-            self.release(hold.parting());
         }
-        supervisor.status(end)
+    }
+
+    /// Does a dead monitor's last duty: kills what it left.
+    fn have_orphans_died(&self, run: &mut Run) -> bool {
+        let Some(orphans) = &mut run.orphans else {
+            return false;
+        };
+        if orphans.tree.reap() == Life::Nothing {
+            return true;
+        }
+        let alive = orphans.tree.signal_all(KILL);
+        let now = clock::now();
+        if let (true, Some(pid)) = (now >= orphans.complain_at, alive) {
+            orphans.complain_at = now + STUCK;
+            self.heard(Word::Stuck(pid), run);
+        }
+        false
+    }
+
+    /// Tells what the monitor did, and takes over from it when it is dead.
+    fn heard(&self, word: Word, run: &mut Run) {
+        match word {
+            Word::Sent(Act::Forward(signal)) => self
+                .report
+                .detail(format_args!("forwarded signal {signal}")),
+            Word::Sent(Act::Stop(signal)) => self.report.detail(format_args!(
+                "sent signal {signal} to the command and all below it"
+            )),
+            Word::Stopping(Blame::Expired) => {
+                let cause = run.trouble.last.as_ref().map_or_else(
+                    || "no answer from the server".to_owned(),
+                    ToString::to_string,
+                );
+                self.report.error(format_args!(
+                    "cannot keep {}: {cause}; stopping the command",
+                    self.action
+                ));
+            }
+            Word::Stuck(pid) => {
+                run.stuck = Some(pid);
+                self.report.error(format_args!(
+                    "process {pid} of the command does not die; {} is not released before it does",
+                    self.action
+                ));
+            }
+            Word::Gone => {
+                self.report.error(format_args!(
+                    "the monitor of {} was killed; killing the command",
+                    self.action
+                ));
+                run.orphans = Some(Orphans {
+                    tree: self.monitor.inherit(),
+                    complain_at: clock::now() + STUCK,
+                });
+            }
+            Word::Stopping(_) | Word::Unstartable(_) | Word::Ended(..) => {}
+        }
     }
 
     /// What a renewal's verdict means for the command; failures are told when they begin and end.
-    fn judge(&self, verdict: Verdict, trouble: &mut Trouble) -> Option<Input> {
+    fn judge(&self, verdict: Verdict, trouble: &mut Trouble) -> Option<Order> {
         match verdict {
             Verdict::Renewed(deadline) => {
                 if let Some(since) = trouble.since.take() {
@@ -78,7 +190,7 @@ impl Desk<'_> {
                         .notice(format_args!("{} is renewed again after {ago}", self.action));
                 }
                 trouble.last = None;
-                Some(Input::Renewed(deadline))
+                Some(Order::Renewed(deadline))
             }
             Verdict::Failed(failure) => {
                 let text = format!("cannot renew {}: {failure}; trying again", self.action);
@@ -101,37 +213,7 @@ impl Desk<'_> {
                         "its row was freed by somebody else".to_owned()
                     }
                 ));
-                Some(Input::Lost)
-            }
-        }
-    }
-
-    /// Lets the supervisor decide and sends what it says.
-    fn step(&self, child: &Child, supervisor: &mut Supervisor, input: Input, trouble: &Trouble) {
-        let before = supervisor.blame();
-        let acts = supervisor.step(clock::now(), input);
-        if before == Blame::Nobody && supervisor.blame() == Blame::Expired {
-            let cause = trouble.last.as_ref().map_or_else(
-                || "no answer from the server".to_owned(),
-                ToString::to_string,
-            );
-            self.report.error(format_args!(
-                "cannot keep {}: {cause}; stopping the command",
-                self.action
-            ));
-        }
-        for act in acts {
-            match act {
-                Act::Forward(signal) => {
-                    self.report
-                        .detail(format_args!("forwarding signal {signal}"));
-                    child.forward(signal);
-                }
-                Act::Stop(signal) => {
-                    self.report
-                        .detail(format_args!("sending signal {signal} to the command"));
-                    child.stop(signal);
-                }
+                Some(Order::Lost)
             }
         }
     }
