@@ -599,7 +599,7 @@ fn the_printed_grants_are_enough_for_setup_exec_and_status() {
         let go = stage.fifo("go");
         let command = format!("read -r _ <{}", go.display());
         let exec = [
-            "exec", "-a", "init", "--ttl", "3s", "--", "sh", "-c", &command,
+            "exec", "-a", "init", "--ttl", "8s", "--", "sh", "-c", &command,
         ];
         let run = Dlock::on(&limited, exec).start();
         eventually("the lease is renewed", || {
