@@ -10,7 +10,7 @@
 //! command is sent. When the front dies it kills the command's whole tree at once; when the front
 //! freezes, at the deadline. When the monitor itself dies, the kernel kills the command and the
 //! front inherits what is left and kills that ([`Monitor::inherit`]); when it is stopped, the front
-//! lets it go on.
+//! lets it go on; when it lets a deadline pass for whatever reason, the front kills it.
 //!
 //! Why a chain and not a guard beside the command: only an ancestor inherits orphans, so whichever
 //! of the two is left can still find all of the tree. Why it knows nothing of the database: it must
@@ -41,6 +41,9 @@ const NAME: &std::ffi::CStr = c"lease-monitor";
 /// Pause between two rounds of killing: what an orphan's parent leaves behind becomes ours only when
 /// that has died.
 pub const ROUND: Duration = Duration::from_millis(5);
+
+/// How late the monitor may be before the front does without it: a part of the smallest margin.
+pub const LATE: Duration = Duration::from_millis(50);
 
 /// From SIGKILL to saying that something does not die of it.
 pub const STUCK: Duration = Duration::from_secs(2);
@@ -107,6 +110,13 @@ impl Monitor {
         }
     }
 
+    /// All descriptors that this needs.
+    pub fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        [self.link.as_fd()]
+            .into_iter()
+            .chain(self.process.descriptor())
+    }
+
     /// Tells the monitor something; never waits for it. What does not get through, because it is
     /// dead or has been stopped for very long, leaves it with an earlier deadline.
     pub fn order(&self, order: Order) {
@@ -126,6 +136,11 @@ impl Monitor {
     /// Sees to our children after a SIGCHLD: lets the monitor go on if somebody has stopped it.
     pub fn tend(&self) {
         self.process.tend();
+    }
+
+    /// Kills the monitor, and with it the command: one that does not act is none.
+    pub fn kill(&self) {
+        self.process.kill();
     }
 
     /// The command's tree, which is ours after the monitor's death.

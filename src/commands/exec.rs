@@ -73,7 +73,7 @@ pub fn run(args: ExecArgs, target: Target, report: &Report) -> anyhow::Result<St
         .context("cannot prepare the command")?;
     let monitor = Monitor::start(command, timing.grace, shares_terminal)
         .context("cannot start the monitor")?;
-    descriptors::keep_only(&[inbox.as_fd(), monitor.as_fd()]);
+    descriptors::keep_only(monitor.descriptors().chain([inbox.as_fd()]));
     let (sender, events) = mpsc::channel();
     listen::start(inbox, monitor.clone(), sender.clone()).context("cannot start a thread")?;
     let database = Database::new(target, timing.attempt, timing.ttl);

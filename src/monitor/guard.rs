@@ -46,7 +46,7 @@ pub(super) fn guard(
     let mut command = command.poise()?;
     let [go, failure] = command.descriptors();
     let (alarm, children) = (post.alarm.as_fd(), post.children.as_fd());
-    descriptors::keep_only(&[front.as_fd(), alarm, children, go, failure]);
+    descriptors::keep_only([front.as_fd(), alarm, children, go, failure]);
 
     let tree = Tree::of(&command);
     let Some((deadline, token)) = post.wait_for_the_start()? else {

@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 /// Closes everything but stderr and `kept`, and puts `/dev/null` in the place of stdin and stdout:
 /// these belong to the command, and its end of a pipe must be the last.
-pub fn keep_only(kept: &[BorrowedFd<'_>]) {
+pub fn keep_only<'a>(kept: impl IntoIterator<Item = BorrowedFd<'a>>) {
     if let Ok(null) = File::options().read(true).write(true).open("/dev/null") {
         for standard in 0..2 {
             // SAFETY: both are open descriptors; nothing in Rust owns 0 and 1.
@@ -13,7 +13,7 @@ pub fn keep_only(kept: &[BorrowedFd<'_>]) {
         }
     }
     let mut kept: Vec<u32> = kept
-        .iter()
+        .into_iter()
         .filter_map(|fd| u32::try_from(fd.as_raw_fd()).ok())
         .collect();
     kept.sort_unstable();

@@ -2,13 +2,17 @@
 
 use std::ffi::{CStr, OsStr};
 use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{Access, access};
-use rustix::process::{Pid, WaitOptions, getpid, set_child_subreaper, setpgid, wait};
+use rustix::process::{
+    Pid, PidfdFlags, Signal, WaitOptions, getpid, pidfd_open, pidfd_send_signal,
+    set_child_subreaper, setpgid, wait,
+};
 
 use super::signal;
 
@@ -104,7 +108,7 @@ pub fn fork() -> io::Result<Forked> {
         0 => Ok(Forked::Child(Child(()))),
         pid => Pid::from_raw(pid)
             .filter(|_| pid > 0)
-            .map(|pid| Forked::Parent(Helper { pid }))
+            .map(|pid| Forked::Parent(Helper::new(pid)))
             .ok_or_else(io::Error::last_os_error),
     }
 }
@@ -126,9 +130,23 @@ impl Child {
 #[derive(Debug)]
 pub struct Helper {
     pub(super) pid: Pid,
+    /// By this it is meant and nobody who gets its number later. A kernel before 5.3 has none.
+    held: Option<OwnedFd>,
 }
 
 impl Helper {
+    fn new(pid: Pid) -> Self {
+        Self {
+            pid,
+            held: pidfd_open(pid, PidfdFlags::empty()).ok(),
+        }
+    }
+
+    /// The descriptor that it is held by.
+    pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.held.as_ref().map(AsFd::as_fd)
+    }
+
     /// Lets it go on should somebody have stopped it, and reaps whatever else has ended: where we
     /// are process 1 of a container, everybody's orphans are ours.
     pub fn tend(&self) {
@@ -137,6 +155,14 @@ impl Helper {
             if pid == self.pid && status.stopped() {
                 signal::send(pid.as_raw_nonzero().get(), libc::SIGCONT);
             }
+        }
+    }
+
+    /// Kills it, unless it is dead.
+    pub fn kill(&self) {
+        if let Some(held) = &self.held {
+            // Fails when it is dead.
+            let _ = pidfd_send_signal(held, Signal::KILL);
         }
     }
 }

@@ -5,11 +5,12 @@
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
-use std::{fs, io::Write};
+use std::sync::mpsc;
+use std::{fs, io::Write, ptr, thread};
 
 use crate::command::{Stage, Witness, heard, signal, tell};
 use crate::dlock::{Dlock, Running, eventually};
-use crate::servers::{Database, Flavour, shared};
+use crate::servers::{Database, Flavour, Server, shared};
 
 /// A command with all kinds of descendants, none of which wants to die: a child, one in a session of
 /// its own, an orphan in a third. They end when `$2` says so, or never.
@@ -156,6 +157,52 @@ fn a_stopped_monitor_is_let_go_on() {
         holder.running.wait().expect(4, "", "");
         assert!(holder.witness.is_alone(), "{flavour}");
     }
+}
+
+#[test]
+fn a_monitor_that_lets_the_deadline_pass_is_killed_with_the_tree() {
+    for flavour in Flavour::ALL {
+        let server = Server::start(flavour, &[]);
+        let database = server.database("tree");
+        let holder = Holder::start(&database, &["--ttl", "3s"]);
+        // No signal makes it go on, as if its container were frozen and ours were not.
+        hold_still(holder.monitor);
+        signal(server.pid(), "STOP");
+        let outcome = holder.running.wait();
+        signal(server.pid(), "CONT");
+        outcome.expect(
+            76,
+            "",
+            "the monitor of init was killed; killing the command",
+        );
+        assert!(holder.witness.is_alone(), "{flavour}");
+    }
+}
+
+/// Holds the process `pid` still until it is killed, as a debugger does.
+fn hold_still(pid: u32) {
+    let (sender, receiver) = mpsc::channel();
+    thread::spawn(move || {
+        let pid = libc::pid_t::try_from(pid).expect("a process id");
+        // SAFETY: these calls take numbers and null pointers. They must all come from one thread.
+        unsafe {
+            let none = ptr::null_mut::<libc::c_void>();
+            let seized = libc::ptrace(libc::PTRACE_SEIZE, pid, none, none);
+            let stopped = libc::ptrace(libc::PTRACE_INTERRUPT, pid, none, none);
+            sender.send((seized, stopped)).expect("the test waits");
+            // Its parent does not hear of its end before we have.
+            let mut status = 0;
+            while libc::waitpid(pid, &raw mut status, libc::__WALL) == pid
+                && !libc::WIFSIGNALED(status)
+            {}
+        }
+    });
+    let outcome = receiver.recv().expect("the thread answers");
+    assert_eq!(
+        outcome,
+        (0, 0),
+        "this process may not trace its descendants"
+    );
 }
 
 #[test]

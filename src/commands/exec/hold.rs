@@ -9,7 +9,7 @@ use crate::acquire::Hold;
 use crate::event::Event;
 use crate::exit::{Ending, Status};
 use crate::lease::instant::BootInstant;
-use crate::monitor::{Order, ROUND, STUCK, Word};
+use crate::monitor::{LATE, Order, ROUND, STUCK, Word};
 use crate::renew::{Renewals, Verdict};
 use crate::report::words;
 use crate::store::{Answer, Failure, Parting, Question};
@@ -33,10 +33,24 @@ struct Trouble {
 struct Run {
     renewals: Renewals,
     trouble: Trouble,
-    /// A process that does not die, although it was killed.
+    /// Whether the monitor has sent SIGKILL, be it with success or not.
+    killed: bool,
+    /// A process that does not die of it.
     stuck: Option<u32>,
     /// What a dead monitor left us to kill.
     orphans: Option<Orphans>,
+}
+
+impl Run {
+    /// When the tree is dead or the monitor has failed.
+    fn overdue_at(&self) -> BootInstant {
+        self.renewals.deadline().kill + LATE
+    }
+
+    /// Whether the monitor has let the deadline pass and said nothing.
+    fn is_overdue(&self, now: BootInstant) -> bool {
+        now >= self.overdue_at() && !self.killed && self.orphans.is_none()
+    }
 }
 
 /// The command's tree after the monitor's death.
@@ -65,6 +79,7 @@ impl Desk<'_> {
         let over = self.run(Run {
             renewals,
             trouble: Trouble::default(),
+            killed: false,
             stuck: None,
             orphans: None,
         });
@@ -98,7 +113,8 @@ impl Desk<'_> {
                 self.ask(question);
             }
             let round = run.orphans.as_ref().map(|_| now + ROUND);
-            let until = [run.renewals.wake_at(), round].into_iter().flatten().min();
+            let wake = [run.renewals.wake_at(), round, Some(run.overdue_at())];
+            let until = wake.into_iter().flatten().filter(|wake| *wake > now).min();
             match self.event(until.unwrap_or(now + LONGEST_SLEEP)) {
                 Some(Event::Signal(signal)) => match run.stuck {
                     Some(pid) if [INT, TERM].contains(&signal.number) => return Over::Left(pid),
@@ -115,6 +131,8 @@ impl Desk<'_> {
                 }
                 Some(Event::Monitor(Word::Ended(end, blame))) => return Over::Dead(end, blame),
                 Some(Event::Monitor(word)) => self.heard(word, &mut run),
+                // Only when there is no news: who was frozen reads first what happened meanwhile.
+                None if run.is_overdue(clock::now()) => self.monitor.kill(),
                 None => {}
             }
             if self.have_orphans_died(&mut run) {
@@ -146,9 +164,12 @@ impl Desk<'_> {
             Word::Sent(Act::Forward(signal)) => self
                 .report
                 .detail(format_args!("forwarded signal {signal}")),
-            Word::Sent(Act::Stop(signal)) => self.report.detail(format_args!(
-                "sent signal {signal} to the command and all below it"
-            )),
+            Word::Sent(Act::Stop(signal)) => {
+                run.killed |= signal == KILL;
+                self.report.detail(format_args!(
+                    "sent signal {signal} to the command and all below it"
+                ));
+            }
             Word::Stopping(Blame::Expired) => {
                 let cause = run.trouble.last.as_ref().map_or_else(
                     || "no answer from the server".to_owned(),
