@@ -53,6 +53,8 @@ complete -c dlock -n "__fish_dlock_using_subcommand exec" -s w -l wait -d 'How l
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -s E -l conflict-exit-code -d 'Exit status when another held the lock and time ran out; with 0 that is no failure' -r
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -l db-wait -d 'How long to keep trying to reach the server at the start; 0 tries once' -r
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -l grace -d 'Time from SIGTERM to SIGKILL when the lease cannot be kept [default: a sixth of the ttl, at most 10s]' -r
+complete -c dlock -n "__fish_dlock_using_subcommand exec" -l max-runtime -d 'Stop the command when it has run for this long, with status 124' -r
+complete -c dlock -n "__fish_dlock_using_subcommand exec" -l heartbeat-file -d 'Renew the lease only while this file keeps changing: a command that hangs loses it' -r -F
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -l holder -d 'What status shows as the holder [default: HOST/PID]' -r
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -l note -d 'What status shows as the reason' -r
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -l url -d 'Server and database, as mysql://USER@HOST/DATABASE' -r

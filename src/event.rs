@@ -11,6 +11,8 @@ pub enum Event {
     Signal(Signal),
     /// The monitor said something.
     Monitor(Word),
+    /// The command has shown that it is alive.
+    Heartbeat,
     /// The database thread has a reply to the last question.
     Reply(Box<Reply>),
 }

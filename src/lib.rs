@@ -6,7 +6,7 @@
 //!   [`store::mysql`]
 //! - taking a lease: [`acquire`]; keeping it: [`renew`]; what the command is sent: [`supervise`], by
 //!   the [`monitor`], a process of its own
-//! - the threads: [`database`] and [`listen`] send [`event`]s to the loop in [`commands::exec`]
+//! - the threads: [`database`], [`listen`] and [`heartbeat`] send [`event`]s to the loop in [`commands::exec`]
 //! - what is printed: [`report`]; what the process ends with: [`exit`]; the kernel: [`sys`]
 //!
 //! The library has no stable interface; the program has.
@@ -19,6 +19,7 @@ pub mod config;
 pub mod database;
 pub mod event;
 pub mod exit;
+pub mod heartbeat;
 pub mod lease;
 pub mod listen;
 pub mod monitor;

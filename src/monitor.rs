@@ -27,7 +27,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::lease::Token;
-use crate::lease::instant::Deadline;
+use crate::lease::instant::{BootInstant, Deadline};
 use crate::supervise::{Act, Blame};
 use crate::sys::link::{Incoming, Link};
 use crate::sys::process::{self, Forked, Helper};
@@ -53,6 +53,8 @@ pub const STUCK: Duration = Duration::from_secs(2);
 pub enum Order {
     /// The lease is ours until this deadline: let the command go, with this token.
     Start(Deadline, Token),
+    /// The command may run until then; comes before the start.
+    Limit(BootInstant),
     /// A renewal moved the deadline.
     Renewed(Deadline),
     /// This signal reached us.

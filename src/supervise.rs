@@ -7,6 +7,7 @@
 //! - The second SIGTERM or SIGINT kills: whoever asks twice has waited long enough.
 //! - When the lease cannot be kept: SIGTERM at the deadline's `term`, SIGKILL at its `kill`.
 //! - When the lease is lost: SIGTERM at once, SIGKILL a grace later, at the deadline at the latest.
+//! - When the command has run for as long as it may: SIGTERM, SIGKILL a grace later.
 //! - When dlock itself dies: SIGKILL at once. Nobody is left to keep the lease.
 //! - A stop is never taken back, even if the lease should come back.
 
@@ -67,6 +68,8 @@ pub enum Blame {
     Expired,
     /// It became another's.
     Lost,
+    /// Not the lease: the command ran for longer than it may.
+    Overran,
     /// Not the lease, but nobody was left to enforce its deadline.
     Unguarded,
 }
@@ -77,6 +80,7 @@ impl Blame {
     pub fn status(self, end: End) -> Status {
         match (self, end) {
             (Self::Expired | Self::Lost | Self::Unguarded, _) => Status::LOST,
+            (Self::Overran, _) => Status::TIMED_OUT,
             (Self::Nobody, End::Exited(code)) => Status::from_code(code),
             (Self::Nobody, End::Killed(signal)) => Status::from_signal(signal),
         }
@@ -87,6 +91,8 @@ impl Blame {
 #[derive(Debug)]
 pub struct Supervisor {
     deadline: Deadline,
+    /// When the command has run for as long as it may.
+    limit: Option<BootInstant>,
     grace: Duration,
     shares_terminal: bool,
     stage: Stage,
@@ -95,12 +101,18 @@ pub struct Supervisor {
 }
 
 impl Supervisor {
-    /// For a command under a lease with `deadline`; `shares_terminal` if the terminal's signals
-    /// reach it without us.
+    /// For a command under a lease with `deadline` that may run until `limit`; `shares_terminal` if
+    /// the terminal's signals reach it without us.
     #[must_use]
-    pub const fn new(deadline: Deadline, grace: Duration, shares_terminal: bool) -> Self {
+    pub const fn new(
+        deadline: Deadline,
+        limit: Option<BootInstant>,
+        grace: Duration,
+        shares_terminal: bool,
+    ) -> Self {
         Self {
             deadline,
+            limit,
             grace,
             shares_terminal,
             stage: Stage::Running,
@@ -123,6 +135,9 @@ impl Supervisor {
             Stage::Running if now >= self.deadline.term => {
                 self.terminate(now, Blame::Expired, &mut acts);
             }
+            Stage::Running if self.limit.is_some_and(|limit| now >= limit) => {
+                self.terminate(now, Blame::Overran, &mut acts);
+            }
             Stage::Terminated { kill_at } if now >= kill_at => self.kill(&mut acts),
             _ => {}
         }
@@ -133,7 +148,10 @@ impl Supervisor {
     #[must_use]
     pub fn wake_at(&self) -> Option<BootInstant> {
         match self.stage {
-            Stage::Running => Some(self.deadline.term),
+            Stage::Running => Some(match self.limit {
+                Some(limit) => limit.min(self.deadline.term),
+                None => self.deadline.term,
+            }),
             Stage::Terminated { kill_at } => Some(kill_at),
             Stage::Killed => None,
         }
@@ -193,7 +211,7 @@ mod tests {
     }
 
     fn supervisor(shares_terminal: bool) -> Supervisor {
-        Supervisor::new(timing().deadline(START), GRACE, shares_terminal)
+        Supervisor::new(timing().deadline(START), None, GRACE, shares_terminal)
     }
 
     fn after(seconds: u64) -> BootInstant {

@@ -133,7 +133,7 @@ impl<'a> Scene<'a> {
                 // A renewal that was on its way has arrived by then.
                 thread::sleep(Duration::from_millis(20));
                 let (age, now) = (self.site.renewed_ago(&self.action), mark::now());
-                now - age + TTL - MARGIN
+                now + TTL.saturating_sub(MARGIN + age)
             }
         }
     }

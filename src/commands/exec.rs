@@ -11,16 +11,20 @@ mod hold;
 mod wait;
 
 use std::ffi::OsStr;
+use std::io;
 use std::os::fd::AsFd;
-use std::sync::mpsc;
+use std::sync::mpsc::{self, Sender};
 use std::time::Duration;
 
 use anyhow::Context;
 
 use self::desk::Desk;
+use self::hold::Job;
 use crate::acquire::{Acquire, Patience};
 use crate::cli::{ExecArgs, Wait};
+use crate::event::Event;
 use crate::exit::{Ending, Status};
+use crate::heartbeat::{self, Watching};
 use crate::lease::Claim;
 use crate::lease::timing::Timing;
 use crate::listen;
@@ -33,6 +37,9 @@ use crate::sys::process::{Unstartable, look_up};
 use crate::sys::startable::{Group, Startable};
 use crate::sys::{clock, descriptors, host, random, signal, terminal};
 
+/// How often in an interval the heartbeat file is looked at.
+const BEATS: u32 = 4;
+
 /// Runs the command under the lock.
 ///
 /// # Errors
@@ -40,9 +47,14 @@ use crate::sys::{clock, descriptors, host, random, signal, terminal};
 pub fn run(args: ExecArgs, target: Target, report: &Report) -> anyhow::Result<Status> {
     let timing =
         Timing::new(args.ttl, args.grace).map_err(|why| Ending::new(Status::USAGE, why))?;
-    let program = args.command.first().context("no command")?;
-    look_up(program, std::env::var_os("PATH").as_deref())
-        .map_err(|why| unstartable(program, &why))?;
+    let program = args.command.first().context("no command")?.clone();
+    look_up(&program, std::env::var_os("PATH").as_deref())
+        .map_err(|why| unstartable(&program, &why))?;
+    let job = Job {
+        program,
+        max_runtime: args.max_runtime,
+        heartbeat_file: args.heartbeat_file,
+    };
     let patience = Patience {
         wait: match args.wait {
             _ if args.nonblock => Some(Duration::ZERO),
@@ -76,6 +88,7 @@ pub fn run(args: ExecArgs, target: Target, report: &Report) -> anyhow::Result<St
     descriptors::keep_only(monitor.descriptors().chain([inbox.as_fd()]));
     let (sender, events) = mpsc::channel();
     listen::start(inbox, monitor.clone(), sender.clone()).context("cannot start a thread")?;
+    let _watching = watch(&job, timing, sender.clone()).context("cannot start a thread")?;
     let database = Database::new(target, timing.attempt, timing.ttl);
     let mut desk = Desk::open(
         report,
@@ -92,11 +105,18 @@ pub fn run(args: ExecArgs, target: Target, report: &Report) -> anyhow::Result<St
         .acquire(acquire, args.conflict_exit_code)
         .and_then(|hold| {
             report.finish();
-            desk.hold(&hold, program)
+            desk.hold(&hold, &job)
         });
     report.finish();
     desk.leave();
     Ok(outcome?)
+}
+
+/// Watches for the job's signs of life, if it is to give any.
+fn watch(job: &Job, timing: Timing, events: Sender<Event>) -> io::Result<Option<Watching>> {
+    let file = job.heartbeat_file.clone();
+    file.map(|file| heartbeat::start(file, timing.interval / BEATS, events))
+        .transpose()
 }
 
 fn holder(label: Option<String>, note: Option<String>) -> Holder {

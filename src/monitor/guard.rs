@@ -19,6 +19,13 @@ use crate::sys::startable::{Poised, Startable};
 use crate::sys::tree::{End, Life, Tree};
 use crate::sys::{clock, descriptors, process};
 
+/// What the command starts with.
+struct Start {
+    deadline: Deadline,
+    limit: Option<BootInstant>,
+    token: Token,
+}
+
 /// Everything that the monitor waits for.
 struct Post<'a> {
     front: &'a Link,
@@ -49,30 +56,37 @@ pub(super) fn guard(
     descriptors::keep_only([front.as_fd(), alarm, children, go, failure]);
 
     let tree = Tree::of(&command);
-    let Some((deadline, token)) = post.wait_for_the_start()? else {
+    let Some(start) = post.wait_for_the_start()? else {
         return Ok(());
     };
     let watch = Watch {
-        supervisor: Supervisor::new(deadline, grace, shares_terminal),
+        supervisor: Supervisor::new(start.deadline, start.limit, grace, shares_terminal),
         tree,
         killed_at: None,
         complained_at: None,
     };
     // Fails only if somebody has killed it, of which we hear below.
-    let _ = command.start(token.0);
+    let _ = command.start(start.token.0);
     watch.keep(&post, &mut command)
 }
 
 impl Post<'_> {
     /// The order to start; none if the front has gone.
-    fn wait_for_the_start(&self) -> io::Result<Option<(Deadline, Token)>> {
+    fn wait_for_the_start(&self) -> io::Result<Option<Start>> {
+        let mut limit = None;
         loop {
             match self.front.receive::<{ size_of::<Message>() }>() {
-                Incoming::Message(message) => {
-                    if let Some(Order::Start(deadline, token)) = order(message) {
-                        return Ok(Some((deadline, token)));
+                Incoming::Message(message) => match order(message) {
+                    Some(Order::Limit(instant)) => limit = Some(instant),
+                    Some(Order::Start(deadline, token)) => {
+                        return Ok(Some(Start {
+                            deadline,
+                            limit,
+                            token,
+                        }));
                     }
-                }
+                    _ => {}
+                },
                 Incoming::Closed => return Ok(None),
                 Incoming::Nothing => {
                     wait_for([self.front.as_fd()])?;
@@ -136,7 +150,7 @@ impl Watch {
                     Some(Order::Renewed(deadline)) => self.act(post, Input::Renewed(deadline)),
                     Some(Order::Signal(signal)) => self.act(post, Input::Signal(signal)),
                     Some(Order::Lost) => self.act(post, Input::Lost),
-                    Some(Order::Start(..)) | None => {}
+                    Some(Order::Start(..) | Order::Limit(_)) | None => {}
                 },
                 Incoming::Nothing => return true,
                 Incoming::Closed => {

@@ -24,6 +24,7 @@ pub(super) fn of_order(order: Order) -> Message {
             let [term, kill] = nanos(deadline);
             message(b's', [term, kill, token.0])
         }
+        Order::Limit(limit) => message(b'm', [in_nanos(limit), 0, 0]),
         Order::Renewed(deadline) => {
             let [term, kill] = nanos(deadline);
             message(b'r', [term, kill, 0])
@@ -41,6 +42,7 @@ pub(super) fn order(message: Message) -> Option<Order> {
     let (kind, [first, second, third]) = parts(message);
     Some(match kind {
         b's' => Order::Start(deadline(first, second), Token(third)),
+        b'm' => Order::Limit(instant(first)),
         b'r' => Order::Renewed(deadline(first, second)),
         b'n' => Order::Signal(Signal {
             number: i32_of(first)?,
@@ -105,15 +107,22 @@ fn parts(message: Message) -> (u8, [u64; NUMBERS]) {
 }
 
 fn nanos(deadline: Deadline) -> [u64; 2] {
-    [deadline.term, deadline.kill]
-        .map(|instant| u64::try_from(instant.since_boot().as_nanos()).unwrap_or(u64::MAX))
+    [deadline.term, deadline.kill].map(in_nanos)
+}
+
+fn in_nanos(instant: BootInstant) -> u64 {
+    u64::try_from(instant.since_boot().as_nanos()).unwrap_or(u64::MAX)
 }
 
 const fn deadline(term: u64, kill: u64) -> Deadline {
     Deadline {
-        term: BootInstant::new(Duration::from_nanos(term)),
-        kill: BootInstant::new(Duration::from_nanos(kill)),
+        term: instant(term),
+        kill: instant(kill),
     }
+}
+
+const fn instant(nanos: u64) -> BootInstant {
+    BootInstant::new(Duration::from_nanos(nanos))
 }
 
 /// Signals and errors of the system are small positive numbers.
@@ -125,7 +134,13 @@ fn i32_of(number: u64) -> Option<i32> {
     i32::try_from(number).ok()
 }
 
-const BLAMES: [Blame; 4] = [Blame::Nobody, Blame::Expired, Blame::Lost, Blame::Unguarded];
+const BLAMES: [Blame; 5] = [
+    Blame::Nobody,
+    Blame::Expired,
+    Blame::Lost,
+    Blame::Overran,
+    Blame::Unguarded,
+];
 
 fn of_blame(blame: Blame) -> u64 {
     BLAMES
@@ -159,6 +174,7 @@ mod tests {
         let origin = Origin::Kernel;
         for said in [
             Order::Start(deadline, Token(u64::MAX)),
+            Order::Limit(deadline.kill),
             Order::Renewed(deadline),
             Order::Signal(Signal { number: 64, origin }),
             Order::Lost,
@@ -173,6 +189,7 @@ mod tests {
             Word::Stuck(4_194_304),
             Word::Ended(End::Exited(255), Blame::Nobody),
             Word::Ended(End::Killed(64), Blame::Lost),
+            Word::Ended(End::Killed(9), Blame::Overran),
             Word::Ended(End::Killed(9), Blame::Unguarded),
         ] {
             assert_eq!(word(of_word(said)), Some(said));

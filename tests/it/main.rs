@@ -21,6 +21,7 @@ mod exec;
 mod generated;
 mod layers;
 mod lease;
+mod limits;
 mod line;
 mod signals;
 mod status;

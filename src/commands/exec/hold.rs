@@ -1,6 +1,7 @@
 //! Holding: from the grant to the release, with the command in between.
 
-use std::ffi::OsStr;
+use std::ffi::OsString;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use super::desk::{Desk, LONGEST_SLEEP};
@@ -10,13 +11,13 @@ use crate::event::Event;
 use crate::exit::{Ending, Status};
 use crate::lease::instant::BootInstant;
 use crate::monitor::{LATE, Order, ROUND, STUCK, Word};
-use crate::renew::{Renewals, Verdict};
+use crate::renew::{Life, Renewals, Verdict};
 use crate::report::words;
 use crate::store::{Answer, Failure, Parting, Question};
 use crate::supervise::{Act, Blame, INT, KILL, TERM};
 use crate::sys::clock;
 use crate::sys::process::Unstartable;
-use crate::sys::tree::{End, Life, Tree};
+use crate::sys::tree::{self, End, Tree};
 
 /// Pause before a failed release is tried again: enough for a server to come back, not so much
 /// that the bounded time holds only a few tries.
@@ -29,8 +30,19 @@ struct Trouble {
     last: Option<Failure>,
 }
 
+/// What is to be run, and how long it is trusted.
+pub(super) struct Job {
+    /// The command's name, for messages.
+    pub(super) program: OsString,
+    /// How long it may run.
+    pub(super) max_runtime: Option<Duration>,
+    /// What it changes to show that it is alive.
+    pub(super) heartbeat_file: Option<PathBuf>,
+}
+
 /// A command under a lease, as the front sees it.
-struct Run {
+struct Run<'a> {
+    job: &'a Job,
     renewals: Renewals,
     trouble: Trouble,
     /// Whether the monitor has sent SIGKILL, be it with success or not.
@@ -41,7 +53,17 @@ struct Run {
     orphans: Option<Orphans>,
 }
 
-impl Run {
+impl Run<'_> {
+    fn why_not_renewed(&self) -> String {
+        match (&self.trouble.last, &self.job.heartbeat_file) {
+            (_, Some(file)) if self.renewals.is_silent() => {
+                format!("{} does not change", file.display())
+            }
+            (Some(failure), _) => failure.to_string(),
+            (None, _) => "no answer from the server".to_owned(),
+        }
+    }
+
     /// When the tree is dead or the monitor has failed.
     fn overdue_at(&self) -> BootInstant {
         self.renewals.deadline().kill + LATE
@@ -72,11 +94,19 @@ enum Over {
 impl Desk<'_> {
     /// Has the command run and keeps the lease until all of its tree is dead, stopped if the lease
     /// cannot be kept; then releases.
-    pub(super) fn hold(&mut self, hold: &Hold, program: &OsStr) -> Result<Status, Ending> {
-        let renewals = Renewals::new(hold.grant, hold.gate, self.timing, hold.sent);
+    pub(super) fn hold(&mut self, hold: &Hold, job: &Job) -> Result<Status, Ending> {
+        let life = match job.heartbeat_file {
+            Some(_) => Life::Awaited,
+            None => Life::Assumed,
+        };
+        let renewals = Renewals::new(hold.grant, hold.gate, self.timing, hold.sent, life);
+        if let Some(limit) = job.max_runtime {
+            self.monitor.order(Order::Limit(clock::now() + limit));
+        }
         let start = Order::Start(renewals.deadline(), hold.grant.token);
         self.monitor.order(start);
         let over = self.run(Run {
+            job,
             renewals,
             trouble: Trouble::default(),
             killed: false,
@@ -96,7 +126,7 @@ impl Desk<'_> {
             }
             Over::Unstartable(why) => {
                 self.release(hold.parting());
-                Err(unstartable(program, &why))
+                Err(unstartable(&job.program, &why))
             }
             Over::Left(pid) => Err(Ending::new(
                 Status::LOST,
@@ -106,7 +136,7 @@ impl Desk<'_> {
     }
 
     /// The loop from the grant to the end of the tree.
-    fn run(&mut self, mut run: Run) -> Over {
+    fn run(&mut self, mut run: Run<'_>) -> Over {
         loop {
             let now = clock::now();
             if let Some(question) = run.renewals.due(now) {
@@ -126,6 +156,7 @@ impl Desk<'_> {
                         self.monitor.order(order);
                     }
                 }
+                Some(Event::Heartbeat) => run.renewals.beat(),
                 Some(Event::Monitor(Word::Unstartable(errno))) => {
                     return Over::Unstartable(Unstartable::from_errno(errno));
                 }
@@ -142,11 +173,11 @@ impl Desk<'_> {
     }
 
     /// Does a dead monitor's last duty: kills what it left.
-    fn have_orphans_died(&self, run: &mut Run) -> bool {
+    fn have_orphans_died(&self, run: &mut Run<'_>) -> bool {
         let Some(orphans) = &mut run.orphans else {
             return false;
         };
-        if orphans.tree.reap() == Life::Nothing {
+        if orphans.tree.reap() == tree::Life::Nothing {
             return true;
         }
         let alive = orphans.tree.signal_all(KILL);
@@ -159,7 +190,7 @@ impl Desk<'_> {
     }
 
     /// Tells what the monitor did, and takes over from it when it is dead.
-    fn heard(&self, word: Word, run: &mut Run) {
+    fn heard(&self, word: Word, run: &mut Run<'_>) {
         match word {
             Word::Sent(Act::Forward(signal)) => self
                 .report
@@ -171,13 +202,18 @@ impl Desk<'_> {
                 ));
             }
             Word::Stopping(Blame::Expired) => {
-                let cause = run.trouble.last.as_ref().map_or_else(
-                    || "no answer from the server".to_owned(),
-                    ToString::to_string,
-                );
+                let cause = run.why_not_renewed();
                 self.report.error(format_args!(
                     "cannot keep {}: {cause}; stopping the command",
                     self.action
+                ));
+            }
+            Word::Stopping(Blame::Overran) => {
+                let limit = run.job.max_runtime.unwrap_or_default();
+                self.report.error(format_args!(
+                    "{} has run for {}; stopping the command",
+                    self.action,
+                    words::duration(limit)
                 ));
             }
             Word::Stuck(pid) => {

@@ -101,7 +101,7 @@ impl Desk<'_> {
                         self.give_up(&acquire);
                         return Err(Ending::new(Status::INTERNAL, "the monitor was killed"));
                     }
-                    Some(Event::Signal(_) | Event::Monitor(_)) | None => {}
+                    Some(Event::Signal(_) | Event::Monitor(_) | Event::Heartbeat) | None => {}
                 },
             }
         }
