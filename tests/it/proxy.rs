@@ -355,6 +355,13 @@ impl Proxy {
         self.shared.locked().sessions.len()
     }
 
+    /// Waits until so many connections were accepted.
+    #[track_caller]
+    pub(crate) fn wait_connections(&self, count: usize) {
+        self.shared
+            .until("so many connect", |state| state.sessions.len() >= count);
+    }
+
     /// All connections so far, each to its end, which must come.
     #[track_caller]
     pub(crate) fn sessions(&self) -> Vec<Session> {

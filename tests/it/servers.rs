@@ -186,7 +186,8 @@ impl Database {
         admin(&self.socket, Some(&self.name))
     }
 
-    fn create(&self, root: &mut Conn) {
+    /// Creates it, with its account, on the server of this connection.
+    pub(crate) fn create(&self, root: &mut Conn) {
         let Self {
             name,
             user,
