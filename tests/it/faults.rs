@@ -6,9 +6,11 @@
 //!
 //! - `replies`: one question or its reply is lost, late, cut or another's
 //! - `network`: everything between dlock and the server
+//! - `server`: the server itself
 
 mod network;
 mod replies;
+mod server;
 
 use std::fs;
 use std::panic::resume_unwind;
