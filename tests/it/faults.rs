@@ -5,9 +5,11 @@
 //! beside whom is told by the kernel and not by a clock. [`Scene::over`] ends a test with that question.
 //!
 //! - `replies`: one question or its reply is lost, late, cut or another's
+//! - `forged`: what comes back is not what a server says
 //! - `network`: everything between dlock and the server
 //! - `server`: the server itself
 
+mod forged;
 mod network;
 mod replies;
 mod server;
