@@ -126,7 +126,7 @@ fn a_server_that_crashes_or_restarts_within_the_lease_never_touches_the_command(
         for is_graceful in [false, true] {
             println!("{flavour}, graceful: {is_graceful}");
             let scene = Scene::on(&server);
-            let holder = scene.holder(&["--ttl", "30s"]);
+            let holder = scene.holder(&["--ttl", "20s"]);
             let waiter = scene.faulty("waiter", &[], "").start();
             scene.queued();
             if is_graceful {
@@ -198,42 +198,49 @@ fn killed(admin: &mut Conn, scene: &Scene, kill: &str, text: &str) {
     });
 }
 
+/// Deadlock, lock wait, error during commit, disk full, read-only, killed, a node without its cluster, and what a
+/// cluster or a proxy says of named locks.
+const ERRORS: [u16; 8] = [1213, 1205, 1180, 1021, 1290, 1317, 1047, 1105];
+
+/// Lets every change of the row fail with `code`.
+fn failing(scene: &Scene, code: u16) -> Undo {
+    let mut admin = scene.database.admin_conn();
+    let trigger = format!(
+        "CREATE TRIGGER refuse BEFORE UPDATE ON dlock_lock FOR EACH ROW \
+         SIGNAL SQLSTATE '45000' SET MYSQL_ERRNO={code},MESSAGE_TEXT='refused'"
+    );
+    admin.query_drop(trigger).expect("root may");
+    Box::new(move || admin.query_drop("DROP TRIGGER refuse").expect("root may"))
+}
+
 #[test]
-fn an_error_of_the_server_is_tried_again_and_never_touches_the_command() {
-    // Deadlock, lock wait, error during commit, hook refused it, disk full, table full, read-only by three names, killed,
-    // a node without its cluster, and some that a cluster or a proxy says of GET_LOCK.
-    const CODES: [u16; 13] = [
-        1213, 1205, 1180, 3100, 1021, 1114, 1290, 1792, 1836, 1317, 1047, 1105, 1235,
-    ];
+fn an_attempt_that_the_server_answers_with_an_error_is_made_again() {
     on_each(|flavour| {
         let scene = Scene::new(flavour);
-        let mut admin = scene.database.admin_conn();
-        let mut refuse = |code: Option<u16>| {
-            let statement = match code {
-                Some(code) => format!(
-                    "CREATE TRIGGER refuse BEFORE UPDATE ON dlock_lock FOR EACH ROW \
-                     SIGNAL SQLSTATE '45000' SET MYSQL_ERRNO={code},MESSAGE_TEXT='refused'"
-                ),
-                None => "DROP TRIGGER refuse".to_owned(),
-            };
-            admin.query_drop(statement).expect("root may");
-        };
-        for code in CODES {
+        for code in ERRORS {
             println!("{flavour}, {code}");
-            refuse(Some(code));
+            let undo = failing(&scene, code);
             let asked = scene.proxy.asked(Kind::Attempt);
-            let holder = scene.faulty("late", &["--db-wait", "1m"], "").start();
+            let late = scene.faulty("late", &[], "").start();
             scene.proxy.wait_asked(Kind::Attempt, asked + 2);
-            refuse(None);
-            assert_eq!(holder.wait().status, Some(0), "{flavour}, {code}");
+            undo();
+            assert_eq!(late.wait().status, Some(0), "{flavour}, {code}");
         }
+        scene.over(&["late"; ERRORS.len()]);
+    });
+}
+
+#[test]
+fn a_renewal_that_the_server_answers_with_an_error_never_touches_the_command() {
+    on_each(|flavour| {
+        let scene = Scene::new(flavour);
         let holder = scene.holder(&["--ttl", "6s"]);
-        for code in CODES {
-            println!("{flavour}, {code}, holding");
-            refuse(Some(code));
+        for code in ERRORS {
+            println!("{flavour}, {code}");
+            let undo = failing(&scene, code);
             let asked = scene.proxy.asked(Kind::Renew);
             scene.proxy.wait_asked(Kind::Renew, asked + 2);
-            refuse(None);
+            undo();
             scene.renewed();
         }
         holder.unharmed();
