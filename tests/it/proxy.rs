@@ -29,6 +29,7 @@
 
 #![allow(
     dead_code,
+    unused_imports,
     reason = "more than one target takes this file, and none needs all of it"
 )]
 
