@@ -16,8 +16,10 @@ mod network;
 mod replies;
 mod server;
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::panic::resume_unwind;
+use std::path::Path;
 use std::thread;
 
 use mysql::prelude::Queryable;
@@ -206,4 +208,30 @@ fn the_witness_tells_when_two_run_at_once() {
     other.run().expect(0, "", "");
     holder.unharmed();
     assert_eq!(scene.witness(), "holder\noverlap\nother\n");
+}
+
+#[test]
+fn every_claim_about_a_fault_is_named_by_a_row_of_the_manual_and_the_other_way_round() {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let read = |path: &Path| fs::read_to_string(path).expect("a text file");
+    let page = read(&here.join("man/dlock.7"));
+    let named: BTreeSet<String> = page
+        .lines()
+        .filter_map(|line| line.strip_prefix(".\\\" "))
+        .filter(|name| name.contains("::"))
+        .map(str::to_owned)
+        .collect();
+    let mut claims = BTreeSet::new();
+    for file in fs::read_dir(here.join("tests/it/faults")).expect("the folder is there") {
+        let path = file.expect("it can be read").path();
+        let subject = path.file_stem().expect("a name").to_string_lossy();
+        let text = read(&path);
+        let tests = text.split("#[test]\nfn ").skip(1);
+        let found = tests.filter_map(|test| test.split('(').next());
+        claims.extend(found.map(|name| format!("{subject}::{name}")));
+    }
+    assert_eq!(
+        named, claims,
+        "the manual on the left, the tests on the right"
+    );
 }
