@@ -49,6 +49,29 @@ fn on_each(claim: impl Fn(Flavour) + Sync) {
     });
 }
 
+/// Runs `claim` for every case on every flavour at the same time, each on a lock of its own. A thread is named after its
+/// case, so that a failure tells which it was.
+fn on_each_case<T: Clone + Sync>(
+    cases: &[(&'static str, T)],
+    claim: impl Fn(&Scene, &'static str, T) + Sync,
+) {
+    on_each(|flavour| {
+        thread::scope(|scope| {
+            for (name, case) in cases {
+                let claim = &claim;
+                // Not in the thread: a server that has to create them all at once takes seconds for each.
+                let scene = Scene::new(flavour);
+                thread::Builder::new()
+                    .name(format!("{flavour}, {name}"))
+                    .spawn_scoped(scope, move || {
+                        claim(&scene, name, case.clone());
+                    })
+                    .expect("the kernel has a thread");
+            }
+        });
+    });
+}
+
 /// One lock, a proxy in front of its server and the witness of who runs.
 struct Scene {
     database: Database,
@@ -73,9 +96,8 @@ impl Scene {
     #[track_caller]
     fn on(server: &Server) -> Self {
         let database = server.database("faults");
-        Dlock::on(&database, ["exec", "-a", "init", "--", "true"])
-            .run()
-            .expect(0, "", "");
+        let outcome = Dlock::on(&database, ["exec", "-a", "init", "--", "true"]).run();
+        assert_eq!(outcome.status, Some(0), "{outcome:#?}");
         Self {
             proxy: Proxy::to(database.port),
             database,
@@ -83,10 +105,10 @@ impl Scene {
         }
     }
 
-    /// `dlock exec` on the lock with a lease of 3 s and more `options`, straight to the server, whose command tells
+    /// `dlock exec` on the lock with a lease of 6 s, which a busy machine can keep, and more `options`, straight to the server, whose command tells
     /// the witness that `name` runs and then does `script`.
     fn exec(&self, name: &str, options: &[&str], script: &str) -> Dlock {
-        Dlock::on(&self.database, ["exec", "-a", "init", "--ttl", "3s"])
+        Dlock::on(&self.database, ["exec", "-a", "init", "--ttl", "6s"])
             .args(options)
             .args(["--", "sh", "-c"])
             .arg(format!("{WITNESS}{script}"))
@@ -107,10 +129,10 @@ impl Scene {
         self.holding(options, "")
     }
 
-    /// The same with a command that says on its output when it is told to stop, and does not.
+    /// The same under a lease of `ttl`, with a command that says on its output when it is told to stop, and does not.
     #[track_caller]
-    fn stubborn_holder(&self) -> Holder {
-        self.holding(&[], "trap 'echo term' TERM; ")
+    fn stubborn_holder(&self, ttl: &str) -> Holder {
+        self.holding(&["--ttl", ttl], "trap 'echo term' TERM; ")
     }
 
     #[track_caller]
@@ -129,7 +151,7 @@ impl Scene {
 
     /// Starts somebody else who wants the lock, straight to the server.
     fn contender(&self) -> Running {
-        self.exec("contender", &[], "").start()
+        self.exec("contender", &["--ttl", "3s"], "").start()
     }
 
     fn witness(&self) -> String {
@@ -215,23 +237,28 @@ fn every_claim_about_a_fault_is_named_by_a_row_of_the_manual_and_the_other_way_r
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let read = |path: &Path| fs::read_to_string(path).expect("a text file");
     let page = read(&here.join("man/dlock.7"));
-    let named: BTreeSet<String> = page
-        .lines()
-        .filter_map(|line| line.strip_prefix(".\\\" "))
-        .filter(|name| name.contains("::"))
-        .map(str::to_owned)
-        .collect();
-    let mut claims = BTreeSet::new();
-    for file in fs::read_dir(here.join("tests/it/faults")).expect("the folder is there") {
-        let path = file.expect("it can be read").path();
-        let subject = path.file_stem().expect("a name").to_string_lossy();
-        let text = read(&path);
+    let rows = page.lines().filter_map(|line| line.strip_prefix(".\\\" "));
+    let rows: BTreeSet<&str> = rows.filter(|name| name.contains("::")).collect();
+    let claims_in = |file: &Path| -> Vec<String> {
+        let subject = file.file_stem().expect("a name").to_string_lossy();
+        let text = read(file);
         let tests = text.split("#[test]\nfn ").skip(1);
         let found = tests.filter_map(|test| test.split('(').next());
-        claims.extend(found.map(|name| format!("{subject}::{name}")));
+        found.map(|name| format!("{subject}::{name}")).collect()
+    };
+    for file in fs::read_dir(here.join("tests/it/faults")).expect("the folder is there") {
+        for claim in claims_in(&file.expect("it can be read").path()) {
+            assert!(rows.contains(&*claim), "no row for {claim}");
+        }
     }
-    assert_eq!(
-        named, claims,
-        "the manual on the left, the tests on the right"
-    );
+    let known: Vec<String> = ["tests/it/faults", "tests/it"]
+        .into_iter()
+        .flat_map(|folder| fs::read_dir(here.join(folder)).expect("the folder is there"))
+        .map(|file| file.expect("it can be read").path())
+        .filter(|path| path.is_file())
+        .flat_map(|path| claims_in(&path))
+        .collect();
+    for row in rows {
+        assert!(known.iter().any(|claim| claim == row), "no test {row}");
+    }
 }

@@ -21,7 +21,7 @@ fn a_server_whose_disk_is_full_stops_the_command_and_nobody_runs_until_there_is_
     on_each(|flavour| {
         let mut server = Server::with_disk(flavour, "8M", &OPTIONS);
         let scene = Scene::on(&server);
-        let holder = scene.stubborn_holder();
+        let holder = scene.stubborn_holder("3s");
         let contender = scene.contender();
         scene.queued();
         let filled = fs::write(server.disk().join("ballast"), vec![1; 9 << 20]);

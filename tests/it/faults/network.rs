@@ -1,9 +1,8 @@
 //! Everything between dlock and its server fails: for less than a lease, and for longer.
 
-use std::thread;
 use std::time::Duration;
 
-use super::{Scene, on_each};
+use super::{Scene, on_each, on_each_case};
 use crate::network::deaf;
 use crate::proxy::{Door, Fault, Flow, Kind, Proxy, packet};
 use crate::servers::{Flavour, shared};
@@ -50,26 +49,10 @@ fn stop_feeding(scene: &Scene, name: &str) {
     }
 }
 
-/// Runs `claim` for every cut on every flavour at the same time, each on a lock of its own.
-fn on_each_cut(claim: impl Fn(&Scene, Cut) + Sync) {
-    on_each(|flavour| {
-        thread::scope(|scope| {
-            for cut in CUTS {
-                let claim = &claim;
-                let scene = Scene::new(flavour);
-                thread::Builder::new()
-                    .name(format!("{flavour}, {}", cut.0))
-                    .spawn_scoped(scope, move || claim(&scene, cut))
-                    .expect("the kernel has a thread");
-            }
-        });
-    });
-}
-
 #[test]
 fn a_cut_shorter_than_the_lease_never_touches_the_command() {
-    on_each_cut(|scene, (_, cut)| {
-        let holder = scene.holder(&["--ttl", "6s"]);
+    on_each_case(&CUTS, |scene, _, cut| {
+        let holder = scene.holder(&[]);
         cut(&scene.proxy);
         holder.running.heard("cannot renew init: ");
         mend(&scene.proxy);
@@ -82,8 +65,8 @@ fn a_cut_shorter_than_the_lease_never_touches_the_command() {
 
 #[test]
 fn a_cut_longer_than_the_lease_stops_the_command_before_anybody_else_runs() {
-    on_each_cut(|scene, (name, cut)| {
-        let holder = scene.stubborn_holder();
+    on_each_case(&CUTS, |scene, name, cut| {
+        let holder = scene.stubborn_holder("3s");
         let contender = scene.contender();
         scene.queued();
         cut(&scene.proxy);
@@ -97,8 +80,8 @@ fn a_cut_longer_than_the_lease_stops_the_command_before_anybody_else_runs() {
 
 #[test]
 fn a_cut_during_the_release_changes_nothing_but_a_message() {
-    on_each_cut(|scene, (name, cut)| {
-        let holder = scene.holder(&[]);
+    on_each_case(&CUTS, |scene, name, cut| {
+        let holder = scene.holder(&["--ttl", "3s"]);
         cut(&scene.proxy);
         let outcome = holder.end();
         outcome.expect(4, "", "cannot release init: ");
@@ -110,7 +93,7 @@ fn a_cut_during_the_release_changes_nothing_but_a_message() {
 
 #[test]
 fn a_server_that_cannot_be_reached_in_time_gives_69_and_runs_nothing() {
-    on_each_cut(|scene, (name, cut)| {
+    on_each_case(&CUTS, |scene, name, cut| {
         cut(&scene.proxy);
         let options = ["--db-wait", "1s"];
         let outcome = scene.faulty("nobody", &options, "").run();
@@ -121,7 +104,7 @@ fn a_server_that_cannot_be_reached_in_time_gives_69_and_runs_nothing() {
 
 #[test]
 fn a_server_that_comes_back_within_db_wait_runs_the_command() {
-    on_each_cut(|scene, (_, cut)| {
+    on_each_case(&CUTS, |scene, _, cut| {
         cut(&scene.proxy);
         let running = scene.faulty("late", &[], "exit 4").start();
         running.heard("trying again");
@@ -171,7 +154,7 @@ fn a_fail_over_to_the_same_rows_is_a_blip_and_to_others_a_lost_lease() {
         let dlock = crate::dlock::Dlock::new(["exec", "-a", "init", "--", "true"]);
         dlock.env("DLOCK_URL", url).run().expect(0, "", "");
 
-        let holder = scene.stubborn_holder();
+        let holder = scene.stubborn_holder("6s");
         let same = Proxy::to(scene.database.port);
         scene.proxy.retarget(same.port());
         scene.proxy.reset();

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use mysql::prelude::Queryable;
 
-use super::{Scene, on_each};
+use super::{Scene, on_each, on_each_case};
 use crate::command::tell;
 use crate::dlock::{Dlock, eventually};
 use crate::proxy::{Fault, Kind};
@@ -24,20 +24,16 @@ fn faults() -> [(&'static str, Fault); 6] {
 
 #[test]
 fn an_attempt_whose_reply_is_lost_is_made_again_and_runs_the_command_once() {
-    on_each(|flavour| {
-        let scene = Scene::new(flavour);
-        for (name, fault) in faults() {
-            println!("{name}");
-            let case = scene.proxy.next(Kind::Attempt, fault);
-            let running = scene.faulty("holder", &[], "exit 4").start();
-            case.wait();
-            running.heard("trying again");
-            // By now it has given the connection up for another.
-            case.let_go();
-            assert_eq!(running.wait().status, Some(4), "{flavour}, {name}");
-            scene.free();
-        }
-        scene.over(&["holder"; 6]);
+    on_each_case(&faults(), |scene, name, fault| {
+        let case = scene.proxy.next(Kind::Attempt, fault);
+        let running = scene.faulty("holder", &[], "exit 4").start();
+        case.wait();
+        running.heard("trying again");
+        // By now it has given the connection up for another.
+        case.let_go();
+        assert_eq!(running.wait().status, Some(4), "{name}");
+        scene.free();
+        scene.over(&["holder"]);
     });
 }
 
@@ -73,18 +69,13 @@ fn whoever_gives_up_after_a_lost_reply_gives_back_what_it_was_granted() {
 
 #[test]
 fn a_renewal_that_is_lost_or_whose_reply_is_never_touches_the_command() {
-    on_each(|flavour| {
-        let scene = Scene::new(flavour);
+    on_each_case(&faults(), |scene, _, fault| {
         let holder = scene.holder(&[]);
-        for (name, fault) in faults() {
-            println!("{flavour}, {name}");
-            let before = scene.proxy.connections();
-            let case = scene.proxy.next(Kind::Renew, fault);
-            case.wait();
-            scene.proxy.wait_connections(before + 1);
-            case.let_go();
-            scene.renewed();
-        }
+        let before = scene.proxy.connections();
+        let case = scene.proxy.next(Kind::Renew, fault);
+        case.wait();
+        scene.proxy.wait_connections(before + 1);
+        case.let_go();
         holder.running.heard("is renewed again");
         holder.unharmed();
         scene.free();
@@ -94,65 +85,52 @@ fn a_renewal_that_is_lost_or_whose_reply_is_never_touches_the_command() {
 
 #[test]
 fn a_release_that_is_lost_or_whose_reply_is_changes_neither_the_status_nor_who_runs() {
-    on_each(|flavour| {
-        let scene = Scene::new(flavour);
-        for (name, fault) in faults() {
-            println!("{flavour}, {name}");
-            let case = scene.proxy.next(Kind::Release, fault);
-            scene
-                .faulty("holder", &[], "exit 4")
-                .run()
-                .expect(4, "", "");
-            case.wait();
-            case.let_go();
-            scene.free();
-        }
-        scene.over(&["holder"; 6]);
+    on_each_case(&faults(), |scene, _, fault| {
+        let case = scene.proxy.next(Kind::Release, fault);
+        let outcome = scene.faulty("holder", &[], "exit 4").run();
+        outcome.expect(4, "", "");
+        case.wait();
+        case.let_go();
+        scene.free();
+        scene.over(&["holder"]);
     });
 }
 
 #[test]
 fn a_waiter_that_loses_a_question_or_its_reply_gets_the_lock_in_the_end() {
-    on_each(|flavour| {
-        let scene = Scene::new(flavour);
+    on_each_case(&faults(), |scene, name, fault| {
         for kind in [Kind::Look, Kind::Queue] {
-            for (name, fault) in faults() {
-                println!("{flavour}, {kind:?}: {name}");
-                let holder = scene.holder(&[]);
-                let case = scene.proxy.next(kind, fault);
-                let before = scene.proxy.connections();
-                let waiter = scene.faulty("waiter", &[], "exit 5").start();
-                case.wait();
-                scene.proxy.wait_connections(before + 2);
-                case.let_go();
-                holder.unharmed();
-                assert_eq!(waiter.wait().status, Some(5), "{flavour}, {name}");
-            }
+            let holder = scene.holder(&[]);
+            let before = scene.proxy.connections();
+            let case = scene.proxy.next(kind, fault.clone());
+            let waiter = scene.faulty("waiter", &[], "exit 5").start();
+            case.wait();
+            scene.proxy.wait_connections(before + 2);
+            case.let_go();
+            holder.unharmed();
+            assert_eq!(waiter.wait().status, Some(5), "{name}, {kind:?}");
         }
-        scene.over(&["holder", "waiter"].repeat(12));
+        scene.over(&["holder", "waiter"].repeat(2));
     });
 }
 
 #[test]
 fn a_waiter_whose_wake_up_is_lost_holds_up_the_line_for_no_longer_than_its_lease() {
-    on_each(|flavour| {
-        let scene = Scene::new(flavour);
-        // Of the other faults the server learns at once, and ends the session.
-        for (name, fault) in faults().into_iter().take(3) {
-            println!("{flavour}, {name}");
-            let holder = scene.holder(&[]);
-            let case = scene.proxy.next(Kind::Stand, fault);
-            let waiter = scene.faulty("waiter", &[], "exit 5").start();
-            scene.queued();
-            scene.proxy.wait_asked(Kind::Stand, 1);
-            holder.unharmed();
-            case.wait();
-            assert_eq!(scene.contender().wait().status, Some(0), "{flavour}");
-            // As long as the connection is kept up by whoever swallows the reply, the waiter cannot know.
-            case.let_go();
-            assert_eq!(waiter.wait().status, Some(5), "{flavour}, {name}");
-        }
-        assert!(!scene.witness().contains("overlap"), "{}", scene.witness());
+    // Of the other faults the server learns at once, and ends the session.
+    on_each_case(&faults()[..3], |scene, name, fault| {
+        let holder = scene.holder(&[]);
+        let case = scene.proxy.next(Kind::Stand, fault);
+        let options = ["--ttl", "3s"];
+        let waiter = scene.faulty("waiter", &options, "exit 5").start();
+        scene.queued();
+        scene.proxy.wait_asked(Kind::Stand, 1);
+        holder.unharmed();
+        case.wait();
+        assert_eq!(scene.contender().wait().status, Some(0), "{name}");
+        // As long as the connection is kept up by whoever swallows the reply, the waiter cannot know.
+        case.let_go();
+        assert_eq!(waiter.wait().status, Some(5), "{name}");
+        assert!(!scene.witness().contains("overlap"), "{name}");
     });
 }
 
@@ -191,13 +169,15 @@ fn a_request_that_arrives_when_its_sender_has_given_up_changes_nothing_for_the_n
 fn an_attempt_that_arrives_when_its_sender_is_gone_holds_nobody_up_for_longer_than_a_lease() {
     on_each(|flavour| {
         let scene = Scene::new(flavour);
-        let case = scene.proxy.next(Kind::Attempt, Fault::HoldRequest);
-        let options = ["--wait", "0", "--db-wait", "0"];
+        let case = scene.proxy.every(Kind::Attempt, Fault::HoldRequest);
+        let options = ["--ttl", "3s", "--db-wait", "2s"];
         let outcome = scene.faulty("holder", &options, "").run();
         outcome.expect(69, "", "gave up");
+        case.wait();
         case.let_go();
         eventually("it arrives", || scene.row("claim").is_some());
-        scene.contender().wait().expect(0, "", "is held by");
+        let outcome = scene.contender().wait();
+        outcome.expect(0, "", "is held by");
         scene.over(&["contender"]);
     });
 }
@@ -210,7 +190,7 @@ fn the_reply_to_another_question_is_never_taken_for_the_answer() {
         let [grant, release] = [Kind::Attempt, Kind::Release]
             .map(|kind| scene.proxy.next(kind, Fault::Drip(Duration::ZERO)));
         scene.faulty("holder", &[], "").run().expect(0, "", "");
-        let holder = scene.exec("owner", &["--ttl", "3s"], "read -r word < \"$3\"");
+        let holder = scene.exec("owner", &[], "read -r word < \"$3\"");
         let go = scene.stage.fifo("owner");
         let holder = holder.arg(&go).start();
         eventually("the owner runs", || scene.witness().contains("owner"));

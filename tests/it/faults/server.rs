@@ -87,7 +87,7 @@ fn a_server_that_refuses_for_less_than_the_lease_never_touches_the_command() {
         for (name, refuse) in REFUSALS {
             println!("{flavour}, {name}");
             let scene = Scene::on(&server);
-            let holder = scene.holder(&["--ttl", "6s"]);
+            let holder = scene.holder(&[]);
             let undo = refuse(&server, &scene);
             holder.running.heard("cannot renew init: ");
             undo();
@@ -106,7 +106,7 @@ fn a_server_that_refuses_for_longer_stops_the_command_before_anybody_else_runs()
         for (name, refuse) in REFUSALS {
             println!("{flavour}, {name}");
             let scene = Scene::on(&server);
-            let holder = scene.stubborn_holder();
+            let holder = scene.stubborn_holder("3s");
             let contender = scene.contender();
             scene.queued();
             let undo = refuse(&server, &scene);
@@ -148,7 +148,7 @@ fn a_server_that_crashes_and_stays_away_stops_the_command() {
     on_each(|flavour| {
         let server = Server::start(flavour, &[]);
         let scene = Scene::on(&server);
-        let holder = scene.stubborn_holder();
+        let holder = scene.stubborn_holder("3s");
         let waiter = scene.exec("waiter", &["--wait", "1s"], "").start();
         scene.queued();
         server.stop();
@@ -234,7 +234,7 @@ fn an_attempt_that_the_server_answers_with_an_error_is_made_again() {
 fn a_renewal_that_the_server_answers_with_an_error_never_touches_the_command() {
     on_each(|flavour| {
         let scene = Scene::new(flavour);
-        let holder = scene.holder(&["--ttl", "6s"]);
+        let holder = scene.holder(&[]);
         for code in ERRORS {
             println!("{flavour}, {code}");
             let undo = failing(&scene, code);
@@ -254,7 +254,7 @@ fn a_holder_whose_table_is_dropped_or_whose_row_is_deleted_stops_in_time() {
         for loss in ["DROP TABLE dlock_lock", "DELETE FROM dlock_lock"] {
             println!("{flavour}, {loss}");
             let scene = Scene::new(flavour);
-            let holder = scene.stubborn_holder();
+            let holder = scene.stubborn_holder("3s");
             let mut admin = scene.database.admin_conn();
             eventually("nobody is in the way", || admin.query_drop(loss).is_ok());
             let outcome = holder.running.wait();
