@@ -18,6 +18,7 @@ mod contract;
 mod documents;
 mod exclusion;
 mod exec;
+mod faults;
 mod generated;
 mod layers;
 mod lease;

@@ -29,6 +29,7 @@
 
 #![allow(
     dead_code,
+    unused_imports,
     reason = "more than one target takes this file, and none needs all of it"
 )]
 
@@ -353,6 +354,13 @@ impl Proxy {
     /// How many connections were accepted.
     pub(crate) fn connections(&self) -> usize {
         self.shared.locked().sessions.len()
+    }
+
+    /// Waits until so many connections were accepted.
+    #[track_caller]
+    pub(crate) fn wait_connections(&self, count: usize) {
+        self.shared
+            .until("so many connect", |state| state.sessions.len() >= count);
     }
 
     /// All connections so far, each to its end, which must come.
