@@ -123,7 +123,7 @@ fn read_all(conn: &mut Conn, packet: &str) -> Result<Reply, mysql::Error> {
         sets: Vec::new(),
         changed: 0,
     };
-    // Never dropped, neither of them: that would read on after an error, and after a panic of the
+    // Dropped only when all went well: after an error that would read on, and after a panic of the
     // driver it may panic a second time, which aborts the process and leaves the command alone.
     let mut sets = ManuallyDrop::new(conn.query_iter(packet)?);
     while let Some(set) = sets.iter() {
@@ -134,10 +134,12 @@ fn read_all(conn: &mut Conn, packet: &str) -> Result<Reply, mysql::Error> {
         }
         let rows: Result<Vec<Row>, _> = set.by_ref().collect();
         let rows = rows?;
+        drop(ManuallyDrop::into_inner(set));
         if has_rows {
             reply.sets.push(rows);
         }
     }
+    drop(ManuallyDrop::into_inner(sets));
     Ok(reply)
 }
 
