@@ -144,6 +144,12 @@ impl Supervisor {
         acts
     }
 
+    /// Whether a command must not even be started: it would have to be stopped at once.
+    #[must_use]
+    pub fn is_too_late(&self, now: BootInstant) -> bool {
+        now >= self.deadline.term
+    }
+
     /// When time alone will make a difference.
     #[must_use]
     pub fn wake_at(&self) -> Option<BootInstant> {

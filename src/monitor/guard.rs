@@ -59,12 +59,19 @@ pub(super) fn guard(
     let Some(start) = post.wait_for_the_start()? else {
         return Ok(());
     };
-    let watch = Watch {
+    let mut watch = Watch {
         supervisor: Supervisor::new(start.deadline, start.limit, grace, shares_terminal),
         tree,
         killed_at: None,
         complained_at: None,
     };
+    // The front may have been frozen with the order in its hand, or we with it unread.
+    watch.take_orders(&post);
+    if watch.supervisor.is_too_late(clock::now()) {
+        post.say(Word::Stopping(Blame::Expired));
+        let never = Word::Ended(End::Killed(KILL), Blame::Expired);
+        return front.send_waiting(&of_word(never));
+    }
     // Fails only if somebody has killed it, of which we hear below.
     let _ = command.start(start.token.0);
     watch.keep(&post, &mut command)
