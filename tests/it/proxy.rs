@@ -18,6 +18,8 @@
 //! proxy.reset(); proxy.close();                      // the present connections end by RST, by FIN
 //! proxy.inject(&bytes);                              // to the present clients, out of the blue
 //! proxy.asked(Kind::Renew); proxy.connections();     // counts so far, lost and held requests included
+//! proxy.wait_asked(Kind::Renew, 3); proxy.wait_connections(2);  // until so many
+//! proxy.forget_requests();                           // a long run keeps no record of texts
 //! proxy.sessions();                                  // all that was sent, once every connection is over
 //! ```
 //!
