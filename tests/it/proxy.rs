@@ -18,6 +18,8 @@
 //! proxy.reset(); proxy.close();                      // the present connections end by RST, by FIN
 //! proxy.inject(&bytes);                              // to the present clients, out of the blue
 //! proxy.asked(Kind::Renew); proxy.connections();     // counts so far, lost and held requests included
+//! proxy.wait_asked(Kind::Renew, 3); proxy.wait_connections(2);  // until so many
+//! proxy.forget_requests();                           // a long run keeps no record of texts
 //! proxy.sessions();                                  // all that was sent, once every connection is over
 //! ```
 //!
@@ -35,16 +37,19 @@
 
 #[path = "proxy/carry.rs"]
 mod carry;
+#[path = "proxy/state.rs"]
+mod state;
 #[path = "proxy/wire.rs"]
 pub(crate) mod wire;
 
 use std::collections::HashMap;
 use std::io::{self, Write};
-use std::net::{IpAddr, Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::sync::{Arc, Condvar, Mutex, Weak};
 use std::thread;
 use std::time::Duration;
 
+use state::{Order, Shared, State};
 pub(crate) use wire::{Kind, Request, packet};
 
 /// How long anything that must happen may take before [`Case::wait`] panics.
@@ -125,56 +130,6 @@ pub(crate) struct Proxy {
 pub(crate) struct Case {
     shared: Arc<Shared>,
     number: usize,
-}
-
-/// What the threads of a proxy share.
-struct Shared {
-    state: Mutex<State>,
-    changed: Condvar,
-}
-
-struct State {
-    target: u16,
-    door: Door,
-    is_listening: bool,
-    requests: Flow,
-    replies: Flow,
-    orders: Vec<Order>,
-    rewrite: Option<(&'static str, &'static str)>,
-    greeting: Option<Alter>,
-    sessions: Vec<Session>,
-    keeps_texts: bool,
-    asked: HashMap<Kind, usize>,
-    connections: Vec<Weak<Connection>>,
-    /// Accepted and left alone.
-    silent: Vec<TcpStream>,
-}
-
-/// A fault that was ordered, and what became of it.
-struct Order {
-    kind: Kind,
-    fault: Fault,
-    /// How many questions it is still for.
-    left: usize,
-    hits: usize,
-    may_go: bool,
-    reply: Vec<u8>,
-}
-
-/// The two sockets of a connection; an RST goes out when the last of its threads lets go of a dead one.
-struct Connection {
-    client: TcpStream,
-    server: TcpStream,
-    number: usize,
-    course: Mutex<Course>,
-}
-
-/// Where a connection is.
-#[derive(Default)]
-struct Course {
-    is_dead: bool,
-    /// The order that the question which is being answered has met.
-    order: Option<(usize, Fault)>,
 }
 
 impl Proxy {
@@ -407,49 +362,6 @@ impl Case {
     pub(crate) fn lift(&self) {
         self.shared
             .change(|state| state.orders[self.number].left = 0);
-    }
-}
-
-impl Shared {
-    fn locked(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn change(&self, change: impl FnOnce(&mut State)) {
-        change(&mut self.locked());
-        self.changed.notify_all();
-    }
-
-    /// Waits until `condition` holds, which must be soon.
-    #[track_caller]
-    fn until(&self, what: &str, mut condition: impl FnMut(&State) -> bool) {
-        let waited = self
-            .changed
-            .wait_timeout_while(self.locked(), PATIENCE, |state| !condition(state));
-        let (_state, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
-        assert!(!timeout.timed_out(), "never happened: {what}");
-    }
-}
-
-impl State {
-    fn asked(&self, kind: Kind) -> usize {
-        self.asked.get(&kind).copied().unwrap_or_default()
-    }
-}
-
-impl Connection {
-    fn course(&self) -> MutexGuard<'_, Course> {
-        self.course.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Ends it for both sides. Only as a change of the state, or a thread that is about to wait for one would miss it.
-    fn end(&self, by_reset: bool) {
-        self.course().is_dead = true;
-        for socket in [&self.client, &self.server] {
-            carry::abandon(socket, by_reset);
-            // Wakes its thread and sends nothing.
-            let _ = socket.shutdown(Shutdown::Read);
-        }
     }
 }
 

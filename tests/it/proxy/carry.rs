@@ -11,8 +11,9 @@ use std::time::{Duration, Instant};
 
 use rustix::net::sockopt::set_socket_linger;
 
+use super::state::{Connection, Shared, State};
 use super::wire::{self, Kind, Progress, Request};
-use super::{Connection, Door, Fault, Flow, Session, Shared, State, local};
+use super::{Door, Fault, Flow, Session, local};
 
 /// The length of a login that stops after its fixed part, with which a client asks for TLS.
 const TLS_REQUEST: usize = 32;
