@@ -1,5 +1,5 @@
 //! One client: its front, which runs the real [`Acquire`] and [`Renewals`], the connection between
-//! it and the server, the monitor with the real [`Supervisor`], and the command.
+//! it and the server, its monitor and the command.
 //!
 //! Nothing of the front is ever in a hurry, so that it may be stopped at any moment and for any
 //! time. The monitor and the kernel are: what they have to do in a tick is done in that tick.
@@ -7,17 +7,15 @@
 use std::sync::Arc;
 
 use dlock::acquire::{Acquire, Hold, Patience, Step};
-use dlock::lease::instant::{BootInstant, Deadline};
+use dlock::lease::Claim;
 use dlock::lease::timing::Timing;
-use dlock::lease::{Claim, Token};
 use dlock::renew::{Renewals, Verdict};
-use dlock::store::{
-    Answer, Failure, FailureKind, Holder, Parting, Question, Remainder, Reply, Sighting, Version,
-    View,
-};
-use dlock::supervise::{Act, Input, Supervisor};
+use dlock::store::{Answer, Parting, Question, Reply};
+use dlock::supervise::{Act, Input};
 
-use crate::server::{CLAIM, Look, Raw};
+use crate::monitor::Monitor;
+use crate::replies::{interpret, reply};
+use crate::server::{CLAIM, Raw};
 use crate::time::{TTL, Tick, instant, ticks, timing};
 use crate::variant::Variant;
 
@@ -108,16 +106,6 @@ pub(crate) enum Command {
     Ended,
 }
 
-/// The process that enforces the deadline.
-///
-/// [`Supervisor`] is made anew for each step from what it has heard: as long as it has stopped
-/// nothing, it is one that began with the latest deadline.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) struct Monitor {
-    pub(crate) deadline: Deadline,
-    stopped: Option<(Tick, bool)>,
-}
-
 /// A client and its present dlock.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Client {
@@ -198,9 +186,7 @@ impl Client {
             }
             Front::Holding { parting, .. }
                 if variant == Variant::EarlyRelease
-                    && self
-                        .monitor
-                        .is_some_and(|monitor| monitor.stopped.is_some()) =>
+                    && self.monitor.is_some_and(|monitor| monitor.is_stopping()) =>
             {
                 let parting = *parting;
                 self.front = Front::Leaving(parting);
@@ -241,10 +227,7 @@ impl Client {
     /// whether it did.
     pub(crate) fn launch(&mut self, now: Tick, hold: Hold, variant: Variant) -> bool {
         let timing = model_timing(variant);
-        let mut monitor = Monitor {
-            deadline: timing.deadline(hold.sent),
-            stopped: None,
-        };
+        let mut monitor = Monitor::new(timing.deadline(hold.sent));
         self.front = Front::Holding {
             renewals: Renewals::new(hold.grant, hold.gate, timing, hold.sent),
             parting: hold.parting(),
@@ -369,10 +352,7 @@ impl Client {
         if !self.is_running()
             && let Some(monitor) = &mut self.monitor
         {
-            *monitor = Monitor {
-                deadline: timing().deadline(instant(0)),
-                stopped: None,
-            };
+            *monitor = Monitor::new(timing().deadline(instant(0)));
         }
     }
 
@@ -394,33 +374,6 @@ impl Client {
     }
 }
 
-impl Monitor {
-    fn supervisor(&self) -> Supervisor {
-        let mut supervisor = Supervisor::new(self.deadline, timing().grace, false);
-        if let Some((at, lost)) = self.stopped {
-            let input = match lost {
-                true => Input::Lost,
-                false => Input::Tick,
-            };
-            supervisor.step(instant(at), input);
-        }
-        supervisor
-    }
-
-    fn step(&mut self, now: Tick, input: Input) -> Vec<Act> {
-        let acts = self.supervisor().step(instant(now), input);
-        if self.stopped.is_none() {
-            if let Input::Renewed(deadline) = input {
-                self.deadline = self.deadline.max(deadline);
-            }
-            if !acts.is_empty() {
-                self.stopped = Some((now, matches!(input, Input::Lost)));
-            }
-        }
-        acts
-    }
-}
-
 fn claim_of(number: usize, life: u8) -> u8 {
     u8::try_from(number).expect("two clients") * 8 + life
 }
@@ -432,86 +385,5 @@ fn model_timing(variant: Variant) -> Timing {
             ..timing()
         },
         _ => timing(),
-    }
-}
-
-/// A reply as the database thread hands it over. What is received at once and taken in late is the
-/// worst case: the own-clock rule counts from there.
-pub(crate) fn reply(sent: Tick, received: Tick, outcome: Result<Answer, Failure>) -> Reply {
-    let sent: BootInstant = instant(sent);
-    Reply {
-        sent,
-        received: instant(received).max(sent),
-        server_time: None,
-        outcome,
-    }
-}
-
-pub(crate) const fn failure(kind: FailureKind) -> Failure {
-    Failure {
-        kind,
-        message: String::new(),
-    }
-}
-
-/// What the client makes of a packet's result, as `store::mysql` does.
-fn interpret(question: &Question, raw: Raw, variant: Variant) -> Result<Answer, Failure> {
-    Ok(match (question, raw) {
-        (_, Raw::NoGate) => return Err(failure(FailureKind::NoGate)),
-        (Question::Attempt(wish), Raw::Row(look, _)) => granted(wish.claim, &look, variant),
-        (Question::Stand(turn), Raw::Row(look, _)) => granted(turn.wish.claim, &look, variant),
-        (Question::Inspect(_), Raw::Row(look, _)) => Answer::Seen(sighting(&look), view(&look)),
-        (Question::Queue(_), Raw::Row(look, _)) => Answer::Queued(sighting(&look), view(&look)),
-        (Question::Renew(grant, _), Raw::Row(look, _)) => {
-            let row = sighting(&look);
-            let ours = row.is_held_by(grant.claim, Some(grant.token));
-            match ours || variant == Variant::OkBelieved {
-                true => Answer::Renewed,
-                false => Answer::Lost(row),
-            }
-        }
-        (Question::Release(_), Raw::Freed(true)) => Answer::Released,
-        (Question::Release(_), Raw::Freed(false)) => Answer::NotOurs,
-        _ => return Err(failure(FailureKind::Unknown)),
-    })
-}
-
-fn granted(claim: Claim, look: &Look, variant: Variant) -> Answer {
-    let row = sighting(look);
-    match row.is_held_by(claim, None) || variant == Variant::OkBelieved {
-        true => Answer::Granted(row.version.token),
-        false => Answer::Seen(row, view(look)),
-    }
-}
-
-/// The row as the real machines see it. What they only print is left out.
-fn sighting(look: &Look) -> Sighting {
-    let claim = look.claim.map(|number| {
-        let mut claim = [0; CLAIM + 1];
-        claim[CLAIM] = number;
-        Claim::new(claim)
-    });
-    Sighting {
-        claim,
-        version: Version {
-            token: Token(look.token.into()),
-            renewals: look.renewals.into(),
-        },
-        holder: Holder::default(),
-        ttl: ticks(TTL),
-        remainder: match look.left {
-            0.. => Remainder::Left(ticks(look.left.unsigned_abs())),
-            _ => Remainder::Lapsed(ticks(look.left.unsigned_abs())),
-        },
-        gated_here: look.gated,
-        ..Sighting::never_held("a".parse().expect("a name"))
-    }
-}
-
-fn view(look: &Look) -> View {
-    View {
-        keeper: look.keeper,
-        ahead: look.in_front.into(),
-        gone: Vec::new(),
     }
 }

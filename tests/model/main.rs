@@ -2,9 +2,10 @@
 //! to two faults at any two moments.
 //!
 //! The decisions are those of the program itself: `Acquire`, `Renewals`, `Supervisor` and
-//! `Timing::deadline` run in here as they are (`client`). What stands around them in the program is
+//! `Timing::deadline` run in here as they are (`client`,
+//! `monitor`). What stands around them in the program is
 //! modelled: the statements' conditions on the row and the gate (`server`), connections, and what
-//! the threads and the monitor do with what the machines say (`world`). A variant breaks one rule
+//! the threads and the monitor do with what the machines say (`world`, `events`). A variant breaks one rule
 //! around them, and the checker has to find what comes of it (`variant`).
 //!
 //! Modelled: requests and replies that are lost, held up, executed late or twice; connections that
@@ -26,20 +27,24 @@
 //! - Several servers, and rows that were lost: there the token alone helps.
 //! - That anything happens in the end. That it can happen is checked; tests on servers do the rest.
 mod check;
+mod claims;
 mod client;
+mod events;
+mod monitor;
+mod replies;
 mod server;
 mod time;
 mod variant;
 mod world;
 
 use crate::check::{check, search_for};
-use crate::server::Rules;
-use crate::time::Tick;
-use crate::variant::{Kinds, Run, Variant};
-use crate::world::{
+use crate::claims::{
     DEAD_TAKEN_OVER, EXCLUSION, FROZEN_TAKEN_OVER, HANDED_OVER, IN_TIME, ORDER, OWN_CLOCK,
     RELEASE_AFTER_DEATH, ROW_IS_OURS, SURVIVED,
 };
+use crate::server::Rules;
+use crate::time::Tick;
+use crate::variant::{Kinds, Run, Variant};
 
 /// Two faults of any kind at any two moments.
 #[test]
@@ -131,9 +136,9 @@ fn assert_broken_by(
 ) {
     let run = Run {
         variant,
-        kinds,
-        faults,
         horizon,
+        faults,
+        kinds,
         ..Run::sound()
     };
     assert_broken(&format!("{variant:?}"), run, claim);

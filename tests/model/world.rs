@@ -1,28 +1,30 @@
 //! Everything at once: both clients, the server, time, and all that may happen next.
 
-use dlock::store::{FailureKind, Question};
+use dlock::store::FailureKind;
 use dlock::supervise::Input;
 use stateright::{Model, Property};
 
-use crate::client::{Asked, Client, Command, Front, Halt, Link, Wire, failure, reply};
-use crate::server::{Raw, Server, Session};
-use crate::time::{TTL, Tick, instant};
+use crate::claims::properties;
+use crate::client::{Client, Command, Front, Halt, Wire};
+use crate::replies::{failure, reply};
+use crate::server::{Server, Session};
+use crate::time::Tick;
 use crate::variant::{Kinds, Run, Variant};
 
 /// The state of the world.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct World {
-    now: Tick,
+    pub(crate) now: Tick,
     /// Faults that may still happen.
-    faults: u8,
+    pub(crate) faults: u8,
     /// Clock steps that have happened.
     steps: u8,
-    server: Server,
-    clients: [Client; 2],
+    pub(crate) server: Server,
+    pub(crate) clients: [Client; 2],
     /// Token of the command that was started last.
     started: u8,
     /// Whether one was started with a smaller token than one before.
-    disorder: bool,
+    pub(crate) disorder: bool,
 }
 
 /// What may happen; a number says to which client.
@@ -79,7 +81,8 @@ pub(crate) enum Event {
 }
 
 impl World {
-    fn running(&self) -> usize {
+    /// How many commands are alive.
+    pub(crate) fn running(&self) -> usize {
         self.clients.iter().filter(|c| c.is_running()).count()
     }
 
@@ -249,133 +252,6 @@ impl World {
     }
 }
 
-impl Run {
-    fn faults_of(&self, world: &World, c: usize, events: &mut Vec<Event>) {
-        let client = &world.clients[c];
-        if world.faults == 0 {
-            return;
-        }
-        let acquiring = matches!(client.front, Front::Acquiring(_));
-        if acquiring && self.kinds != Kinds::Halts {
-            events.push(Event::Quit(c));
-        }
-        if self.kinds == Kinds::Delays {
-            return;
-        }
-        if let Some(link) = &client.link {
-            if link.alive && world.server.knows(Session::current(c)) {
-                events.push(Event::Break(c));
-            }
-            if link.alive && link.stalled == Halt::None && link.asked.is_some() {
-                events.push(Event::Stall(c));
-            }
-        }
-        if self.kinds == Kinds::Halts {
-            return;
-        }
-        let asked = client.link.iter().filter_map(|link| link.asked.as_ref());
-        for asked in asked.filter(|asked| asked.wire == Wire::Request) {
-            if asked.moved {
-                events.push(Event::Unreachable(c));
-            }
-            let flows = |link: &Link| link.alive && link.stalled == Halt::None;
-            if client.link.as_ref().is_some_and(flows) && asked.may_be_late() {
-                events.push(Event::ExecuteAndKeep(c));
-            }
-        }
-        if !matches!(client.front, Front::Unborn | Front::Over { .. }) {
-            events.push(Event::KillFront(c));
-        }
-        if client.command == Command::Running && self.variant != Variant::NoMonitor {
-            events.push(Event::KillMonitor(c));
-        }
-    }
-
-    /// What happens to `c` without anybody's fault. Answers whether some of it is urgent: whoever is
-    /// not stopped or stalled does in a tick what is to be done in it.
-    fn events_of(&self, world: &World, c: usize, events: &mut Vec<Event>) -> bool {
-        let client = &world.clients[c];
-        let over = matches!(client.front, Front::Unborn | Front::Over { .. });
-        if over && !client.is_running() && client.life < self.lives[c] {
-            events.push(Event::Begin(c));
-        }
-        if client.late.is_some() {
-            events.push(Event::ExecuteLate(c));
-        }
-        if world.server.knows(Session::dropped(c)) {
-            events.push(Event::Notice(c));
-        }
-        if client.command == Command::Running {
-            events.push(Event::End(c));
-        }
-        if client.paused == Halt::Old {
-            events.push(Event::Resume(c));
-        }
-        let awake = client.paused == Halt::None;
-        let mut urgent = events.len();
-        let lazy = self.of_connection(world, c, events);
-        urgent = events.len() - urgent - lazy;
-        let front_dead = matches!(client.front, Front::Over { .. });
-        if awake {
-            if let Front::Granted(_) = client.front {
-                events.push(Event::Launch(c));
-                urgent += 1;
-            }
-            if client.has_to_act(world.now, self.variant) {
-                events.push(Event::Act(c));
-                urgent += 1;
-            }
-            if urgent > 0 && world.faults > 0 && !front_dead {
-                events.push(Event::Pause(c));
-            }
-        }
-        let no_monitor = self.variant == Variant::NoMonitor && (front_dead || !awake);
-        if client.is_due(world.now) && !no_monitor {
-            events.push(Event::Watch(c));
-            urgent += 1;
-        }
-        urgent > 0
-    }
-
-    /// What happens on the connection of `c`; answers how much of it need not happen in this tick.
-    fn of_connection(&self, world: &World, c: usize, events: &mut Vec<Event>) -> usize {
-        let client = &world.clients[c];
-        let Some(link) = &client.link else {
-            return 0;
-        };
-        let awake = client.paused == Halt::None;
-        let mut lazy = 0;
-        let first = link.stale.as_ref().or(link.asked.as_ref());
-        let requested = |asked: &Asked| asked.wire == Wire::Request;
-        let waits = link.asked.as_ref().is_some_and(requested) || first.is_some_and(requested);
-        let session = Session::current(c);
-        // A request that is held up was executed in time, or is when it gets through.
-        if waits && link.alive && link.stalled != Halt::Old && !world.server.keeps_waiting(session)
-        {
-            events.push(Event::Execute(c));
-            lazy += usize::from(link.stalled == Halt::Fresh);
-        }
-        let replied = first.is_some_and(|asked| !requested(asked));
-        if link.asked.is_some() && awake {
-            if replied && link.stalled == Halt::None {
-                events.push(Event::Read(c));
-            } else if !link.alive || link.stalled != Halt::None {
-                events.push(Event::Fail(c));
-                lazy += usize::from(link.alive && link.stalled == Halt::Fresh);
-            }
-        }
-        if link.stalled == Halt::Old {
-            events.push(Event::Flow(c));
-            lazy += usize::from(link.asked.is_none() || !awake);
-        }
-        if link.asked.is_none() && link.alive && world.now >= link.heard + TTL {
-            events.push(Event::Reap(c));
-            lazy += 1;
-        }
-        lazy
-    }
-}
-
 impl Model for Run {
     type State = World;
     type Action = Event;
@@ -440,7 +316,8 @@ impl Model for Run {
             }
             Event::ExecuteAndKeep(c) => {
                 world.spend();
-                world.clients[c].late = world.clients[c].link.as_ref()?.asked.clone();
+                let client = &mut world.clients[c];
+                client.late.clone_from(&client.link.as_ref()?.asked);
                 world.execute(c, self);
             }
             Event::ExecuteLate(c) => world.execute_late(c, self),
@@ -491,80 +368,6 @@ impl Model for Run {
     }
 
     fn properties(&self) -> Vec<Property<Self>> {
-        vec![
-            Property::always(EXCLUSION, |_, world: &World| world.running() <= 1),
-            Property::always(ORDER, |_, world: &World| !world.disorder),
-            Property::always(IN_TIME, |run: &Run, world: &World| {
-                run.variant == Variant::NoMonitor
-                    || world.clients.iter().all(|client| {
-                        !client.is_running()
-                            || client
-                                .monitor
-                                .is_none_or(|m| instant(world.now) <= m.deadline.kill)
-                    })
-            }),
-            Property::always(ROW_IS_OURS, |_, world: &World| {
-                world.clients.iter().enumerate().all(|(c, client)| {
-                    !client.is_running() || world.server.row.claim == Some(client.claim(c))
-                })
-            }),
-            Property::always(RELEASE_AFTER_DEATH, |_, world: &World| {
-                world.clients.iter().all(|client| {
-                    !(client.is_running() && matches!(client.front, Front::Leaving(_)))
-                })
-            }),
-            Property::sometimes(HANDED_OVER, |_, world: &World| {
-                world.follows(|front| matches!(front, Front::Over { released: true }))
-            }),
-            Property::sometimes(DEAD_TAKEN_OVER, |_, world: &World| {
-                world.follows(|front| matches!(front, Front::Over { released: false }))
-            }),
-            Property::sometimes(FROZEN_TAKEN_OVER, |_, world: &World| {
-                world.follows(|front| matches!(front, Front::Holding { .. }))
-            }),
-            Property::sometimes(SURVIVED, |run: &Run, world: &World| {
-                run.kinds == Kinds::Delays || world.survives()
-            }),
-            Property::sometimes(OWN_CLOCK, |_, world: &World| {
-                world.clients.iter().enumerate().any(|(c, client)| {
-                    let claim = client.claim(c);
-                    let asked = client.link.as_ref().and_then(|link| link.asked.as_ref());
-                    asked.is_some_and(|asked| {
-                        matches!(&*asked.question, Question::Attempt(wish) if wish.seen.is_some())
-                            && matches!(asked.wire, Wire::Reply(Raw::Row(look, true), _)
-                                if look.claim == Some(claim))
-                    })
-                })
-            }),
-        ]
-    }
-}
-
-/// The promise itself.
-pub(crate) const EXCLUSION: &str = "never two commands at once";
-pub(crate) const ORDER: &str = "tokens grow in the order of starts";
-pub(crate) const IN_TIME: &str = "no command is alive past its deadline";
-pub(crate) const ROW_IS_OURS: &str = "a command alive has the row";
-pub(crate) const HANDED_OVER: &str = "a lease is handed over";
-pub(crate) const DEAD_TAKEN_OVER: &str = "the lease of the dead is taken over";
-pub(crate) const SURVIVED: &str = "a lost reply is survived";
-pub(crate) const OWN_CLOCK: &str = "a waiter takes over by its own clock";
-pub(crate) const FROZEN_TAKEN_OVER: &str = "the lease of the frozen is taken over";
-pub(crate) const RELEASE_AFTER_DEATH: &str = "nothing is released before the tree is dead";
-
-impl World {
-    /// Whether one command runs after the other client's was started and ended up like `like`.
-    fn follows(&self, like: impl Fn(&Front) -> bool) -> bool {
-        [(0, 1), (1, 0)].into_iter().any(|(before, after)| {
-            let (before, after) = (&self.clients[before], &self.clients[after]);
-            before.monitor.is_some() && like(&before.front) && after.is_running()
-        })
-    }
-
-    /// Whether a command runs on a lease renewed on a second connection.
-    fn survives(&self) -> bool {
-        self.clients.iter().any(|client| {
-            client.is_running() && client.late.is_some() && self.server.row.renewals > 0
-        })
+        properties()
     }
 }
