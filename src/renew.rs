@@ -15,7 +15,7 @@ use crate::store::{Answer, Failure, FailureKind, Gate, Question, Reply, Sighting
 const RETRY: Duration = Duration::from_millis(500);
 
 /// The renewals of one grant.
-#[derive(Debug)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Renewals {
     grant: Grant,
     gate: Gate,

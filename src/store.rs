@@ -26,7 +26,7 @@ pub const GATE_ALLOWANCE: Duration = Duration::from_millis(900);
 pub const POLLER_LIFE: Duration = Duration::from_secs(30);
 
 /// Who a holder says it is: a label for people, never a condition.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct Holder {
     /// `--holder`, by default `host/pid`.
     pub label: String,
@@ -41,7 +41,7 @@ pub struct Holder {
 }
 
 /// One question about one action.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Question {
     /// Take the lease if the take-over rule allows it.
     Attempt(Wish),
@@ -58,7 +58,7 @@ pub enum Question {
 }
 
 /// Whether a question may use the gate: the named lock that the holder has and waiters queue on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Gate {
     /// There is one.
     Used,
@@ -67,7 +67,7 @@ pub enum Gate {
 }
 
 /// One contender's place.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Place {
     /// Whose.
     pub claim: Claim,
@@ -76,7 +76,7 @@ pub struct Place {
 }
 
 /// A wait at the gate, and the attempt that follows at once when it is ours.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Turn {
     /// What to ask for then.
     pub wish: Wish,
@@ -87,7 +87,7 @@ pub struct Turn {
 }
 
 /// A place in the line whose session is gone.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct GonePlace {
     /// The place.
     pub position: u64,
@@ -96,7 +96,7 @@ pub struct GonePlace {
 }
 
 /// What is given up on leaving.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Parting {
     /// The lease of this claim, if it has one.
     pub claim: Claim,
@@ -109,7 +109,7 @@ pub struct Parting {
 }
 
 /// What an attempt asks for.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Wish {
     /// Proof of ownership, the same in every attempt of one process.
     pub claim: Claim,
@@ -122,7 +122,7 @@ pub struct Wish {
 }
 
 /// A state of a held row: changes with every grant and every renewal.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Version {
     /// Token of the grant.
     pub token: Token,
@@ -131,7 +131,7 @@ pub struct Version {
 }
 
 /// A row as the server showed it; ages and remainders are computed there.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Sighting {
     /// The lock's name.
     pub action: Action,
@@ -167,7 +167,7 @@ pub struct View {
 }
 
 /// Who has the gate.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Keeper {
     /// Our own session.
     Us,
@@ -182,7 +182,7 @@ pub enum Keeper {
 }
 
 /// What is left of a lease by the server's clock.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Remainder {
     /// It lapses in this time.
     Left(Duration),
@@ -230,6 +230,12 @@ impl Sighting {
             remainder: Remainder::Lapsed(Duration::ZERO),
             gated_here: false,
         }
+    }
+
+    /// Whether the row as read back is `claim`'s, under `token` if that is known.
+    #[must_use]
+    pub fn is_held_by(&self, claim: Claim, token: Option<Token>) -> bool {
+        self.claim == Some(claim) && token.is_none_or(|token| self.version.token == token)
     }
 
     /// Held, free or lapsed.
@@ -306,7 +312,7 @@ pub struct Reply {
 }
 
 /// Why there is no answer.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Failure {
     /// What it means for the protocol.
     pub kind: FailureKind,
@@ -315,7 +321,7 @@ pub struct Failure {
 }
 
 /// What a failure means for the protocol.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum FailureKind {
     /// The question was not sent: no connection. Worth another try.
     Unreachable,

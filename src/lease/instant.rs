@@ -7,7 +7,7 @@ use std::ops::{Add, Sub};
 use std::time::Duration;
 
 /// An instant on `CLOCK_BOOTTIME`: time since boot, sleep included.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BootInstant(Duration);
 
 impl BootInstant {
@@ -47,7 +47,7 @@ impl Sub<Duration> for BootInstant {
 }
 
 /// The instants by which a command must be told to stop and be dead.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Deadline {
     /// SIGTERM: one grace before `kill`.
     pub term: BootInstant,

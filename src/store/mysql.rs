@@ -24,7 +24,6 @@ use super::{
     ServerTime, Sighting, Turn, View, Waiter, Wish,
 };
 use crate::lease::instant::BootInstant;
-use crate::lease::{Claim, Token};
 use crate::sys::{clock, random, socket::Interrupter};
 
 /// One account on one server, with at most one connection.
@@ -117,7 +116,7 @@ impl Database {
                 let renew = statements::renew(contender, *grant, moved);
                 let (row, _) = self.one(contender, &renew, Outlook::Row, trace)?;
                 let row = row.ok_or_else(vanished)?;
-                Ok(match owned(&row, grant.claim, Some(grant.token)) {
+                Ok(match row.is_held_by(grant.claim, Some(grant.token)) {
                     true => Answer::Renewed,
                     false => Answer::Lost(row),
                 })
@@ -173,7 +172,7 @@ impl Database {
         }
         let (row, view) = seen;
         let row = row.ok_or_else(vanished)?;
-        Ok(match owned(&row, wish.claim, None) {
+        Ok(match row.is_held_by(wish.claim, None) {
             true => Answer::Granted(row.version.token),
             false => Answer::Seen(row, view),
         })
@@ -329,11 +328,6 @@ impl Database {
             ),
         })
     }
-}
-
-/// Whether the row as read back is `claim`'s, under `token` if that is known.
-fn owned(row: &Sighting, claim: Claim, token: Option<Token>) -> bool {
-    row.claim == Some(claim) && token.is_none_or(|token| row.version.token == token)
 }
 
 /// Rows are never deleted by dlock; somebody else did it.
