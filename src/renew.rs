@@ -28,7 +28,7 @@ pub struct Renewals {
 }
 
 /// What is known of the command's life.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Life {
     /// Nobody asks for more than that the process is there.
     Assumed,

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use dlock::acquire::{Acquire, Hold, Patience, Step};
 use dlock::lease::Claim;
 use dlock::lease::timing::Timing;
-use dlock::renew::{Renewals, Verdict};
+use dlock::renew::{Life, Renewals, Verdict};
 use dlock::store::{Answer, Parting, Question, Reply};
 use dlock::supervise::{Act, Input};
 
@@ -229,7 +229,7 @@ impl Client {
         let timing = model_timing(variant);
         let mut monitor = Monitor::new(timing.deadline(hold.sent));
         self.front = Front::Holding {
-            renewals: Renewals::new(hold.grant, hold.gate, timing, hold.sent),
+            renewals: Renewals::new(hold.grant, hold.gate, timing, hold.sent, Life::Assumed),
             parting: hold.parting(),
             lost: false,
         };

@@ -29,7 +29,7 @@ impl Monitor {
     }
 
     pub(crate) fn supervisor(&self) -> Supervisor {
-        let mut supervisor = Supervisor::new(self.deadline, timing().grace, false);
+        let mut supervisor = Supervisor::new(self.deadline, None, timing().grace, false);
         if let Some((at, lost)) = self.stopped {
             let input = match lost {
                 true => Input::Lost,
