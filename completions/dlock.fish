@@ -60,6 +60,8 @@ complete -c dlock -n "__fish_dlock_using_subcommand exec" -l once-per -d 'Run th
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -l min-hold -d 'Keep the lock from others until this long after it was granted, also when the command ends sooner; dlock itself does not wait for it' -r
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -l db-wait -d 'How long to keep trying to reach the server at the start; 0 tries once' -r
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -l grace -d 'Time from SIGTERM to SIGKILL when the lease cannot be kept [default: a sixth of the ttl, at most 10s]' -r
+complete -c dlock -n "__fish_dlock_using_subcommand exec" -l max-runtime -d 'Stop the command when it has run for this long, with status 124' -r
+complete -c dlock -n "__fish_dlock_using_subcommand exec" -l heartbeat-file -d 'Renew the lease only while this file keeps changing: a command that hangs loses it' -r -F
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -l holder -d 'What status shows as the holder [default: HOST/PID]' -r
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -l note -d 'What status shows as the reason' -r
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -l history -d 'How many runs of this action to keep in the history; with 0 this one is not recorded' -r

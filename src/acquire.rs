@@ -54,7 +54,7 @@ const LAST_LOOKS: Duration = Duration::from_millis(90);
 const PRIVILEGE: Duration = Duration::from_secs(3);
 
 /// How long to keep trying.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Patience {
     /// In line, from the server's first answer on; none: for ever.
     pub wait: Option<Duration>,
@@ -63,7 +63,7 @@ pub struct Patience {
 }
 
 /// A lease that is ours, and what else we have on its account.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Hold {
     /// What to renew and release with.
     pub grant: Grant,
@@ -110,7 +110,7 @@ pub enum Step {
 }
 
 /// What the next question is about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Aim {
     Attempt(Option<Version>),
     Look,
@@ -121,7 +121,7 @@ enum Aim {
 }
 
 /// A version of the row, when we first saw it and how long its lease is.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Watch {
     version: Version,
     since: BootInstant,
@@ -129,7 +129,7 @@ struct Watch {
 }
 
 /// The state of one process's wish for one action.
-#[derive(Debug)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[expect(
     clippy::struct_excessive_bools,
     reason = "each answers a question of its own"
@@ -356,6 +356,30 @@ impl Acquire {
     #[must_use]
     pub fn seen(&self) -> Option<(&Sighting, u64)> {
         self.seen.as_ref().map(|seen| (seen, self.ahead))
+    }
+
+    /// Forgets the past: how often and since when things were tried, what is only told to people.
+    /// Two wishes that are equal after this go on alike from `now` on, but for the length of pauses.
+    /// The model of the protocol needs it, to know a state again.
+    pub fn forget_past(&mut self, now: BootInstant) {
+        let past = BootInstant::new(Duration::ZERO);
+        (self.turn, self.pause) = (0, FIRST_PAUSE);
+        if self.next_at <= now {
+            self.next_at = past;
+        }
+        if let Some(watch) = &mut self.watch
+            && now >= watch.since + watch.ttl
+        {
+            watch.since = past;
+        }
+        self.doubtful = self.doubtful.map(|_| past);
+        if self.gate == Gate::Used {
+            (self.placed, self.ahead) = (self.placed.map(|_| past), 0);
+        }
+        if self.answered.is_some() && self.patience.wait.is_none() {
+            (self.started, self.answered, self.looked_at) = (past, Some(past), past);
+            (self.seen, self.failure, self.undecided, self.full) = (None, None, false, false);
+        }
     }
 
     const fn grant(&self, token: Token) -> Grant {

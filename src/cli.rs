@@ -14,6 +14,7 @@ pub mod once;
 pub mod wait;
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -140,6 +141,16 @@ pub struct ExecArgs {
     #[arg(value_parser = humantime::parse_duration)]
     pub grace: Option<Duration>,
 
+    /// Stop the command when it has run for this long, with status 124.
+    #[arg(long, env = "DLOCK_MAX_RUNTIME", value_name = "DURATION")]
+    #[arg(value_parser = runtime)]
+    pub max_runtime: Option<Duration>,
+
+    /// Renew the lease only while this file keeps changing: a command that hangs loses it.
+    #[arg(long, env = "DLOCK_HEARTBEAT_FILE", value_name = "FILE")]
+    #[arg(value_hint = clap::ValueHint::FilePath)]
+    pub heartbeat_file: Option<PathBuf>,
+
     /// What status shows as the holder [default: HOST/PID].
     #[arg(long, env = "DLOCK_HOLDER", value_name = "TEXT", value_parser = label)]
     pub holder: Option<String>,
@@ -221,6 +232,14 @@ impl FromStr for Wait {
             "forever" => Ok(Self::Forever),
             duration => humantime::parse_duration(duration).map(Self::AtMost),
         }
+    }
+}
+
+/// A time for a command to run, of which there must be some.
+fn runtime(text: &str) -> Result<Duration, String> {
+    match humantime::parse_duration(text) {
+        Ok(Duration::ZERO) => Err("a command needs some time".to_owned()),
+        outcome => outcome.map_err(|error| error.to_string()),
     }
 }
 

@@ -29,6 +29,8 @@ impl Status {
     pub const DENIED: Self = Self(77);
     /// Configuration: unknown database, wrong schema, bad option file (`EX_CONFIG`).
     pub const CONFIG: Self = Self(78);
+    /// The command ran for longer than `--max-runtime`, as with timeout(1).
+    pub const TIMED_OUT: Self = Self(124);
     /// The command was found but cannot be executed, as in the shell.
     pub const NOT_EXECUTABLE: Self = Self(126);
     /// The command was not found, as in the shell.
@@ -115,6 +117,7 @@ pub const TABLE: &[(&str, &str)] = &[
         "78",
         "configuration: unknown database, wrong schema, bad option file, TLS",
     ),
+    ("124", "the command ran for longer than --max-runtime"),
     ("126", "the command was found but cannot be executed"),
     ("127", "the command was not found"),
     ("128+n", "signal n ended dlock before the command ran"),
@@ -146,6 +149,7 @@ mod tests {
             Status::LOST,
             Status::DENIED,
             Status::CONFIG,
+            Status::TIMED_OUT,
             Status::NOT_EXECUTABLE,
             Status::NOT_FOUND,
         ] {

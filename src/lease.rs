@@ -14,7 +14,7 @@ use std::fmt;
 ///
 /// It is sent in every statement and read back from every reply, which makes an attempt that is
 /// repeated after a lost reply harmless.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Claim([u8; 16]);
 
 impl Claim {
@@ -39,7 +39,7 @@ impl Claim {
 }
 
 /// The fencing token of one grant: grows with every grant of an action and is never used twice.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Token(pub u64);
 
 impl fmt::Display for Token {
@@ -49,7 +49,7 @@ impl fmt::Display for Token {
 }
 
 /// What a holder must show to renew or release: its claim and the token it was granted with.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Grant {
     /// The claim that the attempt was made with.
     pub claim: Claim,

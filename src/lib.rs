@@ -4,8 +4,9 @@
 //! - what can be typed: [`cli`]; how it becomes a server and an account: [`config`]
 //! - the words of the protocol: [`lease`]; what it asks of a database: [`store`]; the SQL:
 //!   [`store::mysql`]
-//! - taking a lease: [`acquire`]; keeping it: [`renew`]; what the command is sent: [`supervise`]
-//! - the threads: [`database`] and [`signals`] send [`event`]s to the loop in [`commands::exec`]
+//! - taking a lease: [`acquire`]; keeping it: [`renew`]; what the command is sent: [`supervise`], by
+//!   the [`monitor`], a process of its own
+//! - the threads: [`database`], [`listen`] and [`heartbeat`] send [`event`]s to the loop in [`commands::exec`]
 //! - what is printed: [`report`]; what the process ends with: [`exit`]; the kernel: [`sys`]
 //!
 //! The library has no stable interface; the program has.
@@ -18,10 +19,12 @@ pub mod config;
 pub mod database;
 pub mod event;
 pub mod exit;
+pub mod heartbeat;
 pub mod lease;
+pub mod listen;
+pub mod monitor;
 pub mod renew;
 pub mod report;
-pub mod signals;
 pub mod store;
 pub mod supervise;
 pub mod sys;

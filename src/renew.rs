@@ -15,7 +15,7 @@ use crate::store::{Answer, Failure, FailureKind, Gate, Question, Reply, Sighting
 const RETRY: Duration = Duration::from_millis(500);
 
 /// The renewals of one grant.
-#[derive(Debug)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Renewals {
     grant: Grant,
     gate: Gate,
@@ -23,6 +23,19 @@ pub struct Renewals {
     deadline: Deadline,
     next_at: BootInstant,
     open: bool,
+    /// Whether the command has shown that it is alive since the last renewal that was sent.
+    life: Life,
+}
+
+/// What is known of the command's life.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Life {
+    /// Nobody asks for more than that the process is there.
+    Assumed,
+    /// It has shown it.
+    Shown,
+    /// It has not shown it yet.
+    Awaited,
 }
 
 /// What a reply means.
@@ -38,9 +51,10 @@ pub enum Verdict {
 
 impl Renewals {
     /// For a grant whose proof was sent at `sent`; `gate` tells whether to take the gate again
-    /// should the connection have to be made anew.
+    /// should the connection have to be made anew; with `life` awaited nothing is renewed without
+    /// [signs of life](Self::beat).
     #[must_use]
-    pub fn new(grant: Grant, gate: Gate, timing: Timing, sent: BootInstant) -> Self {
+    pub fn new(grant: Grant, gate: Gate, timing: Timing, sent: BootInstant, life: Life) -> Self {
         Self {
             grant,
             gate,
@@ -48,7 +62,21 @@ impl Renewals {
             deadline: timing.deadline(sent),
             next_at: sent + timing.interval,
             open: false,
+            life,
         }
+    }
+
+    /// The command has shown that it is alive.
+    pub fn beat(&mut self) {
+        if self.life == Life::Awaited {
+            self.life = Life::Shown;
+        }
+    }
+
+    /// Whether it is the command's silence that keeps the lease from being renewed.
+    #[must_use]
+    pub fn is_silent(&self) -> bool {
+        self.life == Life::Awaited && !self.open
     }
 
     /// The instants by which the command must be told to stop and be dead.
@@ -60,10 +88,14 @@ impl Renewals {
     /// The renewal to send at `now`, if one is due. None once the command has to be stopped: a
     /// lease that comes back then would come back to a dying command.
     pub fn due(&mut self, now: BootInstant) -> Option<Question> {
-        if self.open || now < self.next_at || now >= self.deadline.term {
+        let too_early = now < self.next_at || self.life == Life::Awaited;
+        if self.open || too_early || now >= self.deadline.term {
             return None;
         }
         self.open = true;
+        if self.life == Life::Shown {
+            self.life = Life::Awaited;
+        }
         Some(Question::Renew(self.grant, self.gate))
     }
 
@@ -93,6 +125,8 @@ impl Renewals {
             self.gate = Gate::Absent;
         }
         self.next_at = now + RETRY.min(self.timing.interval / 4);
+        // What the failed renewal was sent for still stands.
+        self.beat();
         Verdict::Failed(failure)
     }
 }
@@ -108,7 +142,7 @@ fn unexpected(answer: &Answer) -> Failure {
 mod tests {
     use std::time::Duration;
 
-    use super::{Renewals, Verdict};
+    use super::{Life, Renewals, Verdict};
     use crate::lease::instant::BootInstant;
     use crate::lease::timing::Timing;
     use crate::lease::{Claim, Grant, Token};
@@ -117,12 +151,16 @@ mod tests {
     const START: BootInstant = BootInstant::new(Duration::from_secs(1000));
 
     fn renewals() -> Renewals {
+        renewals_of(Life::Assumed)
+    }
+
+    fn renewals_of(life: Life) -> Renewals {
         let grant = Grant {
             claim: Claim::new([1; 16]),
             token: Token(1),
         };
         let timing = Timing::new(Duration::from_secs(30), None).expect("fits");
-        Renewals::new(grant, Gate::Used, timing, START)
+        Renewals::new(grant, Gate::Used, timing, START, life)
     }
 
     fn reply(sent: BootInstant, outcome: Result<Answer, Failure>) -> Reply {
@@ -157,6 +195,26 @@ mod tests {
         assert!(matches!(verdict, Verdict::Renewed(_)));
         let moved = renewals.deadline().kill.since(first.kill);
         assert_eq!(moved, Duration::from_millis(7_600));
+    }
+
+    #[test]
+    fn a_command_that_must_show_its_life_is_renewed_once_for_each_sign_or_more() {
+        let mut renewals = renewals_of(Life::Awaited);
+        assert!(renewals.due(after(6_000)).is_none());
+        assert!(renewals.is_silent());
+        renewals.beat();
+        assert!(renewals.due(after(6_500)).is_some());
+        let failure = Failure {
+            kind: FailureKind::Unknown,
+            message: String::new(),
+        };
+        renewals.answered(after(7_000), reply(after(6_500), Err(failure)));
+        assert!(
+            renewals.due(after(7_500)).is_some(),
+            "the sign still stands"
+        );
+        renewals.answered(after(7_600), reply(after(7_500), Ok(Answer::Renewed)));
+        assert!(renewals.due(after(13_000)).is_none(), "no sign since");
     }
 
     #[test]

@@ -32,7 +32,7 @@ pub const GATE_ALLOWANCE: Duration = Duration::from_millis(900);
 pub const POLLER_LIFE: Duration = Duration::from_secs(30);
 
 /// Who a holder says it is: a label for people, never a condition.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct Holder {
     /// `--holder`, by default `host/pid`.
     pub label: String,
@@ -47,7 +47,7 @@ pub struct Holder {
 }
 
 /// One question about one action.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Question {
     /// Take the lease if the take-over rule allows it.
     Attempt(Wish),
@@ -66,7 +66,7 @@ pub enum Question {
 }
 
 /// Whether a question may use the gate: the named lock that the holder has and waiters queue on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Gate {
     /// There is one.
     Used,
@@ -75,7 +75,7 @@ pub enum Gate {
 }
 
 /// One contender's place.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Place {
     /// Whose.
     pub claim: Claim,
@@ -84,7 +84,7 @@ pub struct Place {
 }
 
 /// A wait at the gate, and the attempt that follows at once when it is ours.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Turn {
     /// What to ask for then.
     pub wish: Wish,
@@ -95,7 +95,7 @@ pub struct Turn {
 }
 
 /// A place in the line whose session is gone.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct GonePlace {
     /// The place.
     pub position: u64,
@@ -104,7 +104,7 @@ pub struct GonePlace {
 }
 
 /// What is given up on leaving.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Parting {
     /// The lease of this claim, if it has one.
     pub claim: Claim,
@@ -121,7 +121,7 @@ pub struct Parting {
 }
 
 /// What an attempt asks for.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Wish {
     /// Proof of ownership, the same in every attempt of one process.
     pub claim: Claim,
@@ -134,7 +134,7 @@ pub struct Wish {
 }
 
 /// A state of a held row: changes with every grant and every renewal.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Version {
     /// Token of the grant.
     pub token: Token,
@@ -215,7 +215,7 @@ pub struct Reply {
 }
 
 /// Why there is no answer.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Failure {
     /// What it means for the protocol.
     pub kind: FailureKind,
@@ -224,7 +224,7 @@ pub struct Failure {
 }
 
 /// What a failure means for the protocol.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum FailureKind {
     /// The question was not sent: no connection. Worth another try.
     Unreachable,

@@ -1,4 +1,5 @@
-//! Supervising: what the command is to be sent, and why. Pure, no clock, no process, no I/O.
+//! Supervising: what the command is to be sent, and why. Pure, no clock, no process, no I/O. Runs in
+//! the monitor.
 //!
 //! The rules:
 //! - Every signal that reaches us reaches the command, as itself. Where the command shares our
@@ -6,19 +7,25 @@
 //! - The second SIGTERM or SIGINT kills: whoever asks twice has waited long enough.
 //! - When the lease cannot be kept: SIGTERM at the deadline's `term`, SIGKILL at its `kill`.
 //! - When the lease is lost: SIGTERM at once, SIGKILL a grace later, at the deadline at the latest.
+//! - When the command has run for as long as it may: SIGTERM, SIGKILL a grace later.
+//! - When dlock itself dies: SIGKILL at once. Nobody is left to keep the lease.
 //! - A stop is never taken back, even if the lease should come back.
 
 use std::time::Duration;
 
-use crate::event::{Origin, Signal};
 use crate::exit::Status;
 use crate::lease::instant::{BootInstant, Deadline};
-use crate::sys::process::End;
+use crate::sys::signal::{Origin, Signal};
+use crate::sys::tree::End;
 
-/// SIGINT, SIGTERM and SIGKILL: their numbers are the same on every Linux.
-const INT: i32 = 2;
-const KILL: i32 = 9;
-const TERM: i32 = 15;
+/// SIGINT; like those below the same number on x86-64 and arm64.
+pub const INT: i32 = 2;
+/// SIGKILL.
+pub const KILL: i32 = 9;
+/// SIGTERM.
+pub const TERM: i32 = 15;
+/// SIGCONT.
+pub const CONT: i32 = 18;
 
 /// Something that bears on the command.
 #[derive(Debug, Clone, Copy)]
@@ -31,6 +38,8 @@ pub enum Input {
     Renewed(Deadline),
     /// The row is not ours any more.
     Lost,
+    /// dlock is dead.
+    Abandoned,
 }
 
 /// Something to be sent.
@@ -38,7 +47,7 @@ pub enum Input {
 pub enum Act {
     /// To the command alone, as it came.
     Forward(i32),
-    /// To the command and its group, by our own decision.
+    /// To the command's whole tree, by our own decision.
     Stop(i32),
 }
 
@@ -59,12 +68,31 @@ pub enum Blame {
     Expired,
     /// It became another's.
     Lost,
+    /// Not the lease: the command ran for longer than it may.
+    Overran,
+    /// Not the lease, but nobody was left to enforce its deadline.
+    Unguarded,
+}
+
+impl Blame {
+    /// The status for a command that ended like `end`.
+    #[must_use]
+    pub fn status(self, end: End) -> Status {
+        match (self, end) {
+            (Self::Expired | Self::Lost | Self::Unguarded, _) => Status::LOST,
+            (Self::Overran, _) => Status::TIMED_OUT,
+            (Self::Nobody, End::Exited(code)) => Status::from_code(code),
+            (Self::Nobody, End::Killed(signal)) => Status::from_signal(signal),
+        }
+    }
 }
 
 /// The state of one command under one lease.
 #[derive(Debug)]
 pub struct Supervisor {
     deadline: Deadline,
+    /// When the command has run for as long as it may.
+    limit: Option<BootInstant>,
     grace: Duration,
     shares_terminal: bool,
     stage: Stage,
@@ -73,12 +101,18 @@ pub struct Supervisor {
 }
 
 impl Supervisor {
-    /// For a command under a lease with `deadline`; `shares_terminal` if the terminal's signals
-    /// reach it without us.
+    /// For a command under a lease with `deadline` that may run until `limit`; `shares_terminal` if
+    /// the terminal's signals reach it without us.
     #[must_use]
-    pub const fn new(deadline: Deadline, grace: Duration, shares_terminal: bool) -> Self {
+    pub const fn new(
+        deadline: Deadline,
+        limit: Option<BootInstant>,
+        grace: Duration,
+        shares_terminal: bool,
+    ) -> Self {
         Self {
             deadline,
+            limit,
             grace,
             shares_terminal,
             stage: Stage::Running,
@@ -95,10 +129,14 @@ impl Supervisor {
             Input::Signal(signal) => self.signalled(signal, &mut acts),
             Input::Renewed(deadline) => self.deadline = self.deadline.max(deadline),
             Input::Lost => self.terminate(now, Blame::Lost, &mut acts),
+            Input::Abandoned => self.kill(&mut acts),
         }
         match self.stage {
             Stage::Running if now >= self.deadline.term => {
                 self.terminate(now, Blame::Expired, &mut acts);
+            }
+            Stage::Running if self.limit.is_some_and(|limit| now >= limit) => {
+                self.terminate(now, Blame::Overran, &mut acts);
             }
             Stage::Terminated { kill_at } if now >= kill_at => self.kill(&mut acts),
             _ => {}
@@ -106,11 +144,20 @@ impl Supervisor {
         acts
     }
 
+    /// Whether a command must not even be started: it would have to be stopped at once.
+    #[must_use]
+    pub fn is_too_late(&self, now: BootInstant) -> bool {
+        now >= self.deadline.term
+    }
+
     /// When time alone will make a difference.
     #[must_use]
     pub fn wake_at(&self) -> Option<BootInstant> {
         match self.stage {
-            Stage::Running => Some(self.deadline.term),
+            Stage::Running => Some(match self.limit {
+                Some(limit) => limit.min(self.deadline.term),
+                None => self.deadline.term,
+            }),
             Stage::Terminated { kill_at } => Some(kill_at),
             Stage::Killed => None,
         }
@@ -120,16 +167,6 @@ impl Supervisor {
     #[must_use]
     pub const fn blame(&self) -> Blame {
         self.blame
-    }
-
-    /// The status for a command that ended like `end`.
-    #[must_use]
-    pub fn status(&self, end: End) -> Status {
-        match (self.blame, end) {
-            (Blame::Expired | Blame::Lost, _) => Status::LOST,
-            (Blame::Nobody, End::Exited(code)) => Status::from_code(code),
-            (Blame::Nobody, End::Killed(signal)) => Status::from_signal(signal),
-        }
     }
 
     fn signalled(&mut self, signal: Signal, acts: &mut Vec<Act>) {
@@ -155,8 +192,10 @@ impl Supervisor {
     }
 
     fn kill(&mut self, acts: &mut Vec<Act>) {
-        self.stage = Stage::Killed;
-        acts.push(Act::Stop(KILL));
+        if self.stage != Stage::Killed {
+            self.stage = Stage::Killed;
+            acts.push(Act::Stop(KILL));
+        }
     }
 }
 
@@ -165,10 +204,10 @@ mod tests {
     use std::time::Duration;
 
     use super::{Act, Input, Supervisor};
-    use crate::event::{Origin, Signal};
     use crate::lease::instant::BootInstant;
     use crate::lease::timing::Timing;
-    use crate::sys::process::End;
+    use crate::sys::signal::{Origin, Signal};
+    use crate::sys::tree::End;
 
     const START: BootInstant = BootInstant::new(Duration::from_secs(1000));
     const GRACE: Duration = Duration::from_secs(5);
@@ -178,7 +217,7 @@ mod tests {
     }
 
     fn supervisor(shares_terminal: bool) -> Supervisor {
-        Supervisor::new(timing().deadline(START), GRACE, shares_terminal)
+        Supervisor::new(timing().deadline(START), None, GRACE, shares_terminal)
     }
 
     fn after(seconds: u64) -> BootInstant {
@@ -197,7 +236,7 @@ mod tests {
         assert_eq!(supervisor.step(after(24), Input::Tick), [Act::Stop(15)]);
         assert_eq!(supervisor.step(after(28), Input::Tick), []);
         assert_eq!(supervisor.step(after(29), Input::Tick), [Act::Stop(9)]);
-        assert_eq!(supervisor.status(End::Killed(9)).code(), 76);
+        assert_eq!(supervisor.blame().status(End::Killed(9)).code(), 76);
     }
 
     #[test]
@@ -224,7 +263,7 @@ mod tests {
         let mut supervisor = supervisor(false);
         assert_eq!(supervisor.step(after(3), Input::Lost), [Act::Stop(15)]);
         assert_eq!(supervisor.step(after(8), Input::Tick), [Act::Stop(9)]);
-        assert_eq!(supervisor.status(End::Exited(0)).code(), 76);
+        assert_eq!(supervisor.blame().status(End::Exited(0)).code(), 76);
     }
 
     #[test]
@@ -237,7 +276,7 @@ mod tests {
         );
         assert_eq!(supervisor.step(after(1), term), [Act::Forward(15)]);
         assert_eq!(supervisor.step(after(2), term), [Act::Stop(9)]);
-        assert_eq!(supervisor.status(End::Killed(9)).code(), 137);
+        assert_eq!(supervisor.blame().status(End::Killed(9)).code(), 137);
     }
 
     #[test]

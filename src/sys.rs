@@ -2,10 +2,16 @@
 //!
 //! The only module that may say `unsafe` or name a libc call; above it there are only safe words.
 
+pub mod alarm;
 pub mod clock;
+pub mod descriptors;
 pub mod host;
+mod inherited;
+pub mod link;
 pub mod process;
 pub mod random;
 pub mod signal;
 pub mod socket;
+pub mod startable;
 pub mod terminal;
+pub mod tree;

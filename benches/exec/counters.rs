@@ -14,7 +14,7 @@ use mysql::prelude::Queryable;
 
 use crate::Site;
 use crate::race::median;
-use crate::relay::{self, Traffic};
+use crate::traffic::{self, Traffic};
 
 const SAMPLES: usize = 5;
 
@@ -82,7 +82,7 @@ pub(crate) fn bill(site: &Site) -> Bill {
         .filter(|(_, count)| **count != 0)
         .filter_map(|(name, count)| Some((name.strip_prefix("Com_")?, *count)))
         .collect();
-    let traffic = relay::traffic(site.server.port(), |port| {
+    let traffic = traffic::traffic(site.server.port(), |port| {
         let mut command = site.exec(&exec);
         command.env("DLOCK_URL", site.database.url_through(port));
         command.env("DLOCK_SSL_MODE", "disabled");

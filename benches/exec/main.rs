@@ -5,7 +5,7 @@
 //! each program is timed.
 //!
 //! - `race` times whole processes against each other, `etcd` starts the one server that `servers` does not know
-//! - `counters` asks the servers what one `exec` made them do, `relay` counts its packets on the way
+//! - `counters` asks the servers what one `exec` made them do, `traffic` counts its packets on the way, by the tests' `proxy`
 //! - `footprint` measures memory and size, `machine` says where all this was, `table` writes it down
 
 mod counters;
@@ -13,12 +13,15 @@ mod counters;
 mod etcd;
 mod footprint;
 mod machine;
+// The tests use the rest of it.
+#[path = "../../tests/it/proxy.rs"]
+mod proxy;
 mod race;
-mod relay;
 // The tests use the rest of it.
 #[path = "../../tests/it/servers.rs"]
 mod servers;
 mod table;
+mod traffic;
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -94,7 +94,7 @@ fn charged(text: &mut String, bills: &[Bill]) {
         text,
         format_args!(
             "On an action that exists, over TCP, on an idle server, less the observer's share;\n\
-             packets are counted by a relay.\n"
+             packets are counted by a proxy.\n"
         ),
     );
     let names: Vec<&str> = bills.iter().map(|bill| bill.server).collect();

@@ -2,15 +2,16 @@
 //!
 //! Starts one MariaDB, one MySQL and one etcd, all in `TMPDIR`, and writes a Markdown page to stdout and to
 //! `target/bench/line.md`. It reports and never judges: only a run that fails ends it. Arguments choose sections:
-//! `cargo bench --bench line -- handover order waiting takeover thousand`; without any, all. `ROUNDS` (7) says how
+//! `cargo bench --bench line -- handover order waiting takeover death thousand`; without any, all. `ROUNDS` (7) says how
 //! often the hand-over is measured.
 //!
 //! - `mark` is the command under the lock, which is this program again; it writes down when it ran
 //! - `site`, `etcd` and `rival` are what can be waited for; a `crowd` waits and is let go
-//! - `handover`, `order`, `waiting`, `takeover` and `thousand` are the questions, one section of the page each
+//! - `handover`, `order`, `waiting`, `takeover`, `death` and `thousand` are the questions, one section of the page each
 //! - `sample` makes numbers of measurements, `machine` says where all this was, `page` writes it down
 
 mod crowd;
+mod death;
 #[path = "../peers/etcd.rs"]
 mod etcd;
 mod handover;
@@ -38,7 +39,9 @@ use self::servers::Flavour;
 use self::site::Site;
 
 /// The sections, in the order in which they run.
-const SECTIONS: [&str; 5] = ["handover", "order", "waiting", "takeover", "thousand"];
+const SECTIONS: [&str; 6] = [
+    "handover", "order", "waiting", "takeover", "death", "thousand",
+];
 
 /// `program` without input or output and with nothing of the environment but `PATH`: the same for all. Where possible
 /// the kernel kills it when this process is killed, so that no crowd outlives a benchmark that was broken off.
@@ -108,6 +111,10 @@ fn main() {
     }
     if wanted("takeover") {
         takeover::section(&mut page, dlock.each_ref().map(Rival::site), folder);
+        page.publish();
+    }
+    if wanted("death") {
+        death::section(&mut page, dlock.each_ref().map(Rival::site));
         page.publish();
     }
     if wanted("thousand") {

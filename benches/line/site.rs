@@ -97,6 +97,14 @@ impl Site {
             .expect("the server answers")
     }
 
+    /// How long ago the lease of `action` was granted or renewed.
+    pub(crate) fn renewed_ago(&self, action: &str) -> Duration {
+        Duration::from_micros(self.one(&format!(
+            "SELECT TIMESTAMPDIFF(MICROSECOND,renewed_at,UTC_TIMESTAMP(6)) FROM dlock_lock \
+             WHERE action='{action}'"
+        )))
+    }
+
     /// The server's counters whose names are like `pattern`; asking is one question more.
     pub(crate) fn counters(&self, pattern: &str) -> Vec<(String, i64)> {
         let rows: Vec<(String, String)> = self

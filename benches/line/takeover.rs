@@ -2,7 +2,7 @@
 //!
 //! All ttls, both fates and all repetitions run at the same time, each on an action of its own.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::time::Duration;
@@ -20,9 +20,9 @@ const REPETITIONS: usize = 3;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Fate {
-    /// dlock and its command are killed.
+    /// dlock is killed, and its command by the monitor.
     Killed,
-    /// dlock is stopped; its command is not.
+    /// dlock is stopped, and its command killed by the monitor at the deadline.
     Frozen,
 }
 
@@ -98,8 +98,8 @@ fn write(page: &mut Page, sites: [&Site; 2], scenes: &mut [Scene]) {
     page.section(
         "Take-over",
         &format!(
-            "From the SIGKILL of the holder and of its command, or the SIGSTOP of the holder, both as soon as a renewal was \
-             seen, to the start of the next command; seconds beyond the ttl, {REPETITIONS} times each, all at once.",
+            "From the SIGKILL or the SIGSTOP of the holder, as soon as a renewal was seen, \
+              to the start of the next command; seconds beyond the ttl, {REPETITIONS} times each, all at once.",
         ),
     );
     let mut rows = Vec::new();
@@ -179,15 +179,7 @@ impl<'a> Scene<'a> {
         let pid = self.holder.id();
         match self.fate {
             Fate::Frozen => send(pid, Signal::STOP),
-            Fate::Killed => {
-                let path = format!("/proc/{pid}/task/{pid}/children");
-                let children = fs::read_to_string(path).expect("the holder is there");
-                // First dlock: it must not see its command end.
-                send(pid, Signal::KILL);
-                for child in children.split_whitespace() {
-                    send(child.parse().expect("a process id"), Signal::KILL);
-                }
-            }
+            Fate::Killed => send(pid, Signal::KILL),
         }
     }
 

@@ -1,8 +1,8 @@
 //! `dlock exec`: acquire, run the command, keep the lease, release.
 //!
-//! One loop on the main thread takes every event (signals, replies of the database thread, the end
-//! of the command) and asks the pure state machines what to do: `acquire` until the grant, then
-//! `renew` and `supervise` until the command is dead. Nothing in here waits for the server, so
+//! One loop on the main thread takes every event (signals, replies of the database thread, words of
+//! the monitor) and asks the pure state machines what to do: `acquire` until the grant, then `renew`
+//! until the monitor says that the command's tree is dead. Nothing in here waits for the server, so
 //! deadlines and signals are served whatever the server does. The order at the end is fixed:
 //! command dead, renewals over, release, exit.
 
@@ -11,26 +11,35 @@ mod hold;
 mod release;
 mod wait;
 
-use std::ffi::OsString;
-use std::sync::mpsc;
+use std::ffi::OsStr;
+use std::io;
+use std::os::fd::AsFd;
+use std::sync::mpsc::{self, Sender};
 use std::time::Duration;
 
 use anyhow::Context;
 
 use self::desk::Desk;
-use self::release::Lease;
+use self::hold::Job;
 use crate::acquire::{Acquire, Patience};
 use crate::cli::{ExecArgs, Wait};
+use crate::event::Event;
 use crate::exit::{Ending, Status};
+use crate::heartbeat::{self, Watching};
 use crate::lease::Claim;
 use crate::lease::timing::Timing;
+use crate::listen;
+use crate::monitor::Monitor;
 use crate::report::Report;
-use crate::signals;
 use crate::store::mysql::Database;
 use crate::store::target::Target;
-use crate::store::{Contender, Fate, Fence, Holder, Run};
-use crate::sys::process::{Child, Startable, Unstartable, look_up};
-use crate::sys::{clock, host, random, signal, terminal};
+use crate::store::{Contender, Fence, Holder};
+use crate::sys::process::{Unstartable, look_up};
+use crate::sys::startable::{Group, Startable};
+use crate::sys::{clock, descriptors, host, random, signal, terminal};
+
+/// How often in an interval the heartbeat file is looked at.
+const BEATS: u32 = 4;
 
 /// Runs the command under the lock.
 ///
@@ -39,9 +48,14 @@ use crate::sys::{clock, host, random, signal, terminal};
 pub fn run(args: ExecArgs, target: Target, report: &Report) -> anyhow::Result<Status> {
     let timing =
         Timing::new(args.ttl, args.grace).map_err(|why| Ending::new(Status::USAGE, why))?;
-    let program = args.command.first().context("no command")?;
-    look_up(program, std::env::var_os("PATH").as_deref())
-        .map_err(|why| unstartable(program, &why))?;
+    let program = args.command.first().context("no command")?.clone();
+    look_up(&program, std::env::var_os("PATH").as_deref())
+        .map_err(|why| unstartable(&program, &why))?;
+    let job = Job {
+        program,
+        max_runtime: args.max_runtime,
+        heartbeat_file: args.heartbeat_file,
+    };
     let patience = Patience {
         wait: match args.wait {
             _ if args.nonblock => Some(Duration::ZERO),
@@ -73,40 +87,37 @@ pub fn run(args: ExecArgs, target: Target, report: &Report) -> anyhow::Result<St
     let claim = Claim::new(random::bytes().context("no random numbers")?);
     let shares_terminal = terminal::is_controlling();
     let (inbox, mask) = signal::open_inbox(shares_terminal).context("cannot take signals")?;
-    let mut command = Startable::new(&args.command, &additions, mask, !shares_terminal)
+    let group = Group::of_command(shares_terminal);
+    let command = Startable::new(&args.command, &additions, mask, group)
         .context("cannot prepare the command")?;
+    let monitor = Monitor::start(command, timing.grace, shares_terminal)
+        .context("cannot start the monitor")?;
+    descriptors::keep_only(monitor.descriptors().chain([inbox.as_fd()]));
     let (sender, events) = mpsc::channel();
-    signals::start(inbox, sender.clone()).context("cannot start a thread")?;
+    listen::start(inbox, Some(monitor.clone()), sender.clone()).context("cannot start a thread")?;
+    let _watching = watch(&job, timing, sender.clone()).context("cannot start a thread")?;
     let database = Database::new(target, timing.attempt, timing.ttl);
     let mut desk = Desk::open(report, timing, contender, database, (sender, events))
         .context("cannot start a thread")?;
-
     desk.min_hold = args.once.min_hold.unwrap_or_default();
 
     let acquire = Acquire::new(claim, timing, patience, clock::now());
-    let outcome = match desk.acquire(acquire, args.conflict_exit_code) {
-        Err(ending) => Err(ending),
-        Ok(hold) => {
-            command.add("DLOCK_TOKEN", &hold.grant.token.to_string())?;
+    let outcome = desk
+        .acquire(acquire, args.conflict_exit_code)
+        .and_then(|hold| {
             report.finish();
-            match Child::spawn(&command) {
-                Ok(child) => Ok(desk.hold(&child, &hold, shares_terminal)),
-                Err(why) => {
-                    let ending = unstartable(program, &why);
-                    let run = Run {
-                        fate: Fate::Exited(ending.status.code()),
-                        took: clock::now().since(hold.sent),
-                    };
-                    let lease = Lease::Ours(timing.deadline(hold.sent));
-                    desk.release(hold.parting(Some(run), None), lease);
-                    Err(ending)
-                }
-            }
-        }
-    };
+            desk.hold(&hold, &job, &monitor)
+        });
     report.finish();
     desk.leave();
     Ok(outcome?)
+}
+
+/// Watches for the job's signs of life, if it is to give any.
+fn watch(job: &Job, timing: Timing, events: Sender<Event>) -> io::Result<Option<Watching>> {
+    let file = job.heartbeat_file.clone();
+    file.map(|file| heartbeat::start(file, timing.interval / BEATS, events))
+        .transpose()
 }
 
 /// Who we are, under the label and the note that the user chose.
@@ -121,7 +132,8 @@ pub(super) fn holder(label: Option<String>, note: Option<String>) -> Holder {
     }
 }
 
-fn unstartable(program: &OsString, why: &Unstartable) -> Ending {
+/// The end of a dlock whose command cannot be run.
+fn unstartable(program: &OsStr, why: &Unstartable) -> Ending {
     let program = program.to_string_lossy();
     match why {
         Unstartable::NotFound => Ending::new(

@@ -17,8 +17,8 @@ use crate::lease::action::Action;
 use crate::lease::instant::BootInstant;
 use crate::lease::once::{Key, Once};
 use crate::lease::timing::Timing;
+use crate::listen;
 use crate::report::{Report, words};
-use crate::signals;
 use crate::store::mysql::Database;
 use crate::store::target::Target;
 use crate::store::{
@@ -69,7 +69,7 @@ pub fn run(args: WaitArgs, target: Target, report: &Report) -> anyhow::Result<St
     };
     let (inbox, _) = signal::open_inbox(true).context("cannot take signals")?;
     let (sender, events) = mpsc::channel();
-    signals::start(inbox, sender.clone()).context("cannot start a thread")?;
+    listen::start(inbox, None, sender.clone()).context("cannot start a thread")?;
     let database = Database::new(target, timing.attempt, timing.ttl);
     let mut desk = Desk::open(report, timing, contender, database, (sender, events))
         .context("cannot start a thread")?;
@@ -138,7 +138,7 @@ impl Watch<'_> {
                 Some(Event::Reply(reply)) => break reply,
                 Some(Event::Signal(signal)) => self.heed(signal.number)?,
                 // The desk breaks a question off that takes too long: the reply comes.
-                None => {}
+                Some(Event::Monitor(_) | Event::Heartbeat) | None => {}
             }
         };
         let now = clock::now();

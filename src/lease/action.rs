@@ -9,7 +9,7 @@ pub const MAX_BYTES: usize = 255;
 /// The name of a lock: 1 to 255 bytes of UTF-8 without control characters.
 ///
 /// Compared as bytes, by dlock and by the server: `Init` and `init` are two locks.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Action(String);
 
 impl Action {

@@ -7,7 +7,7 @@ use std::ops::{Add, Sub};
 use std::time::Duration;
 
 /// An instant on `CLOCK_BOOTTIME`: time since boot, sleep included.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BootInstant(Duration);
 
 impl BootInstant {
@@ -15,6 +15,12 @@ impl BootInstant {
     #[must_use]
     pub const fn new(since_boot: Duration) -> Self {
         Self(since_boot)
+    }
+
+    /// Time since boot.
+    #[must_use]
+    pub const fn since_boot(self) -> Duration {
+        self.0
     }
 
     /// Time from `earlier` to `self`, zero if `earlier` is later.
@@ -41,7 +47,7 @@ impl Sub<Duration> for BootInstant {
 }
 
 /// The instants by which a command must be told to stop and be dead.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Deadline {
     /// SIGTERM: one grace before `kill`.
     pub term: BootInstant,

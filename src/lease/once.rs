@@ -11,7 +11,7 @@ pub const MAX_BYTES: usize = 255;
 /// characters, or nothing where the action alone says it.
 ///
 /// Compared as bytes. Keys stand side by side: a success under one says nothing of another.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct Key(String);
 
 impl Key {
@@ -23,7 +23,7 @@ impl Key {
 }
 
 /// Why a text is no key.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum KeyError {
     /// Nothing at all; an unset variable in a script looks like this, and must not be taken for
     /// the wish to have no key.
@@ -64,7 +64,7 @@ impl FromStr for Key {
 }
 
 /// Which success makes a run needless.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Once {
     /// Any under this key, however long ago.
     Ever(Key),

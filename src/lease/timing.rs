@@ -15,7 +15,7 @@ use super::instant::{BootInstant, Deadline};
 pub const MAX_TTL: Duration = Duration::from_hours(24);
 
 /// All durations of one lease.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Timing {
     /// Length of the lease.
     pub ttl: Duration,

@@ -27,7 +27,6 @@ use super::{
 };
 use crate::lease::instant::BootInstant;
 use crate::lease::once::Once;
-use crate::lease::{Claim, Token};
 use crate::sys::{clock, random, socket::Interrupter};
 
 /// One account on one server, with at most one connection.
@@ -146,7 +145,7 @@ impl Database {
                 let renew = statements::renew(contender, *grant, moved);
                 let found = self.one(contender, &renew, Outlook::Row, trace)?;
                 let row = found.row.ok_or_else(vanished)?;
-                Ok(match owned(&row, grant.claim, Some(grant.token)) {
+                Ok(match row.is_held_by(grant.claim, Some(grant.token)) {
                     true => Answer::Renewed,
                     false => Answer::Lost(row),
                 })
@@ -255,7 +254,7 @@ impl Database {
             found = self.one(contender, &format!("{create}{packet}"), outlook, trace)?;
         }
         let row = found.row.as_ref();
-        let ours = row.filter(|row| owned(row, wish.claim, None));
+        let ours = row.filter(|row| row.is_held_by(wish.claim, None));
         match (ours.map(|row| row.version.token), &found.success) {
             (Some(token), None) => Ok(Answer::Granted(token)),
             // The attempt saw the action as it was a moment before, and only now can nobody else
@@ -398,11 +397,6 @@ impl Database {
             ),
         })
     }
-}
-
-/// Whether the row as read back is `claim`'s, under `token` if that is known.
-fn owned(row: &Sighting, claim: Claim, token: Option<Token>) -> bool {
-    row.claim == Some(claim) && token.is_none_or(|token| row.version.token == token)
 }
 
 /// Whether the take-over rule allows the row, which is another's, to `wish`, or it is free and the

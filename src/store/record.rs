@@ -8,7 +8,7 @@ use crate::lease::Token;
 use crate::lease::action::Action;
 
 /// How a run ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Fate {
     /// The command ended with this status.
     Exited(u8),
@@ -75,7 +75,7 @@ impl fmt::Display for Fate {
 }
 
 /// A run that is over, as its holder knows it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Run {
     /// How it ended.
     pub fate: Fate,
@@ -84,7 +84,7 @@ pub struct Run {
 }
 
 /// An entry of the history.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Entry {
     /// The lock's name.
     pub action: Action,
@@ -107,7 +107,7 @@ pub struct Entry {
 }
 
 /// A success that makes a run needless.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Success {
     /// Token of the run.
     pub token: Token,

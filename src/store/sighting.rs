@@ -8,7 +8,7 @@ use crate::lease::action::Action;
 use crate::lease::{Claim, Token};
 
 /// A row as the server showed it; ages and remainders are computed there.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Sighting {
     /// The lock's name.
     pub action: Action,
@@ -39,7 +39,7 @@ pub struct Sighting {
 }
 
 /// The last run of an action that is over.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct LastRun {
     /// Its token.
     pub token: Token,
@@ -50,7 +50,7 @@ pub struct LastRun {
 }
 
 /// What the server says of the line.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct View {
     /// Who has the gate.
     pub keeper: Keeper,
@@ -61,7 +61,7 @@ pub struct View {
 }
 
 /// Who has the gate.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Keeper {
     /// Our own session.
     Us,
@@ -76,7 +76,7 @@ pub enum Keeper {
 }
 
 /// What is left of a lease by the server's clock.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Remainder {
     /// It lapses in this time.
     Left(Duration),
@@ -85,7 +85,7 @@ pub enum Remainder {
 }
 
 /// The state of an action, as `status` prints it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum State {
     /// Somebody has a live lease.
     Held,
@@ -129,6 +129,12 @@ impl Sighting {
         }
     }
 
+    /// Whether the row as read back is `claim`'s, under `token` if that is known.
+    #[must_use]
+    pub fn is_held_by(&self, claim: Claim, token: Option<Token>) -> bool {
+        self.claim == Some(claim) && token.is_none_or(|token| self.version.token == token)
+    }
+
     /// Held, free or lapsed.
     #[must_use]
     pub const fn state(&self) -> State {
@@ -142,7 +148,7 @@ impl Sighting {
 }
 
 /// Who stands in the line of an action.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Waiter {
     /// The lock it waits for.
     pub action: Action,

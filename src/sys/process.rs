@@ -1,27 +1,20 @@
-//! The command as a process: whether it can be started, starting it, signalling it, its end.
-//!
-//! Only the thread that holds [`Child`] reaps and signals it, so that a signal can never reach a
-//! process that got the same number later.
+//! Processes: whether a command can be started, forking, and what a parent owes its children.
 
-use std::ffi::{CString, OsStr, OsString};
+use std::ffi::{CStr, OsStr};
 use std::io;
-use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{Access, access};
-use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
+use rustix::process::{
+    Pid, PidfdFlags, Signal, WaitOptions, getpid, pidfd_open, pidfd_send_signal,
+    set_child_subreaper, setpgid, wait,
+};
 
-use super::signal::{self, Mask};
-
-/// How a command ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum End {
-    /// It exited with this status.
-    Exited(u8),
-    /// This signal killed it.
-    Killed(i32),
-}
+use super::signal;
 
 /// Why a command cannot be started.
 #[derive(Debug)]
@@ -32,11 +25,23 @@ pub enum Unstartable {
     NotExecutable(io::Error),
 }
 
+impl Unstartable {
+    /// What `execve(2)` said, as the case that the shell would report.
+    #[must_use]
+    pub fn from_errno(errno: i32) -> Self {
+        let error = io::Error::from_raw_os_error(errno);
+        match error.kind() {
+            io::ErrorKind::NotFound => Self::NotFound,
+            _ => Self::NotExecutable(error),
+        }
+    }
+}
+
 /// Looks `program` up as `execvp(3)` will, without running it.
 ///
 /// # Errors
 /// The case that the shell would report as 127 or 126. What only `execve(2)` itself finds out (a
-/// missing interpreter, say) comes from [`Child::spawn`].
+/// missing interpreter, say) is known once the command has been let go.
 pub fn look_up(program: &OsStr, path: Option<&OsStr>) -> Result<(), Unstartable> {
     let mut refused = None;
     for candidate in candidates(program, path) {
@@ -78,166 +83,107 @@ fn is_absent(error: &io::Error) -> bool {
     )
 }
 
-/// A command made ready to be started: all that can be done beforehand.
-pub struct Startable {
-    program: CString,
-    arguments: Vec<CString>,
-    environment: Vec<CString>,
-    mask: Mask,
-    own_group: bool,
+/// Which side of a fork this is. Who matches on it owns everything on either side, and closes what
+/// is for the other.
+pub enum Forked {
+    /// The process that was there before.
+    Parent(Helper),
+    /// The new one.
+    Child(Child),
 }
 
-impl Startable {
-    /// Makes `command`, a program and its arguments, ready with our environment and, over it,
-    /// `additions`. It will have the signal mask `mask`.
-    ///
-    /// With `own_group` it will lead a process group of its own; without, a terminal's signals
-    /// reach it as they reach us.
-    ///
-    /// # Errors
-    /// When a text has a NUL byte in it.
-    pub fn new(
-        command: &[OsString],
-        additions: &[(&str, String)],
-        mask: Mask,
-        own_group: bool,
-    ) -> io::Result<Self> {
-        let arguments: Result<Vec<CString>, _> = command
-            .iter()
-            .map(|argument| CString::new(argument.as_bytes()))
-            .collect();
-        let arguments = arguments?;
-        let environment: Result<Vec<CString>, _> = std::env::vars_os()
-            .filter(|(name, _)| !additions.iter().any(|(added, _)| name == added))
-            .map(|(name, value)| [name.as_bytes(), b"=", value.as_bytes()].concat())
-            .chain(additions.iter().map(|(name, value)| variable(name, value)))
-            .map(CString::new)
-            .collect();
-        Ok(Self {
-            program: arguments.first().cloned().unwrap_or_default(),
-            arguments,
-            environment: environment?,
-            mask,
-            own_group,
-        })
+/// Splits this process in two.
+///
+/// # Errors
+/// When the kernel gives no process, or there is more than one thread: the new process would have
+/// one only, and whatever the others were at would stay half done in it for ever.
+pub fn fork() -> io::Result<Forked> {
+    // A directory has two links and one for each folder in it; without /proc nobody can tell.
+    let threads = std::fs::metadata("/proc/self/task").map(|folder| folder.nlink() - 2);
+    if threads.is_ok_and(|threads| threads > 1) {
+        return Err(io::Error::other("this process has threads"));
     }
-
-    /// Adds a variable that becomes known only now.
-    ///
-    /// # Errors
-    /// When it has a NUL byte in it.
-    pub fn add(&mut self, name: &str, value: &str) -> io::Result<()> {
-        let added = format!("{name}=");
-        self.environment
-            .retain(|variable| !variable.as_bytes().starts_with(added.as_bytes()));
-        self.environment.push(CString::new(variable(name, value))?);
-        Ok(())
-    }
-
-    /// The new process's number. `posix_spawn` and not the standard library, which cannot set a
-    /// signal mask but by a much slower fork.
-    fn spawn(&self) -> io::Result<i32> {
-        let pointers = |texts: &[CString]| -> Vec<*mut libc::c_char> {
-            let texts = texts.iter().map(|text| text.as_ptr().cast_mut());
-            texts.chain([std::ptr::null_mut()]).collect()
-        };
-        let (arguments, environment) = (pointers(&self.arguments), pointers(&self.environment));
-        let mut flags = libc::POSIX_SPAWN_SETSIGMASK | libc::POSIX_SPAWN_SETSIGDEF;
-        if self.own_group {
-            flags |= libc::POSIX_SPAWN_SETPGROUP;
-        }
-        let flags = i16::try_from(flags).map_err(io::Error::other)?;
-        let mut attributes = MaybeUninit::<libc::posix_spawnattr_t>::uninit();
-        let mut defaults = MaybeUninit::<libc::sigset_t>::uninit();
-        let mut pid = 0;
-        // SAFETY: `attributes` and `defaults` are initialised before they are used and destroyed
-        // after; the texts and the arrays of pointers to them, each ending with a null pointer,
-        // outlive the call, which does not change them; a group of 0 means a new one. SIGPIPE is
-        // set back because the Rust runtime, and not whoever started us, has set it to be ignored.
-        let failed = unsafe {
-            libc::posix_spawnattr_init(attributes.as_mut_ptr());
-            libc::sigemptyset(defaults.as_mut_ptr());
-            libc::sigaddset(defaults.as_mut_ptr(), libc::SIGPIPE);
-            libc::posix_spawnattr_setsigdefault(attributes.as_mut_ptr(), defaults.as_ptr());
-            libc::posix_spawnattr_setsigmask(attributes.as_mut_ptr(), self.mask.as_ptr());
-            libc::posix_spawnattr_setpgroup(attributes.as_mut_ptr(), 0);
-            libc::posix_spawnattr_setflags(attributes.as_mut_ptr(), flags);
-            let failed = libc::posix_spawnp(
-                &raw mut pid,
-                self.program.as_ptr(),
-                std::ptr::null(),
-                attributes.as_ptr(),
-                arguments.as_ptr(),
-                environment.as_ptr(),
-            );
-            libc::posix_spawnattr_destroy(attributes.as_mut_ptr());
-            failed
-        };
-        match failed {
-            0 => Ok(pid),
-            error => Err(io::Error::from_raw_os_error(error)),
-        }
+    // SAFETY: there is no other thread, so the new process may do whatever this one may.
+    match unsafe { libc::fork() } {
+        0 => Ok(Forked::Child(Child(()))),
+        pid => Pid::from_raw(pid)
+            .filter(|_| pid > 0)
+            .map(|pid| Forked::Parent(Helper::new(pid)))
+            .ok_or_else(io::Error::last_os_error),
     }
 }
 
-fn variable(name: &str, value: &str) -> Vec<u8> {
-    format!("{name}={value}").into_bytes()
-}
-
-/// A running command.
-#[derive(Debug)]
-pub struct Child {
-    pid: Pid,
-    own_group: bool,
-}
+/// The right to be a forked process, which must not return into what its parent was at.
+#[must_use]
+pub struct Child(());
 
 impl Child {
-    /// Starts what `command` says, with stdin, stdout, stderr and all inherited descriptors as
-    /// they are.
-    ///
-    /// # Errors
-    /// Those of `execve(2)`, as the case that the shell would report.
-    ///
-    /// # Panics
-    /// If the kernel gave a process a number that is not positive.
-    pub fn spawn(command: &Startable) -> Result<Self, Unstartable> {
-        let pid = command.spawn().map_err(|error| match error.kind() {
-            io::ErrorKind::NotFound => Unstartable::NotFound,
-            _ => Unstartable::NotExecutable(error),
-        })?;
-        Ok(Self {
-            pid: Pid::from_raw(pid).expect("a process id is a positive number"),
-            own_group: command.own_group,
-        })
+    /// Runs `work` and ends, with nothing done for the parent's objects.
+    pub fn run(self, work: impl FnOnce()) -> ! {
+        let outcome = catch_unwind(AssertUnwindSafe(work));
+        // SAFETY: it runs no handlers and never returns.
+        unsafe { libc::_exit(i32::from(outcome.is_err())) }
+    }
+}
+
+/// A process that we have forked.
+#[derive(Debug)]
+pub struct Helper {
+    pub(super) pid: Pid,
+    /// By this it is meant and nobody who gets its number later. A kernel before 5.3 has none.
+    held: Option<OwnedFd>,
+}
+
+impl Helper {
+    fn new(pid: Pid) -> Self {
+        Self {
+            pid,
+            held: pidfd_open(pid, PidfdFlags::empty()).ok(),
+        }
     }
 
-    /// How the command ended, if it did. What is left of its process group is killed first: while
-    /// the dead leader is not reaped, its number cannot belong to anybody else.
-    ///
-    /// After `Some` there is nothing more to ask.
-    #[must_use]
-    pub fn ended(&self) -> Option<End> {
-        let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG;
-        waitid(WaitId::Pid(self.pid), look | WaitIdOptions::NOWAIT).ok()??;
-        self.stop(libc::SIGKILL);
-        let status = waitid(WaitId::Pid(self.pid), look).ok()??;
-        let end = match (status.exit_status(), status.terminating_signal()) {
-            (Some(code), _) => End::Exited(u8::try_from(code & 0xff).unwrap_or(u8::MAX)),
-            (None, signal) => End::Killed(signal.unwrap_or(libc::SIGKILL)),
-        };
-        Some(end)
+    /// The descriptor that it is held by.
+    pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.held.as_ref().map(AsFd::as_fd)
     }
 
-    /// Sends `signal` to the command itself, as whoever sent it to us would have done.
-    pub fn forward(&self, signal: i32) {
-        signal::send(self.pid.as_raw_nonzero().get(), signal);
+    /// Lets it go on should somebody have stopped it, and reaps whatever else has ended: where we
+    /// are process 1 of a container, everybody's orphans are ours.
+    pub fn tend(&self) {
+        let news = WaitOptions::NOHANG | WaitOptions::UNTRACED;
+        while let Ok(Some((pid, status))) = wait(news) {
+            if pid == self.pid && status.stopped() {
+                signal::send(pid.as_raw_nonzero().get(), libc::SIGCONT);
+            }
+        }
     }
 
-    /// Sends `signal` to the command and, where it leads its own process group, to all of that.
-    pub fn stop(&self, signal: i32) {
-        let pid = self.pid.as_raw_nonzero().get();
-        signal::send(if self.own_group { -pid } else { pid }, signal);
+    /// Kills it, unless it is dead.
+    pub fn kill(&self) {
+        if let Some(held) = &self.held {
+            // Fails when it is dead.
+            let _ = pidfd_send_signal(held, Signal::KILL);
+        }
     }
+}
+
+/// Makes this process the heir of all its descendants: those whose parent dies become its children.
+///
+/// # Errors
+/// When the kernel is older than 3.4.
+pub fn adopt_orphans() -> io::Result<()> {
+    Ok(set_child_subreaper(Some(getpid()))?)
+}
+
+/// Leaves the group of whoever started us, so that no signal to that group reaches us, and takes
+/// `name` for those who list processes.
+///
+/// # Errors
+/// When this process leads its session.
+pub fn stand_apart(name: &CStr) -> io::Result<()> {
+    // Fails only on a name that is too long, and is nothing but a label.
+    let _ = rustix::thread::set_name(name);
+    Ok(setpgid(None, None)?)
 }
 
 #[cfg(test)]

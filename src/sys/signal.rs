@@ -7,7 +7,9 @@
 
 use std::io;
 use std::mem::MaybeUninit;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+use super::inherited::is_ignored;
 
 /// Signals that say that the process itself is broken; nobody may go on after them.
 const FAULTS: [i32; 7] = [
@@ -48,9 +50,10 @@ pub fn is_deadly(signal: i32) -> bool {
 pub struct Mask(libc::sigset_t);
 
 impl Mask {
-    /// The set as the C library wants it.
-    pub(super) const fn as_ptr(&self) -> *const libc::sigset_t {
-        &raw const self.0
+    /// Makes it this process's own.
+    pub(super) fn apply(&self) {
+        // SAFETY: the set is initialised, and the call keeps no pointer.
+        unsafe { libc::sigprocmask(libc::SIG_SETMASK, &raw const self.0, std::ptr::null_mut()) };
     }
 }
 
@@ -60,18 +63,28 @@ pub struct Inbox(OwnedFd);
 
 /// A signal as it arrived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Arrival {
+pub struct Signal {
     /// Its number.
     pub number: i32,
-    /// Whether the kernel sent it by itself, as it does for Ctrl-C.
-    pub by_kernel: bool,
+    /// Where it came from.
+    pub origin: Origin,
+}
+
+/// Who sent a signal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Origin {
+    /// The kernel: for Ctrl-C, Ctrl-\ and a lost line this is the terminal, which has sent it to
+    /// every process of the foreground group.
+    Kernel,
+    /// Some process, to us.
+    Process,
 }
 
 /// From now on signals wait to be taken from the inbox; returns the mask that was in force before.
 ///
 /// Threads that are started later inherit this, so it must come before any of them. Faults stay as
-/// they are, and whatever is ignored: by who started us (nohup), or SIGPIPE by the Rust runtime. With `job_control` left to
-/// the terminal, SIGTSTP and its like keep stopping us.
+/// they are, and whatever is ignored: by who started us (nohup), or SIGPIPE by the Rust runtime.
+/// With `job_control` left to the terminal, SIGTSTP and its like keep stopping us.
 ///
 /// # Errors
 /// When the kernel has no descriptor left.
@@ -100,22 +113,43 @@ pub fn open_inbox(job_control: bool) -> io::Result<(Inbox, Mask)> {
     }
 }
 
-fn is_ignored(signal: i32) -> bool {
-    let mut action = MaybeUninit::<libc::sigaction>::zeroed();
-    // SAFETY: a null new action only queries; `action` is large enough, and all zero bytes are a
-    // valid value should the call fail, as it does for numbers that the C library keeps for itself.
+/// All signals wait from now on, but for those of broken code, and SIGCHLD alone is heard of: for a
+/// process that nothing but SIGKILL may stop.
+///
+/// # Errors
+/// When the kernel has no descriptor left.
+pub fn open_child_inbox() -> io::Result<Inbox> {
+    let mut blocked = MaybeUninit::<libc::sigset_t>::uninit();
+    let mut heard = MaybeUninit::<libc::sigset_t>::uninit();
+    // SAFETY: both sets are initialised before they are used, and none of the calls keeps a
+    // pointer. The descriptor is new and nobody else's.
     unsafe {
-        libc::sigaction(signal, std::ptr::null(), action.as_mut_ptr());
-        action.assume_init().sa_sigaction == libc::SIG_IGN
+        libc::sigfillset(blocked.as_mut_ptr());
+        for fault in FAULTS {
+            libc::sigdelset(blocked.as_mut_ptr(), fault);
+        }
+        libc::sigprocmask(libc::SIG_SETMASK, blocked.as_ptr(), std::ptr::null_mut());
+        libc::sigemptyset(heard.as_mut_ptr());
+        libc::sigaddset(heard.as_mut_ptr(), CHILD);
+        let flags = libc::SFD_CLOEXEC | libc::SFD_NONBLOCK;
+        match libc::signalfd(-1, heard.as_ptr(), flags) {
+            fd if fd < 0 => Err(io::Error::last_os_error()),
+            fd => Ok(Inbox(OwnedFd::from_raw_fd(fd))),
+        }
     }
 }
 
 impl Inbox {
+    /// Takes all that have arrived in an inbox that is not waited for by itself.
+    pub fn clear(&self) {
+        while self.take().is_ok() {}
+    }
+
     /// Waits for the next signal.
     ///
     /// # Errors
     /// When the kernel does not give one, which it has no reason for.
-    pub fn take(&self) -> io::Result<Arrival> {
+    pub fn take(&self) -> io::Result<Signal> {
         let mut info = MaybeUninit::<libc::signalfd_siginfo>::uninit();
         let size = size_of::<libc::signalfd_siginfo>();
         // SAFETY: the kernel writes at most `size` bytes into `info`.
@@ -125,10 +159,19 @@ impl Inbox {
         }
         // SAFETY: the whole of `info` was written.
         let info = unsafe { info.assume_init() };
-        Ok(Arrival {
+        Ok(Signal {
             number: i32::try_from(info.ssi_signo).unwrap_or(0),
-            by_kernel: info.ssi_code == libc::SI_KERNEL,
+            origin: match info.ssi_code {
+                libc::SI_KERNEL => Origin::Kernel,
+                _ => Origin::Process,
+            },
         })
+    }
+}
+
+impl AsFd for Inbox {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
     }
 }
 

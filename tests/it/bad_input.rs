@@ -20,7 +20,8 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
 use crate::command::{Stage, heard, tell};
 use crate::dlock::{Dlock, eventually};
-use crate::relay::{Relay, deaf, local, packet, resolving};
+use crate::network::{deaf, local, resolving};
+use crate::proxy::{Proxy, packet};
 use crate::servers::{Database, Flavour, Server, shared};
 
 /// More than a run may take that has a lease of 3 s and tries the server once: its limits are two tries of 0.5 s.
@@ -156,8 +157,8 @@ fn names_are_compared_as_bytes() {
 #[test]
 fn a_wrong_command_line_is_refused_before_anything_is_asked_of_the_server() {
     let database = shared(Flavour::MariaDb).database("usage");
-    let relay = Relay::to(shared(Flavour::MariaDb).port());
-    let url = database.url_through(relay.port());
+    let proxy = Proxy::to(shared(Flavour::MariaDb).port());
+    let url = database.url_through(proxy.port());
     let run = |options: &[&str]| {
         let dlock = Dlock::new(["exec", "-a", "init"]).env("DLOCK_URL", &url);
         options.iter().fold(dlock, Dlock::arg)
@@ -250,7 +251,7 @@ fn a_wrong_command_line_is_refused_before_anything_is_asked_of_the_server() {
         let outcome = Dlock::new(line).env("DLOCK_URL", &url).run();
         outcome.expect(64, "", why);
     }
-    assert!(relay.sessions().is_empty(), "somebody connected");
+    assert!(proxy.sessions().is_empty(), "somebody connected");
 }
 
 #[test]
@@ -630,7 +631,7 @@ fn a_command_that_cannot_run_is_told_before_the_lock_is_taken() {
     for flavour in Flavour::ALL {
         let server = shared(flavour);
         let database = set_up(server, "commands");
-        let relay = Relay::to(server.port());
+        let proxy = Proxy::to(server.port());
         let stage = Stage::new();
         let plain = stage.path("plain");
         fs::write(&plain, "#!/bin/sh\n").expect("the folder is writable");
@@ -652,7 +653,7 @@ fn a_command_that_cannot_run_is_told_before_the_lock_is_taken() {
             (Path::new("/"), 126, "cannot run /: "),
         ] {
             let outcome = Dlock::new(["exec", "-a", "init", "--"])
-                .env("DLOCK_URL", database.url_through(relay.port()))
+                .env("DLOCK_URL", database.url_through(proxy.port()))
                 .arg(command)
                 .run();
             outcome.expect(status, "", why);
@@ -661,7 +662,7 @@ fn a_command_that_cannot_run_is_told_before_the_lock_is_taken() {
                 "{outcome:#?}"
             );
         }
-        assert!(relay.sessions().is_empty(), "{flavour}: somebody connected");
+        assert!(proxy.sessions().is_empty(), "{flavour}: somebody connected");
         assert_eq!(actions(&database), [""; 0], "{flavour}");
     }
 }
@@ -674,7 +675,7 @@ fn a_command_that_turns_out_to_be_none_gives_the_lock_back() {
         let stage = Stage::new();
         for (name, text, status) in [
             ("shebang", "#!/no/such/interpreter\n", 127),
-            ("garbage", "\x7fELF", 126),
+            ("forbidden", "#!/etc/passwd\n", 126),
         ] {
             let path = stage.path(name);
             fs::write(&path, text).expect("the folder is writable");
@@ -701,7 +702,7 @@ fn a_reply_on_which_the_driver_panics_is_a_failed_attempt_like_any_other() {
         let server = shared(flavour);
         let database = set_up(server, "panic");
         let connections = AtomicUsize::new(0);
-        let relay = Relay::tampering(server.port(), move |greeting| {
+        let proxy = Proxy::tampering(server.port(), move |greeting| {
             // Where the answer to the login is due, the driver looks at the first byte of none.
             let empty = match connections.fetch_add(1, Ordering::Relaxed) {
                 0 | 1 => packet(2, &[]),
@@ -710,13 +711,13 @@ fn a_reply_on_which_the_driver_panics_is_a_failed_attempt_like_any_other() {
             [greeting, &empty].concat()
         });
         let outcome = Dlock::new(["exec", "-a", "init", "--", "echo", "ran"])
-            .env("DLOCK_URL", database.url_through(relay.port()))
+            .env("DLOCK_URL", database.url_through(proxy.port()))
             .run();
         outcome.expect(0, "ran\n", "the driver could not read the server's reply");
         assert!(
             !outcome.stderr.contains("internal error"),
             "{flavour}: {outcome:?}"
         );
-        assert_eq!(relay.sessions().len(), 3, "{flavour}: {outcome:?}");
+        assert_eq!(proxy.sessions().len(), 3, "{flavour}: {outcome:?}");
     }
 }

@@ -9,6 +9,7 @@ use std::process::Command;
 use std::sync::mpsc;
 use std::thread;
 
+use rustix::fs::{FlockOperation, flock};
 use tempfile::TempDir;
 
 use crate::dlock::{PATIENCE, eventually};
@@ -35,6 +36,28 @@ impl Stage {
         let made = Command::new("mkfifo").arg(&path).status();
         assert!(made.expect("mkfifo runs").success(), "mkfifo {name}");
         path
+    }
+}
+
+/// A file that a command locks and everything that it starts keeps locked, by a descriptor that they
+/// inherit: the kernel says whether any of them is alive, whatever dlock may think.
+pub(crate) struct Witness(PathBuf);
+
+impl Witness {
+    pub(crate) fn on(stage: &Stage) -> Self {
+        Self(stage.path("witness"))
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// Whether none of them is left, or none has begun.
+    pub(crate) fn is_alone(&self) -> bool {
+        let mut options = OpenOptions::new();
+        let file = options.append(true).create(true).open(&self.0);
+        let file = file.expect("the witness can be opened");
+        flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok()
     }
 }
 

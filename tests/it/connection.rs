@@ -11,7 +11,8 @@ use mysql::prelude::Queryable;
 
 use crate::command::{Stage, tell};
 use crate::dlock::{Dlock, eventually};
-use crate::relay::{Relay, Request, deaf, local, resolving};
+use crate::network::{deaf, local, resolving};
+use crate::proxy::{Proxy, Request};
 use crate::servers::{Database, Flavour, shared};
 
 /// The actions that `database` knows, by name.
@@ -339,19 +340,19 @@ fn every_address_of_a_host_name_is_tried() {
             )
         };
         // The server listens on 127.0.0.1 alone; here is the same on another address alone.
-        let relay = Relay::at(SocketAddr::new(IpAddr::V4(OTHER), 0), server.port())
+        let proxy = Proxy::at(SocketAddr::new(IpAddr::V4(OTHER), 0), server.port())
             .expect("all of 127 is loopback");
-        let (_deaf, _) = deaf(local(relay.port())).expect("nobody else has the port on 127.0.0.1");
+        let (_deaf, _) = deaf(local(proxy.port())).expect("nobody else has the port on 127.0.0.1");
         let runs = [
             ("the second family", through(server.port(), "::1,127.0.0.1")),
             ("the first family", through(server.port(), "127.0.0.1,::1")),
             (
                 "the second of a family",
-                through(relay.port(), "127.0.0.1,127.0.0.2"),
+                through(proxy.port(), "127.0.0.1,127.0.0.2"),
             ),
             (
                 "the second of the second",
-                through(relay.port(), "::1,127.0.0.1,127.0.0.2"),
+                through(proxy.port(), "::1,127.0.0.1,127.0.0.2"),
             ),
         ];
         all_reach(&database, flavour, runs);
@@ -377,7 +378,7 @@ fn a_server_that_listens_on_ipv6_alone_is_reached_by_name_and_by_address() {
     let here = SocketAddr::new(IpAddr::V6(Ipv6Addr::LOCALHOST), 0);
     for flavour in Flavour::ALL {
         let server = shared(flavour);
-        let Ok(relay) = Relay::at(here, server.port()) else {
+        let Ok(proxy) = Proxy::at(here, server.port()) else {
             // Then there is nothing to claim; a machine that has ::1 must let us have a port there.
             let addresses = fs::read_to_string("/proc/net/if_inet6").unwrap_or_default();
             assert!(
@@ -386,7 +387,7 @@ fn a_server_that_listens_on_ipv6_alone_is_reached_by_name_and_by_address() {
             );
             return;
         };
-        let (_deaf, _) = deaf(local(relay.port())).expect("nobody else has the port on 127.0.0.1");
+        let (_deaf, _) = deaf(local(proxy.port())).expect("nobody else has the port on 127.0.0.1");
         let database = server.database("ipv6");
         let Database {
             name,
@@ -395,7 +396,7 @@ fn a_server_that_listens_on_ipv6_alone_is_reached_by_name_and_by_address() {
             ..
         } = &database;
         let at = |host: &str| {
-            let url = format!("mysql://{user}:{password}@{host}:{}/{name}", relay.port());
+            let url = format!("mysql://{user}:{password}@{host}:{}/{name}", proxy.port());
             resolving(bare().env("DLOCK_URL", url), "localhost=127.0.0.1,::1")
         };
         all_reach(
@@ -416,12 +417,12 @@ fn an_exec_costs_one_connection_and_two_packets() {
             .run()
             .expect(0, "", "");
 
-        let relay = Relay::to(server.port());
+        let proxy = Proxy::to(server.port());
         Dlock::new(["exec", "-a", "init", "--", "true"])
-            .env("DLOCK_URL", database.url_through(relay.port()))
+            .env("DLOCK_URL", database.url_through(proxy.port()))
             .run()
             .expect(0, "", "");
-        let sessions = relay.sessions();
+        let sessions = proxy.sessions();
         let [session] = &sessions[..] else {
             panic!("{flavour}: not one connection: {sessions:#?}");
         };
@@ -443,12 +444,12 @@ fn an_exec_costs_one_connection_and_two_packets() {
         );
 
         // An action that nobody has ever wanted costs one packet more.
-        let relay = Relay::to(server.port());
+        let proxy = Proxy::to(server.port());
         Dlock::new(["exec", "-a", "new", "--", "true"])
-            .env("DLOCK_URL", database.url_through(relay.port()))
+            .env("DLOCK_URL", database.url_through(proxy.port()))
             .run()
             .expect(0, "", "");
-        let sessions = relay.sessions();
+        let sessions = proxy.sessions();
         assert_eq!(sessions.len(), 1, "{flavour}: {sessions:#?}");
         assert_eq!(sessions[0].requests.len(), 4, "{flavour}: {sessions:#?}");
     }
@@ -605,7 +606,7 @@ fn the_printed_grants_are_enough_for_setup_exec_and_status() {
         let go = stage.fifo("go");
         let command = format!("read -r _ <{}", go.display());
         let exec = [
-            "exec", "-a", "init", "--ttl", "3s", "--", "sh", "-c", &command,
+            "exec", "-a", "init", "--ttl", "8s", "--", "sh", "-c", &command,
         ];
         let run = Dlock::on(&limited, exec).start();
         eventually("the lease is renewed", || {

@@ -154,3 +154,18 @@ fn nothing_is_said_about_what_went_well_unless_asked() {
             .expect(0, "", "init is ours");
     });
 }
+
+#[test]
+fn a_script_without_an_interpreter_line_is_run_by_sh_as_env_and_timeout_do() {
+    everywhere(|database| {
+        let stage = Stage::new();
+        let script = stage.path("script");
+        fs::write(&script, "echo ran $1\nexit 3\n").expect("writes");
+        fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).expect("it is ours");
+        Dlock::on(database, ["exec", "-a", "init", "--"])
+            .arg(&script)
+            .arg("it")
+            .run()
+            .expect(3, "ran it\n", "");
+    });
+}

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 /// The rooms of `src`, each importing only from those before it. A path that is no room of its own
 /// belongs to the longest room that it lies in.
-const LAYERS: [&str; 17] = [
+const LAYERS: [&str; 19] = [
     "lease",
     "sys",
     "exit",
@@ -15,14 +15,16 @@ const LAYERS: [&str; 17] = [
     "cli",
     "report",
     "config",
+    "supervise",
+    "monitor",
     "event",
     "store::mysql",
     "database",
-    "signals",
+    "listen",
+    "heartbeat",
     "acquire",
     "renew",
     "clock_step",
-    "supervise",
     "commands",
     "lib",
 ];

@@ -9,7 +9,7 @@ use mysql::prelude::Queryable;
 
 use crate::command::{Stage, heard, signal, tell};
 use crate::dlock::{Dlock, Running, eventually};
-use crate::rewrite::Rewrite;
+use crate::proxy::Proxy;
 use crate::servers::{Database, Flavour, Server, shared};
 
 /// Contenders for `init` whose commands write their names into one file.
@@ -314,7 +314,6 @@ fn a_frozen_head_is_replaced() {
         signal(head.pid(), "CONT");
         end_well(vec![head]);
         assert_eq!(line.served(), ["b", "a"], "{flavour}");
-        line.let_go();
     }
 }
 
@@ -434,9 +433,8 @@ fn without_named_locks_waiters_look_in_turn_and_one_at_a_time_is_served() {
                     .expect("creates a function");
             }
             let said = "GET_LOCK(";
-            let url = line
-                .database
-                .url_through(Rewrite { said, heard }.start(server.port()));
+            let proxy = Proxy::rewriting(server.port(), said, heard);
+            let url = line.database.url_through(proxy.port());
             let through = |dlock: Dlock| dlock.env("DLOCK_URL", &url);
 
             let verbose = through(line.contender("a", &["-v"])).run();

@@ -1,15 +1,16 @@
 //! The integration tests: claims about what a user of the `dlock` program would notice, on real
 //! servers. One binary, so that one server of each kind serves all of them.
 //!
-//! - `servers` starts MariaDB and MySQL, `dlock` runs the program, `command` is what it runs
+//! - `servers` starts MariaDB and MySQL, `dlock` runs the program, `command` is what it runs, `proxy` and
+//!   `network` are what stands between them
 //! - the rest is claims, one subject a file
 
 mod bad_input;
 mod command;
 mod connection;
 mod dlock;
-mod relay;
-mod rewrite;
+mod network;
+mod proxy;
 mod secrets;
 mod servers;
 
@@ -18,15 +19,18 @@ mod cron;
 mod documents;
 mod exclusion;
 mod exec;
+mod faults;
 mod fence;
 mod generated;
 mod history;
 mod layers;
 mod lease;
+mod limits;
 mod line;
 mod once;
 mod signals;
 mod status;
 mod tls;
+mod tree;
 mod wait_command;
 mod waiting;

@@ -8,8 +8,7 @@ use mysql::prelude::Queryable;
 
 use crate::command::{Stage, heard, signal, tell};
 use crate::dlock::{Dlock, Running, eventually};
-use crate::relay::{Relay, Request};
-use crate::rewrite::Rewrite;
+use crate::proxy::{Proxy, Request};
 use crate::servers::{Database, Flavour, shared};
 
 /// Replicas whose commands say in one file that they ran.
@@ -208,12 +207,8 @@ fn waiters_leave_with_0_when_the_holder_succeeds() {
 #[test]
 fn waiters_without_named_locks_leave_with_0_too() {
     everywhere(|replicas| {
-        let no_locks = Rewrite {
-            said: "GET_LOCK",
-            heard: "GET_LOCX",
-        };
-        let port = no_locks.start(replicas.database.port);
-        let url = replicas.database.url_through(port);
+        let no_locks = Proxy::rewriting(replicas.database.port, "GET_LOCK", "GET_LOCX");
+        let url = replicas.database.url_through(no_locks.port());
         let (holder, _) = replicas.holder(&["--once"]);
         let waiters: Vec<Running> = (0..3)
             .map(|_| {
@@ -292,14 +287,14 @@ fn finding_it_done_takes_one_connection_and_one_request_and_writes_nothing() {
             ("SELECT", "dlock_lock"),
             ("SELECT", "dlock_done"),
         ]);
-        let relay = Relay::to(replicas.database.port);
-        let url = replicas.database.url_through(relay.port());
+        let proxy = Proxy::to(replicas.database.port);
+        let url = replicas.database.url_through(proxy.port());
         replicas
             .replica(&["--once=v1", "--ttl=30s"], "two", 0)
             .env("DLOCK_URL", url)
             .run()
             .expect(0, "", "init (v1) was done by ");
-        let sessions = relay.sessions();
+        let sessions = proxy.sessions();
         let [session] = sessions.as_slice() else {
             panic!("not one connection: {sessions:?}");
         };

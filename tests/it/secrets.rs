@@ -10,7 +10,7 @@ use mysql::{Row, Value};
 
 use crate::command::{Stage, heard, tell};
 use crate::dlock::{Dlock, Outcome};
-use crate::relay::{deaf, local, refusing};
+use crate::network::{deaf, local, refusing};
 use crate::servers::{Database, Flavour, shared};
 
 /// The password, and part of every other that is tried. Nothing else looks like it.

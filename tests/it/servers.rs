@@ -71,7 +71,17 @@ impl Server {
     /// `extra_options` go to the server itself, after all the others and so with the last word.
     #[track_caller]
     pub(crate) fn start(flavour: Flavour, extra_options: &[&str]) -> Self {
-        let mut script = Script::start(flavour, extra_options);
+        Self::started(flavour, Script::start(flavour, extra_options, None))
+    }
+
+    /// The same with a disk of `size`, such as `8M`, for whatever `extra_options` put in `../disk`.
+    #[track_caller]
+    pub(crate) fn with_disk(flavour: Flavour, size: &str, extra_options: &[&str]) -> Self {
+        Self::started(flavour, Script::start(flavour, extra_options, Some(size)))
+    }
+
+    #[track_caller]
+    fn started(flavour: Flavour, mut script: Script) -> Self {
         let ready = script.ready();
         Self {
             flavour,
@@ -114,6 +124,16 @@ impl Server {
     /// The server's folder, which holds its `log` and its `data`, and goes with it.
     pub(crate) fn dir(&self) -> &Path {
         &self.ready.dir
+    }
+
+    /// Its disk, if it was started with one, which only the server sees by its name.
+    pub(crate) fn disk(&self) -> PathBuf {
+        let dir = self.dir().strip_prefix("/").expect("an absolute path");
+        Path::new("/proc")
+            .join(self.pid().to_string())
+            .join("root")
+            .join(dir)
+            .join("disk")
     }
 
     /// What `SELECT VERSION()` says.
@@ -186,7 +206,8 @@ impl Database {
         admin(&self.socket, Some(&self.name))
     }
 
-    fn create(&self, root: &mut Conn) {
+    /// Creates it, with its account, on the server of this connection.
+    pub(crate) fn create(&self, root: &mut Conn) {
         let Self {
             name,
             user,
@@ -277,11 +298,12 @@ struct Script {
 
 impl Script {
     #[track_caller]
-    fn start(flavour: Flavour, extra_options: &[&str]) -> Self {
+    fn start(flavour: Flavour, extra_options: &[&str], disk: Option<&str>) -> Self {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/servers/run");
         let mut child = Command::new(&path)
             .arg(flavour.to_string())
             .args(extra_options)
+            .envs(disk.map(|size| ("DLOCK_TEST_SERVER_DISK", size)))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())

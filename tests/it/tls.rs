@@ -16,7 +16,8 @@ use tempfile::TempDir;
 
 use crate::command::Stage;
 use crate::dlock::Dlock;
-use crate::relay::{Relay, packet, resolving};
+use crate::network::resolving;
+use crate::proxy::{Proxy, packet};
 use crate::servers::{Database, Flavour, Server, shared};
 
 /// The name in the server's certificate.
@@ -355,8 +356,8 @@ fn nobody_in_between_can_talk_dlock_out_of_tls() {
     for flavour in Flavour::ALL {
         let secured = Secured::shared(flavour);
         let database = secured.database("NONE");
-        let relay = Relay::tampering(secured.server.port(), strip);
-        let url = database.url_through(relay.port());
+        let proxy = Proxy::tampering(secured.server.port(), strip);
+        let url = database.url_through(proxy.port());
         let run = |url: &str| {
             let dlock = Dlock::new(["exec", "-n", "-a", "init"]).env("DLOCK_URL", url);
             resolving(dlock, &format!("{NAME}=127.0.0.1"))
@@ -368,13 +369,13 @@ fn nobody_in_between_can_talk_dlock_out_of_tls() {
         echo(run(&url.replace("127.0.0.1", NAME)))
             .run()
             .expect(78, "", "does not offer TLS");
-        for session in relay.sessions() {
+        for session in proxy.sessions() {
             assert_eq!(
                 session.login, 0,
                 "{flavour}: something was sent in the clear: {session:#?}"
             );
         }
-        // The relay is otherwise a good one.
+        // The proxy is otherwise a good one.
         echo(run(&url)).run().expect(0, "ran\n", "");
     }
 }
@@ -460,13 +461,13 @@ fn the_certificates_that_mysql_makes_for_itself_are_enough_for_verify_ca() {
 fn caching_sha2_password_logs_in_by_every_way_first_and_again() {
     let secured = Secured::shared(Flavour::MySql);
     let server = &secured.server;
-    let relay = Relay::to(server.port());
+    let proxy = Proxy::to(server.port());
     for way in ["tcp", "tls", "socket"] {
         let database = server.database("sha2");
         let run = || {
             let dlock = Dlock::new(["exec", "-n", "-a", "init", "--db-wait", "0"]);
             let dlock = match way {
-                "tcp" => dlock.env("DLOCK_URL", database.url_through(relay.port())),
+                "tcp" => dlock.env("DLOCK_URL", database.url_through(proxy.port())),
                 "tls" => dlock
                     .env("DLOCK_URL", database.url())
                     .arg("--ssl-mode")
@@ -486,7 +487,7 @@ fn caching_sha2_password_logs_in_by_every_way_first_and_again() {
         run();
         run();
     }
-    let logins: Vec<usize> = relay
+    let logins: Vec<usize> = proxy
         .sessions()
         .iter()
         .map(|session| session.login)
@@ -601,11 +602,11 @@ fn what_is_injected_before_tls_never_makes_dlock_believe_that_it_holds_the_lock(
         ];
         for (what, forgery) in forgeries {
             let behind = [forged_login(), forgery].concat();
-            let relay = Relay::tampering(secured.server.port(), move |greeting| {
+            let proxy = Proxy::tampering(secured.server.port(), move |greeting| {
                 [greeting, &behind].concat()
             });
             let url = database
-                .url_through(relay.port())
+                .url_through(proxy.port())
                 .replace("127.0.0.1", NAME);
             let stage = Stage::new();
             let mark = stage.path("ran");
@@ -631,7 +632,7 @@ fn what_is_injected_before_tls_never_makes_dlock_believe_that_it_holds_the_lock(
             outcome.expect(69, "", "gave up");
             assert!(!mark.exists(), "{flavour}, {what}: the command ran");
             assert!(
-                relay.sessions().iter().all(|session| session.is_encrypted),
+                proxy.sessions().iter().all(|session| session.is_encrypted),
                 "{flavour}, {what}"
             );
             // What did get through to the server has been given back, or lapses.
@@ -650,19 +651,19 @@ fn the_driver_by_itself_believes_what_is_injected_before_tls() {
         let secured = Secured::shared(flavour);
         let database = secured.database("SSL");
         let behind = [forged_login(), forged_change()].concat();
-        let relay = Relay::tampering(secured.server.port(), move |greeting| {
+        let proxy = Proxy::tampering(secured.server.port(), move |greeting| {
             [greeting, &behind].concat()
         });
-        let mut conn = injected(&secured, &database, &relay);
+        let mut conn = injected(&secured, &database, &proxy);
         conn.query_drop("UPDATE never SET sent = 1")
             .expect("the driver believes it");
         assert_eq!(conn.affected_rows(), 1, "{flavour}");
 
         let behind = [forged_login(), forged_row("init")].concat();
-        let relay = Relay::tampering(secured.server.port(), move |greeting| {
+        let proxy = Proxy::tampering(secured.server.port(), move |greeting| {
             [greeting, &behind].concat()
         });
-        let mut conn = injected(&secured, &database, &relay);
+        let mut conn = injected(&secured, &database, &proxy);
         let row: Option<mysql::Row> = conn
             .query_first("SELECT never")
             .expect("the driver believes it");
@@ -676,13 +677,13 @@ fn the_driver_by_itself_believes_what_is_injected_before_tls() {
 
 /// A connection of the driver that checks all that TLS has to offer.
 #[track_caller]
-fn injected(secured: &Secured, database: &Database, relay: &Relay) -> Conn {
+fn injected(secured: &Secured, database: &Database, proxy: &Proxy) -> Conn {
     let ssl = SslOpts::default()
         .with_root_cert_path(Some(secured.papers.path("ca")))
         .with_danger_skip_domain_validation(true);
     let options = OptsBuilder::new()
         .ip_or_hostname(Some(IpAddr::V4(Ipv4Addr::LOCALHOST).to_string()))
-        .tcp_port(relay.port())
+        .tcp_port(proxy.port())
         .user(Some(&database.user))
         .pass(Some(&database.password))
         .prefer_socket(false)

@@ -99,7 +99,6 @@ fn a_waiter_takes_over_from_a_holder_that_was_killed() {
         holder.running.signal("KILL");
         waiter.wait().expect(0, "ran\n", "init is held by");
         assert!(self::token(&database) > token, "{flavour}");
-        // The command of the killed holder is let go only tell(&holder.stage.path("go"), "on");
     }
 }
 
@@ -121,7 +120,6 @@ fn who_comes_once_now_and_then_takes_a_long_dead_lease_at_once() {
             .query_drop("UPDATE dlock_lock SET expires_at=UTC_TIMESTAMP(6)-INTERVAL 1 SECOND")
             .expect("the row can be changed");
         echo(&database, &["-n"]).run().expect(0, "ran\n", "");
-        tell(&holder.stage.path("go"), "on");
     }
 }
 

@@ -1,17 +1,24 @@
 //! Holding: from the grant to the release, with the command in between.
 
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
 use super::desk::{Desk, LONGEST_SLEEP};
 use super::release::{Lease, Recorded};
+use super::unstartable;
 use crate::acquire::Hold;
 use crate::event::Event;
-use crate::exit::Status;
+use crate::exit::{Ending, Status};
 use crate::lease::instant::BootInstant;
-use crate::renew::{Renewals, Verdict};
+use crate::monitor::{LATE, Monitor, Order, ROUND, STUCK, Word};
+use crate::renew::{Life, Renewals, Verdict};
 use crate::report::words;
 use crate::store::{Failure, Fate, Run};
-use crate::supervise::{Act, Blame, Input, Supervisor};
-use crate::sys::process::{Child, End};
-use crate::sys::{clock, signal};
+use crate::supervise::{Act, Blame, INT, KILL, TERM};
+use crate::sys::clock;
+use crate::sys::process::Unstartable;
+use crate::sys::tree::{self, End, Tree};
 
 /// Failing renewals: since when, and the last reason.
 #[derive(Debug, Default)]
@@ -20,69 +27,250 @@ struct Trouble {
     last: Option<Failure>,
 }
 
+/// What is to be run, and how long it is trusted.
+pub(super) struct Job {
+    /// The command's name, for messages.
+    pub(super) program: OsString,
+    /// How long it may run.
+    pub(super) max_runtime: Option<Duration>,
+    /// What it changes to show that it is alive.
+    pub(super) heartbeat_file: Option<PathBuf>,
+}
+
+/// A command under a lease, as the front sees it.
+struct Progress<'a> {
+    job: &'a Job,
+    monitor: &'a Monitor,
+    renewals: Renewals,
+    trouble: Trouble,
+    /// Whether the monitor has sent SIGKILL, be it with success or not.
+    killed: bool,
+    /// A process that does not die of it.
+    stuck: Option<u32>,
+    /// What a dead monitor left us to kill.
+    orphans: Option<Orphans>,
+}
+
+impl Progress<'_> {
+    fn why_not_renewed(&self) -> String {
+        match (&self.trouble.last, &self.job.heartbeat_file) {
+            (_, Some(file)) if self.renewals.is_silent() => {
+                format!("{} does not change", file.display())
+            }
+            (Some(failure), _) => failure.to_string(),
+            (None, _) => "no answer from the server".to_owned(),
+        }
+    }
+
+    /// When the tree is dead or the monitor has failed.
+    fn overdue_at(&self) -> BootInstant {
+        self.renewals.deadline().kill + LATE
+    }
+
+    /// Whether the monitor has let the deadline pass and said nothing.
+    fn is_overdue(&self, now: BootInstant) -> bool {
+        now >= self.overdue_at() && !self.killed && self.orphans.is_none()
+    }
+}
+
+/// The command's tree after the monitor's death.
+struct Orphans {
+    tree: Tree,
+    complain_at: BootInstant,
+}
+
+/// Why a run is over.
+enum Over {
+    /// All of the tree is dead.
+    Dead(End, Blame),
+    /// There never was a command.
+    Unstartable(Unstartable),
+    /// We were told to leave although this process does not die.
+    Left(u32),
+}
+
+/// What becomes of a run in the history.
+fn fate(end: End, blame: Blame) -> Fate {
+    match (blame, end) {
+        (Blame::Lost | Blame::Expired | Blame::Unguarded, _) => Fate::Lost,
+        (Blame::Overran, _) => Fate::Exited(Status::TIMED_OUT.code()),
+        (Blame::Nobody, End::Exited(status)) => Fate::Exited(status),
+        (Blame::Nobody, End::Killed(signal)) => Fate::Killed(u8::try_from(signal).unwrap_or(0)),
+    }
+}
+
 impl Desk<'_> {
-    /// Keeps the lease while the command runs, stops the command if that fails, and releases once
-    /// it is dead.
-    pub(super) fn hold(&mut self, child: &Child, hold: &Hold, shares_terminal: bool) -> Status {
+    /// Has the command run and keeps the lease until all of its tree is dead, stopped if the lease
+    /// cannot be kept; then releases.
+    pub(super) fn hold(
+        &mut self,
+        hold: &Hold,
+        job: &Job,
+        monitor: &Monitor,
+    ) -> Result<Status, Ending> {
         let started = clock::now();
-        let mut renewals = Renewals::new(hold.grant, hold.gate, self.timing, hold.sent);
-        let mut supervisor =
-            Supervisor::new(renewals.deadline(), self.timing.grace, shares_terminal);
-        let mut trouble = Trouble::default();
-        let end = loop {
+        let life = match job.heartbeat_file {
+            Some(_) => Life::Awaited,
+            None => Life::Assumed,
+        };
+        let renewals = Renewals::new(hold.grant, hold.gate, self.timing, hold.sent, life);
+        if let Some(limit) = job.max_runtime {
+            monitor.order(Order::Limit(started + limit));
+        }
+        monitor.order(Order::Start(renewals.deadline(), hold.grant.token));
+        let mut run = Progress {
+            job,
+            monitor,
+            renewals,
+            trouble: Trouble::default(),
+            killed: false,
+            stuck: None,
+            orphans: None,
+        };
+        let over = self.run(&mut run);
+        let took = clock::now().since(started);
+        let deadline = run.renewals.deadline();
+        match over {
+            Over::Dead(end, blame) => {
+                self.report.detail(match end {
+                    End::Exited(code) => format!("the command exited with {code}"),
+                    End::Killed(signal) => format!("the command was killed by signal {signal}"),
+                });
+                let fate = fate(end, blame);
+                let keep = match fate {
+                    Fate::Lost => None,
+                    _ => self
+                        .min_hold
+                        .checked_sub(took)
+                        .filter(|keep| !keep.is_zero()),
+                };
+                let lease = match blame {
+                    Blame::Lost => Lease::Lost,
+                    _ => Lease::Ours(deadline),
+                };
+                match self.release(hold.parting(Some(Run { fate, took }), keep), lease) {
+                    Recorded::Yes => Ok(blame.status(end)),
+                    Recorded::No => Ok(Status::LOST),
+                }
+            }
+            Over::Unstartable(why) => {
+                let ending = unstartable(&job.program, &why);
+                let fate = Fate::Exited(ending.status.code());
+                let parting = hold.parting(Some(Run { fate, took }), None);
+                self.release(parting, Lease::Ours(deadline));
+                Err(ending)
+            }
+            Over::Left(pid) => Err(Ending::new(
+                Status::LOST,
+                format!("process {pid} is left behind alive; {} lapses", self.action),
+            )),
+        }
+    }
+
+    /// The loop from the grant to the end of the tree.
+    fn run(&mut self, run: &mut Progress<'_>) -> Over {
+        loop {
             let now = clock::now();
-            if let Some(question) = renewals.due(now) {
+            if let Some(question) = run.renewals.due(now) {
                 self.ask(question);
             }
-            self.step(child, &mut supervisor, Input::Tick, &trouble);
-            let wake = [renewals.wake_at(), supervisor.wake_at()];
-            let until = wake.into_iter().flatten().min();
-            let input = match self.event(until.unwrap_or(now + LONGEST_SLEEP)) {
-                Some(Event::Signal(signal)) if signal.number != signal::CHILD => {
-                    Some(Input::Signal(signal))
-                }
+            let round = run.orphans.as_ref().map(|_| now + ROUND);
+            let wake = [run.renewals.wake_at(), round, Some(run.overdue_at())];
+            let until = wake.into_iter().flatten().filter(|wake| *wake > now).min();
+            match self.event(until.unwrap_or(now + LONGEST_SLEEP)) {
+                Some(Event::Signal(signal)) => match run.stuck {
+                    Some(pid) if [INT, TERM].contains(&signal.number) => return Over::Left(pid),
+                    _ => run.monitor.order(Order::Signal(signal)),
+                },
                 Some(Event::Reply(reply)) => {
-                    let verdict = renewals.answered(clock::now(), *reply);
-                    self.judge(verdict, &mut trouble)
+                    let verdict = run.renewals.answered(clock::now(), *reply);
+                    if let Some(order) = self.judge(verdict, &mut run.trouble) {
+                        run.monitor.order(order);
+                    }
                 }
-                Some(Event::Signal(_)) | None => None,
-            };
-            if let Some(input) = input {
-                self.step(child, &mut supervisor, input, &trouble);
+                Some(Event::Heartbeat) => run.renewals.beat(),
+                Some(Event::Monitor(Word::Unstartable(errno))) => {
+                    return Over::Unstartable(Unstartable::from_errno(errno));
+                }
+                Some(Event::Monitor(Word::Ended(end, blame))) => return Over::Dead(end, blame),
+                Some(Event::Monitor(word)) => self.heard(word, run),
+                // Only when there is no news: who was frozen reads first what happened meanwhile.
+                None if run.is_overdue(clock::now()) => run.monitor.kill(),
+                None => {}
             }
-            if let Some(end) = child.ended() {
-                break end;
+            if self.have_orphans_died(run) {
+                return Over::Dead(End::Killed(KILL), Blame::Unguarded);
             }
+        }
+    }
+
+    /// Does a dead monitor's last duty: kills what it left.
+    fn have_orphans_died(&self, run: &mut Progress<'_>) -> bool {
+        let Some(orphans) = &mut run.orphans else {
+            return false;
         };
-        self.report.detail(match end {
-            End::Exited(code) => format!("the command exited with {code}"),
-            End::Killed(signal) => format!("the command was killed by signal {signal}"),
-        });
-        let fate = match (supervisor.blame(), end) {
-            (Blame::Lost | Blame::Expired, _) => Fate::Lost,
-            (Blame::Nobody, End::Exited(status)) => Fate::Exited(status),
-            (Blame::Nobody, End::Killed(signal)) => Fate::Killed(u8::try_from(signal).unwrap_or(0)),
-        };
-        let lease = match supervisor.blame() {
-            Blame::Lost => Lease::Lost,
-            Blame::Expired | Blame::Nobody => Lease::Ours(renewals.deadline()),
-        };
-        let took = clock::now().since(started);
-        let keep = match fate {
-            Fate::Lost => None,
-            _ => self
-                .min_hold
-                .checked_sub(took)
-                .filter(|keep| !keep.is_zero()),
-        };
-        match self.release(hold.parting(Some(Run { fate, took }), keep), lease) {
-            Recorded::Yes => supervisor.status(end),
-            Recorded::No => Status::LOST,
+        if orphans.tree.reap() == tree::Life::Nothing {
+            return true;
+        }
+        let alive = orphans.tree.signal_all(KILL);
+        let now = clock::now();
+        if let (true, Some(pid)) = (now >= orphans.complain_at, alive) {
+            orphans.complain_at = now + STUCK;
+            self.heard(Word::Stuck(pid), run);
+        }
+        false
+    }
+
+    /// Tells what the monitor did, and takes over from it when it is dead.
+    fn heard(&self, word: Word, run: &mut Progress<'_>) {
+        match word {
+            Word::Sent(Act::Forward(signal)) => self
+                .report
+                .detail(format_args!("forwarded signal {signal}")),
+            Word::Sent(Act::Stop(signal)) => {
+                run.killed |= signal == KILL;
+                self.report.detail(format_args!(
+                    "sent signal {signal} to the command and all below it"
+                ));
+            }
+            Word::Stopping(Blame::Expired) => {
+                let cause = run.why_not_renewed();
+                self.report.error(format_args!(
+                    "cannot keep {}: {cause}; stopping the command",
+                    self.action
+                ));
+            }
+            Word::Stopping(Blame::Overran) => {
+                let limit = run.job.max_runtime.unwrap_or_default();
+                self.report.error(format_args!(
+                    "{} has run for {}; stopping the command",
+                    self.action,
+                    words::duration(limit)
+                ));
+            }
+            Word::Stuck(pid) => {
+                run.stuck = Some(pid);
+                self.report.error(format_args!(
+                    "process {pid} of the command does not die; {} is not released before it does",
+                    self.action
+                ));
+            }
+            Word::Gone => {
+                self.report.error(format_args!(
+                    "the monitor of {} was killed; killing the command",
+                    self.action
+                ));
+                run.orphans = Some(Orphans {
+                    tree: run.monitor.inherit(),
+                    complain_at: clock::now() + STUCK,
+                });
+            }
+            Word::Stopping(_) | Word::Unstartable(_) | Word::Ended(..) => {}
         }
     }
 
     /// What a renewal's verdict means for the command; failures are told when they begin and end.
-    fn judge(&self, verdict: Verdict, trouble: &mut Trouble) -> Option<Input> {
+    fn judge(&self, verdict: Verdict, trouble: &mut Trouble) -> Option<Order> {
         match verdict {
             Verdict::Renewed(deadline) => {
                 if let Some(since) = trouble.since.take() {
@@ -91,7 +279,7 @@ impl Desk<'_> {
                         .notice(format_args!("{} is renewed again after {ago}", self.action));
                 }
                 trouble.last = None;
-                Some(Input::Renewed(deadline))
+                Some(Order::Renewed(deadline))
             }
             Verdict::Failed(failure) => {
                 let text = format!("cannot renew {}: {failure}; trying again", self.action);
@@ -114,37 +302,7 @@ impl Desk<'_> {
                         "its row was freed by somebody else".to_owned()
                     }
                 ));
-                Some(Input::Lost)
-            }
-        }
-    }
-
-    /// Lets the supervisor decide and sends what it says.
-    fn step(&self, child: &Child, supervisor: &mut Supervisor, input: Input, trouble: &Trouble) {
-        let before = supervisor.blame();
-        let acts = supervisor.step(clock::now(), input);
-        if before == Blame::Nobody && supervisor.blame() == Blame::Expired {
-            let cause = trouble.last.as_ref().map_or_else(
-                || "no answer from the server".to_owned(),
-                ToString::to_string,
-            );
-            self.report.error(format_args!(
-                "cannot keep {}: {cause}; stopping the command",
-                self.action
-            ));
-        }
-        for act in acts {
-            match act {
-                Act::Forward(signal) => {
-                    self.report
-                        .detail(format_args!("forwarding signal {signal}"));
-                    child.forward(signal);
-                }
-                Act::Stop(signal) => {
-                    self.report
-                        .detail(format_args!("sending signal {signal} to the command"));
-                    child.stop(signal);
-                }
+                Some(Order::Lost)
             }
         }
     }

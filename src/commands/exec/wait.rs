@@ -7,6 +7,7 @@ use crate::acquire::{Acquire, Hold, Step};
 use crate::event::Event;
 use crate::exit::{Ending, Status};
 use crate::lease::instant::BootInstant;
+use crate::monitor::Word;
 use crate::report::words;
 use crate::store::{Answer, FailureKind, Gate, Keeper, Question, Reply};
 use crate::sys::{clock, signal};
@@ -101,7 +102,11 @@ impl Desk<'_> {
                         news = Some(reply);
                     }
                     None if acquire.is_standing() => self.say_that_we_wait(&acquire, &mut talk),
-                    Some(Event::Signal(_)) | None => {}
+                    Some(Event::Monitor(Word::Gone)) => {
+                        self.give_up(&acquire);
+                        return Err(Ending::new(Status::INTERNAL, "the monitor was killed"));
+                    }
+                    Some(Event::Signal(_) | Event::Monitor(_) | Event::Heartbeat) | None => {}
                 },
             }
         }

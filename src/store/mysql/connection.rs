@@ -6,6 +6,7 @@
 //! to the next.
 
 use std::collections::HashMap;
+use std::mem::ManuallyDrop;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 use std::os::fd::AsRawFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -122,18 +123,23 @@ fn read_all(conn: &mut Conn, packet: &str) -> Result<Reply, mysql::Error> {
         sets: Vec::new(),
         changed: 0,
     };
-    let mut sets = conn.query_iter(packet)?;
+    // Dropped only when all went well: after an error that would read on, and after a panic of the
+    // driver it may panic a second time, which aborts the process and leaves the command alone.
+    let mut sets = ManuallyDrop::new(conn.query_iter(packet)?);
     while let Some(set) = sets.iter() {
+        let mut set = ManuallyDrop::new(set);
         let has_rows = !set.columns().as_ref().is_empty();
         if !has_rows {
             reply.changed += set.affected_rows();
         }
-        let rows: Result<Vec<Row>, _> = set.collect();
+        let rows: Result<Vec<Row>, _> = set.by_ref().collect();
         let rows = rows?;
+        drop(ManuallyDrop::into_inner(set));
         if has_rows {
             reply.sets.push(rows);
         }
     }
+    drop(ManuallyDrop::into_inner(sets));
     Ok(reply)
 }
 

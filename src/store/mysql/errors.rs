@@ -115,7 +115,7 @@ pub(super) fn failure(error: &Error, phase: Phase, target: &Target) -> Failure {
         Error::TlsError(error) => tls_failure(error, target),
         other => {
             let text = plain(other);
-            if phase == Phase::Connecting && is_tls(other) {
+            if phase == Phase::Connecting && may_be_tls(target) && is_tls(other) {
                 return tls_failure(&text, target);
             }
             Failure {
@@ -153,7 +153,13 @@ fn tls_failure(error: &impl std::fmt::Display, target: &Target) -> Failure {
     }
 }
 
-/// Whether rustls refused: it reports by `InvalidData`, which no socket does.
+/// Whether the connection was to be encrypted.
+fn may_be_tls(target: &Target) -> bool {
+    target.tls.mode != SslMode::Disabled && matches!(target.address, Address::Tcp { .. })
+}
+
+/// Whether rustls refused: it reports by `InvalidData`, which no socket does. The driver does so
+/// too, of a packet that makes no sense.
 fn is_tls(error: &Error) -> bool {
     io_error(error).is_some_and(|error| error.kind() == std::io::ErrorKind::InvalidData)
 }

@@ -1,0 +1,49 @@
+//! The thread that watches a file for signs of life of the command.
+//!
+//! A thread of its own, because the file may lie on a dead network disk, where looking takes for ever.
+//! It ends with the process. Only whether the file's time of modification is another than before
+//! counts, so nobody's clock matters.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::thread;
+use std::time::Duration;
+
+use crate::event::Event;
+
+/// Ends the watching when it is dropped.
+#[derive(Debug)]
+pub struct Watching {
+    _end: Sender<()>,
+}
+
+/// Looks at `file` every `pause` and sends an event whenever it has changed.
+///
+/// # Errors
+/// When the kernel gives no thread.
+pub fn start(file: PathBuf, pause: Duration, events: Sender<Event>) -> io::Result<Watching> {
+    let (end, ended) = mpsc::channel();
+    let mut before = changed_at(&file);
+    thread::Builder::new()
+        .name("heartbeat".to_owned())
+        .spawn(move || {
+            while ended.recv_timeout(pause) == Err(RecvTimeoutError::Timeout) {
+                let now = changed_at(&file);
+                let has_changed = now.is_some() && now != before;
+                before = now;
+                if has_changed && events.send(Event::Heartbeat).is_err() {
+                    return;
+                }
+            }
+        })?;
+    Ok(Watching { _end: end })
+}
+
+/// Seconds and nanoseconds of its last change; none if it is not there.
+fn changed_at(file: &PathBuf) -> Option<(i64, i64)> {
+    let facts = fs::metadata(file).ok()?;
+    Some((facts.mtime(), facts.mtime_nsec()))
+}

@@ -1,0 +1,159 @@
+//! The monitor: a small process between dlock (the front) and the command, which enforces the
+//! lease's deadline whatever happens to the front.
+//!
+//! ```text
+//! front: database, renewals, signals ──orders──▶ monitor: deadline, reaping ──▶ command
+//!                                    ◀──words──
+//! ```
+//! It is forked before there is any thread, has one itself, and does nothing but wait: for orders,
+//! for the deadline on the boot clock, for children that end. It decides by [`supervise`] what the
+//! command is sent. When the front dies it kills the command's whole tree at once; when the front
+//! freezes, at the deadline. When the monitor itself dies, the kernel kills the command and the
+//! front inherits what is left and kills that ([`Monitor::inherit`]); when it is stopped, the front
+//! lets it go on; when it lets a deadline pass for whatever reason, the front kills it.
+//!
+//! Why a chain and not a guard beside the command: only an ancestor inherits orphans, so whichever
+//! of the two is left can still find all of the tree. Why it knows nothing of the database: it must
+//! never wait for anything but these three.
+//!
+//! [`supervise`]: crate::supervise
+
+mod guard;
+mod message;
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::lease::Token;
+use crate::lease::instant::{BootInstant, Deadline};
+use crate::supervise::{Act, Blame};
+use crate::sys::link::{Incoming, Link};
+use crate::sys::process::{self, Forked, Helper};
+use crate::sys::signal::Signal;
+use crate::sys::startable::Startable;
+use crate::sys::tree::{End, Tree};
+
+/// Its name in lists of processes; not `dlock`, so that `killall -9 dlock` leaves it to do its work.
+const NAME: &std::ffi::CStr = c"lease-monitor";
+
+/// Pause between two rounds of killing: what an orphan's parent leaves behind becomes ours only when
+/// that has died.
+pub const ROUND: Duration = Duration::from_millis(5);
+
+/// How late the monitor may be before the front does without it: a part of the smallest margin.
+pub const LATE: Duration = Duration::from_millis(50);
+
+/// From SIGKILL to saying that something does not die of it.
+pub const STUCK: Duration = Duration::from_secs(2);
+
+/// What the front tells the monitor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Order {
+    /// The lease is ours until this deadline: let the command go, with this token.
+    Start(Deadline, Token),
+    /// The command may run until then; comes before the start.
+    Limit(BootInstant),
+    /// A renewal moved the deadline.
+    Renewed(Deadline),
+    /// This signal reached us.
+    Signal(Signal),
+    /// The row is not ours any more.
+    Lost,
+}
+
+/// What the monitor tells the front.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Word {
+    /// It sent this to the command.
+    Sent(Act),
+    /// It stops the command because of the lease.
+    Stopping(Blame),
+    /// The command could not be executed, for this reason of `execve(2)`.
+    Unstartable(i32),
+    /// This process has not died of SIGKILL.
+    Stuck(u32),
+    /// All of the tree is dead; how the command ended, and who is to blame.
+    Ended(End, Blame),
+    /// The monitor itself is dead.
+    Gone,
+}
+
+/// The front's hold on its monitor; the monitor ends when the last of these is gone.
+#[derive(Debug, Clone)]
+pub struct Monitor {
+    link: Arc<Link>,
+    process: Arc<Helper>,
+}
+
+impl Monitor {
+    /// Forks the monitor, and from it the process that will become `command`. Only before there is
+    /// any thread.
+    ///
+    /// # Errors
+    /// When the kernel gives no process or no descriptor.
+    pub fn start(command: Startable, grace: Duration, shares_terminal: bool) -> io::Result<Self> {
+        let (link, far) = Link::pair()?;
+        process::adopt_orphans()?;
+        match process::fork()? {
+            Forked::Parent(process) => Ok(Self {
+                link: Arc::new(link),
+                process: Arc::new(process),
+            }),
+            Forked::Child(child) => {
+                // Or neither it nor the command would notice the front's end.
+                drop(link);
+                child.run(|| {
+                    // What goes wrong is seen by the front as the end of the monitor.
+                    let _ = guard::guard(&far, command, grace, shares_terminal);
+                })
+            }
+        }
+    }
+
+    /// All descriptors that this needs.
+    pub fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        [self.link.as_fd()]
+            .into_iter()
+            .chain(self.process.descriptor())
+    }
+
+    /// Tells the monitor something; never waits for it. What does not get through, because it is
+    /// dead or has been stopped for very long, leaves it with an earlier deadline.
+    pub fn order(&self, order: Order) {
+        let _ = self.link.send(&message::of_order(order));
+    }
+
+    /// What it has said, if anything.
+    #[must_use]
+    pub fn hear(&self) -> Option<Word> {
+        match self.link.receive() {
+            Incoming::Message(message) => message::word(message),
+            Incoming::Nothing => None,
+            Incoming::Closed => Some(Word::Gone),
+        }
+    }
+
+    /// Sees to our children after a SIGCHLD: lets the monitor go on if somebody has stopped it.
+    pub fn tend(&self) {
+        self.process.tend();
+    }
+
+    /// Kills the monitor, and with it the command: one that does not act is none.
+    pub fn kill(&self) {
+        self.process.kill();
+    }
+
+    /// The command's tree, which is ours after the monitor's death.
+    #[must_use]
+    pub const fn inherit(&self) -> Tree {
+        Tree::inherited()
+    }
+}
+
+impl AsFd for Monitor {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.link.as_fd()
+    }
+}

@@ -1,0 +1,216 @@
+//! The monitor's own side: one loop over orders, the deadline and children that end.
+//!
+//! Runs in a process of its own, with one thread. It must never wait for anything but its three
+//! sources: no message to a terminal, no database, no lock.
+
+use std::io;
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+use super::message::{Message, of_word, order};
+use super::{NAME, Order, ROUND, STUCK, Word};
+use crate::lease::Token;
+use crate::lease::instant::{BootInstant, Deadline};
+use crate::supervise::{Act, Blame, CONT, Input, KILL, Supervisor};
+use crate::sys::alarm::{Alarm, wait_for};
+use crate::sys::link::{Incoming, Link};
+use crate::sys::signal::{self, Inbox};
+use crate::sys::startable::{Poised, Startable};
+use crate::sys::tree::{End, Life, Tree};
+use crate::sys::{clock, descriptors, process};
+
+/// What the command starts with.
+struct Start {
+    deadline: Deadline,
+    limit: Option<BootInstant>,
+    token: Token,
+}
+
+/// Everything that the monitor waits for.
+struct Post<'a> {
+    front: &'a Link,
+    alarm: Alarm,
+    children: Inbox,
+}
+
+/// Guards `command` until its tree is dead; ends at once if the front goes before it was started.
+///
+/// # Errors
+/// When the kernel lacks what it takes, before the command was started.
+pub(super) fn guard(
+    front: &Link,
+    command: Startable,
+    grace: Duration,
+    shares_terminal: bool,
+) -> io::Result<()> {
+    process::stand_apart(NAME)?;
+    process::adopt_orphans()?;
+    let post = Post {
+        front,
+        alarm: Alarm::new()?,
+        children: signal::open_child_inbox()?,
+    };
+    let mut command = command.poise()?;
+    let [go, failure] = command.descriptors();
+    let (alarm, children) = (post.alarm.as_fd(), post.children.as_fd());
+    descriptors::keep_only([front.as_fd(), alarm, children, go, failure]);
+
+    let tree = Tree::of(&command);
+    let Some(start) = post.wait_for_the_start()? else {
+        return Ok(());
+    };
+    let mut watch = Watch {
+        supervisor: Supervisor::new(start.deadline, start.limit, grace, shares_terminal),
+        tree,
+        killed_at: None,
+        complained_at: None,
+    };
+    // The front may have been frozen with the order in its hand, or we with it unread.
+    watch.take_orders(&post);
+    if watch.supervisor.is_too_late(clock::now()) {
+        post.say(Word::Stopping(Blame::Expired));
+        let never = Word::Ended(End::Killed(KILL), Blame::Expired);
+        return front.send_waiting(&of_word(never));
+    }
+    // Fails only if somebody has killed it, of which we hear below.
+    let _ = command.start(start.token.0);
+    watch.keep(&post, &mut command)
+}
+
+impl Post<'_> {
+    /// The order to start; none if the front has gone.
+    fn wait_for_the_start(&self) -> io::Result<Option<Start>> {
+        let mut limit = None;
+        loop {
+            match self.front.receive::<{ size_of::<Message>() }>() {
+                Incoming::Message(message) => match order(message) {
+                    Some(Order::Limit(instant)) => limit = Some(instant),
+                    Some(Order::Start(deadline, token)) => {
+                        return Ok(Some(Start {
+                            deadline,
+                            limit,
+                            token,
+                        }));
+                    }
+                    _ => {}
+                },
+                Incoming::Closed => return Ok(None),
+                Incoming::Nothing => {
+                    wait_for([self.front.as_fd()])?;
+                }
+            }
+        }
+    }
+
+    /// Waits for whatever comes first.
+    fn wait(&self, is_front_there: bool) -> io::Result<()> {
+        let (alarm, children) = (self.alarm.as_fd(), self.children.as_fd());
+        match is_front_there {
+            true => wait_for([self.front.as_fd(), alarm, children]).map(drop),
+            // What is closed is always readable.
+            false => wait_for([alarm, children]).map(drop),
+        }
+    }
+
+    fn say(&self, word: Word) {
+        // Lost if the front is frozen for very long, or dead.
+        let _ = self.front.send(&of_word(word));
+    }
+}
+
+/// A command that runs.
+struct Watch {
+    supervisor: Supervisor,
+    tree: Tree,
+    /// Since when all that is left has to die.
+    killed_at: Option<BootInstant>,
+    complained_at: Option<BootInstant>,
+}
+
+impl Watch {
+    /// Keeps watch until the tree is dead.
+    fn keep(mut self, post: &Post, command: &mut Poised) -> io::Result<()> {
+        loop {
+            let is_front_there = self.take_orders(post);
+            let now = clock::now();
+            // After the orders: who was frozen finds the newest deadline before it acts on an old one.
+            self.act(post, Input::Tick);
+            match self.tree.reap() {
+                Life::Nothing => return self.end(post, command),
+                // What the command leaves behind does not outlive it.
+                Life::Rest => _ = self.killed_at.get_or_insert(now),
+                Life::Command => {}
+            }
+            let next_round = self.kill_all_if_due(post, now);
+            let wake = [self.supervisor.wake_at(), next_round];
+            post.alarm.set(wake.into_iter().flatten().min())?;
+            post.wait(is_front_there)?;
+            post.children.clear();
+        }
+    }
+
+    /// Takes in all that the front has said; whether it is still there.
+    fn take_orders(&mut self, post: &Post) -> bool {
+        loop {
+            match post.front.receive::<{ size_of::<Message>() }>() {
+                Incoming::Message(message) => match order(message) {
+                    Some(Order::Renewed(deadline)) => self.act(post, Input::Renewed(deadline)),
+                    Some(Order::Signal(signal)) => self.act(post, Input::Signal(signal)),
+                    Some(Order::Lost) => self.act(post, Input::Lost),
+                    Some(Order::Start(..) | Order::Limit(_)) | None => {}
+                },
+                Incoming::Nothing => return true,
+                Incoming::Closed => {
+                    self.act(post, Input::Abandoned);
+                    return false;
+                }
+            }
+        }
+    }
+
+    /// Lets the supervisor decide and sends what it says.
+    fn act(&mut self, post: &Post, input: Input) {
+        let before = self.supervisor.blame();
+        let acts = self.supervisor.step(clock::now(), input);
+        if before == Blame::Nobody && self.supervisor.blame() != Blame::Nobody {
+            post.say(Word::Stopping(self.supervisor.blame()));
+        }
+        for act in acts {
+            match act {
+                Act::Forward(signal) => self.tree.signal_command(signal),
+                Act::Stop(KILL) => _ = self.killed_at.get_or_insert(clock::now()),
+                Act::Stop(signal) => {
+                    let _ = self.tree.signal_all(signal);
+                    // Who is stopped would not hear it.
+                    let _ = self.tree.signal_all(CONT);
+                }
+            }
+            post.say(Word::Sent(act));
+        }
+    }
+
+    /// Kills all that is alive, if all of it has to be dead; tells when to do it again.
+    fn kill_all_if_due(&mut self, post: &Post, now: BootInstant) -> Option<BootInstant> {
+        let killed_at = self.killed_at?;
+        let alive = self.tree.signal_all(KILL);
+        let complain_at = self.complained_at.unwrap_or(killed_at) + STUCK;
+        if now >= complain_at {
+            self.complained_at = Some(now);
+            if let Some(pid) = alive {
+                post.say(Word::Stuck(pid));
+            }
+        }
+        // Quick at first; what has not died by then may take its time.
+        Some(now + ROUND.max(now.since(killed_at) / 8))
+    }
+
+    fn end(&self, post: &Post, command: &mut Poised) -> io::Result<()> {
+        let end = self.tree.end().unwrap_or(End::Killed(KILL));
+        let word = command.failure().map_or_else(
+            || Word::Ended(end, self.supervisor.blame()),
+            |error| Word::Unstartable(error.raw_os_error().unwrap_or(0)),
+        );
+        // Nothing is left to guard: the front may take its time.
+        post.front.send_waiting(&of_word(word))
+    }
+}

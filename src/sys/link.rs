@@ -1,0 +1,93 @@
+//! A pair of sockets between two processes: messages go through whole or not at all, in order.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::net::{
+    AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socketpair,
+};
+
+/// One end.
+#[derive(Debug)]
+pub struct Link(OwnedFd);
+
+/// What comes out of a link.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Incoming<const N: usize> {
+    /// A message.
+    Message([u8; N]),
+    /// Nothing for now.
+    Nothing,
+    /// The other end is closed: its process has ended.
+    Closed,
+}
+
+impl Link {
+    /// Two ends; neither is inherited by a command.
+    ///
+    /// # Errors
+    /// When the kernel has no descriptor left.
+    pub fn pair() -> io::Result<(Self, Self)> {
+        let (one, other) = socketpair(
+            AddressFamily::UNIX,
+            SocketType::SEQPACKET,
+            SocketFlags::CLOEXEC,
+            None,
+        )?;
+        Ok((Self(one), Self(other)))
+    }
+
+    /// Sends, if there is room: whoever sends has deadlines of its own and must not wait for a
+    /// frozen process.
+    ///
+    /// # Errors
+    /// When there is no room, or nobody at the other end.
+    pub fn send(&self, message: &[u8]) -> io::Result<()> {
+        send(&self.0, message, SendFlags::NOSIGNAL | SendFlags::DONTWAIT)?;
+        Ok(())
+    }
+
+    /// Sends, however long the other process is frozen.
+    ///
+    /// # Errors
+    /// When there is nobody at the other end.
+    pub fn send_waiting(&self, message: &[u8]) -> io::Result<()> {
+        send(&self.0, message, SendFlags::NOSIGNAL)?;
+        Ok(())
+    }
+
+    /// The next message, if there is one.
+    #[must_use]
+    pub fn receive<const N: usize>(&self) -> Incoming<N> {
+        let mut message = [0; N];
+        match recv(&self.0, &mut message, RecvFlags::DONTWAIT) {
+            Ok((length, _)) if length == N => Incoming::Message(message),
+            Err(error) if error == rustix::io::Errno::AGAIN => Incoming::Nothing,
+            Err(error) if error == rustix::io::Errno::INTR => Incoming::Nothing,
+            Ok(_) | Err(_) => Incoming::Closed,
+        }
+    }
+}
+
+impl AsFd for Link {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Incoming, Link};
+
+    #[test]
+    fn messages_arrive_whole_and_in_order_and_the_end_is_noticed() {
+        let (one, other) = Link::pair().expect("a pair");
+        assert_eq!(other.receive::<2>(), Incoming::Nothing);
+        one.send(&[1, 2]).expect("room");
+        one.send(&[3, 4]).expect("room");
+        drop(one);
+        assert_eq!(other.receive(), Incoming::Message([1, 2]));
+        assert_eq!(other.receive(), Incoming::Message([3, 4]));
+        assert_eq!(other.receive::<2>(), Incoming::Closed);
+    }
+}

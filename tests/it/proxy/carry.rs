@@ -1,0 +1,365 @@
+//! The threads of a proxy: one accepts, and each connection has one that carries requests and one that carries replies.
+//!
+//! A thread that waits for an order or for a flow to pass does so on the proxy's condition variable, so that a change
+//! reaches it at once. What cannot be written is dropped: that one side hangs up is for the other side to see.
+
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::net::sockopt::set_socket_linger;
+
+use super::state::{Connection, Shared, State};
+use super::wire::{self, Kind, Progress, Request};
+use super::{Door, Fault, Flow, Session, local};
+
+/// The length of a login that stops after its fixed part, with which a client asks for TLS.
+const TLS_REQUEST: usize = 32;
+
+/// Accepts until the process ends.
+pub(super) fn accept(shared: &Arc<Shared>, mut listener: TcpListener, address: SocketAddr) {
+    loop {
+        let client = listener.accept();
+        let door = shared.locked().door;
+        match (door, client) {
+            (Door::Refused, client) => {
+                drop((client, listener));
+                listener = reopened(shared, address);
+            }
+            // A client that was gone before it was accepted.
+            (_, Err(_)) => {}
+            (Door::Reset, Ok((client, _))) => abandon(&client, true),
+            (Door::Silent, Ok((client, _))) => shared.change(|state| state.silent.push(client)),
+            (Door::Open, Ok((client, _))) => {
+                let number = {
+                    let mut state = shared.locked();
+                    state.sessions.push(Session::default());
+                    state.sessions.len() - 1
+                };
+                shared.changed.notify_all();
+                let shared = Arc::clone(shared);
+                thread::spawn(move || serve(&shared, client, number));
+            }
+        }
+    }
+}
+
+/// Waits until the door is no longer refused and listens again.
+fn reopened(shared: &Shared, address: SocketAddr) -> TcpListener {
+    shared.change(|state| state.is_listening = false);
+    let closed = |state: &mut State| state.door == Door::Refused;
+    drop(shared.changed.wait_while(shared.locked(), closed));
+    loop {
+        // Somebody else may have the port for a moment.
+        if let Ok(listener) = TcpListener::bind(address) {
+            shared.change(|state| state.is_listening = true);
+            return listener;
+        }
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Prepares `socket` for an end by RST when it is closed, or ends it by a FIN.
+pub(super) fn abandon(socket: &TcpStream, by_reset: bool) {
+    // Both fail only on a socket that is over anyway.
+    if by_reset {
+        let _ = set_socket_linger(socket, Some(Duration::ZERO));
+    } else {
+        let _ = socket.shutdown(Shutdown::Write);
+    }
+}
+
+/// Connects to the server and carries both ways until both are over.
+fn serve(shared: &Arc<Shared>, client: TcpStream, number: usize) {
+    let target = shared.locked().target;
+    let Ok(server) = TcpStream::connect(local(target)) else {
+        abandon(&client, true);
+        drop(client);
+        shared.change(|state| state.sessions[number].is_over = true);
+        return;
+    };
+    for socket in [&client, &server] {
+        socket.set_nodelay(true).expect("a TCP socket");
+    }
+    let connection = Arc::new(Connection {
+        client,
+        server,
+        number,
+        course: Mutex::default(),
+    });
+    shared.change(|state| {
+        state.connections.retain(|other| other.strong_count() > 0);
+        state.connections.push(Arc::downgrade(&connection));
+    });
+    let (other, its_shared) = (Arc::clone(&connection), Arc::clone(shared));
+    thread::spawn(move || {
+        let _ = replies(&its_shared, &other);
+        its_shared.wait(&other, |state| !Way::ToClient.flow(state).is_cut());
+        let _ = other.client.shutdown(Shutdown::Write);
+    });
+    let _ = requests(shared, &connection);
+    shared.wait(&connection, |state| !Way::ToServer.flow(state).is_cut());
+    let _ = connection.server.shutdown(Shutdown::Write);
+    drop(connection);
+    shared.change(|state| state.sessions[number].is_over = true);
+}
+
+fn requests(shared: &Shared, connection: &Connection) -> io::Result<()> {
+    let mut pending = Vec::new();
+    while receive(&connection.client, &mut pending)? {
+        while !shared.is_encrypted(connection)
+            && let Some(packet) = wire::take(&mut pending)
+        {
+            request(shared, connection, packet);
+        }
+        pass_unread(shared, connection, Way::ToServer, &mut pending);
+    }
+    Ok(())
+}
+
+/// Carries a packet of the client, or does to it what was ordered.
+fn request(shared: &Shared, connection: &Connection, mut packet: Vec<u8>) {
+    let order = take_in(shared, connection, &mut packet);
+    connection.course().order.clone_from(&order);
+    match order {
+        Some((number, Fault::LoseRequest)) => shared.hit(number),
+        Some((number, Fault::HoldRequest)) => {
+            shared.hit(number);
+            shared.wait(connection, |state| state.orders[number].may_go);
+            send(shared, connection, Way::ToServer, &packet);
+        }
+        Some((number, Fault::Reset)) => {
+            shared.change(|_| connection.end(true));
+            shared.hit(number);
+        }
+        Some((number, Fault::Answer(answer))) => {
+            send(shared, connection, Way::ToClient, &answer);
+            shared.hit(number);
+        }
+        _ => send(shared, connection, Way::ToServer, &packet),
+    }
+}
+
+/// Notes what a client sends, changes its words if that was ordered, and tells which order it meets.
+fn take_in(shared: &Shared, connection: &Connection, packet: &mut [u8]) -> Option<(usize, Fault)> {
+    let mut state = shared.locked();
+    let mut order = None;
+    if wire::number(packet) == 0 {
+        let request = Request::of(wire::payload(packet));
+        if let Some(kind) = request.kind() {
+            *state.asked.entry(kind).or_default() += 1;
+            order = state.met(kind);
+        }
+        if state.keeps_texts {
+            state.sessions[connection.number].requests.push(request);
+        }
+        if let Some((said, heard)) = state.rewrite {
+            rewrite(packet, said.as_bytes(), heard.as_bytes());
+        }
+    } else if wire::number(packet) == 1 && wire::payload(packet).len() == TLS_REQUEST {
+        state.sessions[connection.number].is_encrypted = true;
+    } else {
+        state.sessions[connection.number].login += 1;
+    }
+    drop(state);
+    shared.changed.notify_all();
+    order
+}
+
+fn rewrite(packet: &mut [u8], said: &[u8], heard: &[u8]) {
+    let mut at = 0;
+    while let Some(found) = packet[at..]
+        .windows(said.len())
+        .position(|text| text == said)
+    {
+        at += found;
+        packet[at..at + said.len()].copy_from_slice(heard);
+    }
+}
+
+fn replies(shared: &Shared, connection: &Connection) -> io::Result<()> {
+    let mut pending = Vec::new();
+    let mut reply = Vec::new();
+    let mut progress = Progress::default();
+    let mut greeting = shared.locked().greeting.clone();
+    while receive(&connection.server, &mut pending)? {
+        while !shared.is_encrypted(connection)
+            && let Some(packet) = wire::take(&mut pending)
+        {
+            if let Some(tamper) = greeting.take() {
+                send(shared, connection, Way::ToClient, &tamper(&packet));
+                continue;
+            }
+            let order = connection.course().order.clone();
+            let Some((number, fault)) = order else {
+                send(shared, connection, Way::ToClient, &packet);
+                continue;
+            };
+            let is_last = progress.ends_with(wire::payload(&packet));
+            reply.extend(packet);
+            if is_last {
+                progress = Progress::default();
+                let reply = std::mem::take(&mut reply);
+                shared.locked().orders[number].reply.clone_from(&reply);
+                answered(shared, connection, number, &fault, &reply);
+            }
+        }
+        pass_unread(shared, connection, Way::ToClient, &mut pending);
+    }
+    Ok(())
+}
+
+/// Reads what is there; whether the stream goes on.
+fn receive(mut from: &TcpStream, pending: &mut Vec<u8>) -> io::Result<bool> {
+    let mut buffer = [0; 4096];
+    let length = from.read(&mut buffer)?;
+    pending.extend_from_slice(&buffer[..length]);
+    Ok(length > 0)
+}
+
+/// Carries what cannot be read, if this is a connection where that is so.
+fn pass_unread(shared: &Shared, connection: &Connection, way: Way, pending: &mut Vec<u8>) {
+    if shared.is_encrypted(connection) {
+        send(shared, connection, way, &std::mem::take(pending));
+    }
+}
+
+/// Does to a whole reply what was ordered.
+fn answered(shared: &Shared, connection: &Connection, number: usize, fault: &Fault, reply: &[u8]) {
+    let pass = |bytes: &[u8]| send(shared, connection, Way::ToClient, bytes);
+    match fault {
+        Fault::LoseReply => shared.hit(number),
+        Fault::HoldReply => {
+            shared.hit(number);
+            shared.wait(connection, |state| state.orders[number].may_go);
+            pass(reply);
+        }
+        Fault::ResetAfter => {
+            shared.change(|_| connection.end(true));
+            shared.hit(number);
+        }
+        Fault::Truncate(length) => {
+            pass(&reply[..reply.len().min(*length)]);
+            shared.change(|_| connection.end(false));
+            shared.hit(number);
+        }
+        Fault::Drip(pause) => {
+            shared.hit(number);
+            drip(
+                shared,
+                connection,
+                &connection.client,
+                reply,
+                *pause,
+                |state| state.orders[number].may_go,
+            );
+        }
+        Fault::Alter(alter) => {
+            pass(&alter(reply));
+            shared.hit(number);
+        }
+        // Of these the request did not arrive, or not before the reply was wanted.
+        Fault::LoseRequest | Fault::HoldRequest | Fault::Reset | Fault::Answer(_) => pass(reply),
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Way {
+    ToServer,
+    ToClient,
+}
+
+impl Way {
+    fn flow(self, state: &State) -> Flow {
+        match self {
+            Self::ToServer => state.requests,
+            Self::ToClient => state.replies,
+        }
+    }
+}
+
+/// Sends `bytes` on as the flow of that direction wants it.
+fn send(shared: &Shared, connection: &Connection, way: Way, bytes: &[u8]) {
+    let mut to = match way {
+        Way::ToServer => &connection.server,
+        Way::ToClient => &connection.client,
+    };
+    shared.wait(connection, |state| way.flow(state) != Flow::Hold);
+    if connection.course().is_dead {
+        return;
+    }
+    let flow = way.flow(&shared.locked());
+    match flow {
+        Flow::Lose => {}
+        Flow::Drip(pause) => drip(shared, connection, to, bytes, pause, |state| {
+            way.flow(state) != flow
+        }),
+        Flow::Pass | Flow::Hold => {
+            let _ = to.write_all(bytes);
+        }
+    }
+}
+
+/// Sends `bytes` one by one until `hurry` holds, and the rest at once.
+fn drip(
+    shared: &Shared,
+    connection: &Connection,
+    mut to: &TcpStream,
+    bytes: &[u8],
+    pause: Duration,
+    hurry: impl Fn(&State) -> bool,
+) {
+    for (at, byte) in bytes.iter().enumerate() {
+        if to.write_all(&[*byte]).is_err() || connection.course().is_dead {
+            return;
+        }
+        let next = Instant::now() + pause;
+        let mut state = shared.locked();
+        while !hurry(&state) && !connection.course().is_dead && Instant::now() < next {
+            let left = next.saturating_duration_since(Instant::now());
+            let waited = shared.changed.wait_timeout(state, left);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        if hurry(&state) {
+            drop(state);
+            let _ = to.write_all(&bytes[at + 1..]);
+            return;
+        }
+    }
+}
+
+impl Flow {
+    const fn is_cut(self) -> bool {
+        matches!(self, Self::Hold | Self::Lose)
+    }
+}
+
+impl State {
+    /// The order that a question of this kind meets, which is used up by that.
+    fn met(&mut self, kind: Kind) -> Option<(usize, Fault)> {
+        let mut orders = self.orders.iter_mut().enumerate();
+        let (number, order) = orders.find(|(_, order)| order.kind == kind && order.left > 0)?;
+        if order.left < usize::MAX {
+            order.left -= 1;
+        }
+        Some((number, order.fault.clone()))
+    }
+}
+
+impl Shared {
+    fn is_encrypted(&self, connection: &Connection) -> bool {
+        self.locked().sessions[connection.number].is_encrypted
+    }
+
+    fn hit(&self, number: usize) {
+        self.change(|state| state.orders[number].hits += 1);
+    }
+
+    /// Waits until `condition` holds or the connection is dead.
+    fn wait(&self, connection: &Connection, condition: impl Fn(&State) -> bool) {
+        let waiting = |state: &mut State| !condition(state) && !connection.course().is_dead;
+        drop(self.changed.wait_while(self.locked(), waiting));
+    }
+}

@@ -1,0 +1,90 @@
+//! What must always hold, and what must be able to happen lest the rest be empty words.
+
+use dlock::store::Question;
+use stateright::Property;
+
+use crate::client::{Front, Wire};
+use crate::server::Raw;
+use crate::time::instant;
+use crate::variant::{Kinds, Run, Variant};
+use crate::world::World;
+
+/// The promise itself.
+pub(crate) const EXCLUSION: &str = "never two commands at once";
+pub(crate) const ORDER: &str = "tokens grow in the order of starts";
+pub(crate) const IN_TIME: &str = "no command is alive past its deadline";
+pub(crate) const ROW_IS_OURS: &str = "a command alive has the row";
+pub(crate) const HANDED_OVER: &str = "a lease is handed over";
+pub(crate) const DEAD_TAKEN_OVER: &str = "the lease of the dead is taken over";
+pub(crate) const SURVIVED: &str = "a lost reply is survived";
+pub(crate) const OWN_CLOCK: &str = "a waiter takes over by its own clock";
+pub(crate) const FROZEN_TAKEN_OVER: &str = "the lease of the frozen is taken over";
+pub(crate) const RELEASE_AFTER_DEATH: &str = "nothing is released before the tree is dead";
+
+/// All of them, as the checker takes them.
+pub(crate) fn properties() -> Vec<Property<Run>> {
+    vec![
+        Property::always(EXCLUSION, |_, world: &World| world.running() <= 1),
+        Property::always(ORDER, |_, world: &World| !world.disorder),
+        Property::always(IN_TIME, |run: &Run, world: &World| {
+            run.variant == Variant::NoMonitor
+                || world.clients.iter().all(|client| {
+                    !client.is_running()
+                        || client
+                            .monitor
+                            .is_none_or(|m| instant(world.now) <= m.deadline.kill)
+                })
+        }),
+        Property::always(ROW_IS_OURS, |_, world: &World| {
+            world.clients.iter().enumerate().all(|(c, client)| {
+                !client.is_running() || world.server.row.claim == Some(client.claim(c))
+            })
+        }),
+        Property::always(RELEASE_AFTER_DEATH, |_, world: &World| {
+            world
+                .clients
+                .iter()
+                .all(|client| !(client.is_running() && matches!(client.front, Front::Leaving(_))))
+        }),
+        Property::sometimes(HANDED_OVER, |_, world: &World| {
+            world.follows(|front| matches!(front, Front::Over { released: true }))
+        }),
+        Property::sometimes(DEAD_TAKEN_OVER, |_, world: &World| {
+            world.follows(|front| matches!(front, Front::Over { released: false }))
+        }),
+        Property::sometimes(FROZEN_TAKEN_OVER, |_, world: &World| {
+            world.follows(|front| matches!(front, Front::Holding { .. }))
+        }),
+        Property::sometimes(SURVIVED, |run: &Run, world: &World| {
+            run.kinds == Kinds::Delays || world.survives()
+        }),
+        Property::sometimes(OWN_CLOCK, |_, world: &World| {
+            world.clients.iter().enumerate().any(|(c, client)| {
+                let claim = client.claim(c);
+                let asked = client.link.as_ref().and_then(|link| link.asked.as_ref());
+                asked.is_some_and(|asked| {
+                    matches!(&*asked.question, Question::Attempt(wish) if wish.seen.is_some())
+                        && matches!(asked.wire, Wire::Reply(Raw::Row(look, true), _)
+                            if look.claim == Some(claim))
+                })
+            })
+        }),
+    ]
+}
+
+impl World {
+    /// Whether one command runs after the other client's was started and ended up like `like`.
+    fn follows(&self, like: impl Fn(&Front) -> bool) -> bool {
+        [(0, 1), (1, 0)].into_iter().any(|(before, after)| {
+            let (before, after) = (&self.clients[before], &self.clients[after]);
+            before.monitor.is_some() && like(&before.front) && after.is_running()
+        })
+    }
+
+    /// Whether a command runs on a lease renewed on a second connection.
+    fn survives(&self) -> bool {
+        self.clients.iter().any(|client| {
+            client.is_running() && client.late.is_some() && self.server.row.renewals > 0
+        })
+    }
+}
