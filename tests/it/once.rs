@@ -43,7 +43,7 @@ impl Replicas {
 
     /// A replica whose command writes `word` and ends with `status`.
     fn replica(&self, options: &[&str], word: &str, status: i32) -> Dlock {
-        Dlock::on(&self.database, ["exec", "-a", "init", "--ttl", "3s"])
+        Dlock::on(&self.database, ["exec", "-a", "init"])
             .args(options)
             .args(["--", "sh", "-c", r#"echo "$2" >> "$1"; exit "$3""#, "sh"])
             .arg(self.log())
@@ -53,7 +53,7 @@ impl Replicas {
     /// A replica whose command says its process id, waits for a word and ends with that status.
     fn holder(&self, options: &[&str]) -> (Running, String) {
         let (ready, go) = (self.stage.fifo("ready"), self.stage.fifo("go"));
-        let running = Dlock::on(&self.database, ["exec", "-a", "init", "--ttl", "3s"])
+        let running = Dlock::on(&self.database, ["exec", "-a", "init"])
             .args(options)
             .args(["--", "sh", "-c"])
             .arg(r#"echo $$ > "$1"; read status < "$2"; echo holder >> "$3"; exit "$status""#)
@@ -230,9 +230,11 @@ fn waiters_without_named_locks_leave_with_0_too() {
 #[test]
 fn a_holder_that_was_killed_half_way_is_followed_by_one_that_does_it() {
     everywhere(|mut replicas| {
-        let (holder, command) = replicas.holder(&["--once=v1"]);
+        // Short, since a test has to see it lapse.
+        let short = ["--once=v1", "--ttl=3s"];
+        let (holder, command) = replicas.holder(&short);
         let mut waiters: Vec<Running> = (0..12)
-            .map(|_| replicas.replica(&["--once=v1"], "done", 0).start())
+            .map(|_| replicas.replica(&short, "done", 0).start())
             .collect();
         replicas.standing(12);
         holder.signal("KILL");
@@ -290,7 +292,7 @@ fn finding_it_done_takes_one_connection_and_one_request_and_writes_nothing() {
         let proxy = Proxy::to(replicas.database.port);
         let url = replicas.database.url_through(proxy.port());
         replicas
-            .replica(&["--once=v1", "--ttl=30s"], "two", 0)
+            .replica(&["--once=v1"], "two", 0)
             .env("DLOCK_URL", url)
             .run()
             .expect(0, "", "init (v1) was done by ");

@@ -63,7 +63,8 @@ impl Desk<'_> {
                 }
                 Step::Done(success) => {
                     let why = words::done(&self.action, self.once.as_ref(), &success);
-                    self.give_up(&acquire);
+                    // Nobody is in a hurry: there is time to leave nothing behind in the line.
+                    self.give_up(&acquire, 2 * self.timing.attempt);
                     return Err(Ending::new(Status::OK, why));
                 }
                 Step::Held(seen, looked_at) => {
@@ -73,7 +74,7 @@ impl Desk<'_> {
                         false => words::was_held(&self.action, &seen),
                     };
                     let why = format!("{held}; gave up after {}", waited());
-                    self.give_up(&acquire);
+                    self.give_up(&acquire, PARTING);
                     return Err(Ending::new(Status::from_code(conflict), why));
                 }
                 Step::Unreachable(failure) => {
@@ -82,16 +83,16 @@ impl Desk<'_> {
                         |failure| failure.message,
                     );
                     let why = format!("{cause}; gave up after {}", waited());
-                    self.give_up(&acquire);
+                    self.give_up(&acquire, PARTING);
                     return Err(Ending::new(Status::UNAVAILABLE, why));
                 }
                 Step::Refused(failure) => {
-                    self.give_up(&acquire);
+                    self.give_up(&acquire, PARTING);
                     return Err(Ending::new(failure.kind.status(), failure));
                 }
                 Step::Wait(until) => match self.event(until) {
                     Some(Event::Signal(signal)) if signal::is_deadly(signal.number) => {
-                        self.give_up(&acquire);
+                        self.give_up(&acquire, PARTING);
                         return Err(Ending::new(
                             Status::from_signal(signal.number),
                             format!("signal {} while waiting for {}", signal.number, self.action),
@@ -164,17 +165,17 @@ impl Desk<'_> {
         }
     }
 
-    /// Gives up what is ours or may be without our knowing, if the server is quick about it.
-    fn give_up(&mut self, acquire: &Acquire) {
+    /// Gives up what is ours or may be without our knowing, if the server does it within `time`.
+    fn give_up(&mut self, acquire: &Acquire, time: Duration) {
         let Some(parting) = acquire.parting() else {
             return;
         };
-        let until = clock::now() + PARTING;
+        let until = clock::now() + time;
         // A wait at the gate would go on; an attempt gets half of the time to be answered.
         let patience = if acquire.is_standing() {
-            until - PARTING
+            until - time
         } else {
-            until - PARTING / 2
+            until - time / 2
         };
         self.ask(Question::Release(parting));
         if !self.answered_release(patience) {
