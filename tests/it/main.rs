@@ -26,4 +26,5 @@ mod signals;
 mod status;
 mod tls;
 mod tree;
+mod twins;
 mod waiting;
