@@ -173,7 +173,12 @@ impl Running {
     /// Waits until dlock has said `text` on stderr.
     #[track_caller]
     pub(crate) fn heard(&self, text: &str) {
-        eventually(text, || self.stderr.so_far().contains(text));
+        eventually(text, || self.has_said(text));
+    }
+
+    /// Whether dlock has said `text` on stderr by now.
+    pub(crate) fn has_said(&self, text: &str) -> bool {
+        self.stderr.so_far().contains(text)
     }
 
     /// Sends `signal` (a name without SIG, or a number) to dlock.

@@ -3,6 +3,13 @@
 //!
 //! - `program` is the twin, a program of its own; here is what sees to it that it is no older than
 //!   what it is a twin of, and that dlock itself has nothing of it
+//! - `scene` runs both of them and judges by real lives; `killing`, `replies` and `granting` are the
+//!   scenarios
+
+mod granting;
+mod killing;
+mod replies;
+mod scene;
 
 use std::fs;
 use std::path::{Path, PathBuf};
