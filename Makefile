@@ -17,7 +17,7 @@ demo: all
 # Everything, on MariaDB and MySQL. Most of a test is waiting, so more run at once than there are
 # processors.
 test:
-	tests/servers/fetch mariadb mysql
+	tests/servers/fetch mariadb mysql faketime
 	$(CARGO) build --locked --features twins --bin dlock-twin
 	$(CARGO) test --locked -- --test-threads=8
 

@@ -173,12 +173,12 @@ impl Running {
     /// Waits until dlock has said `text` on stderr.
     #[track_caller]
     pub(crate) fn heard(&self, text: &str) {
-        eventually(text, || self.has_said(text));
+        eventually(text, || self.said().contains(text));
     }
 
-    /// Whether dlock has said `text` on stderr by now.
-    pub(crate) fn has_said(&self, text: &str) -> bool {
-        self.stderr.so_far().contains(text)
+    /// What dlock has said on stderr by now.
+    pub(crate) fn said(&self) -> String {
+        self.stderr.so_far()
     }
 
     /// Sends `signal` (a name without SIG, or a number) to dlock.

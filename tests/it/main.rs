@@ -15,6 +15,8 @@ mod proxy;
 mod secrets;
 mod servers;
 
+mod arithmetic;
+mod clocks;
 mod contract;
 mod documents;
 mod exclusion;

@@ -71,7 +71,17 @@ impl Server {
     /// `extra_options` go to the server itself, after all the others and so with the last word.
     #[track_caller]
     pub(crate) fn start(flavour: Flavour, extra_options: &[&str]) -> Self {
-        let mut script = Script::start(flavour, extra_options);
+        Self::start_in(flavour, extra_options, &[])
+    }
+
+    /// The same with `environment` for the script: what that does with it is written there.
+    #[track_caller]
+    pub(crate) fn start_in(
+        flavour: Flavour,
+        extra_options: &[&str],
+        environment: &[(&str, String)],
+    ) -> Self {
+        let mut script = Script::start(flavour, extra_options, environment);
         let ready = script.ready();
         Self {
             flavour,
@@ -277,11 +287,12 @@ struct Script {
 
 impl Script {
     #[track_caller]
-    fn start(flavour: Flavour, extra_options: &[&str]) -> Self {
+    fn start(flavour: Flavour, extra_options: &[&str], environment: &[(&str, String)]) -> Self {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/servers/run");
         let mut child = Command::new(&path)
             .arg(flavour.to_string())
             .args(extra_options)
+            .envs(environment.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())

@@ -9,7 +9,7 @@
 mod granting;
 mod killing;
 mod replies;
-mod scene;
+pub(crate) mod scene;
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,8 +1,6 @@
 //! The twins that let the command live on: without the monitor, without waiting for what the command
 //! leaves behind, without the margin.
 
-use mysql::prelude::Queryable;
-
 use super::scene::{Scene, Verdict, compare};
 use crate::dlock::{Dlock, eventually};
 use crate::preload::compiled;
@@ -73,7 +71,7 @@ fn without_the_margin_the_next_holder_meets_a_command_that_takes_time_to_die() {
         eventually("the contender waits at the gate or has it", || {
             contenders.asked(Kind::Stand) > 0 || contenders.asked(Kind::Look) > 2
         });
-        take_the_gate_away(scene);
+        scene.take_the_gate_away();
 
         let look = contenders.next(Kind::Look, Fault::HoldRequest);
         look.wait();
@@ -83,24 +81,5 @@ fn without_the_margin_the_next_holder_meets_a_command_that_takes_time_to_die() {
         look.let_go();
         last.let_go();
         Verdict::of_next(&next.wait())
-    });
-}
-
-/// Ends the holder's session until it has renewed on one without the gate: then the waiter has that
-/// and watches the row.
-fn take_the_gate_away(scene: &Scene) {
-    let mut admin = scene.database.admin_conn();
-    let mut killed = None;
-    eventually("the holder renews without the gate", || {
-        let row: Option<(u64, u64)> = admin
-            .query_first("SELECT session_id, gated FROM dlock_lock")
-            .expect("the table is there");
-        let (session, gated) = row.expect("the row is there");
-        if gated == 1 && killed != Some(session) {
-            killed = Some(session);
-            // It may be over by itself.
-            let _ = admin.query_drop(format!("KILL {session}"));
-        }
-        gated == 0
     });
 }

@@ -9,6 +9,8 @@ use std::io::Write;
 use std::path::Path;
 use std::thread;
 
+use mysql::prelude::Queryable;
+
 use crate::command::{Stage, Witness, heard};
 use crate::dlock::{Dlock, Outcome, Running, eventually};
 use crate::servers::{Database, Flavour, shared};
@@ -30,7 +32,7 @@ const NEXT: &str = r#"exec 9>>"$1"; if flock -n 9; then echo alone; else echo no
 
 /// What became of a scenario.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(crate) enum Verdict {
     /// Nothing wrong.
     Clean,
     /// Two commands of one action lived at the same time.
@@ -40,12 +42,12 @@ pub(super) enum Verdict {
 }
 
 /// Where a scenario plays.
-pub(super) struct Scene {
+pub(crate) struct Scene {
     /// What the program leaves out; nothing if it is empty.
     without: String,
-    pub(super) database: Database,
-    pub(super) stage: Stage,
-    pub(super) witness: Witness,
+    pub(crate) database: Database,
+    pub(crate) stage: Stage,
+    pub(crate) witness: Witness,
     go: File,
     /// Open as long as what a command leaves behind may live.
     _life: File,
@@ -54,7 +56,7 @@ pub(super) struct Scene {
 /// Plays `scenario` on every kind of server at once: with dlock, which must be clean, and with the
 /// twin that does without `mechanism`, which must come to `verdict` in one of `rounds`.
 #[track_caller]
-pub(super) fn compare(
+pub(crate) fn compare(
     mechanism: &str,
     verdict: Verdict,
     rounds: usize,
@@ -79,11 +81,11 @@ pub(super) fn compare(
 }
 
 impl Scene {
-    pub(super) fn new(flavour: Flavour, without: &str) -> Self {
+    pub(crate) fn new(flavour: Flavour, without: &str) -> Self {
         Self::on(shared(flavour).database("twin"), without)
     }
 
-    pub(super) fn on(database: Database, without: &str) -> Self {
+    pub(crate) fn on(database: Database, without: &str) -> Self {
         let stage = Stage::new();
         // Who makes the tables has a long first question; none of this is about that.
         Dlock::on(&database, ["exec", "-a", "init", "--", "true"])
@@ -100,7 +102,7 @@ impl Scene {
     }
 
     /// `dlock exec` for the scene's action, or the twin's, by way of `port`.
-    pub(super) fn exec(&self, port: u16) -> Dlock {
+    pub(crate) fn exec(&self, port: u16) -> Dlock {
         let arguments = ["exec", "-a", "init"];
         let url = self.database.url_through(port);
         match self.without.as_str() {
@@ -111,7 +113,7 @@ impl Scene {
     }
 
     /// The holder: `dlock` with the [`COMMAND`], which runs.
-    pub(super) fn holder(&self, dlock: Dlock) -> Running {
+    pub(crate) fn holder(&self, dlock: Dlock) -> Running {
         let ready = self.stage.fifo("ready");
         let running = self.unsettled(dlock, &ready);
         assert_eq!(heard(&ready), "up");
@@ -120,7 +122,7 @@ impl Scene {
     }
 
     /// The same, of which nobody knows yet whether it runs.
-    pub(super) fn unsettled(&self, dlock: Dlock, ready: &Path) -> Running {
+    pub(crate) fn unsettled(&self, dlock: Dlock, ready: &Path) -> Running {
         let command = dlock.args(["--", "sh", "-c", COMMAND, "sh"]);
         command
             .arg(self.witness.path())
@@ -131,18 +133,37 @@ impl Scene {
     }
 
     /// Lets the [`COMMAND`] end by itself.
-    pub(super) fn let_go(&self) {
+    pub(crate) fn let_go(&self) {
         writeln!(&self.go, "on").expect("the fifo takes a word");
     }
 
     /// `dlock` with a command that tells whether it is alone.
-    pub(super) fn next(&self, dlock: Dlock) -> Running {
+    pub(crate) fn next(&self, dlock: Dlock) -> Running {
         let next = dlock.args(["--", "sh", "-c", NEXT, "sh"]);
         next.arg(self.witness.path()).start()
     }
 
+    /// Ends the holder's session until it has renewed on one without the gate: then the waiter has
+    /// that and watches the row.
+    pub(crate) fn take_the_gate_away(&self) {
+        let mut admin = self.database.admin_conn();
+        let mut killed = None;
+        eventually("the holder renews without the gate", || {
+            let row: Option<(u64, u64)> = admin
+                .query_first("SELECT session_id, gated FROM dlock_lock")
+                .expect("the table is there");
+            let (session, gated) = row.expect("the row is there");
+            if gated == 1 && killed != Some(session) {
+                killed = Some(session);
+                // It may be over by itself.
+                let _ = admin.query_drop(format!("KILL {session}"));
+            }
+            gated == 0
+        });
+    }
+
     /// An honest contender that waits.
-    pub(super) fn waiter(&self) -> Running {
+    pub(crate) fn waiter(&self) -> Running {
         let dlock = Dlock::on(&self.database, ["exec", "-a", "init"]);
         let waiter = self.next(dlock);
         waiter.heard("init is held by");
@@ -160,7 +181,7 @@ fn held_open(stage: &Stage, name: &str) -> File {
 impl Verdict {
     /// Of whoever came next.
     #[track_caller]
-    pub(super) fn of_next(outcome: &Outcome) -> Self {
+    pub(crate) fn of_next(outcome: &Outcome) -> Self {
         match (outcome.status, outcome.stdout.as_str()) {
             (Some(0), "alone\n") | (Some(75), "") => Self::Clean,
             (Some(0), "not alone\n") => Self::TwoAlive,
@@ -170,7 +191,7 @@ impl Verdict {
 
     /// Of a healthy command once it was let go.
     #[track_caller]
-    pub(super) fn of_healthy(outcome: &Outcome) -> Self {
+    pub(crate) fn of_healthy(outcome: &Outcome) -> Self {
         match outcome.status {
             Some(4) => Self::Clean,
             Some(76) => Self::Killed,
@@ -180,6 +201,6 @@ impl Verdict {
 }
 
 /// Waits until dlock has said `text` or has ended.
-pub(super) fn heard_or_over(running: &mut Running, text: &str) {
-    eventually(text, || running.has_said(text) || running.is_over());
+pub(crate) fn heard_or_over(running: &mut Running, text: &str) {
+    eventually(text, || running.said().contains(text) || running.is_over());
 }
