@@ -22,6 +22,7 @@ mod documents;
 mod exclusion;
 mod exec;
 mod generated;
+mod late;
 mod layers;
 mod lease;
 mod line;
