@@ -17,13 +17,15 @@ demo: all
 # Everything, on MariaDB and MySQL. Most of a test is waiting, so more run at once than there are
 # processors.
 test:
-	tests/servers/fetch mariadb mysql
+	tests/servers/fetch mariadb mysql faketime
+	$(CARGO) build --locked --features twins --bin dlock-twin
 	$(CARGO) test --locked -- --test-threads=8
 
 # What CI asks beyond the tests.
 lint:
 	$(CARGO) fmt --check
 	$(CARGO) clippy --locked --all-targets -- --deny warnings
+	$(CARGO) clippy --locked --features twins -- --deny warnings
 	RUSTDOCFLAGS='--deny warnings' $(CARGO) doc --locked --no-deps --document-private-items
 
 # dlock beside etcdctl lock, flock and nothing at all, in one run: what one exec costs, and the line.

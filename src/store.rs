@@ -13,6 +13,7 @@ use crate::exit::Status;
 use crate::lease::action::Action;
 use crate::lease::instant::BootInstant;
 use crate::lease::{Claim, Grant, Token};
+use crate::twin::{self, Mechanism};
 
 /// How long past its end, by the server's clock, a lease is left alone where nothing but that
 /// clock says that it ended. Stands in for proof that the holder's session is gone.
@@ -235,7 +236,8 @@ impl Sighting {
     /// Whether the row as read back is `claim`'s, under `token` if that is known.
     #[must_use]
     pub fn is_held_by(&self, claim: Claim, token: Option<Token>) -> bool {
-        self.claim == Some(claim) && token.is_none_or(|token| self.version.token == token)
+        twin::is_out(Mechanism::ReadBack)
+            || self.claim == Some(claim) && token.is_none_or(|token| self.version.token == token)
     }
 
     /// Held, free or lapsed.

@@ -15,8 +15,10 @@ use std::time::Duration;
 
 use crate::exit::Status;
 use crate::lease::instant::{BootInstant, Deadline};
+use crate::lease::timing::MAX_TTL;
 use crate::sys::signal::{Origin, Signal};
 use crate::sys::tree::End;
+use crate::twin::{self, Mechanism};
 
 /// SIGINT; like those below the same number on x86-64 and arm64.
 pub const INT: i32 = 2;
@@ -124,6 +126,10 @@ impl Supervisor {
     /// What to send because of `input` and because it is `now`.
     pub fn step(&mut self, now: BootInstant, input: Input) -> Vec<Act> {
         let mut acts = Vec::new();
+        if twin::is_out(Mechanism::Monitor) && !matches!(input, Input::Signal(_)) {
+            self.deadline.term = now + MAX_TTL;
+            return acts;
+        }
         match input {
             Input::Tick => {}
             Input::Signal(signal) => self.signalled(signal, &mut acts),

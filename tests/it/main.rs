@@ -2,7 +2,7 @@
 //! servers. One binary, so that one server of each kind serves all of them.
 //!
 //! - `servers` starts MariaDB and MySQL, `dlock` runs the program, `command` is what it runs, `proxy` and
-//!   `network` are what stands between them
+//!   `network` are what stands between them, `preload` what a program takes for its C library
 //! - the rest is claims, one subject a file
 
 mod bad_input;
@@ -10,16 +10,20 @@ mod command;
 mod connection;
 mod dlock;
 mod network;
+mod preload;
 mod proxy;
 mod secrets;
 mod servers;
 
+mod arithmetic;
+mod clocks;
 mod contract;
 mod documents;
 mod exclusion;
 mod exec;
 mod faults;
 mod generated;
+mod late;
 mod layers;
 mod lease;
 mod limits;
@@ -28,4 +32,5 @@ mod signals;
 mod status;
 mod tls;
 mod tree;
+mod twins;
 mod waiting;

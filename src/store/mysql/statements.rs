@@ -14,6 +14,7 @@ use crate::store::{
     ALLOWANCE, Contender, GATE_ALLOWANCE, Gate, GonePlace, Holder, POLLER_LIFE, Parting, Place,
     Turn, Version, Wish,
 };
+use crate::twin::{self, Mechanism};
 
 /// The server that answers: sessions are counted and named locks are known there only.
 const HERE: &str = "CONCAT(@@hostname,':',@@port,'/',@@server_id)";
@@ -137,6 +138,13 @@ pub(super) fn attempt(contender: &Contender, wish: &Wish, at_gate: bool) -> Stri
         ),
         Gate::Absent => (String::new(), "0", String::new(), String::new()),
     };
+    let allowed = match twin::is_out(Mechanism::OwnClock) {
+        false => format!(
+            "{have_gate}AND (claim IS NULL OR {abandoned}{witnessed}{watched})",
+            abandoned = lapsed(ALLOWANCE),
+        ),
+        true => format!("AND (claim IS NULL OR {})", lapsed(Duration::ZERO)),
+    };
     let claim = hex(wish.claim.bytes());
     let action_hex = hex_action(action);
     let (begin, leave) = match wish.queued {
@@ -157,10 +165,9 @@ pub(super) fn attempt(contender: &Contender, wish: &Wish, at_gate: bool) -> Stri
          ttl_us={ttl_us},renewals=0,\
          acquired_at=UTC_TIMESTAMP(6),renewed_at=UTC_TIMESTAMP(6),\
          expires_at=UTC_TIMESTAMP(6)+INTERVAL {ttl_us} MICROSECOND,released_at=NULL \
-         WHERE action={action_hex} AND (SELECT MAX(version) FROM dlock_schema)={VERSION} {have_gate}\
-         AND (claim IS NULL OR {abandoned}{witnessed}{watched});{leave}",
+         WHERE action={action_hex} AND (SELECT MAX(version) FROM dlock_schema)={VERSION} \
+         {allowed};{leave}",
         facts = facts(&contender.holder),
-        abandoned = lapsed(ALLOWANCE),
     )
 }
 
