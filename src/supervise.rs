@@ -3,7 +3,8 @@
 //!
 //! The rules:
 //! - Every signal that reaches us reaches the command, as itself. Where the command shares our
-//!   terminal's group, a signal of the kernel (Ctrl-C) has reached it already.
+//!   terminal's group, a signal of the terminal (Ctrl-C) has reached it already, and what comes from
+//!   the command's own tree was meant for that group.
 //! - The second SIGTERM or SIGINT kills: whoever asks twice has waited long enough.
 //! - When the lease cannot be kept: SIGTERM at the deadline's `term`, SIGKILL at its `kill`.
 //! - When the lease is lost: SIGTERM at once, SIGKILL a grace later, at the deadline at the latest.
@@ -16,6 +17,11 @@ use crate::exit::Status;
 use crate::lease::instant::{BootInstant, Deadline};
 use crate::sys::signal::{Origin, Signal};
 use crate::sys::tree::End;
+
+/// Within this time the same request from the same process is an echo of the first: timeout(1) sends
+/// its signal to the process that it started and right after that to its own whole group. Much
+/// shorter than anybody takes who has waited for the first to have an effect.
+const ECHO: Duration = Duration::from_millis(20);
 
 /// SIGINT; like those below the same number on x86-64 and arm64.
 pub const INT: i32 = 2;
@@ -91,7 +97,8 @@ pub struct Supervisor {
     shares_terminal: bool,
     stage: Stage,
     blame: Blame,
-    asked_to_stop: u32,
+    /// The last request to stop.
+    asked: Option<(Signal, BootInstant)>,
 }
 
 impl Supervisor {
@@ -105,7 +112,7 @@ impl Supervisor {
             shares_terminal,
             stage: Stage::Running,
             blame: Blame::Nobody,
-            asked_to_stop: 0,
+            asked: None,
         }
     }
 
@@ -114,7 +121,7 @@ impl Supervisor {
         let mut acts = Vec::new();
         match input {
             Input::Tick => {}
-            Input::Signal(signal) => self.signalled(signal, &mut acts),
+            Input::Signal(signal) => self.signalled(now, signal, &mut acts),
             Input::Renewed(deadline) => self.deadline = self.deadline.max(deadline),
             Input::Lost => self.terminate(now, Blame::Lost, &mut acts),
             Input::Abandoned => self.kill(&mut acts),
@@ -145,14 +152,18 @@ impl Supervisor {
         self.blame
     }
 
-    fn signalled(&mut self, signal: Signal, acts: &mut Vec<Act>) {
+    fn signalled(&mut self, now: BootInstant, signal: Signal, acts: &mut Vec<Act>) {
+        if self.shares_terminal && signal.origin == Origin::Below {
+            return;
+        }
         if [INT, TERM].contains(&signal.number) {
-            self.asked_to_stop += 1;
-            if self.asked_to_stop > 1 {
-                return self.kill(acts);
+            match self.asked.replace((signal, now)) {
+                Some((first, at)) if first == signal && now < at + ECHO => return,
+                Some(_) => return self.kill(acts),
+                None => {}
             }
         }
-        if !(self.shares_terminal && signal.origin == Origin::Kernel) {
+        if !(self.shares_terminal && signal.origin == Origin::Terminal) {
             acts.push(Act::Forward(signal.number));
         }
     }
@@ -187,6 +198,7 @@ mod tests {
 
     const START: BootInstant = BootInstant::new(Duration::from_secs(1000));
     const GRACE: Duration = Duration::from_secs(5);
+    const SOMEBODY: Origin = Origin::Process(7);
 
     fn timing() -> Timing {
         Timing::new(Duration::from_secs(30), Some(GRACE)).expect("fits")
@@ -245,9 +257,9 @@ mod tests {
     #[test]
     fn a_signal_is_forwarded_as_itself_and_the_second_request_to_stop_kills() {
         let mut supervisor = supervisor(false);
-        let term = signal(15, Origin::Process);
+        let term = signal(15, SOMEBODY);
         assert_eq!(
-            supervisor.step(after(1), signal(10, Origin::Process)),
+            supervisor.step(after(1), signal(10, SOMEBODY)),
             [Act::Forward(10)]
         );
         assert_eq!(supervisor.step(after(1), term), [Act::Forward(15)]);
@@ -256,15 +268,36 @@ mod tests {
     }
 
     #[test]
+    fn a_request_to_stop_is_told_from_its_echo() {
+        let mut supervisor = supervisor(false);
+        let term = signal(15, Origin::Process(100));
+        let soon = |milliseconds| START + Duration::from_millis(milliseconds);
+        assert_eq!(supervisor.step(soon(0), term), [Act::Forward(15)]);
+        assert_eq!(supervisor.step(soon(1), term), []);
+        let another = signal(15, Origin::Process(101));
+        assert_eq!(supervisor.step(soon(2), another), [Act::Stop(9)]);
+    }
+
+    #[test]
+    fn what_a_command_sends_to_its_whole_group_is_no_request_to_dlock() {
+        let mut on_terminal = supervisor(true);
+        let term = signal(15, Origin::Below);
+        assert_eq!(on_terminal.step(after(1), term), []);
+        assert_eq!(on_terminal.step(after(2), term), []);
+        let mut in_own_group = supervisor(false);
+        assert_eq!(in_own_group.step(after(1), term), [Act::Forward(15)]);
+    }
+
+    #[test]
     fn ctrl_c_is_not_delivered_twice_to_a_command_on_our_terminal() {
         let mut supervisor = supervisor(true);
-        assert_eq!(supervisor.step(after(1), signal(2, Origin::Kernel)), []);
+        assert_eq!(supervisor.step(after(1), signal(2, Origin::Terminal)), []);
         assert_eq!(
-            supervisor.step(after(1), signal(10, Origin::Process)),
+            supervisor.step(after(1), signal(10, SOMEBODY)),
             [Act::Forward(10)]
         );
         assert_eq!(
-            supervisor.step(after(2), signal(2, Origin::Kernel)),
+            supervisor.step(after(2), signal(2, Origin::Terminal)),
             [Act::Stop(9)]
         );
     }

@@ -1,8 +1,8 @@
 //! The integration tests: claims about what a user of the `dlock` program would notice, on real
 //! servers. One binary, so that one server of each kind serves all of them.
 //!
-//! - `servers` starts MariaDB and MySQL, `dlock` runs the program, `command` is what it runs, `proxy` and
-//!   `network` are what stands between them
+//! - `servers` starts MariaDB and MySQL, `dlock` runs the program, `command` and `recorder` are what it runs,
+//!   `terminal` is where it is typed, `proxy` and `network` are what stands between it and a server
 //! - the rest is claims, one subject a file
 
 mod bad_input;
@@ -11,14 +11,17 @@ mod connection;
 mod dlock;
 mod network;
 mod proxy;
+mod recorder;
 mod secrets;
 mod servers;
+mod terminal;
 
 mod contract;
 mod documents;
 mod exclusion;
 mod exec;
 mod generated;
+mod jobs;
 mod layers;
 mod lease;
 mod line;
