@@ -11,8 +11,8 @@ use crate::dlock::{Dlock, PATIENCE, eventually};
 use crate::recorder::program;
 use crate::servers::{Database, Flavour, shared};
 
-/// Shows what is blocked and ignored.
-const MASKS: &str = "grep -E '^Sig(Blk|Ign)' /proc/self/status";
+/// Shows what is blocked and ignored. Not by way of a shell, which may change both.
+const MASKS: [&str; 4] = ["grep", "-E", "^Sig(Blk|Ign)", "/proc/self/status"];
 
 /// The words that put dlock before a command; none for the same without dlock.
 const WITH_DLOCK: [&str; 6] = [
@@ -95,7 +95,7 @@ fn a_command_has_the_mask_and_the_ignored_signals_that_dlock_was_started_with() 
             let output = Command::new("env")
                 .arg(option)
                 .args(dlock)
-                .args(["sh", "-c", MASKS])
+                .args(MASKS)
                 .env("DLOCK_URL", database.url())
                 .output()
                 .expect("env is installed");
