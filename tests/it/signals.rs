@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::net::{TcpListener, TcpStream};
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use mysql::prelude::Queryable;
 
@@ -288,10 +289,13 @@ fn the_signal_that_timeout_sends_twice_is_one_request_to_stop() {
     let stage = Stage::new();
     let script = r#"trap 'exit 9' TERM; : > "$1"; while :; do sleep 0.02; done"#;
     let mut told = 0;
-    for run in 0..40 {
+    let mut limit = Duration::from_millis(500);
+    for run in 0..12 {
         let ready = stage.path(&format!("ready-{run}"));
         let status = Command::new("timeout")
-            .args(["--preserve-status", "0.5", env!("CARGO_BIN_EXE_dlock")])
+            .arg("--preserve-status")
+            .arg(limit.as_secs_f64().to_string())
+            .arg(env!("CARGO_BIN_EXE_dlock"))
             .args(["exec", "-a", "init", "--", "sh", "-c", script, "sh"])
             .arg(&ready)
             .env("DLOCK_URL", database.url())
@@ -302,12 +306,14 @@ fn the_signal_that_timeout_sends_twice_is_one_request_to_stop() {
             let code = status.expect("timeout is installed").code();
             assert_eq!(code, Some(9), "run {run}");
             told += 1;
+        } else {
+            limit *= 2;
         }
         if told == 6 {
             return;
         }
     }
-    panic!("only {told} of 40 commands were up in time");
+    panic!("only {told} of 12 commands were up in time");
 }
 
 #[test]
