@@ -11,7 +11,7 @@ use std::thread;
 use crate::event::Event;
 use crate::monitor::{Monitor, Word};
 use crate::sys::alarm::wait_for;
-use crate::sys::signal::{self, Inbox};
+use crate::sys::signal::{self, Inbox, Origin};
 
 /// Starts the thread, which sends each signal from `inbox` and each word of `monitor` as an event.
 ///
@@ -46,12 +46,11 @@ fn listen(
         }
         if signalled {
             let signal = inbox.take().map_err(drop)?;
-            if signal.number == signal::CHILD {
-                // Later the children are what it left, and whoever buries them reaps them.
-                if is_monitor_there {
-                    monitor.tend();
-                }
-            } else {
+            // Later the children are what it left, and whoever buries them reaps them.
+            if signal.number == signal::CHILD && is_monitor_there {
+                monitor.tend();
+            }
+            if signal.origin != Origin::Child {
                 tell(Event::Signal(signal))?;
             }
         }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use dlock::lease::instant::BootInstant;
 use dlock::lease::timing::Timing;
 use dlock::lease::{Claim, Grant, Token};
-use dlock::renew::Renewals;
+use dlock::renew::{Life, Renewals};
 use dlock::store::{Answer, Failure, FailureKind, Gate, Reply};
 use dlock::supervise::{Act, Input, KILL, Supervisor, TERM};
 use proptest::prelude::*;

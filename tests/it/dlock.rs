@@ -119,7 +119,7 @@ impl Dlock {
 
 /// Sets what is ignored back to what it is for a program that somebody starts by hand: a test run
 /// in the background of a script ignores SIGINT and SIGQUIT, and so would everything below it.
-fn hear_all_signals() {
+pub(crate) fn hear_all_signals() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         for number in (1..32).filter(|number| *number != libc::SIGPIPE) {
