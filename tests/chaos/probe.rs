@@ -30,33 +30,30 @@ pub(crate) fn machine(course: &Course) {
 
 /// Notes when the site's server takes long to commit, until it is over.
 pub(crate) fn server(course: &Course, site: &Site) {
-    let mut connection = None;
     while !course.board.is_closed() {
         let before = now();
         // A server that is away gives an error, and that it is away is known.
-        connection = commit(connection, site).ok();
+        let _ = commit(&site.database.socket_url());
         note(course, Some(&site.name), now() - before);
-        thread::sleep(PULSE * 2);
+        thread::sleep(PULSE * 4);
     }
 }
 
-/// Commits something, and returns the connection for the next time.
-fn commit(connection: Option<Conn>, site: &Site) -> mysql::Result<Conn> {
-    let connected = match connection {
-        Some(connection) => Ok(connection),
-        None => connect(site),
-    };
-    let mut connection = connected?;
-    connection.query_drop("UPDATE probe SET beat=beat+1")?;
-    Ok(connection)
+/// What a renewal is after a fault: a new connection, a login and a commit.
+fn commit(url: &str) -> mysql::Result<()> {
+    let mut connection = Conn::new(Opts::from_url(url)?)?;
+    connection.query_drop("UPDATE probe SET beat=beat+1")
 }
 
-fn connect(site: &Site) -> mysql::Result<Conn> {
-    let options = Opts::from_url(&site.database.socket_url())?;
-    let mut connection = Conn::new(options)?;
-    connection.query_drop("CREATE TABLE IF NOT EXISTS probe (id INT PRIMARY KEY, beat BIGINT)")?;
-    connection.query_drop("INSERT IGNORE INTO probe VALUES (1, 0)")?;
-    Ok(connection)
+/// Makes what the probe needs.
+pub(crate) fn set_up(connection: &mut Conn) {
+    for statement in [
+        "CREATE TABLE probe (id INT PRIMARY KEY, beat BIGINT)",
+        "INSERT INTO probe VALUES (1, 0)",
+    ] {
+        let made = connection.query_drop(statement);
+        made.unwrap_or_else(|error| panic!("{statement}: {error}"));
+    }
 }
 
 fn note(course: &Course, site: Option<&str>, took: Micros) {

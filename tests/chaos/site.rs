@@ -10,6 +10,7 @@ use std::ops::RangeInclusive;
 use crate::course::Course;
 use crate::kind::{Kind, Victim};
 use crate::nemesis::Clock;
+use crate::probe;
 use crate::proxy::Proxy;
 use crate::servers::{Database, Flavour, Server};
 
@@ -142,6 +143,7 @@ impl Running {
             purpose,
             name,
         };
+        probe::set_up(&mut site.database.admin_conn());
         for action in &site.actions {
             let witness = course.folder.join("witness").join(action);
             File::create(witness).expect("a file can be made");

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::history::{Event, Line, Micros};
-use crate::kind::Kind;
+use crate::kind::{Kind, Victim};
 use crate::schedule::Plan;
 
 /// A run of dlock.
@@ -194,14 +194,34 @@ impl Story {
         outages.max().unwrap_or_default()
     }
 
-    /// How long the machine or the server of `action` stood still within `from..to`: nobody can be blamed for that.
+    /// How long within `from..to` the machine stood still, or the server of `action` did: nobody can be blamed for that.
+    ///
+    /// All servers share the machine, so that one which is slow without a fault of its own speaks for all.
     pub(crate) fn stalled(&self, action: &str, from: Micros, to: Micros) -> Micros {
-        let bears =
-            |site: &Option<String>| site.as_ref().is_none_or(|site| action.starts_with(site));
-        let overlap = |(site, start, end): &(Option<String>, Micros, Micros)| match bears(site) {
-            true => (*end).min(to).saturating_sub((*start).max(from)),
-            false => 0,
+        let bears = |(site, start, end): &&(Option<String>, Micros, Micros)| {
+            site.as_ref()
+                .is_none_or(|site| action.starts_with(site) || !self.was_struck(site, *start, *end))
         };
-        self.stalls.iter().map(overlap).sum()
+        let clipped = |(_, start, end): &(_, Micros, Micros)| ((*start).max(from), (*end).min(to));
+        let mut stalls: Vec<(Micros, Micros)> =
+            self.stalls.iter().filter(bears).map(clipped).collect();
+        stalls.sort_unstable();
+        let mut reached = from;
+        let mut sum = 0;
+        for (start, end) in stalls {
+            sum += end.saturating_sub(start.max(reached));
+            reached = reached.max(end);
+        }
+        sum
+    }
+
+    /// Whether the server of `site` had a fault within `from..to`.
+    fn was_struck(&self, site: &str, from: Micros, to: Micros) -> bool {
+        self.faults.iter().any(|fault| {
+            fault.kind.victim() == Victim::Server
+                && fault.site == site
+                && fault.at < to
+                && fault.until > from
+        })
     }
 }

@@ -144,7 +144,16 @@ impl Plot {
     }
 
     /// A fault of this run's processes, or of the whole site.
-    pub(crate) fn fault(mut self, from: u64, to: u64, kind: Kind, run: Option<u64>) -> Self {
+    pub(crate) fn fault(self, from: u64, to: u64, kind: Kind, run: Option<u64>) -> Self {
+        self.fault_of("processes", from, to, kind, run)
+    }
+
+    /// A fault of another site.
+    pub(crate) fn fault_at(self, site: &str, from: u64, to: u64, kind: Kind) -> Self {
+        self.fault_of(site, from, to, kind, None)
+    }
+
+    fn fault_of(mut self, site: &str, from: u64, to: u64, kind: Kind, run: Option<u64>) -> Self {
         self.faults += 1;
         let fault = self.faults;
         self.event(
@@ -152,7 +161,7 @@ impl Plot {
             Event::Fault {
                 fault,
                 kind,
-                site: "processes".to_owned(),
+                site: site.to_owned(),
                 action: run.map(|_| ACTION.to_owned()),
                 run,
                 pid: None,
