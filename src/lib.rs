@@ -7,6 +7,7 @@
 //! - taking a lease: [`acquire`]; keeping it: [`renew`]; what the command is sent: [`supervise`], by
 //!   the [`monitor`], a process of its own
 //! - the threads: [`database`], [`listen`] and [`heartbeat`] send [`event`]s to the loop in [`commands::exec`]
+//! - what the tests can take out of all that, to see that they notice: [`twin`]
 //! - what is printed: [`report`]; what the process ends with: [`exit`]; the kernel: [`sys`]
 //!
 //! The library has no stable interface; the program has.
@@ -28,6 +29,7 @@ pub mod report;
 pub mod store;
 pub mod supervise;
 pub mod sys;
+pub mod twin;
 
 use std::panic;
 use std::thread;

@@ -11,7 +11,7 @@ use std::thread;
 use crate::event::Event;
 use crate::monitor::{Monitor, Word};
 use crate::sys::alarm::wait_for;
-use crate::sys::signal::{self, Inbox};
+use crate::sys::signal::{self, Inbox, Origin};
 
 /// Starts the thread, which sends each signal from `inbox` and each word of `monitor`, if there is
 /// one, as an event.
@@ -50,11 +50,14 @@ fn listen(
         }
         if signalled {
             let signal = inbox.take().map_err(drop)?;
-            if signal.number != signal::CHILD {
-                tell(Event::Signal(signal))?;
-            } else if let Some(monitor) = &monitor {
-                // Later the children are what it left, and whoever buries them reaps them.
+            // Later the children are what it left, and whoever buries them reaps them.
+            if signal.number == signal::CHILD
+                && let Some(monitor) = &monitor
+            {
                 monitor.tend();
+            }
+            if signal.origin != Origin::Child {
+                tell(Event::Signal(signal))?;
             }
         }
     }

@@ -3,8 +3,10 @@
 //!
 //! The rules:
 //! - Every signal that reaches us reaches the command, as itself. Where the command shares our
-//!   terminal's group, a signal of the kernel (Ctrl-C) has reached it already.
-//! - The second SIGTERM or SIGINT kills: whoever asks twice has waited long enough.
+//!   terminal's group, a signal of the terminal (Ctrl-C) has reached it already, and what comes from
+//!   the command's own tree was meant for that group.
+//! - The second SIGTERM or SIGINT kills: whoever asks twice has waited long enough. A Ctrl-C on a
+//!   terminal that the command shares is between the two of them: to many it is a key like others.
 //! - When the lease cannot be kept: SIGTERM at the deadline's `term`, SIGKILL at its `kill`.
 //! - When the lease is lost: SIGTERM at once, SIGKILL a grace later, at the deadline at the latest.
 //! - When the command has run for as long as it may: SIGTERM, SIGKILL a grace later.
@@ -15,8 +17,15 @@ use std::time::Duration;
 
 use crate::exit::Status;
 use crate::lease::instant::{BootInstant, Deadline};
+use crate::lease::timing::MAX_TTL;
 use crate::sys::signal::{Origin, Signal};
 use crate::sys::tree::End;
+use crate::twin::{self, Mechanism};
+
+/// Within this time the same request from the same process is an echo of the first: timeout(1) sends
+/// its signal to the process that it started and right after that to its own whole group. Much
+/// shorter than anybody takes who has waited for the first to have an effect.
+const ECHO: Duration = Duration::from_millis(20);
 
 /// SIGINT; like those below the same number on x86-64 and arm64.
 pub const INT: i32 = 2;
@@ -97,7 +106,8 @@ pub struct Supervisor {
     shares_terminal: bool,
     stage: Stage,
     blame: Blame,
-    asked_to_stop: u32,
+    /// The last request to stop.
+    asked: Option<(Signal, BootInstant)>,
 }
 
 impl Supervisor {
@@ -117,16 +127,20 @@ impl Supervisor {
             shares_terminal,
             stage: Stage::Running,
             blame: Blame::Nobody,
-            asked_to_stop: 0,
+            asked: None,
         }
     }
 
     /// What to send because of `input` and because it is `now`.
     pub fn step(&mut self, now: BootInstant, input: Input) -> Vec<Act> {
         let mut acts = Vec::new();
+        if twin::is_out(Mechanism::Monitor) && !matches!(input, Input::Signal(_)) {
+            self.deadline.term = now + MAX_TTL;
+            return acts;
+        }
         match input {
             Input::Tick => {}
-            Input::Signal(signal) => self.signalled(signal, &mut acts),
+            Input::Signal(signal) => self.signalled(now, signal, &mut acts),
             Input::Renewed(deadline) => self.deadline = self.deadline.max(deadline),
             Input::Lost => self.terminate(now, Blame::Lost, &mut acts),
             Input::Abandoned => self.kill(&mut acts),
@@ -169,16 +183,19 @@ impl Supervisor {
         self.blame
     }
 
-    fn signalled(&mut self, signal: Signal, acts: &mut Vec<Act>) {
+    fn signalled(&mut self, now: BootInstant, signal: Signal, acts: &mut Vec<Act>) {
+        let has_it = matches!(signal.origin, Origin::Below | Origin::Terminal);
+        if self.shares_terminal && has_it {
+            return;
+        }
         if [INT, TERM].contains(&signal.number) {
-            self.asked_to_stop += 1;
-            if self.asked_to_stop > 1 {
-                return self.kill(acts);
+            match self.asked.replace((signal, now)) {
+                Some((first, at)) if first == signal && now < at + ECHO => return,
+                Some(_) => return self.kill(acts),
+                None => {}
             }
         }
-        if !(self.shares_terminal && signal.origin == Origin::Kernel) {
-            acts.push(Act::Forward(signal.number));
-        }
+        acts.push(Act::Forward(signal.number));
     }
 
     fn terminate(&mut self, now: BootInstant, blame: Blame, acts: &mut Vec<Act>) {
@@ -211,6 +228,7 @@ mod tests {
 
     const START: BootInstant = BootInstant::new(Duration::from_secs(1000));
     const GRACE: Duration = Duration::from_secs(5);
+    const SOMEBODY: Origin = Origin::Process(7);
 
     fn timing() -> Timing {
         Timing::new(Duration::from_secs(30), Some(GRACE)).expect("fits")
@@ -269,9 +287,9 @@ mod tests {
     #[test]
     fn a_signal_is_forwarded_as_itself_and_the_second_request_to_stop_kills() {
         let mut supervisor = supervisor(false);
-        let term = signal(15, Origin::Process);
+        let term = signal(15, SOMEBODY);
         assert_eq!(
-            supervisor.step(after(1), signal(10, Origin::Process)),
+            supervisor.step(after(1), signal(10, SOMEBODY)),
             [Act::Forward(10)]
         );
         assert_eq!(supervisor.step(after(1), term), [Act::Forward(15)]);
@@ -280,16 +298,38 @@ mod tests {
     }
 
     #[test]
-    fn ctrl_c_is_not_delivered_twice_to_a_command_on_our_terminal() {
+    fn a_request_to_stop_is_told_from_its_echo() {
+        let mut supervisor = supervisor(false);
+        let term = signal(15, Origin::Process(100));
+        let soon = |milliseconds| START + Duration::from_millis(milliseconds);
+        assert_eq!(supervisor.step(soon(0), term), [Act::Forward(15)]);
+        assert_eq!(supervisor.step(soon(1), term), []);
+        let another = signal(15, Origin::Process(101));
+        assert_eq!(supervisor.step(soon(2), another), [Act::Stop(9)]);
+    }
+
+    #[test]
+    fn what_a_command_sends_to_its_whole_group_is_no_request_to_dlock() {
+        let mut on_terminal = supervisor(true);
+        let term = signal(15, Origin::Below);
+        assert_eq!(on_terminal.step(after(1), term), []);
+        assert_eq!(on_terminal.step(after(2), term), []);
+        let mut in_own_group = supervisor(false);
+        assert_eq!(in_own_group.step(after(1), term), [Act::Forward(15)]);
+    }
+
+    #[test]
+    fn ctrl_c_is_not_delivered_twice_to_a_command_on_our_terminal_nor_counted() {
         let mut supervisor = supervisor(true);
-        assert_eq!(supervisor.step(after(1), signal(2, Origin::Kernel)), []);
+        assert_eq!(supervisor.step(after(1), signal(2, Origin::Terminal)), []);
+        assert_eq!(supervisor.step(after(2), signal(2, Origin::Terminal)), []);
         assert_eq!(
-            supervisor.step(after(1), signal(10, Origin::Process)),
+            supervisor.step(after(1), signal(10, SOMEBODY)),
             [Act::Forward(10)]
         );
         assert_eq!(
-            supervisor.step(after(2), signal(2, Origin::Kernel)),
-            [Act::Stop(9)]
+            supervisor.step(after(3), signal(2, SOMEBODY)),
+            [Act::Forward(2)]
         );
     }
 }

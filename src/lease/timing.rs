@@ -10,6 +10,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::instant::{BootInstant, Deadline};
+use crate::twin::{self, Mechanism};
 
 /// Longest lease: beyond a day a crashed holder would block longer than anybody waits.
 pub const MAX_TTL: Duration = Duration::from_hours(24);
@@ -84,7 +85,10 @@ impl Timing {
             // than 10 s has to be asked for, since it is taken from the time for renewals.
             grace: grace.unwrap_or_else(|| (ttl / 6).min(Duration::from_secs(10))),
             // 1/30 is far above any clock's rate error; the floor is for killing on a busy machine.
-            margin: (ttl / 30).clamp(Duration::from_millis(250), Duration::from_secs(5)),
+            margin: match twin::is_out(Mechanism::Margin) {
+                false => (ttl / 30).clamp(Duration::from_millis(250), Duration::from_secs(5)),
+                true => Duration::ZERO,
+            },
             // At most 10 s, so that a holder of a long lease hears soon that it was broken.
             interval: (ttl / 6).min(Duration::from_secs(10)),
             // Two seconds is above any healthy server's answer; longer would eat up the retries.

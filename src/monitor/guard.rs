@@ -18,6 +18,7 @@ use crate::sys::signal::{self, Inbox};
 use crate::sys::startable::{Poised, Startable};
 use crate::sys::tree::{End, Life, Tree};
 use crate::sys::{clock, descriptors, process};
+use crate::twin::{self, Mechanism};
 
 /// What the command starts with.
 struct Start {
@@ -137,6 +138,7 @@ impl Watch {
             self.act(post, Input::Tick);
             match self.tree.reap() {
                 Life::Nothing => return self.end(post, command),
+                Life::Rest if twin::is_out(Mechanism::DeadTree) => return self.end(post, command),
                 // What the command leaves behind does not outlive it.
                 Life::Rest => _ = self.killed_at.get_or_insert(now),
                 Life::Command => {}

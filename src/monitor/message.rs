@@ -30,8 +30,13 @@ pub(super) fn of_order(order: Order) -> Message {
             message(b'r', [term, kill, 0])
         }
         Order::Signal(signal) => {
-            let by_kernel = u64::from(signal.origin == Origin::Kernel);
-            message(b'n', [of_i32(signal.number), by_kernel, 0])
+            let (origin, sender) = match signal.origin {
+                Origin::Terminal => (0, 0),
+                Origin::Child => (1, 0),
+                Origin::Below => (2, 0),
+                Origin::Process(pid) => (3, pid.into()),
+            };
+            message(b'n', [of_i32(signal.number), origin, sender])
         }
         Order::Lost => message(b'l', [0; NUMBERS]),
     }
@@ -47,8 +52,10 @@ pub(super) fn order(message: Message) -> Option<Order> {
         b'n' => Order::Signal(Signal {
             number: i32_of(first)?,
             origin: match second {
-                0 => Origin::Process,
-                _ => Origin::Kernel,
+                0 => Origin::Terminal,
+                1 => Origin::Child,
+                2 => Origin::Below,
+                _ => Origin::Process(u32::try_from(third).ok()?),
             },
         }),
         b'l' => Order::Lost,
@@ -171,12 +178,14 @@ mod tests {
             term: BootInstant::new(Duration::new(1_000, 1)),
             kill: BootInstant::new(Duration::new(2_000, 999_999_999)),
         };
-        let origin = Origin::Kernel;
+        let signal = |origin| Order::Signal(Signal { number: 64, origin });
         for said in [
             Order::Start(deadline, Token(u64::MAX)),
             Order::Limit(deadline.kill),
             Order::Renewed(deadline),
-            Order::Signal(Signal { number: 64, origin }),
+            signal(Origin::Terminal),
+            signal(Origin::Below),
+            signal(Origin::Process(u32::MAX)),
             Order::Lost,
         ] {
             assert_eq!(order(of_order(said)), Some(said));

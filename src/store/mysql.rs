@@ -28,6 +28,7 @@ use super::{
 use crate::lease::instant::BootInstant;
 use crate::lease::once::Once;
 use crate::sys::{clock, random, socket::Interrupter};
+use crate::twin::{self, Mechanism};
 
 /// One account on one server, with at most one connection.
 pub struct Database {
@@ -377,13 +378,18 @@ impl Database {
             connection.limit_reads(None)?;
         }
         trace.sent = clock::now();
-        let (connection, reply) = connection.exchange(&packet, &self.target)?;
-        let found = read(reply.sets, request)?;
-        if patience == Patience::Endless {
-            connection.limit_reads(Some(self.limit))?;
+        let (connection, reply) = connection.exchange(&packet, &self.target);
+        if twin::is_out(Mechanism::SendTime) {
+            trace.sent = clock::now();
         }
-        self.connection = Some(connection);
-        Ok((found, reply.changed))
+        let outcome = reply.and_then(|reply| Ok((read(reply.sets, request)?, reply.changed)));
+        if outcome.is_ok() || twin::is_out(Mechanism::FreshConnection) {
+            if let (Some(connection), Patience::Endless) = (&connection, patience) {
+                connection.limit_reads(Some(self.limit))?;
+            }
+            self.connection = connection;
+        }
+        outcome
     }
 
     /// The connection, a new one if there is none, and what has to be said first on a new one.
@@ -409,6 +415,7 @@ fn may_be_taken(row: &Sighting, wish: &Wish) -> bool {
     let witnessed = wish.gate == Gate::Used && row.gated_here;
     let abandoned = lapsed(ALLOWANCE) || (witnessed && lapsed(GATE_ALLOWANCE));
     match row.claim {
+        Some(_) if twin::is_out(Mechanism::OwnClock) => lapsed(Duration::ZERO),
         Some(_) => watched || over || abandoned,
         None => row.fenced,
     }

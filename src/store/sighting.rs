@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::{Fate, GonePlace, Holder, Version};
 use crate::lease::action::Action;
 use crate::lease::{Claim, Token};
+use crate::twin::{self, Mechanism};
 
 /// A row as the server showed it; ages and remainders are computed there.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -132,7 +133,8 @@ impl Sighting {
     /// Whether the row as read back is `claim`'s, under `token` if that is known.
     #[must_use]
     pub fn is_held_by(&self, claim: Claim, token: Option<Token>) -> bool {
-        self.claim == Some(claim) && token.is_none_or(|token| self.version.token == token)
+        twin::is_out(Mechanism::ReadBack)
+            || self.claim == Some(claim) && token.is_none_or(|token| self.version.token == token)
     }
 
     /// Held, free or lapsed.

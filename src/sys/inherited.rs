@@ -36,6 +36,12 @@ extern "C" fn record() {
     }
 }
 
+/// Whether `signal`, one of those that are changed, was ignored.
+pub(super) fn was_ignored(signal: i32) -> Option<bool> {
+    let bit = CHANGED.iter().position(|changed| *changed == signal)?;
+    Some(IGNORED.load(Ordering::Relaxed) & (1 << bit) != 0)
+}
+
 /// Those of stdin, stdout and stderr that were closed.
 fn closed() -> impl Iterator<Item = i32> {
     let closed = CLOSED.load(Ordering::Relaxed);

@@ -9,21 +9,26 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
-use super::inherited::is_ignored;
+use rustix::process::{getpid, getsid};
 
-/// Signals that say that the process itself is broken; nobody may go on after them.
-const FAULTS: [i32; 7] = [
-    libc::SIGILL,
-    libc::SIGTRAP,
-    libc::SIGABRT,
-    libc::SIGBUS,
-    libc::SIGFPE,
-    libc::SIGSEGV,
-    libc::SIGSYS,
-];
+use super::inherited::{is_ignored, was_ignored};
+use super::tree;
 
 /// Signals with which a terminal stops jobs.
 const JOB_CONTROL: [i32; 3] = [libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU];
+
+/// Signals that the kernel sends to all of a terminal's foreground group: for a key, another size, a
+/// lost line.
+const TERMINAL: [i32; 8] = [
+    libc::SIGHUP,
+    libc::SIGINT,
+    libc::SIGQUIT,
+    libc::SIGCONT,
+    libc::SIGTSTP,
+    libc::SIGTTIN,
+    libc::SIGTTOU,
+    libc::SIGWINCH,
+];
 
 /// Signals that by default do nothing or stop the process; all others end it.
 const HARMLESS: [i32; 7] = [
@@ -73,18 +78,40 @@ pub struct Signal {
 /// Who sent a signal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Origin {
-    /// The kernel: for Ctrl-C, Ctrl-\ and a lost line this is the terminal, which has sent it to
-    /// every process of the foreground group.
-    Kernel,
-    /// Some process, to us.
-    Process,
+    /// Our terminal, to every process of the group that we are in.
+    Terminal,
+    /// The kernel, about a child of ours.
+    Child,
+    /// A process that we have started, or one below it.
+    Below,
+    /// Another process, by its number: 0 for one that we cannot see, and for the kernel.
+    Process(u32),
+}
+
+impl Origin {
+    fn of(info: &libc::signalfd_siginfo, number: i32) -> Self {
+        match info.ssi_code {
+            // An alarm that was set before we were started, say, is for us alone.
+            libc::SI_KERNEL if !TERMINAL.contains(&number) => Self::Process(0),
+            // Who leads the session is the only one that is told of a lost line.
+            libc::SI_KERNEL if number == libc::SIGHUP && leads_session() => Self::Process(0),
+            libc::SI_KERNEL => Self::Terminal,
+            code if number == CHILD && code > 0 => Self::Child,
+            _ if tree::is_below_us(info.ssi_pid) => Self::Below,
+            _ => Self::Process(info.ssi_pid),
+        }
+    }
+}
+
+fn leads_session() -> bool {
+    getsid(None).is_ok_and(|session| session == getpid())
 }
 
 /// From now on signals wait to be taken from the inbox; returns the mask that was in force before.
 ///
-/// Threads that are started later inherit this, so it must come before any of them. Faults stay as
-/// they are, and whatever is ignored: by who started us (nohup), or SIGPIPE by the Rust runtime.
-/// With `job_control` left to the terminal, SIGTSTP and its like keep stopping us.
+/// Threads that are started later inherit this, so it must come before any of them. What was
+/// ignored by who started us stays so (nohup). A fault of our own still kills: the kernel does not
+/// let it wait. With `job_control` left to the terminal, SIGTSTP and its like keep stopping us.
 ///
 /// # Errors
 /// When the kernel has no descriptor left.
@@ -99,22 +126,24 @@ pub fn open_inbox(job_control: bool) -> io::Result<(Inbox, Mask)> {
         libc::sigfillset(set.as_mut_ptr());
         libc::signal(libc::SIGCHLD, libc::SIG_DFL);
         // Blocked, an ignored signal would not be thrown away but wait to be taken.
-        let ignored = (1..=libc::SIGRTMAX()).filter(|number| is_ignored(*number));
+        let is_ignored = |number: &i32| was_ignored(*number).unwrap_or_else(|| is_ignored(*number));
+        let ignored =
+            (1..=libc::SIGRTMAX()).filter(|number| *number != CHILD && is_ignored(number));
         let stopping = JOB_CONTROL.into_iter().filter(|_| job_control);
-        for number in ignored.chain(FAULTS).chain(stopping) {
+        for number in ignored.chain(stopping) {
             libc::sigdelset(set.as_mut_ptr(), number);
         }
         let fd = libc::signalfd(-1, set.as_ptr(), libc::SFD_CLOEXEC);
         if fd < 0 {
             return Err(io::Error::last_os_error());
         }
-        libc::pthread_sigmask(libc::SIG_SETMASK, set.as_ptr(), before.as_mut_ptr());
+        libc::pthread_sigmask(libc::SIG_BLOCK, set.as_ptr(), before.as_mut_ptr());
         Ok((Inbox(OwnedFd::from_raw_fd(fd)), Mask(before.assume_init())))
     }
 }
 
-/// All signals wait from now on, but for those of broken code, and SIGCHLD alone is heard of: for a
-/// process that nothing but SIGKILL may stop.
+/// All signals wait from now on, and SIGCHLD alone is heard of: for a process that nothing but SIGKILL
+/// may stop.
 ///
 /// # Errors
 /// When the kernel has no descriptor left.
@@ -125,9 +154,6 @@ pub fn open_child_inbox() -> io::Result<Inbox> {
     // pointer. The descriptor is new and nobody else's.
     unsafe {
         libc::sigfillset(blocked.as_mut_ptr());
-        for fault in FAULTS {
-            libc::sigdelset(blocked.as_mut_ptr(), fault);
-        }
         libc::sigprocmask(libc::SIG_SETMASK, blocked.as_ptr(), std::ptr::null_mut());
         libc::sigemptyset(heard.as_mut_ptr());
         libc::sigaddset(heard.as_mut_ptr(), CHILD);
@@ -159,12 +185,10 @@ impl Inbox {
         }
         // SAFETY: the whole of `info` was written.
         let info = unsafe { info.assume_init() };
+        let number = i32::try_from(info.ssi_signo).unwrap_or(0);
         Ok(Signal {
-            number: i32::try_from(info.ssi_signo).unwrap_or(0),
-            origin: match info.ssi_code {
-                libc::SI_KERNEL => Origin::Kernel,
-                _ => Origin::Process,
-            },
+            number,
+            origin: Origin::of(&info, number),
         })
     }
 }

@@ -209,6 +209,14 @@ fn children_by_parent(pid: i32) -> io::Result<Vec<i32>> {
         .collect())
 }
 
+/// Whether the process `pid` is a descendant of this one.
+pub(super) fn is_below_us(pid: u32) -> bool {
+    let own = getpid().as_raw_nonzero().get();
+    let above = |pid: &i32| parent(*pid).filter(|parent| *parent > 0);
+    let ancestors = std::iter::successors(i32::try_from(pid).ok(), above);
+    ancestors.skip(1).any(|ancestor| ancestor == own)
+}
+
 /// The fourth word of `/proc/N/stat`; the second is a name in brackets that may hold anything.
 fn parent(pid: i32) -> Option<i32> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;

@@ -5,6 +5,7 @@
 
 use std::ffi::OsStr;
 use std::io::Read;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex, Once};
 use std::thread::{self, JoinHandle};
@@ -46,8 +47,16 @@ pub(crate) struct Outcome {
 impl Dlock {
     /// `dlock` with `arguments`, without a server.
     pub(crate) fn new<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -> Self {
+        Self::of(Path::new(env!("CARGO_BIN_EXE_dlock")), arguments)
+    }
+
+    /// The same with another `program` in dlock's place.
+    pub(crate) fn of<S: AsRef<OsStr>>(
+        program: &Path,
+        arguments: impl IntoIterator<Item = S>,
+    ) -> Self {
         hear_all_signals();
-        let mut command = Command::new(env!("CARGO_BIN_EXE_dlock"));
+        let mut command = Command::new(program);
         for (name, _) in std::env::vars_os() {
             if name.to_string_lossy().starts_with("DLOCK_") {
                 command.env_remove(name);
@@ -110,7 +119,7 @@ impl Dlock {
 
 /// Sets what is ignored back to what it is for a program that somebody starts by hand: a test run
 /// in the background of a script ignores SIGINT and SIGQUIT, and so would everything below it.
-fn hear_all_signals() {
+pub(crate) fn hear_all_signals() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         for number in (1..32).filter(|number| *number != libc::SIGPIPE) {
@@ -164,7 +173,12 @@ impl Running {
     /// Waits until dlock has said `text` on stderr.
     #[track_caller]
     pub(crate) fn heard(&self, text: &str) {
-        eventually(text, || self.stderr.so_far().contains(text));
+        eventually(text, || self.said().contains(text));
+    }
+
+    /// What dlock has said on stderr by now.
+    pub(crate) fn said(&self) -> String {
+        self.stderr.so_far()
     }
 
     /// Sends `signal` (a name without SIG, or a number) to dlock.

@@ -3,21 +3,20 @@
 use mysql::Conn;
 use mysql::prelude::Queryable;
 
-use crate::command::{Stage, heard, signal, tell};
+use crate::command::{Stage, heard, tell};
 use crate::dlock::{Dlock, Running, eventually};
 use crate::servers::{Database, Flavour, shared};
 
-/// A holder of `init` whose command has told its process id and its token, and waits for a word.
+/// A database with a table of the command's own.
 struct Scene {
     database: Database,
     stage: Stage,
     admin: Conn,
 }
 
-/// A run that goes on.
+/// A holder of `init` whose command has told its token and waits for a word.
 struct Run {
     running: Running,
-    command: u32,
     token: u64,
 }
 
@@ -45,16 +44,14 @@ impl Scene {
         let (ready, go) = (self.stage.fifo("ready"), self.stage.fifo("go"));
         let running = self
             .exec(&["--fence", "--", "sh", "-c"])
-            .arg(r#"echo $$ $DLOCK_TOKEN > "$1"; read word < "$2""#)
+            .arg(r#"echo $DLOCK_TOKEN > "$1"; read word < "$2""#)
             .arg("sh")
             .arg(&ready)
             .arg(&go)
             .start();
-        let told = heard(&ready);
-        let (command, token) = told.split_once(' ').expect("two numbers");
+        let token = heard(&ready);
         Run {
             running,
-            command: command.parse().expect("a process id"),
             token: token.parse().expect("a token"),
         }
     }
@@ -152,7 +149,6 @@ fn a_take_over_waits_for_the_transaction_of_the_last_holder_and_a_stale_token_ab
         let run = scene.holder();
         let mut transaction = scene.transaction(run.token).expect("the token is current");
         run.running.signal("KILL");
-        signal(run.command, "KILL");
         // One that knows of the fence, and one that does not.
         let log = scene.stage.path("log");
         let script = r#"echo "$DLOCK_HOLDER" >> "$1""#;

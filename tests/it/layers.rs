@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 
 /// The rooms of `src`, each importing only from those before it. A path that is no room of its own
 /// belongs to the longest room that it lies in.
-const LAYERS: [&str; 19] = [
+const LAYERS: [&str; 20] = [
+    "twin",
     "lease",
     "sys",
     "exit",

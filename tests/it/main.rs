@@ -1,8 +1,9 @@
 //! The integration tests: claims about what a user of the `dlock` program would notice, on real
 //! servers. One binary, so that one server of each kind serves all of them.
 //!
-//! - `servers` starts MariaDB and MySQL, `dlock` runs the program, `command` is what it runs, `proxy` and
-//!   `network` are what stands between them
+//! - `servers` starts MariaDB and MySQL, `dlock` runs the program, `command` and `recorder` are what it runs,
+//!   `terminal` is where it is typed, `proxy` and `network` are what stands between it and a server, `preload`
+//!   what a program takes for its C library
 //! - the rest is claims, one subject a file
 
 mod bad_input;
@@ -10,10 +11,15 @@ mod command;
 mod connection;
 mod dlock;
 mod network;
+mod preload;
 mod proxy;
+mod recorder;
 mod secrets;
 mod servers;
+mod terminal;
 
+mod arithmetic;
+mod clocks;
 mod contract;
 mod cron;
 mod documents;
@@ -23,14 +29,19 @@ mod faults;
 mod fence;
 mod generated;
 mod history;
+mod inherited;
+mod jobs;
+mod late;
 mod layers;
 mod lease;
 mod limits;
 mod line;
 mod once;
+mod pid_one;
 mod signals;
 mod status;
 mod tls;
 mod tree;
+mod twins;
 mod wait_command;
 mod waiting;

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use mysql::Conn;
 use mysql::prelude::Queryable;
 
-use crate::command::{Stage, heard, signal, tell};
+use crate::command::{Stage, heard, tell};
 use crate::dlock::{Dlock, Running, eventually};
 use crate::proxy::{Proxy, Request};
 use crate::servers::{Database, Flavour, shared};
@@ -51,19 +51,19 @@ impl Replicas {
     }
 
     /// A replica whose command says its process id, waits for a word and ends with that status.
-    fn holder(&self, options: &[&str]) -> (Running, String) {
+    fn holder(&self, options: &[&str]) -> Running {
         let (ready, go) = (self.stage.fifo("ready"), self.stage.fifo("go"));
         let running = Dlock::on(&self.database, ["exec", "-a", "init"])
             .args(options)
             .args(["--", "sh", "-c"])
-            .arg(r#"echo $$ > "$1"; read status < "$2"; echo holder >> "$3"; exit "$status""#)
+            .arg(r#"echo up > "$1"; read status < "$2"; echo holder >> "$3"; exit "$status""#)
             .arg("sh")
             .arg(&ready)
             .arg(&go)
             .arg(self.log())
             .start();
-        let pid = heard(&ready);
-        (running, pid)
+        heard(&ready);
+        running
     }
 
     fn let_go(&self, status: &str) {
@@ -164,7 +164,7 @@ fn each_key_is_done_once_also_after_a_rollback() {
 #[test]
 fn a_failure_records_nothing_and_the_next_in_line_runs() {
     everywhere(|mut replicas| {
-        let (holder, _) = replicas.holder(&["--once=v1"]);
+        let holder = replicas.holder(&["--once=v1"]);
         let waiters: Vec<Running> = [("failed", 7), ("done", 0), ("late", 0)]
             .iter()
             .zip(1..)
@@ -185,7 +185,7 @@ fn a_failure_records_nothing_and_the_next_in_line_runs() {
 #[test]
 fn waiters_leave_with_0_when_the_holder_succeeds() {
     everywhere(|mut replicas| {
-        let (holder, _) = replicas.holder(&["--once=v1"]);
+        let holder = replicas.holder(&["--once=v1"]);
         let waiters: Vec<Running> = (0..8)
             .map(|_| replicas.replica(&["--once=v1"], "waiter", 3).start())
             .collect();
@@ -209,7 +209,7 @@ fn waiters_without_named_locks_leave_with_0_too() {
     everywhere(|replicas| {
         let no_locks = Proxy::rewriting(replicas.database.port, "GET_LOCK", "GET_LOCX");
         let url = replicas.database.url_through(no_locks.port());
-        let (holder, _) = replicas.holder(&["--once"]);
+        let holder = replicas.holder(&["--once"]);
         let waiters: Vec<Running> = (0..3)
             .map(|_| {
                 let waiter = replicas.replica(&["--once", "-v"], "waiter", 3);
@@ -232,14 +232,12 @@ fn a_holder_that_was_killed_half_way_is_followed_by_one_that_does_it() {
     everywhere(|mut replicas| {
         // Short, since a test has to see it lapse.
         let short = ["--once=v1", "--ttl=3s"];
-        let (holder, command) = replicas.holder(&short);
+        let holder = replicas.holder(&short);
         let mut waiters: Vec<Running> = (0..12)
             .map(|_| replicas.replica(&short, "done", 0).start())
             .collect();
         replicas.standing(12);
         holder.signal("KILL");
-        let command: u32 = command.parse().expect("a process id");
-        signal(command, "KILL");
         for waiter in waiters.drain(2..7) {
             waiter.signal("TERM");
             assert_eq!(waiter.wait().status, Some(143));
@@ -260,7 +258,7 @@ fn who_lost_the_lease_cannot_say_that_it_is_done() {
             ("freed", "claim=NULL"),
         ] {
             // Long enough that no renewal tells before the release does.
-            let (holder, _) = replicas.holder(&["--once", "--ttl=5m"]);
+            let holder = replicas.holder(&["--once", "--ttl=5m"]);
             let take = format!("UPDATE dlock_lock SET {taken} WHERE action='init'");
             replicas.admin.query_drop(take).expect("takes the row");
             replicas.let_go("0");

@@ -71,17 +71,24 @@ impl Server {
     /// `extra_options` go to the server itself, after all the others and so with the last word.
     #[track_caller]
     pub(crate) fn start(flavour: Flavour, extra_options: &[&str]) -> Self {
-        Self::started(flavour, Script::start(flavour, extra_options, None))
+        Self::start_in(flavour, extra_options, &[])
     }
 
     /// The same with a disk of `size`, such as `8M`, for whatever `extra_options` put in `../disk`.
     #[track_caller]
     pub(crate) fn with_disk(flavour: Flavour, size: &str, extra_options: &[&str]) -> Self {
-        Self::started(flavour, Script::start(flavour, extra_options, Some(size)))
+        let disk = ("DLOCK_TEST_SERVER_DISK", size.to_owned());
+        Self::start_in(flavour, extra_options, &[disk])
     }
 
+    /// The same with `environment` for the script: what that does with it is written there.
     #[track_caller]
-    fn started(flavour: Flavour, mut script: Script) -> Self {
+    pub(crate) fn start_in(
+        flavour: Flavour,
+        extra_options: &[&str],
+        environment: &[(&str, String)],
+    ) -> Self {
+        let mut script = Script::start(flavour, extra_options, environment);
         let ready = script.ready();
         Self {
             flavour,
@@ -298,12 +305,12 @@ struct Script {
 
 impl Script {
     #[track_caller]
-    fn start(flavour: Flavour, extra_options: &[&str], disk: Option<&str>) -> Self {
+    fn start(flavour: Flavour, extra_options: &[&str], environment: &[(&str, String)]) -> Self {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/servers/run");
         let mut child = Command::new(&path)
             .arg(flavour.to_string())
             .args(extra_options)
-            .envs(disk.map(|size| ("DLOCK_TEST_SERVER_DISK", size)))
+            .envs(environment.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())

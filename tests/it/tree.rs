@@ -3,13 +3,12 @@
 //! Judged by a [`Witness`] that every process of the tree keeps locked; the command of whoever comes
 //! next refuses to run while one of them lives.
 
-use std::path::PathBuf;
-use std::process::{Command, Stdio};
 use std::sync::mpsc;
-use std::{fs, io::Write, ptr, thread};
+use std::{fs, ptr, thread};
 
 use crate::command::{Stage, Witness, heard, signal, tell};
 use crate::dlock::{Dlock, Running, eventually};
+use crate::preload::compiled;
 use crate::servers::{Database, Flavour, Server, shared};
 
 /// A command with all kinds of descendants, none of which wants to die: a child, one in a session of
@@ -259,7 +258,7 @@ fn a_process_that_does_not_die_is_told_of_and_the_lease_is_kept_until_it_does() 
     let immortal = stage.path("immortal");
     fs::write(&immortal, "").expect("writes");
     let dlock = Dlock::on(&database, ["exec", "-a", "init", "--ttl", "3s"])
-        .env("LD_PRELOAD", compiled(&stage))
+        .env("LD_PRELOAD", compiled(&stage, IMMORTALITY))
         .env("IMMORTAL", &immortal);
     let holder = Holder::start_with(dlock, &[]);
     let next = holder.next(&database);
@@ -281,7 +280,7 @@ fn who_is_told_of_a_process_that_does_not_die_can_leave_it_behind() {
     let immortal = stage.path("immortal");
     fs::write(&immortal, "").expect("writes");
     let dlock = Dlock::on(&database, ["exec", "-a", "init"])
-        .env("LD_PRELOAD", compiled(&stage))
+        .env("LD_PRELOAD", compiled(&stage, IMMORTALITY))
         .env("IMMORTAL", &immortal);
     let holder = Holder::start_with(dlock, &[]);
     holder.running.signal("TERM");
@@ -300,25 +299,6 @@ fn who_is_told_of_a_process_that_does_not_die_can_leave_it_behind() {
         .wait()
         .expect(76, "", "is left behind alive; init lapses");
     eventually("the tree is dead", || holder.witness.is_alone());
-}
-
-/// [`IMMORTALITY`] as a library. The compiler is there: dlock's TLS library could not have been built
-/// without it.
-fn compiled(stage: &Stage) -> PathBuf {
-    let library = stage.path("immortality.so");
-    let mut compiler = Command::new("cc")
-        .args(["-shared", "-fPIC", "-x", "c", "-", "-o"])
-        .arg(&library)
-        .stdin(Stdio::piped())
-        .spawn()
-        .expect("cc, the C compiler, is installed");
-    let mut stdin = compiler.stdin.take().expect("stdin is a pipe");
-    stdin
-        .write_all(IMMORTALITY.as_bytes())
-        .expect("cc reads it");
-    drop(stdin);
-    assert!(compiler.wait().expect("cc runs").success(), "cc failed");
-    library
 }
 
 fn child_of(pid: u32) -> u32 {

@@ -104,7 +104,7 @@ impl Desk<'_> {
                     }
                     None if acquire.is_standing() => self.say_that_we_wait(&acquire, &mut talk),
                     Some(Event::Monitor(Word::Gone)) => {
-                        self.give_up(&acquire);
+                        self.give_up(&acquire, PARTING);
                         return Err(Ending::new(Status::INTERNAL, "the monitor was killed"));
                     }
                     Some(Event::Signal(_) | Event::Monitor(_) | Event::Heartbeat) | None => {}

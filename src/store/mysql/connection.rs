@@ -97,22 +97,22 @@ impl Connection {
         })
     }
 
-    /// Sends `packet` and reads all of its replies. Consumes the connection and gives it back only
-    /// when nothing went wrong.
+    /// Sends `packet` and reads all of its replies. Consumes the connection: what it gives back may
+    /// be used again only if nothing went wrong.
     pub(super) fn exchange(
         mut self,
         packet: &str,
         target: &Target,
-    ) -> Result<(Self, Reply), Failure> {
+    ) -> (Option<Self>, Result<Reply, Failure>) {
         let outcome = guarded(|| read_all(&mut self.conn, packet));
         match outcome {
-            Ok(Ok(reply)) => Ok((self, reply)),
-            Ok(Err(error)) => Err(failure(&error, Phase::Asking, target)),
+            Ok(Ok(reply)) => (Some(self), Ok(reply)),
+            Ok(Err(error)) => (Some(self), Err(failure(&error, Phase::Asking, target))),
             Err(panic) => {
                 // The driver's Drop would write to a connection in an unknown state.
                 self.interrupter.interrupt();
                 std::mem::forget(self);
-                Err(panicked(&panic))
+                (None, Err(panicked(&panic)))
             }
         }
     }

@@ -5,6 +5,7 @@ use super::fence::{PASSABLE, lowered, made, raised};
 use super::record::{lost, needless, needless_row};
 use super::{HERE, facts, gate_name, gate_ours, gate_taken, hex, hex_action};
 use crate::store::{Contender, Fence, Gate, Version, Wish};
+use crate::twin::{self, Mechanism};
 
 /// How a contender comes to the row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,7 +58,11 @@ pub(in crate::store::mysql) fn attempt(
                 }
                 (Approach::AtGate, None) | (Approach::Over(..), _) => String::new(),
             };
-            (take, "1", format!(" AND {}", gate_ours(action)))
+            let have_gate = match twin::is_out(Mechanism::OwnClock) {
+                false => format!(" AND {}", gate_ours(action)),
+                true => String::new(),
+            };
+            (take, "1", have_gate)
         }
         Gate::Absent => (String::new(), "0", String::new()),
     };

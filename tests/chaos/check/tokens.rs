@@ -1,0 +1,22 @@
+//! Tokens strictly grow in order of start.
+
+use super::Violation;
+use crate::story::Story;
+
+pub(crate) fn tokens(story: &Story) -> Vec<Violation> {
+    let mut violations = Vec::new();
+    for (action, grants) in story.grants() {
+        let mut highest = 0;
+        for (run, start) in grants {
+            if start.token <= highest {
+                let what = format!(
+                    "run {} has token {}, one before it had {highest}",
+                    run.number, start.token
+                );
+                violations.push(Violation::new(start.at, action, what));
+            }
+            highest = highest.max(start.token);
+        }
+    }
+    violations
+}

@@ -1,0 +1,192 @@
+//! What dlock runs: this same program in another mode, which bears witness of its own life.
+//!
+//! The worker takes a `flock` on its action's witness file and passes the descriptor on to all its descendants. The
+//! kernel gives the lock back when the last of them is dead, so a worker that does not get it is not alone, whatever
+//! anybody's log says. They also share the writing end of a fifo, whose reader learns so of the last one's death.
+
+use std::ffi::OsString;
+use std::fs::OpenOptions;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{self, Command, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use rustix::fs::{FlockOperation, Mode, OFlags, flock};
+use rustix::io::{FdFlags, fcntl_setfd};
+
+use crate::history::{Event, Journal, micros, now};
+use crate::schedule::{Plan, Shape};
+use crate::store::{Reply, Store};
+
+/// The variables by which a command knows which run it belongs to.
+pub(crate) const MARK: &str = "CHAOS_MARK";
+pub(crate) const RUN: &str = "CHAOS_RUN";
+
+/// What a worker ends with that is not alone, and one whose token the store refused.
+const NOT_ALONE: i32 = 99;
+const REFUSED: i32 = 98;
+
+/// How long a descendant lives that nobody kills: longer than any lease, so that it is in the next holder's way.
+const LINGER: Duration = Duration::from_secs(20);
+
+/// Time between reading the count and writing it back, at most.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// The command line for `plan`, to be run by `worker` in `folder`.
+pub(crate) fn line(worker: &Path, folder: &Path, plan: &Plan) -> Vec<OsString> {
+    let mut line: Vec<OsString> = Vec::new();
+    if plan.shape == Shape::Shell {
+        // Not the shell's last command, so that it does not become the worker itself.
+        line.extend(["sh", "-c", r#""$@"; exit $?"#, "sh"].map(OsString::from));
+    }
+    let plan = serde_json::to_string(plan).expect("a plan is plain data");
+    line.extend([worker.into(), "--worker".into()]);
+    line.extend([folder.into(), plan.into()]);
+    line
+}
+
+/// The worker: `arguments` are the folder and the plan.
+pub(crate) fn work(arguments: &[String]) -> ! {
+    let [folder, plan] = arguments else {
+        panic!("--worker takes a folder and a plan");
+    };
+    let folder = PathBuf::from(folder);
+    let plan: Plan = serde_json::from_str(plan).expect("the plan is JSON");
+    let run: u64 = number(RUN);
+    let token: u64 = number("DLOCK_TOKEN");
+    let action = std::env::var("DLOCK_ACTION").expect("dlock sets DLOCK_ACTION");
+    if plan.shape == Shape::Stubborn {
+        ignore_term();
+    }
+    let journal = Journal::open(&folder).expect("the history can be opened");
+    let life = kept(&folder.join("life").join(run.to_string()));
+    let witness = kept(&folder.join("witness").join(&action));
+    let alone = flock(&witness, FlockOperation::NonBlockingLockExclusive).is_ok();
+    let started = journal.note(Event::Started {
+        run,
+        action: action.clone(),
+        token,
+        pid: process::id(),
+        parent: std::os::unix::process::parent_id(),
+        alone,
+    });
+    if !alone {
+        process::exit(NOT_ALONE);
+    }
+    raise(plan.shape);
+    let store = folder.join("store").join(&action);
+    let mut store = Store::open(&store).expect("the store can be opened");
+    let end = started + micros(Duration::from_millis(plan.hold));
+    while now() < end {
+        let left = Duration::from_micros(end.saturating_sub(now()));
+        let counted = count(&mut store, token, left.min(PAUSE), |count, is_done| {
+            let action = action.clone();
+            journal.note(match is_done {
+                false => Event::Counting { run, action, count },
+                true => Event::Counted { run, action, count },
+            });
+        });
+        if let Reply::Refused(highest) = counted {
+            journal.note(Event::Refused {
+                run,
+                action,
+                token,
+                highest,
+            });
+            process::exit(REFUSED);
+        }
+    }
+    journal.note(Event::Finished { run, action });
+    drop((life, witness));
+    process::exit(plan.exit);
+}
+
+/// Adds one to the count, slowly.
+fn count(store: &mut Store, token: u64, pause: Duration, note: impl Fn(u64, bool)) -> Reply {
+    let before = match store.look(token).expect("the store can be read") {
+        Reply::Count(count) => count,
+        refused @ Reply::Refused(_) => return refused,
+    };
+    thread::sleep(pause);
+    note(before + 1, false);
+    let reply = store.put(token, before + 1).expect("the store takes it");
+    if let Reply::Count(count) = reply {
+        note(count, true);
+    }
+    reply
+}
+
+/// A descendant: `arguments` say of which kind. It has all descriptors of the worker that matter.
+pub(crate) fn descend(arguments: &[String]) -> ! {
+    match arguments.first().map(String::as_str) {
+        Some("parent") => {
+            spawn("leaf");
+        }
+        Some("middle") => {
+            spawn("apart");
+            process::exit(0);
+        }
+        Some("apart") => {
+            rustix::process::setsid().expect("whoever leads no group can get a session");
+        }
+        Some("leaf") => {}
+        other => panic!("no such descendant: {other:?}"),
+    }
+    thread::sleep(LINGER);
+    process::exit(0);
+}
+
+/// Gives the worker the descendants that `shape` says.
+fn raise(shape: Shape) {
+    match shape {
+        Shape::Plain | Shape::Stubborn | Shape::Shell => {}
+        Shape::Family => spawn("parent"),
+        Shape::Apart => spawn("apart"),
+        Shape::Daemon => spawn("middle"),
+    }
+}
+
+fn spawn(kind: &str) {
+    let program = std::env::current_exe().expect("this program has a path");
+    let child = Command::new(program)
+        .args(["--descendant", kind])
+        .stdin(Stdio::null())
+        .spawn();
+    // Nobody waits for it: what becomes of it is the monitor's business.
+    drop(child.expect("a child can be started"));
+}
+
+/// Opens a file that descendants keep open.
+fn kept(path: &Path) -> OwnedFd {
+    let mut options = OpenOptions::new();
+    let flags = OFlags::NONBLOCK.bits().cast_signed();
+    let file = options.write(true).custom_flags(flags).open(path);
+    let file = OwnedFd::from(file.unwrap_or_else(|error| panic!("{}: {error}", path.display())));
+    fcntl_setfd(&file, FdFlags::empty()).expect("a descriptor can be kept over exec");
+    file
+}
+
+/// Makes the fifo that tells of the death of `run`'s tree.
+pub(crate) fn make_life(folder: &Path, run: u64) -> PathBuf {
+    let path = folder.join("life").join(run.to_string());
+    let mode = Mode::RUSR | Mode::WUSR;
+    rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, mode, 0)
+        .expect("a fifo can be made");
+    path
+}
+
+fn number(name: &str) -> u64 {
+    std::env::var(name)
+        .ok()
+        .and_then(|text| text.parse().ok())
+        .unwrap_or_else(|| panic!("{name} is not a number"))
+}
+
+fn ignore_term() {
+    // SAFETY: a change of disposition to one without a handler, before there are other threads.
+    unsafe {
+        libc::signal(libc::SIGTERM, libc::SIG_IGN);
+    }
+}

@@ -1,0 +1,105 @@
+//! The command line. It also takes what `cargo test` says to every target, because it is one.
+
+use std::path::PathBuf;
+
+use crate::kind::Kind;
+use crate::servers::Flavour;
+
+/// How long the run is that is part of the tests.
+const SHORT: u64 = 75;
+
+/// What to do.
+#[derive(Debug)]
+pub(crate) struct Options {
+    pub(crate) seconds: u64,
+    pub(crate) seed: u64,
+    /// Side by side, if there are several.
+    pub(crate) flavours: Vec<Flavour>,
+    /// Only faults of these kinds; of all, if there are none.
+    pub(crate) only: Vec<Kind>,
+    /// The program under test.
+    pub(crate) dlock: PathBuf,
+    /// Where the histories go.
+    pub(crate) folder: Option<PathBuf>,
+    /// Nothing is run: the histories in the folder are judged once more.
+    pub(crate) judges_only: bool,
+}
+
+impl Options {
+    /// Reads the command line; none if it asks for other tests than this one.
+    pub(crate) fn read(arguments: &[String]) -> Result<Option<Self>, String> {
+        let dlock = std::env::var_os("DLOCK_UNDER_TEST")
+            .map_or_else(|| env!("CARGO_BIN_EXE_dlock").into(), PathBuf::from);
+        let mut options = Self {
+            seconds: SHORT,
+            seed: 0,
+            flavours: Flavour::ALL.into(),
+            only: Vec::new(),
+            dlock: dlock
+                .canonicalize()
+                .map_err(|error| format!("{}: {error}", dlock.display()))?,
+            folder: None,
+            judges_only: false,
+        };
+        let mut seed = None;
+        let mut is_meant = true;
+        let mut arguments = arguments.iter();
+        while let Some(argument) = arguments.next() {
+            let (name, value) = match argument.split_once('=') {
+                Some((name, value)) => (name, Some(value.to_owned())),
+                None => (argument.as_str(), None),
+            };
+            let mut value = || {
+                let value = value.clone().or_else(|| arguments.next().cloned());
+                value.ok_or_else(|| format!("{name} takes a value"))
+            };
+            match name {
+                "--seconds" => options.seconds = number(&value()?)?,
+                "--seed" => seed = Some(value()?).filter(|text| !text.is_empty()),
+                "--flavour" => options.flavours = flavours(&value()?)?,
+                "--only" => options.only = kinds(&value()?)?,
+                "--folder" => options.folder = Some(value()?.into()),
+                "--judge" => options.judges_only = true,
+                "--test-threads" | "--format" | "--color" | "--skip" | "-Z" => {
+                    value()?;
+                }
+                "--list" => return Ok(None),
+                name if name.starts_with('-') => {}
+                filter => is_meant = "chaos".contains(filter),
+            }
+        }
+        options.seed = match seed {
+            Some(text) => number(&text)?,
+            None => getrandom::u64().expect("the system has random numbers") % 1_000_000,
+        };
+        Ok(is_meant.then_some(options))
+    }
+}
+
+fn number(text: &str) -> Result<u64, String> {
+    text.parse().map_err(|error| format!("{text}: {error}"))
+}
+
+fn flavours(text: &str) -> Result<Vec<Flavour>, String> {
+    if ["", "both"].contains(&text) {
+        return Ok(Flavour::ALL.into());
+    }
+    let named = |flavour: &Flavour| flavour.to_string() == text;
+    let found: Vec<Flavour> = Flavour::ALL.into_iter().filter(named).collect();
+    match found.is_empty() {
+        true => Err(format!("{text}: mariadb, mysql or both")),
+        false => Ok(found),
+    }
+}
+
+fn kinds(text: &str) -> Result<Vec<Kind>, String> {
+    let names = text.split(',').filter(|name| !name.is_empty());
+    names
+        .map(|name| {
+            Kind::named(name).ok_or_else(|| {
+                let all: Vec<String> = Kind::ALL.iter().map(Kind::to_string).collect();
+                format!("{name}: no such fault; there are {}", all.join(", "))
+            })
+        })
+        .collect()
+}

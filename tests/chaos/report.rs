@@ -1,0 +1,126 @@
+//! What a run came to, for people.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use crate::check::{self, CLAIMS, Violation, latencies};
+use crate::history::{Event, Line};
+use crate::kind::Kind;
+use crate::options::Options;
+use crate::servers::Flavour;
+use crate::story::Story;
+
+/// What a run of half an hour has to come to, at least.
+const FULL: u64 = 1_800;
+const GRANTS: u64 = 3_000;
+const TAKEOVERS: u64 = 300;
+const EACH_FAULT: u64 = 50;
+
+/// How many violations of one claim are shown, and how many lines of the history before and after each.
+const SHOWN: usize = 4;
+const BEFORE: usize = 16;
+const AFTER: usize = 6;
+
+/// The report as text, and whether all claims hold.
+pub(crate) fn report(
+    story: &Story,
+    flavour: Flavour,
+    options: &Options,
+    folder: &Path,
+) -> (String, bool) {
+    let mut text = String::new();
+    let Options { seed, seconds, .. } = options;
+    let grants: usize = story.grants().values().map(Vec::len).sum();
+    let takeovers = check::takeovers(story);
+    let runs = story.runs.len();
+    // Writing to a String cannot fail.
+    let _ = writeln!(
+        text,
+        "chaos on {flavour}: seed {seed}, {seconds} s, {runs} runs, {grants} grants, {takeovers} take-overs"
+    );
+    let _ = writeln!(text, "history: {}", folder.display());
+    let mut short = Vec::new();
+    let mut ask = |what: &str, is: usize, full: u64| {
+        if (is as u64) * FULL < full * seconds {
+            short.push(format!("{what}: {is}, half an hour has to have {full}"));
+        }
+    };
+    ask("grants", grants, GRANTS);
+    ask("take-overs", takeovers, TAKEOVERS);
+    let wanted = Kind::ALL
+        .into_iter()
+        .filter(|kind| options.only.is_empty() || options.only.contains(kind));
+    for kind in wanted {
+        let hits = story
+            .faults
+            .iter()
+            .filter(|fault| fault.kind == kind && fault.hit)
+            .count();
+        let _ = writeln!(text, "  {kind:<22} {hits:>6}");
+        ask(&kind.to_string(), hits, EACH_FAULT);
+    }
+    for (what, kind, promise) in [
+        ("killed", Kind::KillFront, "1 s"),
+        ("frozen", Kind::FreezeFrontLong, "2 s"),
+    ] {
+        let late = latencies(story, kind);
+        let _ = writeln!(
+            text,
+            "  take-over after a {what} front, beyond the ttl ({promise} promised): {}",
+            percentiles(&late)
+        );
+    }
+    for what in short {
+        let _ = writeln!(text, "  too few {what}");
+    }
+    let mut holds = true;
+    for (claim, checker) in CLAIMS {
+        let violations = checker(story);
+        holds &= violations.is_empty();
+        let _ = writeln!(text, "  {:>4} against: {claim}", violations.len());
+        for violation in violations.iter().take(SHOWN) {
+            show(&mut text, story, violation);
+        }
+    }
+    (text, holds)
+}
+
+fn percentiles(sorted: &[i64]) -> String {
+    let at = |percent: usize| {
+        let place = (sorted.len() * percent / 100).min(sorted.len().saturating_sub(1));
+        sorted
+            .get(place)
+            .map_or_else(|| "-".to_owned(), |micros| format!("{} ms", micros / 1_000))
+    };
+    format!(
+        "n={} median {} p90 {} p99 {} max {}",
+        sorted.len(),
+        at(50),
+        at(90),
+        at(99),
+        at(100)
+    )
+}
+
+fn show(text: &mut String, story: &Story, violation: &Violation) {
+    let Violation { at, action, what } = violation;
+    let action = action.as_deref();
+    let _ = writeln!(text, "    {at} {}: {what}", action.unwrap_or("-"));
+    let bears = |line: &&Line| {
+        let is_dull = matches!(line.event, Event::Counting { .. } | Event::Counted { .. });
+        !is_dull
+            && line
+                .event
+                .action()
+                .is_none_or(|other| Some(other) == action)
+    };
+    let place = story.lines.partition_point(|line| line.at <= *at);
+    let (before, after) = story.lines.split_at(place);
+    let mut around: Vec<&Line> = before.iter().rev().filter(bears).take(BEFORE).collect();
+    around.reverse();
+    around.extend(after.iter().filter(bears).take(AFTER));
+    for line in around {
+        let line = serde_json::to_string(line).expect("a line is plain data");
+        let _ = writeln!(text, "      {line}");
+    }
+}

@@ -1,0 +1,76 @@
+//! A store that checks tokens, as a resource behind a lock should: it takes nothing from a holder once it has seen a
+//! later one. One file an action, with the count and the highest token in it.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::path::Path;
+
+use rustix::fs::{FlockOperation, flock};
+
+/// What a store holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Content {
+    pub(crate) count: u64,
+    pub(crate) highest: u64,
+}
+
+/// What the store says to a holder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reply {
+    /// This is the count, from now on or still.
+    Count(u64),
+    /// It has seen this higher token.
+    Refused(u64),
+}
+
+/// The store of one action.
+pub(crate) struct Store(File);
+
+impl Store {
+    pub(crate) fn open(path: &Path) -> io::Result<Self> {
+        let mut options = OpenOptions::new();
+        let file = options.read(true).write(true).create(true).truncate(false);
+        Ok(Self(file.open(path)?))
+    }
+
+    /// The count, for a holder with `token`.
+    pub(crate) fn look(&mut self, token: u64) -> io::Result<Reply> {
+        self.exchange(token, None)
+    }
+
+    /// Replaces the count, for a holder with `token`.
+    pub(crate) fn put(&mut self, token: u64, count: u64) -> io::Result<Reply> {
+        self.exchange(token, Some(count))
+    }
+
+    /// What is in it.
+    pub(crate) fn content(&mut self) -> io::Result<Content> {
+        let mut text = String::new();
+        self.0.seek(SeekFrom::Start(0))?;
+        self.0.read_to_string(&mut text)?;
+        let mut numbers = text.split_whitespace().map(str::parse);
+        let mut number = || numbers.next().and_then(Result::ok).unwrap_or_default();
+        Ok(Content {
+            count: number(),
+            highest: number(),
+        })
+    }
+
+    fn exchange(&mut self, token: u64, count: Option<u64>) -> io::Result<Reply> {
+        // The kernel gives it back when the holder is killed in here.
+        flock(&self.0, FlockOperation::LockExclusive)?;
+        let before = self.content()?;
+        let reply = if token < before.highest {
+            Reply::Refused(before.highest)
+        } else {
+            let count = count.unwrap_or(before.count);
+            // Of one length, so that one write replaces all of it.
+            let text = format!("{count:020} {token:020}\n");
+            self.0.seek(SeekFrom::Start(0))?;
+            self.0.write_all(text.as_bytes())?;
+            Reply::Count(count)
+        };
+        flock(&self.0, FlockOperation::Unlock)?;
+        Ok(reply)
+    }
+}

@@ -1,0 +1,227 @@
+//! dlock as process 1, as in a container: it forwards, it reaps, it ends as its command did, and nothing is left after.
+//!
+//! Needs the right to make a namespace of processes: root, or user namespaces. A machine that has neither fails these
+//! tests and is told so.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+
+use crate::command::{Stage, Witness, heard, signal, tell};
+use crate::dlock::{Dlock, eventually, hear_all_signals};
+use crate::recorder::{Recorder, catchable};
+use crate::servers::{Database, Flavour, shared};
+
+const DLOCK: &str = env!("CARGO_BIN_EXE_dlock");
+
+/// What `unshare` needs beside `--pid`: nothing for root, a user namespace for others.
+fn namespaces() -> &'static [&'static str] {
+    let ways: [&[&str]; 2] = [&[], &["--user", "--map-root-user"]];
+    for way in ways {
+        let tried = unshare(way).arg("true").stderr(Stdio::null()).status();
+        if tried.expect("unshare is installed").success() {
+            return match way {
+                [] => &[],
+                _ => &["--user", "--map-root-user"],
+            };
+        }
+    }
+    panic!(
+        "no namespace of processes can be made here: run these tests as root with CAP_SYS_ADMIN, or allow user \
+         namespaces (sysctl kernel.unprivileged_userns_clone=1, user.max_user_namespaces; in Docker --privileged)"
+    );
+}
+
+fn unshare(way: &[&str]) -> Command {
+    let mut command = Command::new("unshare");
+    command
+        .args(way)
+        .args(["--pid", "--fork", "--mount-proc", "--kill-child"]);
+    command
+}
+
+/// `dlock exec -a init` as process 1 of a namespace.
+struct Container {
+    unshare: Child,
+}
+
+impl Container {
+    fn start<S: Into<PathBuf>>(database: &Database, command: impl IntoIterator<Item = S>) -> Self {
+        hear_all_signals();
+        let unshare = unshare(namespaces())
+            .args([DLOCK, "exec", "-a", "init", "-q", "--"])
+            .args(command.into_iter().map(Into::into))
+            .env("DLOCK_URL", database.url())
+            .stdin(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("unshare is installed");
+        Self { unshare }
+    }
+
+    /// dlock, as this namespace numbers it.
+    fn dlock(&self) -> u32 {
+        let pid = self.unshare.id();
+        let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
+        let children = children.expect("unshare runs");
+        children.trim().parse().expect("it has one child")
+    }
+
+    fn ends(mut self) -> Option<i32> {
+        let mut status = None;
+        eventually("process 1 ends", || {
+            status = self.unshare.try_wait().expect("a child can be asked");
+            status.is_some()
+        });
+        status.and_then(|status| status.code())
+    }
+}
+
+fn shell<'a>(script: &'a str, words: impl IntoIterator<Item = &'a PathBuf>) -> Vec<PathBuf> {
+    let shell = ["sh", "-c", script, "sh"].map(PathBuf::from);
+    shell
+        .into_iter()
+        .chain(words.into_iter().cloned())
+        .collect()
+}
+
+#[test]
+fn process_1_forwards_every_signal_once_and_exits_with_the_commands_status() {
+    for flavour in Flavour::ALL {
+        let database = shared(flavour).database("pid_one");
+        let stage = Stage::new();
+        let recorder = Recorder::on(&stage, "one");
+        let container = Container::start(&database, recorder.command());
+        recorder.is_up();
+        let dlock = container.dlock();
+        // The second request to stop would kill.
+        let signals: Vec<i32> = catchable().filter(|number| *number != 2).collect();
+        for number in &signals {
+            signal(dlock, &number.to_string());
+            recorder.got(*number);
+        }
+        assert_eq!(recorder.log(), Some(signals), "{flavour}");
+        recorder.exit(7);
+        assert_eq!(container.ends(), Some(7), "{flavour}");
+    }
+}
+
+#[test]
+fn process_1_exits_with_128_plus_the_signal_that_killed_its_command() {
+    let database = shared(Flavour::MariaDb).database("pid_one");
+    for (name, status) in [("TERM", 143), ("KILL", 137)] {
+        let script = format!("kill -{name} $$");
+        let container = Container::start(&database, shell(&script, []));
+        assert_eq!(container.ends(), Some(status));
+    }
+}
+
+#[test]
+fn process_1_that_waits_in_line_leaves_it_on_a_signal() {
+    for flavour in Flavour::ALL {
+        let database = shared(flavour).database("pid_one");
+        let stage = Stage::new();
+        let recorder = Recorder::on(&stage, "holder");
+        let holder = Dlock::on(&database, ["exec", "-a", "init", "--"])
+            .args(recorder.command())
+            .start();
+        recorder.is_up();
+        let container = Container::start(&database, shell("echo ran", []));
+        let mut admin = database.admin_conn();
+        eventually("it stands in line", || {
+            let rows: Vec<u64> =
+                mysql::prelude::Queryable::query(&mut admin, "SELECT position FROM dlock_waiter")
+                    .expect("the table is there");
+            rows.len() == 1
+        });
+        signal(container.dlock(), "TERM");
+        assert_eq!(container.ends(), Some(143), "{flavour}");
+        recorder.exit(0);
+        holder.wait().expect(0, "", "");
+    }
+}
+
+/// Starts orphans that end at once and one that does so a little later, then says so and waits.
+const ORPHANS: &str = r#"
+    for n in 1 2 3 4 5 6 7 8; do (sh -c 'exit 3' & setsid sh -c 'sleep 0.1' &); done
+    echo up > "$1"
+    read status < "$2"
+    exit $status
+"#;
+
+#[test]
+fn process_1_reaps_orphans_while_its_command_runs() {
+    let database = shared(Flavour::MariaDb).database("pid_one");
+    let stage = Stage::new();
+    let (ready, go) = (stage.fifo("ready"), stage.fifo("go"));
+    let container = Container::start(&database, shell(ORPHANS, [&ready, &go]));
+    assert_eq!(heard(&ready), "up");
+    let dlock = container.dlock();
+    // What somebody else starts in the namespace (docker exec) and leaves behind goes to process 1 itself.
+    let user = match namespaces() {
+        [] => &[][..],
+        _ => &["--preserve-credentials", "--user"],
+    };
+    let entered = Command::new("nsenter")
+        .args(user)
+        .args(["--pid", "--mount", "--target", &dlock.to_string()])
+        .args(["sh", "-c", "(sleep 0.1 &) ; (sh -c 'exit 3' &)"])
+        .status();
+    assert!(entered.expect("nsenter is installed").success());
+    // The command, its monitor, and dlock.
+    eventually("nothing is left of the orphans", || {
+        inside(dlock).len() == 3
+    });
+    tell(&go, "4");
+    assert_eq!(container.ends(), Some(4));
+}
+
+/// All processes, dead ones that nobody has reaped included, of the namespace that `pid` is in.
+fn inside(pid: u32) -> Vec<String> {
+    let namespace = |pid: &str| fs::read_link(format!("/proc/{pid}/ns/pid")).ok();
+    let own = namespace(&pid.to_string());
+    assert!(own.is_some(), "dlock runs");
+    // A zombie has no namespace any more that could be asked for; its parent has.
+    let parent = |pid: &str| {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        let after_name = stat.rsplit(") ").next()?;
+        after_name.split(' ').nth(1).map(str::to_owned)
+    };
+    let is_inside = |pid: &String| {
+        namespace(pid) == own || parent(pid).is_some_and(|parent| namespace(&parent) == own)
+    };
+    let processes = fs::read_dir("/proc").expect("/proc is there").flatten();
+    processes
+        .filter_map(|process| process.file_name().into_string().ok())
+        .filter(|name| name.bytes().all(|byte| byte.is_ascii_digit()))
+        .filter(is_inside)
+        .collect()
+}
+
+#[test]
+fn nothing_is_left_after_process_1_even_if_it_is_killed() {
+    let database = shared(Flavour::MariaDb).database("pid_one");
+    for kill in [false, true] {
+        let stage = Stage::new();
+        let witness = Witness::on(&stage);
+        let (ready, go) = (stage.fifo("ready"), stage.fifo("go"));
+        let script = r#"
+            exec 9>>"$1"; flock -n 9 || exit 99
+            trap '' TERM
+            (setsid sh -c 'trap "" TERM HUP; while :; do sleep 0.05; done' &)
+            echo up > "$2"; read status < "$3"; exit $status
+        "#;
+        let words = [witness.path().to_owned(), ready.clone(), go.clone()];
+        let container = Container::start(&database, shell(script, &words));
+        heard(&ready);
+        assert!(!witness.is_alone(), "the witness is blind");
+        if kill {
+            signal(container.dlock(), "KILL");
+            container.ends();
+        } else {
+            tell(&go, "5");
+            assert_eq!(container.ends(), Some(5));
+        }
+        assert!(witness.is_alone(), "killed: {kill}");
+    }
+}

@@ -1,0 +1,184 @@
+//! A terminal as a person has it: a pseudo-terminal that a program is started on, keys that are typed, a screen.
+//!
+//! Starts no thread: what is on the screen is read when somebody looks. A [`Terminal`] that goes is hung up, and with it
+//! goes what runs on it.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use rustix::fs::{Mode, OFlags, fcntl_setfl, open};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{Winsize, tcsetwinsize};
+
+use crate::dlock::{eventually, hear_all_signals};
+use crate::servers::Database;
+
+/// The keys that mean signals.
+pub(crate) const CTRL_C: &str = "\x03";
+pub(crate) const CTRL_Z: &str = "\x1a";
+pub(crate) const CTRL_BACKSLASH: &str = "\x1c";
+
+/// What the shell says when it takes a command.
+const PROMPT: &str = "ready> ";
+
+/// The person's side of a terminal, and the program that was started on it.
+pub(crate) struct Terminal {
+    /// None when it is hung up.
+    keys: Option<File>,
+    screen: String,
+    /// Up to where the screen has been looked at.
+    seen: usize,
+    leader: Child,
+}
+
+impl Terminal {
+    /// A shell with job control, in which `$dlock` is the program and `database` is its database.
+    #[track_caller]
+    pub(crate) fn shell(database: &Database) -> Self {
+        let words = ["bash", "--norc", "--noprofile", "--noediting", "-i"];
+        let mut terminal = Self::with(database, words);
+        terminal.prompts();
+        terminal
+    }
+
+    /// `words` as the leader of the terminal's session, as in `ssh -t` or `docker run -t`.
+    #[track_caller]
+    pub(crate) fn with<S: AsRef<OsStr>>(
+        database: &Database,
+        words: impl IntoIterator<Item = S>,
+    ) -> Self {
+        hear_all_signals();
+        let keys = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)
+            .expect("there are pseudo-terminals");
+        grantpt(&keys).expect("it is ours");
+        unlockpt(&keys).expect("it can be unlocked");
+        let name = ptsname(&keys, Vec::new()).expect("it has a name");
+        let name = Path::new(OsStr::from_bytes(name.to_bytes()));
+        let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
+        let line = File::from(open(name, flags, Mode::empty()).expect("it can be opened"));
+        fcntl_setfl(&keys, OFlags::RDWR | OFlags::NONBLOCK).expect("it can be read in bits");
+        let stream = || Stdio::from(line.try_clone().expect("there are descriptors"));
+        let mut command = Command::new("setsid");
+        for (name, _) in std::env::vars_os() {
+            if name.to_string_lossy().starts_with("DLOCK_") {
+                command.env_remove(name);
+            }
+        }
+        let leader = command
+            .arg("--ctty")
+            .args(words)
+            .env("PS1", PROMPT)
+            .env("TERM", "dumb")
+            .env("HISTFILE", "")
+            .env("dlock", env!("CARGO_BIN_EXE_dlock"))
+            .env("DLOCK_URL", database.url())
+            .stdin(stream())
+            .stdout(stream())
+            .stderr(stream())
+            .spawn()
+            .expect("setsid is installed");
+        Self {
+            keys: Some(File::from(keys)),
+            screen: String::new(),
+            seen: 0,
+            leader,
+        }
+    }
+
+    /// Types keys.
+    #[track_caller]
+    pub(crate) fn types(&mut self, keys: &str) {
+        let mut terminal = self.keys.as_ref().expect("it is not hung up");
+        terminal.write_all(keys.as_bytes()).expect("it takes keys");
+    }
+
+    /// Types a line.
+    #[track_caller]
+    pub(crate) fn enters(&mut self, line: &str) {
+        self.types(&format!("{line}\n"));
+    }
+
+    /// Waits until `text` is on the screen, below what was looked at before.
+    #[track_caller]
+    pub(crate) fn sees(&mut self, text: &str) {
+        let mut at = None;
+        eventually(&format!("{text:?} on the screen"), || {
+            self.look();
+            at = self.screen[self.seen..].find(text);
+            at.is_some()
+        });
+        self.seen += at.expect("it was found") + text.len();
+    }
+
+    /// Waits until the shell takes a command.
+    #[track_caller]
+    pub(crate) fn prompts(&mut self) {
+        self.sees(PROMPT);
+    }
+
+    /// All that has been on the screen.
+    pub(crate) fn screen(&mut self) -> &str {
+        self.look();
+        &self.screen
+    }
+
+    /// Makes it another size.
+    pub(crate) fn resizes(&self) {
+        let size = Winsize {
+            ws_row: 50,
+            ws_col: 132,
+            ws_xpixel: 0,
+            ws_ypixel: 0,
+        };
+        let terminal = self.keys.as_ref().expect("it is not hung up");
+        tcsetwinsize(terminal, size).expect("it has a size");
+    }
+
+    /// Closes the window or loses the line.
+    pub(crate) fn hangs_up(&mut self) {
+        self.keys = None;
+    }
+
+    /// Waits for the end of the program that was started on it.
+    #[track_caller]
+    pub(crate) fn ends(&mut self) -> Option<i32> {
+        let mut status = None;
+        eventually("the program on the terminal ends", || {
+            self.look();
+            status = self.leader.try_wait().expect("a child can be asked");
+            status.is_some()
+        });
+        status.and_then(|status| status.code())
+    }
+
+    /// The process that was started on it.
+    pub(crate) fn leader(&self) -> u32 {
+        self.leader.id()
+    }
+
+    fn look(&mut self) {
+        let mut bytes = [0; 4096];
+        // Nothing more for now, or nobody left who could write.
+        while let Some(Ok(count @ 1..)) = self.keys.as_ref().map(|mut keys| keys.read(&mut bytes)) {
+            self.screen
+                .push_str(&String::from_utf8_lossy(&bytes[..count]));
+        }
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.look();
+            eprintln!("the screen:\n{}", self.screen);
+        }
+        self.hangs_up();
+        // It has ended, or dies of the loss of its terminal; a deaf one has to go too.
+        let _ = self.leader.kill();
+        let _ = self.leader.wait();
+    }
+}
