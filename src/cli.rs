@@ -7,6 +7,7 @@
 #![allow(clippy::doc_markdown, rustdoc::broken_intra_doc_links)]
 
 pub mod connection;
+pub mod doctor;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -16,6 +17,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand};
 
 use self::connection::ConnectionArgs;
+use self::doctor::DoctorArgs;
 use crate::exit;
 use crate::lease::action::Action;
 
@@ -62,6 +64,8 @@ pub enum Command {
     Status(StatusArgs),
     /// Create the tables, or print what a database administrator needs.
     Setup(SetupArgs),
+    /// Check server, account, tables and everything else that dlock rests on.
+    Doctor(DoctorArgs),
 }
 
 /// Options of `exec`.

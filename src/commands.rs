@@ -1,5 +1,6 @@
 //! The subcommands, one file each, and what they share.
 
+pub mod doctor;
 pub mod exec;
 pub mod setup;
 pub mod status;

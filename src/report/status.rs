@@ -3,13 +3,13 @@
 //! The JSON form is documented in dlock-status(1) and stable: fields are added, never renamed or
 //! removed. Times are the server's, durations are whole milliseconds.
 
-use std::fmt::Write as _;
 use std::time::Duration;
 
 use comfy_table::{Table, presets};
 use serde::Serialize;
 
-use super::escape::{is_harmful, printable};
+use super::escape::printable;
+use super::form::json_line;
 use super::words::duration;
 use crate::lease::action::Action;
 use crate::store::{Remainder, Sighting, State, Waiter};
@@ -175,20 +175,7 @@ pub fn json(sightings: &[Sighting], waiters: &[Waiter]) -> serde_json::Result<St
     let document = Document {
         locks: sightings.iter().map(|seen| lock(seen, waiters)).collect(),
     };
-    let text = serde_json::to_string(&document)?;
-    // serde_json leaves DEL and C1 as they are; a terminal that shows the document would act on
-    // them. Between quotes, where they can only be, an escape means the same character.
-    let mut safe = String::with_capacity(text.len() + 1);
-    for character in text.chars() {
-        if is_harmful(character) {
-            // All of them are below U+10000, so each is one unit of UTF-16.
-            let _ = write!(safe, "\\u{:04x}", u32::from(character));
-        } else {
-            safe.push(character);
-        }
-    }
-    safe.push('\n');
-    Ok(safe)
+    json_line(&document)
 }
 
 fn lock<'a>(seen: &'a Sighting, waiters: &'a [Waiter]) -> Lock<'a> {

@@ -15,6 +15,7 @@ mod secrets;
 mod servers;
 
 mod contract;
+mod doctor;
 mod documents;
 mod exclusion;
 mod exec;
