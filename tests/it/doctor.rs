@@ -165,8 +165,18 @@ fn printed_grants(database: &Database) -> Vec<(String, Vec<String>)> {
 fn a_good_server_needs_no_mending_and_is_left_as_it_was() {
     for flavour in Flavour::ALL {
         let database = set_up(shared(flavour));
+        Dlock::on(&database, ["exec", "-a", "init", "--", "true"])
+            .run()
+            .expect(0, "", "");
+        execute(
+            &database,
+            "INSERT INTO dlock_waiter (action,claim,holder,host,pid,user,note,polls,server,session_id,\
+             account,since,seen_at) VALUES ('x','y','','',1,'','',0,'',1,'',NOW(),NOW())",
+        );
         let before = contents(&database);
-        assert!(before.len() > 2, "{before:?}");
+        for table in ["dlock_lock", "dlock_waiter"] {
+            assert!(before.contains(&(table.to_owned(), 1)), "{before:?}");
+        }
         let findings = Findings::on(&database);
         findings.are_good_except(&[]);
         assert_eq!(findings.status, 0, "{findings:#?}");
@@ -234,6 +244,11 @@ fn what_a_server_is_set_to_is_judged() {
                 "of 10 in use",
             ),
         ];
+        let limit = match flavour {
+            Flavour::MariaDb => "max_statement_time",
+            Flavour::MySql => "max_execution_time",
+        };
+        cases.push((limit, "5000", "session", "note", "=5000"));
         if flavour == Flavour::MariaDb {
             let semi_sync = "rpl_semi_sync_master_enabled";
             cases.push((semi_sync, "1", "replication", "note", "no replica"));
@@ -246,7 +261,7 @@ fn what_a_server_is_set_to_is_judged() {
             findings.are_good_except(&[check, "grants"]);
             let status = if verdict == "mend" { 78 } else { 0 };
             assert_eq!(findings.status, status, "{name}={value}: {findings:#?}");
-            let is_number = before.parse::<u64>().is_ok();
+            let is_number = before.parse::<f64>().is_ok();
             let value = if is_number {
                 before
             } else {
@@ -255,6 +270,15 @@ fn what_a_server_is_set_to_is_judged() {
             set(name, &value);
         }
         Findings::on(&database).are_good_except(&[]);
+        // A backup that keeps everybody from writing is in the way of knowing, and no missing grant.
+        let mut backup = server.admin();
+        backup
+            .query_drop("FLUSH TABLES WITH READ LOCK")
+            .expect("root may");
+        let findings = Findings::on(&database);
+        findings.tells("grants", "unchecked", "imeout");
+        findings.are_good_except(&["grants"]);
+        drop(backup);
         a_replica_is_seen(&server, &database);
     }
 }

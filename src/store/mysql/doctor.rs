@@ -75,8 +75,12 @@ fn examine_all(
 ) -> Result<(), Failure> {
     let session = &mut session;
     let identities = attend(Check::Proxy, Identities::ask(session), tell)?;
-    let Some(facts) = attend(Check::Server, Facts::ask(session), tell)? else {
-        return Ok(());
+    let facts = match Facts::ask(session) {
+        Ok(facts) => facts,
+        // Nothing can be judged without; that nothing else is found must not look like health.
+        Err(Unanswered::Refused(failure) | Unanswered::Broken(failure)) => {
+            return Err(broken(Check::Server, failure, tell));
+        }
     };
     tell_all(arrival::arrived(target, &facts), tell);
     tell(match no_database {
@@ -149,16 +153,19 @@ fn attend<T>(
             tell(Finding::unchecked(check, failure.message));
             Ok(None)
         }
-        Err(Unanswered::Broken(failure)) => {
-            tell(Finding::mend(
-                check,
-                failure.message.clone(),
-                "the server was there a moment ago: a holder would be about to lose its lease",
-                "find out what ended the connection, and run dlock doctor again",
-            ));
-            Err(failure)
-        }
+        Err(Unanswered::Broken(failure)) => Err(broken(check, failure, tell)),
     }
+}
+
+/// Tells of a failure after which nothing else can be known.
+fn broken(check: Check, failure: Failure, tell: &mut Tell) -> Failure {
+    tell(Finding::mend(
+        check,
+        failure.message.clone(),
+        "the server was there a moment ago: a holder would be about to lose its lease",
+        "find out what ended the connection, and run dlock doctor again",
+    ));
+    failure
 }
 
 fn tell_all(findings: Vec<Finding>, tell: &mut Tell) {

@@ -15,6 +15,10 @@ const WANTED: [(&[&str], &str); 5] = [
     (&["lock_wait_timeout"], "1"),
 ];
 
+/// Limits on one statement, off when zero: MariaDB's in seconds, MySQL's in milliseconds. To wait
+/// for a named lock is a statement like any other.
+const LIMITS: [&str; 2] = ["max_statement_time", "max_execution_time"];
+
 /// The ids that our one session has gone by.
 #[derive(Debug)]
 pub(super) struct Identities {
@@ -66,10 +70,11 @@ impl Identities {
 
 /// Asks for the settings of the session, some packets after they were made.
 pub(super) fn settings(session: &mut Session) -> Result<Settings, Unanswered> {
-    let names = WANTED.map(|(names, _)| format!("'{}'", names.join("','")));
+    let wanted = WANTED.iter().flat_map(|(names, _)| *names);
+    let names: Vec<&str> = wanted.chain(&LIMITS).copied().collect();
     let show = format!(
-        "SHOW SESSION VARIABLES WHERE Variable_name IN ({});",
-        names.join(",")
+        "SHOW SESSION VARIABLES WHERE Variable_name IN ('{}');",
+        names.join("','")
     );
     Ok(Settings::read(
         session.ask(&show)?.pop().unwrap_or_default(),
@@ -94,6 +99,20 @@ pub(super) fn judge(settings: &Settings, facts: &Facts) -> Finding {
              given it up",
             "something between changes or drops what dlock sets: go to the server directly, or let \
              the proxy keep session variables",
+        );
+    }
+    let limit = LIMITS.iter().find_map(|name| {
+        let value = settings.get(name)?;
+        value
+            .contains(|c| matches!(c, '1'..='9'))
+            .then(|| format!("{name}={value}"))
+    });
+    if let Some(limit) = limit {
+        return Finding::note(
+            Check::Session,
+            limit,
+            "the server ends a wait in line after that time, and the waiter stands at the end again",
+            "set it to 0 for this account: in the server's option file, by init_connect or the proxy",
         );
     }
     match facts.global.get("autocommit") {
@@ -166,6 +185,17 @@ mod tests {
         assert_eq!(judged(&good, &server).verdict, Verdict::Ok);
         let off = Facts::with(&[("autocommit", "OFF")]);
         assert!(matches!(judged(&good, &off).verdict, Verdict::Note(_)));
+        for (limit, is_noted) in [
+            (("max_statement_time", "0.000000"), false),
+            (("max_statement_time", "0.500000"), true),
+            (("max_execution_time", "1000"), true),
+        ] {
+            let mut limited = good.clone();
+            limited.push(limit);
+            let finding = judged(&limited, &server);
+            assert_eq!(finding.verdict != Verdict::Ok, is_noted, "{finding:?}");
+            assert!(!finding.is_mend());
+        }
         let mut bad = good;
         bad[4].1 = "86400";
         let finding = judged(&bad, &server);

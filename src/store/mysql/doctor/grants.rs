@@ -70,7 +70,12 @@ pub(super) fn ask(session: &mut Session, tables: &[Table]) -> Result<Vec<Right>,
                 _ => Permission::Unclear(failure.message),
             },
         };
+        let is_stuck = matches!(permission, Permission::Unclear(_));
         rights.push(right(tried, permission));
+        // Most of what is in the way of one is in the way of all, and each may take a second.
+        if is_stuck {
+            break;
+        }
     }
     Ok(rights)
 }
