@@ -200,7 +200,15 @@ fn a_good_server_needs_no_mending_and_is_left_as_it_was() {
 #[test]
 fn what_a_server_is_set_to_is_judged() {
     for flavour in Flavour::ALL {
-        let server = Server::start(flavour, &["--log-bin", "--server-id=1", "--sync-binlog=1"]);
+        let mut options = vec!["--log-bin", "--server-id=1", "--sync-binlog=1"];
+        let semi_sync = match flavour {
+            Flavour::MariaDb => "rpl_semi_sync_master_enabled",
+            Flavour::MySql => {
+                options.push("--plugin-load-add=semisync_source.so");
+                "rpl_semi_sync_source_enabled"
+            }
+        };
+        let server = Server::start(flavour, &options);
         let database = set_up(&server);
         Findings::on(&database).are_good_except(&[]);
         let set = |name: &str, value: &str| {
@@ -211,7 +219,19 @@ fn what_a_server_is_set_to_is_judged() {
             execute(&database, &format!("SET GLOBAL {name}={value}"));
             before[0].1.clone()
         };
-        let mut cases = vec![
+        let limit = match flavour {
+            Flavour::MariaDb => "max_statement_time",
+            Flavour::MySql => "max_execution_time",
+        };
+        let cases = [
+            (limit, "5000", "session", "note", "=5000"),
+            (
+                semi_sync,
+                "1",
+                "replication",
+                "note",
+                "no replica acknowledges",
+            ),
             ("read_only", "1", "writes", "mend", "read_only is on"),
             (
                 "binlog_format",
@@ -244,15 +264,6 @@ fn what_a_server_is_set_to_is_judged() {
                 "of 10 in use",
             ),
         ];
-        let limit = match flavour {
-            Flavour::MariaDb => "max_statement_time",
-            Flavour::MySql => "max_execution_time",
-        };
-        cases.push((limit, "5000", "session", "note", "=5000"));
-        if flavour == Flavour::MariaDb {
-            let semi_sync = "rpl_semi_sync_master_enabled";
-            cases.push((semi_sync, "1", "replication", "note", "no replica"));
-        }
         for (name, value, check, verdict, fact) in cases {
             let before = set(name, value);
             let findings = Findings::on(&database);
@@ -318,6 +329,29 @@ fn a_replica_is_seen(server: &Server, database: &Database) {
         Findings::on(database).verdict("replication") == ["note"]
     });
     Findings::on(database).tells("replication", "note", "asynchronous, 1 reading");
+}
+
+#[test]
+fn a_member_of_a_group_is_told_from_a_server_of_its_own() {
+    let group = "--group_replication_group_name=8a94f357-aab4-11df-86ab-c80aa9429562";
+    let options = [
+        "--plugin-load-add=group_replication.so",
+        group,
+        "--log-bin",
+        "--server-id=1",
+        "--gtid-mode=ON",
+        "--enforce-gtid-consistency=ON",
+        "--group_replication_single_primary_mode=OFF",
+    ];
+    let server = Server::start(Flavour::MySql, &options);
+    let findings = Findings::on(&set_up(&server));
+    findings.tells("cluster", "note", "every member takes writes");
+    findings.are_good_except(&["cluster"]);
+
+    let server = Server::start(Flavour::MariaDb, &["--wsrep-on=ON", "--binlog-format=ROW"]);
+    let findings = Findings::on(&set_up(&server));
+    findings.tells("cluster", "ok", "a server of its own");
+    findings.are_good_except(&[]);
 }
 
 #[test]

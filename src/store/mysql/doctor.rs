@@ -133,7 +133,7 @@ fn examine_tables(
         return Ok(());
     };
     let is_complete = present.engines.len() == wanted.len();
-    let may_create = match is_complete || facts.global.is_on("wsrep_on") {
+    let may_create = match is_complete || facts.is_galera() {
         true => None,
         false => attend(Check::Tables, grants::may_create(session), tell)?.flatten(),
     };

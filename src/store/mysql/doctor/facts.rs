@@ -10,7 +10,7 @@ use super::session::{Rows, Session, Unanswered};
 const VARIABLES: &str = "'version','version_comment','aurora_version','read_only',\
     'super_read_only','innodb_read_only','offline_mode','autocommit','log_bin','binlog_format',\
     'innodb_flush_log_at_trx_commit','sync_binlog','rpl_semi_sync_master_enabled',\
-    'rpl_semi_sync_source_enabled','wsrep_on','group_replication_group_name',\
+    'rpl_semi_sync_source_enabled','wsrep_on','wsrep_provider','group_replication_group_name',\
     'group_replication_single_primary_mode','max_connections'";
 
 /// Global counters that some check judges.
@@ -101,6 +101,11 @@ impl Facts {
             sessions,
             sessions_allowed,
         })
+    }
+
+    /// Whether the server is a node of Galera: without a provider it is not, whatever is on.
+    pub(super) fn is_galera(&self) -> bool {
+        self.global.is_on("wsrep_on") && self.global.get("wsrep_provider") != Some("none")
     }
 
     /// Facts with these variables and counters, for tests of judgements.

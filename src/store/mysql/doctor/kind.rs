@@ -50,7 +50,7 @@ fn series(version: &str) -> Option<(u32, u32)> {
 /// Judges whether the server is a node of a cluster.
 pub(super) fn cluster(facts: &Facts) -> Finding {
     let global = &facts.global;
-    if global.is_on("wsrep_on") {
+    if facts.is_galera() {
         return galera(facts);
     }
     if global
@@ -164,7 +164,12 @@ mod tests {
 
         let aurora = cluster(&Facts::with(&[("aurora_version", "3.08.0")]));
         assert!(is_note(&aurora.verdict) && aurora.fact.contains("3.08.0"));
-        let single = [("wsrep_on", "OFF"), ("group_replication_group_name", "")];
-        assert_eq!(cluster(&Facts::with(&single)).verdict, Verdict::Ok);
+        for single in [
+            [("wsrep_on", "OFF"), ("group_replication_group_name", "")],
+            [("wsrep_on", "ON"), ("wsrep_provider", "none")],
+        ] {
+            let finding = cluster(&Facts::with(&single));
+            assert_eq!(finding.verdict, Verdict::Ok, "{finding:?}");
+        }
     }
 }

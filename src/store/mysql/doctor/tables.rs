@@ -177,10 +177,18 @@ fn absent(missing: &[&str], may_create: Option<bool>) -> Finding {
             "the first dlock exec creates them; dlock status has nothing to show until then",
             "run dlock setup",
         ),
-        _ => Finding::mend(
+        known => Finding::mend(
             Check::Tables,
             fact,
-            "dlock keeps locks and line in them, and this account may not create them",
+            match known {
+                Some(_) => {
+                    "dlock keeps locks and line in them, and this account may not create them"
+                }
+                None => {
+                    "dlock keeps locks and line in them; whether this account may create them is \
+                         not known"
+                }
+            },
             "run dlock setup with an account that may; dlock setup --print shows tables and grants",
         ),
     }
