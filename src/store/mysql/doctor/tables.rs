@@ -1,133 +1,10 @@
 //! Whether the tables in the database are those of `schema.sql`, as the server understands them.
 
 use super::super::schema;
-use super::definition::{Column, Key, Table, kind};
+use super::definition::{Column, Key, Table};
 use super::grants::{Permission, Right};
-use super::session::{Rows, Session, Unanswered};
+use super::present::{Present, PresentColumn};
 use crate::store::finding::{Check, Finding};
-
-/// What the server has.
-#[derive(Debug, Default, Clone)]
-pub(super) struct Present {
-    /// Tables that the account can see, with their engine, empty for a view.
-    pub(super) engines: Vec<(String, String)>,
-    columns: Vec<PresentColumn>,
-    keys: Vec<PresentKey>,
-    /// Recorded versions of the schema; none where they cannot be read.
-    versions: Option<Vec<String>>,
-}
-
-#[derive(Debug, Clone)]
-struct PresentColumn {
-    table: String,
-    name: String,
-    kind: String,
-    collation: Option<String>,
-    is_nullable: bool,
-    counts: bool,
-    has_default: bool,
-}
-
-/// One column of a key; those of one key follow each other in its order.
-#[derive(Debug, Clone)]
-struct PresentKey {
-    table: String,
-    name: String,
-    is_unique: bool,
-    column: String,
-}
-
-impl Present {
-    /// Asks for all that `wanted` names.
-    pub(super) fn ask(
-        session: &mut Session,
-        wanted: &[Table],
-        rights: &[Right],
-    ) -> Result<Self, Unanswered> {
-        let names: Vec<String> = wanted
-            .iter()
-            .map(|table| format!("'{}'", table.name))
-            .collect();
-        let of = format!(
-            "WHERE table_schema=DATABASE() AND table_name IN ({})",
-            names.join(",")
-        );
-        let sets = session.ask(&format!(
-            "SELECT table_name,COALESCE(engine,'') FROM information_schema.tables {of};\
-             SELECT table_name,column_name,column_type,collation_name,is_nullable,extra,\
-             column_default IS NOT NULL FROM information_schema.columns {of};\
-             SELECT table_name,index_name,non_unique,column_name \
-             FROM information_schema.statistics {of} \
-             ORDER BY table_name,index_name,seq_in_index;"
-        ))?;
-        let mut present = Self::read(sets);
-        let may_read = |right: &Right| {
-            right.table == "dlock_schema"
-                && right.verb == "SELECT"
-                && right.permission == Permission::Granted
-        };
-        if rights.iter().any(may_read) {
-            let sets = session.ask("SELECT version FROM dlock_schema LIMIT 2;")?;
-            present.versions = Some(sets.into_iter().flatten().flatten().flatten().collect());
-        }
-        Ok(present)
-    }
-
-    fn read(sets: Vec<Rows>) -> Self {
-        let mut sets = sets.into_iter().map(|rows| {
-            let words = |row: Vec<Option<String>>| row.into_iter();
-            rows.into_iter().map(words).collect::<Vec<_>>()
-        });
-        let mut set = || sets.next().unwrap_or_default();
-        let text =
-            |row: &mut std::vec::IntoIter<Option<String>>| row.next().flatten().unwrap_or_default();
-        Self {
-            engines: set()
-                .into_iter()
-                .map(|mut row| (text(&mut row), text(&mut row)))
-                .collect(),
-            columns: set()
-                .into_iter()
-                .map(|mut row| PresentColumn {
-                    table: text(&mut row),
-                    name: text(&mut row),
-                    kind: kind(&text(&mut row)),
-                    collation: row.next().flatten(),
-                    is_nullable: text(&mut row) == "YES",
-                    counts: text(&mut row).contains("auto_increment"),
-                    has_default: text(&mut row) == "1",
-                })
-                .collect(),
-            keys: set()
-                .into_iter()
-                .map(|mut row| PresentKey {
-                    table: text(&mut row),
-                    name: text(&mut row),
-                    is_unique: text(&mut row) == "0",
-                    column: text(&mut row),
-                })
-                .collect(),
-            versions: None,
-        }
-    }
-
-    /// The keys of `table`.
-    fn keys_of(&self, table: &str) -> Vec<Key> {
-        let mut keys: Vec<(&str, Key)> = Vec::new();
-        for part in self.keys.iter().filter(|part| part.table == table) {
-            let column = part.column.clone();
-            match keys.last_mut() {
-                Some((name, key)) if *name == part.name => key.columns.push(column),
-                _ => {
-                    let is_unique = part.is_unique;
-                    let columns = vec![column];
-                    keys.push((&part.name, Key { is_unique, columns }));
-                }
-            }
-        }
-        keys.into_iter().map(|(_, key)| key).collect()
-    }
-}
 
 /// Judges what is there; `may_create` tells whether our account could create what is missing.
 pub(super) fn judge(
@@ -326,7 +203,8 @@ fn no_key(table: &str, key: &Key) -> Finding {
 #[cfg(test)]
 mod tests {
     use super::super::definition;
-    use super::{Present, PresentColumn, PresentKey, judge};
+    use super::super::present::{Present, PresentColumn, PresentKey};
+    use super::judge;
     use crate::store::finding::{Finding, Verdict};
 
     /// What a server says that has all as it should be.
