@@ -51,6 +51,7 @@ complete -c dlock -n "__fish_dlock_needs_command" -f -a "check" -d 'Tell by the 
 complete -c dlock -n "__fish_dlock_needs_command" -f -a "history" -d 'Show the last runs and how they ended'
 complete -c dlock -n "__fish_dlock_needs_command" -f -a "forget" -d 'Forget that a run with --once has succeeded, so that it is run again'
 complete -c dlock -n "__fish_dlock_needs_command" -f -a "setup" -d 'Create the tables, or print what a database administrator needs'
+complete -c dlock -n "__fish_dlock_needs_command" -f -a "doctor" -d 'Check server, account, tables and everything else that dlock rests on'
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -s a -l action -d 'Name of the lock: 1 to 255 bytes of UTF-8 without control characters' -r
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -s t -l ttl -d 'Length of the lease, renewed while the command runs; after a crash, others wait about this long' -r
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -s w -l wait -d 'How long to stand in line while another holds the lock, counted from the server\'s first answer; 0 tries once' -r
@@ -226,3 +227,24 @@ complete -c dlock -n "__fish_dlock_using_subcommand setup" -s q -l quiet -d 'Say
 complete -c dlock -n "__fish_dlock_using_subcommand setup" -s v -l verbose -d 'Say what happens, step by step'
 complete -c dlock -n "__fish_dlock_using_subcommand setup" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c dlock -n "__fish_dlock_using_subcommand setup" -s V -l version -d 'Print version'
+complete -c dlock -n "__fish_dlock_using_subcommand doctor" -l url -d 'Server and database, as mysql://USER@HOST/DATABASE' -r
+complete -c dlock -n "__fish_dlock_using_subcommand doctor" -l url-file -d 'File that holds the URL, such as a mounted Kubernetes secret' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand doctor" -l defaults-file -d 'Option file as of the mysql client; groups [client] and [dlock] are read' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand doctor" -l host -d 'Host name or address of the server' -r
+complete -c dlock -n "__fish_dlock_using_subcommand doctor" -l port -d 'TCP port of the server [default: 3306]' -r
+complete -c dlock -n "__fish_dlock_using_subcommand doctor" -l socket -d 'Unix socket of the server, instead of host and port' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand doctor" -l user -d 'Account to log in with' -r
+complete -c dlock -n "__fish_dlock_using_subcommand doctor" -l password-file -d 'File that holds the password; a line end after it is dropped' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand doctor" -l database -d 'Database that holds dlock\'s tables' -r
+complete -c dlock -n "__fish_dlock_using_subcommand doctor" -l ssl-mode -d 'What TLS must prove [default: verify_identity; disabled for loopback and Unix sockets]' -r -f -a "disabled\t'No TLS'
+required\t'TLS, whoever answers'
+verify_ca\t'TLS, and the certificate is signed by a known authority'
+verify_identity\t'TLS, and the certificate is signed by a known authority and names the host'"
+complete -c dlock -n "__fish_dlock_using_subcommand doctor" -l ssl-ca -d 'PEM file with certificate authorities to trust besides the public ones' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand doctor" -l ssl-cert -d 'PEM file with dlock\'s own certificate, when the server asks for one' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand doctor" -l ssl-key -d 'PEM file with the key of --ssl-cert' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand doctor" -l json -d 'JSON instead of lines; dlock-doctor(1) documents its form'
+complete -c dlock -n "__fish_dlock_using_subcommand doctor" -s q -l quiet -d 'Say nothing but why dlock failed; wins over --verbose'
+complete -c dlock -n "__fish_dlock_using_subcommand doctor" -s v -l verbose -d 'Say what happens, step by step'
+complete -c dlock -n "__fish_dlock_using_subcommand doctor" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c dlock -n "__fish_dlock_using_subcommand doctor" -s V -l version -d 'Print version'

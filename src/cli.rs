@@ -8,6 +8,7 @@
 
 pub mod check;
 pub mod connection;
+pub mod doctor;
 pub mod forget;
 pub mod history;
 pub mod once;
@@ -22,6 +23,7 @@ use clap::{Args, Parser, Subcommand};
 
 use self::check::CheckArgs;
 use self::connection::ConnectionArgs;
+use self::doctor::DoctorArgs;
 use self::forget::ForgetArgs;
 use self::history::HistoryArgs;
 use self::once::OnceArgs;
@@ -80,6 +82,8 @@ pub enum Command {
     Forget(ForgetArgs),
     /// Create the tables, or print what a database administrator needs.
     Setup(SetupArgs),
+    /// Check server, account, tables and everything else that dlock rests on.
+    Doctor(DoctorArgs),
 }
 
 /// Options of `exec`.

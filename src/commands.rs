@@ -1,6 +1,7 @@
 //! The subcommands, one file each, and what they share.
 
 pub mod check;
+pub mod doctor;
 pub mod exec;
 pub mod forget;
 pub mod history;

@@ -85,6 +85,7 @@ fn dispatch(cli: Cli, report: &Report) -> anyhow::Result<Status> {
             Err(_) => commands::setup::print(cli.connection.database.as_deref().unwrap_or("dlock")),
         },
         Command::Setup(_) => commands::setup::create(target()?, report),
+        Command::Doctor(args) => commands::doctor::run(&args, target()?),
     }
 }
 

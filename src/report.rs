@@ -3,6 +3,7 @@
 //! Nothing else prints. Each line is escaped here as a whole, so no text of another client or of
 //! a server can move the cursor or forge a line. A closed stderr or stdout is no reason to fail.
 
+pub mod doctor;
 pub mod escape;
 mod form;
 pub mod history;

@@ -3,6 +3,7 @@
 //! The protocol is written against these types, the SQL behind them is `store::mysql`. An answer
 //! says what was *read back* from the row, never what a count of affected rows suggests.
 
+pub mod finding;
 pub mod mysql;
 pub mod record;
 pub mod sighting;

@@ -4,6 +4,7 @@
 //! on the database thread alone, and whoever waits for the answer has a limit of its own.
 
 mod connection;
+pub mod doctor;
 mod errors;
 mod operate;
 mod rows;

@@ -1,4 +1,4 @@
-//! The one clock that dlock lives by.
+//! The one clock that dlock lives by, and the wall clock, which is for showing only.
 
 use std::time::Duration;
 
@@ -14,4 +14,14 @@ pub fn now() -> BootInstant {
         u64::try_from(time.tv_sec).unwrap_or(0),
         u32::try_from(time.tv_nsec).unwrap_or(0),
     ))
+}
+
+/// The time since 1970 by the machine's wall clock, which anybody may set: never for a decision.
+#[must_use]
+pub fn wall() -> Duration {
+    let time = clock_gettime(ClockId::Realtime);
+    Duration::new(
+        u64::try_from(time.tv_sec).unwrap_or(0),
+        u32::try_from(time.tv_nsec).unwrap_or(0),
+    )
 }

@@ -22,6 +22,7 @@ mod arithmetic;
 mod clocks;
 mod contract;
 mod cron;
+mod doctor;
 mod documents;
 mod exclusion;
 mod exec;

@@ -130,6 +130,9 @@ fn a_run_shows_its_password_to_nobody_and_leaves_it_nowhere() {
             tell(&go, "on");
             keeps_quiet(&run.wait(), 0, name);
             keeps_quiet(&with(Dlock::new(["setup", "-v"]), &source).run(), 0, name);
+            for form in [&["doctor", "-v"][..], &["doctor", "--json"]] {
+                keeps_quiet(&with(Dlock::new(form), &source).run(), 0, name);
+            }
             keeps_quiet(
                 &with(Dlock::new(["setup", "--print"]), &source).run(),
                 0,
@@ -232,6 +235,9 @@ fn a_failure_does_not_tell_the_password() {
                     status,
                     &what,
                 );
+                for form in [&["doctor", "-v"][..], &["doctor", "--json"]] {
+                    keeps_quiet(&with(Dlock::new(form), &source).run(), status, &what);
+                }
             }
         }
     }
@@ -304,6 +310,7 @@ fn there_is_no_password_option_and_whoever_tries_one_is_not_quoted() {
         vec!["exec", "-p", SENTINEL, "-a", "init", "--", "true"],
         vec!["status", &equals],
         vec!["setup", &equals],
+        vec!["doctor", &equals],
     ] {
         let outcome = Dlock::new(&line).env("DLOCK_URL", &url).run();
         keeps_quiet(&outcome, 64, "password option");
@@ -437,6 +444,13 @@ fn text_of_the_server_is_shown_escaped() {
         outcome.expect(77, "", r"\u{1b}[2J\u{1b}]0;pwned\u{7}");
         harmless(&outcome.stderr);
         assert_eq!(outcome.stderr.lines().count(), 1, "{outcome:#?}");
+        keeps_quiet(&outcome, 77, "server text");
+    }
+    // The report of doctor is its answer, on stdout.
+    for form in [&["doctor"][..], &["doctor", "--json"]] {
+        let outcome = Dlock::new(form).env("DLOCK_URL", &url).run();
+        harmless(&outcome.stdout);
+        assert!(outcome.stdout.contains("pwned"), "{outcome:#?}");
         keeps_quiet(&outcome, 77, "server text");
     }
     // A real one quotes the account.

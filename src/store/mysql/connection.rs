@@ -15,7 +15,7 @@ use std::time::Duration;
 use mysql::prelude::Queryable;
 use mysql::{ClientIdentity, Conn, OptsBuilder, Row, SslOpts};
 
-use super::errors::{Phase, failure};
+use super::errors::{Phase, Refusal, Step, failure, step};
 use crate::store::target::{Address, Secret, SslMode, Target, Tls};
 use crate::store::{Failure, FailureKind};
 use crate::sys::socket::{self, Interrupter};
@@ -56,12 +56,14 @@ impl Connection {
         target: &Target,
         limit: Duration,
         interrupter: &Interrupter,
-    ) -> Result<Self, Failure> {
-        readable(&target.tls)?;
+    ) -> Result<Self, Refusal> {
+        let refusal = |step, failure| Refusal { step, failure };
+        readable(&target.tls).map_err(|failure| refusal(Step::Files, failure))?;
         let mut last = None;
-        for family in families(&target.address).map_err(|error| Failure {
-            kind: FailureKind::Unreachable,
-            message: format!("cannot resolve {}: {error}", target.address),
+        for family in families(&target.address).map_err(|error| {
+            let kind = FailureKind::Unreachable;
+            let message = format!("cannot resolve {}: {error}", target.address);
+            refusal(Step::Address, Failure { kind, message })
         })? {
             match guarded(|| Conn::new(options(target, limit, family))) {
                 Ok(Ok(conn)) => {
@@ -73,19 +75,26 @@ impl Connection {
                 }
                 Ok(Err(error)) => {
                     let failure = failure(&error, Phase::Connecting, target);
+                    let is_final = failure.kind != FailureKind::Unreachable;
+                    last = Some(refusal(step(&error), failure));
                     // The server answered, or TLS failed: another of its addresses would not help.
-                    if failure.kind != FailureKind::Unreachable {
-                        return Err(failure);
+                    if is_final {
+                        break;
                     }
-                    last = Some(failure);
                 }
-                Err(panic) => last = Some(panicked(&panic)),
+                Err(panic) => last = Some(refusal(Step::Connect, panicked(&panic))),
             }
         }
-        Err(last.unwrap_or_else(|| Failure {
-            kind: FailureKind::Unreachable,
-            message: format!("{} resolves to no address", target.address),
+        Err(last.unwrap_or_else(|| {
+            let kind = FailureKind::Unreachable;
+            let message = format!("{} resolves to no address", target.address);
+            refusal(Step::Address, Failure { kind, message })
         }))
+    }
+
+    /// The session's id as the greeting gave it, which has room for 32 bits.
+    pub(super) fn greeted_as(&self) -> u32 {
+        self.conn.connection_id()
     }
 
     /// Sets the bound on each read; none: a reply may take for ever, and the kernel's keepalive
@@ -191,7 +200,7 @@ fn options(target: &Target, limit: Duration, bind: Option<IpAddr>) -> OptsBuilde
     let options = OptsBuilder::new()
         .user(Some(&target.user))
         .pass(target.password.as_ref().map(Secret::reveal))
-        .db_name(Some(&target.database))
+        .db_name(Some(&target.database).filter(|name| !name.is_empty()))
         // These two keep the driver from a second connection and from two queries.
         .prefer_socket(false)
         .max_allowed_packet(Some(MAX_PACKET))

@@ -17,6 +17,55 @@ pub(super) enum Phase {
     Asking,
 }
 
+/// How far a connection came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Step {
+    /// Files that the settings name were read.
+    Files,
+    /// The host name was resolved.
+    Address,
+    /// A server was asked for a greeting.
+    Connect,
+    /// TLS was begun.
+    Tls,
+    /// The account was named.
+    Login,
+    /// The database was named.
+    Database,
+}
+
+/// Why there is no connection.
+#[derive(Debug)]
+pub(super) struct Refusal {
+    /// The step that failed.
+    pub(super) step: Step,
+    /// What that means.
+    pub(super) failure: Failure,
+}
+
+impl From<Refusal> for Failure {
+    fn from(refusal: Refusal) -> Self {
+        refusal.failure
+    }
+}
+
+/// The step at which `error` ended a connection that was being made.
+pub(super) fn step(error: &Error) -> Step {
+    match error {
+        Error::MySqlError(error) => match error.code {
+            1044 | 1049 => Step::Database,
+            // Said in place of a greeting: too many connections, host blocked, host not admitted.
+            1040 | 1129 | 1130 => Step::Connect,
+            3159 => Step::Tls,
+            _ => Step::Login,
+        },
+        Error::DriverError(DriverError::TlsNotSupported) | Error::TlsError(_) => Step::Tls,
+        Error::DriverError(DriverError::UnknownAuthPlugin(_)) => Step::Login,
+        other if is_tls(other) => Step::Tls,
+        _ => Step::Connect,
+    }
+}
+
 /// The kind of the server's error `code`.
 ///
 /// Numbers from MySQL 9.7's and MariaDB 10.11's error references; CR_* numbers (2xxx) never occur
@@ -29,8 +78,11 @@ const fn kind_of(code: u16, phase: Phase) -> FailureKind {
         // password expired, locked account, TLS required of the account.
         1044 | 1045 | 1130 | 1142 | 1143 | 1227 | 1524 | 1698 | 1820 | 1862 | 3118 | 3159
         | 4151 => FailureKind::Denied,
-        // Unknown database, column, syntax, bad value, too long, no default, statement-based log.
-        1046 | 1049 | 1054 | 1064 | 1136 | 1292 | 1364 | 1366 | 1406 | 1665 => FailureKind::Config,
+        // Unknown database, column, column named twice, syntax, bad value, too long, no default,
+        // statement-based log.
+        1046 | 1049 | 1054 | 1060 | 1064 | 1136 | 1292 | 1364 | 1366 | 1406 | 1665 => {
+            FailureKind::Config
+        }
         // Lock wait, deadlock, changed table, XA, certification, killed query, time limit.
         1020 | 1205 | 1213 | 1317 | 1412 | 1614 | 1615 | 1969 | 3024 | 3101 => {
             FailureKind::Conflict

@@ -21,6 +21,14 @@ const RUNTIME: [(&str, &str); 6] = [
     ("dlock_fence", "SELECT, INSERT, UPDATE"),
 ];
 
+/// Each table with each thing that the account of `exec` must be allowed to do to it.
+pub(super) fn rights() -> impl Iterator<Item = (&'static str, &'static str)> {
+    let each = |(table, rights): (&'static str, &'static str)| {
+        rights.split(", ").map(move |right| (table, right))
+    };
+    RUNTIME.into_iter().flat_map(each)
+}
+
 /// The least grants for the account that runs `exec`, one statement a line.
 #[must_use]
 pub fn runtime_grants(database: &str, account: &str) -> String {
