@@ -13,7 +13,7 @@ mod tokens;
 use crate::history::Micros;
 use crate::story::Story;
 
-pub(crate) use cause::cause;
+pub(crate) use cause::{cause, excused};
 pub(crate) use counter::counter;
 pub(crate) use deaths::deaths;
 pub(crate) use overlap::overlap;

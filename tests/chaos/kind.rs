@@ -185,13 +185,33 @@ impl Kind {
             Self::FreezeFrontLong => {
                 between(ttl + Duration::from_secs(2), ttl + Duration::from_secs(4))
             }
-            Self::FreezeMonitor | Self::FreezeCommand | Self::FreezeWaiter | Self::FreezeServer => {
-                between(ttl / 10, ttl * 3 / 2)
-            }
+            Self::FreezeMonitor
+            | Self::FreezeCommand
+            | Self::FreezeWaiter
+            | Self::CutBoth
+            | Self::CutRequests
+            | Self::CutReplies
+            | Self::Delay
+            | Self::LateReply
+            | Self::Drip
+            | Self::Silence
+            | Self::FreezeServer => between(ttl / 10, ttl * 3 / 2),
             Self::HourForward | Self::HourBack | Self::DoubleSpeed | Self::HalfSpeed => {
                 between(ttl / 4, ttl * 3 / 2)
             }
-            _ => Duration::ZERO,
+            // Named one by one: a kind that is forgotten here would be counted and do nothing.
+            Self::KillFront
+            | Self::TermFront
+            | Self::KillMonitor
+            | Self::KillCommand
+            | Self::KillWaiter
+            | Self::TermWaiter
+            | Self::KillSession
+            | Self::KillWaitingSession
+            | Self::LoseReply
+            | Self::ResetConnections
+            | Self::KillServer
+            | Self::RestartServer => Duration::ZERO,
         }
     }
 

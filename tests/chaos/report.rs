@@ -51,12 +51,9 @@ pub(crate) fn report(
         .into_iter()
         .filter(|kind| options.only.is_empty() || options.only.contains(kind));
     for kind in wanted {
-        let hits = story
-            .faults
-            .iter()
-            .filter(|fault| fault.kind == kind && fault.hit)
-            .count();
-        let _ = writeln!(text, "  {kind:<22} {hits:>6}");
+        let hits: Vec<i64> = lengths(story, kind);
+        let _ = writeln!(text, "  {kind:<22} {}", percentiles(&hits));
+        let hits = hits.len();
         ask(&kind.to_string(), hits, EACH_FAULT);
     }
     for (what, kind, promise) in [
@@ -70,6 +67,14 @@ pub(crate) fn report(
             percentiles(&late)
         );
     }
+    // A claim that holds because much was excused does not say much: whoever reads this shall see it.
+    let excused = check::excused(story);
+    let actions: Vec<&str> = excused.iter().map(|run| run.action.as_str()).collect();
+    let _ = writeln!(
+        text,
+        "  leases lost with no other reason than a slow machine, and so not judged: {} {actions:?}",
+        excused.len()
+    );
     for what in short {
         let _ = writeln!(text, "  too few {what}");
     }
@@ -83,6 +88,18 @@ pub(crate) fn report(
         }
     }
     (text, holds)
+}
+
+/// How long the faults of this kind really lasted that hit somebody. Sorted.
+fn lengths(story: &Story, kind: Kind) -> Vec<i64> {
+    let hits = story
+        .faults
+        .iter()
+        .filter(|fault| fault.kind == kind && fault.hit);
+    let lengths = hits.map(|fault| fault.until.saturating_sub(fault.at).cast_signed());
+    let mut lengths: Vec<i64> = lengths.collect();
+    lengths.sort_unstable();
+    lengths
 }
 
 fn percentiles(sorted: &[i64]) -> String {

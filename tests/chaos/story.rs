@@ -199,8 +199,12 @@ impl Story {
     /// All servers share the machine, so that one which is slow without a fault of its own speaks for all.
     pub(crate) fn stalled(&self, action: &str, from: Micros, to: Micros) -> Micros {
         let bears = |(site, start, end): &&(Option<String>, Micros, Micros)| {
-            site.as_ref()
-                .is_none_or(|site| action.starts_with(site) || !self.was_struck(site, *start, *end))
+            // First by time: there are many stalls in a long run, and few within any one window.
+            *start < to
+                && *end > from
+                && site.as_ref().is_none_or(|site| {
+                    action.starts_with(site) || !self.was_struck(site, *start, *end)
+                })
         };
         let clipped = |(_, start, end): &(_, Micros, Micros)| ((*start).max(from), (*end).min(to));
         let mut stalls: Vec<(Micros, Micros)> =

@@ -56,6 +56,19 @@ fn unexplained(story: &Story, run: &Run, end: &End) -> Option<String> {
     }
 }
 
+/// The runs whose lost lease nothing explains but that the machine was slow: what this checker cannot judge.
+pub(crate) fn excused(story: &Story) -> Vec<&Run> {
+    let is_excused = |run: &&Run| {
+        run.end.as_ref().is_some_and(|end| {
+            let is_struck = story
+                .faults_of(run.number)
+                .any(|fault| LEASE_FAULTS.contains(&fault.kind) && fault.at < end.at);
+            end.status == Some(76) && !is_struck && !was_out(story, run, end)
+        })
+    };
+    story.runs.values().filter(is_excused).collect()
+}
+
 /// Requests to stop.
 const STOPS: [Kind; 2] = [Kind::TermFront, Kind::TermWaiter];
 
@@ -71,10 +84,17 @@ const LEASE_FAULTS: [Kind; 6] = [
 
 /// Whether the server was away for longer than every lease must bear, or the machine stood still.
 fn was_cut_off(story: &Story, run: &Run, end: &End) -> bool {
+    was_out(story, run, end) || story.stalled(&run.action, since(run, end), end.at) >= STALL
+}
+
+/// Whether a fault of the server or the network took the server away for longer than every lease must bear.
+fn was_out(story: &Story, run: &Run, end: &End) -> bool {
     // From a fifth of the ttl on it depends on when the last renewal was; no lease of these bears less.
     let bearable = run.plan.ttl * 1_000 / 5;
-    // What was longer ago has been renewed since.
-    let from = end.at.saturating_sub(run.plan.ttl * 2_000);
-    story.longest_outage(&run.action, from, end.at) >= bearable
-        || story.stalled(&run.action, from, end.at) >= STALL
+    story.longest_outage(&run.action, since(run, end), end.at) >= bearable
+}
+
+/// From when on something may be the reason of this end: what was longer ago has been renewed since.
+fn since(run: &Run, end: &End) -> Micros {
+    end.at.saturating_sub(run.plan.ttl * 2_000)
 }

@@ -1,7 +1,7 @@
 //! Histories in which somebody waits too long, is killed for nothing or ends in a wrong way.
 
 use super::plot::{Plot, plan};
-use crate::check::{latencies, takeovers};
+use crate::check::{excused, latencies, takeovers};
 use crate::history::Event;
 use crate::kind::Kind;
 use crate::schedule::Plan;
@@ -164,6 +164,11 @@ fn a_machine_that_stood_still_is_a_cause() {
         stopped(76).event(2_500, Event::Stalled { site, micros })
     };
     assert!(stalled(None, 900_000).breaks().is_empty());
+    assert_eq!(
+        excused(&stalled(None, 900_000).story()).len(),
+        1,
+        "and is told"
+    );
     assert!(stalled(Some("processes"), 900_000).breaks().is_empty());
     assert!(stalled(Some("clocks"), 900_000).breaks().is_empty());
     assert_eq!(stalled(None, 210_000).breaks(), [CAUSE]);

@@ -1,5 +1,7 @@
 //! What is decided beforehand, and the store.
 
+use std::time::Duration;
+
 use tempfile::tempdir;
 
 use crate::kind::Kind;
@@ -45,6 +47,36 @@ fn every_fault_comes_once_a_round() {
         assert_eq!(kinds.len(), count);
     }
     assert_eq!(crate::schedule::steps(7, "processes-1", &[]).count(), 0);
+}
+
+/// A fault that is over as soon as it begins is none, however often it is counted.
+#[test]
+fn every_fault_that_lasts_lasts() {
+    let ttl = Duration::from_secs(2);
+    let at_once = [
+        Kind::KillFront,
+        Kind::TermFront,
+        Kind::KillMonitor,
+        Kind::KillCommand,
+        Kind::KillWaiter,
+        Kind::TermWaiter,
+        Kind::KillSession,
+        Kind::KillWaitingSession,
+        Kind::LoseReply,
+        Kind::ResetConnections,
+        Kind::KillServer,
+        Kind::RestartServer,
+    ];
+    for kind in Kind::ALL {
+        let (least, most) = (kind.length(ttl, 0.0), kind.length(ttl, 1.0));
+        match at_once.contains(&kind) {
+            true => assert_eq!(most, Duration::ZERO, "{kind}"),
+            false => assert!(
+                ttl / 20 <= least && ttl / 4 < most,
+                "{kind}: {least:?} to {most:?}"
+            ),
+        }
+    }
 }
 
 #[test]
