@@ -1,7 +1,7 @@
 //! One run on one flavour, from the start of its servers to its history's last line.
 
 use std::path::Path;
-use std::thread;
+use std::thread::{self, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
@@ -28,7 +28,7 @@ const LEAVING: Duration = Duration::from_secs(3);
 /// How often to look whether processes are gone.
 const PULSE: Duration = Duration::from_millis(50);
 
-/// How often to look whether all is over, which takes a look at every process of the machine.
+/// How often to look whether all are served.
 const LOOK: Duration = Duration::from_millis(250);
 
 /// Runs it and returns what happened.
@@ -52,19 +52,19 @@ pub(crate) fn run(flavour: Flavour, options: &Options, folder: &Path) -> Story {
         scope.spawn(|| course.undertaker.work(&course.journal));
         scope.spawn(|| probe::machine(&course));
         thread::scope(|scope| {
-            let mut nemeses = Vec::new();
+            let mut crew = Crew::default();
             for running in &mut sites {
-                nemeses.extend(start(scope, &course, running, &options.only));
+                start(scope, &course, running, &options.only, &mut crew);
             }
             course.weather.pause(Duration::from_secs(options.seconds));
             course.weather.abate();
             // Whatever becomes of them, the contenders must be let go.
-            let ends = nemeses.into_iter().map(thread::ScopedJoinHandle::join);
+            let ends = crew.nemeses.drain(..).map(ScopedJoinHandle::join);
             let failed = ends.filter(Result::is_err).count();
             course.journal.note(Event::Calm);
             course.weather.calm();
             let end = Instant::now() + SERVICE;
-            while Instant::now() < end && !is_over(&course) {
+            while Instant::now() < end && !crew.is_served() {
                 thread::sleep(LOOK);
             }
             end_all(&course);
@@ -87,14 +87,29 @@ pub(crate) fn run(flavour: Flavour, options: &Options, folder: &Path) -> Story {
     Story::of(read(&course.folder).expect("the history can be read"))
 }
 
-/// Starts the contenders and the nemeses of a site; returns the latter.
+/// The threads of a run.
+#[derive(Default)]
+struct Crew<'scope> {
+    nemeses: Vec<ScopedJoinHandle<'scope, ()>>,
+    contenders: Vec<ScopedJoinHandle<'scope, ()>>,
+}
+
+impl Crew<'_> {
+    /// Whether all contenders are through. That there is no process of theirs would not tell: on a busy machine their
+    /// last run may be yet to be started.
+    fn is_served(&self) -> bool {
+        self.contenders.iter().all(ScopedJoinHandle::is_finished)
+    }
+}
+
+/// Starts the contenders and the nemeses of a site.
 fn start<'scope>(
     scope: &'scope thread::Scope<'scope, '_>,
     course: &'scope Course,
     running: &'scope mut Running,
     only: &'scope [Kind],
-) -> Vec<thread::ScopedJoinHandle<'scope, ()>> {
-    let mut nemeses = Vec::new();
+    crew: &mut Crew<'scope>,
+) {
     let wanted = |mut kinds: Vec<Kind>| {
         kinds.retain(|kind| only.is_empty() || only.contains(kind));
         kinds
@@ -107,7 +122,8 @@ fn start<'scope>(
     let (site, purpose) = (&*site, site.purpose);
     for action in &site.actions {
         for slot in 0..purpose.contenders() {
-            scope.spawn(move || contend(course, site, action, slot));
+            let contender = scope.spawn(move || contend(course, site, action, slot));
+            crew.contenders.push(contender);
         }
         let kinds = wanted(purpose.kinds());
         let action = action.clone();
@@ -116,24 +132,14 @@ fn start<'scope>(
             site,
             action,
         };
-        nemeses.push(scope.spawn(move || one.rage(&kinds)));
+        crew.nemeses.push(scope.spawn(move || one.rage(&kinds)));
     }
     scope.spawn(move || probe::server(course, site));
     let kinds = wanted(purpose.site_kinds());
-    nemeses.push(match clock {
+    crew.nemeses.push(match clock {
         Some(clock) => scope.spawn(move || clock.rage(course, site, &kinds)),
         None => scope.spawn(move || nemesis::rage(course, site, server, &kinds)),
     });
-    nemeses
-}
-
-/// Whether all contenders are through: each process of a run ends with its contender's last.
-fn is_over(course: &Course) -> bool {
-    // One more look, since a contender has none between two runs.
-    marked(&course.mark).is_empty() && {
-        thread::sleep(LOOK);
-        marked(&course.mark).is_empty()
-    }
 }
 
 /// Notes whoever is left, and ends them.
