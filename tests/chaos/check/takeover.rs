@@ -89,11 +89,13 @@ fn dues<'s>(story: &'s Story) -> Vec<Due<'s>> {
             .runs
             .values()
             .any(|waiter| stood(story, waiter, run, at));
-        // What the network or the server did just before may still hold up the line.
-        let before = at.saturating_sub(AFTERMATH);
-        let was_cut_off = story.longest_outage(&run.action, before, at) > 0;
         let next = grants.get(run.action.as_str())?.iter();
         let next = next.map(|(_, start)| start.at).find(|start| *start > at);
+        // Nobody can take over from a server that is away, and what it or the network did just before may still hold
+        // up the line.
+        let before = at.saturating_sub(AFTERMATH);
+        let until = next.unwrap_or(Micros::MAX);
+        let was_cut_off = story.longest_outage(&run.action, before, until) > 0;
         (fault.hit && held && stood && !was_cut_off).then_some(Due {
             fault,
             run,

@@ -58,10 +58,14 @@ fn take_overs_are_counted_and_timed() {
 }
 
 #[test]
-fn a_take_over_is_not_judged_when_the_server_was_away_just_before() {
-    let plot = taken_over(Kind::KillFront, 10_001, 14_600);
-    let plot = plot.fault(9_000, 9_200, Kind::FreezeServer, None);
-    assert!(plot.breaks().is_empty());
+fn a_take_over_is_not_judged_when_the_server_was_away_just_before_or_meanwhile() {
+    let frozen = |from| {
+        let plot = taken_over(Kind::KillFront, 10_001, 14_600);
+        plot.fault(from, from + 200, Kind::FreezeServer, None)
+    };
+    assert!(frozen(9_000).breaks().is_empty());
+    assert!(frozen(11_000).breaks().is_empty());
+    assert_eq!(frozen(15_000).breaks(), [TAKEOVER], "too late to matter");
 }
 
 /// A run that ends with `status` before its command has finished.
