@@ -41,11 +41,11 @@ pub(in crate::store::mysql) fn renew(
     )
 }
 
-/// Frees the row if it is still ours, or keeps it from others for a while, with the record of the run in the same transaction; then lets
-/// the next waiter through the gate, then clears our place in the line: in this order, so that the
-/// waiter finds the row free and is not kept waiting for the rest. "No row changed": it was not
-/// ours, or this is a repetition. Answers whether the lease is still ours, which must not be,
-/// and whether a success that must be recorded is.
+/// Frees the row if it is still ours, or keeps it from others for a while, with the record of the
+/// run in the same transaction; then lets the next waiter through the gate, then clears our place in
+/// the line: in this order, so that the waiter finds the row free and is not kept waiting for the
+/// rest. "No row changed": it was not ours, or this is a repetition. Answers whether the lease is
+/// still ours, which must not be, and whether a success that must be recorded is.
 pub(in crate::store::mysql) fn release(
     request: [u8; 8],
     contender: &Contender,
