@@ -24,6 +24,7 @@ mod contract;
 mod cron;
 mod doctor;
 mod documents;
+mod examples;
 mod exclusion;
 mod exec;
 mod faults;

@@ -15,7 +15,7 @@ use crate::servers::{Database, Flavour, shared};
 const DLOCK: &str = env!("CARGO_BIN_EXE_dlock");
 
 /// What `unshare` needs beside `--pid`: nothing for root, a user namespace for others.
-fn namespaces() -> &'static [&'static str] {
+pub(crate) fn namespaces() -> &'static [&'static str] {
     let ways: [&[&str]; 2] = [&[], &["--user", "--map-root-user"]];
     for way in ways {
         let tried = unshare(way).arg("true").stderr(Stdio::null()).status();
@@ -32,7 +32,7 @@ fn namespaces() -> &'static [&'static str] {
     );
 }
 
-fn unshare(way: &[&str]) -> Command {
+pub(crate) fn unshare(way: &[&str]) -> Command {
     let mut command = Command::new("unshare");
     command
         .args(way)

@@ -1,0 +1,132 @@
+//! The lines of the crontab, run as cron would: by `/bin/sh -c`, at home, with the variables of the file and few others.
+
+use super::{Host, JOB, example, installed};
+use crate::dlock::{Dlock, Outcome, Running};
+
+/// What an /etc/cron.d file says.
+struct Crontab {
+    variables: Vec<(String, String)>,
+    commands: Vec<String>,
+}
+
+impl Crontab {
+    /// Reads it as crontab(5) describes it, with a column for the user.
+    #[track_caller]
+    fn read() -> Self {
+        let mut crontab = Self {
+            variables: Vec::new(),
+            commands: Vec::new(),
+        };
+        let text = example("cron/dlock-report");
+        assert!(text.ends_with('\n'), "cron drops a line that does not end");
+        for line in text.lines() {
+            if line.is_empty() || line.starts_with('#') {
+                continue;
+            }
+            if let Some((name, value)) = variable(line) {
+                crontab.variables.push((name.to_owned(), value.to_owned()));
+                continue;
+            }
+            let mut fields = line.splitn(7, ' ');
+            for _ in 0..5 {
+                let field = fields.next().expect("five fields of time");
+                let is_time = |byte: u8| byte.is_ascii_digit() || b"*/,-".contains(&byte);
+                assert!(field.bytes().all(is_time), "{field}: {line}");
+            }
+            assert_eq!(fields.next(), Some("app"), "{line}");
+            let command = fields.next().expect("a command");
+            assert!(!command.contains('%'), "cron reads it as a new line");
+            crontab.commands.push(command.to_owned());
+        }
+        crontab
+    }
+
+    /// cron of a host starts the command that calls `job`.
+    #[track_caller]
+    fn starts(&self, host: &Host, job: &str) -> Dlock {
+        let command = self.commands.iter().find(|it| it.ends_with(job));
+        let command = command.unwrap_or_else(|| panic!("no line ends with {job}"));
+        let option_file = option_file(host);
+        let variables: Vec<(&str, String)> = self
+            .variables
+            .iter()
+            .map(|(name, value)| {
+                let value = match name.as_str() {
+                    "DLOCK_DEFAULTS_FILE" => option_file.clone(),
+                    _ => value.replace("/usr/local/bin", &installed().display().to_string()),
+                };
+                (name.as_str(), value)
+            })
+            .chain([("LOGNAME", "app".to_owned())])
+            .collect();
+        let variables: Vec<(&str, &str)> = variables
+            .iter()
+            .map(|(name, value)| (*name, value.as_str()))
+            .collect();
+        // What cron itself would set, before the file's own.
+        let cron = [&[("PATH", "/usr/bin:/bin")][..], &variables].concat();
+        host.starts(&cron, ["/bin/sh", "-c", command])
+    }
+}
+
+/// `NAME=value`, which a line with a time never is.
+fn variable(line: &str) -> Option<(&str, &str)> {
+    let (name, value) = line.split_once('=')?;
+    name.bytes()
+        .all(|byte| byte.is_ascii_uppercase() || byte == b'_')
+        .then_some((name, value))
+}
+
+/// An option file with the account of `host`'s database.
+fn option_file(host: &Host) -> String {
+    let database = &host.database;
+    let text = format!(
+        "[client]\nhost=127.0.0.1\nport={}\nuser={}\npassword={}\n[dlock]\ndatabase={}\n",
+        database.port, database.user, database.password, database.name
+    );
+    host.secret("dlock.cnf", &text)
+}
+
+#[test]
+fn of_two_hosts_one_runs_the_report_and_neither_has_anything_to_mail() {
+    Host::everywhere(|host| {
+        host.job("report.sh", JOB);
+        let crontab = Crontab::read();
+        let tick = [0, 1].map(|_| crontab.starts(host, "report.sh").start());
+        let late = crontab.starts(host, "report.sh");
+        let mut outcomes: Vec<Outcome> = tick.map(Running::wait).into();
+        outcomes.push(late.run());
+        for outcome in outcomes {
+            outcome.expect(0, "", "");
+            assert_eq!(outcome.stderr, "");
+        }
+        assert_eq!(host.log(), ["report.sh"]);
+    });
+}
+
+#[test]
+fn a_report_that_fails_is_run_by_the_next_host() {
+    Host::everywhere(|host| {
+        host.job("report.sh", JOB);
+        host.secret("fail", "");
+        let crontab = Crontab::read();
+        crontab.starts(host, "report.sh").run().expect(3, "", "");
+        crontab.starts(host, "report.sh").run().expect(0, "", "");
+        assert_eq!(host.log(), ["report.sh"]);
+    });
+}
+
+#[test]
+fn a_reminder_that_fails_is_not_tried_again() {
+    Host::everywhere(|host| {
+        host.job("remind.sh", &format!("echo tried >> log; {JOB}"));
+        host.secret("fail", "");
+        let crontab = Crontab::read();
+        crontab.starts(host, "remind.sh").run().expect(3, "", "");
+        let next = crontab.starts(host, "remind.sh").run();
+        next.expect(0, "", "");
+        assert_eq!(next.stderr, "");
+        assert_eq!(host.log(), ["tried"]);
+        assert!(!host.is_free("remind"));
+    });
+}

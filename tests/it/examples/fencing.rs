@@ -1,0 +1,133 @@
+//! The SQL files, sent by the line that stands in their heads, with the client of each server.
+
+use std::path::Path;
+use std::process::Command;
+
+use mysql::prelude::Queryable;
+
+use super::{Host, example, path};
+use crate::dlock::{Dlock, Outcome};
+use crate::servers::{Flavour, shared};
+
+/// A machine with `mysql`, which is the client of `flavour` and knows the account.
+fn host(flavour: Flavour) -> Host {
+    let host = Host::on(flavour);
+    let client = match flavour {
+        Flavour::MariaDb => "mariadb",
+        Flavour::MySql => "mysql",
+    };
+    let fetch = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/servers/fetch");
+    let fetched = Command::new(fetch).args(["--path", client]).output();
+    let fetched = fetched.expect("fetch runs");
+    assert!(fetched.status.success(), "{fetched:?}");
+    let client = String::from_utf8(fetched.stdout).expect("a path");
+    let database = &host.database;
+    let account = format!(
+        "[client]\nsocket={}\nuser={}\npassword={}\ndatabase={}\n",
+        shared(flavour).socket().display(),
+        database.user,
+        database.password,
+        database.name
+    );
+    let account = host.secret("client.cnf", &account);
+    // The database's name in the example is another.
+    let script = format!("exec {} --defaults-file={account}", client.trim());
+    host.job("mysql", &script);
+    for name in ["column.sql", "transaction.sql"] {
+        std::fs::copy(path("fencing").join(name), host.stage.path(name)).expect("copies");
+    }
+    host
+}
+
+/// The line in the head of the file `name` that sends it.
+#[track_caller]
+fn line(name: &str) -> String {
+    let text = example(&format!("fencing/{name}"));
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix("--   { echo "));
+    let line = line.unwrap_or_else(|| panic!("{name} does not say how to send it"));
+    format!("PATH=.:$PATH; {{ echo {line}")
+}
+
+/// Runs that line under dlock.
+fn granted(host: &Host, name: &str) -> Outcome {
+    let url = host.database.url();
+    let script = format!("echo \"token $DLOCK_TOKEN\"; {}", line(name));
+    let words = [
+        "dlock", "exec", "--fence", "--action", "init", "--", "sh", "-c", &script,
+    ];
+    host.starts(&[("DLOCK_URL", url.as_str())], words).run()
+}
+
+/// The token that a run was granted.
+#[track_caller]
+fn token(outcome: &Outcome) -> String {
+    assert_eq!(outcome.status, Some(0), "{outcome:#?}");
+    assert!(outcome.stdout.contains("\ncurrent\n"), "{outcome:#?}");
+    let line = outcome.stdout.lines().next().expect("a line");
+    line.strip_prefix("token ").expect("a token").to_owned()
+}
+
+/// Runs the line as a holder of `token` that has come too late.
+fn late(host: &Host, name: &str, token: &str) -> Outcome {
+    host.starts(&[("DLOCK_TOKEN", token)], ["sh", "-c", &line(name)])
+        .run()
+}
+
+fn state(host: &Host) -> String {
+    let mut admin = host.database.admin_conn();
+    let state = admin.query_first("SELECT state FROM site WHERE id=1");
+    state.expect("asks").expect("a row")
+}
+
+#[test]
+fn a_holder_that_comes_too_late_changes_nothing_in_a_table_with_a_fence() {
+    for flavour in Flavour::ALL {
+        let host = host(flavour);
+        let old = token(&granted(&host, "column.sql"));
+        assert_eq!(state(&host), "up");
+        // Its own work again, after a lost reply.
+        let again = late(&host, "column.sql", &old);
+        assert_eq!(again.status, Some(0), "{again:#?}");
+        token(&granted(&host, "column.sql"));
+        let mut admin = host.database.admin_conn();
+        let change = "UPDATE site SET state='of the new'";
+        admin.query_drop(change).expect("changes");
+        let refused = late(&host, "column.sql", &old);
+        assert_ne!(refused.status, Some(0), "{refused:#?}");
+        assert!(refused.stderr.contains("1242"), "{refused:#?}");
+        assert_eq!(state(&host), "of the new", "{flavour}");
+    }
+}
+
+#[test]
+fn a_transaction_of_a_holder_that_comes_too_late_is_not_committed() {
+    for flavour in Flavour::ALL {
+        let host = host(flavour);
+        token(&granted(&host, "column.sql"));
+        let old = token(&granted(&host, "transaction.sql"));
+        assert_eq!(state(&host), "done", "{flavour}");
+        token(&granted(&host, "column.sql"));
+        let refused = late(&host, "transaction.sql", &old);
+        assert_ne!(refused.status, Some(0), "{refused:#?}");
+        assert!(refused.stderr.contains("1242"), "{refused:#?}");
+        assert_eq!(state(&host), "up", "{flavour}");
+    }
+}
+
+/// The file's statement may differ from that of dlock in where the token comes from, and in nothing else.
+#[test]
+fn the_statement_in_the_file_is_that_of_dlock_check() {
+    let printed = Dlock::new(["check", "--sql", "--action=init", "--token=17"])
+        .env("DLOCK_URL", "mysql://app@localhost/app")
+        .run();
+    let plain = |text: &str| text.split_whitespace().collect::<String>();
+    let printed = plain(&printed.stdout)
+        .replace("=17,", "=@token,")
+        .replace("`app`.", "")
+        .replace("x'696e6974'", "'init'");
+    assert!(printed.contains("@token"), "{printed}");
+    let file = plain(&example("fencing/transaction.sql"));
+    assert!(file.contains(&printed), "{printed}");
+}

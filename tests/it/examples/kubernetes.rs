@@ -1,0 +1,257 @@
+//! The containers of the YAML files, started as the kubelet would: their own words, no shell, and the Secret's keys as
+//! files where it is mounted.
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::{Host, JOB, PATIENT, example};
+use crate::command::{heard, tell};
+use crate::dlock::{Dlock, Outcome, Running};
+
+/// All documents of the file `name`.
+#[track_caller]
+fn documents(name: &str) -> Vec<Value> {
+    let text = example(&format!("kubernetes/{name}"));
+    let read = |document| {
+        Value::deserialize(document).unwrap_or_else(|error| panic!("{name} is not YAML: {error}"))
+    };
+    yaml_serde::Deserializer::from_str(&text)
+        .map(read)
+        .collect()
+}
+
+/// The document of `kind` in the file `name`.
+#[track_caller]
+fn document(name: &str, kind: &str) -> Value {
+    let found = documents(name).into_iter().find(|it| it["kind"] == kind);
+    found.unwrap_or_else(|| panic!("{name} has no {kind}"))
+}
+
+#[track_caller]
+fn list(value: &Value) -> &[Value] {
+    value.as_array().expect("a list")
+}
+
+#[track_caller]
+fn text(value: &Value) -> &str {
+    value.as_str().expect("a text")
+}
+
+/// A container of a pod, and the Secret that it mounts.
+struct Container {
+    pod: Value,
+    spec: Value,
+    secret: Value,
+}
+
+impl Container {
+    fn init() -> Self {
+        let deployment = document("deployment.yaml", "Deployment");
+        let pod = deployment["spec"]["template"]["spec"].clone();
+        Self::of(pod, "initContainers")
+    }
+
+    fn report() -> Self {
+        let job = document("cronjob.yaml", "CronJob");
+        let pod = job["spec"]["jobTemplate"]["spec"]["template"]["spec"].clone();
+        Self::of(pod, "containers")
+    }
+
+    #[track_caller]
+    fn of(pod: Value, list_name: &str) -> Self {
+        let [container] = list(&pod[list_name]) else {
+            panic!("not one container: {pod}");
+        };
+        Self {
+            spec: container.clone(),
+            secret: document("deployment.yaml", "Secret"),
+            pod,
+        }
+    }
+
+    /// Its words on `host`, with the Secret's URL replaced by `url`.
+    fn words(&self, host: &Host, url: &str) -> Vec<String> {
+        let [mount] = list(&self.spec["volumeMounts"]) else {
+            panic!("not one mount: {}", self.spec);
+        };
+        let [volume] = list(&self.pod["volumes"]) else {
+            panic!("not one volume: {}", self.pod);
+        };
+        assert_eq!(volume["name"], mount["name"]);
+        assert_eq!(
+            volume["secret"]["secretName"],
+            self.secret["metadata"]["name"]
+        );
+        let keys = self.secret["stringData"].as_object().expect("keys");
+        let mut words: Vec<String> = ["command", "args"]
+            .iter()
+            .filter_map(|part| self.spec[part].as_array())
+            .flatten()
+            .map(|word| text(word).to_owned())
+            .collect();
+        for (key, value) in keys {
+            assert!(text(value).starts_with("mysql://"), "{key}");
+            let mounted = format!("{}/{key}", text(&mount["mountPath"]));
+            let word = words.iter_mut().find(|word| **word == mounted);
+            *word.unwrap_or_else(|| panic!("no word is {mounted}")) = host.secret(key, url);
+        }
+        words
+    }
+
+    /// It starts in a pod on `host`.
+    fn starts(&self, host: &Host, variables: &[(&str, &str)]) -> Dlock {
+        host.starts(variables, self.words(host, &host.database.url()))
+    }
+
+    /// The same of the image `tag`.
+    fn of_image(&self, tag: &str) -> Self {
+        let image = text(&self.spec["image"]);
+        let (_, own) = image.rsplit_once(':').expect("a tag");
+        let words = list(&self.spec["command"]).iter();
+        let words = words.map(|word| text(word).replace(&format!("={own}"), &format!("={tag}")));
+        let mut other = self.spec.clone();
+        other["command"] = words.collect();
+        Self {
+            spec: other,
+            pod: self.pod.clone(),
+            secret: self.secret.clone(),
+        }
+    }
+}
+
+#[test]
+fn pods_of_one_image_initialise_once_and_all_start() {
+    Host::everywhere(|host| {
+        host.job("migrate.sh", JOB);
+        let replicas = document("deployment.yaml", "Deployment")["spec"]["replicas"].as_u64();
+        let pods: Vec<Running> = (0..replicas.expect("a number"))
+            .map(|_| Container::init().starts(host, &[]).start())
+            .collect();
+        assert!(pods.len() > 1);
+        let pods: Vec<Outcome> = pods.into_iter().map(Running::wait).collect();
+        assert!(pods.iter().all(|pod| pod.status == Some(0)), "{pods:#?}");
+        assert_eq!(host.log(), ["migrate.sh"]);
+    });
+}
+
+#[test]
+fn a_pod_whose_migration_fails_leaves_it_to_the_next_and_a_restart_finds_it_done() {
+    Host::everywhere(|host| {
+        host.job("migrate.sh", JOB);
+        host.secret("fail", "");
+        let init = Container::init();
+        init.starts(host, &[]).run().expect(3, "", "");
+        init.starts(host, &[]).run().expect(0, "", "");
+        init.starts(host, &[]).run().expect(0, "", "was done by");
+        assert_eq!(host.log(), ["migrate.sh"]);
+    });
+}
+
+#[test]
+fn a_pod_that_dies_while_it_migrates_leaves_the_migration_to_the_next() {
+    Host::everywhere(|host| {
+        host.job("migrate.sh", PATIENT);
+        let init = Container::init();
+        let variables = [("DLOCK_TTL", "2s")];
+        let first = init.starts(host, &variables).start();
+        heard(&host.stage.path("ready"));
+        let next = init.starts(host, &variables).start();
+        next.heard("init is held by");
+        first.signal("KILL");
+        first.wait();
+        heard(&host.stage.path("ready"));
+        tell(&host.stage.path("go"), "second");
+        next.wait().expect(0, "", "init is held by");
+        assert_eq!(host.log(), ["migrate.sh second"]);
+    });
+}
+
+#[test]
+fn a_rollback_to_an_older_image_migrates_nothing() {
+    Host::everywhere(|host| {
+        host.job("migrate.sh", JOB);
+        let new = Container::init();
+        let old = new.of_image("41");
+        for (container, runs) in [(&old, 1), (&new, 2), (&old, 2), (&new, 2)] {
+            let outcome = container.starts(host, &[]).run();
+            assert_eq!(
+                (outcome.status, host.log().len()),
+                (Some(0), runs),
+                "{outcome:#?}"
+            );
+        }
+        let forget = ["forget", "-q", "--action", "init", "--once=42"];
+        Dlock::on(&host.database, forget).run().expect(0, "", "");
+        new.starts(host, &[]).run().expect(0, "", "");
+        assert_eq!(host.log().len(), 3);
+    });
+}
+
+#[test]
+fn without_the_database_the_init_container_fails_with_69_and_migrates_nothing() {
+    Host::everywhere(|host| {
+        host.job("migrate.sh", JOB);
+        // Nobody listens on port 1.
+        let words = Container::init().words(host, &host.database.url_through(1));
+        let outcome = host.starts(&[("DLOCK_DB_WAIT", "0")], words).run();
+        outcome.expect(69, "", "dlock: ");
+        assert!(host.log().is_empty());
+    });
+}
+
+#[test]
+fn the_job_of_two_clusters_runs_once_a_night() {
+    Host::everywhere(|host| {
+        host.job("report.sh", JOB);
+        let report = Container::report();
+        let clusters = [0, 1].map(|_| report.starts(host, &[]).start());
+        for cluster in clusters {
+            let outcome = cluster.wait();
+            assert_eq!(outcome.status, Some(0), "{outcome:#?}");
+        }
+        assert_eq!(host.log(), ["report.sh"]);
+    });
+}
+
+#[test]
+fn the_pods_have_what_dlock_needs_of_kubernetes() {
+    for Container { pod, spec, .. } in [Container::init(), Container::report()] {
+        // A Service called dlock would otherwise set a variable of dlock's.
+        assert_eq!(pod["enableServiceLinks"], false);
+        // The default of 30 is less than a command may need and the 5 s for the release.
+        assert_eq!(pod["terminationGracePeriodSeconds"], 60);
+        let image = text(&spec["image"]);
+        for other in list(&pod["containers"]) {
+            assert_eq!(text(&other["image"]), image);
+        }
+    }
+    let init = Container::init();
+    let image = text(&init.spec["image"]);
+    let (_, tag) = image.rsplit_once(':').expect("a tag");
+    let key = Value::from(format!("--once={tag}"));
+    assert!(
+        list(&init.spec["command"]).contains(&key),
+        "{image} migrates once for another key"
+    );
+
+    let deployment = document("deployment.yaml", "Deployment");
+    assert_eq!(
+        deployment["spec"]["selector"]["matchLabels"],
+        deployment["spec"]["template"]["metadata"]["labels"]
+    );
+    let job = document("cronjob.yaml", "CronJob");
+    let schedule = text(&job["spec"]["schedule"]);
+    assert_eq!(schedule.split_whitespace().count(), 5, "{schedule}");
+    assert_eq!(Container::report().pod["restartPolicy"], "Never");
+
+    let versions = ["deployment.yaml", "cronjob.yaml"]
+        .map(documents)
+        .concat()
+        .iter()
+        .map(|it| format!("{} {}", text(&it["apiVersion"]), text(&it["kind"])))
+        .collect::<Vec<_>>();
+    assert_eq!(
+        versions,
+        ["v1 Secret", "apps/v1 Deployment", "batch/v1 CronJob"]
+    );
+}

@@ -1,0 +1,90 @@
+//! The script that locks itself.
+
+use super::{Host, JOB, path};
+use crate::command::{heard, tell};
+use crate::dlock::Dlock;
+
+/// A deployment of `release`, as a person starts it.
+fn deploys(host: &Host, release: &str) -> Dlock {
+    let script = path("self-locking.sh").display().to_string();
+    let variables = [("DLOCK_URL", host.database.url())];
+    let variables = variables
+        .each_ref()
+        .map(|(name, value)| (*name, value.as_str()));
+    host.starts(&variables, [script, release.to_owned()])
+}
+
+/// A deployment that says that it is up and goes on when told so.
+const SWITCH: &str =
+    r#"echo "switching $1" >> log; echo up > ready; read word < go; echo "switched $1" >> log"#;
+
+#[test]
+fn two_deployments_run_one_after_the_other() {
+    Host::everywhere(|host| {
+        host.job("switch.sh", SWITCH);
+        let [ready, go] = ["ready", "go"].map(|name| host.stage.path(name));
+        let first = deploys(host, "42").start();
+        heard(&ready);
+        let second = deploys(host, "41").start();
+        second.heard("deploy is held by ");
+        tell(&go, "on");
+        heard(&ready);
+        tell(&go, "on");
+        for (deployment, release) in [(first, "42"), (second, "41")] {
+            let outcome = deployment.wait();
+            assert_eq!(outcome.status, Some(0), "{outcome:#?}");
+            let stdout = outcome.stdout;
+            assert!(
+                stdout.contains(&format!("\ndeployed {release}\n")),
+                "{stdout}"
+            );
+        }
+        let wanted = ["switching 42", "switched 42", "switching 41", "switched 41"];
+        assert_eq!(host.log(), wanted);
+    });
+}
+
+#[test]
+fn who_waits_is_told_what_is_deployed() {
+    Host::everywhere(|host| {
+        host.job("switch.sh", SWITCH);
+        let first = deploys(host, "42").start();
+        heard(&host.stage.path("ready"));
+        let status = Dlock::on(&host.database, ["status", "deploy"]).run().stdout;
+        assert!(status.contains("deploy 42"), "{status}");
+        tell(&host.stage.path("go"), "on");
+        first.wait();
+    });
+}
+
+#[test]
+fn the_script_locks_itself_also_under_a_dlock_of_another_action() {
+    Host::everywhere(|host| {
+        host.job("switch.sh", r#"echo "$DLOCK_ACTION" >> log"#);
+        let script = path("self-locking.sh").display().to_string();
+        let words = ["dlock", "exec", "--action", "other", "--", &script, "42"];
+        let url = host.database.url();
+        let outcome = host.starts(&[("DLOCK_URL", url.as_str())], words).run();
+        assert_eq!(outcome.status, Some(0), "{outcome:#?}");
+        // A variable of that name which a person has set says nothing about a lock either.
+        let variables = [("DLOCK_URL", url.as_str()), ("DLOCK_ACTION", "deploy")];
+        let outcome = host.starts(&variables, [script.as_str(), "42"]).run();
+        assert_eq!(outcome.status, Some(0), "{outcome:#?}");
+        assert_eq!(host.log(), ["deploy", "deploy"]);
+        let history = Dlock::on(&host.database, ["history", "deploy"]).run();
+        let runs = history.stdout.matches("exited 0").count();
+        assert_eq!(runs, 2, "{history:#?}");
+    });
+}
+
+#[test]
+fn a_deployment_that_fails_says_so_and_leaves_the_lock_free() {
+    Host::everywhere(|host| {
+        host.job("switch.sh", JOB);
+        host.secret("fail", "");
+        let outcome = deploys(host, "42").run();
+        assert_eq!(outcome.status, Some(3), "{outcome:#?}");
+        assert!(!outcome.stdout.contains("deployed"), "{outcome:#?}");
+        assert!(host.is_free("deploy"));
+    });
+}
