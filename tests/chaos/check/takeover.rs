@@ -83,6 +83,11 @@ fn dues<'s>(story: &'s Story) -> Vec<Due<'s>> {
             _ => return None,
         };
         let run = story.runs.get(&fault.run?)?;
+        // Who thaws in time renews; so does who was to be frozen for longer when the faults ended.
+        let thawed = fault.until.saturating_sub(at) < run.plan.ttl * 1_000;
+        if kind == Kind::FreezeFrontLong && thawed {
+            return None;
+        }
         // Who had not begun, or was about to give the lease back, leaves nothing to take over.
         let held = run.start?.at < at && run.finished.is_none_or(|finished| finished > at);
         let stood = story

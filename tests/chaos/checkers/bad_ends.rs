@@ -45,6 +45,9 @@ fn a_late_take_over_is_seen() {
     let frozen = |next| taken_over(Kind::FreezeFrontLong, 20_000, next).breaks();
     assert_eq!(frozen(15_600), [TAKEOVER]);
     assert!(frozen(15_400).is_empty());
+    // Thawed after half a second, when it could still renew.
+    let thawed = taken_over(Kind::FreezeFrontLong, 10_500, 15_600).breaks();
+    assert!(!thawed.contains(&TAKEOVER), "{thawed:?}");
 }
 
 #[test]
