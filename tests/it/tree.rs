@@ -257,7 +257,7 @@ fn a_process_that_does_not_die_is_told_of_and_the_lease_is_kept_until_it_does() 
     let stage = Stage::new();
     let immortal = stage.path("immortal");
     fs::write(&immortal, "").expect("writes");
-    let dlock = Dlock::on(&database, ["exec", "-a", "init", "--ttl", "3s"])
+    let dlock = Dlock::on(&database, ["exec", "-a", "init"])
         .env("LD_PRELOAD", compiled(&stage, IMMORTALITY))
         .env("IMMORTAL", &immortal);
     let holder = Holder::start_with(dlock, &[]);
