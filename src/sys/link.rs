@@ -60,7 +60,13 @@ impl Link {
     #[must_use]
     pub fn receive<const N: usize>(&self) -> Incoming<N> {
         let mut message = [0; N];
-        match recv(&self.0, &mut message, RecvFlags::DONTWAIT) {
+        let mut received = recv(&self.0, &mut message, RecvFlags::DONTWAIT);
+        if received == Err(rustix::io::Errno::CONNRESET) {
+            // The other end was closed with messages of ours unread. Told once, and before what it
+            // has said to us, which is still there.
+            received = recv(&self.0, &mut message, RecvFlags::DONTWAIT);
+        }
+        match received {
             Ok((length, _)) if length == N => Incoming::Message(message),
             Err(error) if error == rustix::io::Errno::AGAIN => Incoming::Nothing,
             Err(error) if error == rustix::io::Errno::INTR => Incoming::Nothing,
@@ -89,5 +95,15 @@ mod tests {
         assert_eq!(other.receive(), Incoming::Message([1, 2]));
         assert_eq!(other.receive(), Incoming::Message([3, 4]));
         assert_eq!(other.receive::<2>(), Incoming::Closed);
+    }
+
+    #[test]
+    fn the_last_words_of_one_that_did_not_listen_are_heard() {
+        let (one, other) = Link::pair().expect("a pair");
+        one.send(&[1, 2]).expect("room");
+        other.send(&[3, 4]).expect("room");
+        drop(other);
+        assert_eq!(one.receive(), Incoming::Message([3, 4]));
+        assert_eq!(one.receive::<2>(), Incoming::Closed);
     }
 }

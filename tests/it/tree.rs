@@ -16,7 +16,7 @@ use crate::servers::{Database, Flavour, Server, shared};
 const TREE: &str = r#"
     exec 9>>"$1"
     flock -n 9 || exit 99
-    trap "" TERM
+    trap "" TERM INT
     stay='trap "" TERM HUP INT; while :; do sleep 0.05; done'
     sh -c "$stay" &
     setsid sh -c "$stay" &
