@@ -20,8 +20,8 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
 use crate::command::{Stage, heard, tell};
 use crate::dlock::{Dlock, eventually};
-use crate::network::{deaf, local, resolving};
-use crate::proxy::{Proxy, packet};
+use crate::network::{local, resolving};
+use crate::proxy::{Port, Proxy, packet};
 use crate::servers::{Database, Flavour, Server, shared};
 
 /// More than a run may take that has a lease of 3 s and tries the server once: its limits are two tries of 0.5 s.
@@ -291,7 +291,8 @@ fn without_a_server_all_that_is_missing_is_named_at_once() {
 
 #[test]
 fn a_server_that_is_not_there_is_unavailable() {
-    let (_deaf, port) = deaf(local(0)).expect("127.0.0.1 has ports");
+    let nobody = Port::claim(local(0)).expect("127.0.0.1 has ports");
+    let port = nobody.number();
     let stage = Stage::new();
     let socket = stage.path("socket");
     let run = |url: &str| {

@@ -11,8 +11,8 @@ use mysql::prelude::Queryable;
 
 use crate::command::{Stage, tell};
 use crate::dlock::{Dlock, eventually};
-use crate::network::{deaf, local, resolving};
-use crate::proxy::{Proxy, Request};
+use crate::network::{local, resolving};
+use crate::proxy::{Port, Proxy, Request};
 use crate::servers::{Database, Flavour, shared};
 
 /// The actions that `database` knows, by name.
@@ -342,7 +342,7 @@ fn every_address_of_a_host_name_is_tried() {
         // The server listens on 127.0.0.1 alone; here is the same on another address alone.
         let proxy = Proxy::at(SocketAddr::new(IpAddr::V4(OTHER), 0), server.port())
             .expect("all of 127 is loopback");
-        let (_deaf, _) = deaf(local(proxy.port())).expect("nobody else has the port on 127.0.0.1");
+        let _nobody = Port::claim(local(proxy.port())).expect("nobody else has it on 127.0.0.1");
         let runs = [
             ("the second family", through(server.port(), "::1,127.0.0.1")),
             ("the first family", through(server.port(), "127.0.0.1,::1")),
@@ -358,7 +358,8 @@ fn every_address_of_a_host_name_is_tried() {
         all_reach(&database, flavour, runs);
 
         // What is said is what was wrong, not what the driver tried in vain: an address of one family from the other.
-        let (_deaf, port) = deaf(local(0)).expect("127.0.0.1 has ports");
+        let nobody = Port::claim(local(0)).expect("127.0.0.1 has ports");
+        let port = nobody.number();
         for addresses in ["127.0.0.1,::1", "::1,127.0.0.1"] {
             let outcome = through(port, addresses)
                 .env("DLOCK_ACTION", "none")
@@ -387,7 +388,7 @@ fn a_server_that_listens_on_ipv6_alone_is_reached_by_name_and_by_address() {
             );
             return;
         };
-        let (_deaf, _) = deaf(local(proxy.port())).expect("nobody else has the port on 127.0.0.1");
+        let _nobody = Port::claim(local(proxy.port())).expect("nobody else has it on 127.0.0.1");
         let database = server.database("ipv6");
         let Database {
             name,

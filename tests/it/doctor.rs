@@ -9,8 +9,8 @@ use mysql::prelude::Queryable;
 use serde_json::Value;
 
 use crate::dlock::{Dlock, Outcome};
-use crate::network::{deaf, local, refusing};
-use crate::proxy::{Door, Fault, Kind, Proxy};
+use crate::network::{local, refusing};
+use crate::proxy::{Door, Fault, Kind, Port, Proxy};
 use crate::servers::{Database, Flavour, Server, shared};
 
 /// All checks, in their order.
@@ -639,7 +639,8 @@ fn an_account_with_few_sessions_is_told_before_it_runs_out() {
 
 #[test]
 fn a_way_that_ends_early_says_at_which_step_and_what_was_not_checked() {
-    let (_deaf, closed) = deaf(local(0)).expect("127.0.0.1 has ports");
+    let nobody = Port::claim(local(0)).expect("127.0.0.1 has ports");
+    let closed = nobody.number();
     let full = refusing(1040, "Too many connections");
     let run = |url: &str| Findings::of(Dlock::new([""; 0]).env("DLOCK_URL", url));
     let ends = |url: &str, check: &str, status: i32, fact: &str| {

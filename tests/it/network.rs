@@ -1,5 +1,5 @@
-//! What stands between dlock and its server beside the proxy: a server that only says no, a port that nobody can have,
-//! and a resolver that knows the names of one test.
+//! What stands between dlock and its server beside the proxy: a server that only says no, and a resolver that
+//! knows the names of one test.
 //!
 //! The server that says no has a thread, which ends with the test process.
 
@@ -10,9 +10,6 @@ use std::process::Command;
 use std::sync::OnceLock;
 use std::thread;
 use std::{fs, process};
-
-use rustix::fd::OwnedFd;
-use rustix::net::{AddressFamily, SocketType, bind, getsockname, socket};
 
 use crate::dlock::Dlock;
 use crate::proxy::packet;
@@ -36,19 +33,6 @@ pub(crate) fn refusing(code: u16, text: &str) -> u16 {
         }
     });
     port
-}
-
-/// Sees to it that nobody listens at `address` for as long as the socket lives; a port 0 becomes a free one.
-pub(crate) fn deaf(address: SocketAddr) -> io::Result<(OwnedFd, u16)> {
-    let family = match address {
-        SocketAddr::V4(_) => AddressFamily::INET,
-        SocketAddr::V6(_) => AddressFamily::INET6,
-    };
-    // Bound and never listening: the kernel refuses who connects, and lets nobody else have the port.
-    let socket = socket(family, SocketType::STREAM, None)?;
-    bind(&socket, &address)?;
-    let bound = SocketAddr::try_from(getsockname(&socket)?)?;
-    Ok((socket, bound.port()))
 }
 
 /// `dlock` where `names`, such as `db.test=::1,127.0.0.1;stuck.test=never`, are all that can be resolved. No name of the

@@ -37,6 +37,8 @@
 
 #[path = "proxy/carry.rs"]
 mod carry;
+#[path = "proxy/port.rs"]
+mod port;
 #[path = "proxy/state.rs"]
 mod state;
 #[path = "proxy/wire.rs"]
@@ -44,11 +46,12 @@ pub(crate) mod wire;
 
 use std::collections::HashMap;
 use std::io::{self, Write};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
 use std::sync::{Arc, Condvar, Mutex, Weak};
 use std::thread;
 use std::time::Duration;
 
+pub(crate) use port::Port;
 use state::{Order, Shared, State};
 pub(crate) use wire::{Kind, Request, packet};
 
@@ -141,8 +144,8 @@ impl Proxy {
 
     /// The same, at an address of this machine that may be missing.
     pub(crate) fn at(address: SocketAddr, port: u16) -> io::Result<Self> {
-        let listener = TcpListener::bind(address)?;
-        let address = listener.local_addr()?;
+        let own = Port::claim(address)?;
+        let (address, listener) = (own.address(), own.listen()?);
         let shared = Arc::new(Shared {
             state: Mutex::new(State {
                 target: port,
@@ -161,8 +164,8 @@ impl Proxy {
             }),
             changed: Condvar::new(),
         });
-        let own = Arc::clone(&shared);
-        thread::spawn(move || carry::accept(&own, listener, address));
+        let its = Arc::clone(&shared);
+        thread::spawn(move || carry::accept(&its, &own, listener));
         Ok(Self { shared, address })
     }
 

@@ -10,7 +10,8 @@ use mysql::{Row, Value};
 
 use crate::command::{Stage, heard, tell};
 use crate::dlock::{Dlock, Outcome};
-use crate::network::{deaf, local, refusing};
+use crate::network::{local, refusing};
+use crate::proxy::Port;
 use crate::servers::{Database, Flavour, shared};
 
 /// The password, and part of every other that is tried. Nothing else looks like it.
@@ -157,7 +158,8 @@ fn a_run_shows_its_password_to_nobody_and_leaves_it_nowhere() {
 
 #[test]
 fn a_failure_does_not_tell_the_password() {
-    let (_deaf, port) = deaf(local(0)).expect("127.0.0.1 has ports");
+    let nobody = Port::claim(local(0)).expect("127.0.0.1 has ports");
+    let port = nobody.number();
     for flavour in Flavour::ALL {
         // Its password is another.
         let stranger = shared(flavour).database("stranger");

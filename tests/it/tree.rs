@@ -251,24 +251,33 @@ int kill(pid_t pid, int number) {
 }
 "#;
 
-#[test]
-fn a_process_that_does_not_die_is_told_of_and_the_lease_is_kept_until_it_does() {
-    let database = shared(Flavour::MariaDb).database("tree");
+/// A holder of `init` whose command does not die while the file `immortal` is on the stage.
+fn immortal_holder(database: &Database) -> (Holder, Stage) {
     let stage = Stage::new();
     let immortal = stage.path("immortal");
     fs::write(&immortal, "").expect("writes");
-    let dlock = Dlock::on(&database, ["exec", "-a", "init"])
+    let dlock = Dlock::on(database, ["exec", "-a", "init"])
         .env("LD_PRELOAD", compiled(&stage, IMMORTALITY))
         .env("IMMORTAL", &immortal);
-    let holder = Holder::start_with(dlock, &[]);
-    let next = holder.next(&database);
+    (Holder::start_with(dlock, &[]), stage)
+}
+
+/// Asks twice, by different signals: the same one again at once would be taken for an echo of the first.
+fn stop_in_vain(holder: &Holder) {
     holder.running.signal("TERM");
     holder.running.signal("INT");
-    holder
-        .running
-        .heard("of the command does not die; init is not released before it does");
+    holder.running.heard("of the command does not die");
+}
+
+#[test]
+fn a_process_that_does_not_die_is_told_of_and_the_lease_is_kept_until_it_does() {
+    let database = shared(Flavour::MariaDb).database("tree");
+    let (holder, stage) = immortal_holder(&database);
+    let next = holder.next(&database);
+    stop_in_vain(&holder);
+    holder.running.heard("init is not released before it does");
     assert!(!holder.witness.is_alone(), "the library has no effect");
-    fs::remove_file(&immortal).expect("removes");
+    fs::remove_file(stage.path("immortal")).expect("removes");
     holder.running.wait().expect(137, "", "does not die");
     next.wait().expect(0, "alone\n", "init is held by");
 }
@@ -276,16 +285,8 @@ fn a_process_that_does_not_die_is_told_of_and_the_lease_is_kept_until_it_does() 
 #[test]
 fn who_is_told_of_a_process_that_does_not_die_can_leave_it_behind() {
     let database = shared(Flavour::MariaDb).database("tree");
-    let stage = Stage::new();
-    let immortal = stage.path("immortal");
-    fs::write(&immortal, "").expect("writes");
-    let dlock = Dlock::on(&database, ["exec", "-a", "init"])
-        .env("LD_PRELOAD", compiled(&stage, IMMORTALITY))
-        .env("IMMORTAL", &immortal);
-    let holder = Holder::start_with(dlock, &[]);
-    holder.running.signal("TERM");
-    holder.running.signal("TERM");
-    holder.running.heard("does not die");
+    let (holder, stage) = immortal_holder(&database);
+    stop_in_vain(&holder);
     holder.running.signal("TERM");
     eventually("dlock has ended", || {
         !crate::command::is_alive(&holder.running.pid().to_string())
@@ -293,7 +294,7 @@ fn who_is_told_of_a_process_that_does_not_die_can_leave_it_behind() {
     Dlock::on(&database, ["exec", "-n", "-a", "init", "--", "echo", "ran"])
         .run()
         .expect(75, "", "init is held by");
-    fs::remove_file(&immortal).expect("removes");
+    fs::remove_file(stage.path("immortal")).expect("removes");
     holder
         .running
         .wait()

@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use super::{Scene, on_each, on_each_case};
 use crate::dlock::eventually;
-use crate::network::deaf;
-use crate::proxy::{Door, Fault, Flow, Kind, Proxy, packet};
+use crate::proxy::{Door, Fault, Flow, Kind, Port, Proxy, packet};
 use crate::servers::{Flavour, shared};
 
 /// A way in which the network fails.
@@ -165,7 +164,8 @@ fn a_fail_over_to_the_same_rows_is_a_blip_and_to_others_a_lost_lease() {
         holder.running.heard("init is renewed again after ");
         assert!(same.asked(Kind::Renew) > 0, "{flavour}: by the other way");
 
-        let (_deaf, port) = deaf(crate::network::local(0)).expect("127.0.0.1 has a port");
+        let nobody = Port::claim(crate::network::local(0)).expect("127.0.0.1 has a port");
+        let port = nobody.number();
         scene.proxy.retarget(port);
         scene.proxy.reset();
         scene.proxy.retarget(there.port());

@@ -4,7 +4,7 @@
 //! reaches it at once. What cannot be written is dropped: that one side hangs up is for the other side to see.
 
 use std::io::{self, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -13,20 +13,20 @@ use rustix::net::sockopt::set_socket_linger;
 
 use super::state::{Connection, Shared, State};
 use super::wire::{self, Kind, Progress, Request};
-use super::{Door, Fault, Flow, Session, local};
+use super::{Door, Fault, Flow, Port, Session, local};
 
 /// The length of a login that stops after its fixed part, with which a client asks for TLS.
 const TLS_REQUEST: usize = 32;
 
 /// Accepts until the process ends.
-pub(super) fn accept(shared: &Arc<Shared>, mut listener: TcpListener, address: SocketAddr) {
+pub(super) fn accept(shared: &Arc<Shared>, port: &Port, mut listener: TcpListener) {
     loop {
         let client = listener.accept();
         let door = shared.locked().door;
         match (door, client) {
             (Door::Refused, client) => {
                 drop((client, listener));
-                listener = reopened(shared, address);
+                listener = reopened(shared, port);
             }
             // A client that was gone before it was accepted.
             (_, Err(_)) => {}
@@ -47,18 +47,13 @@ pub(super) fn accept(shared: &Arc<Shared>, mut listener: TcpListener, address: S
 }
 
 /// Waits until the door is no longer refused and listens again.
-fn reopened(shared: &Shared, address: SocketAddr) -> TcpListener {
+fn reopened(shared: &Shared, port: &Port) -> TcpListener {
     shared.change(|state| state.is_listening = false);
     let closed = |state: &mut State| state.door == Door::Refused;
     drop(shared.changed.wait_while(shared.locked(), closed));
-    loop {
-        // Somebody else may have the port for a moment.
-        if let Ok(listener) = TcpListener::bind(address) {
-            shared.change(|state| state.is_listening = true);
-            return listener;
-        }
-        thread::sleep(Duration::from_millis(5));
-    }
+    let listener = port.listen().expect("the port is its own");
+    shared.change(|state| state.is_listening = true);
+    listener
 }
 
 /// Prepares `socket` for an end by RST when it is closed, or ends it by a FIN.
