@@ -82,7 +82,10 @@ fn one_success_is_neither_none_nor_two() {
 
 #[test]
 fn a_command_that_was_not_alone_is_a_miss() {
-    misses(|round| round.written.push("not-alone 4".into()), "at once");
+    misses(
+        |round| round.written.push("not-alone 4".into()),
+        "1 not alone",
+    );
 }
 
 #[test]

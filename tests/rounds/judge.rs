@@ -52,7 +52,7 @@ pub(crate) struct Round {
 impl Round {
     /// What is wrong with it, apart from the time that it took.
     pub(crate) fn misses(&self) -> Vec<String> {
-        let mut misses = wrong_runs(&self.written);
+        let mut misses = Vec::from_iter(wrong_runs(&self.written));
         let stopped = self.with(Fate::Stopped).count();
         if stopped != self.stops {
             misses.push(format!("{stopped} were stopped, not {}", self.stops));
@@ -136,7 +136,7 @@ pub(crate) struct Tick {
 
 impl Tick {
     pub(crate) fn misses(&self) -> Vec<String> {
-        let mut misses = wrong_runs(&self.written);
+        let mut misses = Vec::from_iter(wrong_runs(&self.written));
         for (host, number) in self.hosts.iter().zip(1..) {
             let Host { status, mail, .. } = host;
             if *status != Some(0) || !mail.is_empty() {
@@ -150,16 +150,11 @@ impl Tick {
 }
 
 /// What is wrong with what commands wrote of which exactly one was to succeed.
-fn wrong_runs(written: &[String]) -> Vec<String> {
-    let mut wrong = Vec::new();
-    let successes = count(written, DONE);
-    if successes != 1 {
-        wrong.push(format!("{successes} successes: {written:?}"));
-    }
-    if count(written, NOT_ALONE) > 0 {
-        wrong.push(format!("two commands at once: {written:?}"));
-    }
-    wrong
+fn wrong_runs(written: &[String]) -> Option<String> {
+    let counts = [DONE, NOT_ALONE].map(|word| count(written, word));
+    let [successes, company] = counts;
+    let what = format!("{successes} successes, {company} not alone: {written:?}");
+    (counts != [1, 0]).then_some(what)
 }
 
 /// How many lines begin with `word`.

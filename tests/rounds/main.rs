@@ -23,6 +23,9 @@ mod command;
 #[path = "../it/dlock.rs"]
 mod dlock;
 #[allow(dead_code, reason = "the benches use the rest of it")]
+#[path = "../../benches/machine/host.rs"]
+mod host;
+#[allow(dead_code, reason = "the benches use the rest of it")]
 #[path = "../../benches/line/sample.rs"]
 mod sample;
 #[path = "../it/servers.rs"]

@@ -3,10 +3,10 @@
 //! Beside each figure stands how busy the machine was; nothing is taken off for that.
 
 use std::fmt::Write as _;
-use std::fs;
 use std::time::Duration;
 
 use crate::crontab::{HOSTS, PERIOD, SKEW};
+use crate::host;
 use crate::judge::{DONE, Fate, Round, Tick, count};
 use crate::options::Options;
 use crate::replicas::{REPLICAS, STOPS};
@@ -79,8 +79,8 @@ impl Tally {
         let survivors = round.with(Fate::LetAlone).count();
         let last = round.last().map_or("never".to_owned(), seconds);
         format!(
-            "{} round {number}: {} success, {} of {survivors} survivors ended with 0, {} stopped, the last {last} s after \
-             the kill ({} s allowed), load {load}{}",
+            "{} round {number}: successes {}, survivors that ended with 0 {} of {survivors}, stopped {}, the last ended {last} s \
+             after the kill ({} s allowed), load {load:.2}{}",
             self.flavour,
             count(&round.written, DONE),
             round
@@ -102,7 +102,7 @@ impl Tally {
         let [first, last] = [first, last].map(|at| seconds(at.unwrap_or_default()));
         let ended = tick.hosts.iter().filter(|host| host.status == Some(0));
         format!(
-            "{} tick {number}: {} run, {} of {} hosts ended with 0, started {first} to {last} s after it, load {load}{}",
+            "{} tick {number}: runs {}, hosts that ended with 0 {} of {}, started {first} to {last} s after it, load {load:.2}{}",
             self.flavour,
             count(&tick.written, DONE),
             ended.count(),
@@ -149,9 +149,7 @@ impl Tally {
 impl Count {
     /// Counts one; how busy the machine was at its end.
     fn add(&mut self, misses: &[String]) -> f64 {
-        let text = fs::read_to_string("/proc/loadavg").expect("Linux says how busy it is");
-        let load = text.split(' ').next().and_then(|word| word.parse().ok());
-        let load = load.expect("the average of the last minute");
+        let [load, ..] = host::load();
         self.all += 1;
         self.missed += usize::from(!misses.is_empty());
         self.loads.push(load);
@@ -164,7 +162,7 @@ impl Count {
 
     fn load(&self) -> String {
         let [least, middle, most] = [0, 50, 100].map(|part| percentile(&self.loads, part));
-        format!("{least} to {most}, median {middle}")
+        format!("{least:.2} to {most:.2}, median {middle:.2}")
     }
 }
 
