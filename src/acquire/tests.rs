@@ -68,15 +68,15 @@ fn view(keeper: Keeper, ahead: u64) -> View {
 
 const LEFT: Remainder = Remainder::Left(Duration::from_secs(25));
 
-/// What a test's server answers to a look or a place in the line.
+/// What a test's server answers to an attempt, a look or a place in the line.
 type Server<'a> = &'a dyn Fn(BootInstant) -> (Sighting, View);
 
-/// Answers `question` as `server` does that grants nothing.
-fn answer(acquire: &mut Acquire, now: BootInstant, question: &Question, server: Server) {
+/// Answers `question` as `server` does.
+fn answer(acquire: &mut Acquire, now: BootInstant, server: Server, question: &Question) {
     let (sighting, view) = server(now);
     let answer = match question {
-        Question::Attempt(_) | Question::Inspect(_) => Answer::Seen(sighting, view),
         Question::Queue(_) => Answer::Queued(sighting, view),
+        Question::Attempt(_) | Question::Inspect(_) => Answer::Seen(sighting, view),
         other => panic!("unexpected: {other:?}"),
     };
     acquire.answered(now, &reply(now, Ok(answer)));
@@ -92,7 +92,7 @@ fn until_attempt(
     loop {
         match acquire.next(now) {
             Step::Ask(Question::Attempt(wish)) => return (now, wish),
-            Step::Ask(question) => answer(acquire, now, &question, server),
+            Step::Ask(question) => answer(acquire, now, server, &question),
             Step::Wait(until) => now = until,
             other => panic!("unexpected: {other:?}"),
         }
@@ -180,7 +180,7 @@ fn a_row_that_is_renewed_is_never_taken_over() {
                     if let Question::Attempt(wish) = &question {
                         assert_eq!(wish.seen, None);
                     }
-                    answer(&mut acquire, now, &question, &server);
+                    answer(&mut acquire, now, &server, &question);
                 }
                 Step::Wait(until) => now = until,
                 Step::Held(..) => break,
