@@ -1,11 +1,12 @@
 //! The rounds: what is promised to a crowd of replicas and to a crontab on many machines, counted on both servers.
 //!
 //! ```text
-//! make rounds ROUNDS=20 TICKS=50 SEED=7     on MariaDB and MySQL side by side, about ten minutes
+//! make rounds ROUNDS=20 TICKS=50 SEED=7     on MariaDB and MySQL side by side, about eight minutes
 //! make rounds ROUNDS=5 TICKS=0 TTL=30       only rounds, with another lease (in seconds)
 //! ```
 //! Ends with 1 if a round or a tick misses. A short run is one of the tests; there nobody looks at the time that it
-//! took, since other programs may have had the machine. The seed says who is stopped when, and when hosts start.
+//! took, since other programs may have had the machine. The seed says when the first holder is killed, who is stopped
+//! when, and when hosts start.
 //!
 //! - `replicas` is a round: many start, one succeeds though the first is killed; `crontab` is a tick: many start, one runs
 //! - `judge` says what makes them a miss (`bad_rounds` checks it), `report` writes it down

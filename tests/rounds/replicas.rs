@@ -2,6 +2,7 @@
 //! others are stopped while they wait.
 
 use std::fs;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use fastrand::Rng;
@@ -69,9 +70,12 @@ pub(crate) fn round(database: &Database, options: &Options, number: u32) -> Roun
     let first = first - 1;
     let mut fates = vec![Fate::LetAlone; REPLICAS];
     fates[first] = Fate::Killed;
-    let mut stops = stops(options, number, first);
+    let mut dice = Rng::with_seed(options.seed ^ u64::from(number));
+    let mut stops = stops(&mut dice, options.ttl, first);
     let mut ends: Vec<Option<Duration>> = vec![None; REPLICAS];
     let allowed = options.ttl + PROMPT + OWN;
+    // The lease is renewed each sixth of the ttl: the kill comes anywhere between two renewals.
+    thread::sleep(options.ttl.mul_f64(dice.f64() / 3.0));
     let killed = Instant::now();
     replicas[first].signal("KILL");
     eventually("all replicas have ended", || {
@@ -99,17 +103,14 @@ pub(crate) fn round(database: &Database, options: &Options, number: u32) -> Roun
 }
 
 /// Who is stopped when: before the lease of the one that was killed has lapsed, so while they wait.
-fn stops(options: &Options, number: u32, first: usize) -> Vec<Stop> {
-    let mut dice = Rng::with_seed(options.seed ^ u64::from(number));
+fn stops(dice: &mut Rng, ttl: Duration, first: usize) -> Vec<Stop> {
     let others = (0..REPLICAS).filter(|replica| *replica != first);
     let chosen = dice.choose_multiple(others, STOPS);
-    chosen
-        .into_iter()
-        .map(|replica| Stop {
-            replica,
-            at: options.ttl.mul_f64(dice.f64() / 2.0),
-        })
-        .collect()
+    let stop = |replica| Stop {
+        replica,
+        at: ttl.mul_f64(dice.f64() / 2.0),
+    };
+    chosen.into_iter().map(stop).collect()
 }
 
 fn conclude(replica: Running, fate: Fate, end: Option<Duration>) -> Replica {
