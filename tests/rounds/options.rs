@@ -26,7 +26,7 @@ impl Options {
             ttl: Duration::from_secs(5),
             is_timed: false,
         };
-        let mut is_meant = true;
+        let mut filters = Vec::new();
         let mut arguments = arguments.iter();
         while let Some(argument) = arguments.next() {
             match argument.split_once('=').unwrap_or((argument, "")) {
@@ -42,9 +42,10 @@ impl Options {
                 }
                 ("--list", _) => return Ok(None),
                 (name, _) if name.starts_with('-') => {}
-                (filter, _) => is_meant = "rounds".contains(filter),
+                (filter, _) => filters.push(filter),
             }
         }
+        let is_meant = filters.is_empty() || filters.iter().any(|one| "rounds".contains(one));
         Ok(is_meant.then_some(options))
     }
 }
