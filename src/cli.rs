@@ -13,6 +13,7 @@ pub mod forget;
 pub mod history;
 pub mod once;
 pub mod wait;
+pub mod watch;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -28,6 +29,7 @@ use self::forget::ForgetArgs;
 use self::history::HistoryArgs;
 use self::once::OnceArgs;
 use self::wait::WaitArgs;
+use self::watch::WatchArgs;
 use crate::exit;
 use crate::lease::action::Action;
 
@@ -207,6 +209,10 @@ pub struct StatusArgs {
     #[arg(long, env = "DLOCK_CHECK")]
     #[arg(value_parser = clap::builder::FalseyValueParser::new())]
     pub check: bool,
+
+    /// Whether to show it again and again.
+    #[command(flatten)]
+    pub repeat: WatchArgs,
 }
 
 /// Options of `setup`.

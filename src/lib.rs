@@ -8,6 +8,7 @@
 //!   the [`monitor`], a process of its own
 //! - the threads: [`database`], [`listen`] and [`heartbeat`] send [`event`]s to the loop in [`commands::exec`]
 //! - what the tests can take out of all that, to see that they notice: [`twin`]
+//! - the screen of `status --watch`: [`watch`]
 //! - what is printed: [`report`]; what the process ends with: [`exit`]; the kernel: [`sys`]
 //!
 //! The library has no stable interface; the program has.
@@ -30,6 +31,7 @@ pub mod store;
 pub mod supervise;
 pub mod sys;
 pub mod twin;
+pub mod watch;
 
 use std::panic;
 use std::thread;
@@ -73,7 +75,7 @@ fn dispatch(cli: Cli, report: &Report) -> anyhow::Result<Status> {
     let target = || config::target(&cli.connection, |name| std::env::var_os(name));
     match cli.command {
         Command::Exec(args) => commands::exec::run(args, target()?, report),
-        Command::Status(args) => commands::status::run(args, target()?),
+        Command::Status(args) => commands::status::run(args, target()?, report),
         Command::Wait(args) => commands::wait::run(args, target()?, report),
         Command::Check(args) => commands::check::run(args, target()?),
         Command::History(args) => commands::history::run(args, target()?),

@@ -2,36 +2,36 @@
 
 use super::ask_once;
 use crate::cli::StatusArgs;
-use crate::exit::Status;
-use crate::report;
-use crate::store::mysql::Selection;
+use crate::exit::{Ending, Status};
+use crate::report::{self, Report};
 use crate::store::target::Target;
 use crate::store::{Sighting, State};
+use crate::watch::show::{self, Wishes};
+use crate::watch::survey::Selected;
 
-/// Shows the actions asked for, or with `--check` only says by the status whether one is held.
+/// Shows the actions asked for, once or with `--watch` again and again; or with `--check` only says
+/// by the status whether one is held.
 ///
 /// # Errors
 /// When the server cannot be reached, refuses, or has no tables of ours.
-pub fn run(args: StatusArgs, target: Target) -> anyhow::Result<Status> {
-    let mut actions = args.actions;
-    actions.extend(args.action);
-    actions.sort();
-    actions.dedup();
-    let wanted = actions.clone();
-    let (mut sightings, waiters) = ask_once(target, move |database| {
-        database.survey(match wanted.as_slice() {
-            [] if args.all => Selection::All,
-            [] => Selection::Wanted,
-            named => Selection::Named(named),
-        })
-    })?;
-    // Who asks for an action by name gets an answer about it, also if it was never held.
-    for action in actions {
-        if !sightings.iter().any(|seen| seen.action == action) {
-            sightings.push(Sighting::never_held(action));
+pub fn run(args: StatusArgs, target: Target, report: &Report) -> anyhow::Result<Status> {
+    let selected = Selected::new(args.actions.into_iter().chain(args.action), args.all);
+    if let Some(interval) = args.repeat.watch {
+        if args.check {
+            let why = "--watch shows what --check only tells by the status: one of them, please";
+            return Err(Ending::new(Status::USAGE, why).into());
         }
+        let wishes = Wishes {
+            selected,
+            json: args.json,
+            interval,
+            color: args.repeat.color,
+        };
+        return show::run(wishes, target, report);
     }
-    sightings.sort_by(|one, other| one.action.cmp(&other.action));
+    let wanted = selected.clone();
+    let (found, waiters) = ask_once(target, move |database| database.survey(wanted.selection()))?;
+    let sightings = selected.completed(found);
     if args.check {
         let is_held = |seen: &Sighting| seen.state() == State::Held;
         return Ok(match sightings.iter().any(is_held) {

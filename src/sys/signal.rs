@@ -44,6 +44,12 @@ const HARMLESS: [i32; 7] = [
 /// The signal by which the kernel tells of a child's end.
 pub const CHILD: i32 = libc::SIGCHLD;
 
+/// The signal by which the kernel tells that the terminal has another size.
+pub const RESIZED: i32 = libc::SIGWINCH;
+
+/// The signal that lets a stopped process go on.
+pub const CONTINUED: i32 = libc::SIGCONT;
+
 /// Whether `signal` ends a process that did not ask for it.
 #[must_use]
 pub fn is_deadly(signal: i32) -> bool {
@@ -196,6 +202,18 @@ impl Inbox {
 impl AsFd for Inbox {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
+    }
+}
+
+/// Stops this process and the rest of its group as Ctrl-Z would; returns when it goes on, or at once
+/// where nobody is there to let it go on. Only for a process that leaves job control to the terminal.
+pub fn stop_job() {
+    // SAFETY: both calls take plain numbers. The group's signal may reach another thread of ours, so
+    // that we would go on for a moment; the one to this thread stops it here. Both are over with the
+    // first signal to go on.
+    unsafe {
+        libc::kill(0, libc::SIGTSTP);
+        libc::raise(libc::SIGTSTP);
     }
 }
 

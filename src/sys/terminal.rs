@@ -14,3 +14,10 @@ pub fn is_controlling() -> bool {
 pub fn is_stderr() -> bool {
     std::io::stderr().is_terminal()
 }
+
+/// Whether results go to a terminal on which a cursor can be moved.
+#[must_use]
+pub fn is_screen() -> bool {
+    let is_dumb = std::env::var_os("TERM").is_none_or(|term| term.is_empty() || term == "dumb");
+    std::io::stdout().is_terminal() && !is_dumb
+}

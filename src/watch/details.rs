@@ -1,0 +1,204 @@
+//! One action: all facts of its holder, its line, and its last runs.
+
+use std::time::Duration;
+
+use super::columns::{Column, Painted, Widths};
+use super::frame::{Frame, Line, Paint};
+use super::list::{age, head};
+use super::state::{Details, History, State};
+use super::survey::Survey;
+use crate::lease::instant::BootInstant;
+use crate::report::words;
+use crate::store::{Entry, Remainder, Sighting, Waiter};
+
+/// Where the facts begin: the longest name and a space.
+const FACTS: usize = 12;
+
+/// Where the tables begin.
+const INDENT: usize = 2;
+
+const LINE: [Column; 7] = [
+    Column::whole("PLACE", 0),
+    Column::cut("WAITER", 1, 12),
+    Column::whole("WAITING FOR", 2),
+    Column::whole("SESSION", 3),
+    Column::cut("HOST", 4, 8),
+    Column::cut("USER", 5, 6),
+    Column::cut("NOTE", 6, 8),
+];
+
+const RUNS: [Column; 7] = [
+    Column::whole("ENDED", 0),
+    Column::cut("HOLDER", 1, 12),
+    Column::whole("TOOK", 2),
+    Column::whole("BEGAN", 4),
+    Column::whole("TOKEN", 3),
+    Column::cut("KEY", 6, 6),
+    Column::cut("NOTE", 5, 8),
+];
+
+/// The page.
+pub(super) fn frame(state: &State, details: &Details, now: BootInstant) -> Frame {
+    let lines = lines(&state.survey, details, state.size.columns);
+    let count = lines.len();
+    let body: Vec<Line> = lines.into_iter().skip(details.above).collect();
+    let head = head(state, now);
+    let room = state.size.rows.saturating_sub(head.len() + 1);
+    let foot = Line::of("up, down: scroll  Esc: back  Ctrl-C: quit", Paint::Faint);
+    let below = body.len().saturating_sub(room);
+    let place = match (details.above, below) {
+        (0, 0) => String::new(),
+        (_, 0) => format!("{count} lines"),
+        _ => format!("{below} more"),
+    };
+    let foot = foot.ending(state.size.columns, &place, Paint::Faint);
+    let mut body = body;
+    body.truncate(room.max(1));
+    Frame::new(state.size, head, body, foot)
+}
+
+/// All lines of the page, however many the screen has room for.
+pub(super) fn lines(survey: &Survey, details: &Details, columns: usize) -> Vec<Line> {
+    let seen = &details.seen;
+    let mut lines = vec![Line::default()];
+    for (name, (text, paint)) in facts(details) {
+        let line = Line::of(name, Paint::Faint);
+        lines.push(line.with(FACTS, columns.saturating_sub(FACTS), &text, paint));
+    }
+    let room = columns.saturating_sub(INDENT);
+    let waiters: Vec<_> = survey.line_of(&seen.action).map(waiter_cells).collect();
+    let title = match waiters.len() {
+        0 => "nobody waits".to_owned(),
+        count => format!("{count} in line"),
+    };
+    section(&mut lines, &title, &LINE, &waiters, room);
+    let runs: Vec<_> = details.history.entries().iter().map(run_cells).collect();
+    let title = match (&details.history, runs.len()) {
+        (History::Wanted(_), 0) => "asking for the last runs",
+        (History::Known(_), 0) => "no run is recorded",
+        _ => "last runs",
+    };
+    section(&mut lines, title, &RUNS, &runs, room);
+    lines
+}
+
+/// A title, and below it a table if it has rows.
+fn section<const N: usize>(
+    lines: &mut Vec<Line>,
+    title: &str,
+    columns: &[Column; N],
+    rows: &[[Painted; N]],
+    room: usize,
+) {
+    lines.push(Line::default());
+    lines.push(Line::of(title, Paint::Strong));
+    if !rows.is_empty() {
+        let widths = Widths::new(columns, rows.iter(), room);
+        lines.push(widths.headings(columns, INDENT));
+        let line = |cells| widths.line(Line::default(), cells, INDENT);
+        lines.extend(rows.iter().map(line));
+    }
+}
+
+fn facts(details: &Details) -> Vec<(&'static str, Painted)> {
+    use crate::store::State::{Free, Held, Lapsed};
+    let seen = &details.seen;
+    let plain = |text: String| (text, Paint::Plain);
+    let mut facts = vec![
+        ("action", (seen.action.to_string(), Paint::Strong)),
+        (
+            "state",
+            match (details.is_listed, seen.state()) {
+                (false, _) => (
+                    "free, and nobody waits for it any more".to_owned(),
+                    Paint::Faint,
+                ),
+                (true, Free) => ("free".to_owned(), Paint::Faint),
+                (true, Held) => ("held".to_owned(), Paint::Good),
+                (true, Lapsed) => ("lapsed".to_owned(), Paint::Bad),
+            },
+        ),
+    ];
+    if details.is_listed && seen.state() != Free {
+        let holder = &seen.holder;
+        facts.push(("holder", plain(holder.label.clone())));
+        facts.push(("host", plain(holder.host.clone())));
+        facts.push(("pid", plain(holder.pid.to_string())));
+        facts.push(("user", plain(holder.user.clone())));
+        if !holder.note.is_empty() {
+            facts.push(("note", plain(holder.note.clone())));
+        }
+        facts.extend(lease(seen).map(|(name, text)| (name, plain(text))));
+        if let Some(until) = &seen.kept_until {
+            let text = format!("{until} by --min-hold; the run is over");
+            facts.push(("kept until", plain(text)));
+        }
+    }
+    facts.push(("token", plain(seen.version.token.to_string())));
+    if seen.fenced {
+        facts.push(("fence", plain("raised with each grant".to_owned())));
+    }
+    facts
+}
+
+/// What there is to say of a lease.
+fn lease(seen: &Sighting) -> [(&'static str, String); 4] {
+    let since = seen.acquired_at.as_deref().unwrap_or("-");
+    let lapses = match seen.remainder {
+        Remainder::Left(left) => words::duration(whole(left)),
+        Remainder::Lapsed(ago) => format!("{} ago", words::duration(whole(ago))),
+    };
+    let held_for = words::duration(whole(seen.held_for));
+    [
+        ("held for", format!("{held_for}, since {since}")),
+        (
+            "renewed",
+            format!(
+                "{} ago, {} times",
+                words::duration(whole(seen.renewed_ago)),
+                seen.version.renewals
+            ),
+        ),
+        ("ttl", words::duration(seen.ttl)),
+        ("lapses in", lapses),
+    ]
+}
+
+fn waiter_cells((place, waiter): (usize, &Waiter)) -> [Painted; 7] {
+    let holder = &waiter.holder;
+    let plain = |text: &str| (text.to_owned(), Paint::Plain);
+    [
+        (place.to_string(), Paint::Plain),
+        plain(&holder.label),
+        (age(waiter.waiting_for), Paint::Plain),
+        match waiter.alive {
+            Some(true) => ("alive".to_owned(), Paint::Good),
+            Some(false) => ("gone".to_owned(), Paint::Bad),
+            None => ("-".to_owned(), Paint::Faint),
+        },
+        plain(&holder.host),
+        plain(&holder.user),
+        plain(&holder.note),
+    ]
+}
+
+fn run_cells(entry: &Entry) -> [Painted; 7] {
+    let plain = |text: &str| (text.to_owned(), Paint::Plain);
+    let paint = match entry.fate.is_success() {
+        true => Paint::Good,
+        false => Paint::Bad,
+    };
+    [
+        (format!("{}, {} ago", entry.fate, age(entry.ago)), paint),
+        plain(&entry.holder.label),
+        (words::duration(entry.took), Paint::Plain),
+        plain(&entry.began_at),
+        (entry.token.to_string(), Paint::Faint),
+        plain(entry.key.as_deref().unwrap_or("")),
+        plain(&entry.holder.note),
+    ]
+}
+
+fn whole(duration: Duration) -> Duration {
+    Duration::from_secs(duration.as_secs())
+}
