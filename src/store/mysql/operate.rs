@@ -3,8 +3,9 @@
 
 use mysql::Row;
 
+use super::exchange::{Patience, Trace};
 use super::statements::{self, Outlook, Selection};
-use super::{Database, Patience, Trace, rows, schema};
+use super::{Database, rows, schema};
 use crate::lease::action::Action;
 use crate::lease::once::Key;
 use crate::store::{Entry, Failure, FailureKind, Holder, Sighting, Waiter};
