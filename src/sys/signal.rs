@@ -208,12 +208,21 @@ impl AsFd for Inbox {
 /// Stops this process and the rest of its group as Ctrl-Z would; returns when it goes on, or at once
 /// where nobody is there to let it go on. Only for a process that leaves job control to the terminal.
 pub fn stop_job() {
-    // SAFETY: both calls take plain numbers. The group's signal may reach another thread of ours, so
-    // that we would go on for a moment; the one to this thread stops it here. Both are over with the
-    // first signal to go on.
+    let mut stop = MaybeUninit::<libc::sigset_t>::uninit();
+    let mut before = MaybeUninit::<libc::sigset_t>::uninit();
+    // SAFETY: sigemptyset initialises `stop`, the first pthread_sigmask initialises `before`, and none
+    // of the calls keeps a pointer.
+    //
+    // The group's signal may reach another thread, so that this one would go on for a moment: hence the
+    // second, for this thread alone. It must be there before the first can stop us, or it would stop us
+    // again when we go on; what lets us go on takes back both.
     unsafe {
-        libc::kill(0, libc::SIGTSTP);
+        libc::sigemptyset(stop.as_mut_ptr());
+        libc::sigaddset(stop.as_mut_ptr(), libc::SIGTSTP);
+        libc::pthread_sigmask(libc::SIG_BLOCK, stop.as_ptr(), before.as_mut_ptr());
         libc::raise(libc::SIGTSTP);
+        libc::kill(0, libc::SIGTSTP);
+        libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), std::ptr::null_mut());
     }
 }
 

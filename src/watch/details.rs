@@ -1,10 +1,8 @@
 //! One action: all facts of its holder, its line, and its last runs.
 
-use std::time::Duration;
-
 use super::columns::{Column, Painted, Widths};
 use super::frame::{Frame, Line, Paint};
-use super::list::{age, head};
+use super::list::{age, head, text_room, whole};
 use super::state::{Details, History, State};
 use super::survey::Survey;
 use crate::lease::instant::BootInstant;
@@ -40,25 +38,27 @@ const RUNS: [Column; 7] = [
 /// The page.
 pub(super) fn frame(state: &State, details: &Details, now: BootInstant) -> Frame {
     let lines = lines(&state.survey, details, state.size.columns);
-    let count = lines.len();
-    let body: Vec<Line> = lines.into_iter().skip(details.above).collect();
-    let head = head(state, now);
-    let room = state.size.rows.saturating_sub(head.len() + 1);
-    let foot = Line::of("up, down: scroll  Esc: back  Ctrl-C: quit", Paint::Faint);
-    let below = body.len().saturating_sub(room);
+    let room = text_room(state).max(1);
+    let below = lines.len().saturating_sub(details.above + room);
     let place = match (details.above, below) {
         (0, 0) => String::new(),
-        (_, 0) => format!("{count} lines"),
-        _ => format!("{below} more"),
+        (_, 0) => "end".to_owned(),
+        (_, below) => format!("{below} more"),
     };
+    let foot = Line::of("up, down: scroll  Esc: back  Ctrl-C: quit", Paint::Faint);
     let foot = foot.ending(state.size.columns, &place, Paint::Faint);
-    let mut body = body;
-    body.truncate(room.max(1));
-    Frame::new(state.size, head, body, foot)
+    let body = lines.into_iter().skip(details.above).take(room).collect();
+    Frame::new(state.size, head(state, now), body, foot)
+}
+
+/// How many lines may be above the screen, so that it is full.
+pub(super) fn furthest(state: &State, details: &Details) -> usize {
+    let lines = lines(&state.survey, details, state.size.columns);
+    lines.len().saturating_sub(text_room(state).max(1))
 }
 
 /// All lines of the page, however many the screen has room for.
-pub(super) fn lines(survey: &Survey, details: &Details, columns: usize) -> Vec<Line> {
+fn lines(survey: &Survey, details: &Details, columns: usize) -> Vec<Line> {
     let seen = &details.seen;
     let mut lines = vec![Line::default()];
     for (name, (text, paint)) in facts(details) {
@@ -197,8 +197,4 @@ fn run_cells(entry: &Entry) -> [Painted; 7] {
         plain(entry.key.as_deref().unwrap_or("")),
         plain(&entry.holder.note),
     ]
-}
-
-fn whole(duration: Duration) -> Duration {
-    Duration::from_secs(duration.as_secs())
 }

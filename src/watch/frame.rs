@@ -117,6 +117,8 @@ impl Cell {
 /// The whole screen: as many lines as it has rows, none wider than its columns.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Frame {
+    /// How wide the screen is.
+    pub columns: usize,
     /// From the top.
     pub lines: Vec<Line>,
 }
@@ -135,6 +137,7 @@ impl Frame {
         lines.extend(foot);
         lines.truncate(size.rows);
         Self {
+            columns: size.columns,
             lines: lines
                 .into_iter()
                 .map(|line| line.clipped(size.columns))

@@ -6,17 +6,15 @@ use super::columns::{Column, Painted, Widths};
 use super::frame::{Frame, Line, Paint, folded};
 use super::state::{Order, State};
 use crate::lease::instant::BootInstant;
+use crate::report::escape::printable;
 use crate::report::words;
 use crate::store::{Remainder, Sighting};
-
-/// How far a page key scrolls a text.
-pub(super) const PAGE_STEP: usize = 10;
 
 /// Where the texts begin: in front stands the mark of the selected line.
 const INDENT: usize = 2;
 
-/// How many lines a failure may take.
-const TROUBLE_LINES: usize = 3;
+/// How many lines the reason of a failure may take.
+const TROUBLE_LINES: usize = 2;
 
 const COLUMNS: [Column; 9] = [
     Column::cut("ACTION", 0, 12),
@@ -96,8 +94,15 @@ pub(super) fn help(state: &State, now: BootInstant) -> Frame {
 
 /// How many actions there is room for.
 pub(super) fn room(state: &State) -> usize {
-    let head = 3 + trouble(state, BootInstant::new(Duration::ZERO)).len();
-    state.size.rows.saturating_sub(head + 1)
+    // The headings stand between the head and the list.
+    text_room(state).saturating_sub(1)
+}
+
+/// How many lines there are between head and foot.
+pub(super) fn text_room(state: &State) -> usize {
+    // Of the head only the number of lines matters, which no time changes.
+    let head = head(state, BootInstant::new(Duration::ZERO));
+    state.size.rows.saturating_sub(head.len() + 1)
 }
 
 /// What stands at the top of every page: server and time, counts, and what is wrong.
@@ -140,22 +145,20 @@ fn counts(state: &State) -> Line {
     line.ending(state.size.columns, &order, Paint::Doubtful)
 }
 
-/// Why what is shown is old, and how old it is.
+/// How old what is shown is, and why.
 fn trouble(state: &State, now: BootInstant) -> Vec<Line> {
     let Some(trouble) = &state.trouble else {
         return Vec::new();
     };
-    let text = format!(
-        "no answer for {}, shown is what was {} ago: {}",
+    let age = format!(
+        "no answer for {}, shown is what was {} ago",
         words::duration(whole(now.since(trouble.since))),
         words::duration(whole(now.since(state.survey.heard))),
-        trouble.why
     );
-    let text = crate::report::escape::printable(&text).into_owned();
-    let mut lines = folded(&text, state.size.columns);
-    lines.truncate(TROUBLE_LINES);
+    let mut why = folded(&printable(&trouble.why), state.size.columns);
+    why.truncate(TROUBLE_LINES);
     let bad = |text: &String| Line::of(text, Paint::Bad);
-    lines.iter().map(bad).collect()
+    std::iter::once(&age).chain(&why).map(bad).collect()
 }
 
 fn foot(state: &State) -> Line {
@@ -235,7 +238,7 @@ pub(super) fn age(duration: Duration) -> String {
 }
 
 /// Without the milliseconds, which nobody reads on a screen that changes.
-fn whole(duration: Duration) -> Duration {
+pub(super) fn whole(duration: Duration) -> Duration {
     Duration::from_secs(duration.as_secs())
 }
 

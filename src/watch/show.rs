@@ -52,10 +52,12 @@ pub fn run(wishes: Wishes, target: Target, report: &Report) -> anyhow::Result<St
         Ok(survey) => survey,
         Err(status) => return Ok(status),
     };
-    match !json && terminal::is_screen() {
+    let outcome = match !json && terminal::is_screen() {
         true => on_screen(&mut rounds, title, first, colors(color)),
         false => lines::run(&mut rounds, first, json, report),
-    }
+    };
+    rounds.leave();
+    outcome
 }
 
 /// The first answer, or the status of an end that came before it.

@@ -246,16 +246,14 @@ impl State {
         }
         match &mut self.page {
             Page::Help => self.page = Page::List,
-            Page::Details(details) => match key {
-                Key::Escape | Key::Backspace | Key::Text('q' | 'h') => self.page = Page::List,
-                key => {
-                    if let Some(to) = moved(key, details.above, list::PAGE_STEP) {
-                        details.above = to;
-                    }
-                    let last = details::lines(&self.survey, details, self.size.columns).len();
-                    details.above = details.above.min(last.saturating_sub(1));
-                }
-            },
+            Page::Details(_) if matches!(key, Key::Escape | Key::Backspace | Key::Text('q')) => {
+                self.page = Page::List;
+            }
+            Page::Details(details) => {
+                let above = details.above;
+                let page = list::text_room(self).max(1);
+                self.scroll(moved(key, above, page));
+            }
             Page::List if self.is_typing => self.type_filter(key),
             Page::List => match key {
                 Key::Text('q') => return Request::Quit,
@@ -269,12 +267,24 @@ impl State {
                     }
                 }
                 Key::Escape => self.filter.clear(),
-                Key::Enter | Key::Text('l') => self.open(),
+                Key::Enter => self.open(),
                 key => self.select(key),
             },
         }
         self.follow();
         Request::None
+    }
+
+    /// Scrolls what is open to line `to`, or as far as it goes.
+    fn scroll(&mut self, to: Option<usize>) {
+        let Page::Details(details) = &self.page else {
+            return;
+        };
+        let furthest = details::furthest(self, details);
+        let to = to.unwrap_or(details.above).min(furthest);
+        if let Page::Details(details) = &mut self.page {
+            details.above = to;
+        }
     }
 
     fn type_filter(&mut self, key: Key) {
@@ -323,6 +333,7 @@ impl State {
 
     /// Selects something if there is anything, and scrolls so that it is on the screen.
     fn follow(&mut self) {
+        self.scroll(None);
         let rows = self.rows();
         let at = self.selected(&rows);
         // What went away is followed by what stood below it, or the last.

@@ -9,6 +9,7 @@ use std::io::{self, Write};
 use std::panic;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 
 use crossterm::cursor::{Hide, MoveTo, Show};
 use crossterm::style::{Attribute, Color, Print, SetAttribute, SetForegroundColor};
@@ -19,6 +20,7 @@ use crossterm::terminal::{
 use crossterm::{queue, style};
 
 use super::frame::{Frame, Line, Paint, Size};
+use crate::database::THREAD_NAME;
 
 /// What a terminal is taken to be that does not know its size, as over a serial line.
 const USUAL: Size = Size {
@@ -55,9 +57,12 @@ impl Screen {
         let is_up = Arc::new(AtomicBool::new(false));
         let guard = Arc::clone(&is_up);
         let before = panic::take_hook();
-        // What a panic has to say would be on the screen that goes away.
+        // What a panic has to say would be on the screen that goes away. The driver's panics are failed
+        // questions, of which the screen itself tells.
         panic::set_hook(Box::new(move |panic| {
-            leave(&guard);
+            if thread::current().name() != Some(THREAD_NAME) {
+                leave(&guard);
+            }
             before(panic);
         }));
         let mut screen = Self {
@@ -132,13 +137,16 @@ impl Screen {
     /// Shows `frame`: writes the lines that are not there yet.
     ///
     /// # Errors
-    /// When the terminal is hung up.
+    /// When the terminal is hung up, or was given back because another thread has panicked.
     pub fn draw(&mut self, frame: Frame) -> io::Result<()> {
+        if !self.is_up.load(Ordering::SeqCst) {
+            return Err(io::Error::other("it was given back"));
+        }
         let before = self.drawn.as_ref().map_or(&[][..], |frame| &frame.lines);
         let mut bytes = Vec::new();
         for (row, line) in frame.lines.iter().enumerate() {
             if before.get(row) != Some(line) {
-                self.put(&mut bytes, row, line)?;
+                self.put(&mut bytes, row, line, frame.columns)?;
             }
         }
         if !bytes.is_empty() {
@@ -148,12 +156,11 @@ impl Screen {
         Ok(())
     }
 
-    fn put(&self, bytes: &mut Vec<u8>, row: usize, line: &Line) -> io::Result<()> {
+    fn put(&self, bytes: &mut Vec<u8>, row: usize, line: &Line, width: usize) -> io::Result<()> {
         let at = |column| MoveTo(number(column), number(row));
         queue!(bytes, at(0), Clear(ClearType::CurrentLine))?;
         if line.is_marked {
             // From edge to edge: what is between the cells too.
-            let width = self.size().columns;
             queue!(
                 bytes,
                 SetAttribute(Attribute::Reverse),

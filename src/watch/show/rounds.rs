@@ -5,7 +5,7 @@
 
 use std::io;
 use std::sync::mpsc::{self, Receiver, Sender};
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use super::Wishes;
@@ -67,6 +67,7 @@ pub struct Rounds {
     events: Receiver<Event>,
     questions: Sender<Question>,
     interrupter: Interrupter,
+    database: JoinHandle<()>,
     /// When the next question is due.
     due: BootInstant,
     /// Since when one is open.
@@ -91,7 +92,7 @@ impl Rounds {
         listen(inbox, sender.clone())?;
         let database = Database::new(target, LIMIT, (interval * 2).max(IDLE));
         let interrupter = database.interrupter();
-        let questions = answer(wishes.selected, database, sender.clone())?;
+        let (questions, database) = answer(wishes.selected, database, sender.clone())?;
         Ok(Self {
             server,
             interval,
@@ -99,6 +100,7 @@ impl Rounds {
             events,
             questions,
             interrupter,
+            database,
             due: clock::now(),
             open: None,
             is_repeated: false,
@@ -197,6 +199,15 @@ impl Rounds {
         Some(event)
     }
 
+    /// Ends the connection properly, unless a question is open: then the end of the process ends it.
+    pub fn leave(self) {
+        drop(self.questions);
+        if self.open.is_none() {
+            // A panic in it has been reported by the panic hook.
+            let _ = self.database.join();
+        }
+    }
+
     fn silence(&self) -> Failure {
         Failure {
             kind: FailureKind::Unreachable,
@@ -219,14 +230,14 @@ fn listen(inbox: Inbox, events: Sender<Event>) -> io::Result<()> {
         .map(drop)
 }
 
-/// Starts the thread that asks the server. It ends with the process: it may be stuck in the resolver.
+/// Starts the thread that asks the server.
 fn answer(
     selected: Selected,
     mut database: Database,
     events: Sender<Event>,
-) -> io::Result<Sender<Question>> {
+) -> io::Result<(Sender<Question>, JoinHandle<()>)> {
     let (questions, inbox) = mpsc::channel();
-    thread::Builder::new()
+    let thread = thread::Builder::new()
         .name(THREAD_NAME.to_owned())
         .spawn(move || {
             for question in inbox {
@@ -243,7 +254,7 @@ fn answer(
                 }
             }
         })?;
-    Ok(questions)
+    Ok((questions, thread))
 }
 
 fn survey(selected: &Selected, database: &mut Database) -> Result<Box<Survey>, Failure> {
