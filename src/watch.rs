@@ -13,3 +13,6 @@ pub mod show;
 pub mod state;
 pub mod survey;
 pub mod terminal;
+
+#[cfg(test)]
+mod tests;

@@ -7,7 +7,7 @@ use super::state::{Details, History, State};
 use super::survey::Survey;
 use crate::lease::instant::BootInstant;
 use crate::report::words;
-use crate::store::{Entry, Remainder, Sighting, Waiter};
+use crate::store::{Entry, Holder, Remainder, Sighting, Waiter};
 
 /// Where the facts begin: the longest name and a space.
 const FACTS: usize = 12;
@@ -120,13 +120,18 @@ fn facts(details: &Details) -> Vec<(&'static str, Painted)> {
         ),
     ];
     if details.is_listed && seen.state() != Free {
-        let holder = &seen.holder;
-        facts.push(("holder", plain(holder.label.clone())));
-        facts.push(("host", plain(holder.host.clone())));
-        facts.push(("pid", plain(holder.pid.to_string())));
-        facts.push(("user", plain(holder.user.clone())));
-        if !holder.note.is_empty() {
-            facts.push(("note", plain(holder.note.clone())));
+        let Holder {
+            label,
+            host,
+            pid,
+            user,
+            note,
+        } = &seen.holder;
+        facts.push(("holder", plain(label.clone())));
+        let process = format!("{pid} on {host}, of user {user}");
+        facts.push(("process", plain(process)));
+        if !note.is_empty() {
+            facts.push(("note", plain(note.clone())));
         }
         facts.extend(lease(seen).map(|(name, text)| (name, plain(text))));
         if let Some(until) = &seen.kept_until {
@@ -142,25 +147,25 @@ fn facts(details: &Details) -> Vec<(&'static str, Painted)> {
 }
 
 /// What there is to say of a lease.
-fn lease(seen: &Sighting) -> [(&'static str, String); 4] {
+fn lease(seen: &Sighting) -> [(&'static str, String); 2] {
+    let words = |duration| words::duration(whole(duration));
     let since = seen.acquired_at.as_deref().unwrap_or("-");
     let lapses = match seen.remainder {
-        Remainder::Left(left) => words::duration(whole(left)),
-        Remainder::Lapsed(ago) => format!("{} ago", words::duration(whole(ago))),
+        Remainder::Left(left) => format!("lapses in {}", words(left)),
+        Remainder::Lapsed(ago) => format!("lapsed {} ago", words(ago)),
     };
-    let held_for = words::duration(whole(seen.held_for));
+    let renewed = words(seen.renewed_ago);
+    let times = seen.version.renewals;
+    let ttl = words::duration(seen.ttl);
     [
-        ("held for", format!("{held_for}, since {since}")),
         (
-            "renewed",
-            format!(
-                "{} ago, {} times",
-                words::duration(whole(seen.renewed_ago)),
-                seen.version.renewals
-            ),
+            "held for",
+            format!("{}, since {since}", words(seen.held_for)),
         ),
-        ("ttl", words::duration(seen.ttl)),
-        ("lapses in", lapses),
+        (
+            "lease",
+            format!("renewed {renewed} ago, {times} times; {lapses}; ttl {ttl}"),
+        ),
     ]
 }
 
