@@ -47,3 +47,4 @@ mod tree;
 mod twins;
 mod wait_command;
 mod waiting;
+mod watch;

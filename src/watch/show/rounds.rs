@@ -30,6 +30,9 @@ const PATIENCE: Duration = Duration::from_secs(15);
 /// Longest sleep: ages on the screen are in seconds.
 const TICK: Duration = Duration::from_secs(1);
 
+/// How long whoever leaves waits for the answer to an open question, to end the connection properly.
+const PARTING: Duration = Duration::from_millis(200);
+
 /// The server ends our session when it has not heard of us for two intervals, and at least this long:
 /// somebody may stop us for a moment.
 const IDLE: Duration = Duration::from_mins(1);
@@ -199,8 +202,14 @@ impl Rounds {
         Some(event)
     }
 
-    /// Ends the connection properly, unless a question is open: then the end of the process ends it.
-    pub fn leave(self) {
+    /// Ends the connection properly, unless a question stays open: then the end of the process ends it.
+    pub fn leave(mut self) {
+        let until = clock::now() + PARTING;
+        while self.open.is_some()
+            && let Ok(event) = self.events.recv_timeout(until.since(clock::now()))
+        {
+            self.note(event);
+        }
         drop(self.questions);
         if self.open.is_none() {
             // A panic in it has been reported by the panic hook.
