@@ -2,7 +2,7 @@
 
 use super::columns::{Column, Painted, Widths};
 use super::frame::{Frame, Line, Paint};
-use super::list::{age, head, text_room, whole};
+use super::list::{age, head, text_room};
 use super::state::{Details, History, State};
 use super::survey::Survey;
 use crate::lease::instant::BootInstant;
@@ -29,10 +29,10 @@ const RUNS: [Column; 7] = [
     Column::whole("ENDED", 0),
     Column::cut("HOLDER", 1, 12),
     Column::whole("TOOK", 2),
-    Column::whole("BEGAN", 4),
-    Column::whole("TOKEN", 3),
-    Column::cut("KEY", 6, 6),
-    Column::cut("NOTE", 5, 8),
+    Column::cut("NOTE", 3, 8),
+    Column::cut("KEY", 4, 6),
+    Column::whole("TOKEN", 5),
+    Column::whole("BEGAN", 6),
 ];
 
 /// The page.
@@ -148,25 +148,17 @@ fn facts(details: &Details) -> Vec<(&'static str, Painted)> {
 
 /// What there is to say of a lease.
 fn lease(seen: &Sighting) -> [(&'static str, String); 2] {
-    let words = |duration| words::duration(whole(duration));
     let since = seen.acquired_at.as_deref().unwrap_or("-");
+    let held_for = format!("{}, since {since}", age(seen.held_for));
     let lapses = match seen.remainder {
-        Remainder::Left(left) => format!("lapses in {}", words(left)),
-        Remainder::Lapsed(ago) => format!("lapsed {} ago", words(ago)),
+        Remainder::Left(left) => format!("lapses in {}", age(left)),
+        Remainder::Lapsed(ago) => format!("lapsed {} ago", age(ago)),
     };
-    let renewed = words(seen.renewed_ago);
+    let renewed = age(seen.renewed_ago);
     let times = seen.version.renewals;
     let ttl = words::duration(seen.ttl);
-    [
-        (
-            "held for",
-            format!("{}, since {since}", words(seen.held_for)),
-        ),
-        (
-            "lease",
-            format!("renewed {renewed} ago, {times} times; {lapses}; ttl {ttl}"),
-        ),
-    ]
+    let lease = format!("renewed {renewed} ago, {times} times; {lapses}; ttl {ttl}");
+    [("held for", held_for), ("lease", lease)]
 }
 
 fn waiter_cells((place, waiter): (usize, &Waiter)) -> [Painted; 7] {
@@ -197,9 +189,9 @@ fn run_cells(entry: &Entry) -> [Painted; 7] {
         (format!("{}, {} ago", entry.fate, age(entry.ago)), paint),
         plain(&entry.holder.label),
         (words::duration(entry.took), Paint::Plain),
-        plain(&entry.began_at),
-        (entry.token.to_string(), Paint::Faint),
-        plain(entry.key.as_deref().unwrap_or("")),
         plain(&entry.holder.note),
+        plain(entry.key.as_deref().unwrap_or("")),
+        (entry.token.to_string(), Paint::Faint),
+        plain(&entry.began_at),
     ]
 }

@@ -7,7 +7,6 @@ use super::frame::{Frame, Line, Paint, folded};
 use super::state::{Order, State};
 use crate::lease::instant::BootInstant;
 use crate::report::escape::printable;
-use crate::report::words;
 use crate::store::{Remainder, Sighting};
 
 /// Where the texts begin: in front stands the mark of the selected line.
@@ -152,8 +151,8 @@ fn trouble(state: &State, now: BootInstant) -> Vec<Line> {
     };
     let age = format!(
         "no answer for {}, shown is what was {} ago",
-        words::duration(whole(now.since(trouble.since))),
-        words::duration(whole(now.since(state.survey.heard))),
+        age(now.since(trouble.since)),
+        age(now.since(state.survey.heard)),
     );
     let mut why = folded(&printable(&trouble.why), state.size.columns);
     why.truncate(TROUBLE_LINES);
@@ -235,11 +234,6 @@ pub(super) fn age(duration: Duration) -> String {
         3_600..86_400 => two(seconds / 3_600, "h", seconds / 60 % 60, "m"),
         _ => two(seconds / 86_400, "d", seconds / 3_600 % 24, "h"),
     }
-}
-
-/// Without the milliseconds, which nobody reads on a screen that changes.
-pub(super) fn whole(duration: Duration) -> Duration {
-    Duration::from_secs(duration.as_secs())
 }
 
 fn time_of_day(since_1970: Duration) -> String {

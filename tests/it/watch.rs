@@ -134,7 +134,7 @@ fn thirty(database: &Database) {
             "INSERT INTO dlock_lock SET action=?,token=1795172174223117,claim=REPEAT('x',16),\
              renewals=3,holder=?,host='web-1',pid=4711,user='deploy',note=?,\
              ttl_us=30000000,acquired_at=UTC_TIMESTAMP(6)-INTERVAL 195 MINUTE-INTERVAL 10 DAY,\
-             renewed_at=UTC_TIMESTAMP(6)-INTERVAL 90 MINUTE,\
+             renewed_at=UTC_TIMESTAMP(6)-INTERVAL 1530 MINUTE,\
              expires_at=UTC_TIMESTAMP(6){lapses}"
         );
         admin
@@ -166,7 +166,7 @@ fn thirty(database: &Database) {
             .exec_drop(
                 "INSERT INTO dlock_waiter SET action='init',claim=REPEAT(?,16),holder=?,\
                  host='web-9',pid=1,user='deploy',note='',polls=1,server='',session_id=0,account='',\
-                 since=UTC_TIMESTAMP(6)-INTERVAL 90 MINUTE,\
+                 since=UTC_TIMESTAMP(6)-INTERVAL 1530 MINUTE,\
                  seen_at=UTC_TIMESTAMP(6)+INTERVAL 1 DAY",
                 (place.to_string(), format!("web-{place}/1")),
             )

@@ -29,6 +29,32 @@ const LIST: &str = r"30 actions, 29 held, 1 lapsed, 3 waiting
 Enter: open  /: filter  s: sort  ?: keys  q: quit                           1/30
 ";
 
+/// The same with an action open, as [`hidden`] leaves it.
+const OPEN: &str = r"30 actions, 29 held, 1 lapsed, 3 waiting
+
+action      init
+state       held
+holder      web-1.eu-central.example.org/4711
+process     4711 on web-1, of user deploy
+note        release 42
+held for    10d 3h, since …
+lease       renewed 1d 1h ago, 3 times; lapses in 5d 1h; ttl 30s
+token       1795172174223117
+
+3 in line
+  PLACE  WAITER   WAITING FOR  SESSION  HOST   USER    NOTE
+  1      web-1/1  1d 1h        alive    web-9  deploy
+  2      web-2/1  1d 1h        alive    web-9  deploy
+  3      web-3/1  1d 1h        alive    web-9  deploy
+
+no run is recorded
+
+
+
+
+up, down: scroll  Esc: back  Ctrl-C: quit
+";
+
 #[test]
 fn a_screen_of_80_by_24_shows_the_list_and_what_is_open() {
     for flavour in Flavour::ALL {
@@ -48,9 +74,21 @@ fn a_screen_of_80_by_24_shows_the_list_and_what_is_open() {
             heading.contains("every 200ms") && heading.ends_with(" UTC"),
             "{heading}"
         );
+        screen.types("j\r");
+        screen.shows("no run is recorded");
+        assert_eq!(hidden(below_heading(&screen.grid())), OPEN, "{flavour}");
+        screen.types("q");
         screen.types("q");
         screen.ends_with(0);
     }
+}
+
+/// `grid` without the time of the grant.
+fn hidden(grid: &str) -> String {
+    let (before, after) = grid.split_once("since ").expect("when it was granted");
+    let (time, after) = after.split_once('\n').expect("more lines");
+    assert!(time.starts_with("20") && time.ends_with('Z'), "{time}");
+    format!("{before}since …\n{after}")
 }
 
 fn below_heading(grid: &str) -> &str {

@@ -166,6 +166,34 @@ fn who_cannot_be_stopped_or_was_stopped_by_another_goes_on_with_the_screen() {
 }
 
 #[test]
+fn who_was_stopped_without_a_warning_takes_the_terminal_over_again() {
+    let database = watched(Flavour::MariaDb);
+    let stage = Stage::new();
+    let ready = stage.fifo("ready");
+    let mut screen = Screen::shell(&database);
+    let script = format!(
+        "echo \\$\\$ > {}; exec $dlock status --watch",
+        ready.display()
+    );
+    screen
+        .terminal
+        .enters(&format!(r#"TERM=xterm sh -c "{script}""#));
+    let pid = heard(&ready).parse().expect("a process");
+    screen.shows("1/30");
+    signal(pid, "STOP");
+    screen.terminal.sees("Stopped");
+    screen.terminal.prompts();
+    // The shell has set the terminal for itself, and left the screen as it was.
+    screen.terminal.enters("fg");
+    screen.types(DOWN);
+    screen.shows("2/30");
+    screen.hides("Stopped");
+    screen.types("q");
+    screen.terminal.prompts();
+    screen.is_given_back();
+}
+
+#[test]
 fn colours_heed_no_color_and_the_option_wins() {
     let database = watched(Flavour::MariaDb);
     let cases: [(&[&str], &[&str], bool); 6] = [
