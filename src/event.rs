@@ -13,6 +13,8 @@ pub enum Event {
     Monitor(Word),
     /// The command has shown that it is alive.
     Heartbeat,
+    /// The server has ended the connection while nothing was asked.
+    HungUp,
     /// The database thread has a reply to the last question.
     Reply(Box<Reply>),
 }

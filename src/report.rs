@@ -87,6 +87,20 @@ impl Report {
         }
     }
 
+    /// Shows text of several lines that is escaped already, as a table or the facts of a lock are.
+    pub fn block(&self, text: &str) {
+        if self.verbosity >= Verbosity::Normal {
+            self.finish();
+            self.write(text);
+        }
+    }
+
+    /// Asks for a yes or a no, whose absence is a no; never silenced.
+    pub fn ask(&self, question: &str) {
+        self.finish();
+        self.write(&format!("dlock: {} [y/N] ", escape::printable(question)));
+    }
+
     fn line(&self, level: Verbosity, text: &dyn Display) {
         if self.verbosity >= level {
             self.finish();

@@ -1,9 +1,10 @@
-//! When a row that is another's may be taken over:
+//! When a row may be taken that is another's, or that an operator keeps closed:
 //!
 //! - the lease lapsed [`GATE_ALLOWANCE`](crate::store::GATE_ALLOWANCE) ago by the server's clock and we
 //!   have the gate that its holder had, or it lapsed [`ALLOWANCE`](crate::store::ALLOWANCE) ago;
 //! - or it has not changed for a full ttl *on our own clock* since we first saw it: then under the
-//!   condition that it still stands so, and no clock of the server is trusted.
+//!   condition that it still stands so, and no clock of the server is trusted;
+//! - but none that is closed, by the server's clock.
 
 use std::time::Duration;
 
@@ -56,9 +57,13 @@ pub(super) fn takeable(
         Some(_) => Duration::ZERO,
         None => allowance,
     };
-    match (&seen.claim, seen.remainder) {
+    let over = match (&seen.claim, seen.remainder) {
         (None, _) => received,
         (Some(_), Remainder::Left(left)) => ripe.min(received + left + allowance),
         (Some(_), Remainder::Lapsed(ago)) => ripe.min(received + allowance.saturating_sub(ago)),
+    };
+    match &seen.closed {
+        Some(closed) => over.max(received + closed.left),
+        None => over,
     }
 }

@@ -138,7 +138,7 @@ impl Watch<'_> {
                 Some(Event::Reply(reply)) => break reply,
                 Some(Event::Signal(signal)) => self.heed(signal.number)?,
                 // The desk breaks a question off that takes too long: the reply comes.
-                Some(Event::Monitor(_) | Event::Heartbeat) | None => {}
+                Some(Event::Monitor(_) | Event::Heartbeat | Event::HungUp) | None => {}
             }
         };
         let now = clock::now();

@@ -33,6 +33,8 @@ pub struct Database {
     /// The server ends our session when we say nothing for this long.
     idle: Duration,
     connection: Option<Connection>,
+    /// Whether the server has ended it.
+    has_ended: bool,
     interrupter: Interrupter,
 }
 
@@ -45,6 +47,7 @@ impl Database {
             limit,
             idle,
             connection: None,
+            has_ended: false,
             interrupter: Interrupter::default(),
         }
     }
@@ -53,6 +56,14 @@ impl Database {
     #[must_use]
     pub fn interrupter(&self) -> Interrupter {
         self.interrupter.clone()
+    }
+
+    /// Takes note that the server has ended the connection. A renewal then connects anew; any other
+    /// question has to fail, so that whoever asks learns that its session is gone, and with it the gate
+    /// and what its place in the line is known by.
+    pub fn hang_up(&mut self) {
+        self.interrupter.unwatch();
+        self.has_ended = true;
     }
 
     /// Asks one question about the contender's action; one round trip on an open connection.
@@ -94,6 +105,9 @@ impl Database {
             }
             Question::Stand(turn) => self.stand(contender, turn, trace),
             Question::Renew(grant, gate) => {
+                if self.has_ended {
+                    self.connection = None;
+                }
                 // On a new connection the gate has to be taken anew.
                 let moved = self.connection.is_none().then_some(*gate);
                 let renew = statements::renew(contender, *grant, moved);

@@ -1,19 +1,20 @@
 //! One action: all facts of its holder, its line, and its last runs.
 
 use super::columns::{Column, Painted, Widths};
-use super::frame::{Frame, Line, Paint};
-use super::list::{age, head, text_room};
-use super::state::{Details, History, State};
-use super::survey::Survey;
+use super::frame::{Frame, Line, Paint, folded};
+use super::list::{age, head, paint, text_room};
+use super::opened::{History, Opened};
+use super::state::State;
 use crate::lease::instant::BootInstant;
-use crate::report::words;
-use crate::store::{Entry, Holder, Remainder, Sighting, Waiter};
+use crate::report::escape::printable;
+use crate::report::{self, words};
+use crate::store::{Entry, Fate, Waiter};
 
-/// Where the facts begin: the longest name and a space.
-const FACTS: usize = 12;
-
-/// Where the tables begin.
+/// Where names of facts and tables begin.
 const INDENT: usize = 2;
+
+/// Where the facts begin: after the longest name.
+const FACTS: usize = 16;
 
 const LINE: [Column; 7] = [
     Column::whole("PLACE", 0),
@@ -36,50 +37,85 @@ const RUNS: [Column; 7] = [
 ];
 
 /// The page.
-pub(super) fn frame(state: &State, details: &Details, now: BootInstant) -> Frame {
-    let lines = lines(&state.survey, details, state.size.columns);
+pub(super) fn frame(state: &State, opened: &Opened, now: BootInstant) -> Frame {
+    let lines = lines(state, opened);
     let room = text_room(state).max(1);
-    let below = lines.len().saturating_sub(details.above + room);
-    let place = match (details.above, below) {
+    let below = lines.len().saturating_sub(opened.above + room);
+    let place = match (opened.above, below) {
         (0, 0) => String::new(),
         (_, 0) => "end".to_owned(),
         (_, below) => format!("{below} more"),
     };
     let foot = Line::of("up, down: scroll  Esc: back  Ctrl-C: quit", Paint::Faint);
     let foot = foot.ending(state.size.columns, &place, Paint::Faint);
-    let body = lines.into_iter().skip(details.above).take(room).collect();
+    let body = lines.into_iter().skip(opened.above).take(room).collect();
     Frame::new(state.size, head(state, now), body, foot)
 }
 
 /// How many lines may be above the screen, so that it is full.
-pub(super) fn furthest(state: &State, details: &Details) -> usize {
-    let lines = lines(&state.survey, details, state.size.columns);
+pub(super) fn furthest(state: &State, opened: &Opened) -> usize {
+    let lines = lines(state, opened);
     lines.len().saturating_sub(text_room(state).max(1))
 }
 
 /// All lines of the page, however many the screen has room for.
-fn lines(survey: &Survey, details: &Details, columns: usize) -> Vec<Line> {
-    let seen = &details.seen;
-    let mut lines = vec![Line::default()];
-    for (name, (text, paint)) in facts(details) {
-        let line = Line::of(name, Paint::Faint);
-        lines.push(line.with(FACTS, columns.saturating_sub(FACTS), &text, paint));
+fn lines(state: &State, opened: &Opened) -> Vec<Line> {
+    let seen = &opened.seen;
+    let mut lines = vec![Line::default(), title(opened)];
+    for (name, text) in facts(opened) {
+        let room = state.size.columns.saturating_sub(FACTS).max(1);
+        let paint = match name {
+            "diagnosis" => paint(seen),
+            _ => Paint::Plain,
+        };
+        let mut name = Some(name);
+        for text in folded(&printable(&text), room) {
+            let line = Line::default().with(INDENT, FACTS, name.take().unwrap_or(""), Paint::Faint);
+            lines.push(line.with(FACTS, room, &text, paint));
+        }
     }
-    let room = columns.saturating_sub(INDENT);
-    let waiters: Vec<_> = survey.line_of(&seen.action).map(waiter_cells).collect();
+    let room = state.size.columns.saturating_sub(INDENT);
+    let waiters = state.heard.line_of(&seen.action);
+    let waiters: Vec<_> = waiters.map(waiter_cells).collect();
     let title = match waiters.len() {
         0 => "nobody waits".to_owned(),
         count => format!("{count} in line"),
     };
     section(&mut lines, &title, &LINE, &waiters, room);
-    let runs: Vec<_> = details.history.entries().iter().map(run_cells).collect();
-    let title = match (&details.history, runs.len()) {
+    let runs: Vec<_> = opened.history.entries().iter().map(run_cells).collect();
+    let title = match (&opened.history, runs.len()) {
         (History::Wanted(_), 0) => "asking for the last runs",
         (History::Known(_), 0) => "no run is recorded",
         _ => "last runs",
     };
     section(&mut lines, title, &RUNS, &runs, room);
     lines
+}
+
+fn title(opened: &Opened) -> Line {
+    let Opened {
+        seen, is_listed, ..
+    } = opened;
+    let name = Line::of(&format!("{}:", seen.action), Paint::Strong);
+    let column = name.end() + 1;
+    let (state, paint) = match is_listed {
+        true => (seen.state().to_string(), paint(seen)),
+        false => (
+            "free, and nobody waits for it any more".to_owned(),
+            Paint::Faint,
+        ),
+    };
+    name.with(column, usize::MAX, &state, paint)
+}
+
+/// What is known of it now. The last run is the first of the history.
+fn facts(opened: &Opened) -> Vec<(&'static str, String)> {
+    let mut facts = report::status::facts(&opened.seen);
+    facts.retain(|(name, _)| match opened.is_listed {
+        true => *name != "last run",
+        false => *name == "token",
+    });
+    facts
 }
 
 /// A title, and below it a table if it has rows.
@@ -98,67 +134,6 @@ fn section<const N: usize>(
         let line = |cells| widths.line(Line::default(), cells, INDENT);
         lines.extend(rows.iter().map(line));
     }
-}
-
-fn facts(details: &Details) -> Vec<(&'static str, Painted)> {
-    use crate::store::State::{Free, Held, Lapsed};
-    let seen = &details.seen;
-    let plain = |text: String| (text, Paint::Plain);
-    let mut facts = vec![
-        ("action", (seen.action.to_string(), Paint::Strong)),
-        (
-            "state",
-            match (details.is_listed, seen.state()) {
-                (false, _) => (
-                    "free, and nobody waits for it any more".to_owned(),
-                    Paint::Faint,
-                ),
-                (true, Free) => ("free".to_owned(), Paint::Faint),
-                (true, Held) => ("held".to_owned(), Paint::Good),
-                (true, Lapsed) => ("lapsed".to_owned(), Paint::Bad),
-            },
-        ),
-    ];
-    if details.is_listed && seen.state() != Free {
-        let Holder {
-            label,
-            host,
-            pid,
-            user,
-            note,
-        } = &seen.holder;
-        facts.push(("holder", plain(label.clone())));
-        let process = format!("{pid} on {host}, of user {user}");
-        facts.push(("process", plain(process)));
-        if !note.is_empty() {
-            facts.push(("note", plain(note.clone())));
-        }
-        facts.extend(lease(seen).map(|(name, text)| (name, plain(text))));
-        if let Some(until) = &seen.kept_until {
-            let text = format!("{until} by --min-hold; the run is over");
-            facts.push(("kept until", plain(text)));
-        }
-    }
-    facts.push(("token", plain(seen.version.token.to_string())));
-    if seen.fenced {
-        facts.push(("fence", plain("raised with each grant".to_owned())));
-    }
-    facts
-}
-
-/// What there is to say of a lease.
-fn lease(seen: &Sighting) -> [(&'static str, String); 2] {
-    let since = seen.acquired_at.as_deref().unwrap_or("-");
-    let held_for = format!("{}, since {since}", age(seen.held_for));
-    let lapses = match seen.remainder {
-        Remainder::Left(left) => format!("lapses in {}", age(left)),
-        Remainder::Lapsed(ago) => format!("lapsed {} ago", age(ago)),
-    };
-    let renewed = age(seen.renewed_ago);
-    let times = seen.version.renewals;
-    let ttl = words::duration(seen.ttl);
-    let lease = format!("renewed {renewed} ago, {times} times; {lapses}; ttl {ttl}");
-    [("held for", held_for), ("lease", lease)]
 }
 
 fn waiter_cells((place, waiter): (usize, &Waiter)) -> [Painted; 7] {
@@ -181,9 +156,11 @@ fn waiter_cells((place, waiter): (usize, &Waiter)) -> [Painted; 7] {
 
 fn run_cells(entry: &Entry) -> [Painted; 7] {
     let plain = |text: &str| (text.to_owned(), Paint::Plain);
-    let paint = match entry.fate.is_success() {
-        true => Paint::Good,
-        false => Paint::Bad,
+    let paint = match entry.fate {
+        Fate::Exited(0) => Paint::Good,
+        Fate::Exited(_) | Fate::Killed(_) | Fate::Lost | Fate::Broken => Paint::Bad,
+        // Not how a run ended, but what somebody did by hand.
+        Fate::Forgotten | Fate::Released | Fate::Closed | Fate::Reopened => Paint::Doubtful,
     };
     [
         (format!("{}, {} ago", entry.fate, age(entry.ago)), paint),

@@ -79,11 +79,16 @@ impl Line {
     #[must_use]
     pub fn ending(self, columns: usize, text: &str, paint: Paint) -> Self {
         let column = columns.saturating_sub(width(&printable(text)));
-        let taken = self.cells.iter().map(Cell::end).max();
-        match taken.is_none_or(|end| end < column) {
+        match self.end() < column {
             true => self.with(column, usize::MAX, text, paint),
             false => self,
         }
+    }
+
+    /// The first column that nothing stands in, nor behind it.
+    #[must_use]
+    pub fn end(&self) -> usize {
+        self.cells.iter().map(Cell::end).max().unwrap_or(0)
     }
 
     /// Cut to what a screen has room for.

@@ -7,6 +7,8 @@ use super::frame::{Frame, Line, Paint, folded};
 use super::state::{Order, State};
 use crate::lease::instant::BootInstant;
 use crate::report::escape::printable;
+use crate::report::words;
+use crate::store::diagnosis::Diagnosis;
 use crate::store::{Remainder, Sighting};
 
 /// Where the texts begin: in front stands the mark of the selected line.
@@ -15,32 +17,40 @@ const INDENT: usize = 2;
 /// How many lines the reason of a failure may take.
 const TROUBLE_LINES: usize = 2;
 
-const COLUMNS: [Column; 9] = [
+/// From how many rows on the diagnosis of the selected action stands below the list.
+const TALL: usize = 10;
+
+/// How many lines it has there.
+const SENTENCE: usize = 2;
+
+const COLUMNS: [Column; 10] = [
     Column::cut("ACTION", 0, 12),
     Column::whole("STATE", 1),
     Column::cut("HOLDER", 2, 12),
     Column::whole("HELD FOR", 3),
     Column::whole("LAPSES IN", 4),
     Column::whole("WAITERS", 5),
-    Column::whole("TOKEN", 6),
-    Column::whole("LAST RUN", 8),
-    Column::cut("NOTE", 7, 8),
+    Column::whole("TOKEN", 7),
+    Column::whole("LAST RUN", 9),
+    Column::cut("NOTE", 8, 8),
+    Column::cut("DIAGNOSIS", 6, 18),
 ];
 
 /// The page.
 pub(super) fn frame(state: &State, now: BootInstant) -> Frame {
     let rows = state.rows();
-    let cells: Vec<[Painted; 9]> = rows.iter().map(|seen| cells(state, seen)).collect();
+    let cells: Vec<[Painted; 10]> = rows.iter().map(|seen| cells(state, seen)).collect();
     let room = state.size.columns.saturating_sub(INDENT);
     let widths = Widths::new(&COLUMNS, cells.iter(), room);
     let selected = state.selected(&rows);
     let mut head = head(state, now);
     head.push(widths.headings(&COLUMNS, INDENT));
+    let room = self::room(state).max(1);
     let mut body: Vec<Line> = cells
         .iter()
         .enumerate()
         .skip(state.above())
-        .take(self::room(state).max(1))
+        .take(room)
         .map(|(at, cells)| {
             let is_marked = selected == Some(at);
             let mark = if is_marked { ">" } else { "" };
@@ -50,13 +60,27 @@ pub(super) fn frame(state: &State, now: BootInstant) -> Frame {
         })
         .collect();
     if body.is_empty() {
-        let why = match (state.survey.sightings.is_empty(), state.filter.is_empty()) {
-            (true, _) => "nobody holds or waits for anything",
-            (false, _) => "nothing has that in its action, holder or host",
+        let locks = &state.heard.survey.locks;
+        let why = match locks.is_empty() {
+            true => "nobody holds or waits for anything",
+            false => "nothing has that in its action, holder or host",
         };
         body.push(Line::default().with(INDENT, usize::MAX, why, Paint::Faint));
     }
+    body.resize(room, Line::default());
+    if let Some(seen) = selected.map(|at| rows[at]) {
+        body.extend(sentence(state, seen));
+    }
     Frame::new(state.size, head, body, foot(state))
+}
+
+/// What is the matter with the selected action, which a column may have no room for.
+fn sentence(state: &State, seen: &Sighting) -> Vec<Line> {
+    let text = format!("{}: {}", seen.action, words::diagnosis(seen));
+    let mut lines = folded(&printable(&text), state.size.columns);
+    lines.truncate(SENTENCE);
+    let lines = lines.iter().map(|text| Line::of(text, paint(seen)));
+    lines.collect()
 }
 
 /// The page about the keys.
@@ -77,7 +101,10 @@ pub(super) fn help(state: &State, now: BootInstant) -> Frame {
             "show only what has a text in its action, holder or host",
         ),
         ("Esc", "show all again"),
-        ("s", "sort by action, by time held, by length of the line"),
+        (
+            "s",
+            "sort by action, diagnosis, time held, length of the line",
+        ),
         ("Ctrl-L", "draw the screen anew"),
         ("Ctrl-Z", "back to the shell; fg comes back"),
         ("q, Ctrl-C", "end"),
@@ -93,8 +120,9 @@ pub(super) fn help(state: &State, now: BootInstant) -> Frame {
 
 /// How many actions there is room for.
 pub(super) fn room(state: &State) -> usize {
+    let sentence = if state.size.rows < TALL { 0 } else { SENTENCE };
     // The headings stand between the head and the list.
-    text_room(state).saturating_sub(1)
+    text_room(state).saturating_sub(1 + sentence)
 }
 
 /// How many lines there are between head and foot.
@@ -111,28 +139,32 @@ pub(super) fn head(state: &State, now: BootInstant) -> Vec<Line> {
     let time = format!(
         "every {}  {} UTC",
         state.title.interval,
-        time_of_day(state.survey.heard_at)
+        time_of_day(state.heard.server_time())
     );
     let first = Line::of(&title, Paint::Strong).ending(columns, &time, Paint::Plain);
     let mut head = vec![first, counts(state)];
+    if let Some(difference) = state.heard.clock_difference() {
+        head.push(Line::of(&difference, Paint::Doubtful));
+    }
     head.extend(trouble(state, now));
     head
 }
 
 fn counts(state: &State) -> Line {
-    use crate::store::State::{Free, Held, Lapsed};
-    let survey = &state.survey;
-    let mut counts = vec![format!("{} actions", survey.sightings.len())];
-    for (kind, word) in [(Held, "held"), (Lapsed, "lapsed"), (Free, "free")] {
-        match survey.count(kind) {
+    use crate::store::State::{Broken, Closed, Free, Held, Lapsed};
+    let heard = &state.heard;
+    let mut counts = vec![format!("{} actions", heard.survey.locks.len())];
+    for kind in [Held, Lapsed, Broken, Closed, Free] {
+        match heard.count(kind) {
             0 => {}
-            count => counts.push(format!("{count} {word}")),
+            count => counts.push(format!("{count} {kind}")),
         }
     }
-    counts.push(format!("{} waiting", survey.all_waiting()));
+    counts.push(format!("{} waiting", heard.all_waiting()));
     let line = Line::of(&counts.join(", "), Paint::Plain);
     let mut order = match state.order {
         Order::Action => String::new(),
+        Order::Trouble => "sorted by diagnosis".to_owned(),
         Order::HeldFor => "sorted by time held".to_owned(),
         Order::Waiters => "sorted by waiters".to_owned(),
     };
@@ -152,7 +184,7 @@ fn trouble(state: &State, now: BootInstant) -> Vec<Line> {
     let age = format!(
         "no answer for {}, shown is what was {} ago",
         age(now.since(trouble.since)),
-        age(now.since(state.survey.heard)),
+        age(now.since(state.heard.at)),
     );
     let mut why = folded(&printable(&trouble.why), state.size.columns);
     why.truncate(TROUBLE_LINES);
@@ -178,47 +210,59 @@ fn foot(state: &State) -> Line {
     Line::of(keys, Paint::Faint).ending(state.size.columns, &place, Paint::Faint)
 }
 
-fn cells(state: &State, seen: &Sighting) -> [Painted; 9] {
-    use crate::store::State::{Free, Held, Lapsed};
-    let kind = seen.state();
-    let paint = match kind {
-        Held => Paint::Good,
-        Lapsed => Paint::Bad,
-        Free => Paint::Faint,
-    };
-    let when_held = |text: String| match kind {
-        Free => (String::new(), Paint::Plain),
-        Held | Lapsed => (text, Paint::Plain),
+fn cells(state: &State, seen: &Sighting) -> [Painted; 10] {
+    let when_held = |text: String| match seen.is_leased() {
+        true => (text, Paint::Plain),
+        false => (String::new(), Paint::Plain),
     };
     let lapses = match seen.remainder {
-        Remainder::Left(left) => age(left),
-        Remainder::Lapsed(ago) => format!("{} ago", age(ago)),
+        Remainder::Left(left) => when_held(age(left)),
+        Remainder::Lapsed(ago) => when_held(format!("{} ago", age(ago))),
     };
-    let waiting = match state.survey.waiting(&seen.action) {
-        0 => (String::new(), Paint::Plain),
-        count => (count.to_string(), Paint::Doubtful),
+    let waiting = match state.heard.waiting(&seen.action) {
+        0 => String::new(),
+        count => count.to_string(),
     };
     let last = seen.last.map_or_else(String::new, |last| {
         format!("{}, {} ago", last.fate, age(last.ago))
     });
+    let paint = paint(seen);
     [
         (seen.action.to_string(), Paint::Plain),
-        (kind.to_string(), paint),
+        (seen.state().to_string(), paint),
         when_held(seen.holder.label.clone()),
         when_held(age(seen.held_for)),
-        (
-            when_held(lapses).0,
-            if kind == Lapsed {
-                Paint::Bad
-            } else {
-                Paint::Plain
-            },
-        ),
-        waiting,
+        lapses,
+        (waiting, Paint::Doubtful),
         (seen.version.token.to_string(), Paint::Faint),
         (last, Paint::Plain),
         when_held(seen.holder.note.clone()),
+        (words::diagnosis(seen), paint),
     ]
+}
+
+/// How a state is shown: by what is the matter with it.
+pub(super) fn paint(seen: &Sighting) -> Paint {
+    match Diagnosis::of(seen) {
+        Diagnosis::Free => Paint::Faint,
+        Diagnosis::Renewing => Paint::Good,
+        Diagnosis::Closed | Diagnosis::Kept => Paint::Doubtful,
+        Diagnosis::Broken
+        | Diagnosis::ClockSetBack
+        | Diagnosis::Silent
+        | Diagnosis::Gone
+        | Diagnosis::Lapsed => Paint::Bad,
+    }
+}
+
+/// The lower, the earlier somebody has to look at it.
+pub(super) fn severity(seen: &Sighting) -> u8 {
+    match paint(seen) {
+        Paint::Bad => 0,
+        Paint::Doubtful => 1,
+        Paint::Good => 2,
+        Paint::Plain | Paint::Strong | Paint::Faint => 3,
+    }
 }
 
 /// A duration in at most two units: a column has no room for more.

@@ -11,8 +11,10 @@ use std::time::Duration;
 use anyhow::Context;
 
 use self::rounds::{Event, Rounds};
+use super::asked::Asked;
+use super::heard::Heard;
 use super::state::{Request, State, Title};
-use super::survey::{Selected, Survey};
+
 use super::terminal::{Colors, Screen, keyboard};
 use crate::cli::watch::Color;
 use crate::exit::{Ending, Status};
@@ -24,7 +26,7 @@ use crate::sys::{clock, signal, terminal};
 #[derive(Debug, Clone)]
 pub struct Wishes {
     /// Which actions.
-    pub selected: Selected,
+    pub asked: Asked,
     /// Whether for a program.
     pub json: bool,
     /// How often.
@@ -49,7 +51,7 @@ pub fn run(wishes: Wishes, target: Target, report: &Report) -> anyhow::Result<St
     let (inbox, _) = signal::open_inbox(true).context("cannot take signals")?;
     let mut rounds = Rounds::start(wishes, target, inbox).context("cannot start a thread")?;
     let first = match first(&mut rounds)? {
-        Ok(survey) => survey,
+        Ok(heard) => heard,
         Err(status) => return Ok(status),
     };
     let outcome = match !json && terminal::is_screen() {
@@ -61,10 +63,10 @@ pub fn run(wishes: Wishes, target: Target, report: &Report) -> anyhow::Result<St
 }
 
 /// The first answer, or the status of an end that came before it.
-fn first(rounds: &mut Rounds) -> anyhow::Result<Result<Survey, Status>> {
+fn first(rounds: &mut Rounds) -> anyhow::Result<Result<Heard, Status>> {
     loop {
         match rounds.wait() {
-            Event::Survey(Ok(survey)) => return Ok(Ok(*survey)),
+            Event::Survey(Ok(heard)) => return Ok(Ok(*heard)),
             Event::Survey(Err(failure)) => {
                 return Err(Ending::new(failure.kind.status(), failure).into());
             }
@@ -88,7 +90,7 @@ fn colors(color: Color) -> Colors {
 fn on_screen(
     rounds: &mut Rounds,
     title: Title,
-    first: Survey,
+    first: Heard,
     colors: Colors,
 ) -> anyhow::Result<Status> {
     const LOST: &str = "cannot use the terminal";
@@ -121,7 +123,7 @@ fn on_screen(
             Event::Signal(number) if signal::is_deadly(number) => {
                 return Ok(Status::from_signal(number));
             }
-            Event::Survey(Ok(survey)) => state.learn(*survey),
+            Event::Survey(Ok(heard)) => state.learn(*heard),
             Event::History(action, Ok(entries)) => state.recall(&action, entries),
             Event::Survey(Err(failure)) | Event::History(_, Err(failure)) => {
                 state.miss(failure.to_string(), clock::now());

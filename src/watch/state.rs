@@ -4,10 +4,10 @@
 //! go above it.
 
 use super::frame::{Frame, Size};
+use super::heard::Heard;
 use super::key::Key;
-use super::survey::Survey;
+use super::opened::{History, Opened};
 use super::{details, list};
-use crate::lease::Token;
 use crate::lease::action::Action;
 use crate::lease::instant::BootInstant;
 use crate::store::{Entry, Sighting};
@@ -18,7 +18,7 @@ pub struct State {
     /// The server and how often it is asked, for the heading.
     pub title: Title,
     /// The last good answer.
-    pub survey: Survey,
+    pub heard: Heard,
     /// Why there is none since.
     pub trouble: Option<Trouble>,
     /// The screen's size.
@@ -59,6 +59,8 @@ pub struct Trouble {
 pub enum Order {
     /// By the bytes of the action.
     Action,
+    /// What is the matter comes first, then what is well, then what is free.
+    Trouble,
     /// Who has held the longest comes first.
     HeldFor,
     /// The longest line comes first.
@@ -71,41 +73,9 @@ pub enum Page {
     /// A line an action.
     List,
     /// One action.
-    Details(Box<Details>),
+    Opened(Box<Opened>),
     /// The keys.
     Help,
-}
-
-/// What is known of the action that is open.
-#[derive(Debug, Clone)]
-pub struct Details {
-    /// It as it was last seen.
-    pub seen: Sighting,
-    /// Whether the last answer had it: what nobody holds any more is not asked for.
-    pub is_listed: bool,
-    /// Its last runs.
-    pub history: History,
-    /// How many lines are above the screen.
-    pub above: usize,
-}
-
-/// The last runs of an action.
-#[derive(Debug, Clone)]
-pub enum History {
-    /// The server was not asked, or something has ended since.
-    Wanted(Vec<Entry>),
-    /// As the server told.
-    Known(Vec<Entry>),
-}
-
-impl History {
-    /// The runs, newest first.
-    #[must_use]
-    pub fn entries(&self) -> &[Entry] {
-        match self {
-            Self::Wanted(entries) | Self::Known(entries) => entries,
-        }
-    }
 }
 
 /// What a key asks of others than the state.
@@ -124,10 +94,10 @@ pub enum Request {
 impl State {
     /// The list, with the first of its actions selected.
     #[must_use]
-    pub fn new(title: Title, survey: Survey, size: Size) -> Self {
+    pub fn new(title: Title, heard: Heard, size: Size) -> Self {
         let mut state = Self {
             title,
-            survey,
+            heard,
             trouble: None,
             size,
             filter: String::new(),
@@ -146,17 +116,17 @@ impl State {
     pub fn frame(&self, now: BootInstant) -> Frame {
         match &self.page {
             Page::List => list::frame(self, now),
-            Page::Details(details) => details::frame(self, details, now),
+            Page::Opened(opened) => details::frame(self, opened, now),
             Page::Help => list::help(self, now),
         }
     }
 
     /// Takes up a new answer.
-    pub fn learn(&mut self, survey: Survey) {
-        self.survey = survey;
+    pub fn learn(&mut self, heard: Heard) {
+        self.heard = heard;
         self.trouble = None;
-        if let Page::Details(details) = &mut self.page {
-            details.learn(&self.survey);
+        if let Page::Opened(opened) = &mut self.page {
+            opened.learn(&self.heard);
         }
         self.follow();
     }
@@ -172,8 +142,8 @@ impl State {
     #[must_use]
     pub fn history_wanted(&self) -> Option<&Action> {
         match &self.page {
-            Page::Details(details) if matches!(details.history, History::Wanted(_)) => {
-                Some(&details.seen.action)
+            Page::Opened(opened) if matches!(opened.history, History::Wanted(_)) => {
+                Some(&opened.seen.action)
             }
             _ => None,
         }
@@ -181,10 +151,8 @@ impl State {
 
     /// Takes up the last runs of `action`.
     pub fn recall(&mut self, action: &Action, entries: Vec<Entry>) {
-        if let Page::Details(details) = &mut self.page
-            && details.seen.action == *action
-        {
-            details.history = History::Known(entries);
+        if let Page::Opened(opened) = &mut self.page {
+            opened.recall(action, entries);
         }
     }
 
@@ -200,11 +168,12 @@ impl State {
         let wanted = self.filter.to_lowercase();
         let matches = |text: &str| text.to_lowercase().contains(&wanted);
         let mut rows: Vec<&Sighting> = self
+            .heard
             .survey
-            .sightings
+            .locks
             .iter()
             .filter(|seen| {
-                let holder = Some(&seen.holder).filter(|_| seen.claim.is_some());
+                let holder = Some(&seen.holder).filter(|_| seen.is_leased());
                 matches(seen.action.as_str())
                     || holder.is_some_and(|holder| matches(&holder.label) || matches(&holder.host))
             })
@@ -212,12 +181,13 @@ impl State {
         // Stable: what is equal stays in the order of the bytes.
         match self.order {
             Order::Action => {}
+            Order::Trouble => rows.sort_by_key(|seen| list::severity(seen)),
             Order::HeldFor => rows.sort_by_key(|seen| {
-                let held_for = seen.claim.map(|_| seen.held_for);
+                let held_for = seen.is_leased().then_some(seen.held_for);
                 std::cmp::Reverse(held_for)
             }),
             Order::Waiters => {
-                rows.sort_by_key(|seen| std::cmp::Reverse(self.survey.waiting(&seen.action)));
+                rows.sort_by_key(|seen| std::cmp::Reverse(self.heard.waiting(&seen.action)));
             }
         }
         rows
@@ -246,11 +216,11 @@ impl State {
         }
         match &mut self.page {
             Page::Help => self.page = Page::List,
-            Page::Details(_) if matches!(key, Key::Escape | Key::Backspace | Key::Text('q')) => {
+            Page::Opened(_) if matches!(key, Key::Escape | Key::Backspace | Key::Text('q')) => {
                 self.page = Page::List;
             }
-            Page::Details(details) => {
-                let above = details.above;
+            Page::Opened(opened) => {
+                let above = opened.above;
                 let page = list::text_room(self).max(1);
                 self.scroll(moved(key, above, page));
             }
@@ -261,7 +231,8 @@ impl State {
                 Key::Text('/') => self.is_typing = true,
                 Key::Text('s') => {
                     self.order = match self.order {
-                        Order::Action => Order::HeldFor,
+                        Order::Action => Order::Trouble,
+                        Order::Trouble => Order::HeldFor,
                         Order::HeldFor => Order::Waiters,
                         Order::Waiters => Order::Action,
                     }
@@ -277,13 +248,13 @@ impl State {
 
     /// Scrolls what is open to line `to`, or as far as it goes.
     fn scroll(&mut self, to: Option<usize>) {
-        let Page::Details(details) = &self.page else {
+        let Page::Opened(opened) = &self.page else {
             return;
         };
-        let furthest = details::furthest(self, details);
-        let to = to.unwrap_or(details.above).min(furthest);
-        if let Page::Details(details) = &mut self.page {
-            details.above = to;
+        let furthest = details::furthest(self, opened);
+        let to = to.unwrap_or(opened.above).min(furthest);
+        if let Page::Opened(opened) = &mut self.page {
+            opened.above = to;
         }
     }
 
@@ -307,16 +278,11 @@ impl State {
         let Some(seen) = self
             .selected
             .as_ref()
-            .and_then(|action| self.survey.sighting(action))
+            .and_then(|action| self.heard.sighting(action))
         else {
             return;
         };
-        self.page = Page::Details(Box::new(Details {
-            seen: seen.clone(),
-            is_listed: true,
-            history: History::Wanted(Vec::new()),
-            above: 0,
-        }));
+        self.page = Page::Opened(Box::new(Opened::new(seen.clone())));
     }
 
     /// Moves the selection.
@@ -353,28 +319,6 @@ impl State {
         let lowest = (at + 1).saturating_sub(room);
         self.above = self.above.clamp(lowest, at.max(lowest));
         self.above = self.above.min(count.saturating_sub(room));
-    }
-}
-
-impl Details {
-    /// Takes up a new answer. When another run has ended, the history is out of date.
-    fn learn(&mut self, survey: &Survey) {
-        let before = (self.last_token(), self.is_listed);
-        match survey.sighting(&self.seen.action) {
-            Some(seen) => {
-                self.seen = seen.clone();
-                self.is_listed = true;
-            }
-            None => self.is_listed = false,
-        }
-        if before != (self.last_token(), self.is_listed) {
-            let entries = self.history.entries().to_vec();
-            self.history = History::Wanted(entries);
-        }
-    }
-
-    fn last_token(&self) -> Option<Token> {
-        self.seen.last.map(|last| last.token)
     }
 }
 

@@ -52,8 +52,8 @@ impl Screen {
     /// # Errors
     /// When stdout is no terminal, or is hung up.
     pub fn enter(colors: Colors) -> io::Result<Self> {
-        // The library heeds NO_COLOR by itself, also where an option has the last word.
-        style::force_color_output(colors == Colors::Shown);
+        // The library heeds NO_COLOR by itself; here that is for one place to decide, see `paint`.
+        style::force_color_output(true);
         let is_up = Arc::new(AtomicBool::new(false));
         let guard = Arc::clone(&is_up);
         let before = panic::take_hook();

@@ -40,6 +40,7 @@ mod limits;
 mod line;
 mod once;
 mod pid_one;
+mod release;
 mod signals;
 mod status;
 mod tls;

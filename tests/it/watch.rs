@@ -132,7 +132,7 @@ fn thirty(database: &Database) {
     let mut hold = |action: &str, holder: &str, note: &str, lapses: &str| {
         let statement = format!(
             "INSERT INTO dlock_lock SET action=?,token=1795172174223117,claim=REPEAT('x',16),\
-             renewals=3,holder=?,host='web-1',pid=4711,user='deploy',note=?,\
+             renewals=3,holder=?,host='web-1',pid=4711,user='deploy',note=?,command='migrate.sh',\
              ttl_us=30000000,acquired_at=UTC_TIMESTAMP(6)-INTERVAL 195 MINUTE-INTERVAL 10 DAY,\
              renewed_at=UTC_TIMESTAMP(6)-INTERVAL 1530 MINUTE,\
              expires_at=UTC_TIMESTAMP(6){lapses}"

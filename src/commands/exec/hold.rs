@@ -14,17 +14,19 @@ use crate::lease::instant::BootInstant;
 use crate::monitor::{LATE, Monitor, Order, ROUND, STUCK, Word};
 use crate::renew::{Life, Renewals, Verdict};
 use crate::report::words;
-use crate::store::{Failure, Fate, Run};
+use crate::store::{Failure, Fate, Parting, Run};
 use crate::supervise::{Act, Blame, INT, KILL, TERM};
 use crate::sys::clock;
 use crate::sys::process::Unstartable;
 use crate::sys::tree::{self, End, Tree};
 
-/// Failing renewals: since when, and the last reason.
+/// Failing renewals: since when, and the last reason; and whether they are over.
 #[derive(Debug, Default)]
 struct Trouble {
     since: Option<BootInstant>,
     last: Option<Failure>,
+    /// Whether an operator has ended the lease: the row is still ours, to be freed.
+    broken: bool,
 }
 
 /// What is to be run, and how long it is trusted.
@@ -148,7 +150,15 @@ impl Desk<'_> {
                     Blame::Lost => Lease::Lost,
                     _ => Lease::Ours(deadline),
                 };
-                match self.release(hold.parting(Some(Run { fate, took }), keep), lease) {
+                let parting = match run.trouble.broken {
+                    // Recorded by who broke it.
+                    true => Parting {
+                        token: None,
+                        ..hold.parting(None, None)
+                    },
+                    false => hold.parting(Some(Run { fate, took }), keep),
+                };
+                match self.release(parting, lease) {
                     Recorded::Yes => Ok(blame.status(end)),
                     Recorded::No => Ok(Status::LOST),
                 }
@@ -189,6 +199,15 @@ impl Desk<'_> {
                     }
                 }
                 Some(Event::Heartbeat) => run.renewals.beat(),
+                Some(Event::HungUp) => {
+                    let now = clock::now();
+                    run.trouble.since.get_or_insert(now);
+                    run.renewals.hasten(now);
+                    self.report.notice(format_args!(
+                        "the server has closed the connection of {}; connecting anew",
+                        self.action
+                    ));
+                }
                 Some(Event::Monitor(Word::Unstartable(errno))) => {
                     return Over::Unstartable(Unstartable::from_errno(errno));
                 }
@@ -283,8 +302,8 @@ impl Desk<'_> {
             }
             Verdict::Failed(failure) => {
                 let text = format!("cannot renew {}: {failure}; trying again", self.action);
-                if trouble.since.is_none() {
-                    trouble.since = Some(clock::now());
+                trouble.since.get_or_insert_with(clock::now);
+                if trouble.last.is_none() {
                     self.report.notice(text);
                 } else {
                     self.report.detail(text);
@@ -293,14 +312,15 @@ impl Desk<'_> {
                 None
             }
             Verdict::Lost(seen) => {
+                trouble.broken = seen.broken_ago.is_some();
+                let why = match seen.claim {
+                    _ if seen.broken_ago.is_some() => words::released(&seen),
+                    Some(_) => words::holding(&self.action, &seen),
+                    None => "its row was freed by somebody else".to_owned(),
+                };
                 self.report.error(format_args!(
-                    "lost {}: {}; stopping the command",
-                    self.action,
-                    if seen.claim.is_some() {
-                        words::holding(&self.action, &seen)
-                    } else {
-                        "its row was freed by somebody else".to_owned()
-                    }
+                    "lost {}: {why}; stopping the command",
+                    self.action
                 ));
                 Some(Order::Lost)
             }

@@ -107,7 +107,11 @@ impl Desk<'_> {
                         self.give_up(&acquire, PARTING);
                         return Err(Ending::new(Status::INTERNAL, "the monitor was killed"));
                     }
-                    Some(Event::Signal(_) | Event::Monitor(_) | Event::Heartbeat) | None => {}
+                    // The next question tells what an ended connection means.
+                    Some(
+                        Event::Signal(_) | Event::Monitor(_) | Event::Heartbeat | Event::HungUp,
+                    )
+                    | None => {}
                 },
             }
         }
@@ -135,7 +139,7 @@ impl Desk<'_> {
                 return;
             }
             (Ok(Answer::Seen(..) | Answer::Queued(..)), Some((seen, ahead)))
-                if seen.claim.is_some() || seen.fenced =>
+                if seen.claim.is_some() || seen.fenced || seen.closed.is_some() =>
             {
                 words::waiting(&self.action, seen, ahead)
             }

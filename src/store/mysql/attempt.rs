@@ -133,6 +133,7 @@ fn may_be_taken(row: &Sighting, wish: &Wish) -> bool {
     let witnessed = wish.gate == Gate::Used && row.gated_here;
     let abandoned = lapsed(ALLOWANCE) || (witnessed && lapsed(GATE_ALLOWANCE));
     match row.claim {
+        _ if row.closed.is_some() => false,
         Some(_) if twin::is_out(Mechanism::OwnClock) => lapsed(Duration::ZERO),
         Some(_) => watched || over || abandoned,
         None => row.fenced,

@@ -139,13 +139,12 @@ impl Database {
     /// The connection, a new one if there is none, and what has to be said first on a new one.
     /// Taken out: whatever goes wrong from here on, it is not put back.
     fn connection(&mut self) -> Result<(Connection, String), Failure> {
-        Ok(match self.connection.take() {
-            Some(connection) => (connection, String::new()),
-            None => (
-                Connection::open(&self.target, self.limit, &self.interrupter)?,
-                statements::session(self.idle),
-            ),
-        })
+        if let Some(connection) = self.connection.take() {
+            return Ok((connection, String::new()));
+        }
+        let connection = Connection::open(&self.target, self.limit, &self.interrupter)?;
+        self.has_ended = false;
+        Ok((connection, statements::session(self.idle)))
     }
 }
 

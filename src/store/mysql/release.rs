@@ -45,13 +45,17 @@ impl Database {
             } => Ok(Answer::Released),
             Freed { recorded: None, .. } if changed > 0 => Ok(Answer::Released),
             Freed { .. } => {
-                if let Some(token) = parting
-                    .token
-                    .filter(|_| parting.run.is_some() && contender.history > 0)
-                {
-                    let broken = |request| statements::broken(request, contender, token);
-                    self.exchange(Patience::Limited, trace, broken, rows::answer)?;
-                }
+                let run = parting.token.zip(parting.run);
+                let run = run.filter(|_| contender.history > 0);
+                let settle = |request| {
+                    statements::settle(
+                        request,
+                        contender,
+                        parting.claim,
+                        run.map(|(token, _)| token),
+                    )
+                };
+                self.exchange(Patience::Limited, trace, settle, rows::answer)?;
                 Ok(Answer::NotOurs)
             }
         }

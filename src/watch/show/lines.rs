@@ -8,7 +8,7 @@ use crate::exit::Status;
 use crate::report::status::{json, table};
 use crate::report::{self, Reader, Report};
 use crate::sys::signal;
-use crate::watch::survey::Survey;
+use crate::watch::heard::Heard;
 
 /// Prints it until a signal comes or nobody reads any more.
 ///
@@ -16,19 +16,22 @@ use crate::watch::survey::Survey;
 /// When the output takes nothing.
 pub(super) fn run(
     rounds: &mut Rounds,
-    first: Survey,
+    first: Heard,
     as_json: bool,
     report: &Report,
 ) -> anyhow::Result<Status> {
+    if let Some(difference) = first.clock_difference() {
+        report.notice(difference);
+    }
     let mut next = Event::Survey(Ok(Box::new(first)));
     let mut said = String::new();
     loop {
         match next {
-            Event::Survey(Ok(survey)) => {
+            Event::Survey(Ok(heard)) => {
                 said.clear();
                 let text = match as_json {
-                    true => json(&survey.sightings, &survey.waiters)?,
-                    false => block(&survey),
+                    true => json(&heard.survey, heard.at_ours)?,
+                    false => block(&heard),
                 };
                 if report::stream(&text)? == Reader::Gone {
                     return Ok(Status::OK);
@@ -50,9 +53,9 @@ pub(super) fn run(
     }
 }
 
-/// The time, the tables, and an empty line.
-fn block(survey: &Survey) -> String {
-    let time = humantime::format_rfc3339_seconds(UNIX_EPOCH + survey.heard_at);
-    let tables = table(&survey.sightings, &survey.waiters);
+/// The server's time, the tables, and an empty line.
+fn block(heard: &Heard) -> String {
+    let time = humantime::format_rfc3339_seconds(UNIX_EPOCH + heard.server_time());
+    let tables = table(&heard.survey.locks, &heard.survey.waiters);
     format!("{time}\n{tables}\n")
 }

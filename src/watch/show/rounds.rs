@@ -18,8 +18,9 @@ use crate::store::{Entry, Failure, FailureKind};
 use crate::sys::clock;
 use crate::sys::signal::Inbox;
 use crate::sys::socket::Interrupter;
+use crate::watch::asked::Asked;
+use crate::watch::heard::Heard;
 use crate::watch::key::Key;
-use crate::watch::survey::{Selected, Survey};
 
 /// Bound on one connect, one read, one write, as of a status that is shown once.
 const LIMIT: Duration = Duration::from_secs(5);
@@ -48,7 +49,7 @@ pub enum Event {
     /// A signal reached us.
     Signal(i32),
     /// The server answered, or did not.
-    Survey(Result<Box<Survey>, Failure>),
+    Survey(Result<Box<Heard>, Failure>),
     /// The last runs of an action, newest first, or why they are not known.
     History(Action, Result<Vec<Entry>, Failure>),
     /// Nothing, but time has gone by.
@@ -95,7 +96,7 @@ impl Rounds {
         listen(inbox, sender.clone())?;
         let database = Database::new(target, LIMIT, (interval * 2).max(IDLE));
         let interrupter = database.interrupter();
-        let (questions, database) = answer(wishes.selected, database, sender.clone())?;
+        let (questions, database) = answer(wishes.asked, database, sender.clone())?;
         Ok(Self {
             server,
             interval,
@@ -241,7 +242,7 @@ fn listen(inbox: Inbox, events: Sender<Event>) -> io::Result<()> {
 
 /// Starts the thread that asks the server.
 fn answer(
-    selected: Selected,
+    asked: Asked,
     mut database: Database,
     events: Sender<Event>,
 ) -> io::Result<(Sender<Question>, JoinHandle<()>)> {
@@ -251,7 +252,7 @@ fn answer(
         .spawn(move || {
             for question in inbox {
                 let event = match question {
-                    Question::Survey => Event::Survey(survey(&selected, &mut database)),
+                    Question::Survey => Event::Survey(survey(&asked, &mut database)),
                     Question::History(action) => {
                         let only = Selection::Named(std::slice::from_ref(&action));
                         let entries = database.history(only, RUNS);
@@ -266,9 +267,8 @@ fn answer(
     Ok((questions, thread))
 }
 
-fn survey(selected: &Selected, database: &mut Database) -> Result<Box<Survey>, Failure> {
-    let (sightings, waiters) = database.survey(selected.selection())?;
-    let sightings = selected.completed(sightings);
-    let heard = (clock::now(), clock::wall());
-    Ok(Box::new(Survey::new((sightings, waiters), heard)))
+fn survey(asked: &Asked, database: &mut Database) -> Result<Box<Heard>, Failure> {
+    let mut survey = database.survey(asked.selection())?;
+    asked.complete(&mut survey);
+    Ok(Box::new(Heard::new(survey, clock::now(), clock::wall())))
 }

@@ -32,7 +32,7 @@ fn keys_select_filter_open_and_close() {
     screen.types(DOWN);
     screen.shows("> init");
     screen.types(PAGE_DOWN);
-    screen.shows("22/30");
+    screen.shows("20/30");
     screen.types(END);
     screen.shows("> tenant-27");
     screen.hides("größe");
@@ -42,7 +42,7 @@ fn keys_select_filter_open_and_close() {
     screen.types(ENTER);
     screen.shows("1 with \"init\"");
     screen.types(ENTER);
-    screen.shows("4711 on web-1, of user deploy");
+    screen.shows("4711 on web-1");
     screen.shows("3 in line");
     screen.shows("no run is recorded");
     screen.types(ESCAPE);
