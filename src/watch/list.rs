@@ -33,7 +33,7 @@ const COLUMNS: [Column; 10] = [
     Column::whole("TOKEN", 7),
     Column::whole("LAST RUN", 9),
     Column::cut("NOTE", 8, 8),
-    Column::cut("DIAGNOSIS", 6, 18),
+    Column::cut("DIAGNOSIS", 6, 50),
 ];
 
 /// The page.
