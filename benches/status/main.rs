@@ -87,8 +87,12 @@ fn main() {
     for (name, value) in facts(&sites, &etcd, folder) {
         page.item(format_args!("{name}: {value}"));
     }
-    let records = race::run(contestants(&sites, &etcd), WARM_UP, rounds);
-    verdicts::times(&mut page, &sites, &records);
+    // By themselves: what others commit meanwhile would cost one of them more than the other.
+    let looks = race::run(looks(&sites, &etcd), WARM_UP, rounds);
+    verdicts::one(&mut page, &looks);
+    let contestants = sites.iter().flat_map(Site::contestants).collect();
+    let records = race::run(contestants, WARM_UP, rounds);
+    verdicts::many(&mut page, &records);
     let bills = sites.each_ref().map(Site::traffic);
     verdicts::requests(&mut page, &sites, &bills);
     page.section("Load", &machine::load());
@@ -131,9 +135,9 @@ fn facts(sites: &[Site], etcd: &Etcd, folder: &Path) -> Vec<(String, String)> {
     facts
 }
 
-/// Who is timed: etcdctl, and then as many of each site as [`site::Times`] has.
-fn contestants(sites: &[Site], etcd: &Etcd) -> Vec<Contestant> {
-    let peer = Contestant::program(verdicts::PEER, etcd.look(ACTION));
-    let ours = sites.iter().flat_map(Site::contestants);
+/// Those who look at one lock; the first is the one that the others are compared with.
+fn looks(sites: &[Site], etcd: &Etcd) -> Vec<Contestant> {
+    let peer = Contestant::program("`etcdctl get --prefix init/`", etcd.look(ACTION));
+    let ours = sites.iter().map(Site::look);
     [peer].into_iter().chain(ours).collect()
 }

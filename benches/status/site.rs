@@ -117,7 +117,13 @@ impl Site {
         }
     }
 
-    /// What is timed here; see [`Times`].
+    /// A look at one lock, timed beside the peer's.
+    pub(crate) fn look(&self) -> Contestant {
+        let name = format!("`dlock status {ACTION}`, {}", self.name());
+        Contestant::program(&name, self.few.dlock(&["status", ACTION]))
+    }
+
+    /// What is timed here beside each other; see [`Times`].
     pub(crate) fn contestants(&self) -> [Contestant; Times::COUNT] {
         let exec = ["exec", "-a", "x", "--", "true"];
         [

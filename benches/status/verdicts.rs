@@ -8,9 +8,6 @@ use crate::sample::{millis, percentile};
 use crate::site::{FEW, MANY, Site, Times};
 use crate::traffic::Traffic;
 
-/// What a look at one lock is compared with.
-pub(crate) const PEER: &str = "`etcdctl get --prefix init/`";
-
 /// What is promised: a share of etcdctl's time, and how much longer a look at the held ones of many actions takes than
 /// at as many that are all there are.
 const SHARE: f64 = 0.5;
@@ -44,32 +41,22 @@ impl Ratio {
     }
 }
 
-/// Writes what took how long. `records` begin with the peer's and go on with those of each site.
-pub(crate) fn times(page: &mut Page, sites: &[Site], records: &[Record]) {
+/// Writes what a look at one lock took. The first of `records` is what the others are compared with.
+pub(crate) fn one(page: &mut Page, records: &[Record]) {
     let (peer, ours) = records.split_first().expect("the peer was timed");
-    let ours: Vec<(&Site, Times)> = sites
-        .iter()
-        .zip(ours.chunks(Times::COUNT).map(Times::of))
-        .collect();
-    one(page, peer, &ours);
-    growth(page, &ours);
-    indices(page, &ours);
-}
-
-fn one(page: &mut Page, peer: &Record, ours: &[(&Site, Times)]) {
     page.section(
         "One action",
         &format!(
-            "From fork to wait, {} rounds in which everything on this page runs once; somebody holds the lock and \
+            "From fork to wait, {} rounds in which each runs once; somebody holds the lock and \
              somebody waits for it. The ratio is taken round by round: median (p10 to p90). Plain TCP on the loopback.",
             peer.times.len()
         ),
     );
     let mut rows = vec![[spread(peer), vec!["1.00".to_owned(), "–".to_owned()]].concat()];
-    for (_, times) in ours {
-        let ratio = Ratio::of(times.one[0], peer);
+    for record in ours {
+        let ratio = Ratio::of(record, peer);
         let kept = verdict(ratio.paired[1] <= SHARE).to_owned();
-        rows.push([spread(times.one[0]), vec![ratio.paired(), kept]].concat());
+        rows.push([spread(record), vec![ratio.paired(), kept]].concat());
     }
     let target = format!("≤ {SHARE}");
     let head = [
@@ -83,16 +70,24 @@ fn one(page: &mut Page, peer: &Record, ours: &[(&Site, Times)]) {
     page.table(&head, &rows);
 }
 
-fn growth(page: &mut Page, ours: &[(&Site, Times)]) {
+/// Writes what many actions cost. `records` are those of each site.
+pub(crate) fn many(page: &mut Page, records: &[Record]) {
+    let ours: Vec<Times> = records.chunks(Times::COUNT).map(Times::of).collect();
+    growth(page, &ours);
+    indices(page, &ours);
+}
+
+fn growth(page: &mut Page, ours: &[Times]) {
     page.section(
         "A million actions",
         &format!(
-            "The same beside a database of {FEW} actions on the same server, all held, and one of {MANY}, of which as \
-             many are held. Milliseconds, medians. `exec` is of one more action, which is free."
+            "A database of {FEW} actions, all held, beside one of {MANY} on the same server, of which as many are held; \
+             {} rounds in which all below runs once. Milliseconds, medians. `exec` is of one more action, which is free.",
+            ours[0].exec[0].times.len()
         ),
     );
     let mut rows = Vec::new();
-    for (_, times) in ours {
+    for times in ours {
         for (records, promised) in [(times.all, true), (times.one, true), (times.exec, false)] {
             let [few, many] = records;
             let ratio = Ratio::of(many, few);
@@ -122,7 +117,7 @@ fn growth(page: &mut Page, ours: &[(&Site, Times)]) {
     page.table(&head, &rows);
 }
 
-fn indices(page: &mut Page, ours: &[(&Site, Times)]) {
+fn indices(page: &mut Page, ours: &[Times]) {
     page.section(
         "The indices",
         &format!(
@@ -132,7 +127,7 @@ fn indices(page: &mut Page, ours: &[(&Site, Times)]) {
     );
     let rows: Vec<Vec<String>> = ours
         .iter()
-        .map(|(_, times)| {
+        .map(|times| {
             let ratio = Ratio::of(times.exec[0], times.plain);
             vec![
                 times.plain.name.clone(),
