@@ -39,6 +39,15 @@ pub fn still_waiting(action: &Action, seen: &Sighting, ahead: u64, waited: Durat
     format!("still waiting after {waited}: when you came, {was_held}{line}")
 }
 
+/// Who has it: the label, none when it is free.
+#[must_use]
+pub fn whose(seen: &Sighting) -> Option<&str> {
+    match seen.state() {
+        State::Free => None,
+        State::Held | State::Lapsed => Some(&seen.holder.label),
+    }
+}
+
 /// Who held `action` when that was last seen.
 #[must_use]
 pub fn was_held(action: &Action, seen: &Sighting) -> String {
