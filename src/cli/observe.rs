@@ -2,14 +2,15 @@
 
 use std::path::PathBuf;
 
-use clap::builder::NonEmptyStringValueParser;
+use clap::builder::{NonEmptyStringValueParser, PathBufValueParser, TypedValueParser};
 
 /// Who else is told what becomes of a run.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub struct ObserveArgs {
     /// Keep metrics of this run in this file, in Prometheus' text format, for node_exporter's
     /// textfile collector.
-    #[arg(long, env = "DLOCK_METRICS_FILE", value_name = "FILE", value_parser = file)]
+    #[arg(long, env = "DLOCK_METRICS_FILE", value_name = "FILE")]
+    #[arg(value_parser = PathBufValueParser::new().try_map(file))]
     #[arg(value_hint = clap::ValueHint::FilePath)]
     pub metrics_file: Option<PathBuf>,
 
@@ -22,10 +23,9 @@ pub struct ObserveArgs {
 }
 
 /// A path that a file can be at.
-fn file(text: &str) -> Result<PathBuf, String> {
-    let path = PathBuf::from(text);
+fn file(path: PathBuf) -> Result<PathBuf, &'static str> {
     match path.file_name() {
         Some(_) => Ok(path),
-        None => Err("that is no name of a file".to_owned()),
+        None => Err("that is no name of a file"),
     }
 }
