@@ -31,6 +31,9 @@ _dlock() {
             dlock,history)
                 cmd="dlock__subcmd__history"
                 ;;
+            dlock,release)
+                cmd="dlock__subcmd__release"
+                ;;
             dlock,setup)
                 cmd="dlock__subcmd__setup"
                 ;;
@@ -47,7 +50,7 @@ _dlock() {
 
     case "${cmd}" in
         dlock)
-            opts="-q -v -h -V --quiet --verbose --log-format --url --url-file --defaults-file --host --port --socket --user --password-file --database --ssl-mode --ssl-ca --ssl-cert --ssl-key --help --version exec status wait check history forget setup doctor"
+            opts="-q -v -h -V --quiet --verbose --log-format --url --url-file --defaults-file --host --port --socket --user --password-file --database --ssl-mode --ssl-ca --ssl-cert --ssl-key --help --version exec status wait check history forget release setup doctor"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -550,6 +553,100 @@ _dlock() {
                     return 0
                     ;;
                 -n)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --log-format)
+                    COMPREPLY=($(compgen -W "text json" -- "${cur}"))
+                    return 0
+                    ;;
+                --url)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --url-file)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --defaults-file)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --host)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --port)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --socket)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --user)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --password-file)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --database)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --ssl-mode)
+                    COMPREPLY=($(compgen -W "disabled required verify_ca verify_identity" -- "${cur}"))
+                    return 0
+                    ;;
+                --ssl-ca)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --ssl-cert)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --ssl-key)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        dlock__subcmd__release)
+            opts="-a -y -q -v -h -V --action --token --reason --yes --hold-off --reopen --holder --quiet --verbose --log-format --url --url-file --defaults-file --host --port --socket --user --password-file --database --ssl-mode --ssl-ca --ssl-cert --ssl-key --help --version"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --action)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -a)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --token)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --reason)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --hold-off)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --holder)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

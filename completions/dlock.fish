@@ -52,6 +52,7 @@ complete -c dlock -n "__fish_dlock_needs_command" -f -a "wait" -d 'Wait until no
 complete -c dlock -n "__fish_dlock_needs_command" -f -a "check" -d 'Tell by the exit status whether a token is current, or print SQL that does'
 complete -c dlock -n "__fish_dlock_needs_command" -f -a "history" -d 'Show the last runs and how they ended'
 complete -c dlock -n "__fish_dlock_needs_command" -f -a "forget" -d 'Forget that a run with --once has succeeded, so that it is run again'
+complete -c dlock -n "__fish_dlock_needs_command" -f -a "release" -d 'End a lease by hand, close a lock for a time, or open it again'
 complete -c dlock -n "__fish_dlock_needs_command" -f -a "setup" -d 'Create the tables, or print what a database administrator needs'
 complete -c dlock -n "__fish_dlock_needs_command" -f -a "doctor" -d 'Check server, account, tables and everything else that dlock rests on'
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -s a -l action -d 'Name of the lock: 1 to 255 bytes of UTF-8 without control characters' -r
@@ -115,7 +116,7 @@ complete -c dlock -n "__fish_dlock_using_subcommand status" -l ssl-cert -d 'PEM 
 complete -c dlock -n "__fish_dlock_using_subcommand status" -l ssl-key -d 'PEM file with the key of --ssl-cert' -r -F
 complete -c dlock -n "__fish_dlock_using_subcommand status" -l all -d 'All actions, also those that are free and that nobody waits for'
 complete -c dlock -n "__fish_dlock_using_subcommand status" -l json -d 'JSON instead of tables; dlock-status(1) documents its form'
-complete -c dlock -n "__fish_dlock_using_subcommand status" -l check -d 'Print nothing; the exit status is 75 if any of the actions is held (lapsed counts as not held), 0 if none is'
+complete -c dlock -n "__fish_dlock_using_subcommand status" -l check -d 'Print nothing; the exit status is 75 if any of the actions is held or closed (lapsed counts as not held), 0 if none is'
 complete -c dlock -n "__fish_dlock_using_subcommand status" -s q -l quiet -d 'Say nothing but why dlock failed; wins over --verbose'
 complete -c dlock -n "__fish_dlock_using_subcommand status" -s v -l verbose -d 'Say what happens, step by step'
 complete -c dlock -n "__fish_dlock_using_subcommand status" -s h -l help -d 'Print help (see more with \'--help\')'
@@ -222,6 +223,35 @@ complete -c dlock -n "__fish_dlock_using_subcommand forget" -s q -l quiet -d 'Sa
 complete -c dlock -n "__fish_dlock_using_subcommand forget" -s v -l verbose -d 'Say what happens, step by step'
 complete -c dlock -n "__fish_dlock_using_subcommand forget" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c dlock -n "__fish_dlock_using_subcommand forget" -s V -l version -d 'Print version'
+complete -c dlock -n "__fish_dlock_using_subcommand release" -s a -l action -d 'Name of the lock' -r
+complete -c dlock -n "__fish_dlock_using_subcommand release" -l token -d 'Do it only if this is the lock\'s token, as dlock status shows it' -r
+complete -c dlock -n "__fish_dlock_using_subcommand release" -l reason -d 'Why; the holder, those who wait and the history are told' -r
+complete -c dlock -n "__fish_dlock_using_subcommand release" -l hold-off -d 'Let nobody have the lock for this time, whether it is held now or not' -r
+complete -c dlock -n "__fish_dlock_using_subcommand release" -l holder -d 'Who does it, for the same people [default: USER@HOST]' -r
+complete -c dlock -n "__fish_dlock_using_subcommand release" -l log-format -d 'How messages on stderr are written; json is one object a line, as dlock(7) documents it' -r -f -a "text\t'A line for people'
+json\t'An object on a line, for programs'"
+complete -c dlock -n "__fish_dlock_using_subcommand release" -l url -d 'Server and database, as mysql://USER@HOST/DATABASE' -r
+complete -c dlock -n "__fish_dlock_using_subcommand release" -l url-file -d 'File that holds the URL, such as a mounted Kubernetes secret' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand release" -l defaults-file -d 'Option file as of the mysql client; groups [client] and [dlock] are read' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand release" -l host -d 'Host name or address of the server' -r
+complete -c dlock -n "__fish_dlock_using_subcommand release" -l port -d 'TCP port of the server [default: 3306]' -r
+complete -c dlock -n "__fish_dlock_using_subcommand release" -l socket -d 'Unix socket of the server, instead of host and port' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand release" -l user -d 'Account to log in with' -r
+complete -c dlock -n "__fish_dlock_using_subcommand release" -l password-file -d 'File that holds the password; a line end after it is dropped' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand release" -l database -d 'Database that holds dlock\'s tables' -r
+complete -c dlock -n "__fish_dlock_using_subcommand release" -l ssl-mode -d 'What TLS must prove [default: verify_identity; disabled for loopback and Unix sockets]' -r -f -a "disabled\t'No TLS'
+required\t'TLS, whoever answers'
+verify_ca\t'TLS, and the certificate is signed by a known authority'
+verify_identity\t'TLS, and the certificate is signed by a known authority and names the host'"
+complete -c dlock -n "__fish_dlock_using_subcommand release" -l ssl-ca -d 'PEM file with certificate authorities to trust besides the public ones' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand release" -l ssl-cert -d 'PEM file with dlock\'s own certificate, when the server asks for one' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand release" -l ssl-key -d 'PEM file with the key of --ssl-cert' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand release" -s y -l yes -d 'Do not ask; needed where there is no terminal'
+complete -c dlock -n "__fish_dlock_using_subcommand release" -l reopen -d 'End the time of an earlier --hold-off; a lease is left alone'
+complete -c dlock -n "__fish_dlock_using_subcommand release" -s q -l quiet -d 'Say nothing but why dlock failed; wins over --verbose'
+complete -c dlock -n "__fish_dlock_using_subcommand release" -s v -l verbose -d 'Say what happens, step by step'
+complete -c dlock -n "__fish_dlock_using_subcommand release" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c dlock -n "__fish_dlock_using_subcommand release" -s V -l version -d 'Print version'
 complete -c dlock -n "__fish_dlock_using_subcommand setup" -l log-format -d 'How messages on stderr are written; json is one object a line, as dlock(7) documents it' -r -f -a "text\t'A line for people'
 json\t'An object on a line, for programs'"
 complete -c dlock -n "__fish_dlock_using_subcommand setup" -l url -d 'Server and database, as mysql://USER@HOST/DATABASE' -r

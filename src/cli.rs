@@ -13,6 +13,7 @@ pub mod forget;
 pub mod history;
 pub mod observe;
 pub mod once;
+pub mod release;
 pub mod wait;
 
 use std::ffi::OsString;
@@ -29,6 +30,7 @@ use self::forget::ForgetArgs;
 use self::history::HistoryArgs;
 use self::observe::ObserveArgs;
 use self::once::OnceArgs;
+use self::release::ReleaseArgs;
 use self::wait::WaitArgs;
 use crate::exit;
 use crate::lease::action::Action;
@@ -87,6 +89,8 @@ pub enum Command {
     History(HistoryArgs),
     /// Forget that a run with --once has succeeded, so that it is run again.
     Forget(ForgetArgs),
+    /// End a lease by hand, close a lock for a time, or open it again.
+    Release(ReleaseArgs),
     /// Create the tables, or print what a database administrator needs.
     Setup(SetupArgs),
     /// Check server, account, tables and everything else that dlock rests on.
@@ -195,7 +199,7 @@ pub struct ExecArgs {
 #[derive(Debug, Args)]
 #[command(after_help = MORE, after_long_help = more())]
 pub struct StatusArgs {
-    /// Only these actions; without any, all that are held, lapsed or waited for.
+    /// Only these actions; without any, all that are held, lapsed, closed or waited for.
     #[arg(value_name = "ACTION")]
     pub actions: Vec<Action>,
 
@@ -213,8 +217,8 @@ pub struct StatusArgs {
     #[arg(value_parser = clap::builder::FalseyValueParser::new())]
     pub json: bool,
 
-    /// Print nothing; the exit status is 75 if any of the actions is held (lapsed counts as not
-    /// held), 0 if none is.
+    /// Print nothing; the exit status is 75 if any of the actions is held or closed (lapsed counts as
+    /// not held), 0 if none is.
     #[arg(long, env = "DLOCK_CHECK")]
     #[arg(value_parser = clap::builder::FalseyValueParser::new())]
     pub check: bool,

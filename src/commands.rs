@@ -5,6 +5,7 @@ pub mod doctor;
 pub mod exec;
 pub mod forget;
 pub mod history;
+pub mod release;
 pub mod setup;
 pub mod status;
 pub mod wait;

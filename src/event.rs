@@ -19,6 +19,8 @@ pub enum Event {
     Hook(hook::Word),
     /// What became of the file of metrics.
     Metrics(writer::Note),
+    /// The server has ended the connection while nothing was asked.
+    HungUp,
     /// The database thread has a reply to the last question.
     Reply(Box<Reply>),
 }

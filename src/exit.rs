@@ -16,6 +16,8 @@ impl Status {
     pub const OK: Self = Self(0);
     /// The command line or an environment variable is wrong (`EX_USAGE`).
     pub const USAGE: Self = Self(64);
+    /// There is nothing that `release` could release or reopen (`EX_NOINPUT`).
+    pub const NOTHING: Self = Self(66);
     /// The server could not be reached within `--db-wait` (`EX_UNAVAILABLE`).
     pub const UNAVAILABLE: Self = Self(69);
     /// A defect in dlock or an operating-system failure (`EX_SOFTWARE`).
@@ -134,15 +136,19 @@ pub const TABLE: &[(&str, &str)] = &[
         "64",
         "usage: the command line or a variable is wrong, or the ttl is too short",
     ),
+    (
+        "66",
+        "release: there is nothing to release or to open again",
+    ),
     ("69", "the server could not be reached within --db-wait"),
     ("70", "internal error"),
     (
         "75",
-        "held by another, or for wait: not done, and time ran out (-E changes it); for status --check: held",
+        "held by another or closed, or for wait: not done, and time ran out (-E changes it); for status --check: held or closed",
     ),
     (
         "76",
-        "the lease was lost or could not be kept, the command was stopped; with --once: its success could not be recorded; for check: the token is not current",
+        "the lease was lost or could not be kept, the command was stopped; with --once: its success could not be recorded; for check and release: the token is not current",
     ),
     ("77", "access denied or grants missing"),
     (
@@ -175,6 +181,7 @@ mod tests {
         for status in [
             Status::OK,
             Status::USAGE,
+            Status::NOTHING,
             Status::UNAVAILABLE,
             Status::INTERNAL,
             Status::HELD,

@@ -80,10 +80,11 @@ fn dispatch(cli: Cli, report: &Report) -> anyhow::Result<Status> {
     let target = || config::target(&cli.connection, |name| std::env::var_os(name));
     match cli.command {
         Command::Exec(args) => commands::exec::run(*args, target()?, report),
-        Command::Status(args) => commands::status::run(args, target()?),
+        Command::Status(args) => commands::status::run(args, target()?, report),
         Command::Wait(args) => commands::wait::run(args, target()?, report),
         Command::Check(args) => commands::check::run(args, target()?),
         Command::History(args) => commands::history::run(args, target()?),
+        Command::Release(args) => commands::release::run(args, target()?, report),
         Command::Forget(args) => commands::forget::run(args, target()?, report),
         Command::Setup(args) if args.print => match target() {
             Ok(target) => commands::setup::print(&target.database),

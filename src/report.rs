@@ -107,6 +107,21 @@ impl Report {
         }
     }
 
+    /// Shows text of several lines that is escaped already, as a table or the facts of a lock are; not
+    /// where each line is an object.
+    pub fn block(&self, text: &str) {
+        if self.verbosity >= Verbosity::Normal && self.format == Format::Text {
+            self.finish();
+            self.write(text);
+        }
+    }
+
+    /// Asks for a yes or a no, whose absence is a no; never silenced.
+    pub fn ask(&self, question: &str) {
+        self.finish();
+        self.write(&format!("dlock: {} [y/N] ", escape::printable(question)));
+    }
+
     fn line(&self, level: Verbosity, subject: Subject, text: &dyn Display) {
         if self.verbosity < level {
             return;

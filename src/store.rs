@@ -3,7 +3,9 @@
 //! The protocol is written against these types, the SQL behind them is `store::mysql`. An answer
 //! says what was *read back* from the row, never what a count of affected rows suggests.
 
+pub mod diagnosis;
 pub mod finding;
+pub mod intervention;
 pub mod mysql;
 pub mod record;
 pub mod sighting;
@@ -19,7 +21,9 @@ use crate::lease::once::Once;
 use crate::lease::{Claim, Grant, Token};
 
 pub use self::record::{Entry, Fate, Run, Success};
-pub use self::sighting::{Keeper, LastRun, Remainder, Sighting, State, View, Waiter};
+pub use self::sighting::{
+    Closed, Keeper, LastRun, Operator, Remainder, Session, Sighting, State, Survey, View, Waiter,
+};
 
 /// How long past its end, by the server's clock, a lease is left alone where nothing but that
 /// clock says that it ended. Stands in for proof that the holder's session is gone.
@@ -45,6 +49,12 @@ pub struct Holder {
     pub user: String,
     /// `--note`, empty if none.
     pub note: String,
+    /// Name of the Kubernetes pod, empty if the environment tells none.
+    pub pod: String,
+    /// Its namespace.
+    pub namespace: String,
+    /// Name of the command, without its arguments: these may hold secrets.
+    pub command: String,
 }
 
 /// One question about one action.

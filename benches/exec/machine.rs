@@ -3,32 +3,21 @@
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use std::thread;
 use std::time::SystemTime;
 
 use crate::Site;
 use crate::etcd::Etcd;
+use crate::host;
 
 /// Name and value of each fact that is known before anything runs.
 pub(crate) fn facts() -> Vec<(String, String)> {
-    let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
-    let cpuinfo = read("/proc/cpuinfo");
-    // arm64 has no such line.
-    let model = cpuinfo
-        .lines()
-        .find_map(|line| line.strip_prefix("model name"));
-    let model = model.map_or(std::env::consts::ARCH, |line| {
-        line.trim_start_matches([' ', '\t', ':'])
-    });
-    let cores = thread::available_parallelism().map_or(0, usize::from);
-    let date = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
     [
-        ("date", date),
-        ("processor", format!("{model}, {cores} cores")),
         (
-            "kernel",
-            format!("Linux {}", read("/proc/sys/kernel/osrelease").trim()),
+            "date",
+            humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),
         ),
+        ("processor", host::processor()),
+        ("kernel", host::kernel()),
         ("dlock", env!("CARGO_PKG_VERSION").to_owned()),
     ]
     .map(|(name, value)| (name.to_owned(), value))
@@ -37,8 +26,7 @@ pub(crate) fn facts() -> Vec<(String, String)> {
 
 /// How busy the machine is: the load averages.
 pub(crate) fn load() -> String {
-    let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
-    let averages: Vec<&str> = load.split(' ').take(3).collect();
+    let averages = host::load().map(|average| format!("{average:.2}"));
     format!(
         "{} over 1, 5 and 15 minutes, at the end of the race",
         averages.join(" ")

@@ -6,12 +6,16 @@
 //!
 //! - `race` times whole processes against each other, `etcd` starts the one server that `servers` does not know
 //! - `counters` asks the servers what one `exec` made them do, `traffic` counts its packets on the way, by the tests' `proxy`
-//! - `footprint` measures memory and size, `machine` says where all this was, `table` writes it down
+//! - `footprint` measures memory and size, `machine` and `host` say where all this was, `table` writes it down
 
+#[path = "../machine/bare.rs"]
+mod bare;
 mod counters;
 #[path = "../peers/etcd.rs"]
 mod etcd;
 mod footprint;
+#[path = "../machine/host.rs"]
+mod host;
 mod machine;
 // The tests use the rest of it.
 #[path = "../../tests/it/proxy.rs"]
@@ -25,10 +29,11 @@ mod traffic;
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use tempfile::TempDir;
 
+use self::bare::bare;
 use self::etcd::Etcd;
 use self::footprint::Footprint;
 use self::race::Contestant;
@@ -95,18 +100,9 @@ impl Site {
     }
 }
 
-/// `program` without input or output and with nothing of the environment but `PATH`: the same for all.
+/// `program` as all are started that are compared.
 fn alone(program: impl AsRef<Path>) -> Command {
-    let mut command = Command::new(program.as_ref());
-    command.env_clear();
-    if let Some(path) = std::env::var_os("PATH") {
-        command.env("PATH", path);
-    }
-    command
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null());
-    command
+    bare(Command::new(program.as_ref()))
 }
 
 fn main() {

@@ -2,12 +2,12 @@
 //! of the machine.
 
 use std::fs;
-use std::thread;
 use std::time::{Duration, SystemTime};
 
 use rustix::process::{Resource, getrlimit, setrlimit};
 
 use crate::etcd::Etcd;
+use crate::host;
 use crate::page::Page;
 use crate::site::Site;
 
@@ -21,21 +21,10 @@ pub(crate) fn raise_file_limit() {
 
 /// Writes what is known before anything runs.
 pub(crate) fn facts(page: &mut Page, sites: &[Site], etcd: &Etcd) {
-    let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
-    let cpuinfo = read("/proc/cpuinfo");
-    // arm64 has no such line.
-    let model = cpuinfo
-        .lines()
-        .find_map(|line| line.strip_prefix("model name"));
-    let model = model.map_or(std::env::consts::ARCH, |line| {
-        line.trim_start_matches([' ', '\t', ':'])
-    });
-    let cores = thread::available_parallelism().map_or(0, usize::from);
     let date = humantime::format_rfc3339_seconds(SystemTime::now());
-    let kernel = read("/proc/sys/kernel/osrelease");
     page.item(format_args!("date: {date}"));
-    page.item(format_args!("processor: {model}, {cores} cores"));
-    page.item(format_args!("kernel: Linux {}", kernel.trim()));
+    page.item(format_args!("processor: {}", host::processor()));
+    page.item(format_args!("kernel: {}", host::kernel()));
     page.item(format_args!("dlock: {}", env!("CARGO_PKG_VERSION")));
     for site in sites {
         page.item(format_args!(
@@ -52,8 +41,7 @@ pub(crate) fn facts(page: &mut Page, sites: &[Site], etcd: &Etcd) {
 
 /// Writes how busy the machine is, with what ran here included.
 pub(crate) fn load(page: &mut Page) {
-    let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
-    let averages: Vec<&str> = load.split(' ').take(3).collect();
+    let averages = host::load().map(|average| format!("{average:.2}"));
     page.section(
         "Load",
         &format!(

@@ -8,13 +8,17 @@
 //! - `mark` is the command under the lock, which is this program again; it writes down when it ran
 //! - `site`, `etcd` and `rival` are what can be waited for; a `crowd` waits and is let go
 //! - `handover`, `order`, `waiting`, `takeover`, `death` and `thousand` are the questions, one section of the page each
-//! - `sample` makes numbers of measurements, `machine` says where all this was, `page` writes it down
+//! - `sample` makes numbers of measurements, `machine` and `host` say where all this was, `page` writes it down
 
+#[path = "../machine/bare.rs"]
+mod bare;
 mod crowd;
 mod death;
 #[path = "../peers/etcd.rs"]
 mod etcd;
 mod handover;
+#[path = "../machine/host.rs"]
+mod host;
 mod machine;
 mod mark;
 mod order;
@@ -30,8 +34,9 @@ mod waiting;
 
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
+use self::bare::bare;
 use self::etcd::Etcd;
 use self::page::Page;
 use self::rival::Rival;
@@ -43,20 +48,12 @@ const SECTIONS: [&str; 6] = [
     "handover", "order", "waiting", "takeover", "death", "thousand",
 ];
 
-/// `program` without input or output and with nothing of the environment but `PATH`: the same for all. Where possible
-/// the kernel kills it when this process is killed, so that no crowd outlives a benchmark that was broken off.
+/// `program` as all are started that are compared. Where possible the kernel kills it when this process is killed, so
+/// that no crowd outlives a benchmark that was broken off.
 fn alone(program: impl AsRef<Path>) -> Command {
     let mut command = Command::new("setpriv");
     command.args(["--pdeathsig", "KILL"]).arg(program.as_ref());
-    command.env_clear();
-    if let Some(path) = std::env::var_os("PATH") {
-        command.env("PATH", path);
-    }
-    command
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null());
-    command
+    bare(command)
 }
 
 fn main() {

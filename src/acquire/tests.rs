@@ -68,8 +68,19 @@ fn view(keeper: Keeper, ahead: u64) -> View {
 
 const LEFT: Remainder = Remainder::Left(Duration::from_secs(25));
 
-/// What a test's server answers to a look or a place in the line.
+/// What a test's server answers to an attempt, a look or a place in the line.
 type Server<'a> = &'a dyn Fn(BootInstant) -> (Sighting, View);
+
+/// Answers `question` as `server` does.
+fn answer(acquire: &mut Acquire, now: BootInstant, server: Server, question: &Question) {
+    let (sighting, view) = server(now);
+    let answer = match question {
+        Question::Queue(_) => Answer::Queued(sighting, view),
+        Question::Attempt(_) | Question::Inspect(_) => Answer::Seen(sighting, view),
+        other => panic!("unexpected: {other:?}"),
+    };
+    acquire.answered(now, &reply(now, Ok(answer)));
+}
 
 /// Goes on from `now` with a server that answers as `server` does and lets nobody through the
 /// gate, up to the next attempt after the first.
@@ -81,14 +92,7 @@ fn until_attempt(
     loop {
         match acquire.next(now) {
             Step::Ask(Question::Attempt(wish)) => return (now, wish),
-            Step::Ask(Question::Inspect(_)) => {
-                let (sighting, view) = server(now);
-                acquire.answered(now, &reply(now, Ok(Answer::Seen(sighting, view))));
-            }
-            Step::Ask(Question::Queue(_)) => {
-                let (sighting, view) = server(now);
-                acquire.answered(now, &reply(now, Ok(Answer::Queued(sighting, view))));
-            }
+            Step::Ask(question) => answer(acquire, now, server, &question),
             Step::Wait(until) => now = until,
             other => panic!("unexpected: {other:?}"),
         }
@@ -172,18 +176,11 @@ fn a_row_that_is_renewed_is_never_taken_over() {
         let mut now = START;
         loop {
             match acquire.next(now) {
-                Step::Ask(Question::Attempt(wish)) => {
-                    assert_eq!(wish.seen, None);
-                    let (sighting, view) = server(now);
-                    acquire.answered(now, &reply(now, Ok(Answer::Seen(sighting, view))));
-                }
-                Step::Ask(Question::Inspect(_)) => {
-                    let (sighting, view) = server(now);
-                    acquire.answered(now, &reply(now, Ok(Answer::Seen(sighting, view))));
-                }
-                Step::Ask(Question::Queue(_)) => {
-                    let (sighting, view) = server(now);
-                    acquire.answered(now, &reply(now, Ok(Answer::Queued(sighting, view))));
+                Step::Ask(question) => {
+                    if let Question::Attempt(wish) = &question {
+                        assert_eq!(wish.seen, None);
+                    }
+                    answer(&mut acquire, now, &server, &question);
                 }
                 Step::Wait(until) => now = until,
                 Step::Held(..) => break,

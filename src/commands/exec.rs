@@ -15,6 +15,7 @@ mod wait;
 use std::ffi::OsStr;
 use std::io;
 use std::os::fd::AsFd;
+use std::path::Path;
 use std::sync::mpsc::{self, Sender};
 use std::time::Duration;
 
@@ -39,6 +40,9 @@ use crate::store::{Contender, Fence, Holder};
 use crate::sys::process::{Unstartable, look_up};
 use crate::sys::startable::{Group, Startable};
 use crate::sys::{clock, descriptors, host, random, signal, terminal};
+
+/// The most bytes of a fact about a holder.
+const FACT: usize = 255;
 
 /// How often in an interval the heartbeat file is looked at.
 const BEATS: u32 = 4;
@@ -67,9 +71,13 @@ pub fn run(args: ExecArgs, target: Target, report: &Report) -> anyhow::Result<St
         },
         reach: args.db_wait,
     };
+    let command = Path::new(&job.program).file_name().unwrap_or(&job.program);
     let contender = Contender {
         action: args.action,
-        holder: holder(args.holder, args.note),
+        holder: Holder {
+            command: fitting(command.to_string_lossy().into_owned()),
+            ..holder(args.holder, args.note)
+        },
         ttl: timing.ttl,
         once: args.once.once(),
         history: args.history,
@@ -137,13 +145,23 @@ fn watch(job: &Job, timing: Timing, events: Sender<Event>) -> io::Result<Option<
 /// Who we are, under the label and the note that the user chose.
 pub(super) fn holder(label: Option<String>, note: Option<String>) -> Holder {
     let (host, pid) = (host::name(), host::pid());
+    let (pod, namespace) = host::pod();
     Holder {
         label: label.unwrap_or_else(|| format!("{host}/{pid}")),
         host,
         pid,
         user: host::user(),
         note: note.unwrap_or_default(),
+        pod: fitting(pod),
+        namespace: fitting(namespace),
+        command: String::new(),
     }
+}
+
+/// What of `text` has room in the tables: facts for people, which must not keep a command from running.
+fn fitting(mut text: String) -> String {
+    text.truncate(text.floor_char_boundary(FACT));
+    text
 }
 
 /// The end of a dlock whose command cannot be run.

@@ -70,6 +70,22 @@ impl fmt::Display for TimingError {
 
 impl std::error::Error for TimingError {}
 
+/// At most 10 s, so that a holder of a long lease hears soon that it was broken.
+fn interval(ttl: Duration) -> Duration {
+    (ttl / 6).min(Duration::from_secs(10))
+}
+
+/// Two seconds is above any healthy server's answer; longer would eat up the retries.
+fn attempt(ttl: Duration) -> Duration {
+    (ttl / 6).min(Duration::from_secs(2))
+}
+
+/// How long after a renewal the next one must have come, if the holder of a lease of `ttl` is well.
+#[must_use]
+pub fn silence(ttl: Duration) -> Duration {
+    interval(ttl) + attempt(ttl)
+}
+
 impl Timing {
     /// The timing of a lease of `ttl`, with `grace` if the user chose one.
     ///
@@ -89,10 +105,8 @@ impl Timing {
                 false => (ttl / 30).clamp(Duration::from_millis(250), Duration::from_secs(5)),
                 true => Duration::ZERO,
             },
-            // At most 10 s, so that a holder of a long lease hears soon that it was broken.
-            interval: (ttl / 6).min(Duration::from_secs(10)),
-            // Two seconds is above any healthy server's answer; longer would eat up the retries.
-            attempt: (ttl / 6).min(Duration::from_secs(2)),
+            interval: interval(ttl),
+            attempt: attempt(ttl),
         };
         let needed = timing
             .grace

@@ -25,8 +25,12 @@ pub enum What {
     NoGate,
     /// The server's clock was set.
     ClockStep,
+    /// The server's clock and ours differ.
+    ClockDifference,
     /// The lease is ours.
     Granted,
+    /// The server has closed the connection; it is made anew.
+    Disconnected,
     /// A renewal failed; it is tried again.
     RenewalFailed,
     /// A renewal succeeded after others had failed.
@@ -41,8 +45,12 @@ pub enum What {
     Ended,
     /// A process of the command does not die.
     Stuck,
-    /// The lease was given up.
+    /// The lease was given up, or an operator has ended it.
     Released,
+    /// An operator has closed the action for a time.
+    Closed,
+    /// And has opened it again.
+    Reopened,
     /// It could not be given up, or was not ours any more: it lapses.
     NotReleased,
     /// The run is not in the history, or its success does not count.
@@ -59,11 +67,12 @@ pub enum What {
 
 impl What {
     /// All there are, in the order in which the manual has them.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 23] = [
         Self::Waiting,
         Self::NoGate,
         Self::Granted,
         Self::Skipped,
+        Self::Disconnected,
         Self::RenewalFailed,
         Self::Renewed,
         Self::Lost,
@@ -74,9 +83,12 @@ impl What {
         Self::Released,
         Self::NotReleased,
         Self::NotRecorded,
+        Self::Closed,
+        Self::Reopened,
         Self::HookFailed,
         Self::MetricsFailed,
         Self::ClockStep,
+        Self::ClockDifference,
         Self::Failed,
         Self::Message,
     ];
@@ -89,6 +101,10 @@ impl What {
             Self::Waiting => "waiting",
             Self::NoGate => "no-gate",
             Self::ClockStep => "clock-step",
+            Self::ClockDifference => "clock-difference",
+            Self::Disconnected => "disconnected",
+            Self::Closed => "closed",
+            Self::Reopened => "reopened",
             Self::Granted => "granted",
             Self::RenewalFailed => "renewal-failed",
             Self::Renewed => "renewed",

@@ -3,15 +3,17 @@
 //! The JSON form is documented in dlock-status(1) and stable: fields are added, never renamed or
 //! removed. Times are the server's, durations are whole milliseconds.
 
+use std::fmt::Write as _;
 use std::time::Duration;
 
 use serde::Serialize;
 
 use super::escape::printable;
 use super::form::{json_line, millis, rendered};
-use super::words::duration;
+use super::words::{self, duration};
 use crate::lease::action::Action;
-use crate::store::{LastRun, Remainder, Sighting, State, Waiter};
+use crate::store::diagnosis::{Diagnosis, takeable_in};
+use crate::store::{LastRun, Remainder, Sighting, Survey, Waiter};
 
 /// The tables: a line an action, and below, if anybody waits, a line a waiter in the order
 /// of their places. Lines are never folded: a terminal that is too narrow wraps them, which can
@@ -31,6 +33,7 @@ pub fn table(sightings: &[Sighting], waiters: &[Waiter]) -> String {
         "WAITERS",
         "LAST RUN",
         "NOTE",
+        "DIAGNOSIS",
     ];
     let rows = sightings.iter().map(|seen| {
         let line = line_of(waiters, &seen.action);
@@ -39,27 +42,99 @@ pub fn table(sightings: &[Sighting], waiters: &[Waiter]) -> String {
     });
     let mut text = rendered(heading, rows);
     if !waiters.is_empty() {
-        let heading = [
-            "ACTION",
-            "PLACE",
-            "WAITER",
-            "HOST",
-            "PID",
-            "USER",
-            "WAITING FOR",
-            "SESSION",
-            "NOTE",
-        ];
-        let rows = sightings.iter().flat_map(|seen| {
-            let line = line_of(waiters, &seen.action);
-            (1..)
-                .zip(line)
-                .map(|(place, waiter)| waiter_cells(place, waiter))
-        });
         text.push('\n');
-        text.push_str(&rendered(heading, rows));
+        text.push_str(&line(sightings, waiters));
     }
     text
+}
+
+/// The table of the waiters, in the order of their places.
+fn line(sightings: &[Sighting], waiters: &[Waiter]) -> String {
+    let heading = [
+        "ACTION",
+        "PLACE",
+        "WAITER",
+        "HOST",
+        "PID",
+        "USER",
+        "WAITING FOR",
+        "SESSION",
+        "NOTE",
+    ];
+    let rows = sightings.iter().flat_map(|seen| {
+        let line = line_of(waiters, &seen.action);
+        (1..)
+            .zip(line)
+            .map(|(place, waiter)| waiter_cells(place, waiter))
+    });
+    rendered(heading, rows)
+}
+
+/// One action in full: a line a fact, and the line of its waiters.
+#[must_use]
+pub fn details(seen: &Sighting, waiters: &[Waiter]) -> String {
+    let holder = &seen.holder;
+    let held = seen.is_leased();
+    let named = |label, text: &str| (label, text.to_owned());
+    let mut facts = vec![("diagnosis", words::diagnosis(seen))];
+    if held {
+        facts.extend([
+            named("holder", &holder.label),
+            ("process", format!("{} on {}", holder.pid, holder.host)),
+            named("user", &holder.user),
+            named("pod", &holder.pod),
+            named("namespace", &holder.namespace),
+            named("command", &holder.command),
+            named("note", &holder.note),
+            ("since", since(seen)),
+            ("renewed", renewed(seen)),
+            ("lease", lease(seen)),
+        ]);
+    }
+    facts.push(("token", seen.version.token.to_string()));
+    if held && let Some(closed) = &seen.closed {
+        facts.push(("closed until", closed.until.clone()));
+    }
+    if let Some(last) = seen.last {
+        facts.push((
+            "last run",
+            format!("{} (token {})", last_run(last), last.token),
+        ));
+    }
+    facts.retain(|(_, text)| !text.is_empty());
+    let width = facts.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
+    let mut text = format!("{}: {}\n", printable(seen.action.as_str()), seen.state());
+    for (name, fact) in facts {
+        // Writing to a String cannot fail.
+        let _ = writeln!(text, "  {name:width$}  {}", printable(&fact));
+    }
+    if line_of(waiters, &seen.action).next().is_some() {
+        text.push('\n');
+        text.push_str(&line(std::slice::from_ref(seen), waiters));
+    }
+    text
+}
+
+fn since(seen: &Sighting) -> String {
+    let at = seen.acquired_at.as_deref().unwrap_or("-");
+    format!("{at}, {} ago", duration(seen.held_for))
+}
+
+fn renewed(seen: &Sighting) -> String {
+    let ago = duration(seen.renewed_ago);
+    match seen.version.renewals {
+        0 => "not yet".to_owned(),
+        1 => format!("once, {ago} ago"),
+        times => format!("{times} times, {ago} ago"),
+    }
+}
+
+fn lease(seen: &Sighting) -> String {
+    let ttl = duration(seen.ttl);
+    match seen.remainder {
+        Remainder::Left(left) => format!("{ttl}, lapses in {}", duration(left)),
+        Remainder::Lapsed(ago) => format!("{ttl}, lapsed {} ago", duration(ago)),
+    }
 }
 
 fn line_of<'a>(waiters: &'a [Waiter], action: &'a Action) -> impl Iterator<Item = &'a Waiter> {
@@ -68,8 +143,8 @@ fn line_of<'a>(waiters: &'a [Waiter], action: &'a Action) -> impl Iterator<Item 
         .filter(move |waiter| waiter.action == *action)
 }
 
-fn holder_cells(seen: &Sighting, waiters: usize) -> [String; 12] {
-    let held = seen.state() != State::Free;
+fn holder_cells(seen: &Sighting, waiters: usize) -> [String; 13] {
+    let held = seen.is_leased();
     let when_held = |text: String| if held { text } else { "-".to_owned() };
     let lapses = match seen.remainder {
         Remainder::Left(left) => duration(left),
@@ -88,19 +163,9 @@ fn holder_cells(seen: &Sighting, waiters: usize) -> [String; 12] {
         when_held(lapses),
         waiters.to_string(),
         seen.last.map_or_else(|| "-".to_owned(), last_run),
-        when_held(note(seen)),
+        when_held(printable(&holder.note).into_owned()),
+        printable(&words::diagnosis(seen)).into_owned(),
     ]
-}
-
-/// Why the lock is held.
-fn note(seen: &Sighting) -> String {
-    let note = printable(&seen.holder.note);
-    match &seen.kept_until {
-        None => note.into_owned(),
-        Some(until) => format!("kept by --min-hold until {until} {note}")
-            .trim_end()
-            .to_owned(),
-    }
 }
 
 fn last_run(last: LastRun) -> String {
@@ -138,6 +203,12 @@ struct Lock<'a> {
     pid: Option<u32>,
     user: Option<&'a str>,
     note: Option<&'a str>,
+    pod: Option<&'a str>,
+    namespace: Option<&'a str>,
+    command: Option<&'a str>,
+    diagnosis: &'static str,
+    diagnosis_text: String,
+    session_alive: Option<bool>,
     acquired_at: Option<&'a str>,
     held_for_ms: Option<u64>,
     renewed_ago_ms: Option<u64>,
@@ -145,6 +216,12 @@ struct Lock<'a> {
     ttl_ms: Option<u64>,
     lapses_in_ms: Option<i64>,
     kept_until: Option<&'a str>,
+    takeable_in_ms: Option<u64>,
+    broken_ago_ms: Option<u64>,
+    closed_until: Option<&'a str>,
+    closed_for_ms: Option<u64>,
+    operator: Option<&'a str>,
+    reason: Option<&'a str>,
     last_token: Option<u64>,
     last_ending: Option<&'static str>,
     last_number: Option<u8>,
@@ -167,6 +244,8 @@ struct InLine<'a> {
 
 #[derive(Serialize)]
 struct Document<'a> {
+    server_time_ms: u64,
+    clock_difference_ms: i64,
     locks: Vec<Lock<'a>>,
 }
 
@@ -174,17 +253,24 @@ struct Document<'a> {
 ///
 /// # Errors
 /// Never for what is in a [`Sighting`]; the serializer's type demands it.
-pub fn json(sightings: &[Sighting], waiters: &[Waiter]) -> serde_json::Result<String> {
+pub fn json(survey: &Survey, ours: Duration) -> serde_json::Result<String> {
+    let Survey { locks, waiters, .. } = survey;
+    let server_time_ms = survey.server_time.0 / 1000;
+    let apart = i128::from(server_time_ms) - i128::from(millis(ours));
     let document = Document {
-        locks: sightings.iter().map(|seen| lock(seen, waiters)).collect(),
+        server_time_ms,
+        clock_difference_ms: i64::try_from(apart).unwrap_or(i64::MAX),
+        locks: locks.iter().map(|seen| lock(seen, waiters)).collect(),
     };
     json_line(&document)
 }
 
 fn lock<'a>(seen: &'a Sighting, waiters: &'a [Waiter]) -> Lock<'a> {
-    let held = seen.state() != State::Free;
+    let held = seen.is_leased();
     let holder = &seen.holder;
     let text = |text| Some(text).filter(|_| held);
+    let acted = seen.closed.is_some() || seen.broken_ago.is_some();
+    let operator = seen.operator.as_ref().filter(|_| acted);
     let signed = |duration: Duration| i64::try_from(duration.as_millis()).unwrap_or(i64::MAX);
     Lock {
         action: seen.action.as_str(),
@@ -195,6 +281,12 @@ fn lock<'a>(seen: &'a Sighting, waiters: &'a [Waiter]) -> Lock<'a> {
         pid: held.then_some(holder.pid),
         user: text(holder.user.as_str()),
         note: text(holder.note.as_str()),
+        pod: text(holder.pod.as_str()).filter(|pod| !pod.is_empty()),
+        namespace: text(holder.namespace.as_str()).filter(|name| !name.is_empty()),
+        command: text(holder.command.as_str()),
+        diagnosis: Diagnosis::of(seen).word(),
+        diagnosis_text: words::diagnosis(seen),
+        session_alive: seen.session.is_alive.filter(|_| held),
         acquired_at: seen.acquired_at.as_deref().filter(|_| held),
         held_for_ms: held.then(|| millis(seen.held_for)),
         renewed_ago_ms: held.then(|| millis(seen.renewed_ago)),
@@ -205,6 +297,12 @@ fn lock<'a>(seen: &'a Sighting, waiters: &'a [Waiter]) -> Lock<'a> {
             Remainder::Lapsed(ago) => -signed(ago),
         }),
         kept_until: seen.kept_until.as_deref().filter(|_| held),
+        takeable_in_ms: held.then(|| millis(takeable_in(seen))),
+        broken_ago_ms: seen.broken_ago.filter(|_| held).map(millis),
+        closed_until: seen.closed.as_ref().map(|closed| closed.until.as_str()),
+        closed_for_ms: seen.closed.as_ref().map(|closed| millis(closed.left)),
+        operator: operator.map(|operator| operator.label.as_str()),
+        reason: operator.map(|operator| operator.reason.as_str()),
         last_token: seen.last.map(|last| last.token.0),
         last_ending: seen.last.map(|last| last.fate.word()),
         last_number: seen.last.and_then(|last| last.fate.number()),
@@ -231,10 +329,10 @@ mod tests {
 
     use proptest::prelude::*;
 
-    use super::{json, table};
+    use super::{details, json, table};
     use crate::lease::{Claim, Token};
     use crate::report::escape::is_harmful;
-    use crate::store::{Holder, Remainder, Sighting, Version, Waiter};
+    use crate::store::{Holder, Remainder, ServerTime, Sighting, Survey, Version, Waiter};
 
     fn holder(label: &str, note: &str) -> Holder {
         Holder {
@@ -243,6 +341,16 @@ mod tests {
             pid: 4711,
             user: "deploy".to_owned(),
             note: note.to_owned(),
+            command: "migrate.sh".to_owned(),
+            ..Holder::default()
+        }
+    }
+
+    fn survey(locks: &[Sighting], waiters: &[Waiter]) -> Survey {
+        Survey {
+            server_time: ServerTime(1_795_167_000_000_000),
+            locks: locks.to_vec(),
+            waiters: waiters.to_vec(),
         }
     }
 
@@ -299,7 +407,10 @@ mod tests {
                 "12s",
                 "0",
                 "-",
-                "v42"
+                "v42",
+                "held",
+                "and",
+                "renewing"
             ]
         );
     }
@@ -328,7 +439,9 @@ mod tests {
             let text = table(&seen, &line);
             prop_assert_eq!(text.lines().count(), 5);
             prop_assert!(!text.replace('\n', "").contains(is_harmful));
-            let text = json(&seen, &line).expect("serializes");
+            let text = details(&seen[0], &line);
+            prop_assert!(!text.replace('\n', "").contains(is_harmful));
+            let text = json(&survey(&seen, &line), Duration::ZERO).expect("serializes");
             prop_assert!(!text.trim_end().contains(is_harmful));
             let value: serde_json::Value = serde_json::from_str(&text).expect("is JSON");
             let lock = &value["locks"][0];

@@ -4,7 +4,11 @@ use std::time::Duration;
 
 use crate::lease::action::Action;
 use crate::lease::once::{Key, Once};
-use crate::store::{Remainder, Sighting, State, Success};
+use crate::store::diagnosis::{Diagnosis, takeable_in};
+use crate::store::{Closed, Operator, Remainder, Sighting, State, Success};
+
+/// How far two clocks must be apart to be worth a word.
+const CLOCKS_APART: Duration = Duration::from_secs(2);
 
 /// A duration for people: whole seconds, milliseconds below one.
 #[must_use]
@@ -39,12 +43,13 @@ pub fn still_waiting(action: &Action, seen: &Sighting, ahead: u64, waited: Durat
     format!("still waiting after {waited}: when you came, {was_held}{line}")
 }
 
-/// Who has it: the label, none when it is free.
+/// Who has it, or keeps everybody from it: the label, none when it is free.
 #[must_use]
 pub fn whose(seen: &Sighting) -> Option<&str> {
     match seen.state() {
         State::Free => None,
-        State::Held | State::Lapsed => Some(&seen.holder.label),
+        State::Closed => operator(seen),
+        State::Held | State::Lapsed | State::Broken => Some(&seen.holder.label),
     }
 }
 
@@ -53,7 +58,8 @@ pub fn whose(seen: &Sighting) -> Option<&str> {
 pub fn was_held(action: &Action, seen: &Sighting) -> String {
     match seen.state() {
         State::Free => format!("{action} was changing hands"),
-        State::Held | State::Lapsed => format!(
+        State::Closed => holding(action, seen),
+        State::Held | State::Lapsed | State::Broken => format!(
             "{action} was held by {} (token {})",
             seen.holder.label, seen.version.token
         ),
@@ -115,18 +121,124 @@ pub fn holding(action: &Action, seen: &Sighting) -> String {
         Some(_) => ", kept by --min-hold",
         None => "",
     };
+    let broken = match seen.broken_ago {
+        Some(_) => format!(", {}", released(seen)),
+        None => String::new(),
+    };
     match seen.state() {
         State::Free if seen.fenced => format!(
             "{action} is free, but wanted by others or fenced by a transaction of its last holder"
         ),
         State::Free => format!("{action} is free and wanted by others"),
-        State::Held | State::Lapsed => format!(
-            "{action} is held by {} (token {}, since {}, {left}{kept}{note})",
+        State::Closed => format!("{action} is {}", closed(seen)),
+        State::Held | State::Lapsed | State::Broken => format!(
+            "{action} is held by {} (token {}, since {}, {left}{kept}{broken}{note})",
             seen.holder.label,
             seen.version.token,
             duration(seen.held_for),
         ),
     }
+}
+
+/// Who ended the lease by hand, and why.
+#[must_use]
+pub fn released(seen: &Sighting) -> String {
+    format!("released by {}", operator_and_reason(seen))
+}
+
+/// Until when the action is closed, by whom and why.
+#[must_use]
+pub fn closed(seen: &Sighting) -> String {
+    let operator = operator_and_reason(seen);
+    match &seen.closed {
+        Some(Closed { until, left }) => {
+            format!(
+                "closed for another {} (until {until}) by {operator}",
+                duration(*left)
+            )
+        }
+        None => format!("open again after it was closed by {operator}"),
+    }
+}
+
+/// Who broke or closed it last: the label.
+#[must_use]
+pub fn operator(seen: &Sighting) -> Option<&str> {
+    seen.operator.as_ref().map(|operator| &*operator.label)
+}
+
+fn operator_and_reason(seen: &Sighting) -> String {
+    match &seen.operator {
+        Some(Operator { label, reason }) if reason.is_empty() => label.clone(),
+        Some(Operator { label, reason }) => format!("{label} because {reason}"),
+        None => "somebody".to_owned(),
+    }
+}
+
+/// What is the matter with an action, and what will come of it.
+#[must_use]
+pub fn diagnosis(seen: &Sighting) -> String {
+    let silence = duration(seen.renewed_ago);
+    let takeable = duration(takeable_in(seen));
+    match Diagnosis::of(seen) {
+        Diagnosis::Free => "free".to_owned(),
+        Diagnosis::Closed => closed(seen),
+        Diagnosis::Renewing => "held and renewing".to_owned(),
+        Diagnosis::Kept => format!(
+            "kept by --min-hold until {}",
+            seen.kept_until.as_deref().unwrap_or("its end")
+        ),
+        Diagnosis::Broken => format!(
+            "{}; its command is being stopped, and can be succeeded in {takeable} at the latest",
+            released(seen)
+        ),
+        Diagnosis::ClockSetBack => format!(
+            "held; the server's clock was set back by {} or more since it was renewed",
+            duration(seen.renewed_ahead)
+        ),
+        Diagnosis::Silent => format!(
+            "not renewing for {silence}: its process is frozen or cut off; can be taken over in \
+             {takeable}"
+        ),
+        Diagnosis::Gone => format!(
+            "holder's connection is gone, renewed {silence} ago: its process is dead or cut off; \
+             can be taken over in {takeable}"
+        ),
+        Diagnosis::Lapsed => lapsed(seen, &takeable),
+    }
+}
+
+fn lapsed(seen: &Sighting, takeable: &str) -> String {
+    let ago = match seen.remainder {
+        Remainder::Left(_) => Duration::ZERO,
+        Remainder::Lapsed(ago) => ago,
+    };
+    let session = match seen.session.is_alive {
+        Some(true) => {
+            ", but its connection is open: its process is frozen, or the server's clock was set forward"
+        }
+        Some(false) | None => "",
+    };
+    let when = match takeable_in(seen) {
+        Duration::ZERO => "can be taken over".to_owned(),
+        _ => format!("can be taken over in {takeable}"),
+    };
+    format!("lapsed {} ago{session}; {when}", duration(ago))
+}
+
+/// How far the server's clock is from ours, where that is more than what a look takes.
+#[must_use]
+pub fn clock_difference(server: Duration, ours: Duration) -> Option<String> {
+    let (apart, way) = match server.checked_sub(ours) {
+        Some(ahead) => (ahead, "ahead of"),
+        None => (ours.saturating_sub(server), "behind"),
+    };
+    (apart >= CLOCKS_APART).then(|| {
+        format!(
+            "the server's clock is {} {way} this machine's; no lease depends on that",
+            duration(apart)
+        )
+    })
 }
 
 #[cfg(test)]

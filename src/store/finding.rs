@@ -114,6 +114,15 @@ pub struct Advice {
     pub remedy: String,
 }
 
+impl Advice {
+    fn new(why: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self {
+            why: why.into(),
+            remedy: remedy.into(),
+        }
+    }
+}
+
 /// One fact and its verdict.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
@@ -128,11 +137,7 @@ pub struct Finding {
 impl Finding {
     /// All is as it should be.
     pub fn ok(check: Check, fact: impl Into<String>) -> Self {
-        Self {
-            check,
-            verdict: Verdict::Ok,
-            fact: fact.into(),
-        }
+        Self::new(check, Verdict::Ok, fact)
     }
 
     /// It works, with a consequence that somebody should know.
@@ -142,14 +147,7 @@ impl Finding {
         why: impl Into<String>,
         remedy: impl Into<String>,
     ) -> Self {
-        Self {
-            check,
-            verdict: Verdict::Note(Advice {
-                why: why.into(),
-                remedy: remedy.into(),
-            }),
-            fact: fact.into(),
-        }
+        Self::new(check, Verdict::Note(Advice::new(why, remedy)), fact)
     }
 
     /// It must be mended.
@@ -159,21 +157,18 @@ impl Finding {
         why: impl Into<String>,
         remedy: impl Into<String>,
     ) -> Self {
-        Self {
-            check,
-            verdict: Verdict::Mend(Advice {
-                why: why.into(),
-                remedy: remedy.into(),
-            }),
-            fact: fact.into(),
-        }
+        Self::new(check, Verdict::Mend(Advice::new(why, remedy)), fact)
     }
 
     /// It is not known, because of `fact`, which may be empty.
     pub fn unchecked(check: Check, fact: impl Into<String>) -> Self {
+        Self::new(check, Verdict::Unchecked, fact)
+    }
+
+    fn new(check: Check, verdict: Verdict, fact: impl Into<String>) -> Self {
         Self {
             check,
-            verdict: Verdict::Unchecked,
+            verdict,
             fact: fact.into(),
         }
     }

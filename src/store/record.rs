@@ -20,6 +20,12 @@ pub enum Fate {
     Broken,
     /// It was no run: a success was forgotten, so that it can be had again.
     Forgotten,
+    /// It was no run: somebody ended the lease by hand.
+    Released,
+    /// It was no run: somebody closed the action for a time, and ended the lease if there was one.
+    Closed,
+    /// It was no run: somebody opened a closed action.
+    Reopened,
 }
 
 impl Fate {
@@ -38,6 +44,9 @@ impl Fate {
             ("lost", _) => Self::Lost,
             ("broken", _) => Self::Broken,
             ("forgotten", _) => Self::Forgotten,
+            ("released", _) => Self::Released,
+            ("closed", _) => Self::Closed,
+            ("reopened", _) => Self::Reopened,
             _ => return None,
         })
     }
@@ -51,6 +60,9 @@ impl Fate {
             Self::Lost => "lost",
             Self::Broken => "broken",
             Self::Forgotten => "forgotten",
+            Self::Released => "released",
+            Self::Closed => "closed",
+            Self::Reopened => "reopened",
         }
     }
 
@@ -59,7 +71,7 @@ impl Fate {
     pub const fn number(self) -> Option<u8> {
         match self {
             Self::Exited(number) | Self::Killed(number) => Some(number),
-            Self::Lost | Self::Broken | Self::Forgotten => None,
+            _ => None,
         }
     }
 }
@@ -69,7 +81,7 @@ impl fmt::Display for Fate {
         match self {
             Self::Exited(status) => write!(f, "exited {status}"),
             Self::Killed(signal) => write!(f, "killed {signal}"),
-            Self::Lost | Self::Broken | Self::Forgotten => f.write_str(self.word()),
+            _ => f.write_str(self.word()),
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::{Fate, GonePlace, Holder, Version};
+use super::{Fate, GonePlace, Holder, ServerTime, Version};
 use crate::lease::action::Action;
 use crate::lease::{Claim, Token};
 use crate::twin::{self, Mechanism};
@@ -27,6 +27,8 @@ pub struct Sighting {
     pub held_for: Duration,
     /// Since the grant or the last renewal.
     pub renewed_ago: Duration,
+    /// How far that lies ahead of the server's clock, which must have been set back since.
+    pub renewed_ahead: Duration,
     /// Until the lease lapses, or since it did.
     pub remainder: Remainder,
     /// Whether each grant has to raise the fence.
@@ -37,6 +39,41 @@ pub struct Sighting {
     pub last: Option<LastRun>,
     /// Whether the holder's session had the gate, and that on the server that answered.
     pub gated_here: bool,
+    /// The holder's session, and whether it is there, where that was asked for and the server tells.
+    pub session: Session,
+    /// Since when the lease has been broken: nobody renews it any more. None: it is not.
+    pub broken_ago: Option<Duration>,
+    /// Until when nobody is granted anything; none: the action is open.
+    pub closed: Option<Closed>,
+    /// Who broke or closed it last, and why.
+    pub operator: Option<Operator>,
+}
+
+/// A holder's session on its server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Session {
+    /// Its number there.
+    pub id: u64,
+    /// Whether it is there.
+    pub is_alive: Option<bool>,
+}
+
+/// An action that is closed for maintenance.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Closed {
+    /// Until then, by the server's clock, as RFC 3339.
+    pub until: String,
+    /// Until then.
+    pub left: Duration,
+}
+
+/// Who acted on an action by hand.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Operator {
+    /// `--holder` of `dlock release`.
+    pub label: String,
+    /// `--reason`, empty if none.
+    pub reason: String,
 }
 
 /// The last run of an action that is over.
@@ -94,6 +131,10 @@ pub enum State {
     Free,
     /// Somebody has not renewed in time; the next contender takes it over.
     Lapsed,
+    /// Somebody's lease was ended by hand; it goes on until the command is dead or its time is over.
+    Broken,
+    /// Nobody has a lease, and nobody is granted one.
+    Closed,
 }
 
 impl fmt::Display for State {
@@ -102,6 +143,8 @@ impl fmt::Display for State {
             Self::Held => "held",
             Self::Free => "free",
             Self::Lapsed => "lapsed",
+            Self::Broken => "broken",
+            Self::Closed => "closed",
         })
     }
 }
@@ -122,31 +165,55 @@ impl Sighting {
             acquired_at: None,
             held_for: Duration::ZERO,
             renewed_ago: Duration::ZERO,
+            renewed_ahead: Duration::ZERO,
             remainder: Remainder::Lapsed(Duration::ZERO),
             fenced: false,
             kept_until: None,
             last: None,
             gated_here: false,
+            session: Session::default(),
+            broken_ago: None,
+            closed: None,
+            operator: None,
         }
     }
 
-    /// Whether the row as read back is `claim`'s, under `token` if that is known.
+    /// Whether the row as read back is `claim`'s, under `token` if that is known, and not broken.
     #[must_use]
     pub fn is_held_by(&self, claim: Claim, token: Option<Token>) -> bool {
+        let is_its = token.is_none_or(|token| self.version.token == token);
         twin::is_out(Mechanism::ReadBack)
-            || self.claim == Some(claim) && token.is_none_or(|token| self.version.token == token)
+            || self.claim == Some(claim) && is_its && self.broken_ago.is_none()
     }
 
-    /// Held, free or lapsed.
+    /// How the action stands.
     #[must_use]
     pub const fn state(&self) -> State {
         match (&self.claim, self.remainder) {
-            (None, _) => State::Free,
-            (Some(_), Remainder::Lapsed(_)) if self.kept_until.is_some() => State::Free,
+            (Some(_), Remainder::Left(_)) if self.broken_ago.is_some() => State::Broken,
             (Some(_), Remainder::Left(_)) => State::Held,
-            (Some(_), Remainder::Lapsed(_)) => State::Lapsed,
+            (Some(_), Remainder::Lapsed(_)) if self.kept_until.is_none() => State::Lapsed,
+            (Some(_) | None, _) if self.closed.is_some() => State::Closed,
+            (Some(_) | None, _) => State::Free,
         }
     }
+
+    /// Whether somebody has a lease, be it lapsed or broken: whose command may be alive.
+    #[must_use]
+    pub const fn is_leased(&self) -> bool {
+        matches!(self.state(), State::Held | State::Lapsed | State::Broken)
+    }
+}
+
+/// Who holds what and who waits for it, as `status` shows it.
+#[derive(Debug, Clone)]
+pub struct Survey {
+    /// The server's clock.
+    pub server_time: ServerTime,
+    /// The actions, in order of their names' bytes.
+    pub locks: Vec<Sighting>,
+    /// The waiters, in order of their places.
+    pub waiters: Vec<Waiter>,
 }
 
 /// Who stands in the line of an action.

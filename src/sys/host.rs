@@ -2,6 +2,9 @@
 
 use std::process;
 
+/// Where Kubernetes tells a pod its namespace.
+const NAMESPACE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
+
 /// The host's name; in Kubernetes the pod's.
 #[must_use]
 pub fn name() -> String {
@@ -9,6 +12,18 @@ pub fn name() -> String {
         |_| "localhost".to_owned(),
         |name| name.to_string_lossy().into_owned(),
     )
+}
+
+/// The Kubernetes pod that we are in and its namespace; empty where the environment tells none.
+#[must_use]
+pub fn pod() -> (String, String) {
+    let variable = |name| std::env::var(name).ok().filter(|text| !text.is_empty());
+    let in_cluster = variable("KUBERNETES_SERVICE_HOST").map(|_| name());
+    let Some(pod) = variable("POD_NAME").or(in_cluster) else {
+        return Default::default();
+    };
+    let namespace = variable("POD_NAMESPACE").or_else(|| std::fs::read_to_string(NAMESPACE).ok());
+    (pod, namespace.unwrap_or_default().trim().to_owned())
 }
 
 /// Our process id.

@@ -1,10 +1,11 @@
-//! Time limits of a socket, and ending a blocked read of another thread by shutting it down.
+//! Time limits of a socket, its end, and ending a blocked read of another thread by shutting it down.
 
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd, RawFd};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{Shutdown, shutdown};
 
@@ -18,6 +19,25 @@ pub fn limit_reads(fd: RawFd, limit: Option<Duration>) -> io::Result<()> {
     let socket = unsafe { BorrowedFd::borrow_raw(fd) };
     set_socket_timeout(socket, Timeout::Recv, limit)?;
     Ok(())
+}
+
+/// Waits until `bell` has something to say, or the peer of `socket` ends the connection; tells whether
+/// it was the latter. What the peer says before is left to who reads it.
+///
+/// # Errors
+/// When the kernel is out of memory.
+pub fn hangs_up(socket: BorrowedFd<'_>, bell: BorrowedFd<'_>) -> io::Result<bool> {
+    let mut polled = [
+        PollFd::from_borrowed_fd(bell, PollFlags::IN),
+        PollFd::from_borrowed_fd(socket, PollFlags::RDHUP),
+    ];
+    loop {
+        match poll(&mut polled, None) {
+            Ok(_) => return Ok(polled[0].revents().is_empty()),
+            Err(error) if error == rustix::io::Errno::INTR => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
 }
 
 /// A handle on whatever connection the database thread has at the moment.
@@ -34,6 +54,12 @@ impl Interrupter {
         // this call; the borrow ends here, what is kept is a descriptor of our own.
         let socket = unsafe { BorrowedFd::borrow_raw(fd) };
         *self.lock() = rustix::io::fcntl_dupfd_cloexec(socket, 0).ok();
+    }
+
+    /// A descriptor of the connection, if there is one.
+    #[must_use]
+    pub fn watched(&self) -> Option<OwnedFd> {
+        self.lock().as_ref()?.try_clone().ok()
     }
 
     /// Watches nothing any more.

@@ -281,7 +281,7 @@ fn names_are_compared_as_bytes() {
             other.granted();
         }
         assert_eq!(one.look().claim, Some(one.claim));
-        let all = one.database.survey(Selection::All).expect("a survey").0;
+        let all = one.database.survey(Selection::All).expect("a survey").locks;
         assert_eq!(all.len(), 5);
     });
 }
@@ -299,7 +299,7 @@ fn a_survey_shows_what_it_is_asked_for() {
                 .collect()
         };
         let survey = |peer: &mut Peer, selection: Selection| {
-            names(peer.database.survey(selection).expect("a survey").0)
+            names(peer.database.survey(selection).expect("a survey").locks)
         };
         assert_eq!(survey(&mut one, Selection::Wanted), ["init", "zeta"]);
         one.release(grant);

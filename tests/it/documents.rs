@@ -22,7 +22,10 @@ use dlock::report::history;
 use dlock::report::log::What;
 use dlock::report::status::{json, table};
 use dlock::store::mysql::schema::printout;
-use dlock::store::{ALLOWANCE, Entry, Fate, GATE_ALLOWANCE, Holder, POLLER_LIFE, Sighting, Waiter};
+use dlock::store::{
+    ALLOWANCE, Entry, Fate, GATE_ALLOWANCE, Holder, POLLER_LIFE, ServerTime, Sighting, Survey,
+    Waiter,
+};
 
 /// Variables that are no option's.
 const VARIABLES: [&str; 1] = ["DLOCK_PASSWORD"];
@@ -143,7 +146,12 @@ fn the_form_of_status_is_documented_field_by_field_and_column_by_column() {
         alive: None,
     }];
 
-    let text = json(&seen, &line).expect("it can be written");
+    let survey = Survey {
+        server_time: ServerTime(0),
+        locks: seen.to_vec(),
+        waiters: line.to_vec(),
+    };
+    let text = json(&survey, Duration::ZERO).expect("it can be written");
     let value: serde_json::Value = serde_json::from_str(&text).expect("it is JSON");
     let lock = &value["locks"][0];
     for (heading, object) in [

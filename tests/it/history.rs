@@ -29,7 +29,7 @@ fn exec(database: &Database, options: &[&str], script: &str, status: i32) {
 
 /// The runs as `history --json` tells them, newest first.
 #[track_caller]
-fn runs(database: &Database, options: &[&str]) -> Vec<serde_json::Value> {
+pub(crate) fn runs(database: &Database, options: &[&str]) -> Vec<serde_json::Value> {
     let outcome = Dlock::on(database, ["history", "--json"])
         .args(options)
         .run();
@@ -39,7 +39,7 @@ fn runs(database: &Database, options: &[&str]) -> Vec<serde_json::Value> {
 }
 
 /// Ending and number of each, newest first.
-fn endings(runs: &[serde_json::Value]) -> Vec<(&str, Option<u64>)> {
+pub(crate) fn endings(runs: &[serde_json::Value]) -> Vec<(&str, Option<u64>)> {
     runs.iter()
         .map(|run| {
             let ending = run["ending"].as_str().expect("a text");

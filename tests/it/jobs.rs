@@ -5,7 +5,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use crate::command::{Stage, Witness, heard, signal, tell};
-use crate::dlock::{Dlock, eventually};
+use crate::dlock::{Dlock, Running, eventually};
 use crate::recorder::{Recorder, program};
 use crate::servers::{Database, Flavour, shared};
 use crate::signals::state;
@@ -47,6 +47,20 @@ fn leading(database: &Database, recorder: &Recorder) -> Terminal {
     let terminal = Terminal::with(database, words);
     recorder.is_up();
     terminal
+}
+
+/// A holder with its command, and a terminal on which dlock waits for it to run `echo ran`.
+fn waiting(stage: &Stage) -> (Recorder, Running, Terminal) {
+    let database = shared(Flavour::MariaDb).database("jobs");
+    let recorder = Recorder::on(stage, "holder");
+    let holder = Dlock::on(&database, ["exec", "-a", "init", "--"])
+        .args(recorder.command())
+        .start();
+    recorder.is_up();
+    let mut terminal = Terminal::shell(&database);
+    terminal.enters("$dlock exec -a init -- echo r''an");
+    terminal.sees("init is held by");
+    (recorder, holder, terminal)
 }
 
 fn is_told(recorder: &Recorder, number: i32) {
@@ -157,16 +171,8 @@ fn a_job_that_is_stopped_for_longer_than_its_lease_is_dead_and_fg_tells() {
 
 #[test]
 fn ctrl_z_stops_a_dlock_that_waits_and_fg_lets_it_wait_on() {
-    let database = shared(Flavour::MariaDb).database("jobs");
     let stage = Stage::new();
-    let recorder = Recorder::on(&stage, "holder");
-    let holder = Dlock::on(&database, ["exec", "-a", "init", "--"])
-        .args(recorder.command())
-        .start();
-    recorder.is_up();
-    let mut terminal = Terminal::shell(&database);
-    terminal.enters("$dlock exec -a init -- echo r''an");
-    terminal.sees("init is held by");
+    let (recorder, holder, mut terminal) = waiting(&stage);
     terminal.types(CTRL_Z);
     terminal.prompts();
     terminal.enters("fg");
@@ -178,16 +184,8 @@ fn ctrl_z_stops_a_dlock_that_waits_and_fg_lets_it_wait_on() {
 
 #[test]
 fn ctrl_c_ends_the_waiting_and_the_command_never_runs() {
-    let database = shared(Flavour::MariaDb).database("jobs");
     let stage = Stage::new();
-    let recorder = Recorder::on(&stage, "holder");
-    let holder = Dlock::on(&database, ["exec", "-a", "init", "--"])
-        .args(recorder.command())
-        .start();
-    recorder.is_up();
-    let mut terminal = Terminal::shell(&database);
-    terminal.enters("$dlock exec -a init -- echo r''an");
-    terminal.sees("init is held by");
+    let (recorder, holder, mut terminal) = waiting(&stage);
     terminal.types(CTRL_C);
     terminal.prompts();
     terminal.enters("echo status=$?");

@@ -44,6 +44,7 @@ mod logs;
 mod metrics;
 mod once;
 mod pid_one;
+mod release;
 mod signals;
 mod status;
 mod tls;

@@ -30,16 +30,16 @@ const TREE: &str = r#"
 const NEXT: &str = r#"exec 9>>"$1"; flock -n 9 && echo alone"#;
 
 /// A holder of `init` whose command is a [`TREE`].
-struct Holder {
-    running: Running,
+pub(crate) struct Holder {
+    pub(crate) running: Running,
     stage: Stage,
-    witness: Witness,
+    pub(crate) witness: Witness,
     command: u32,
     monitor: u32,
 }
 
 impl Holder {
-    fn start(database: &Database, options: &[&str]) -> Self {
+    pub(crate) fn start(database: &Database, options: &[&str]) -> Self {
         Self::start_with(Dlock::on(database, ["exec", "-a", "init"]), options)
     }
 
@@ -66,12 +66,12 @@ impl Holder {
         }
     }
 
-    fn let_go(&self) {
+    pub(crate) fn let_go(&self) {
         tell(&self.stage.path("go"), "on");
     }
 
     /// A contender that waits, whose command runs only when nothing is left of the tree.
-    fn next(&self, database: &Database) -> Running {
+    pub(crate) fn next(&self, database: &Database) -> Running {
         let next = Dlock::on(database, ["exec", "-a", "init", "--ttl", "3s"])
             .args(["--", "sh", "-c", NEXT, "sh"])
             .arg(self.witness.path())

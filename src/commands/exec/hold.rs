@@ -16,17 +16,19 @@ use crate::monitor::{LATE, Monitor, Order, ROUND, STUCK, Word};
 use crate::renew::{Life, Renewals, Verdict};
 use crate::report::log::What;
 use crate::report::words;
-use crate::store::{Failure, Fate, Run};
+use crate::store::{Failure, Fate, Parting, Run};
 use crate::supervise::{Act, Blame, INT, KILL, TERM};
 use crate::sys::clock;
 use crate::sys::process::Unstartable;
 use crate::sys::tree::{self, End, Tree};
 
-/// Failing renewals: since when, and the last reason.
+/// Failing renewals: since when, and the last reason; and whether they are over.
 #[derive(Debug, Default)]
 struct Trouble {
     since: Option<BootInstant>,
     last: Option<Failure>,
+    /// Whether an operator has ended the lease: the row is still ours, to be freed.
+    broken: bool,
 }
 
 /// What is to be run, and how long it is trusted.
@@ -170,7 +172,15 @@ impl Desk<'_> {
                     Blame::Lost => Lease::Lost,
                     _ => Lease::Ours(deadline),
                 };
-                match self.release(hold.parting(Some(Run { fate, took }), keep), lease) {
+                let parting = match run.trouble.broken {
+                    // Recorded by who broke it.
+                    true => Parting {
+                        token: None,
+                        ..hold.parting(None, None)
+                    },
+                    false => hold.parting(Some(Run { fate, took }), keep),
+                };
+                match self.release(parting, lease) {
                     Recorded::Yes => {
                         self.news.ended(outcome(end, blame), &reason);
                         Ok(blame.status(end))
@@ -220,6 +230,18 @@ impl Desk<'_> {
                     }
                 }
                 Some(Event::Heartbeat) => run.renewals.beat(),
+                Some(Event::HungUp) => {
+                    let now = clock::now();
+                    run.trouble.since.get_or_insert(now);
+                    run.renewals.hasten(now);
+                    self.report.notice(
+                        What::Disconnected,
+                        format_args!(
+                            "the server has closed the connection of {}; connecting anew",
+                            self.action
+                        ),
+                    );
+                }
                 Some(Event::Monitor(Word::Unstartable(errno))) => {
                     return Over::Unstartable(Unstartable::from_errno(errno));
                 }
@@ -320,8 +342,8 @@ impl Desk<'_> {
             Verdict::Failed(failure) => {
                 self.news.renewal_failed();
                 let text = format!("cannot renew {}: {failure}; trying again", self.action);
-                if trouble.since.is_none() {
-                    trouble.since = Some(clock::now());
+                trouble.since.get_or_insert_with(clock::now);
+                if trouble.last.is_none() {
                     self.report.notice(What::RenewalFailed, text);
                 } else {
                     self.report.detail(What::RenewalFailed, text);
@@ -330,10 +352,14 @@ impl Desk<'_> {
                 None
             }
             Verdict::Lost(seen) => {
-                let whose = seen.claim.is_some().then_some(&*seen.holder.label);
-                let why = match whose {
-                    Some(_) => words::holding(&self.action, &seen),
-                    None => "its row was freed by somebody else".to_owned(),
+                trouble.broken = seen.broken_ago.is_some();
+                let (why, whose) = match seen.claim {
+                    _ if trouble.broken => (words::released(&seen), words::operator(&seen)),
+                    Some(_) => (
+                        words::holding(&self.action, &seen),
+                        Some(&*seen.holder.label),
+                    ),
+                    None => ("its row was freed by somebody else".to_owned(), None),
                 };
                 let why = format!("lost {}: {why}", self.action);
                 let text = format_args!("{why}; stopping the command");

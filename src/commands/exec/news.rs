@@ -223,7 +223,7 @@ impl News {
                 let text = format_args!("cannot write the metrics: {error}");
                 report.notice(What::MetricsFailed, text);
             }
-            Event::Signal(_) | Event::Monitor(_) | Event::Heartbeat | Event::Reply(_) => {}
+            _ => {}
         }
     }
 

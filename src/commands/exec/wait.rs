@@ -111,6 +111,7 @@ impl Desk<'_> {
                         self.give_up(&acquire, PARTING);
                         return Err(Ending::new(Status::INTERNAL, "the monitor was killed"));
                     }
+                    // What has ended the connection is told by the next question, the rest is not ours.
                     Some(_) | None => {}
                 },
             }
@@ -142,7 +143,7 @@ impl Desk<'_> {
                 return;
             }
             (Ok(Answer::Seen(..) | Answer::Queued(..)), Some((seen, ahead)))
-                if seen.claim.is_some() || seen.fenced =>
+                if seen.claim.is_some() || seen.fenced || seen.closed.is_some() =>
             {
                 words::waiting(&self.action, seen, ahead)
             }

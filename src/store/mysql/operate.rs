@@ -3,11 +3,13 @@
 
 use mysql::Row;
 
+use super::exchange::{Patience, Trace};
 use super::statements::{self, Outlook, Selection};
-use super::{Database, Patience, Trace, rows, schema};
+use super::{Database, rows, schema};
 use crate::lease::action::Action;
 use crate::lease::once::Key;
-use crate::store::{Entry, Failure, FailureKind, Holder, Sighting, Waiter};
+use crate::store::intervention::{Deed, Intervention, Outcome};
+use crate::store::{Entry, Failure, FailureKind, Gate, Holder, Survey};
 
 /// Whether there was a success to forget.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,19 +25,30 @@ impl Database {
     ///
     /// # Errors
     /// Any failure; a missing table is one.
-    pub fn survey(
-        &mut self,
-        selection: Selection,
-    ) -> Result<(Vec<Sighting>, Vec<Waiter>), Failure> {
+    pub fn survey(&mut self, selection: Selection) -> Result<Survey, Failure> {
+        match self.survey_with(selection, Gate::Used) {
+            // The holders' sessions are known by their named locks.
+            Err(failure) if failure.kind == FailureKind::NoGate => {
+                self.survey_with(selection, Gate::Absent)
+            }
+            outcome => outcome,
+        }
+    }
+
+    fn survey_with(&mut self, selection: Selection, gate: Gate) -> Result<Survey, Failure> {
         let survey = |request| {
-            let sight = statements::sight(request, selection, Outlook::LastRun, None);
+            let sight = statements::sight(request, selection, Outlook::Survey(gate), None);
             format!("{sight};{}", statements::waiters(request, selection))
         };
         let read = |sets: Vec<Vec<Row>>, request| {
             let mut sets = sets.into_iter();
             let sight = rows::sight(sets.next().unwrap_or_default(), request)?;
             let waiters = rows::waiters(sets.next().unwrap_or_default(), request)?;
-            Ok((sight.rows, waiters))
+            Ok(Survey {
+                server_time: sight.server_time,
+                locks: sight.rows,
+                waiters,
+            })
         };
         let (found, _) = self.exchange(Patience::Limited, &mut Trace::new(), survey, read)?;
         Ok(found)
@@ -108,6 +121,40 @@ impl Database {
             0 => Forgotten::Nothing,
             _ => Forgotten::Yes,
         })
+    }
+}
+
+impl Database {
+    /// Does to an action what an operator wants done, if it still has the token that was shown.
+    ///
+    /// # Errors
+    /// Any failure; then nothing was done, or it is not known.
+    pub fn intervene(&mut self, intervention: &Intervention) -> Result<Outcome, Failure> {
+        // What nobody has ever held can be closed.
+        let create = match intervention.deed {
+            Deed::Close(_) => statements::create_row(&intervention.action),
+            Deed::Release | Deed::Reopen => String::new(),
+        };
+        let intervene = |request| {
+            let intervene = statements::intervene(request, intervention);
+            format!("{create}{intervene}")
+        };
+        let trace = &mut Trace::new();
+        let (done, _) = self.exchange(Patience::Limited, trace, intervene, rows::answer)?;
+        Ok(match done {
+            true => Outcome::Done,
+            false => Outcome::Changed,
+        })
+    }
+
+    /// Ends another session of ours, so that its holder connects anew and looks at its row at once.
+    ///
+    /// # Errors
+    /// When the session is another account's or gone; the holder looks with its next renewal.
+    pub fn wake(&mut self, session: u64) -> Result<(), Failure> {
+        let kill = |request| statements::wake(request, session);
+        self.exchange(Patience::Limited, &mut Trace::new(), kill, rows::answer)
+            .map(drop)
     }
 }
 

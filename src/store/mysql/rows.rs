@@ -10,8 +10,8 @@ use super::schema::VERSION;
 use crate::lease::action::Action;
 use crate::lease::{Claim, Token};
 use crate::store::{
-    Entry, Failure, FailureKind, Fate, GonePlace, Holder, Keeper, LastRun, Remainder, ServerTime,
-    Sighting, Success, Version, View, Waiter,
+    Closed, Entry, Failure, FailureKind, Fate, GonePlace, Holder, Keeper, LastRun, Operator,
+    Remainder, ServerTime, Session, Sighting, Success, Version, View, Waiter,
 };
 use crate::twin::{self, Mechanism};
 
@@ -251,6 +251,7 @@ fn sighting(row: &mut Row, action: Action) -> Result<Sighting, Failure> {
         None => None,
     };
     let left: i64 = field(row, "left_us")?.unwrap_or(0);
+    let renewed = micros(row, "renewed_us")?.unwrap_or(0);
     Ok(Sighting {
         action,
         claim,
@@ -262,7 +263,8 @@ fn sighting(row: &mut Row, action: Action) -> Result<Sighting, Failure> {
         ttl: Duration::from_micros(needed(row, "ttl_us")?),
         acquired_at: field::<String>(row, "acquired_at")?.map(|time| rfc3339(&time)),
         held_for: age(row, "held_us")?,
-        renewed_ago: age(row, "renewed_us")?,
+        renewed_ago: past(renewed),
+        renewed_ahead: past(renewed.saturating_neg()),
         remainder: if left > 0 {
             Remainder::Left(Duration::from_micros(left.unsigned_abs()))
         } else {
@@ -275,7 +277,38 @@ fn sighting(row: &mut Row, action: Action) -> Result<Sighting, Failure> {
         },
         last: last(row)?,
         gated_here: field::<u64>(row, "gated_here")? == Some(1),
+        session: session(row)?,
+        broken_ago: micros(row, "broken_us")?.map(past),
+        closed: closed(row)?,
+        operator: operator(row)?,
     })
+}
+
+fn session(row: &mut Row) -> Result<Session, Failure> {
+    Ok(match has(row, "alive") {
+        true => Session {
+            id: needed(row, "session_id")?,
+            is_alive: field::<u64>(row, "alive")?.map(|alive| alive == 1),
+        },
+        false => Session::default(),
+    })
+}
+
+/// None when the time is over, too.
+fn closed(row: &mut Row) -> Result<Option<Closed>, Failure> {
+    let left = micros(row, "closed_us")?.map(past);
+    let until: Option<String> = field(row, "closed_until")?;
+    let closed = left.filter(|left| !left.is_zero()).zip(until);
+    Ok(closed.map(|(left, until)| Closed {
+        until: rfc3339(&until),
+        left,
+    }))
+}
+
+fn operator(row: &mut Row) -> Result<Option<Operator>, Failure> {
+    let label = text(row, "operator")?;
+    let reason = text(row, "reason")?;
+    Ok(Some(Operator { label, reason }).filter(|operator| !operator.label.is_empty()))
 }
 
 fn holder(row: &mut Row) -> Result<Holder, Failure> {
@@ -285,6 +318,9 @@ fn holder(row: &mut Row) -> Result<Holder, Failure> {
         pid: needed(row, "pid")?,
         user: text(row, "user")?,
         note: text(row, "note")?,
+        pod: text(row, "pod")?,
+        namespace: text(row, "namespace")?,
+        command: text(row, "command")?,
     })
 }
 
@@ -315,10 +351,16 @@ fn text(row: &mut Row, name: &str) -> Result<String, Failure> {
 
 /// An age in microseconds; NULL and a negative one (the server's clock was set back) are zero.
 fn age(row: &mut Row, name: &str) -> Result<Duration, Failure> {
-    let micros: Option<i64> = field(row, name)?;
-    Ok(Duration::from_micros(
-        u64::try_from(micros.unwrap_or(0)).unwrap_or(0),
-    ))
+    Ok(micros(row, name)?.map_or(Duration::ZERO, past))
+}
+
+fn micros(row: &mut Row, name: &str) -> Result<Option<i64>, Failure> {
+    field(row, name)
+}
+
+/// The time that `micros` tells; a negative one is none.
+fn past(micros: i64) -> Duration {
+    Duration::from_micros(u64::try_from(micros).unwrap_or(0))
 }
 
 /// The server's `2026-11-20 09:30:00.123456`, which is UTC, as RFC 3339.

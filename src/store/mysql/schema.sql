@@ -19,6 +19,9 @@ CREATE TABLE IF NOT EXISTS dlock_waiter (
   pid        INT UNSIGNED    NOT NULL,
   user       VARBINARY(255)  NOT NULL,
   note       VARBINARY(1023) NOT NULL,
+  pod        VARBINARY(255)  NOT NULL DEFAULT '',
+  namespace  VARBINARY(255)  NOT NULL DEFAULT '',
+  command    VARBINARY(255)  NOT NULL DEFAULT '',
   polls      TINYINT         NOT NULL,             -- 1: has no gate to wait at, renews seen_at
   server     VARBINARY(255)  NOT NULL,             -- where its session lives
   session_id BIGINT UNSIGNED NOT NULL,
@@ -38,26 +41,32 @@ CREATE TABLE IF NOT EXISTS dlock_done (
   pid      INT UNSIGNED    NOT NULL,
   user     VARBINARY(255)  NOT NULL,
   note     VARBINARY(1023) NOT NULL,
+  pod      VARBINARY(255)  NOT NULL DEFAULT '',
+  namespace VARBINARY(255)  NOT NULL DEFAULT '',
+  command  VARBINARY(255)  NOT NULL DEFAULT '',
   done_at  DATETIME(6)     NOT NULL,
   PRIMARY KEY (action, once_key)
 ) ENGINE=InnoDB;
 
--- One row a run that is over, the last ones of each action; and one a success that was forgotten.
+-- One row a run that is over, the last ones of each action; and one for what somebody did by hand.
 CREATE TABLE IF NOT EXISTS dlock_run (
   action   VARBINARY(255)  NOT NULL,
   token    BIGINT UNSIGNED NOT NULL,               -- of the run
-  forgotten TINYINT        NOT NULL DEFAULT 0,     -- 1: no run, dlock forget of that run's success
+  deed     TINYINT         NOT NULL DEFAULT 0,     -- 0: a run; 1: dlock forget; 2: dlock release
   once_key VARBINARY(255)  NULL,                   -- NULL: it was no --once
   holder   VARBINARY(255)  NOT NULL,
   host     VARBINARY(255)  NOT NULL,
   pid      INT UNSIGNED    NOT NULL,
   user     VARBINARY(255)  NOT NULL,
   note     VARBINARY(1023) NOT NULL,
+  pod      VARBINARY(255)  NOT NULL DEFAULT '',
+  namespace VARBINARY(255)  NOT NULL DEFAULT '',
+  command  VARBINARY(255)  NOT NULL DEFAULT '',
   began_at DATETIME(6)     NOT NULL,
   ended_at DATETIME(6)     NOT NULL,
-  ending   VARBINARY(16)   NOT NULL,               -- exited, killed, lost, broken, forgotten
+  ending   VARBINARY(16)   NOT NULL,               -- exited, killed, lost, broken; forgotten; released, closed, reopened
   number   TINYINT UNSIGNED NULL,                  -- status or signal
-  PRIMARY KEY (action, token, forgotten)
+  PRIMARY KEY (action, token, deed)
 ) ENGINE=InnoDB;
 
 -- One row an action of exec --fence: what its command locks for the time of a transaction. A row of
@@ -77,6 +86,9 @@ CREATE TABLE IF NOT EXISTS dlock_lock (
   pid         INT UNSIGNED    NOT NULL DEFAULT 0,
   user        VARBINARY(255)  NOT NULL DEFAULT '',
   note        VARBINARY(1023) NOT NULL DEFAULT '',
+  pod         VARBINARY(255)  NOT NULL DEFAULT '',
+  namespace   VARBINARY(255)  NOT NULL DEFAULT '',
+  command     VARBINARY(255)  NOT NULL DEFAULT '',
   server      VARBINARY(255)  NOT NULL DEFAULT '', -- where the holder's session lives
   session_id  BIGINT UNSIGNED NOT NULL DEFAULT 0,  -- its id there
   gated       TINYINT         NOT NULL DEFAULT 0,  -- 1: that session has the action's gate
@@ -90,5 +102,11 @@ CREATE TABLE IF NOT EXISTS dlock_lock (
   kept        TINYINT         NOT NULL DEFAULT 0,  -- 1: the run is over, --min-hold keeps the lease
   succeeded_at    DATETIME(6)     NULL,            -- last end of a run with status 0
   succeeded_token BIGINT UNSIGNED NULL,            -- and its token
-  succeeded_by    VARBINARY(255)  NULL             -- and its holder
+  succeeded_by    VARBINARY(255)  NULL,            -- and its holder
+  broken_at    DATETIME(6)     NULL,               -- when somebody ended the lease: not to be renewed
+  closed_until DATETIME(6)     NULL,               -- when it may be granted again
+  operator     VARBINARY(255)  NULL,               -- who did the one or the other last
+  reason       VARBINARY(1023) NULL,               -- and why
+  KEY claimed (claim),
+  KEY closed (closed_until)
 ) ENGINE=InnoDB;

@@ -7,6 +7,7 @@
 
 mod attempt;
 mod fence;
+mod intervene;
 mod keep;
 mod line;
 mod look;
@@ -16,17 +17,21 @@ use std::time::Duration;
 
 pub(super) use self::attempt::{Approach, attempt};
 pub use self::fence::fence_check;
+pub(super) use self::intervene::{intervene, wake};
 pub(super) use self::keep::{release, renew};
 pub(super) use self::line::{queue, stand, waiters};
 pub use self::look::Selection;
 pub(super) use self::look::{Outlook, sight};
-pub(super) use self::record::{broken, entries, forget, may_record};
+pub(super) use self::record::{entries, forget, may_record, settle};
 
 use crate::lease::action::Action;
 use crate::store::Holder;
 
 /// The server that answers: sessions are counted and named locks are known there only.
 const HERE: &str = "CONCAT(@@hostname,':',@@port,'/',@@server_id)";
+
+/// A condition of a grant: no operator keeps the action closed.
+const OPEN: &str = "COALESCE(closed_until<=UTC_TIMESTAMP(6),TRUE)";
 
 /// The settings of a new session, sent in front of its first packet.
 ///
@@ -56,16 +61,47 @@ pub(super) fn create_row(action: &Action) -> String {
     )
 }
 
-/// The holder's facts as assignments; the columns are the same in both tables.
-fn facts(holder: &Holder) -> String {
-    format!(
-        "holder={},host={},pid={},user={},note={}",
-        hex(holder.label.as_bytes()),
-        hex(holder.host.as_bytes()),
-        holder.pid,
-        hex(holder.user.as_bytes()),
-        hex(holder.note.as_bytes()),
-    )
+/// The columns of a holder's facts, the same in every table that has them.
+const FACTS: [&str; 8] = [
+    "holder",
+    "host",
+    "pid",
+    "user",
+    "note",
+    "pod",
+    "namespace",
+    "command",
+];
+
+/// The holder's facts as expressions, in the order of [`FACTS`].
+fn facts(holder: &Holder) -> [String; FACTS.len()] {
+    let text = |text: &str| hex(text.as_bytes());
+    [
+        text(&holder.label),
+        text(&holder.host),
+        holder.pid.to_string(),
+        text(&holder.user),
+        text(&holder.note),
+        text(&holder.pod),
+        text(&holder.namespace),
+        text(&holder.command),
+    ]
+}
+
+/// The same as assignments.
+fn assigned(holder: &Holder) -> String {
+    let pairs = FACTS.iter().zip(facts(holder));
+    let assignments: Vec<String> = pairs
+        .map(|(name, value)| format!("{name}={value}"))
+        .collect();
+    assignments.join(",")
+}
+
+/// The columns of `table`, each under its own name.
+fn facts_of(table: &str) -> String {
+    FACTS
+        .map(|name| format!("{table}.{name} AS {name}"))
+        .join(",")
 }
 
 /// The name of the gate of `action`: the one place that maps an action to its named lock.
@@ -73,10 +109,12 @@ fn facts(holder: &Holder) -> String {
 /// Named locks are global to a server, so the database is part of it; 64 characters is the most
 /// that MySQL takes, so it is a hash; SHA-1 and MD5 are gone from MySQL 9.
 fn gate_name(action: &Action) -> String {
-    format!(
-        "CONCAT('dlock:',LEFT(SHA2(CONCAT(DATABASE(),'/',{}),256),40))",
-        hex_action(action)
-    )
+    gate_name_of(&hex_action(action))
+}
+
+/// The same for an action that is an expression.
+fn gate_name_of(action: &str) -> String {
+    format!("CONCAT('dlock:',LEFT(SHA2(CONCAT(DATABASE(),'/',{action}),256),40))")
 }
 
 /// An expression that takes the gate if that is possible within `seconds`. It does not take it
@@ -134,6 +172,9 @@ mod tests {
                 pid: 1,
                 user: hostile.to_owned(),
                 note: hostile.to_owned(),
+                pod: hostile.to_owned(),
+                namespace: hostile.to_owned(),
+                command: hostile.to_owned(),
             },
             ttl: Duration::from_secs(30),
             once: Some(Once::Ever(hostile.parse().expect("a legal if nasty key"))),

@@ -2,9 +2,9 @@
 
 use super::super::schema::VERSION;
 use super::fence::{PASSABLE, lowered, made, raised};
-use super::record::{lost, needless, needless_row};
-use super::{HERE, facts, gate_name, gate_ours, gate_taken, hex, hex_action};
-use crate::store::{Contender, Fence, Gate, Version, Wish};
+use super::record::{ended_by_another, needless, needless_row};
+use super::{HERE, OPEN, assigned, gate_name, gate_ours, gate_taken, hex, hex_action};
+use crate::store::{Contender, Fate, Fence, Gate, Version, Wish};
 use crate::twin::{self, Mechanism};
 
 /// How a contender comes to the row.
@@ -79,7 +79,7 @@ pub(in crate::store::mysql) fn attempt(
             lowered(action),
             PASSABLE,
             "fenced=1,",
-            raised(action, wish.claim),
+            raised(action, &format!("claim={claim}")),
         ),
         Fence::AsItIs => (
             String::new(),
@@ -93,10 +93,12 @@ pub(in crate::store::mysql) fn attempt(
         Approach::Free | Approach::AtGate => (String::new(), "claim IS NULL".to_owned()),
         Approach::Over(Version { token, renewals }, _) => {
             let seen = format!("token={token} AND renewals={renewals}");
-            let claimed = format!("claim IS NOT NULL AND {seen}{have_gate}{passable}");
+            let claimed = format!("claim IS NOT NULL AND {seen} AND {OPEN}{have_gate}{passable}");
+            // Of a broken lease the end has been recorded.
+            let unrecorded = format!("kept=0 AND broken_at IS NULL AND {claimed}");
             let record = match contender.history {
                 0 => String::new(),
-                _ => lost(action, &format!("kept=0 AND {claimed}")),
+                _ => ended_by_another(action, Fate::Lost, &unrecorded),
             };
             (record, seen)
         }
@@ -120,11 +122,11 @@ pub(in crate::store::mysql) fn attempt(
          token=GREATEST(token+1,TIMESTAMPDIFF(MICROSECOND,'1970-01-01',UTC_TIMESTAMP(6))),\
          claim={claim},{facts},\
          server={HERE},session_id=CONNECTION_ID(),gated={gated},\
-         ttl_us={ttl_us},renewals=0,kept=0,\
+         ttl_us={ttl_us},renewals=0,kept=0,broken_at=NULL,\
          acquired_at=UTC_TIMESTAMP(6),renewed_at=UTC_TIMESTAMP(6),\
          expires_at=UTC_TIMESTAMP(6)+INTERVAL {ttl_us} MICROSECOND,released_at=NULL \
          WHERE action={action_hex} AND (SELECT MAX(version) FROM dlock_schema)={VERSION}\
-         {have_gate} AND {standing}{wanted}{passable};{raise_fence}{leave}{commit}",
-        facts = facts(&contender.holder),
+         {have_gate} AND {standing} AND {OPEN}{wanted}{passable};{raise_fence}{leave}{commit}",
+        facts = assigned(&contender.holder),
     )
 }

@@ -4,9 +4,9 @@
 //! row makes a transaction fail that begins after the next grant.
 
 use super::super::schema::quoted;
-use super::{hex, hex_action};
+use super::hex_action;
+use crate::lease::Token;
 use crate::lease::action::Action;
-use crate::lease::{Claim, Token};
 
 /// A condition of the statements between [`lowered`] and [`raised`]: the fence is ours to raise.
 pub(super) const PASSABLE: &str = " AND @dlock_fence IS NOT NULL";
@@ -31,15 +31,15 @@ pub(super) fn lowered(action: &Action) -> String {
     )
 }
 
-/// Raises the fence to the token of the grant, if `claim` was granted the action. It names the
-/// condition once more: MySQL would lock the row, and wait for it, before it looks at the claim.
-pub(super) fn raised(action: &Action, claim: Claim) -> String {
+/// Raises the fence to the action's token, if its row meets `condition`. It names the condition that
+/// the fence is ours once more: MySQL would lock the row, and wait for it, before it looks at the
+/// other.
+pub(super) fn raised(action: &Action, condition: &str) -> String {
     let action = hex_action(action);
     format!(
         "UPDATE dlock_fence SET token=(SELECT token FROM dlock_lock WHERE action={action}) \
          WHERE action={action} AND EXISTS(SELECT 1 FROM dlock_lock WHERE action={action} \
-         AND claim={}){PASSABLE};",
-        hex(claim.bytes())
+         AND {condition}){PASSABLE};"
     )
 }
 

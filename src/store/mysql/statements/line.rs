@@ -1,6 +1,6 @@
 //! Standing in line: a place, the wait at the gate, and what can be seen of those who wait.
 
-use super::{HERE, Selection, facts, gate_name, gate_taken, hex, hex_action};
+use super::{HERE, Selection, assigned, facts_of, gate_name, gate_taken, hex, hex_action};
 use crate::lease::action::Action;
 use crate::store::{Contender, Gate, GonePlace, POLLER_LIFE, Place, Turn};
 
@@ -24,7 +24,7 @@ pub(in crate::store::mysql) fn queue(contender: &Contender, place: Place) -> Str
          DELETE FROM dlock_waiter WHERE position=0;",
         hex_action(&contender.action),
         hex(place.claim.bytes()),
-        facts(&contender.holder),
+        assigned(&contender.holder),
     )
 }
 
@@ -64,7 +64,7 @@ pub(in crate::store::mysql) fn waiters(request: [u8; 8], selection: Selection) -
     };
     format!(
         "SELECT {} AS request,w.position AS position,w.action AS action,w.session_id AS session,\
-         w.holder AS holder,w.host AS host,w.pid AS pid,w.user AS user,w.note AS note,\
+         {facts},\
          TIMESTAMPDIFF(MICROSECOND,w.since,UTC_TIMESTAMP(6)) AS waiting_us,\
          CASE WHEN w.polls=1 THEN NOT {silent} \
          WHEN w.server<>{HERE} THEN NULL WHEN p.id IS NOT NULL THEN 1 \
@@ -73,6 +73,7 @@ pub(in crate::store::mysql) fn waiters(request: [u8; 8], selection: Selection) -
          LEFT JOIN information_schema.processlist AS p ON p.id=w.session_id AND w.server={HERE}) \
          ON {condition} ORDER BY w.position",
         hex(&request),
+        facts = facts_of("w"),
         silent = silent(),
     )
 }

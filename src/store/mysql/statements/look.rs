@@ -2,10 +2,10 @@
 
 use super::line::{gone, line};
 use super::record::success;
-use super::{HERE, hex, hex_action};
+use super::{HERE, facts_of, gate_name_of, hex, hex_action};
 use crate::lease::action::Action;
 use crate::lease::once::Once;
-use crate::store::Place;
+use crate::store::{Gate, Place};
 
 /// Which rows a look shows.
 #[derive(Debug, Clone, Copy)]
@@ -23,8 +23,8 @@ pub enum Selection<'a> {
 pub(in crate::store::mysql) enum Outlook {
     /// The row.
     Row,
-    /// And the last run that is over.
-    LastRun,
+    /// And the last run that is over, and the holder's session where named locks may be asked for.
+    Survey(Gate),
     /// And the line as seen from a place in it.
     Line(Place),
     /// And the places in it of which the session is gone, which takes the server some work.
@@ -35,9 +35,21 @@ pub(in crate::store::mysql) enum Outlook {
 const LAST_RUN: (&str, &str) = (
     ",r.token AS last_token,r.ending AS last_ending,r.number AS last_number,\
      TIMESTAMPDIFF(MICROSECOND,r.ended_at,UTC_TIMESTAMP(6)) AS last_us",
-    " LEFT JOIN dlock_run AS r ON r.action=l.action AND r.forgotten=0 AND r.token=(\
-     SELECT MAX(m.token) FROM dlock_run AS m WHERE m.action=l.action AND m.forgotten=0)",
+    " LEFT JOIN dlock_run AS r ON r.action=l.action AND r.deed=0 AND r.token=(\
+     SELECT MAX(m.token) FROM dlock_run AS m WHERE m.action=l.action AND m.deed=0)",
 );
+
+/// Whether the session of row `l` is there: who has the gate has it until the session ends. Where it
+/// has none, the list of sessions may show it; that it does not proves nothing.
+fn alive() -> String {
+    format!(
+        "CASE WHEN l.claim IS NULL OR l.kept=1 OR l.server<>{HERE} THEN NULL \
+         WHEN l.gated=1 THEN COALESCE(IS_USED_LOCK({})=l.session_id,0) \
+         WHEN EXISTS(SELECT 1 FROM information_schema.processlist AS p WHERE p.id=l.session_id) \
+         THEN 1 ELSE NULL END",
+        gate_name_of("l.action")
+    )
+}
 
 /// Reads rows, and the success that `once` asks for; no lock is taken. Always yields at least one row, whose action is NULL when there
 /// is none to show: the request's number, the version and the server's time come with it.
@@ -47,16 +59,19 @@ pub(in crate::store::mysql) fn sight(
     outlook: Outlook,
     once: Option<&Once>,
 ) -> String {
-    let condition = match selection {
-        Selection::Named([]) => "FALSE".to_owned(),
+    let rows = match selection {
+        Selection::Named([]) => "dlock_lock AS l ON FALSE".to_owned(),
         Selection::Named(actions) => {
             let names: Vec<String> = actions.iter().map(hex_action).collect();
-            format!("l.action IN ({})", names.join(","))
+            format!("dlock_lock AS l ON l.action IN ({})", names.join(","))
         }
-        Selection::Wanted => "(l.claim IS NOT NULL OR EXISTS(\
-             SELECT 1 FROM dlock_waiter AS w WHERE w.action=l.action))"
+        // Each part has an index; no index serves an OR of them.
+        Selection::Wanted => "(SELECT action FROM dlock_lock WHERE claim IS NOT NULL UNION \
+             SELECT action FROM dlock_lock WHERE closed_until>UTC_TIMESTAMP(6) UNION \
+             SELECT action FROM dlock_waiter) AS wanted ON TRUE \
+             LEFT JOIN dlock_lock AS l ON l.action=wanted.action"
             .to_owned(),
-        Selection::All => "TRUE".to_owned(),
+        Selection::All => "dlock_lock AS l ON TRUE".to_owned(),
     };
     let line = match (outlook, selection) {
         (Outlook::Line(place), Selection::Named([action])) => line(action, place, "NULL"),
@@ -64,7 +79,14 @@ pub(in crate::store::mysql) fn sight(
         _ => String::new(),
     };
     let (more, join) = match (outlook, selection) {
-        (Outlook::LastRun, _) => (LAST_RUN.0.to_owned(), LAST_RUN.1.to_owned()),
+        (Outlook::Survey(sessions), _) => {
+            let alive = match sessions {
+                Gate::Used => alive(),
+                Gate::Absent => "NULL".to_owned(),
+            };
+            let session = format!(",l.session_id AS session_id,{alive} AS alive");
+            (format!("{}{session}", LAST_RUN.0), LAST_RUN.1.to_owned())
+        }
         (_, Selection::Named([action])) => success(action, once),
         _ => (String::new(), String::new()),
     };
@@ -72,15 +94,19 @@ pub(in crate::store::mysql) fn sight(
         "SELECT {} AS request,(SELECT MAX(version) FROM dlock_schema) AS version,\
          TIMESTAMPDIFF(MICROSECOND,'1970-01-01',UTC_TIMESTAMP(6)) AS server_time,\
          l.action AS action,l.token AS token,l.claim AS claim,l.renewals AS renewals,\
-         l.holder AS holder,l.host AS host,l.pid AS pid,l.user AS user,l.note AS note,\
+         {facts},\
          l.ttl_us AS ttl_us,l.acquired_at AS acquired_at,\
          l.fenced AS fenced,l.kept AS kept,l.expires_at AS expires_at,\
          l.gated=1 AND l.server={HERE} AS gated_here,\
+         l.closed_until AS closed_until,l.operator AS operator,l.reason AS reason,\
+         TIMESTAMPDIFF(MICROSECOND,l.broken_at,UTC_TIMESTAMP(6)) AS broken_us,\
+         TIMESTAMPDIFF(MICROSECOND,UTC_TIMESTAMP(6),l.closed_until) AS closed_us,\
          TIMESTAMPDIFF(MICROSECOND,l.acquired_at,UTC_TIMESTAMP(6)) AS held_us,\
          TIMESTAMPDIFF(MICROSECOND,l.renewed_at,UTC_TIMESTAMP(6)) AS renewed_us,\
          TIMESTAMPDIFF(MICROSECOND,UTC_TIMESTAMP(6),l.expires_at) AS left_us{line}{more} \
-         FROM (SELECT 1) AS one LEFT JOIN dlock_lock AS l ON {condition}{join} \
+         FROM (SELECT 1) AS one LEFT JOIN {rows}{join} \
          ORDER BY l.action",
         hex(&request),
+        facts = facts_of("l"),
     )
 }

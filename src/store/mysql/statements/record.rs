@@ -6,10 +6,10 @@
 
 use std::time::Duration;
 
-use super::{Selection, hex, hex_action};
-use crate::lease::Token;
+use super::{FACTS, Selection, facts, facts_of, hex, hex_action};
 use crate::lease::action::Action;
 use crate::lease::once::{Key, Once};
+use crate::lease::{Claim, Token};
 use crate::store::{Contender, Fate, Holder, Run};
 
 /// How seldom the history is pruned. Each time costs the release the reading of all that is kept;
@@ -17,8 +17,14 @@ use crate::store::{Contender, Fate, Holder, Run};
 /// so as good as random here.
 const PRUNED_EVERY: u64 = 16;
 
+/// What an entry is about that is no run: the column `deed`.
+const FORGOTTEN: u8 = 1;
+pub(super) const INTERVENED: u8 = 2;
+
 /// The columns of a run that come from the row as they are.
-const FACTS: &str = "action,token,holder,host,pid,user,note";
+pub(super) fn kept() -> String {
+    format!("action,token,{}", FACTS.join(","))
+}
 
 pub(super) fn hex_key(key: &Key) -> String {
     hex(key.as_str().as_bytes())
@@ -98,28 +104,18 @@ pub(in crate::store::mysql) fn may_record(contender: &Contender) -> &'static str
     }
 }
 
-/// The holder's facts as expressions, in the order of [`FACTS`].
-fn facts(holder: &Holder) -> String {
+/// Records that the run of the row of `action` ended as `fate`, if the row meets `condition`, and
+/// leaves the row locked. A run that is recorded already stays as it is: its end was recorded, and
+/// the lease kept.
+pub(super) fn ended_by_another(action: &Action, fate: Fate, condition: &str) -> String {
     format!(
-        "{},{},{},{},{}",
-        hex(holder.label.as_bytes()),
-        hex(holder.host.as_bytes()),
-        holder.pid,
-        hex(holder.user.as_bytes()),
-        hex(holder.note.as_bytes()),
-    )
-}
-
-/// Records the run of the row of `action` as lost, if the row meets `condition`, and leaves the row
-/// locked. A run that is recorded already stays as it is: its end was recorded, and the lease kept.
-pub(super) fn lost(action: &Action, condition: &str) -> String {
-    format!(
-        "INSERT INTO dlock_run ({FACTS},began_at,ended_at,ending) \
-         SELECT {FACTS},acquired_at,UTC_TIMESTAMP(6),'{word}' FROM dlock_lock \
+        "INSERT INTO dlock_run ({kept},began_at,ended_at,ending) \
+         SELECT {kept},acquired_at,UTC_TIMESTAMP(6),'{word}' FROM dlock_lock \
          WHERE action={action} AND {condition} FOR UPDATE \
          ON DUPLICATE KEY UPDATE ended_at=dlock_run.ended_at;",
+        kept = kept(),
         action = hex_action(action),
-        word = Fate::Lost.word(),
+        word = fate.word(),
     )
 }
 
@@ -129,7 +125,7 @@ pub(super) fn lost(action: &Action, condition: &str) -> String {
 ///
 /// Literals and no SELECT of the row: that takes the server half as long again.
 pub(super) fn ended(contender: &Contender, token: Token, run: Run) -> String {
-    let facts = facts(&contender.holder);
+    let (kept, facts) = (kept(), facts(&contender.holder).join(","));
     let action = hex_action(&contender.action);
     let key = match &contender.once {
         Some(Once::Ever(key)) => Some(key),
@@ -138,7 +134,7 @@ pub(super) fn ended(contender: &Contender, token: Token, run: Run) -> String {
     let key_hex = key.map_or_else(|| "NULL".to_owned(), hex_key);
     let success = match key.filter(|_| run.fate.is_success()) {
         Some(_) => format!(
-            "INSERT INTO dlock_done ({FACTS},once_key,done_at) \
+            "INSERT INTO dlock_done ({kept},once_key,done_at) \
              SELECT {action},{token},{facts},{key_hex},UTC_TIMESTAMP(6) FROM DUAL \
              WHERE ROW_COUNT()>0 ON DUPLICATE KEY UPDATE done_at=dlock_done.done_at;"
         ),
@@ -152,7 +148,7 @@ pub(super) fn ended(contender: &Contender, token: Token, run: Run) -> String {
         .number()
         .map_or_else(|| "NULL".to_owned(), |number| number.to_string());
     format!(
-        "{success}INSERT INTO dlock_run ({FACTS},once_key,began_at,ended_at,ending,number) \
+        "{success}INSERT INTO dlock_run ({kept},once_key,began_at,ended_at,ending,number) \
          SELECT {action},{token},{facts},{key_hex},\
          UTC_TIMESTAMP(6)-INTERVAL {} MICROSECOND,UTC_TIMESTAMP(6),'{}',{number} FROM DUAL \
          WHERE ROW_COUNT()>0 ON DUPLICATE KEY UPDATE ended_at=dlock_run.ended_at;{}",
@@ -175,21 +171,25 @@ fn pruned(action: &str, kept: u32) -> String {
     )
 }
 
+/// Frees a row that is ours and broken: an operator has changed its token and left the rest to us.
 /// Records the run of `token` as broken, if it is the last that had the row and somebody freed it.
-pub(in crate::store::mysql) fn broken(
+pub(in crate::store::mysql) fn settle(
     request: [u8; 8],
     contender: &Contender,
-    token: Token,
+    claim: Claim,
+    token: Option<Token>,
 ) -> String {
+    let record = token.map_or_else(String::new, |token| {
+        let freed = format!("token={token} AND claim IS NULL");
+        ended_by_another(&contender.action, Fate::Broken, &freed)
+    });
     format!(
-        "INSERT INTO dlock_run ({FACTS},began_at,ended_at,ending) \
-         SELECT {FACTS},acquired_at,UTC_TIMESTAMP(6),'{word}' FROM dlock_lock \
-         WHERE action={action} AND token={token} AND claim IS NULL FOR UPDATE \
-         ON DUPLICATE KEY UPDATE ended_at=dlock_run.ended_at;\
-         SELECT {request} AS request,1 AS answer",
-        action = hex_action(&contender.action),
-        word = Fate::Broken.word(),
-        request = hex(&request),
+        "UPDATE dlock_lock SET claim=NULL,expires_at=UTC_TIMESTAMP(6),released_at=UTC_TIMESTAMP(6) \
+         WHERE action={} AND claim={} AND broken_at IS NOT NULL;\
+         {record}SELECT {} AS request,1 AS answer",
+        hex_action(&contender.action),
+        hex(claim.bytes()),
+        hex(&request),
     )
 }
 
@@ -206,13 +206,14 @@ pub(in crate::store::mysql) fn forget(
         hex_key(key)
     );
     format!(
-        "BEGIN;INSERT INTO dlock_run ({FACTS},forgotten,once_key,began_at,ended_at,ending) \
-         SELECT action,token,{facts},1,once_key,UTC_TIMESTAMP(6),UTC_TIMESTAMP(6),'{word}' \
+        "BEGIN;INSERT INTO dlock_run ({kept},deed,once_key,began_at,ended_at,ending) \
+         SELECT action,token,{facts},{FORGOTTEN},once_key,UTC_TIMESTAMP(6),UTC_TIMESTAMP(6),'{word}' \
          FROM dlock_done WHERE {which} FOR UPDATE \
          ON DUPLICATE KEY UPDATE ended_at=dlock_run.ended_at;\
          DELETE FROM dlock_done WHERE {which};COMMIT;\
          SELECT {request} AS request,COUNT(*) AS answer FROM dlock_done WHERE {which}",
-        facts = facts(who),
+        kept = kept(),
+        facts = facts(who).join(","),
         word = Fate::Forgotten.word(),
         request = hex(&request),
     )
@@ -234,13 +235,14 @@ pub(in crate::store::mysql) fn entries(
     format!(
         "SELECT {} AS request,(SELECT MAX(version) FROM dlock_schema) AS version,\
          r.action AS action,r.token AS token,r.once_key AS once_key,\
-         r.holder AS holder,r.host AS host,r.pid AS pid,r.user AS user,r.note AS note,\
+         {facts},\
          r.began_at AS began_at,r.ended_at AS ended_at,r.ending AS ending,r.number AS number,\
          TIMESTAMPDIFF(MICROSECOND,r.began_at,r.ended_at) AS took_us,\
          TIMESTAMPDIFF(MICROSECOND,r.ended_at,UTC_TIMESTAMP(6)) AS ended_us \
          FROM (SELECT 1) AS one LEFT JOIN dlock_run AS r ON {condition} \
          ORDER BY r.ended_at DESC,r.token DESC LIMIT {limit}",
         hex(&request),
+        facts = facts_of("r"),
     )
 }
 

@@ -1,0 +1,247 @@
+//! Claims about option files: which settings count, what is refused, and what an error may say.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use proptest::prelude::{prop_assert, proptest};
+use tempfile::TempDir;
+
+use super::read;
+use crate::config::error::Error;
+use crate::config::partial::{Partial, Place};
+use crate::exit::Status;
+use crate::store::target::{Secret, SslMode};
+
+/// A folder for option files; `{}` in a text stands for its path.
+struct Folder(TempDir);
+
+impl Folder {
+    fn new() -> Self {
+        Self(tempfile::tempdir().expect("a folder"))
+    }
+
+    fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    fn write(&self, name: &str, mode: u32, text: &str) -> PathBuf {
+        let path = self.path().join(name);
+        let text = text.replace("{}", &self.path().display().to_string());
+        fs::create_dir_all(path.parent().expect("a parent")).expect("made");
+        fs::write(&path, text).expect("written");
+        fs::set_permissions(&path, Permissions::from_mode(mode)).expect("set");
+        path
+    }
+}
+
+fn parsed(text: &str) -> Result<Partial, Error> {
+    read(&Folder::new().write("my.cnf", 0o600, text))
+}
+
+fn secret(text: &str) -> Secret {
+    Secret::new(text.to_owned())
+}
+
+#[test]
+fn every_option_is_read() {
+    let partial = parsed(
+        "[client]\nhost=db\nport=3307\nuser='me'\npassword=\"p#\\\"w\" # x\ndatabase = d\n\
+         ssl_mode=VERIFY_CA\nssl-ca=/ca\nssl_cert=/c\nloose-ssl-key=/k\n",
+    );
+    let wanted = Partial {
+        place: Some(Place::Host("db".into())),
+        port: Some(3307),
+        user: Some("me".into()),
+        password: Some(secret("p#\"w")),
+        database: Some("d".into()),
+        ssl_mode: Some(SslMode::VerifyCa),
+        ssl_ca: Some("/ca".into()),
+        ssl_cert: Some("/c".into()),
+        ssl_key: Some("/k".into()),
+    };
+    assert_eq!(partial, Ok(wanted));
+}
+
+#[test]
+fn our_group_goes_before_the_clients_wherever_it_stands() {
+    let partial = parsed(
+        "[DLOCK]\nuser=a\nsocket=/s\npassword=\n[mysqld]\nuser=x\nport=1\nrubbish here\n\
+         [client]\nuser=b\nhost=db\ndatabase=d\npassword=p\n",
+    )
+    .expect("good");
+    assert_eq!(partial.user.as_deref(), Some("a"));
+    assert_eq!(partial.place, Some(Place::Socket("/s".into())));
+    assert_eq!(partial.database.as_deref(), Some("d"));
+    assert_eq!(partial.password, Some(secret("")));
+    assert_eq!(partial.port, None);
+}
+
+#[test]
+fn an_unknown_option_is_an_error_in_our_group_only() {
+    assert_eq!(
+        parsed("[client]\nno-auto-rehash\nprompt=x\n"),
+        Ok(Partial::default())
+    );
+    assert_eq!(
+        parsed("[dlock]\nloose-new-option=1\n"),
+        Ok(Partial::default())
+    );
+    let error = parsed("[dlock]\n\nS3NTINEL=1\n")
+        .expect_err("a typo")
+        .to_string();
+    assert!(
+        error.ends_with("my.cnf:3: unknown option in [dlock]"),
+        "{error}"
+    );
+}
+
+#[test]
+fn included_files_are_read_where_they_stand() {
+    let folder = Folder::new();
+    folder.write("one.cnf", 0o600, "[client]\nuser=one\nhost=one\n");
+    folder.write("d/20.cnf", 0o600, "[client]\nport=20\n");
+    folder.write("d/10.cnf", 0o600, "[client]\nport=10\nhost=ten\n");
+    folder.write(
+        "d/.00.cnf",
+        0o600,
+        "[client]\nhost=hidden\ndatabase=hidden\n",
+    );
+    folder.write("d/30.cnf", 0o600, "[mysqld]\nport=30\n");
+    folder.write("d/40.cnf~", 0o600, "[client]\nport=40\n");
+    let path = folder.write(
+        "my.cnf",
+        0o600,
+        "[client]\nuser=first\n!include {}/one.cnf\n!includedir {}/d\nssl-ca=/after\n",
+    );
+    let partial = read(&path).expect("good");
+    assert_eq!(partial.user.as_deref(), Some("one"));
+    assert_eq!(partial.place, Some(Place::Host("ten".into())));
+    assert_eq!(partial.port, Some(20));
+    assert_eq!(partial.database.as_deref(), Some("hidden"));
+    assert_eq!(partial.ssl_ca, Some("/after".into()));
+}
+
+#[test]
+fn ten_files_deep_is_deep_enough() {
+    let folder = Folder::new();
+    let path = folder.write("circle.cnf", 0o600, "\n!include {}/circle.cnf\n");
+    let error = read(&path).expect_err("a circle");
+    assert!(
+        error.to_string().contains("circle.cnf:2: more than 10"),
+        "{error}"
+    );
+
+    folder.write("10.cnf", 0o600, "[client]\nuser=bottom\n");
+    for level in 0..10 {
+        let text = format!("!include {{}}/{}.cnf\n", level + 1);
+        folder.write(&format!("{level}.cnf"), 0o600, &text);
+    }
+    let partial = read(&folder.path().join("0.cnf")).expect("ten includes");
+    assert_eq!(partial.user.as_deref(), Some("bottom"));
+}
+
+#[test]
+fn files_that_others_can_write_or_read_a_password_in_are_refused() {
+    let with = "[client]\npassword=S3NTINEL\n";
+    for (mode, text, remedy) in [
+        (0o600, with, None),
+        (0o640, with, None),
+        (0o644, with, Some("chmod 600 ")),
+        (
+            0o604,
+            "[dlock]\nloose-password=S3NTINEL\n",
+            Some("chmod 600 "),
+        ),
+        (0o644, "[client]\nuser=u\n", None),
+        (0o644, "[client]\npassword=\n", None),
+        (0o644, "[mysqldump]\npassword=x\n", None),
+        (0o602, "[client]\nuser=u\n", Some("chmod o-w ")),
+        (0o666, with, Some("chmod o-w ")),
+    ] {
+        let folder = Folder::new();
+        let inner = folder.write("inner.cnf", mode, text);
+        let outer = folder.write("outer.cnf", 0o600, "!include {}/inner.cnf\n");
+        for path in [&inner, &outer] {
+            let Some(remedy) = remedy else {
+                assert!(read(path).is_ok(), "{mode:o} {text}");
+                continue;
+            };
+            let error = read(path).expect_err("too open");
+            let wanted = format!("{remedy}{}", inner.display());
+            assert!(error.to_string().ends_with(&wanted), "{error}");
+            assert!(!error.to_string().contains("S3NTINEL"), "{error}");
+            assert_eq!(error.status(), Status::CONFIG);
+        }
+    }
+}
+
+#[test]
+fn a_folder_that_others_can_write_to_is_refused() {
+    let folder = Folder::new();
+    folder.write("d/a.cnf", 0o600, "");
+    let inner = folder.path().join("d");
+    fs::set_permissions(&inner, Permissions::from_mode(0o777)).expect("set");
+    let path = folder.write("my.cnf", 0o600, "!includedir {}/d\n");
+    let error = read(&path).expect_err("too open").to_string();
+    assert!(
+        error.starts_with(&format!("{}: every user", inner.display())),
+        "{error}"
+    );
+}
+
+#[test]
+fn what_is_wrong_is_told_by_file_and_line() {
+    for (text, wanted) in [
+        ("user=S3NTINEL", ":1: an option before the first [group]"),
+        ("\n[client", ":2: this group has no closing ]"),
+        (
+            "[client]\npassword S3NTINEL",
+            ":2: this is not an option: write KEY = VALUE",
+        ),
+        (
+            "[dlock]\n= S3NTINEL",
+            ":2: this is not an option: write KEY = VALUE",
+        ),
+        ("[client]\npassword", ":2: password needs a value"),
+        (
+            "[client]\r\n\r\nport=S3NTINEL",
+            ":3: port must be a number from 1 to 65535",
+        ),
+        (
+            "[client]\nhost=u:S3NTINEL@db",
+            ":2: host is not a host name or an IP address",
+        ),
+        (
+            "[dlock]\nssl-mode=PREFERRED",
+            ":2: ssl-mode must not be preferred",
+        ),
+        ("[client]\nssl=S3NTINEL", ":2: ssl must be on or off"),
+        (
+            "!include /nowhere.cnf",
+            "cannot read /nowhere.cnf: No such file",
+        ),
+        ("!includedir /nowhere", "cannot read /nowhere: No such file"),
+    ] {
+        let error = parsed(text).expect_err(text);
+        assert!(error.to_string().contains(wanted), "{error}");
+        assert!(!error.to_string().contains("S3NTINEL"), "{error}");
+        assert_eq!(error.status(), Status::CONFIG);
+    }
+}
+
+proptest! {
+    #[test]
+    fn no_error_repeats_the_password(
+        group in "\\[?(client|dlock)?\\]?\n",
+        key in "(loose-)?(password|pass|host|port|user|socket|ssl|ssl_mode|x)?",
+        between in "[ =:'\"#\\\\]{0,3}",
+        after in "[ '\"#\\\\@/\n]{0,3}",
+    ) {
+        let text = format!("{group}{key}{between}S3NTINEL{after}");
+        if let Err(error) = parsed(&text) {
+            prop_assert!(!error.to_string().contains("S3NTINEL"), "{}", error);
+            prop_assert!(!format!("{error:?}").contains("S3NTINEL"), "{:?}", error);
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! Accounts that are not let in, have no such database or may not write to it.
+
+use mysql::prelude::Queryable;
+
+use super::{Form, actions, exec, free, refused, set_up};
+use crate::servers::{Database, Flavour, shared};
+
+#[test]
+fn a_wrong_password_and_an_unknown_account_are_denied() {
+    for flavour in Flavour::ALL {
+        let database = set_up(shared(flavour), "denied");
+        let run = || exec(&database, "init");
+        refused(
+            run().env("DLOCK_PASSWORD", "wrong"),
+            Form::Line,
+            77,
+            "Access denied",
+        );
+        // MySQL asks for the password of an account that is none by a plugin that it draws by lot.
+        refused(run().env("DLOCK_USER", "nobody"), Form::Line, 77, "nobody");
+        // Denied is denied: nothing is tried a second time, however long one may wait.
+        refused(
+            run()
+                .env("DLOCK_PASSWORD", "wrong")
+                .arg("--db-wait")
+                .arg("1h"),
+            Form::Line,
+            77,
+            "check the account",
+        );
+        assert_eq!(actions(&database), [""; 0], "{flavour}");
+        free(&database, "init");
+    }
+}
+
+#[test]
+fn an_unknown_database_is_a_matter_of_configuration() {
+    for flavour in Flavour::ALL {
+        let database = shared(flavour).database("unknown");
+        let absent = format!("{}_absent", database.name);
+        let grant = format!("GRANT ALL ON `{absent}`.* TO '{}'@'%'", database.user);
+        database.admin_conn().query_drop(grant).expect("root may");
+        let run = exec(&database, "init").arg("--database").arg(&absent);
+        refused(
+            run,
+            Form::Line,
+            78,
+            &format!("create it (CREATE DATABASE {absent}) or name another"),
+        );
+        // Whom the server tells nothing about it gets to know what the server says.
+        let run = exec(&database, "init").arg("--database").arg("mysql");
+        refused(run, Form::Line, 77, "to database 'mysql'");
+        free(&database, "init");
+    }
+}
+
+#[test]
+fn missing_grants_are_denied() {
+    for flavour in Flavour::ALL {
+        let server = shared(flavour);
+        let database = set_up(server, "rights");
+        let mut reader = database.clone();
+        reader.user = format!("{}_reader", database.user);
+        let Database {
+            name,
+            user,
+            password,
+            ..
+        } = &reader;
+        for statement in [
+            format!("CREATE USER '{user}'@'%' IDENTIFIED BY '{password}'"),
+            format!("GRANT SELECT ON `{name}`.* TO '{user}'@'%'"),
+        ] {
+            server.admin().query_drop(&statement).expect("root may");
+        }
+        refused(
+            exec(&reader, "init"),
+            Form::Line,
+            77,
+            "dlock setup --print shows the tables and the grants",
+        );
+        assert_eq!(actions(&database), [""; 0], "{flavour}");
+        free(&database, "init");
+    }
+}

@@ -1,0 +1,83 @@
+//! Commands that cannot run.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use mysql::prelude::Queryable;
+
+use super::{actions, exec, free, set_up};
+use crate::command::Stage;
+use crate::dlock::Dlock;
+use crate::proxy::Proxy;
+use crate::servers::{Flavour, shared};
+
+#[test]
+fn a_command_that_cannot_run_is_told_before_the_lock_is_taken() {
+    for flavour in Flavour::ALL {
+        let server = shared(flavour);
+        let database = set_up(server, "commands");
+        let proxy = Proxy::to(server.port());
+        let stage = Stage::new();
+        let plain = stage.path("plain");
+        fs::write(&plain, "#!/bin/sh\n").expect("the folder is writable");
+        fs::set_permissions(&plain, Permissions::from_mode(0o644)).expect("the file is ours");
+        for (command, status, why) in [
+            (
+                Path::new("no-such-command"),
+                127,
+                "cannot run no-such-command: no such command",
+            ),
+            (
+                Path::new("/no/such/command"),
+                127,
+                "cannot run /no/such/command: no such command",
+            ),
+            (&stage.path("plain/below"), 127, "no such command"),
+            (Path::new(""), 127, "no such command"),
+            (&plain, 126, "Permission denied"),
+            (Path::new("/"), 126, "cannot run /: "),
+        ] {
+            let outcome = Dlock::new(["exec", "-a", "init", "--"])
+                .env("DLOCK_URL", database.url_through(proxy.port()))
+                .arg(command)
+                .run();
+            outcome.expect(status, "", why);
+            assert!(
+                outcome.stderr.starts_with("dlock: ") && outcome.stderr.lines().count() == 1,
+                "{outcome:#?}"
+            );
+        }
+        assert!(proxy.sessions().is_empty(), "{flavour}: somebody connected");
+        assert_eq!(actions(&database), [""; 0], "{flavour}");
+    }
+}
+
+#[test]
+fn a_command_that_turns_out_to_be_none_gives_the_lock_back() {
+    // Only the kernel can tell, when it is asked to run it.
+    for flavour in Flavour::ALL {
+        let database = set_up(shared(flavour), "kernel");
+        let stage = Stage::new();
+        for (name, text, status) in [
+            ("shebang", "#!/no/such/interpreter\n", 127),
+            ("forbidden", "#!/etc/passwd\n", 126),
+        ] {
+            let path = stage.path(name);
+            fs::write(&path, text).expect("the folder is writable");
+            fs::set_permissions(&path, Permissions::from_mode(0o755)).expect("the file is ours");
+            exec(&database, name)
+                .arg("--")
+                .arg(&path)
+                .run()
+                .expect(status, "", "cannot run");
+            let held = "SELECT COUNT(*) FROM dlock_lock WHERE claim IS NOT NULL";
+            let held: Option<u64> = database
+                .admin_conn()
+                .query_first(held)
+                .expect("the table is there");
+            assert_eq!(held, Some(0), "{flavour}, {name}");
+            free(&database, name);
+        }
+    }
+}

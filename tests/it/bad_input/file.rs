@@ -1,0 +1,96 @@
+//! Files that cannot be used.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use super::{Form, actions, exec, refused, set_up};
+use crate::command::Stage;
+use crate::dlock::Dlock;
+use crate::servers::{Database, Flavour, shared};
+
+#[test]
+fn a_file_that_cannot_be_used_is_a_matter_of_configuration() {
+    for flavour in Flavour::ALL {
+        let database = set_up(shared(flavour), "files");
+        let stage = Stage::new();
+        let file = |name: &str, mode: u32, text: &str| {
+            let path = stage.path(name);
+            fs::write(&path, text).expect("the folder is writable");
+            fs::set_permissions(&path, Permissions::from_mode(mode)).expect("the file is ours");
+            path
+        };
+        let Database { user, password, .. } = &database;
+        let options = format!("[client]\nuser={user}\npassword={password}\n");
+        let missing = stage.path("missing");
+        let folder = stage.path("folder");
+        fs::create_dir(&folder).expect("the folder is writable");
+        let open = file("open", 0o644, &options);
+        let writable = file("writable", 0o602, "[client]\n");
+        let garbled = file("garbled", 0o600, "[dlock]\nuser me\n");
+        let unknown = file("unknown", 0o600, "[dlock]\n\nttl=3s\n");
+        let circle = format!("!include {}\n", stage.path("circle").display());
+        let circle = file("circle", 0o600, &circle);
+        let empty = file("empty", 0o600, "");
+        let binary = stage.path("binary");
+        fs::write(&binary, b"\xff\xfe").expect("the folder is writable");
+
+        let at = |path: &Path, why: &str| (path.to_owned(), format!("{}{why}", path.display()));
+        for (option, (path, why)) in [
+            ("--defaults-file", at(&missing, ": No such file")),
+            ("--defaults-file", at(&folder, ": Is a directory")),
+            (
+                "--defaults-file",
+                at(
+                    &open,
+                    ": holds a password and every user can read it: chmod 600",
+                ),
+            ),
+            (
+                "--defaults-file",
+                at(&writable, ": every user can write to it: chmod o-w"),
+            ),
+            ("--defaults-file", at(&garbled, ":2: this is not an option")),
+            (
+                "--defaults-file",
+                at(&unknown, ":3: unknown option in [dlock]"),
+            ),
+            (
+                "--defaults-file",
+                at(&circle, ":1: more than 10 files include each other"),
+            ),
+            ("--defaults-file", at(&binary, ": not UTF-8")),
+            ("--password-file", at(&missing, ": No such file")),
+            ("--password-file", at(&folder, ": Is a directory")),
+            ("--password-file", at(&empty, ": the file is empty")),
+            (
+                "--password-file",
+                at(Path::new("/dev/zero"), ": more than 1 MiB"),
+            ),
+        ] {
+            refused(
+                exec(&database, "init").arg(option).arg(path),
+                Form::Line,
+                78,
+                &why,
+            );
+        }
+        for (path, why) in [
+            at(&missing, ": No such file"),
+            at(&garbled, ": the URL must begin with mysql://"),
+        ] {
+            let run = Dlock::new(["exec", "-a", "init", "--url-file"]).arg(path);
+            refused(run, Form::Line, 78, &why);
+        }
+        assert_eq!(actions(&database), [""; 0], "{flavour}");
+        // Closed, the same file is a good one.
+        fs::set_permissions(&open, Permissions::from_mode(0o600)).expect("the file is ours");
+        exec(&database, "init")
+            .arg("--defaults-file")
+            .arg(open)
+            .arg("--")
+            .arg("true")
+            .run()
+            .expect(0, "", "");
+    }
+}

@@ -1,0 +1,141 @@
+//! Command lines that are wrong or say too little.
+
+use super::{Form, refused};
+use crate::dlock::Dlock;
+use crate::proxy::Proxy;
+use crate::servers::{Flavour, shared};
+
+#[test]
+fn a_wrong_command_line_is_refused_before_anything_is_asked_of_the_server() {
+    let database = shared(Flavour::MariaDb).database("usage");
+    let proxy = Proxy::to(shared(Flavour::MariaDb).port());
+    let url = database.url_through(proxy.port());
+    let run = |options: &[&str]| {
+        let dlock = Dlock::new(["exec", "-a", "init"]).env("DLOCK_URL", &url);
+        options.iter().fold(dlock, Dlock::arg)
+    };
+    for (options, form, why) in [
+        (&["--ttl", "1s"][..], Form::Line, "ttl 1s is too short"),
+        (&["--ttl", "0"], Form::Line, "too short"),
+        (
+            &["--ttl", "10s", "--grace", "9s"],
+            Form::Line,
+            "raise --ttl or lower --grace",
+        ),
+        (&["--ttl", "25h"], Form::Line, "ttl must be at most"),
+        (&["--ttl", "abc"], Form::Usage, "'--ttl <DURATION>'"),
+        (&["--ttl", "30"], Form::Usage, "'--ttl <DURATION>'"),
+        (&["--ttl", "-1s"], Form::Usage, "'-1'"),
+        (
+            &["--ttl", "99999999999999999999s"],
+            Form::Usage,
+            "'--ttl <DURATION>'",
+        ),
+        (&["--grace", ""], Form::Usage, "'--grace <DURATION>'"),
+        (
+            &["--wait", "ever"],
+            Form::Usage,
+            "'--wait <DURATION|forever>'",
+        ),
+        (
+            &["--db-wait", "5 minuets"],
+            Form::Usage,
+            "'--db-wait <DURATION>'",
+        ),
+        (&["-E", "256"], Form::Usage, "'--conflict-exit-code <N>'"),
+        (&["-E", "-1"], Form::Usage, "'-1'"),
+        (
+            &["--holder", &"x".repeat(256)],
+            Form::Usage,
+            "255 are allowed",
+        ),
+        (
+            &["--note", &"x".repeat(1024)],
+            Form::Usage,
+            "1023 are allowed",
+        ),
+        (
+            &["--lease", "30s"],
+            Form::Usage,
+            "unexpected argument '--lease'",
+        ),
+        (&["--port", "65536"], Form::Usage, "'--port <PORT>'"),
+        (&["--port", "0"], Form::Line, "--port (DLOCK_PORT) must be"),
+        (&["--host", "a b"], Form::Line, "--host (DLOCK_HOST) is not"),
+        (
+            &["--host", "db", "--socket", "/s"],
+            Form::Line,
+            "--host and --socket are both given",
+        ),
+        (
+            &["--url-file", "/f"],
+            Form::Line,
+            "--url and --url-file are both given",
+        ),
+        (
+            &["--ssl-mode", "preferred"],
+            Form::Usage,
+            "'--ssl-mode <MODE>'",
+        ),
+    ] {
+        refused(run(options), form, 64, why);
+    }
+    refused(
+        run(&[]).env("DLOCK_TTL", "soon"),
+        Form::Usage,
+        64,
+        "'--ttl <DURATION>'",
+    );
+    refused(
+        run(&[]).env("DLOCK_PASSWORD", ""),
+        Form::Line,
+        64,
+        "DLOCK_PASSWORD is empty",
+    );
+    for (line, why) in [
+        (&["exec", "-a", "init"][..], "<COMMAND>"),
+        (&["exec", "-a", "init", "--"], "<COMMAND>"),
+        (&["exec", "--", "true"], "--action <NAME>"),
+        (&["run"], "unrecognized subcommand 'run'"),
+        (&[], "Usage"),
+    ] {
+        let outcome = Dlock::new(line).env("DLOCK_URL", &url).run();
+        outcome.expect(64, "", why);
+    }
+    assert!(proxy.sessions().is_empty(), "somebody connected");
+}
+
+#[test]
+fn without_a_server_all_that_is_missing_is_named_at_once() {
+    let run = || Dlock::new(["exec", "-a", "init"]);
+    refused(
+        run(),
+        Form::Line,
+        64,
+        "no server (set --host or DLOCK_HOST, --socket or DLOCK_SOCKET), no user",
+    );
+    refused(
+        run().env("DLOCK_URL", "mysql://db"),
+        Form::Line,
+        64,
+        "no user (set --user or DLOCK_USER), no database",
+    );
+    refused(
+        run().env("DLOCK_URL", "mysql://me@db"),
+        Form::Line,
+        64,
+        "no database (set --database or DLOCK_DATABASE)",
+    );
+    refused(
+        run().env("DLOCK_URL", "db/dlock"),
+        Form::Line,
+        64,
+        "must begin with mysql://",
+    );
+    refused(
+        run().env("DLOCK_URL", ""),
+        Form::Line,
+        64,
+        "must begin with mysql://",
+    );
+}

@@ -1,0 +1,220 @@
+//! Servers that are not there, say nothing, say nonsense or take no writes.
+
+use std::io::Write;
+use std::net::{Ipv4Addr, TcpListener};
+use std::os::unix::net::UnixListener;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use mysql::prelude::Queryable;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+
+use super::{Form, actions, exec, free, refused, set_up};
+use crate::command::Stage;
+use crate::dlock::{Dlock, eventually};
+use crate::network::{local, resolving};
+use crate::proxy::{Port, Proxy, packet};
+use crate::servers::{Flavour, Server, shared};
+
+/// More than a run may take that has a lease of 3 s and tries the server once: its limits are two tries of 0.5 s.
+const SOON: Duration = Duration::from_secs(5);
+
+#[test]
+fn a_server_that_is_not_there_is_unavailable() {
+    let nobody = Port::claim(local(0)).expect("127.0.0.1 has ports");
+    let port = nobody.number();
+    let stage = Stage::new();
+    let socket = stage.path("socket");
+    let run = |url: &str| {
+        let dlock = Dlock::new(["exec", "-a", "init", "--db-wait", "0"]).env("DLOCK_URL", url);
+        resolving(dlock, "db.test=127.0.0.1")
+    };
+    refused(
+        run("mysql://u:p@unknown.test/d"),
+        Form::Line,
+        69,
+        "cannot resolve unknown.test:3306",
+    );
+    let refusing = format!("mysql://u:p@127.0.0.1:{port}/d");
+    refused(run(&refusing), Form::Line, 69, "Connection refused");
+    let refusing = format!("mysql://u:p@db.test:{port}/d");
+    refused(
+        run(&refusing),
+        Form::Line,
+        69,
+        &format!("cannot reach db.test:{port}"),
+    );
+    let absent = format!("mysql://u:p@localhost/d?socket={}", socket.display());
+    refused(run(&absent), Form::Line, 69, "No such file or directory");
+    // Left behind by a server that has crashed.
+    drop(UnixListener::bind(&socket).expect("the folder is writable"));
+    refused(run(&absent), Form::Line, 69, "Connection refused");
+}
+
+/// Asserts that `dlock` gives up on whatever `url` leads to, in time.
+#[track_caller]
+fn gives_up_on(url: &str, why: &str) {
+    let started = Instant::now();
+    let dlock =
+        Dlock::new(["exec", "-a", "init", "--ttl", "3s", "--db-wait", "0"]).env("DLOCK_URL", url);
+    refused(resolving(dlock, "stuck.test=never"), Form::Line, 69, why);
+    assert!(started.elapsed() < SOON, "after {:?}", started.elapsed());
+}
+
+#[test]
+fn a_server_that_says_nothing_is_given_up_within_the_limits() {
+    // Nobody accepts; the kernel has accepted already.
+    let tcp = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("127.0.0.1 has ports");
+    let port = tcp.local_addr().expect("it is bound").port();
+    gives_up_on(
+        &format!("mysql://u:p@127.0.0.1:{port}/d"),
+        "no answer in time",
+    );
+    gives_up_on(
+        &format!("mysql://u:p@127.0.0.1:{port}/d?ssl-mode=required"),
+        "no answer in time",
+    );
+
+    let stage = Stage::new();
+    let path = stage.path("socket");
+    let _unix = UnixListener::bind(&path).expect("the folder is writable");
+    gives_up_on(
+        &format!("mysql://u:p@localhost/d?socket={}", path.display()),
+        "no answer in time",
+    );
+}
+
+#[test]
+fn what_the_driver_has_no_limit_for_is_given_up_all_the_same() {
+    // A name server that never answers.
+    gives_up_on(
+        "mysql://u:p@stuck.test/d?ssl-mode=disabled",
+        "gave up after 1s",
+    );
+
+    // A socket that has no room for one more.
+    let stage = Stage::new();
+    let path = stage.path("full");
+    let address = SocketAddrUnix::new(&path).expect("a short path");
+    let unix = |flags| {
+        rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)
+            .expect("the system has sockets")
+    };
+    let listener = unix(SocketFlags::CLOEXEC);
+    rustix::net::bind(&listener, &address).expect("the folder is writable");
+    rustix::net::listen(&listener, 0).expect("it is bound");
+    let mut waiting = Vec::new();
+    loop {
+        let client = unix(SocketFlags::CLOEXEC | SocketFlags::NONBLOCK);
+        match rustix::net::connect(&client, &address) {
+            Ok(()) => waiting.push(client),
+            Err(error) => break assert_eq!(error, rustix::io::Errno::AGAIN),
+        }
+    }
+    gives_up_on(
+        &format!("mysql://u:p@localhost/d?socket={}", path.display()),
+        "gave up after 1s",
+    );
+
+    // A server that always has one more byte: no read of it takes long.
+    let tcp = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("127.0.0.1 has ports");
+    let port = tcp.local_addr().expect("it is bound").port();
+    thread::spawn(move || {
+        for client in tcp.incoming() {
+            let mut client = client.expect("a connection can be accepted");
+            thread::spawn(move || {
+                // A greeting of 255 bytes: at this rate it lasts longer than dlock, whose end ends it.
+                let greeting = packet(0, &[10; 255]);
+                for byte in greeting {
+                    if client.write_all(&[byte]).is_err() {
+                        return;
+                    }
+                    thread::sleep(Duration::from_millis(100));
+                }
+            });
+        }
+    });
+    gives_up_on(
+        &format!("mysql://u:p@127.0.0.1:{port}/d"),
+        "gave up after 1s",
+    );
+}
+
+#[test]
+fn a_read_only_server_is_unavailable_and_said_to_be_read_only() {
+    for flavour in Flavour::ALL {
+        // Its setting is the whole server's, so it is one of its own.
+        let server = Server::start(flavour, &[]);
+        let database = set_up(&server, "replica");
+        free(&database, "known");
+        let empty = server.database("empty");
+        server
+            .admin()
+            .query_drop("SET GLOBAL read_only = 1")
+            .expect("root may");
+        for (database, action) in [(&database, "known"), (&database, "init"), (&empty, "init")] {
+            let why = "the server is read-only, dlock needs the primary";
+            refused(exec(database, action), Form::Line, 69, why);
+        }
+        assert_eq!(actions(&database), ["known"], "{flavour}");
+        let status = Dlock::on(&database, ["status", "known"]).run();
+        assert!(
+            status.stdout.contains("free"),
+            "{flavour}: to look is no write: {status:?}"
+        );
+
+        // Who waits for the primary gets the lock from it.
+        let mut root = server.admin();
+        let mut connections = || -> u64 {
+            let counted = root
+                .query_first("SHOW GLOBAL STATUS LIKE 'Connections'")
+                .expect("root may");
+            let (_, connections): (String, _) = counted.expect("it is counted");
+            connections
+        };
+        let before = connections();
+        let waiter = Dlock::on(&database, ["exec", "-a", "init", "--", "echo", "ran"]).start();
+        // A second connection is a second try.
+        eventually("it has tried", || connections() >= before + 2);
+        server
+            .admin()
+            .query_drop("SET GLOBAL read_only = 0")
+            .expect("root may");
+        let outcome = waiter.wait();
+        outcome.expect(
+            0,
+            "ran\n",
+            "the server is read-only, dlock needs the primary; trying again",
+        );
+        for (database, action) in [(&database, "known"), (&database, "init"), (&empty, "init")] {
+            free(database, action);
+        }
+    }
+}
+
+#[test]
+fn a_reply_on_which_the_driver_panics_is_a_failed_attempt_like_any_other() {
+    for flavour in Flavour::ALL {
+        let server = shared(flavour);
+        let database = set_up(server, "panic");
+        let connections = AtomicUsize::new(0);
+        let proxy = Proxy::tampering(server.port(), move |greeting| {
+            // Where the answer to the login is due, the driver looks at the first byte of none.
+            let empty = match connections.fetch_add(1, Ordering::Relaxed) {
+                0 | 1 => packet(2, &[]),
+                _ => Vec::new(),
+            };
+            [greeting, &empty].concat()
+        });
+        let outcome = Dlock::new(["exec", "-a", "init", "--", "echo", "ran"])
+            .env("DLOCK_URL", database.url_through(proxy.port()))
+            .run();
+        outcome.expect(0, "ran\n", "the driver could not read the server's reply");
+        assert!(
+            !outcome.stderr.contains("internal error"),
+            "{flavour}: {outcome:?}"
+        );
+        assert_eq!(proxy.sessions().len(), 3, "{flavour}: {outcome:?}");
+    }
+}

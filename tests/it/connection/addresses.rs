@@ -1,0 +1,98 @@
+//! What a host name leads to: every address of it, and IPv6 as well.
+
+use std::fs;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use super::{all_reach, bare};
+use crate::network::{local, resolving};
+use crate::proxy::{Port, Proxy};
+use crate::servers::{Database, Flavour, shared};
+
+#[test]
+fn every_address_of_a_host_name_is_tried() {
+    // Where the machine has no IPv6, ::1 still is an address that does not work.
+    const OTHER: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
+    for flavour in Flavour::ALL {
+        let server = shared(flavour);
+        let database = server.database("addresses");
+        let Database {
+            name,
+            user,
+            password,
+            ..
+        } = &database;
+        let through = |port: u16, addresses: &str| {
+            let url = format!("mysql://{user}:{password}@db.test:{port}/{name}?ssl-mode=disabled");
+            resolving(
+                bare().env("DLOCK_URL", url),
+                &format!("db.test={addresses}"),
+            )
+        };
+        // The server listens on 127.0.0.1 alone; here is the same on another address alone.
+        let proxy = Proxy::at(SocketAddr::new(IpAddr::V4(OTHER), 0), server.port())
+            .expect("all of 127 is loopback");
+        let _nobody = Port::claim(local(proxy.port())).expect("nobody else has it on 127.0.0.1");
+        let runs = [
+            ("the second family", through(server.port(), "::1,127.0.0.1")),
+            ("the first family", through(server.port(), "127.0.0.1,::1")),
+            (
+                "the second of a family",
+                through(proxy.port(), "127.0.0.1,127.0.0.2"),
+            ),
+            (
+                "the second of the second",
+                through(proxy.port(), "::1,127.0.0.1,127.0.0.2"),
+            ),
+        ];
+        all_reach(&database, flavour, runs);
+
+        // What is said is what was wrong, not what the driver tried in vain: an address of one family from the other.
+        let nobody = Port::claim(local(0)).expect("127.0.0.1 has ports");
+        let port = nobody.number();
+        for addresses in ["127.0.0.1,::1", "::1,127.0.0.1"] {
+            let outcome = through(port, addresses)
+                .env("DLOCK_ACTION", "none")
+                .arg("--")
+                .arg("true")
+                .run();
+            outcome.expect(69, "", &format!("cannot reach db.test:{port}: "));
+            for noise in ["Invalid argument", "Address family not supported"] {
+                assert!(!outcome.stderr.contains(noise), "{flavour}: {outcome:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_server_that_listens_on_ipv6_alone_is_reached_by_name_and_by_address() {
+    let here = SocketAddr::new(IpAddr::V6(Ipv6Addr::LOCALHOST), 0);
+    for flavour in Flavour::ALL {
+        let server = shared(flavour);
+        let Ok(proxy) = Proxy::at(here, server.port()) else {
+            // Then there is nothing to claim; a machine that has ::1 must let us have a port there.
+            let addresses = fs::read_to_string("/proc/net/if_inet6").unwrap_or_default();
+            assert!(
+                !addresses.starts_with(&format!("{:0>32} 01", 1)),
+                "{addresses}"
+            );
+            return;
+        };
+        let _nobody = Port::claim(local(proxy.port())).expect("nobody else has it on 127.0.0.1");
+        let database = server.database("ipv6");
+        let Database {
+            name,
+            user,
+            password,
+            ..
+        } = &database;
+        let at = |host: &str| {
+            let url = format!("mysql://{user}:{password}@{host}:{}/{name}", proxy.port());
+            resolving(bare().env("DLOCK_URL", url), "localhost=127.0.0.1,::1")
+        };
+        all_reach(
+            &database,
+            flavour,
+            [("address", at("[::1]")), ("name", at("localhost"))],
+        );
+    }
+}

@@ -1,0 +1,142 @@
+//! What an account must be allowed to do, and what it is told when it is not.
+
+use mysql::prelude::Queryable;
+
+use crate::command::{Stage, tell};
+use crate::dlock::{Dlock, eventually};
+use crate::servers::{Database, Flavour, shared};
+
+/// `database` as another account, which has been given `grants`; `ACCOUNT` stands for it.
+#[track_caller]
+fn account(database: &Database, name: &str, grants: &[String]) -> Database {
+    let mut limited = database.clone();
+    limited.user = format!("{name}_{}", database.user);
+    let account = format!("'{}'@'%'", limited.user);
+    let mut root = database.admin_conn();
+    let create = format!("CREATE USER {account} IDENTIFIED BY '{}'", limited.password);
+    for statement in [create].iter().chain(grants) {
+        let statement = statement.replace("ACCOUNT", &account);
+        root.query_drop(&statement)
+            .unwrap_or_else(|error| panic!("{statement}: {error}"));
+    }
+    limited
+}
+
+/// The grants that `dlock setup --print` names for `exec` and for `setup`.
+#[track_caller]
+fn printed_grants(database: &Database) -> [Vec<String>; 2] {
+    let outcome = Dlock::new(["setup", "--print", "--database", &database.name]).run();
+    assert_eq!(
+        (outcome.status, &*outcome.stderr),
+        (Some(0), ""),
+        "{outcome:?}"
+    );
+    ["'dlock'@'%'", "'dlock_setup'@'%'"].map(|account| {
+        let grants: Vec<String> = outcome
+            .stdout
+            .lines()
+            .filter(|line| line.starts_with("GRANT ") && line.contains(account))
+            .map(|line| line.trim_end_matches(';').replace(account, "ACCOUNT"))
+            .collect();
+        assert!(!grants.is_empty(), "{account}: {outcome:?}");
+        grants
+    })
+}
+
+#[test]
+fn the_printed_grants_are_enough_for_setup_exec_and_status() {
+    for flavour in Flavour::ALL {
+        let database = shared(flavour).database("grants");
+        let [for_exec, for_setup] = printed_grants(&database);
+        let admin = account(&database, "admin", &for_setup);
+        Dlock::on(&admin, ["setup"])
+            .run()
+            .expect(0, "", "the tables are in place");
+
+        let limited = account(&database, "limited", &for_exec);
+        let stage = Stage::new();
+        let go = stage.fifo("go");
+        let command = format!("read -r _ <{}", go.display());
+        let exec = [
+            "exec", "-a", "init", "--ttl", "8s", "--", "sh", "-c", &command,
+        ];
+        let run = Dlock::on(&limited, exec).start();
+        eventually("the lease is renewed", || {
+            let renewals = "SELECT renewals FROM dlock_lock WHERE claim IS NOT NULL";
+            let renewals: Option<u64> = database
+                .admin_conn()
+                .query_first(renewals)
+                .expect("root may");
+            renewals.is_some_and(|renewals| renewals > 0)
+        });
+        tell(&go, "on");
+        run.wait().expect(0, "", "");
+        let outcome = Dlock::on(&limited, ["status", "init"]).run();
+        assert!(outcome.stdout.contains("free"), "{flavour}: {outcome:?}");
+
+        let reading = [
+            "dlock_done",
+            "dlock_lock",
+            "dlock_run",
+            "dlock_schema",
+            "dlock_waiter",
+        ]
+        .map(|table| format!("GRANT SELECT ON `{}`.{table} TO ACCOUNT", database.name));
+        let reader = account(&database, "reader", &reading);
+        let outcome = Dlock::on(&reader, ["status", "init"]).run();
+        assert!(outcome.stdout.contains("free"), "{flavour}: {outcome:?}");
+        Dlock::on(&reader, ["exec", "-a", "init", "--", "true"])
+            .run()
+            .expect(77, "", "dlock setup --print");
+    }
+}
+
+#[test]
+fn an_account_that_may_not_create_the_tables_is_told_of_setup_and_the_grants() {
+    for flavour in Flavour::ALL {
+        let database = shared(flavour).database("no_create");
+        let grant = format!(
+            "GRANT SELECT, INSERT, UPDATE ON `{}`.* TO ACCOUNT",
+            database.name
+        );
+        let limited = account(&database, "limited", &[grant]);
+        for arguments in [
+            vec!["exec", "-a", "init", "--", "echo", "ran"],
+            vec!["setup"],
+        ] {
+            let outcome = Dlock::on(&limited, &arguments).run();
+            outcome.expect(
+                77,
+                "",
+                "run dlock setup with an account that may create tables",
+            );
+            for grant in [
+                "GRANT CREATE, SELECT, INSERT ON",
+                &format!("GRANT SELECT ON `{}`.dlock_schema TO", database.name),
+                &format!(
+                    "GRANT SELECT, INSERT, UPDATE ON `{}`.dlock_lock TO",
+                    database.name
+                ),
+            ] {
+                assert!(
+                    outcome.stderr.contains(grant),
+                    "{flavour}, {grant}: {outcome:?}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn an_account_without_any_grant_is_told_where_the_grants_are() {
+    for flavour in Flavour::ALL {
+        let database = shared(flavour).database("no_grant");
+        Dlock::on(&database, ["setup"])
+            .run()
+            .expect(0, "", "in place");
+        let nobody = account(&database, "nobody", &[]);
+        Dlock::on(&nobody, ["exec", "-a", "init", "--", "echo", "ran"])
+            .run()
+            .expect(77, "", "dlock setup --print");
+    }
+}

@@ -1,0 +1,151 @@
+//! The tables: the first exec makes them, and nobody changes what is there.
+
+use std::fs;
+
+use mysql::prelude::Queryable;
+
+use crate::command::Stage;
+use crate::dlock::Dlock;
+use crate::servers::{Flavour, shared};
+
+#[test]
+fn the_first_exec_in_an_empty_database_creates_the_tables() {
+    for flavour in Flavour::ALL {
+        let database = shared(flavour).database("empty");
+        Dlock::on(&database, ["exec", "-a", "init", "--", "echo", "ran"])
+            .run()
+            .expect(0, "ran\n", "");
+        let tables: Vec<String> = database
+            .admin_conn()
+            .query("SHOW TABLES")
+            .expect("root may");
+        assert_eq!(
+            tables,
+            [
+                "dlock_done",
+                "dlock_fence",
+                "dlock_lock",
+                "dlock_run",
+                "dlock_schema",
+                "dlock_waiter"
+            ],
+            "{flavour}"
+        );
+        let versions: Vec<u32> = database
+            .admin_conn()
+            .query("SELECT version FROM dlock_schema")
+            .expect("root may");
+        assert_eq!(versions, [1], "{flavour}");
+    }
+}
+
+#[test]
+fn many_first_execs_at_once_all_get_their_turn() {
+    for flavour in Flavour::ALL {
+        let database = shared(flavour).database("together");
+        let stage = Stage::new();
+        let count = stage.path("count");
+        let count = count.to_str().expect("the path is UTF-8");
+        let command = format!("read -r n <{count} || n=0; echo $((n + 1)) >{count}");
+        fs::write(count, "0\n").expect("the folder is writable");
+        let runs: Vec<_> = (0..8)
+            .map(|_| {
+                Dlock::on(
+                    &database,
+                    ["exec", "-q", "-a", "init", "--", "sh", "-c", &command],
+                )
+                .start()
+            })
+            .collect();
+        for run in runs {
+            let outcome = run.wait();
+            assert_eq!(
+                (outcome.status, &*outcome.stderr),
+                (Some(0), ""),
+                "{flavour}"
+            );
+        }
+        assert_eq!(
+            fs::read_to_string(count).expect("it is there"),
+            "8\n",
+            "{flavour}"
+        );
+        let versions: Vec<u32> = database
+            .admin_conn()
+            .query("SELECT version FROM dlock_schema")
+            .expect("root may");
+        assert_eq!(versions, [1], "{flavour}");
+    }
+}
+
+#[test]
+fn setup_changes_nothing_that_is_there() {
+    for flavour in Flavour::ALL {
+        let database = shared(flavour).database("setup");
+        let rows = || -> Vec<(Vec<u8>, u64)> {
+            let rows = database
+                .admin_conn()
+                .query("SELECT action, token FROM dlock_lock");
+            rows.expect("the table is there")
+        };
+        Dlock::on(&database, ["setup"])
+            .run()
+            .expect(0, "", "the tables are in place");
+        Dlock::on(&database, ["exec", "-a", "init", "--", "true"])
+            .run()
+            .expect(0, "", "");
+        let before = rows();
+        assert_eq!(before.len(), 1, "{flavour}");
+        Dlock::on(&database, ["setup"])
+            .run()
+            .expect(0, "", "the tables are in place");
+        assert_eq!(rows(), before, "{flavour}");
+    }
+}
+
+#[test]
+fn tables_of_another_version_are_left_alone() {
+    for flavour in Flavour::ALL {
+        let database = shared(flavour).database("version");
+        Dlock::on(&database, ["exec", "-a", "init", "--", "true"])
+            .run()
+            .expect(0, "", "");
+        let rows = || -> Vec<(Vec<u8>, u64, Option<Vec<u8>>)> {
+            let rows = database
+                .admin_conn()
+                .query("SELECT action, token, claim FROM dlock_lock");
+            rows.expect("the table is there")
+        };
+        let before = rows();
+        for (version, advice) in [
+            ("UPDATE dlock_schema SET version = 2", "use a newer dlock"),
+            (
+                "UPDATE dlock_schema SET version = 0",
+                "run the dlock that made them",
+            ),
+            (
+                "INSERT INTO dlock_schema (version) VALUES (7)",
+                "use a newer dlock",
+            ),
+            ("DELETE FROM dlock_schema", "run dlock setup"),
+        ] {
+            database.admin_conn().query_drop(version).expect("root may");
+            for action in ["init", "new"] {
+                let outcome =
+                    Dlock::on(&database, ["exec", "-a", action, "--", "echo", "ran"]).run();
+                outcome.expect(78, "", advice);
+            }
+            Dlock::on(&database, ["status"])
+                .run()
+                .expect(78, "", advice);
+            assert_eq!(rows(), before, "{flavour}, {version}");
+        }
+        // What the last of them was told to do helps.
+        Dlock::on(&database, ["setup"])
+            .run()
+            .expect(0, "", "the tables are in place");
+        Dlock::on(&database, ["exec", "-a", "init", "--", "true"])
+            .run()
+            .expect(0, "", "");
+    }
+}

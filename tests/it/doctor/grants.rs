@@ -1,0 +1,119 @@
+//! What the account may do, and how often.
+
+use super::{Findings, execute, set_up, stranger};
+use crate::dlock::Dlock;
+use crate::servers::{Database, Flavour, shared};
+
+/// The grants that `dlock setup --print` names for exec: table and rights of each.
+fn printed_grants(database: &Database) -> Vec<(String, Vec<String>)> {
+    let printed = Dlock::new(["setup", "--print", "--database", &database.name]).run();
+    let grant = |line: &str| {
+        let (rights, rest) = line.strip_prefix("GRANT ")?.split_once(" ON ")?;
+        let table = rest.strip_suffix(" TO 'dlock'@'%';")?;
+        let rights = rights.split(", ").map(str::to_owned).collect();
+        Some((table.to_owned(), rights))
+    };
+    printed.stdout.lines().filter_map(grant).collect()
+}
+
+#[test]
+fn each_grant_that_is_missing_is_found_and_the_remedy_grants_it() {
+    for flavour in Flavour::ALL {
+        let database = set_up(shared(flavour));
+        let account = stranger(&database, "poor");
+        let user = &account.user;
+        let grants = printed_grants(&database);
+        assert!(grants.len() > 2, "{grants:?}");
+        for (table, rights) in &grants {
+            let rights = rights.join(", ");
+            execute(
+                &database,
+                &format!("GRANT {rights} ON {table} TO '{user}'@'%'"),
+            );
+        }
+        let findings = Findings::on(&account);
+        findings.are_good_except(&[]);
+        for (table, rights) in &grants {
+            let bare = table.rsplit('.').next().expect("a name");
+            for right in rights {
+                execute(
+                    &database,
+                    &format!("REVOKE {right} ON {table} FROM '{user}'@'%'"),
+                );
+                let findings = Findings::on(&account);
+                let remedy =
+                    findings.tells("grants", "mend", &format!("missing: {right} on {bare}"));
+                assert_eq!(findings.status, 78);
+                findings.are_good_except(&["grants", "tables"]);
+                execute(&database, &remedy);
+                Findings::on(&account).are_good_except(&[]);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_grant_by_a_role_or_on_the_whole_server_counts() {
+    for flavour in Flavour::ALL {
+        let database = set_up(shared(flavour));
+        let name = &database.name;
+        let by_role = stranger(&database, "role");
+        let user = &by_role.user;
+        let role = format!("r_{user}");
+        execute(&database, &format!("CREATE ROLE {role}"));
+        execute(&database, &format!("GRANT ALL ON `{name}`.* TO {role}"));
+        execute(&database, &format!("GRANT {role} TO '{user}'@'%'"));
+        execute(
+            &database,
+            &match flavour {
+                Flavour::MariaDb => format!("SET DEFAULT ROLE {role} FOR '{user}'@'%'"),
+                Flavour::MySql => format!("SET DEFAULT ROLE {role} TO '{user}'@'%'"),
+            },
+        );
+        Findings::on(&by_role).are_good_except(&[]);
+        let everywhere = stranger(&database, "all");
+        let user = &everywhere.user;
+        execute(
+            &database,
+            &format!("GRANT SELECT, INSERT, UPDATE, DELETE ON *.* TO '{user}'@'%'"),
+        );
+        Findings::on(&everywhere).are_good_except(&[]);
+    }
+}
+
+#[test]
+fn an_account_that_sees_no_table_is_told_so() {
+    for flavour in Flavour::ALL {
+        let database = set_up(shared(flavour));
+        let account = stranger(&database, "blind");
+        let Database { name, user, .. } = &account;
+        execute(
+            &database,
+            &format!("GRANT SELECT ON `{name}`.dlock_schema TO '{user}'@'%'"),
+        );
+        let findings = Findings::on(&account);
+        findings.tells("tables", "unchecked", "does not see dlock_waiter, ");
+        let remedy = findings.tells("grants", "mend", "missing: SELECT on dlock_lock, ");
+        assert_eq!(findings.status, 78);
+        for statement in remedy.split_inclusive(';') {
+            execute(&database, statement);
+        }
+        Findings::on(&account).are_good_except(&[]);
+    }
+}
+
+#[test]
+fn an_account_with_few_sessions_is_told_before_it_runs_out() {
+    for flavour in Flavour::ALL {
+        let database = set_up(shared(flavour));
+        for (limit, verdict) in [(2, "mend"), (10, "note")] {
+            let alter = format!(
+                "ALTER USER '{}'@'%' WITH MAX_USER_CONNECTIONS {limit}",
+                database.user
+            );
+            execute(&database, &alter);
+            let fact = format!(", 1 of the {limit} of this account");
+            Findings::on(&database).tells("connections", verdict, &fact);
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! What is printed: the text for people and the JSON for programs.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+use serde_json::Value;
+
+use super::CHECKS;
+use crate::dlock::{Dlock, Outcome};
+use crate::servers::{Flavour, shared};
+
+#[test]
+fn the_text_says_why_and_what_to_do() {
+    let database = shared(Flavour::MariaDb).database("doctor");
+    let Outcome { stdout, .. } = Dlock::on(&database, ["doctor"]).run();
+    let lines: Vec<&str> = stdout.lines().collect();
+    let at = lines
+        .iter()
+        .position(|line| line.starts_with("note  tables       missing: "));
+    let at = at.unwrap_or_else(|| panic!("{stdout}"));
+    assert_eq!(
+        lines[at + 1..at + 3],
+        [
+            "        why: the first dlock exec creates them; dlock status has nothing to show until then",
+            "        do:  run dlock setup",
+        ]
+    );
+}
+
+#[test]
+fn the_form_of_json_and_every_check_are_documented() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("man/parts/dlock-doctor.man");
+    let page = fs::read_to_string(path).expect("the page is there");
+    let database = shared(Flavour::MariaDb).database("doctor");
+    let outcome = Dlock::on(&database, ["doctor", "--json"]).run();
+    let document: Value = serde_json::from_str(&outcome.stdout).expect("it is JSON");
+    for (heading, object) in [
+        ("\n.SS JSON\n", &document),
+        ("\n.SS \"JSON: a finding\"\n", &document["checks"][0]),
+    ] {
+        let (_, text) = page.split_once(heading).expect("a section");
+        let text = text.split("\n.S").next().expect("its text");
+        let documented: BTreeSet<&str> = text
+            .lines()
+            .filter_map(|line| line.strip_suffix(')')?.split_once(" ("))
+            .map(|(field, _)| field)
+            .collect();
+        let fields = object.as_object().expect("an object").keys();
+        assert_eq!(
+            documented,
+            fields.map(String::as_str).collect(),
+            "{heading}"
+        );
+    }
+    let items = page.split(".TP\n").filter_map(|item| item.lines().next());
+    let names: Vec<&str> = items.flat_map(|tag| tag.split(", ")).collect();
+    let from = names.iter().position(|name| *name == CHECKS[0]);
+    assert_eq!(names[from.expect("the list")..][..CHECKS.len()], CHECKS);
+}

@@ -1,0 +1,243 @@
+//! What the server is, what it is set to and what it does.
+
+use mysql::prelude::Queryable;
+
+use super::{Findings, contents, execute, set_up};
+use crate::dlock::Dlock;
+use crate::proxy::Proxy;
+use crate::servers::{Database, Flavour, Server, shared};
+
+#[test]
+fn a_good_server_needs_no_mending_and_is_left_as_it_was() {
+    for flavour in Flavour::ALL {
+        let database = set_up(shared(flavour));
+        Dlock::on(&database, ["exec", "-a", "init", "--", "true"])
+            .run()
+            .expect(0, "", "");
+        execute(
+            &database,
+            "INSERT INTO dlock_waiter (action,claim,holder,host,pid,user,note,polls,server,session_id,\
+             account,since,seen_at) VALUES ('x','y','','',1,'','',0,'',1,'',NOW(),NOW())",
+        );
+        let before = contents(&database);
+        for table in ["dlock_lock", "dlock_waiter"] {
+            assert!(before.contains(&(table.to_owned(), 1)), "{before:?}");
+        }
+        let findings = Findings::on(&database);
+        findings.are_good_except(&[]);
+        assert_eq!(findings.status, 0, "{findings:#?}");
+        assert_eq!(contents(&database), before);
+
+        let text = Dlock::on(&database, ["doctor"]).run();
+        assert_eq!((text.status, text.stderr.as_str()), (Some(0), ""));
+        let lines: Vec<&str> = text.stdout.lines().collect();
+        assert!(
+            lines[0].starts_with("ok    address      127.0.0.1"),
+            "{text:#?}"
+        );
+        let (last, _) = lines.split_last().expect("lines");
+        assert!(last.starts_with("0 to mend, "), "{text:#?}");
+        // By the socket all is as good.
+        let socket = Dlock::new([""; 0]).env("DLOCK_URL", database.socket_url());
+        Findings::of(socket).are_good_except(&[]);
+    }
+}
+
+#[test]
+fn what_a_server_is_set_to_is_judged() {
+    for flavour in Flavour::ALL {
+        let mut options = vec!["--log-bin", "--server-id=1", "--sync-binlog=1"];
+        let semi_sync = match flavour {
+            Flavour::MariaDb => "rpl_semi_sync_master_enabled",
+            Flavour::MySql => {
+                options.push("--plugin-load-add=semisync_source.so");
+                "rpl_semi_sync_source_enabled"
+            }
+        };
+        let server = Server::start(flavour, &options);
+        let database = set_up(&server);
+        Findings::on(&database).are_good_except(&[]);
+        let set = |name: &str, value: &str| {
+            let before: Vec<(String, String)> = database
+                .admin_conn()
+                .query(format!("SHOW GLOBAL VARIABLES LIKE '{name}'"))
+                .expect("root may");
+            execute(&database, &format!("SET GLOBAL {name}={value}"));
+            before[0].1.clone()
+        };
+        let limit = match flavour {
+            Flavour::MariaDb => "max_statement_time",
+            Flavour::MySql => "max_execution_time",
+        };
+        let cases = [
+            (limit, "5000", "session", "note", "=5000"),
+            (
+                semi_sync,
+                "1",
+                "replication",
+                "note",
+                "no replica acknowledges",
+            ),
+            ("read_only", "1", "writes", "mend", "read_only is on"),
+            (
+                "binlog_format",
+                "'STATEMENT'",
+                "writes",
+                "mend",
+                "STATEMENT",
+            ),
+            (
+                "innodb_flush_log_at_trx_commit",
+                "0",
+                "durability",
+                "mend",
+                "trx_commit=0",
+            ),
+            (
+                "innodb_flush_log_at_trx_commit",
+                "2",
+                "durability",
+                "note",
+                "trx_commit=2",
+            ),
+            ("sync_binlog", "0", "durability", "note", "sync_binlog=0"),
+            ("autocommit", "0", "session", "note", "autocommit is off"),
+            (
+                "max_connections",
+                "10",
+                "connections",
+                "note",
+                "of 10 in use",
+            ),
+        ];
+        for (name, value, check, verdict, fact) in cases {
+            let before = set(name, value);
+            let findings = Findings::on(&database);
+            findings.tells(check, verdict, fact);
+            // Whether the account may write is not to be found out where nobody may.
+            findings.are_good_except(&[check, "grants"]);
+            let status = if verdict == "mend" { 78 } else { 0 };
+            assert_eq!(findings.status, status, "{name}={value}: {findings:#?}");
+            let is_number = before.parse::<f64>().is_ok();
+            let value = if is_number {
+                before
+            } else {
+                format!("'{before}'")
+            };
+            set(name, &value);
+        }
+        Findings::on(&database).are_good_except(&[]);
+        // A backup that keeps everybody from writing is in the way of knowing, and no missing grant.
+        let mut backup = server.admin();
+        backup
+            .query_drop("FLUSH TABLES WITH READ LOCK")
+            .expect("root may");
+        let findings = Findings::on(&database);
+        findings.tells("grants", "unchecked", "imeout");
+        findings.are_good_except(&["grants"]);
+        drop(backup);
+        a_replica_is_seen(&server, &database);
+    }
+}
+
+/// Asserts that a replica that reads from `server` without acknowledging is noted.
+#[track_caller]
+fn a_replica_is_seen(server: &Server, database: &Database) {
+    let port = server.port();
+    let Database { user, password, .. } = database;
+    // MySQL shows the sessions of others only with PROCESS.
+    execute(
+        database,
+        &format!("GRANT REPLICATION SLAVE, PROCESS ON *.* TO '{user}'@'%'"),
+    );
+    let replica = Server::start(server.flavour(), &["--server-id=2"]);
+    let statements = match server.flavour() {
+        Flavour::MariaDb => [
+            format!(
+                "CHANGE MASTER TO MASTER_HOST='127.0.0.1',MASTER_PORT={port},\
+                 MASTER_USER='{user}',MASTER_PASSWORD='{password}'"
+            ),
+            "START SLAVE IO_THREAD".to_owned(),
+        ],
+        Flavour::MySql => [
+            format!(
+                "CHANGE REPLICATION SOURCE TO SOURCE_HOST='127.0.0.1',SOURCE_PORT={port},\
+                 SOURCE_USER='{user}',SOURCE_PASSWORD='{password}',GET_SOURCE_PUBLIC_KEY=1"
+            ),
+            "START REPLICA IO_THREAD".to_owned(),
+        ],
+    };
+    let mut admin = replica.admin();
+    for statement in statements {
+        admin.query_drop(&statement).expect("a replica starts");
+    }
+    crate::dlock::eventually("the replica reads", || {
+        Findings::on(database).verdict("replication") == ["note"]
+    });
+    Findings::on(database).tells("replication", "note", "asynchronous, 1 reading");
+}
+
+#[test]
+fn a_member_of_a_group_is_told_from_a_server_of_its_own() {
+    let group = "--group_replication_group_name=8a94f357-aab4-11df-86ab-c80aa9429562";
+    let options = [
+        "--plugin-load-add=group_replication.so",
+        group,
+        "--log-bin",
+        "--server-id=1",
+        "--gtid-mode=ON",
+        "--enforce-gtid-consistency=ON",
+        "--group_replication_single_primary_mode=OFF",
+        // On its own it would begin to look for the others, read-only meanwhile.
+        "--group_replication_start_on_boot=OFF",
+    ];
+    let server = Server::start(Flavour::MySql, &options);
+    let findings = Findings::on(&set_up(&server));
+    findings.tells("cluster", "note", "every member takes writes");
+    findings.are_good_except(&["cluster"]);
+
+    let server = Server::start(Flavour::MariaDb, &["--wsrep-on=ON", "--binlog-format=ROW"]);
+    let findings = Findings::on(&set_up(&server));
+    findings.tells("cluster", "ok", "a server of its own");
+    findings.are_good_except(&[]);
+}
+
+#[test]
+fn named_locks_that_do_not_work_are_noted() {
+    for flavour in Flavour::ALL {
+        let database = set_up(shared(flavour));
+        for (heard, fact) in [
+            ("NO_LOCK1(", "named locks are refused"),
+            // Says yes to everybody, and no session has anything.
+            ("INTERVAL(", "a named lock does not stay with its session"),
+        ] {
+            let proxy = Proxy::rewriting(database.port, "GET_LOCK(", heard);
+            let findings = Findings::through(&proxy, &database);
+            findings.tells("gate", "note", fact);
+            findings.are_good_except(&["gate"]);
+            assert_eq!(findings.status, 0, "{flavour}: {findings:#?}");
+        }
+    }
+}
+
+#[test]
+fn slow_answers_clocks_apart_and_old_versions_are_noted() {
+    for flavour in Flavour::ALL {
+        let database = set_up(shared(flavour));
+        let through = |said, heard| {
+            let proxy = Proxy::rewriting(database.port, said, heard);
+            Findings::through(&proxy, &database)
+        };
+        let slow = through("1 AS round_trip", "SLEEP(.2) AS rt");
+        assert_ne!(slow.verdict("round-trip"), ["ok"], "{slow:#?}");
+        let slower = through("1 AS round_trip", "SLEEP(.6) AS rt");
+        slower.tells("round-trip", "mend", "in the median of 3");
+        assert_eq!(slower.status, 78);
+        let late = through("UTC_TIMESTAMP(6)", "'2020-01-01 0:0'");
+        late.tells("clock", "note", "behind this machine's");
+        late.are_good_except(&["clock"]);
+        let old = through("VERSION()", "'5.5.62-'");
+        old.tells("server", "note", "5.5.62-");
+        old.are_good_except(&["server"]);
+    }
+}
