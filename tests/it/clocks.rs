@@ -14,7 +14,7 @@ use mysql::Conn;
 use mysql::prelude::Queryable;
 
 use crate::command::Stage;
-use crate::dlock::{PATIENCE, Running, eventually};
+use crate::dlock::{Dlock, PATIENCE, Running, eventually};
 use crate::servers::{Flavour, Server};
 use crate::twins::scene::{Scene, Verdict};
 
@@ -141,6 +141,34 @@ fn the_servers_clock_may_go_wrong_in_any_way_while_the_holder_has_the_gate() {
         waiter.wait().expect(0, "alone\n", "init is held by");
     }
     only_a_twin_believes_it(clocked);
+}
+
+/// Until the next renewal, which is ten seconds away.
+#[test]
+fn status_tells_of_a_clock_that_was_set() {
+    let clocked = &Clocked::start(Flavour::MariaDb);
+    for (off, diagnosis, difference) in [
+        (
+            HOUR,
+            "its process is frozen, or the server's clock was set forward",
+            "ahead of",
+        ),
+        (
+            -HOUR,
+            "held; the server's clock was set back by 59m ",
+            "behind",
+        ),
+    ] {
+        clocked.set(0.0, 1.0);
+        let scene = clocked.scene("");
+        let dlock = scene.exec(scene.database.port).args(["--ttl", "1m"]);
+        let _holder = scene.holder(dlock);
+        clocked.set(off, 1.0);
+        let status = Dlock::on(&scene.database, ["status", "init"]).run();
+        assert!(status.stdout.contains(diagnosis), "{status:?}");
+        let told = format!("{difference} this machine's; no lease depends on that");
+        status.expect(0, &status.stdout, &told);
+    }
 }
 
 /// The twin of the claim above: a contender for whom the server's clock is enough.

@@ -43,7 +43,7 @@ impl Holder {
         Self::start_with(Dlock::on(database, ["exec", "-a", "init"]), options)
     }
 
-    fn start_with(dlock: Dlock, options: &[&str]) -> Self {
+    pub(crate) fn start_with(dlock: Dlock, options: &[&str]) -> Self {
         let stage = Stage::new();
         let witness = Witness::on(&stage);
         let (ready, go) = (stage.fifo("ready"), stage.fifo("go"));
