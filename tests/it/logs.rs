@@ -209,6 +209,44 @@ fn the_other_commands_say_it_in_the_same_form() {
 }
 
 #[test]
+fn an_operator_who_ends_a_lease_is_named_to_the_holder_and_is_told_in_the_same_form() {
+    for flavour in Flavour::ALL {
+        let database = shared(flavour).database("logs");
+        let holder = holder(&database, &["--holder=web-1"]);
+        let release = [
+            "release",
+            "-a",
+            "init",
+            "--yes",
+            "--holder=eve",
+            "--reason=stuck",
+        ];
+        let release = Dlock::on(&database, release).arg("--log-format=json").run();
+        assert_eq!(release.status, Some(0), "{flavour}: {release:#?}");
+        // The facts of the lock, which a person is shown, are no object.
+        let released = first(&said(&release), "released");
+        assert_eq!(released["holder"], "web-1", "{flavour}");
+        assert_eq!(released["action"], "init", "{flavour}");
+
+        let outcome = holder.running.wait();
+        assert_eq!(outcome.status, Some(76), "{flavour}: {outcome:#?}");
+        let lost = first(&said(&outcome), "lost");
+        assert_eq!(lost["holder"], "eve", "{flavour}");
+        let text = lost["message"].as_str().expect("a text");
+        assert!(text.contains("released by eve because stuck"), "{text}");
+
+        for (options, event) in [
+            (&["--hold-off=1m"][..], "closed"),
+            (&["--reopen"], "reopened"),
+        ] {
+            let release = ["release", "-a", "init", "-y", "--log-format=json"];
+            let release = Dlock::on(&database, release).args(options).run();
+            first(&said(&release), event);
+        }
+    }
+}
+
+#[test]
 fn on_a_terminal_no_line_is_rewritten() {
     for flavour in Flavour::ALL {
         let database = shared(flavour).database("logs");
