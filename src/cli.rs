@@ -15,6 +15,7 @@ pub mod observe;
 pub mod once;
 pub mod release;
 pub mod wait;
+pub mod watch;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -32,6 +33,7 @@ use self::observe::ObserveArgs;
 use self::once::OnceArgs;
 use self::release::ReleaseArgs;
 use self::wait::WaitArgs;
+use self::watch::WatchArgs;
 use crate::exit;
 use crate::lease::action::Action;
 
@@ -222,6 +224,10 @@ pub struct StatusArgs {
     #[arg(long, env = "DLOCK_CHECK")]
     #[arg(value_parser = clap::builder::FalseyValueParser::new())]
     pub check: bool,
+
+    /// Whether to show it again and again.
+    #[command(flatten)]
+    pub repeat: WatchArgs,
 }
 
 /// Options of `setup`.

@@ -53,3 +53,4 @@ mod tree;
 mod twins;
 mod wait_command;
 mod waiting;
+mod watch;
