@@ -44,10 +44,10 @@ lint:
 	$(CARGO) clippy --locked --features twins -- --deny warnings
 	RUSTDOCFLAGS='--deny warnings' $(CARGO) doc --locked --no-deps --document-private-items
 
-# dlock beside etcdctl lock, flock and nothing at all, in one run: what one exec costs, and the line.
+# dlock beside etcdctl, flock and nothing at all, in one run: what one exec costs, the line, and a look at the locks.
 bench:
 	tests/servers/fetch mariadb mysql etcd
-	$(CARGO) bench --locked --bench exec --bench line
+	$(CARGO) bench --locked --bench exec --bench line --bench status
 
 # Renders man/ and completions/ anew from the grammar.
 generated:
