@@ -49,3 +49,4 @@ mod tree;
 mod twins;
 mod wait_command;
 mod waiting;
+mod walkthrough;
