@@ -90,6 +90,10 @@ complete -c dlock -n "__fish_dlock_using_subcommand exec" -s v -l verbose -d 'Sa
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -s V -l version -d 'Print version'
 complete -c dlock -n "__fish_dlock_using_subcommand status" -s a -l action -d 'Only this action; may be given several times' -r
+complete -c dlock -n "__fish_dlock_using_subcommand status" -l watch -d 'Show it anew at this interval, until q or Ctrl-C [default interval: 1s]: on a terminal a screen with keys (? shows them), elsewhere as text or one JSON document a line' -r
+complete -c dlock -n "__fish_dlock_using_subcommand status" -l color -d 'Whether the screen of --watch has colours; auto heeds NO_COLOR' -r -f -a "auto\t'On a terminal, unless NO_COLOR is set'
+always\t'Always'
+never\t'Never'"
 complete -c dlock -n "__fish_dlock_using_subcommand status" -l url -d 'Server and database, as mysql://USER@HOST/DATABASE' -r
 complete -c dlock -n "__fish_dlock_using_subcommand status" -l url-file -d 'File that holds the URL, such as a mounted Kubernetes secret' -r -F
 complete -c dlock -n "__fish_dlock_using_subcommand status" -l defaults-file -d 'Option file as of the mysql client; groups [client] and [dlock] are read' -r -F

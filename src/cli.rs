@@ -14,6 +14,7 @@ pub mod history;
 pub mod once;
 pub mod release;
 pub mod wait;
+pub mod watch;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -30,6 +31,7 @@ use self::history::HistoryArgs;
 use self::once::OnceArgs;
 use self::release::ReleaseArgs;
 use self::wait::WaitArgs;
+use self::watch::WatchArgs;
 use crate::exit;
 use crate::lease::action::Action;
 
@@ -211,6 +213,10 @@ pub struct StatusArgs {
     #[arg(long, env = "DLOCK_CHECK")]
     #[arg(value_parser = clap::builder::FalseyValueParser::new())]
     pub check: bool,
+
+    /// Whether to show it again and again.
+    #[command(flatten)]
+    pub repeat: WatchArgs,
 }
 
 /// Options of `setup`.

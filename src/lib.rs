@@ -8,6 +8,7 @@
 //!   the [`monitor`], a process of its own
 //! - the threads: [`database`], [`listen`] and [`heartbeat`] send [`event`]s to the loop in [`commands::exec`]
 //! - what the tests can take out of all that, to see that they notice: [`twin`]
+//! - the screen of `status --watch`: [`watch`]
 //! - what is printed: [`report`]; what the process ends with: [`exit`]; the kernel: [`sys`]
 //!
 //! The library has no stable interface; the program has.
@@ -30,6 +31,7 @@ pub mod store;
 pub mod supervise;
 pub mod sys;
 pub mod twin;
+pub mod watch;
 
 use std::panic;
 use std::thread;

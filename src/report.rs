@@ -116,17 +116,35 @@ impl Report {
     }
 }
 
+/// Whether anybody reads what is printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reader {
+    /// As far as we know.
+    There,
+    /// No more: the pipe is closed.
+    Gone,
+}
+
 /// Prints a result to stdout.
 ///
 /// # Errors
 /// Those of the write, but for a reader that has gone away: it has seen what it wanted.
 pub fn result(text: &str) -> io::Result<()> {
+    stream(text).map(drop)
+}
+
+/// Prints one of many results to stdout, at once; also tells whether to go on.
+///
+/// # Errors
+/// Those of the write, but for a reader that has gone away.
+pub fn stream(text: &str) -> io::Result<Reader> {
     let mut stdout = io::stdout().lock();
     match stdout
         .write_all(text.as_bytes())
         .and_then(|()| stdout.flush())
     {
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        outcome => outcome,
+        Ok(()) => Ok(Reader::There),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(Reader::Gone),
+        Err(error) => Err(error),
     }
 }

@@ -4,40 +4,37 @@ use std::time::Duration;
 
 use super::ask_once;
 use crate::cli::StatusArgs;
-use crate::exit::Status;
+use crate::exit::{Ending, Status};
 use crate::report::{self, Report, words};
-use crate::store::mysql::Selection;
 use crate::store::target::Target;
 use crate::store::{Sighting, State};
 use crate::sys::clock;
+use crate::watch::asked::Asked;
+use crate::watch::show::{self, Wishes};
 
-/// Shows the actions asked for, or with `--check` only says by the status whether one is held.
+/// Shows the actions asked for, once or with `--watch` again and again; or with `--check` only says
+/// by the status whether one is held.
 ///
 /// # Errors
 /// When the server cannot be reached, refuses, or has no tables of ours.
 pub fn run(args: StatusArgs, target: Target, report: &Report) -> anyhow::Result<Status> {
-    let mut actions = args.actions;
-    actions.extend(args.action);
-    actions.sort();
-    actions.dedup();
-    let wanted = actions.clone();
-    let named = !wanted.is_empty();
-    let mut survey = ask_once(target, move |database| {
-        database.survey(match wanted.as_slice() {
-            [] if args.all => Selection::All,
-            [] => Selection::Wanted,
-            named => Selection::Named(named),
-        })
-    })?;
-    // Who asks for an action by name gets an answer about it, also if it was never held.
-    for action in actions {
-        if !survey.locks.iter().any(|seen| seen.action == action) {
-            survey.locks.push(Sighting::never_held(action));
+    let asked = Asked::new(args.actions.into_iter().chain(args.action), args.all);
+    if let Some(interval) = args.repeat.watch {
+        if args.check {
+            let why = "--watch shows what --check only tells by the status: one of them, please";
+            return Err(Ending::new(Status::USAGE, why).into());
         }
+        let wishes = Wishes {
+            asked,
+            json: args.json,
+            interval,
+            color: args.repeat.color,
+        };
+        return show::run(wishes, target, report);
     }
-    survey
-        .locks
-        .sort_by(|one, other| one.action.cmp(&other.action));
+    let wanted = asked.clone();
+    let mut survey = ask_once(target, move |database| database.survey(wanted.selection()))?;
+    asked.complete(&mut survey);
     if args.check {
         let is_taken =
             |seen: &Sighting| matches!(seen.state(), State::Held | State::Broken | State::Closed);
@@ -49,7 +46,7 @@ pub fn run(args: StatusArgs, target: Target, report: &Report) -> anyhow::Result<
     let ours = clock::wall();
     let text = match survey.locks.as_slice() {
         _ if args.json => report::status::json(&survey, ours)?,
-        [seen] if named => report::status::details(seen, &survey.waiters),
+        [seen] if asked.is_named() => report::status::details(seen, &survey.waiters),
         locks => report::status::table(locks, &survey.waiters),
     };
     report::result(&text)?;

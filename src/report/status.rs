@@ -73,6 +73,23 @@ fn line(sightings: &[Sighting], waiters: &[Waiter]) -> String {
 /// One action in full: a line a fact, and the line of its waiters.
 #[must_use]
 pub fn details(seen: &Sighting, waiters: &[Waiter]) -> String {
+    let facts = facts(seen);
+    let width = facts.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
+    let mut text = format!("{}: {}\n", printable(seen.action.as_str()), seen.state());
+    for (name, fact) in facts {
+        // Writing to a String cannot fail.
+        let _ = writeln!(text, "  {name:width$}  {}", printable(&fact));
+    }
+    if line_of(waiters, &seen.action).next().is_some() {
+        text.push('\n');
+        text.push_str(&line(std::slice::from_ref(seen), waiters));
+    }
+    text
+}
+
+/// All facts of an action by name, as others wrote them: to be escaped where they are shown.
+#[must_use]
+pub fn facts(seen: &Sighting) -> Vec<(&'static str, String)> {
     let holder = &seen.holder;
     let held = seen.is_leased();
     let named = |label, text: &str| (label, text.to_owned());
@@ -102,17 +119,7 @@ pub fn details(seen: &Sighting, waiters: &[Waiter]) -> String {
         ));
     }
     facts.retain(|(_, text)| !text.is_empty());
-    let width = facts.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
-    let mut text = format!("{}: {}\n", printable(seen.action.as_str()), seen.state());
-    for (name, fact) in facts {
-        // Writing to a String cannot fail.
-        let _ = writeln!(text, "  {name:width$}  {}", printable(&fact));
-    }
-    if line_of(waiters, &seen.action).next().is_some() {
-        text.push('\n');
-        text.push_str(&line(std::slice::from_ref(seen), waiters));
-    }
-    text
+    facts
 }
 
 fn since(seen: &Sighting) -> String {

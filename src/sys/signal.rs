@@ -44,6 +44,12 @@ const HARMLESS: [i32; 7] = [
 /// The signal by which the kernel tells of a child's end.
 pub const CHILD: i32 = libc::SIGCHLD;
 
+/// The signal by which the kernel tells that the terminal has another size.
+pub const RESIZED: i32 = libc::SIGWINCH;
+
+/// The signal that lets a stopped process go on.
+pub const CONTINUED: i32 = libc::SIGCONT;
+
 /// Whether `signal` ends a process that did not ask for it.
 #[must_use]
 pub fn is_deadly(signal: i32) -> bool {
@@ -196,6 +202,27 @@ impl Inbox {
 impl AsFd for Inbox {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
+    }
+}
+
+/// Stops this process and the rest of its group as Ctrl-Z would; returns when it goes on, or at once
+/// where nobody is there to let it go on. Only for a process that leaves job control to the terminal.
+pub fn stop_job() {
+    let mut stop = MaybeUninit::<libc::sigset_t>::uninit();
+    let mut before = MaybeUninit::<libc::sigset_t>::uninit();
+    // SAFETY: sigemptyset initialises `stop`, the first pthread_sigmask initialises `before`, and none
+    // of the calls keeps a pointer.
+    //
+    // The group's signal may reach another thread, so that this one would go on for a moment: hence the
+    // second, for this thread alone. It must be there before the first can stop us, or it would stop us
+    // again when we go on; what lets us go on takes back both.
+    unsafe {
+        libc::sigemptyset(stop.as_mut_ptr());
+        libc::sigaddset(stop.as_mut_ptr(), libc::SIGTSTP);
+        libc::pthread_sigmask(libc::SIG_BLOCK, stop.as_ptr(), before.as_mut_ptr());
+        libc::raise(libc::SIGTSTP);
+        libc::kill(0, libc::SIGTSTP);
+        libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), std::ptr::null_mut());
     }
 }
 

@@ -20,3 +20,11 @@ pub fn is_stdin() -> bool {
 pub fn is_stderr() -> bool {
     std::io::stderr().is_terminal()
 }
+
+/// Whether results go to a terminal on which a cursor can be moved, and there are keys.
+#[must_use]
+pub fn is_screen() -> bool {
+    let is_dumb = std::env::var_os("TERM").is_none_or(|term| term.is_empty() || term == "dumb");
+    let has_keys = || std::io::stdin().is_terminal() || is_controlling();
+    std::io::stdout().is_terminal() && !is_dumb && has_keys()
+}

@@ -50,3 +50,4 @@ mod twins;
 mod wait_command;
 mod waiting;
 mod walkthrough;
+mod watch;

@@ -313,6 +313,7 @@ fn there_is_no_password_option_and_whoever_tries_one_is_not_quoted() {
         vec!["status", &equals],
         vec!["setup", &equals],
         vec!["doctor", &equals],
+        vec!["release", "-a", "init", "--yes", &equals],
     ] {
         let outcome = Dlock::new(&line).env("DLOCK_URL", &url).run();
         keeps_quiet(&outcome, 64, "password option");
@@ -386,6 +387,52 @@ fn text_that_another_program_wrote_into_the_table_is_shown_escaped_too() {
             )
             .expect("root may");
         shows(&database, &holder, &note, flavour);
+        let columns = "broken_at=UTC_TIMESTAMP(6),\
+                       closed_until=UTC_TIMESTAMP(6) + INTERVAL 1 HOUR";
+        let texts = ["operator", "reason", "pod", "namespace", "command"];
+        for (at, row) in [(columns, "dlock_lock"), ("began_at=ended_at", "dlock_run")] {
+            let texts: Vec<String> = texts
+                .iter()
+                .skip(if row == "dlock_run" { 2 } else { 0 })
+                .chain(&["holder", "host", "user", "note"])
+                .map(|column| format!("{column}=?"))
+                .collect();
+            database
+                .admin_conn()
+                .exec_drop(
+                    format!("UPDATE {row} SET {at},{}", texts.join(",")),
+                    vec![HOSTILE.as_bytes(); texts.len()],
+                )
+                .expect("root may");
+        }
+        shows_what_operators_did(&database, flavour);
+    }
+}
+
+/// Asserts that texts of an operator are shown so that nothing of them is acted upon.
+#[track_caller]
+fn shows_what_operators_did(database: &Database, flavour: Flavour) {
+    for (line, status) in [
+        (&["status", "init"][..], 0),
+        (&["status"], 0),
+        (&["status", "--json"], 0),
+        (&["history"], 0),
+        (&["history", "--json", "init"], 0),
+        (&["exec", "-n", "-a", "init", "--", "true"], 75),
+        (&["wait", "--timeout", "1ms", "init"], 75),
+        (&["release", "-a", "init", "--yes"], 0),
+        (&["release", "-a", "init", "--yes", "--reopen"], 0),
+    ] {
+        let outcome = Dlock::on(database, line).run();
+        assert_eq!(outcome.status, Some(status), "{flavour}: {outcome:#?}");
+        harmless(&outcome.stdout);
+        harmless(&outcome.stderr);
+        let text = format!("{}{}", outcome.stdout, outcome.stderr);
+        assert!(text.contains("pwned"), "{flavour}, {line:?}: {text}");
+        assert!(
+            !text.lines().any(|line| line.starts_with("dlock: forged")),
+            "{flavour}, {line:?}: {text}"
+        );
     }
 }
 
@@ -441,6 +488,7 @@ fn text_of_the_server_is_shown_escaped() {
         &["exec", "-v", "-a", "init", "--", "true"][..],
         &["status"],
         &["setup"],
+        &["release", "-a", "init", "--yes"],
     ] {
         let outcome = Dlock::new(line).env("DLOCK_URL", &url).run();
         outcome.expect(77, "", r"\u{1b}[2J\u{1b}]0;pwned\u{7}");

@@ -30,6 +30,8 @@ pub(crate) struct Terminal {
     /// None when it is hung up.
     keys: Option<File>,
     screen: String,
+    /// The same as it came, byte by byte.
+    written: Vec<u8>,
     /// Up to where the screen has been looked at.
     seen: usize,
     leader: Child,
@@ -84,6 +86,7 @@ impl Terminal {
         Self {
             keys: Some(File::from(keys)),
             screen: String::new(),
+            written: Vec::new(),
             seen: 0,
             leader,
         }
@@ -126,11 +129,22 @@ impl Terminal {
         &self.screen
     }
 
+    /// The same as it was written, with everything that moves a cursor.
+    pub(crate) fn written(&mut self) -> &[u8] {
+        self.look();
+        &self.written
+    }
+
     /// Makes it another size.
     pub(crate) fn resizes(&self) {
+        self.becomes(132, 50);
+    }
+
+    /// Makes it this size.
+    pub(crate) fn becomes(&self, columns: u16, rows: u16) {
         let size = Winsize {
-            ws_row: 50,
-            ws_col: 132,
+            ws_row: rows,
+            ws_col: columns,
             ws_xpixel: 0,
             ws_ypixel: 0,
         };
@@ -164,6 +178,7 @@ impl Terminal {
         let mut bytes = [0; 4096];
         // Nothing more for now, or nobody left who could write.
         while let Some(Ok(count @ 1..)) = self.keys.as_ref().map(|mut keys| keys.read(&mut bytes)) {
+            self.written.extend_from_slice(&bytes[..count]);
             self.screen
                 .push_str(&String::from_utf8_lossy(&bytes[..count]));
         }

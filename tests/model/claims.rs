@@ -1,9 +1,9 @@
 //! What must always hold, and what must be able to happen lest the rest be empty words.
 
-use dlock::store::Question;
+use dlock::store::{Parting, Question};
 use stateright::Property;
 
-use crate::client::{Front, Wire};
+use crate::client::{Command, Front, Wire};
 use crate::server::Raw;
 use crate::time::instant;
 use crate::variant::{Kinds, Run, Variant};
@@ -19,6 +19,7 @@ pub(crate) const DEAD_TAKEN_OVER: &str = "the lease of the dead is taken over";
 pub(crate) const SURVIVED: &str = "a lost reply is survived";
 pub(crate) const OWN_CLOCK: &str = "a waiter takes over by its own clock";
 pub(crate) const FROZEN_TAKEN_OVER: &str = "the lease of the frozen is taken over";
+pub(crate) const BROKEN_GIVEN_UP: &str = "a lease that was broken is given up by its holder";
 pub(crate) const RELEASE_AFTER_DEATH: &str = "nothing is released before the tree is dead";
 
 /// All of them, as the checker takes them.
@@ -54,6 +55,15 @@ pub(crate) fn properties() -> Vec<Property<Run>> {
         }),
         Property::sometimes(FROZEN_TAKEN_OVER, |_, world: &World| {
             world.follows(|front| matches!(front, Front::Holding { .. }))
+        }),
+        Property::sometimes(BROKEN_GIVEN_UP, |run: &Run, world: &World| {
+            run.breaks == 0
+                || world.clients.iter().any(|client| {
+                    let after_all = client.command == Command::Ended;
+                    let of_a_claim = |parting: &Parting| parting.token.is_none();
+                    after_all
+                        && matches!(&client.front, Front::Leaving(parting) if of_a_claim(parting))
+                })
         }),
         Property::sometimes(SURVIVED, |run: &Run, world: &World| {
             run.kinds == Kinds::Delays || world.survives()

@@ -283,11 +283,19 @@ impl Client {
                 Arc::make_mut(acquire).answered(instant(now), &reply);
                 self.act(now, variant);
             }
-            Front::Holding { renewals, lost, .. } => {
+            Front::Holding {
+                renewals,
+                parting,
+                lost,
+            } => {
                 let input = match renewals.answered(instant(now), reply) {
                     Verdict::Renewed(deadline) => Input::Renewed(deadline),
-                    Verdict::Lost(_) => {
-                        *lost = true;
+                    Verdict::Lost(seen) => {
+                        match seen.broken_ago {
+                            // The row is still ours to free.
+                            Some(_) => parting.token = None,
+                            None => *lost = true,
+                        }
                         Input::Lost
                     }
                     Verdict::Failed(_) => return,

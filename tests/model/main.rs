@@ -11,7 +11,8 @@
 //! Modelled: requests and replies that are lost, held up, executed late or twice; connections that
 //! break, with the server noticing at any later time; a server that restarts and one that ends idle
 //! sessions; its clock set forward and back; fronts that are killed, or stopped for any time;
-//! monitors that are killed; commands that end at any time; waiters that give up.
+//! monitors that are killed; commands that end at any time; waiters that give up; an operator who
+//! ends a lease.
 //!
 //! Time goes in ticks (`time`), up to a last one, and a lease has four. Within a tick everything
 //! happens in any order. Whoever is not stopped or held up does in a tick what is due in it; to be
@@ -39,8 +40,8 @@ mod world;
 
 use crate::check::{check, search_for};
 use crate::claims::{
-    DEAD_TAKEN_OVER, EXCLUSION, FROZEN_TAKEN_OVER, HANDED_OVER, IN_TIME, ORDER, OWN_CLOCK,
-    RELEASE_AFTER_DEATH, ROW_IS_OURS, SURVIVED,
+    BROKEN_GIVEN_UP, DEAD_TAKEN_OVER, EXCLUSION, FROZEN_TAKEN_OVER, HANDED_OVER, IN_TIME, ORDER,
+    OWN_CLOCK, RELEASE_AFTER_DEATH, ROW_IS_OURS, SURVIVED,
 };
 use crate::server::Rules;
 use crate::time::Tick;
@@ -72,6 +73,31 @@ fn nor_do_three_dlocks_of_which_two_belong_to_one_client_when_one_thing_goes_wro
         ..Run::sound()
     };
     check("three dlocks", run).assert_holds(&[HANDED_OVER, DEAD_TAKEN_OVER, SURVIVED]);
+}
+
+/// Whoever ends it, and whenever.
+#[test]
+fn a_lease_that_an_operator_ends_makes_no_second_command() {
+    let run = Run {
+        breaks: 1,
+        faults: 1,
+        horizon: 6,
+        ..Run::sound()
+    };
+    check("an operator", run).assert_holds(&[HANDED_OVER, SURVIVED, BROKEN_GIVEN_UP]);
+}
+
+/// Where there is a gate, its holder has it still; where there is none, nothing stands in the way.
+#[test]
+fn a_row_that_is_freed_by_hand_while_the_command_runs_is_found() {
+    let run = Run {
+        variant: Variant::FreedByHand,
+        rules: WITHOUT_GATE,
+        breaks: 1,
+        faults: 0,
+        ..Run::sound()
+    };
+    assert_broken("freed by hand", run, EXCLUSION);
 }
 
 /// As long as the holder's connection stands: that is what the manual promises.

@@ -1,5 +1,7 @@
 //! From what a packet brings back to what the real machines are told, as `store::mysql` does it.
 
+use std::time::Duration;
+
 use dlock::lease::instant::BootInstant;
 use dlock::lease::{Claim, Token};
 use dlock::store::{
@@ -83,6 +85,7 @@ fn sighting(look: Look) -> Sighting {
             _ => Remainder::Lapsed(ticks(look.left.unsigned_abs())),
         },
         gated_here: look.gated,
+        broken_ago: look.broken.then_some(Duration::ZERO),
         ..Sighting::never_held("a".parse().expect("a name"))
     }
 }

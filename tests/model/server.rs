@@ -45,6 +45,8 @@ pub(crate) struct Row {
     session: Option<Session>,
     /// By the server's clock.
     expires: i8,
+    /// Whether an operator has ended the lease.
+    pub(crate) broken: bool,
 }
 
 /// A place in the line.
@@ -82,6 +84,7 @@ pub(crate) struct Look {
     pub(crate) renewals: u8,
     /// Ticks until the lease lapses.
     pub(crate) left: i8,
+    pub(crate) broken: bool,
     pub(crate) gated: bool,
     pub(crate) keeper: Keeper,
     pub(crate) in_front: u8,
@@ -110,10 +113,21 @@ impl Server {
                 gated: false,
                 session: None,
                 expires: 0,
+                broken: false,
             },
             gate: Vec::new(),
             line: Vec::new(),
             ahead: 0,
+        }
+    }
+
+    /// An operator ends the lease: the token is another, the claim stays. Unless `at_once`, as a tool
+    /// would do it that knows nothing of commands.
+    pub(crate) const fn break_by_hand(&mut self, at_once: bool) {
+        self.row.token += 1;
+        self.row.broken = true;
+        if at_once {
+            self.row.claim = None;
         }
     }
 
@@ -173,6 +187,7 @@ impl Server {
                 gated: false,
                 session: None,
                 expires: 0,
+                broken: false,
             };
         }
         // Sessions are named to tell whose gate it is.
@@ -196,7 +211,8 @@ impl Server {
         match question {
             Question::Renew(grant, _) => held(&grant.claim, Some(grant.token)),
             Question::Release(parting) => {
-                parting.token.is_none() || held(&parting.claim, parting.token)
+                let broken = self.row.broken && held(&parting.claim, None);
+                parting.token.is_none() || broken || held(&parting.claim, parting.token)
             }
             _ => true,
         }
@@ -287,7 +303,8 @@ impl Server {
                 let token = parting.token.map(|token| token.0);
                 let ours = self.row.claim == Some(claim)
                     && token.is_none_or(|token| token == u64::from(self.row.token));
-                if ours {
+                // What is broken is given up by its claim, in a packet of its own.
+                if ours || (self.row.claim == Some(claim) && self.row.broken) {
                     self.row.claim = None;
                     self.row.expires = clock;
                 }
@@ -340,6 +357,7 @@ impl Server {
             gated: wish.gate == Gate::Used,
             session: Some(session),
             expires: clock + TTL.cast_signed(),
+            broken: false,
         };
         if wish.queued {
             self.line.retain(|place| place.claim != claim);
@@ -391,6 +409,7 @@ impl Server {
             token: self.row.token,
             renewals: self.row.renewals,
             left: self.row.expires - clock,
+            broken: self.row.broken,
             gated: self.row.gated,
             keeper,
             in_front,

@@ -17,6 +17,8 @@ pub(crate) enum Variant {
     ConnectionKept,
     /// The claim is not read back: an attempt or a renewal that brought no error is believed.
     OkBelieved,
+    /// An operator's release frees the row at once, while the command runs.
+    FreedByHand,
     /// An attempt without an answer is forgotten, as if it had never been sent.
     DoubtForgotten,
     /// No monitor: the process that talks to the server also stops the command.
@@ -55,6 +57,8 @@ pub(crate) struct Run {
     pub(crate) kinds: Kinds,
     /// By how many ticks the server's clock may be set at any moment, each once.
     pub(crate) steps: &'static [i8],
+    /// How often an operator may end a lease, at any moment.
+    pub(crate) breaks: u8,
 }
 
 impl Run {
@@ -71,6 +75,7 @@ impl Run {
             faults: 2,
             kinds: Kinds::All,
             steps: &[],
+            breaks: 0,
         }
     }
 }

@@ -19,6 +19,8 @@ pub(crate) struct World {
     pub(crate) faults: u8,
     /// Clock steps that have happened.
     steps: u8,
+    /// How often an operator has ended a lease.
+    breaks: u8,
     pub(crate) server: Server,
     pub(crate) clients: [Client; 2],
     /// Token of the command that was started last.
@@ -36,6 +38,8 @@ pub(crate) enum Event {
     Step(i8),
     /// The server restarts.
     Restart,
+    /// An operator ends the lease.
+    Release,
     /// A dlock is started.
     Begin(usize),
     /// The front goes on by itself.
@@ -264,6 +268,7 @@ impl Model for Run {
             now: 0,
             faults: self.faults,
             steps: 0,
+            breaks: 0,
             server: Server::new(),
             clients,
             started: 0,
@@ -274,6 +279,10 @@ impl Model for Run {
     fn actions(&self, world: &World, events: &mut Vec<Event>) {
         if let Some(step) = self.steps.get(usize::from(world.steps)) {
             events.push(Event::Step(*step));
+        }
+        let row = &world.server.row;
+        if world.breaks < self.breaks && row.claim.is_some() && !row.broken {
+            events.push(Event::Release);
         }
         if world.faults > 0
             && self.kinds == Kinds::All
@@ -299,6 +308,11 @@ impl Model for Run {
             Event::Step(by) => {
                 world.steps += 1;
                 world.server.step(by);
+            }
+            Event::Release => {
+                world.breaks += 1;
+                let at_once = self.variant == Variant::FreedByHand;
+                world.server.break_by_hand(at_once);
             }
             Event::Restart => {
                 world.spend();

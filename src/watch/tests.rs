@@ -1,0 +1,451 @@
+//! The screen as values: which key does what, and what fits on how small a screen.
+
+use std::time::Duration;
+
+use proptest::prelude::*;
+
+use super::columns::{Column, Widths};
+use super::frame::{Line, Paint, Size, width};
+use super::heard::Heard;
+use super::key::Key;
+use super::state::{Page, Request, State, Title};
+use crate::lease::action::Action;
+use crate::lease::instant::BootInstant;
+use crate::lease::{Claim, Token};
+use crate::report::escape::printable;
+use crate::store::{
+    Entry, Fate, Holder, LastRun, Remainder, ServerTime, Sighting, Survey, Version, Waiter,
+};
+
+const USUAL: Size = Size {
+    columns: 80,
+    rows: 24,
+};
+
+/// Three of them fit into a list on it.
+const LOW: Size = Size {
+    columns: 80,
+    rows: 7,
+};
+
+fn at(seconds: u64) -> BootInstant {
+    BootInstant::new(Duration::from_secs(seconds))
+}
+
+fn action(name: &str) -> Action {
+    name.parse().expect("a name")
+}
+
+fn holder(label: &str) -> Holder {
+    Holder {
+        label: label.to_owned(),
+        host: "web-1".to_owned(),
+        pid: 4711,
+        user: "deploy".to_owned(),
+        note: "release 42".to_owned(),
+        ..Holder::default()
+    }
+}
+
+fn held(name: &str, label: &str, seconds: u64) -> Sighting {
+    Sighting {
+        claim: Some(Claim::new([1; 16])),
+        version: Version {
+            token: Token(17),
+            renewals: 3,
+        },
+        holder: holder(label),
+        ttl: Duration::from_secs(30),
+        acquired_at: Some("2026-11-20T09:30:00.000000Z".to_owned()),
+        held_for: Duration::from_secs(seconds),
+        renewed_ago: Duration::from_secs(4),
+        remainder: Remainder::Left(Duration::from_secs(26)),
+        ..Sighting::never_held(action(name))
+    }
+}
+
+fn waiter(name: &str, label: &str) -> Waiter {
+    Waiter {
+        action: action(name),
+        holder: holder(label),
+        waiting_for: Duration::from_secs(70),
+        alive: Some(true),
+    }
+}
+
+fn entry(name: &str, token: u64) -> Entry {
+    Entry {
+        action: action(name),
+        key: None,
+        token: Token(token),
+        holder: holder("web-1/1"),
+        began_at: "2026-11-20T08:30:00.000000Z".to_owned(),
+        ended_at: "2026-11-20T08:31:00.000000Z".to_owned(),
+        took: Duration::from_mins(1),
+        ago: Duration::from_hours(1),
+        fate: Fate::Exited(0),
+    }
+}
+
+fn heard(locks: Vec<Sighting>, waiters: Vec<Waiter>) -> Heard {
+    let time = Duration::from_hours(9);
+    let survey = Survey {
+        server_time: ServerTime(9 * 3_600_000_000),
+        locks,
+        waiters,
+    };
+    Heard::new(survey, at(1_000), time)
+}
+
+fn state(sightings: Vec<Sighting>, size: Size) -> State {
+    let title = Title {
+        server: "db.example.org:3306/app".to_owned(),
+        interval: "1s".to_owned(),
+    };
+    let waiters = vec![waiter("b", "web-2/1"), waiter("b", "web-3/1")];
+    State::new(title, heard(sightings, waiters), size)
+}
+
+/// Held by `web-1` to `web-5`, in this order of time.
+fn five(size: Size) -> State {
+    let rows = [("a", 30), ("b", 10), ("c", 50), ("d", 40), ("e", 20)];
+    let rows = rows.map(|(name, seconds)| held(name, &format!("web-{seconds}/1"), seconds));
+    state(rows.to_vec(), size)
+}
+
+fn press(state: &mut State, keys: &[Key]) {
+    for key in keys {
+        assert_eq!(state.press(*key), Request::None, "{key:?}");
+    }
+}
+
+fn typed(state: &mut State, text: &str) {
+    for character in text.chars() {
+        press(state, &[Key::Text(character)]);
+    }
+}
+
+fn screen(state: &State) -> String {
+    state.frame(at(1_000)).text()
+}
+
+/// The selected action.
+fn marked(state: &State) -> String {
+    let lines = state.frame(at(1_000)).lines;
+    let texts: Vec<String> = lines
+        .iter()
+        .filter(|line| line.is_marked)
+        .map(super::frame::Line::text)
+        .collect();
+    let [text] = texts.as_slice() else {
+        return format!("{} lines are marked", texts.len());
+    };
+    let text = text.strip_prefix("> ").expect("the mark");
+    text.split(' ').next().unwrap_or_default().to_owned()
+}
+
+#[test]
+fn arrows_letters_and_page_keys_select_and_scroll() {
+    let mut state = five(LOW);
+    assert_eq!(marked(&state), "a");
+    for (key, selected) in [
+        (Key::Up, "a"),
+        (Key::Down, "b"),
+        (Key::Text('j'), "c"),
+        (Key::Text('k'), "b"),
+        (Key::PageDown, "e"),
+        (Key::Down, "e"),
+        (Key::PageUp, "b"),
+        (Key::End, "e"),
+        (Key::Home, "a"),
+        (Key::Text('G'), "e"),
+        (Key::Text('g'), "a"),
+    ] {
+        press(&mut state, &[key]);
+        assert_eq!(marked(&state), selected, "{key:?}");
+    }
+}
+
+#[test]
+fn the_selection_stays_with_its_action() {
+    let mut state = five(LOW);
+    press(&mut state, &[Key::Down, Key::Down]);
+    let others = ["0", "1", "2", "c", "x"].map(|name| held(name, "web-9/1", 5));
+    state.learn(heard(others.to_vec(), Vec::new()));
+    assert_eq!(marked(&state), "c");
+    // When it goes away, what comes after it is selected.
+    state.learn(heard(vec![held("0", "", 1), held("x", "", 1)], Vec::new()));
+    assert_eq!(marked(&state), "x");
+    state.learn(heard(Vec::new(), Vec::new()));
+    assert!(
+        screen(&state).contains("nobody holds"),
+        "{}",
+        screen(&state)
+    );
+    press(&mut state, &[Key::Down, Key::End, Key::Enter, Key::PageUp]);
+    state.learn(heard(vec![held("y", "", 1)], Vec::new()));
+    assert_eq!(marked(&state), "y");
+}
+
+#[test]
+fn a_filter_shows_what_has_it_in_action_holder_or_host() {
+    let mut state = five(USUAL);
+    typed(&mut state, "/WEB-50");
+    assert_eq!(marked(&state), "c");
+    assert!(!screen(&state).contains("web-30"), "{}", screen(&state));
+    // As it is typed, letters are no commands.
+    assert!(screen(&state).contains("/WEB-50_"));
+    press(&mut state, &[Key::Enter]);
+    assert!(screen(&state).contains("1 with \"WEB-50\""));
+    press(&mut state, &[Key::Escape]);
+    assert!(screen(&state).contains("web-30"));
+    typed(&mut state, "/zzz");
+    assert!(screen(&state).contains("nothing has that"));
+    press(&mut state, &[Key::Erase, Key::Backspace]);
+    assert_eq!(marked(&state), "c", "the selection outlives a filter");
+    typed(&mut state, "j");
+    assert_eq!(marked(&state), "d");
+}
+
+#[test]
+fn s_sorts_by_diagnosis_by_time_held_by_waiters_and_by_action() {
+    let first = |state: &mut State| {
+        press(state, &[Key::Text('s'), Key::Home]);
+        marked(state)
+    };
+    let mut state = five(USUAL);
+    let mut locks = state.heard.survey.locks.clone();
+    locks[3].renewed_ago = Duration::from_secs(12);
+    state.learn(heard(locks, vec![waiter("b", "web-2/1")]));
+    assert_eq!(first(&mut state), "d");
+    assert!(screen(&state).contains("sorted by diagnosis"));
+    assert_eq!(first(&mut state), "c");
+    assert!(screen(&state).contains("sorted by time held"));
+    assert_eq!(first(&mut state), "b");
+    assert_eq!(first(&mut state), "a");
+}
+
+#[test]
+fn enter_opens_an_action_with_its_line_and_history() {
+    let mut state = five(USUAL);
+    assert_eq!(state.history_wanted(), None);
+    press(&mut state, &[Key::Down, Key::Enter]);
+    assert_eq!(state.history_wanted(), Some(&action("b")));
+    state.recall(&action("b"), vec![entry("b", 16)]);
+    assert_eq!(state.history_wanted(), None);
+    let text = screen(&state);
+    for fact in [
+        "b: held",
+        "held and renewing",
+        "web-10/1",
+        "4711 on web-1",
+        "deploy",
+        "release 42",
+        "2026-11-20T09:30:00.000000Z, 10s ago",
+        "3 times, 4s ago",
+        "30s, lapses in 26s",
+        "2 in line",
+        "web-2/1",
+        "web-3/1",
+        "exited 0, 1h ago",
+    ] {
+        assert!(text.contains(fact), "{fact}:\n{text}");
+    }
+    // What another action did in the past is not shown here.
+    state.recall(&action("c"), vec![entry("c", 99), entry("c", 98)]);
+    assert_eq!(screen(&state), text);
+    for back in [Key::Escape, Key::Backspace, Key::Text('q')] {
+        press(&mut state, &[back]);
+        assert_eq!(marked(&state), "b");
+        press(&mut state, &[Key::Enter]);
+    }
+}
+
+#[test]
+fn the_history_is_asked_for_again_when_a_run_has_ended() {
+    let mut state = five(USUAL);
+    press(&mut state, &[Key::Enter]);
+    state.recall(&action("a"), vec![entry("a", 16)]);
+    state.learn(heard(vec![held("a", "web-30/1", 31)], Vec::new()));
+    assert_eq!(state.history_wanted(), None);
+    let mut next = held("a", "web-31/1", 1);
+    next.last = Some(LastRun {
+        token: Token(17),
+        fate: Fate::Exited(0),
+        ago: Duration::from_secs(1),
+    });
+    state.learn(heard(vec![next], Vec::new()));
+    assert_eq!(state.history_wanted(), Some(&action("a")));
+    assert!(screen(&state).contains("exited 0"), "the old one stays");
+    // Nobody holds it any more: it is not in the answer.
+    state.recall(&action("a"), vec![entry("a", 17)]);
+    state.learn(heard(Vec::new(), Vec::new()));
+    assert_eq!(state.history_wanted(), Some(&action("a")));
+    assert!(screen(&state).contains("free, and nobody waits"));
+}
+
+#[test]
+fn details_scroll_as_far_as_there_are_any() {
+    let mut state = five(LOW);
+    press(&mut state, &[Key::Enter]);
+    let entries: Vec<Entry> = (1..=30).map(|token| entry("a", token)).collect();
+    state.recall(&action("a"), entries);
+    assert!(!screen(&state).contains(" 30 "));
+    press(&mut state, &[Key::End]);
+    let last = screen(&state);
+    assert!(last.contains("1m"), "{last}");
+    assert!(last.trim_end().ends_with("end"), "{last}");
+    press(&mut state, &[Key::PageDown, Key::Down]);
+    assert_eq!(screen(&state), last);
+    press(&mut state, &[Key::Home]);
+    assert!(screen(&state).contains("a: held"));
+    // A larger screen is filled.
+    press(&mut state, &[Key::End]);
+    state.resize(Size {
+        columns: 80,
+        rows: 100,
+    });
+    assert!(screen(&state).contains("a: held"));
+}
+
+#[test]
+fn q_ends_the_list_alone_and_ctrl_c_everything() {
+    let mut state = five(USUAL);
+    typed(&mut state, "?");
+    assert!(matches!(state.page, Page::Help));
+    press(&mut state, &[Key::Text('q'), Key::Enter, Key::Text('q')]);
+    typed(&mut state, "/q");
+    press(&mut state, &[Key::Escape]);
+    assert_eq!(state.press(Key::Text('q')), Request::Quit);
+    for page in ["?", "/", "\n"] {
+        let mut state = five(USUAL);
+        match page {
+            "\n" => press(&mut state, &[Key::Enter]),
+            text => typed(&mut state, text),
+        }
+        assert_eq!(state.press(Key::Suspend), Request::Suspend);
+        assert_eq!(state.press(Key::Redraw), Request::Redraw);
+        assert_eq!(state.press(Key::Interrupt), Request::Quit);
+    }
+}
+
+#[test]
+fn without_an_answer_the_screen_says_since_when_and_why() {
+    let mut state = five(LOW);
+    press(&mut state, &[Key::End]);
+    state.miss("cannot reach db: refused".to_owned(), at(1_003));
+    state.miss("cannot reach db: no route".to_owned(), at(1_005));
+    let text = state.frame(at(1_063)).text();
+    assert!(
+        text.contains("no answer for 1m, shown is what was 1m 3s ago\ncannot reach db: no route\n"),
+        "{text}"
+    );
+    assert!(
+        text.contains("> e "),
+        "the selected one is in sight: {text}"
+    );
+    state.learn(heard(vec![held("e", "", 1)], Vec::new()));
+    assert!(!screen(&state).contains("no answer"));
+}
+
+#[test]
+fn what_is_the_matter_with_the_selected_action_stands_below_the_list() {
+    let mut state = five(USUAL);
+    let mut locks = state.heard.survey.locks.clone();
+    locks[1].renewed_ago = Duration::from_secs(12);
+    locks[1].remainder = Remainder::Left(Duration::from_secs(18));
+    state.learn(heard(locks, Vec::new()));
+    assert!(screen(&state).contains("\na: held and renewing\n"));
+    press(&mut state, &[Key::Down]);
+    let sentence =
+        "\nb: not renewing for 12s: its process is frozen or cut off; can be taken over in\n23s\n";
+    assert!(screen(&state).contains(sentence), "{}", screen(&state));
+}
+
+#[test]
+fn clocks_that_differ_are_told() {
+    let mut state = five(USUAL);
+    assert!(!screen(&state).contains("clock"));
+    state.heard.at_ours += Duration::from_secs(5);
+    let told = "\nthe server's clock is 5s behind this machine's; no lease depends on that\n";
+    assert!(screen(&state).contains(told), "{}", screen(&state));
+}
+
+#[test]
+fn columns_share_what_is_too_little_and_the_last_in_rank_go() {
+    let columns = [
+        Column::cut("ONE", 0, 4),
+        Column::whole("TWO", 1),
+        Column::cut("THREE", 2, 5),
+    ];
+    let row = ["a".repeat(50), "22".to_owned(), "c".repeat(20)];
+    let row = row.map(|text| (text, Paint::Plain));
+    let text = |room| {
+        let widths = Widths::new(&columns, std::iter::once(&row), room);
+        widths.line(Line::default(), &row, 0).text()
+    };
+    assert_eq!(text(100), format!("{}  22   {}", row[0].0, row[2].0));
+    assert_eq!(text(28), "aaaaaaaaaa…  22   ccccccccc…");
+    assert_eq!(text(16), "aaa…  22   cccc…");
+    assert_eq!(text(15), "aaaaaaaaa…  22");
+    assert_eq!(text(8), "aaaaaaa…");
+}
+
+#[test]
+fn a_wide_screen_has_all_columns_and_a_narrow_one_the_first() {
+    let headings = |columns| {
+        let state = five(Size { columns, rows: 24 });
+        let line = screen(&state).lines().nth(2).map(str::to_owned);
+        line.expect("headings")
+    };
+    let wide = headings(200);
+    for heading in ["ACTION", "HOLDER", "TOKEN", "LAST RUN", "NOTE", "DIAGNOSIS"] {
+        assert!(wide.contains(heading), "{wide}");
+    }
+    assert_eq!(headings(25), "  ACTION  STATE  HOLDER");
+}
+
+/// Any characters. The generator of `String` leaves out those that move a cursor.
+fn text() -> impl Strategy<Value = String> {
+    prop::collection::vec(any::<char>(), 0..20).prop_map(String::from_iter)
+}
+
+proptest! {
+    #[test]
+    fn no_label_no_size_and_no_keys_break_the_screen(
+        labels in prop::collection::vec(text(), 0..6),
+        columns in 1_usize..100,
+        rows in 1_usize..30,
+        keys in prop::collection::vec(0_usize..16, 0..12),
+        why in text(),
+    ) {
+        let sightings = labels.iter().enumerate().map(|(at, label)| {
+            let mut seen = held(&format!("action-{at}"), label, at as u64);
+            seen.holder.note.clone_from(label);
+            seen.holder.host.clone_from(label);
+            seen
+        });
+        let mut state = state(sightings.collect(), Size { columns, rows });
+        let all = [
+            Key::Up, Key::Down, Key::PageUp, Key::PageDown, Key::Home, Key::End, Key::Enter,
+            Key::Escape, Key::Backspace, Key::Text('/'), Key::Text('e'), Key::Text('s'),
+            Key::Text('?'), Key::Erase, Key::Text('日'), Key::Down,
+        ];
+        for key in keys {
+            state.press(all[key]);
+        }
+        state.recall(&action("action-0"), vec![entry("action-0", 1)]);
+        if !why.is_empty() {
+            state.miss(why, at(1_000));
+        }
+        let frame = state.frame(at(1_001));
+        prop_assert_eq!(frame.lines.len(), rows);
+        for line in &frame.lines {
+            let text = line.text();
+            prop_assert_eq!(printable(&text), text.as_str());
+            for cell in &line.cells {
+                prop_assert!(cell.column + width(&cell.text) <= columns, "{}", text);
+            }
+        }
+    }
+}

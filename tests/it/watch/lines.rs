@@ -1,0 +1,112 @@
+//! Where there is no screen: blocks of text, or lines of JSON.
+
+use std::path::Path;
+
+use super::thirty;
+use crate::dlock::{Dlock, Outcome};
+use crate::proxy::{Door, Kind, Proxy};
+use crate::servers::{Database, Flavour, shared};
+
+/// What the first `count` lines are of `dlock status` with `options`, after which nobody reads any more.
+#[track_caller]
+fn head(database: &Database, options: &str, count: usize) -> Outcome {
+    let script = format!(r#"set -o pipefail; "$0" status {options} | head -n {count}"#);
+    let program = env!("CARGO_BIN_EXE_dlock");
+    Dlock::of(Path::new("bash"), ["-c", &script, program])
+        .env("DLOCK_URL", database.url())
+        .run()
+}
+
+/// The words of a line that do not change with time.
+fn beginning(line: &str) -> String {
+    let words: Vec<&str> = line.split_whitespace().take(7).collect();
+    words.join(" ")
+}
+
+#[test]
+fn a_pipe_gets_a_block_an_interval_and_its_end_is_the_end() {
+    for flavour in Flavour::ALL {
+        let database = shared(flavour).database("watch");
+        thirty(&database);
+        let options = "--watch=100ms tenant-01 never";
+        let outcome = head(&database, options, 10);
+        assert_eq!(outcome.status, Some(0), "{outcome:#?}");
+        assert_eq!(outcome.stderr, "");
+        let blocks: Vec<&str> = outcome.stdout.trim_end().split("\n\n").collect();
+        assert_eq!(blocks.len(), 2, "{outcome:#?}");
+        for block in blocks {
+            let (time, table) = block.split_once('\n').expect("a time and a table");
+            assert!(time.starts_with("20") && time.ends_with('Z'), "{time}");
+            let lines: Vec<String> = table.lines().map(beginning).collect();
+            assert_eq!(
+                lines,
+                [
+                    "ACTION STATE HOLDER HOST PID USER TOKEN",
+                    "never free - - - - 0",
+                    "tenant-01 held web-1/4711 web-1 4711 deploy 1795172174223117",
+                ]
+            );
+            assert!(table.contains("DIAGNOSIS"), "{table}");
+        }
+    }
+}
+
+#[test]
+fn a_program_gets_a_document_a_line() {
+    for flavour in Flavour::ALL {
+        let database = shared(flavour).database("watch");
+        thirty(&database);
+        let outcome = head(&database, "--watch=100ms --json", 3);
+        assert_eq!(outcome.status, Some(0), "{outcome:#?}");
+        let lines: Vec<&str> = outcome.stdout.lines().collect();
+        assert_eq!(lines.len(), 3);
+        for line in lines {
+            let document: serde_json::Value = serde_json::from_str(line).expect("it is JSON");
+            assert_eq!(document["locks"].as_array().map(Vec::len), Some(30));
+        }
+    }
+}
+
+#[test]
+fn a_signal_ends_it_and_a_server_that_is_gone_does_not() {
+    let server = shared(Flavour::MariaDb);
+    let database = server.database("watch");
+    thirty(&database);
+    let proxy = Proxy::to(server.port());
+    let watch = Dlock::new(["status", "--watch=100ms"])
+        .env("DLOCK_URL", database.url_through(proxy.port()))
+        .start();
+    proxy.wait_asked(Kind::Look, 2);
+    proxy.door(Door::Refused);
+    proxy.reset();
+    watch.heard("cannot reach");
+    proxy.door(Door::Open);
+    proxy.wait_asked(Kind::Look, proxy.asked(Kind::Look) + 2);
+    watch.signal("TERM");
+    let outcome = watch.wait();
+    assert_eq!(outcome.status, Some(143));
+    // However often it was asked in vain, that is told once.
+    assert_eq!(
+        outcome.stderr.matches("cannot reach").count(),
+        1,
+        "{outcome:#?}"
+    );
+    assert!(!outcome.stdout.contains('\x1b'));
+}
+
+#[test]
+fn what_cannot_be_meant_is_refused() {
+    for (options, why) in [
+        (&["--watch", "--check"][..], "--check"),
+        (&["--watch=5"], "--watch"),
+        (&["--watch=1ms"], "from 100ms to 24h"),
+        (&["--watch=2d"], "from 100ms to 24h"),
+        (&["--watch", "--color=blue"], "always"),
+    ] {
+        Dlock::new(["status"])
+            .args(options)
+            .env("DLOCK_URL", "mysql://nobody@127.0.0.1:1/none")
+            .run()
+            .expect(64, "", why);
+    }
+}
