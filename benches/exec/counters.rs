@@ -37,22 +37,6 @@ pub(crate) struct Bill {
 
 type Counts = BTreeMap<String, i64>;
 
-/// Version and durability of a server: its name and a line of text.
-pub(crate) fn settings(site: &Site) -> (String, String) {
-    let (flush, sync, log): (u8, u32, bool) = site
-        .server
-        .admin()
-        .query_first("SELECT @@innodb_flush_log_at_trx_commit, @@sync_binlog, @@log_bin")
-        .expect("root may look")
-        .expect("a row");
-    let log = if log { "on" } else { "off" };
-    let text = format!(
-        "{}, innodb_flush_log_at_trx_commit={flush}, binary log {log}, sync_binlog={sync}",
-        site.server.version()
-    );
-    (site.name().to_owned(), text)
-}
-
 /// Counts one `exec` over TCP, with nobody else on the server.
 pub(crate) fn bill(site: &Site) -> Bill {
     let mut root = site.server.admin();

@@ -1,9 +1,11 @@
-//! Where the numbers come from: processor, kernel, storage. No name and no path of the machine.
+//! Where the numbers come from: processor, kernel, storage, servers. No name and no path of the machine.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::SystemTime;
+
+use mysql::prelude::Queryable;
 
 use crate::Site;
 use crate::etcd::Etcd;
@@ -28,9 +30,25 @@ pub(crate) fn facts() -> Vec<(String, String)> {
 pub(crate) fn load() -> String {
     let averages = host::load().map(|average| format!("{average:.2}"));
     format!(
-        "{} over 1, 5 and 15 minutes, at the end of the race",
+        "{} over 1, 5 and 15 minutes, at the end",
         averages.join(" ")
     )
+}
+
+/// Version and durability of a server: its name and a line of text.
+pub(crate) fn settings(site: &Site) -> (String, String) {
+    let (flush, sync, log): (u8, u32, bool) = site
+        .server
+        .admin()
+        .query_first("SELECT @@innodb_flush_log_at_trx_commit, @@sync_binlog, @@log_bin")
+        .expect("root may look")
+        .expect("a row");
+    let log = if log { "on" } else { "off" };
+    let text = format!(
+        "{}, innodb_flush_log_at_trx_commit={flush}, binary log {log}, sync_binlog={sync}",
+        site.server.version()
+    );
+    (site.name().to_owned(), text)
 }
 
 /// Whether all servers, and the folder of this process, write to the same file system, and of which kind it is.

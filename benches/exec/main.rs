@@ -6,7 +6,8 @@
 //!
 //! - `race` times whole processes against each other, `etcd` starts the one server that `servers` does not know
 //! - `counters` asks the servers what one `exec` made them do, `traffic` counts its packets on the way, by the tests' `proxy`
-//! - `footprint` measures memory and size, `machine` and `host` say where all this was, `table` writes it down
+//! - `footprint` measures memory and size, `machine` and `host` say where all this was, `sample` makes numbers of
+//!   measurements, `table` writes it down
 
 #[path = "../machine/bare.rs"]
 mod bare;
@@ -21,6 +22,9 @@ mod machine;
 #[path = "../../tests/it/proxy.rs"]
 mod proxy;
 mod race;
+#[allow(dead_code, reason = "the other benches use the rest of it")]
+#[path = "../line/sample.rs"]
+mod sample;
 // The tests use the rest of it.
 #[path = "../../tests/it/servers.rs"]
 mod servers;
@@ -120,7 +124,7 @@ fn main() {
 
     let mut facts = machine::facts();
     facts.push(machine::storage(&sites, &etcd, folder.path()));
-    facts.extend(sites.iter().map(counters::settings));
+    facts.extend(sites.iter().map(machine::settings));
     facts.push((
         "etcd".to_owned(),
         format!("{}, fsync at every commit (its default)", etcd.version()),

@@ -10,6 +10,8 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use crate::sample::percentile;
+
 /// One unit of the kernel's accounting in `/proc/PID/stat`: `USER_HZ` is 100 on every Linux that dlock supports.
 const TICK: Duration = Duration::from_millis(10);
 
@@ -116,14 +118,6 @@ fn children() -> Duration {
     ticks
         .map(|field| TICK * field.parse().expect("a number of ticks"))
         .sum()
-}
-
-/// The value that `part` of a hundred values do not exceed (nearest rank).
-pub(crate) fn percentile<T: PartialOrd + Copy>(values: &[T], part: usize) -> T {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(|one, other| one.partial_cmp(other).expect("the values are comparable"));
-    let rank = (sorted.len() * part).div_ceil(100).max(1);
-    sorted[rank - 1]
 }
 
 /// The middle one.

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use crate::counters::Bill;
 use crate::footprint::Footprint;
-use crate::race::{Record, percentile};
+use crate::race::Record;
+use crate::sample::percentile;
 
 /// What is promised: shares of etcdctl's time, bytes.
 const RATIO: f64 = 0.40;

@@ -4,20 +4,15 @@
 //! belong to waiting are expected; the rest is shown on the page.
 
 use std::fs::{self, File, OpenOptions};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::fs::{CWD, FileType, Mode, OFlags, mknodat};
-
+use crate::fifo::{eventually, make_fifo, reader_came};
 use crate::mark::{self, Mark};
 use crate::rival::Rival;
-
-/// How long anything that must happen may take: far above what a busy machine needs.
-const PATIENCE: Duration = Duration::from_mins(2);
 
 /// After everybody is seen in line, until the line moves: for what a waiter does after that.
 const SETTLING: Duration = Duration::from_millis(300);
@@ -165,37 +160,6 @@ pub(crate) fn names(count: u32) -> Vec<String> {
 
 fn name(number: usize) -> String {
     format!("{number:04}")
-}
-
-pub(crate) fn make_fifo(path: &Path) {
-    let mode = Mode::RUSR | Mode::WUSR;
-    mknodat(CWD, path, FileType::Fifo, mode, 0).expect("the folder takes a fifo");
-}
-
-/// Opens `fifo` for writing as soon as somebody reads it.
-pub(crate) fn reader_came(fifo: &Path) -> File {
-    let flags = OFlags::NONBLOCK.bits().cast_signed();
-    let mut open = OpenOptions::new();
-    open.write(true).custom_flags(flags);
-    let mut writer = None;
-    eventually(
-        "the holder's command runs",
-        Duration::from_millis(2),
-        || {
-            writer = open.open(fifo).ok();
-            writer.is_some()
-        },
-    );
-    writer.expect("it was opened")
-}
-
-/// Asks every `pause` until `condition` holds, which must be some time.
-pub(crate) fn eventually(what: &str, pause: Duration, mut condition: impl FnMut() -> bool) {
-    let start = Instant::now();
-    while !condition() {
-        assert!(start.elapsed() < PATIENCE, "never happened: {what}");
-        thread::sleep(pause);
-    }
 }
 
 fn is_notice(line: &str) -> bool {

@@ -8,7 +8,8 @@
 //! - `mark` is the command under the lock, which is this program again; it writes down when it ran
 //! - `site`, `etcd` and `rival` are what can be waited for; a `crowd` waits and is let go
 //! - `handover`, `order`, `waiting`, `takeover`, `death` and `thousand` are the questions, one section of the page each
-//! - `sample` makes numbers of measurements, `machine` and `host` say where all this was, `page` writes it down
+//! - `fifo` keeps a command where it is, `sample` makes numbers of measurements, `machine` and `host` say where all this
+//!   was, `page` writes it down
 
 #[path = "../machine/bare.rs"]
 mod bare;
@@ -16,6 +17,8 @@ mod crowd;
 mod death;
 #[path = "../peers/etcd.rs"]
 mod etcd;
+#[path = "../machine/fifo.rs"]
+mod fifo;
 mod handover;
 #[path = "../machine/host.rs"]
 mod host;

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::crowd::{eventually, make_fifo, reader_came};
+use crate::fifo::{eventually, make_fifo, reader_came};
 use crate::mark;
 use crate::page::{Page, verdict};
 use crate::sample::{percentile, seconds};

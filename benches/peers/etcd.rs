@@ -61,10 +61,17 @@ impl Etcd {
         lock
     }
 
+    /// `etcdctl get --prefix` of those who hold or wait for the lock `key`.
+    pub(crate) fn look(&self, key: &str) -> Command {
+        let mut look = self.client();
+        look.args(["get", "--prefix", &format!("{key}/")]);
+        look
+    }
+
     /// How many hold or wait for the lock `key`.
     pub(crate) fn queue(&self, key: &str) -> usize {
-        let mut look = self.client();
-        look.args(["get", "--prefix", "--keys-only", &format!("{key}/")]);
+        let mut look = self.look(key);
+        look.arg("--keys-only");
         let output = look.stdout(Stdio::piped()).output().expect("etcdctl runs");
         let keys = String::from_utf8_lossy(&output.stdout);
         keys.lines().filter(|line| !line.is_empty()).count()
@@ -75,7 +82,7 @@ impl Etcd {
     }
 
     /// The folder that holds its data.
-    #[allow(dead_code, reason = "only one of the benches names the storage")]
+    #[allow(dead_code, reason = "the bench of the line does not name the storage")]
     pub(crate) fn folder(&self) -> &Path {
         &self.folder
     }

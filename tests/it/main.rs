@@ -53,4 +53,5 @@ mod tree;
 mod twins;
 mod wait_command;
 mod waiting;
+mod walkthrough;
 mod watch;

@@ -4,7 +4,8 @@ use mysql::prelude::Queryable;
 
 use crate::command::{Stage, heard, tell};
 use crate::dlock::{Dlock, Running};
-use crate::servers::{Database, Flavour, shared};
+use crate::proxy::{Proxy, Request};
+use crate::servers::{Database, Flavour, Server, shared};
 
 /// Something in every state: `busy` is held, `done` is free, `dead` has lapsed.
 struct Scene {
@@ -188,5 +189,76 @@ fn read_rights_are_enough_for_status() {
         let grant = format!("GRANT UPDATE ON `{pattern}`.* TO '{user}'@'%'");
         admin.query_drop(&grant).expect("grants can be changed");
         scene.end();
+    }
+}
+
+#[test]
+fn a_look_is_one_round_trip_after_the_login() {
+    for flavour in Flavour::ALL {
+        let scene = Scene::start(flavour);
+        for arguments in [
+            &["busy"][..],
+            &["never"],
+            &["busy", "dead", "done"],
+            &[],
+            &["--all"],
+            &["--json"],
+            &["--check", "done"],
+        ] {
+            let proxy = Proxy::to(scene.database.port);
+            let url = scene.database.url_through(proxy.port());
+            let status = scene.status(arguments).env("DLOCK_URL", url).run();
+            assert_eq!(status.status, Some(0), "{flavour}, {arguments:?}");
+            let sessions = proxy.sessions();
+            let [session] = sessions.as_slice() else {
+                panic!("{flavour}, {arguments:?}: not one connection: {sessions:?}");
+            };
+            let [Request::Query(_), Request::Quit] = session.requests.as_slice() else {
+                panic!("{flavour}, {arguments:?}: not one request: {session:?}");
+            };
+        }
+        scene.end();
+    }
+}
+
+#[test]
+fn actions_that_nobody_wants_are_not_read() {
+    /// Far more than are read for anything else; and as many as are read then.
+    const ACTIONS: u32 = 20_000;
+    const READ: u64 = 5_000;
+    for flavour in Flavour::ALL {
+        // Its own: whatever else is done on a server is counted too.
+        let server = Server::start(flavour, &[]);
+        let database = server.database("status");
+        Dlock::on(&database, ["setup"])
+            .run()
+            .expect(0, "", "the tables are in place");
+        let mut admin = database.admin_conn();
+        for statement in [
+            format!(
+                "INSERT INTO dlock_lock (action,token) WITH RECURSIVE digit AS \
+                 (SELECT 0 AS n UNION ALL SELECT n+1 FROM digit WHERE n<199) \
+                 SELECT CONCAT('job-',a.n*200+b.n),1 FROM digit a,digit b WHERE a.n*200<{ACTIONS}"
+            ),
+            "UPDATE dlock_lock SET claim=REPEAT('x',16),expires_at=UTC_TIMESTAMP(6) \
+             WHERE action='job-7'"
+                .to_owned(),
+            "UPDATE dlock_lock SET closed_until=UTC_TIMESTAMP(6)+INTERVAL 1 DAY \
+             WHERE action='job-8'"
+                .to_owned(),
+        ] {
+            admin.query_drop(&statement).expect("rows can be made");
+        }
+        let mut read = || -> u64 {
+            let counts = admin.query("SHOW GLOBAL STATUS LIKE 'Handler_read%'");
+            let counts: Vec<(String, u64)> = counts.expect("root may look");
+            counts.iter().map(|(_, count)| count).sum()
+        };
+        let before = read();
+        let outcome = Dlock::on(&database, ["status"]).run();
+        let rows = read() - before;
+        let seen = [("job-7", "lapsed"), ("job-8", "closed")];
+        assert_eq!(states(&outcome.stdout), seen, "{flavour}");
+        assert!(rows < READ, "{flavour}: {rows} rows were read");
     }
 }

@@ -1,0 +1,122 @@
+//! A database with many actions, of which a hundred are held, as runs of dlock would have left it.
+//!
+//! Every action has run once. The leases last an hour; one session has their gates, as their holders' sessions would
+//! have. [`ACTION`] is one of the held actions and left out here: that one is held by a process.
+
+use std::process::Command;
+
+use mysql::Conn;
+use mysql::prelude::Queryable;
+
+use crate::servers::{Database, Server};
+use crate::{ACTION, alone};
+
+/// The program as `cargo bench` builds it: with the release profile.
+const DLOCK: &str = env!("CARGO_BIN_EXE_dlock");
+
+/// How many actions are held, with [`ACTION`].
+pub(crate) const HELD: u32 = 100;
+
+/// Rows of one transaction: the servers' logs are small.
+const BATCH: u32 = 100_000;
+
+/// A database that has been filled.
+pub(crate) struct Population {
+    pub(crate) database: Database,
+    /// Has the gates.
+    session: Conn,
+}
+
+impl Population {
+    /// A new database with so many actions.
+    pub(crate) fn of(server: &Server, actions: u32) -> Self {
+        let database = server.database("bench");
+        let mut population = Self {
+            session: database.admin_conn(),
+            database,
+        };
+        let setup = population.dlock(&["setup"]).status();
+        assert!(setup.expect("dlock runs").success(), "dlock setup");
+        // The binary log would take longer than the tables, and nobody reads it.
+        population.run("SET SESSION sql_log_bin=0");
+        let held = format!("number%{}=0", actions / HELD);
+        for first in (0..actions).step_by(BATCH as usize) {
+            // Number 0 is ACTION.
+            let (least, end) = (first.max(1), actions.min(first + BATCH));
+            population.run(&rows(&held, least, end));
+            population.run(&runs(least, end));
+        }
+        let gates =
+            format!("SELECT SUM(GET_LOCK({GATE},0)) FROM dlock_lock WHERE claim IS NOT NULL");
+        let gates = population.session.query_first(gates);
+        let gates: Option<u32> = gates.expect("the server answers");
+        assert_eq!(gates, Some(HELD - 1), "each lease has its gate");
+        population
+    }
+
+    /// Takes the secondary indices of the locks away.
+    pub(crate) fn without_indices(mut self) -> Self {
+        self.run("ALTER TABLE dlock_lock DROP KEY claimed,DROP KEY closed");
+        self
+    }
+
+    /// `dlock ARGUMENTS…` here, over TCP without TLS.
+    pub(crate) fn dlock(&self, arguments: &[&str]) -> Command {
+        let mut command = alone(DLOCK);
+        command.args(arguments);
+        command.env("DLOCK_URL", self.database.url());
+        command
+    }
+
+    /// How many wait for [`ACTION`].
+    pub(crate) fn waiting(&self) -> usize {
+        let query = format!("SELECT COUNT(*) FROM dlock_waiter WHERE action='{ACTION}'");
+        let count = self.database.admin_conn().query_first(query);
+        count.expect("the server answers").expect("one row")
+    }
+
+    fn run(&mut self, statement: &str) {
+        let done = self.session.query_drop(statement);
+        done.unwrap_or_else(|error| panic!("{statement}: {error}"));
+    }
+}
+
+/// The name of the gate of a row's action.
+const GATE: &str = "CONCAT('dlock:',LEFT(SHA2(CONCAT(DATABASE(),'/',action),256),40))";
+
+/// Writes the actions with the numbers from `least` to before `end`, which are held where `held` says so.
+fn rows(held: &str, least: u32, end: u32) -> String {
+    format!(
+        "INSERT INTO dlock_lock (action,token,claim,holder,host,pid,user,command,\
+         server,session_id,gated,ttl_us,renewals,acquired_at,renewed_at,expires_at,released_at) \
+         WITH RECURSIVE low AS (SELECT 0 AS n UNION ALL SELECT n+1 FROM low WHERE n<999),\
+         high AS (SELECT low.n FROM low WHERE low.n<{BATCH}/1000),\
+         numbered AS (SELECT {base}+high.n*1000+low.n AS number FROM high,low) \
+         SELECT {name},1700000000000000+number,IF({held},UNHEX(LEFT(SHA2(number,256),32)),NULL),\
+         CONCAT('web-',number%40,'/',1000+number%30000),CONCAT('web-',number%40),1000+number%30000,\
+         'deploy','migrate.sh',CONCAT(@@hostname,':',@@port,'/',@@server_id),CONNECTION_ID(),1,\
+         3600000000,0,UTC_TIMESTAMP(6),UTC_TIMESTAMP(6),\
+         IF({held},UTC_TIMESTAMP(6)+INTERVAL 1 HOUR,UTC_TIMESTAMP(6)),\
+         IF({held},NULL,UTC_TIMESTAMP(6)) \
+         FROM numbered WHERE number>={least} AND number<{end}",
+        base = least - least % BATCH,
+        name = name("number"),
+    )
+}
+
+/// Writes the one run that each of these actions has had.
+fn runs(least: u32, end: u32) -> String {
+    let facts = "holder,host,pid,user,note,pod,namespace,command";
+    format!(
+        "INSERT INTO dlock_run (action,token,{facts},began_at,ended_at,ending,number) \
+         SELECT action,token-1,{facts},acquired_at-INTERVAL 1 DAY,acquired_at-INTERVAL 23 HOUR,'exited',0 \
+         FROM dlock_lock WHERE action BETWEEN {} AND {}",
+        name(&least.to_string()),
+        name(&(end - 1).to_string()),
+    )
+}
+
+/// The action of a number, as an expression; in order of the numbers.
+fn name(number: &str) -> String {
+    format!("CONCAT('job-',LPAD({number},7,'0'))")
+}
