@@ -49,9 +49,11 @@ bench:
 	tests/servers/fetch mariadb mysql etcd
 	$(CARGO) bench --locked --bench exec --bench line --bench status
 
-# Renders man/ and completions/ anew from the grammar.
+# Renders man/ and completions/ anew from the grammar, and writes what README.md and dlock(7) show of a stuck lock from
+# a real run.
 generated:
-	DLOCK_UPDATE=1 $(CARGO) test --locked --test it generated
+	tests/servers/fetch mariadb mysql
+	DLOCK_UPDATE=1 $(CARGO) test --locked --test it -- generated walkthrough
 
 install: all
 	install -D -m 755 target/release/dlock $(DESTDIR)$(PREFIX)/bin/dlock

@@ -1,6 +1,6 @@
 # Print an optspec for argparse to handle cmd's options that are independent of any subcommand.
 function __fish_dlock_global_optspecs
-    string join \n q/quiet v/verbose url= url-file= defaults-file= host= port= socket= user= password-file= database= ssl-mode= ssl-ca= ssl-cert= ssl-key= h/help V/version
+    string join \n q/quiet v/verbose log-format= url= url-file= defaults-file= host= port= socket= user= password-file= database= ssl-mode= ssl-ca= ssl-cert= ssl-key= h/help V/version
 end
 
 function __fish_dlock_needs_command
@@ -24,6 +24,8 @@ function __fish_dlock_using_subcommand
     contains -- $cmd[1] $argv
 end
 
+complete -c dlock -n "__fish_dlock_needs_command" -l log-format -d 'How messages on stderr are written; json is one object a line, as dlock(7) documents it' -r -f -a "text\t'A line for people'
+json\t'An object on a line, for programs'"
 complete -c dlock -n "__fish_dlock_needs_command" -l url -d 'Server and database, as mysql://USER@HOST/DATABASE' -r
 complete -c dlock -n "__fish_dlock_needs_command" -l url-file -d 'File that holds the URL, such as a mounted Kubernetes secret' -r -F
 complete -c dlock -n "__fish_dlock_needs_command" -l defaults-file -d 'Option file as of the mysql client; groups [client] and [dlock] are read' -r -F
@@ -67,6 +69,10 @@ complete -c dlock -n "__fish_dlock_using_subcommand exec" -l heartbeat-file -d '
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -l holder -d 'What status shows as the holder [default: HOST/PID]' -r
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -l note -d 'What status shows as the reason' -r
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -l history -d 'How many runs of this action to keep in the history; with 0 this one is not recorded' -r
+complete -c dlock -n "__fish_dlock_using_subcommand exec" -l metrics-file -d 'Keep metrics of this run in this file, in Prometheus\' text format, for node_exporter\'s textfile collector' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand exec" -l on-event -d 'Run this with sh -c when the lock is granted, lost, released or skipped, beside the command and for 10s at most' -r -f -a "(__fish_complete_command)"
+complete -c dlock -n "__fish_dlock_using_subcommand exec" -l log-format -d 'How messages on stderr are written; json is one object a line, as dlock(7) documents it' -r -f -a "text\t'A line for people'
+json\t'An object on a line, for programs'"
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -l url -d 'Server and database, as mysql://USER@HOST/DATABASE' -r
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -l url-file -d 'File that holds the URL, such as a mounted Kubernetes secret' -r -F
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -l defaults-file -d 'Option file as of the mysql client; groups [client] and [dlock] are read' -r -F
@@ -94,6 +100,8 @@ complete -c dlock -n "__fish_dlock_using_subcommand status" -l watch -d 'Show it
 complete -c dlock -n "__fish_dlock_using_subcommand status" -l color -d 'Whether the screen of --watch has colours; auto heeds NO_COLOR' -r -f -a "auto\t'On a terminal, unless NO_COLOR is set'
 always\t'Always'
 never\t'Never'"
+complete -c dlock -n "__fish_dlock_using_subcommand status" -l log-format -d 'How messages on stderr are written; json is one object a line, as dlock(7) documents it' -r -f -a "text\t'A line for people'
+json\t'An object on a line, for programs'"
 complete -c dlock -n "__fish_dlock_using_subcommand status" -l url -d 'Server and database, as mysql://USER@HOST/DATABASE' -r
 complete -c dlock -n "__fish_dlock_using_subcommand status" -l url-file -d 'File that holds the URL, such as a mounted Kubernetes secret' -r -F
 complete -c dlock -n "__fish_dlock_using_subcommand status" -l defaults-file -d 'Option file as of the mysql client; groups [client] and [dlock] are read' -r -F
@@ -121,6 +129,8 @@ complete -c dlock -n "__fish_dlock_using_subcommand wait" -s a -l action -d 'The
 complete -c dlock -n "__fish_dlock_using_subcommand wait" -l done -d 'Wait until it has succeeded by exec --once (under this KEY), not until it is free' -r
 complete -c dlock -n "__fish_dlock_using_subcommand wait" -l timeout -d 'How long to wait; 0 looks once' -r
 complete -c dlock -n "__fish_dlock_using_subcommand wait" -l db-wait -d 'How long to keep trying to reach the server; 0 tries once' -r
+complete -c dlock -n "__fish_dlock_using_subcommand wait" -l log-format -d 'How messages on stderr are written; json is one object a line, as dlock(7) documents it' -r -f -a "text\t'A line for people'
+json\t'An object on a line, for programs'"
 complete -c dlock -n "__fish_dlock_using_subcommand wait" -l url -d 'Server and database, as mysql://USER@HOST/DATABASE' -r
 complete -c dlock -n "__fish_dlock_using_subcommand wait" -l url-file -d 'File that holds the URL, such as a mounted Kubernetes secret' -r -F
 complete -c dlock -n "__fish_dlock_using_subcommand wait" -l defaults-file -d 'Option file as of the mysql client; groups [client] and [dlock] are read' -r -F
@@ -143,6 +153,8 @@ complete -c dlock -n "__fish_dlock_using_subcommand wait" -s h -l help -d 'Print
 complete -c dlock -n "__fish_dlock_using_subcommand wait" -s V -l version -d 'Print version'
 complete -c dlock -n "__fish_dlock_using_subcommand check" -s a -l action -d 'Name of the lock; the command of exec has it in its environment' -r
 complete -c dlock -n "__fish_dlock_using_subcommand check" -l token -d 'The fencing token to check; the command of exec has it in its environment' -r
+complete -c dlock -n "__fish_dlock_using_subcommand check" -l log-format -d 'How messages on stderr are written; json is one object a line, as dlock(7) documents it' -r -f -a "text\t'A line for people'
+json\t'An object on a line, for programs'"
 complete -c dlock -n "__fish_dlock_using_subcommand check" -l url -d 'Server and database, as mysql://USER@HOST/DATABASE' -r
 complete -c dlock -n "__fish_dlock_using_subcommand check" -l url-file -d 'File that holds the URL, such as a mounted Kubernetes secret' -r -F
 complete -c dlock -n "__fish_dlock_using_subcommand check" -l defaults-file -d 'Option file as of the mysql client; groups [client] and [dlock] are read' -r -F
@@ -166,6 +178,8 @@ complete -c dlock -n "__fish_dlock_using_subcommand check" -s h -l help -d 'Prin
 complete -c dlock -n "__fish_dlock_using_subcommand check" -s V -l version -d 'Print version'
 complete -c dlock -n "__fish_dlock_using_subcommand history" -s a -l action -d 'Only this action; may be given several times' -r
 complete -c dlock -n "__fish_dlock_using_subcommand history" -s n -l number -d 'How many runs to show, the last ones' -r
+complete -c dlock -n "__fish_dlock_using_subcommand history" -l log-format -d 'How messages on stderr are written; json is one object a line, as dlock(7) documents it' -r -f -a "text\t'A line for people'
+json\t'An object on a line, for programs'"
 complete -c dlock -n "__fish_dlock_using_subcommand history" -l url -d 'Server and database, as mysql://USER@HOST/DATABASE' -r
 complete -c dlock -n "__fish_dlock_using_subcommand history" -l url-file -d 'File that holds the URL, such as a mounted Kubernetes secret' -r -F
 complete -c dlock -n "__fish_dlock_using_subcommand history" -l defaults-file -d 'Option file as of the mysql client; groups [client] and [dlock] are read' -r -F
@@ -191,6 +205,8 @@ complete -c dlock -n "__fish_dlock_using_subcommand forget" -s a -l action -d 'N
 complete -c dlock -n "__fish_dlock_using_subcommand forget" -l once -d 'Which success: the one under this KEY, or without one the one of --once alone' -r
 complete -c dlock -n "__fish_dlock_using_subcommand forget" -l holder -d 'What the history shows as who did it [default: HOST/PID]' -r
 complete -c dlock -n "__fish_dlock_using_subcommand forget" -l note -d 'What the history shows as the reason' -r
+complete -c dlock -n "__fish_dlock_using_subcommand forget" -l log-format -d 'How messages on stderr are written; json is one object a line, as dlock(7) documents it' -r -f -a "text\t'A line for people'
+json\t'An object on a line, for programs'"
 complete -c dlock -n "__fish_dlock_using_subcommand forget" -l url -d 'Server and database, as mysql://USER@HOST/DATABASE' -r
 complete -c dlock -n "__fish_dlock_using_subcommand forget" -l url-file -d 'File that holds the URL, such as a mounted Kubernetes secret' -r -F
 complete -c dlock -n "__fish_dlock_using_subcommand forget" -l defaults-file -d 'Option file as of the mysql client; groups [client] and [dlock] are read' -r -F
@@ -216,6 +232,8 @@ complete -c dlock -n "__fish_dlock_using_subcommand release" -l token -d 'Do it 
 complete -c dlock -n "__fish_dlock_using_subcommand release" -l reason -d 'Why; the holder, those who wait and the history are told' -r
 complete -c dlock -n "__fish_dlock_using_subcommand release" -l hold-off -d 'Let nobody have the lock for this time, whether it is held now or not' -r
 complete -c dlock -n "__fish_dlock_using_subcommand release" -l holder -d 'Who does it, for the same people [default: USER@HOST]' -r
+complete -c dlock -n "__fish_dlock_using_subcommand release" -l log-format -d 'How messages on stderr are written; json is one object a line, as dlock(7) documents it' -r -f -a "text\t'A line for people'
+json\t'An object on a line, for programs'"
 complete -c dlock -n "__fish_dlock_using_subcommand release" -l url -d 'Server and database, as mysql://USER@HOST/DATABASE' -r
 complete -c dlock -n "__fish_dlock_using_subcommand release" -l url-file -d 'File that holds the URL, such as a mounted Kubernetes secret' -r -F
 complete -c dlock -n "__fish_dlock_using_subcommand release" -l defaults-file -d 'Option file as of the mysql client; groups [client] and [dlock] are read' -r -F
@@ -238,6 +256,8 @@ complete -c dlock -n "__fish_dlock_using_subcommand release" -s q -l quiet -d 'S
 complete -c dlock -n "__fish_dlock_using_subcommand release" -s v -l verbose -d 'Say what happens, step by step'
 complete -c dlock -n "__fish_dlock_using_subcommand release" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c dlock -n "__fish_dlock_using_subcommand release" -s V -l version -d 'Print version'
+complete -c dlock -n "__fish_dlock_using_subcommand setup" -l log-format -d 'How messages on stderr are written; json is one object a line, as dlock(7) documents it' -r -f -a "text\t'A line for people'
+json\t'An object on a line, for programs'"
 complete -c dlock -n "__fish_dlock_using_subcommand setup" -l url -d 'Server and database, as mysql://USER@HOST/DATABASE' -r
 complete -c dlock -n "__fish_dlock_using_subcommand setup" -l url-file -d 'File that holds the URL, such as a mounted Kubernetes secret' -r -F
 complete -c dlock -n "__fish_dlock_using_subcommand setup" -l defaults-file -d 'Option file as of the mysql client; groups [client] and [dlock] are read' -r -F
@@ -259,6 +279,8 @@ complete -c dlock -n "__fish_dlock_using_subcommand setup" -s q -l quiet -d 'Say
 complete -c dlock -n "__fish_dlock_using_subcommand setup" -s v -l verbose -d 'Say what happens, step by step'
 complete -c dlock -n "__fish_dlock_using_subcommand setup" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c dlock -n "__fish_dlock_using_subcommand setup" -s V -l version -d 'Print version'
+complete -c dlock -n "__fish_dlock_using_subcommand doctor" -l log-format -d 'How messages on stderr are written; json is one object a line, as dlock(7) documents it' -r -f -a "text\t'A line for people'
+json\t'An object on a line, for programs'"
 complete -c dlock -n "__fish_dlock_using_subcommand doctor" -l url -d 'Server and database, as mysql://USER@HOST/DATABASE' -r
 complete -c dlock -n "__fish_dlock_using_subcommand doctor" -l url-file -d 'File that holds the URL, such as a mounted Kubernetes secret' -r -F
 complete -c dlock -n "__fish_dlock_using_subcommand doctor" -l defaults-file -d 'Option file as of the mysql client; groups [client] and [dlock] are read' -r -F

@@ -11,6 +11,7 @@ pub mod connection;
 pub mod doctor;
 pub mod forget;
 pub mod history;
+pub mod observe;
 pub mod once;
 pub mod release;
 pub mod wait;
@@ -28,6 +29,7 @@ use self::connection::ConnectionArgs;
 use self::doctor::DoctorArgs;
 use self::forget::ForgetArgs;
 use self::history::HistoryArgs;
+use self::observe::ObserveArgs;
 use self::once::OnceArgs;
 use self::release::ReleaseArgs;
 use self::wait::WaitArgs;
@@ -64,6 +66,11 @@ pub struct Cli {
     #[arg(value_parser = clap::builder::FalseyValueParser::new())]
     pub verbose: bool,
 
+    /// How messages on stderr are written; json is one object a line, as dlock(7) documents it.
+    #[arg(long, global = true, env = "DLOCK_LOG_FORMAT", display_order = 100)]
+    #[arg(value_enum, value_name = "FORMAT", default_value_t)]
+    pub log_format: Format,
+
     /// How to reach the database.
     #[command(flatten)]
     pub connection: ConnectionArgs,
@@ -73,7 +80,7 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Run a command while holding the lock.
-    Exec(ExecArgs),
+    Exec(Box<ExecArgs>),
     /// Show who holds what and who waits.
     Status(StatusArgs),
     /// Wait until nobody holds the lock, or until it has succeeded.
@@ -180,6 +187,10 @@ pub struct ExecArgs {
     #[arg(value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
     pub history: u32,
 
+    /// Who else is told what becomes of the run.
+    #[command(flatten)]
+    pub observe: ObserveArgs,
+
     /// The command and its arguments.
     #[arg(required = true, trailing_var_arg = true, value_name = "COMMAND")]
     #[arg(value_hint = clap::ValueHint::CommandWithArguments)]
@@ -227,6 +238,16 @@ pub struct SetupArgs {
     #[arg(long, env = "DLOCK_PRINT")]
     #[arg(value_parser = clap::builder::FalseyValueParser::new())]
     pub print: bool,
+}
+
+/// In which form messages are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
+pub enum Format {
+    /// A line for people.
+    #[default]
+    Text,
+    /// An object on a line, for programs.
+    Json,
 }
 
 /// How long to stand in line.

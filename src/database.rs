@@ -114,7 +114,7 @@ impl Clerk {
             Some(socket) => hangs_up(socket.as_fd(), self.rung.as_fd()),
             None => wait_for([self.rung.as_fd()]).map(|_| false),
         };
-        while let Incoming::Message::<1>(_) = self.rung.receive() {}
+        while let Incoming::Message::<[u8; 1]>(_) = self.rung.receive() {}
         match hung_up {
             Ok(true) => Rest::HungUp,
             // An error comes of a lack of memory; the next round may have some.

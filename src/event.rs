@@ -1,5 +1,7 @@
 //! What can happen while a lease is wanted or held: everything that reaches the one loop of `exec`.
 
+use crate::hook;
+use crate::metrics::writer;
 use crate::monitor::Word;
 use crate::store::Reply;
 use crate::sys::signal::Signal;
@@ -13,6 +15,10 @@ pub enum Event {
     Monitor(Word),
     /// The command has shown that it is alive.
     Heartbeat,
+    /// A hook is over, or there will be none any more.
+    Hook(hook::Word),
+    /// What became of the file of metrics.
+    Metrics(writer::Note),
     /// The server has ended the connection while nothing was asked.
     HungUp,
     /// The database thread has a reply to the last question.

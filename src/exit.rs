@@ -70,6 +70,21 @@ pub struct Ending {
     pub status: Status,
     /// One line for people.
     pub why: String,
+    /// Which kind of end it is: no status says that, since `-E` changes it.
+    pub cause: Cause,
+}
+
+/// Why dlock ends without having run the command to its end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Cause {
+    /// Something is wrong.
+    Failed,
+    /// A signal ended the waiting.
+    Interrupted,
+    /// This holder had it, and time ran out.
+    Held(String),
+    /// This holder has done it already.
+    Done(String),
 }
 
 impl Ending {
@@ -78,6 +93,23 @@ impl Ending {
         Self {
             status,
             why: why.to_string(),
+            cause: Cause::Failed,
+        }
+    }
+
+    /// The same, because of `cause`.
+    #[must_use]
+    pub fn because(mut self, cause: Cause) -> Self {
+        self.cause = cause;
+        self
+    }
+
+    /// Whose lease or success it is that nothing was run for; none if that is not the cause.
+    #[must_use]
+    pub fn skipped_for(&self) -> Option<&str> {
+        match &self.cause {
+            Cause::Held(holder) | Cause::Done(holder) => Some(holder),
+            Cause::Failed | Cause::Interrupted => None,
         }
     }
 }

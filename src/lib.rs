@@ -7,6 +7,7 @@
 //! - taking a lease: [`acquire`]; keeping it: [`renew`]; what the command is sent: [`supervise`], by
 //!   the [`monitor`], a process of its own
 //! - the threads: [`database`], [`listen`] and [`heartbeat`] send [`event`]s to the loop in [`commands::exec`]
+//! - what others are told of a run: [`metrics`], and the [`hook`], by another process of its own
 //! - what the tests can take out of all that, to see that they notice: [`twin`]
 //! - the screen of `status --watch`: [`watch`]
 //! - what is printed: [`report`]; what the process ends with: [`exit`]; the kernel: [`sys`]
@@ -22,8 +23,10 @@ pub mod database;
 pub mod event;
 pub mod exit;
 pub mod heartbeat;
+pub mod hook;
 pub mod lease;
 pub mod listen;
+pub mod metrics;
 pub mod monitor;
 pub mod renew;
 pub mod report;
@@ -39,32 +42,36 @@ use std::thread;
 use clap::Parser;
 use clap::error::ErrorKind;
 
-use crate::cli::{Cli, Command};
+use crate::cli::{Cli, Command, Format};
 use crate::exit::{Ending, Status};
+use crate::report::log::{Subject, What};
 use crate::report::{Report, Verbosity};
 
 /// Runs the program on the command line and the environment of this process.
 #[must_use]
 pub fn run() -> Status {
-    report_panics();
+    report_panics(Format::Text);
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => return unparsed(&error),
     };
-    let report = Report::new(match (cli.quiet, cli.verbose) {
+    report_panics(cli.log_format);
+    let verbosity = match (cli.quiet, cli.verbose) {
         (true, _) => Verbosity::Quiet,
         (false, false) => Verbosity::Normal,
         (false, true) => Verbosity::Verbose,
-    });
+    };
+    let report = Report::new(verbosity, cli.log_format);
     match dispatch(cli, &report) {
         Ok(status) => status,
         Err(error) => {
             let status = status_of(&error);
             let why = format_args!("{error:#}");
+            let subject = subject_of(&error).ending_with(status.code());
             // With -E 0 a held lock is no failure.
             match status {
-                Status::OK => report.notice(why),
-                _ => report.error(why),
+                Status::OK => report.notice(subject, why),
+                _ => report.error(subject, why),
             }
             status
         }
@@ -74,7 +81,7 @@ pub fn run() -> Status {
 fn dispatch(cli: Cli, report: &Report) -> anyhow::Result<Status> {
     let target = || config::target(&cli.connection, |name| std::env::var_os(name));
     match cli.command {
-        Command::Exec(args) => commands::exec::run(args, target()?, report),
+        Command::Exec(args) => commands::exec::run(*args, target()?, report),
         Command::Status(args) => commands::status::run(args, target()?, report),
         Command::Wait(args) => commands::wait::run(args, target()?, report),
         Command::Check(args) => commands::check::run(args, target()?),
@@ -103,6 +110,14 @@ fn status_of(error: &anyhow::Error) -> Status {
     }
 }
 
+/// What the last message is about.
+fn subject_of(error: &anyhow::Error) -> Subject<'_> {
+    match error.downcast_ref().and_then(Ending::skipped_for) {
+        Some(holder) => What::Skipped.by(Some(holder).filter(|holder| !holder.is_empty())),
+        None => What::Failed.into(),
+    }
+}
+
 /// Help and version go to stdout and are a success; everything else is a wrong command line.
 fn unparsed(error: &clap::Error) -> Status {
     // Nobody is left to tell if this cannot be written.
@@ -115,10 +130,11 @@ fn unparsed(error: &clap::Error) -> Status {
 
 /// A panic is told in one line. Those of the driver are not: the database thread catches them and
 /// reports them as a failed question.
-fn report_panics() {
-    panic::set_hook(Box::new(|panic| {
+fn report_panics(format: Format) {
+    panic::set_hook(Box::new(move |panic| {
         if thread::current().name() != Some(database::THREAD_NAME) {
-            Report::new(Verbosity::Quiet).error(format_args!("internal error: {panic}"));
+            let report = Report::new(Verbosity::Quiet, format);
+            report.error(What::Failed, format_args!("internal error: {panic}"));
         }
     }));
 }

@@ -145,10 +145,10 @@ impl Monitor {
         self.process.kill();
     }
 
-    /// The command's tree, which is ours after the monitor's death.
+    /// The command's tree, which is ours after the monitor's death; `spared` is no part of it.
     #[must_use]
-    pub const fn inherit(&self) -> Tree {
-        Tree::inherited()
+    pub fn inherit(&self, spared: Option<&Helper>) -> Tree {
+        Tree::inherited(spared)
     }
 }
 

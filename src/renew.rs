@@ -23,6 +23,8 @@ pub struct Renewals {
     deadline: Deadline,
     next_at: BootInstant,
     open: bool,
+    /// Whether the lease is another's, so that there is nothing left to renew.
+    lost: bool,
     /// Whether the command has shown that it is alive since the last renewal that was sent.
     life: Life,
 }
@@ -62,6 +64,7 @@ impl Renewals {
             deadline: timing.deadline(sent),
             next_at: sent + timing.interval,
             open: false,
+            lost: false,
             life,
         }
     }
@@ -94,7 +97,7 @@ impl Renewals {
     /// lease that comes back then would come back to a dying command.
     pub fn due(&mut self, now: BootInstant) -> Option<Question> {
         let too_early = now < self.next_at || self.life == Life::Awaited;
-        if self.open || too_early || now >= self.deadline.term {
+        if self.open || self.lost || too_early || now >= self.deadline.term {
             return None;
         }
         self.open = true;
@@ -104,10 +107,10 @@ impl Renewals {
         Some(Question::Renew(self.grant, self.gate))
     }
 
-    /// When the next renewal is due; none while one is open.
+    /// When the next renewal is due; none while one is open, or when there is nothing left to renew.
     #[must_use]
     pub fn wake_at(&self) -> Option<BootInstant> {
-        (!self.open).then_some(self.next_at)
+        (!self.open && !self.lost).then_some(self.next_at)
     }
 
     /// Takes in the reply to the open renewal.
@@ -119,7 +122,11 @@ impl Renewals {
                 self.next_at = reply.sent + self.timing.interval;
                 Verdict::Renewed(self.deadline)
             }
-            Ok(Answer::Lost(sighting)) => Verdict::Lost(Box::new(sighting)),
+            Ok(Answer::Lost(sighting)) => {
+                // The row would say the same again and again, for as long as the command takes to die.
+                self.lost = true;
+                Verdict::Lost(Box::new(sighting))
+            }
             Ok(other) => self.failed(now, unexpected(&other)),
             Err(failure) => self.failed(now, failure),
         }
@@ -151,7 +158,7 @@ mod tests {
     use crate::lease::instant::BootInstant;
     use crate::lease::timing::Timing;
     use crate::lease::{Claim, Grant, Token};
-    use crate::store::{Answer, Failure, FailureKind, Gate, Reply};
+    use crate::store::{Answer, Failure, FailureKind, Gate, Reply, Sighting};
 
     const START: BootInstant = BootInstant::new(Duration::from_secs(1000));
 
@@ -200,6 +207,19 @@ mod tests {
         assert!(matches!(verdict, Verdict::Renewed(_)));
         let moved = renewals.deadline().kill.since(first.kill);
         assert_eq!(moved, Duration::from_millis(7_600));
+    }
+
+    #[test]
+    fn a_lost_lease_is_not_asked_for_again() {
+        let mut renewals = renewals();
+        assert!(renewals.due(after(5_000)).is_some());
+        let row = Sighting::never_held("init".parse().expect("a name"));
+        let verdict = renewals.answered(after(5_100), reply(after(5_000), Ok(Answer::Lost(row))));
+        assert!(matches!(verdict, Verdict::Lost(_)));
+        assert!(renewals.due(after(5_100)).is_none());
+        assert!(renewals.wake_at().is_none());
+        renewals.hasten(after(6_000));
+        assert!(renewals.due(after(20_000)).is_none());
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Every line that dlock prints: to stderr with `dlock: ` in front, or a result to stdout.
+//! Every line that dlock prints: to stderr with `dlock: ` in front or as JSON, or a result to stdout.
 //!
 //! Nothing else prints. Each line is escaped here as a whole, so no text of another client or of
 //! a server can move the cursor or forge a line. A closed stderr or stdout is no reason to fail.
@@ -7,13 +7,18 @@ pub mod doctor;
 pub mod escape;
 mod form;
 pub mod history;
+pub mod log;
 pub mod status;
 pub mod words;
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::fmt::Display;
 use std::io::{self, Write};
 
+use self::log::{Context, Subject};
+use crate::cli::Format;
+use crate::lease::Token;
+use crate::lease::action::Action;
 use crate::sys::terminal;
 
 /// How much is said.
@@ -31,20 +36,35 @@ pub enum Verbosity {
 #[derive(Debug)]
 pub struct Report {
     verbosity: Verbosity,
+    format: Format,
     terminal: bool,
     /// Whether the last line on the terminal is one that the next may overwrite.
     unfinished: Cell<bool>,
+    context: RefCell<Context>,
 }
 
 impl Report {
     /// A report to stderr, which may be a terminal or not.
     #[must_use]
-    pub fn new(verbosity: Verbosity) -> Self {
+    pub fn new(verbosity: Verbosity, format: Format) -> Self {
         Self {
             verbosity,
-            terminal: terminal::is_stderr(),
+            format,
+            // No program waits for a line that is overwritten.
+            terminal: format == Format::Text && terminal::is_stderr(),
             unfinished: Cell::new(false),
+            context: RefCell::default(),
         }
+    }
+
+    /// From now on, all that is said is about `action`.
+    pub fn about(&self, action: &Action) {
+        self.context.borrow_mut().action = Some(action.to_string());
+    }
+
+    /// From now on, all that is said is about the grant of `token`.
+    pub fn granted(&self, token: Token) {
+        self.context.borrow_mut().token = Some(token.0);
     }
 
     /// Whether waiting is shown on one line that is rewritten.
@@ -54,24 +74,24 @@ impl Report {
     }
 
     /// Says why dlock failed or stopped the command; never silenced.
-    pub fn error(&self, text: impl Display) {
-        self.line(Verbosity::Quiet, &text);
+    pub fn error<'a>(&self, subject: impl Into<Subject<'a>>, text: impl Display) {
+        self.line(Verbosity::Quiet, subject.into(), &text);
     }
 
     /// Says what somebody who waits or will be surprised wants to know.
-    pub fn notice(&self, text: impl Display) {
-        self.line(Verbosity::Normal, &text);
+    pub fn notice<'a>(&self, subject: impl Into<Subject<'a>>, text: impl Display) {
+        self.line(Verbosity::Normal, subject.into(), &text);
     }
 
     /// Says a step.
-    pub fn detail(&self, text: impl Display) {
-        self.line(Verbosity::Verbose, &text);
+    pub fn detail<'a>(&self, subject: impl Into<Subject<'a>>, text: impl Display) {
+        self.line(Verbosity::Verbose, subject.into(), &text);
     }
 
     /// Says something that the next line makes obsolete: on a terminal that line overwrites it.
-    pub fn progress(&self, text: impl Display) {
+    pub fn progress<'a>(&self, subject: impl Into<Subject<'a>>, text: impl Display) {
         if !self.terminal {
-            return self.notice(text);
+            return self.notice(subject, text);
         }
         if self.verbosity >= Verbosity::Normal {
             let text = escape::printable(&text.to_string()).into_owned();
@@ -87,9 +107,10 @@ impl Report {
         }
     }
 
-    /// Shows text of several lines that is escaped already, as a table or the facts of a lock are.
+    /// Shows text of several lines that is escaped already, as a table or the facts of a lock are; not
+    /// where each line is an object.
     pub fn block(&self, text: &str) {
-        if self.verbosity >= Verbosity::Normal {
+        if self.verbosity >= Verbosity::Normal && self.format == Format::Text {
             self.finish();
             self.write(text);
         }
@@ -101,12 +122,16 @@ impl Report {
         self.write(&format!("dlock: {} [y/N] ", escape::printable(question)));
     }
 
-    fn line(&self, level: Verbosity, text: &dyn Display) {
-        if self.verbosity >= level {
-            self.finish();
-            let text = escape::printable(&text.to_string()).into_owned();
-            self.write(&format!("dlock: {text}\n"));
+    fn line(&self, level: Verbosity, subject: Subject, text: &dyn Display) {
+        if self.verbosity < level {
+            return;
         }
+        self.finish();
+        let text = text.to_string();
+        self.write(&match self.format {
+            Format::Text => format!("dlock: {}\n", escape::printable(&text)),
+            Format::Json => log::line(level, subject, &self.context.borrow(), &text),
+        });
     }
 
     #[expect(clippy::unused_self, reason = "the only way to stderr")]

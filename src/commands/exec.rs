@@ -8,6 +8,7 @@
 
 pub(super) mod desk;
 mod hold;
+mod news;
 mod release;
 mod wait;
 
@@ -27,6 +28,7 @@ use crate::cli::{ExecArgs, Wait};
 use crate::event::Event;
 use crate::exit::{Ending, Status};
 use crate::heartbeat::{self, Watching};
+use crate::hook::Hook;
 use crate::lease::Claim;
 use crate::lease::timing::Timing;
 use crate::listen;
@@ -50,6 +52,7 @@ const BEATS: u32 = 4;
 /// # Errors
 /// When the command never ran: it cannot be started, the lock could not be had, a signal came.
 pub fn run(args: ExecArgs, target: Target, report: &Report) -> anyhow::Result<Status> {
+    report.about(&args.action);
     let timing =
         Timing::new(args.ttl, args.grace).map_err(|why| Ending::new(Status::USAGE, why))?;
     let program = args.command.first().context("no command")?.clone();
@@ -98,15 +101,25 @@ pub fn run(args: ExecArgs, target: Target, report: &Report) -> anyhow::Result<St
     let group = Group::of_command(shares_terminal);
     let command = Startable::new(&args.command, &additions, mask, group)
         .context("cannot prepare the command")?;
+    let hook = (args.observe.on_event)
+        .map(|command| Hook::start(&command, mask))
+        .transpose()
+        .context("cannot start the process that runs hooks")?;
     let monitor = Monitor::start(command, timing.grace, shares_terminal)
         .context("cannot start the monitor")?;
-    descriptors::keep_only(monitor.descriptors().chain([inbox.as_fd()]));
+    let of_hook = hook.iter().flat_map(Hook::descriptors);
+    let of_monitor = monitor.descriptors();
+    descriptors::keep_only(of_monitor.chain(of_hook).chain([inbox.as_fd()]));
     let (sender, events) = mpsc::channel();
     listen::start(inbox, Some(monitor.clone()), sender.clone()).context("cannot start a thread")?;
     let _watching = watch(&job, timing, sender.clone()).context("cannot start a thread")?;
     let database = Database::new(target, timing.attempt, timing.ttl);
+    let label = contender.holder.label.clone();
+    let for_news = sender.clone();
     let mut desk = Desk::open(report, timing, contender, database, (sender, events))
         .context("cannot start a thread")?;
+    let file = args.observe.metrics_file;
+    (desk.news.tell(label, file, hook, &for_news)).context("cannot start a thread")?;
     desk.min_hold = args.once.min_hold.unwrap_or_default();
 
     let acquire = Acquire::new(claim, timing, patience, clock::now());
@@ -117,6 +130,7 @@ pub fn run(args: ExecArgs, target: Target, report: &Report) -> anyhow::Result<St
             desk.hold(&hold, &job, &monitor)
         });
     report.finish();
+    desk.conclude(outcome.as_ref().map(|status| *status));
     desk.leave();
     Ok(outcome?)
 }

@@ -4,6 +4,7 @@ use super::ask_once;
 use super::exec::holder;
 use crate::cli::forget::ForgetArgs;
 use crate::exit::Status;
+use crate::report::log::What;
 use crate::report::{Report, words};
 use crate::store::mysql::Forgotten;
 use crate::store::target::Target;
@@ -19,13 +20,15 @@ pub fn run(args: ForgetArgs, target: Target, report: &Report) -> anyhow::Result<
         holder: label,
         note,
     } = args;
+    report.about(&action);
     let key = once.flatten().unwrap_or_default();
     let what = words::with_key(&action, &key);
     let who = holder(label, note);
     let forgotten = ask_once(target, move |database| database.forget(&action, &key, &who))?;
-    report.notice(match forgotten {
+    let text = match forgotten {
         Forgotten::Yes => format!("{what} is forgotten: the next dlock exec --once runs it again"),
         Forgotten::Nothing => format!("{what} was not recorded as done"),
-    });
+    };
+    report.notice(What::Message, text);
     Ok(Status::OK)
 }

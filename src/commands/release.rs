@@ -12,6 +12,7 @@ use crate::cli::release::ReleaseArgs;
 use crate::exit::{Ending, Status};
 use crate::lease::action::Action;
 use crate::lease::timing::silence;
+use crate::report::log::What;
 use crate::report::{self, Report, words};
 use crate::store::intervention::{Deed, Intervention, Outcome};
 use crate::store::mysql::Selection;
@@ -26,6 +27,7 @@ use crate::sys::terminal;
 /// the one that was shown.
 pub fn run(args: ReleaseArgs, target: Target, report: &Report) -> anyhow::Result<Status> {
     let action = args.action;
+    report.about(&action);
     let looked_at = action.clone();
     let survey = ask_once(target.clone(), move |database| {
         database.survey(Selection::Named(&[looked_at]))
@@ -38,7 +40,7 @@ pub fn run(args: ReleaseArgs, target: Target, report: &Report) -> anyhow::Result
         None => Deed::Release,
     };
     if let Some((status, why)) = needless(&action, &seen, deed) {
-        report.notice(why);
+        report.notice(What::Message.by(None).ending_with(status.code()), why);
         return Ok(status);
     }
     let token = seen.version.token;
@@ -71,7 +73,13 @@ pub fn run(args: ReleaseArgs, target: Target, report: &Report) -> anyhow::Result
         let why = format!("{action} has changed meanwhile and was left alone: look at it again");
         return Err(Ending::new(Status::LOST, why).into());
     }
-    report.notice(done(&action, &seen, deed, is_woken));
+    let what = match deed {
+        Deed::Release => What::Released,
+        Deed::Close(_) => What::Closed,
+        Deed::Reopen => What::Reopened,
+    };
+    let text = done(&action, &seen, deed, is_woken);
+    report.notice(what.by(words::whose(&seen)), text);
     Ok(Status::OK)
 }
 

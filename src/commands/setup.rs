@@ -2,6 +2,7 @@
 
 use super::ask_once;
 use crate::exit::Status;
+use crate::report::log::What;
 use crate::report::{self, Report};
 use crate::store::mysql::{Database, schema};
 use crate::store::target::Target;
@@ -22,6 +23,7 @@ pub fn print(database: &str) -> anyhow::Result<Status> {
 pub fn create(target: Target, report: &Report) -> anyhow::Result<Status> {
     let database = target.database.clone();
     ask_once(target, Database::setup)?;
-    report.notice(format_args!("the tables are in place in {database}"));
+    let text = format_args!("the tables are in place in {database}");
+    report.notice(What::Message, text);
     Ok(Status::OK)
 }

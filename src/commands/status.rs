@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::ask_once;
 use crate::cli::StatusArgs;
 use crate::exit::{Ending, Status};
+use crate::report::log::What;
 use crate::report::{self, Report, words};
 use crate::store::target::Target;
 use crate::store::{Sighting, State};
@@ -52,7 +53,7 @@ pub fn run(args: StatusArgs, target: Target, report: &Report) -> anyhow::Result<
     report::result(&text)?;
     let server = Duration::from_micros(survey.server_time.0);
     if let Some(difference) = words::clock_difference(server, ours) {
-        report.notice(difference);
+        report.notice(What::ClockDifference, difference);
     }
     Ok(Status::OK)
 }

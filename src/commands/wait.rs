@@ -12,12 +12,13 @@ use super::exec::desk::Desk;
 use crate::cli::Wait;
 use crate::cli::wait::WaitArgs;
 use crate::event::Event;
-use crate::exit::{Ending, Status};
+use crate::exit::{Cause, Ending, Status};
 use crate::lease::action::Action;
 use crate::lease::instant::BootInstant;
 use crate::lease::once::{Key, Once};
 use crate::lease::timing::Timing;
 use crate::listen;
+use crate::report::log::What;
 use crate::report::{Report, words};
 use crate::store::mysql::Database;
 use crate::store::target::Target;
@@ -57,6 +58,7 @@ struct Watch<'a> {
 /// When time runs out, a signal comes, or the server does not answer or refuses.
 pub fn run(args: WaitArgs, target: Target, report: &Report) -> anyhow::Result<Status> {
     let action = args.action.or(args.named).context("no action")?;
+    report.about(&action);
     let done = args.done.map(Option::unwrap_or_default);
     let timing = Timing::new(TTL, None).map_err(|why| Ending::new(Status::INTERNAL, why))?;
     let contender = Contender {
@@ -138,7 +140,7 @@ impl Watch<'_> {
                 Some(Event::Reply(reply)) => break reply,
                 Some(Event::Signal(signal)) => self.heed(signal.number)?,
                 // The desk breaks a question off that takes too long: the reply comes.
-                Some(Event::Monitor(_) | Event::Heartbeat | Event::HungUp) | None => {}
+                Some(_) | None => {}
             }
         };
         let now = clock::now();
@@ -192,7 +194,8 @@ impl Watch<'_> {
             true => Err(Ending::new(
                 Status::from_signal(number),
                 format!("signal {number} while waiting for {}", self.action),
-            )),
+            )
+            .because(Cause::Interrupted)),
             false => Ok(()),
         }
     }
@@ -205,8 +208,9 @@ impl Watch<'_> {
         };
         if self.said_at.is_none_or(|said| now.since(said) >= pause) {
             self.said_at = Some(now);
-            self.report
-                .progress(format_args!("waiting: {}", self.state()));
+            let holder = self.seen.as_ref().and_then(words::whose);
+            let text = format_args!("waiting: {}", self.state());
+            self.report.progress(What::Waiting.by(holder), text);
         }
     }
 

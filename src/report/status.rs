@@ -339,6 +339,7 @@ mod tests {
     use super::{details, json, table};
     use crate::lease::{Claim, Token};
     use crate::report::escape::is_harmful;
+    use crate::report::escape::tests::hostile;
     use crate::store::{Holder, Remainder, ServerTime, Sighting, Survey, Version, Waiter};
 
     fn holder(label: &str, note: &str) -> Holder {
@@ -440,7 +441,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_label_or_note_forges_a_line_or_breaks_the_json(label: String, note: String) {
+        fn no_label_or_note_forges_a_line_or_breaks_the_json(label in hostile(), note in hostile()) {
             let seen = [sighting(&label, &note)];
             let line = [waiter(&label, &note)];
             let text = table(&seen, &line);

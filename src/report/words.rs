@@ -43,6 +43,16 @@ pub fn still_waiting(action: &Action, seen: &Sighting, ahead: u64, waited: Durat
     format!("still waiting after {waited}: when you came, {was_held}{line}")
 }
 
+/// Who has it, or keeps everybody from it: the label, none when it is free.
+#[must_use]
+pub fn whose(seen: &Sighting) -> Option<&str> {
+    match seen.state() {
+        State::Free => None,
+        State::Closed => operator(seen),
+        State::Held | State::Lapsed | State::Broken => Some(&seen.holder.label),
+    }
+}
+
 /// Who held `action` when that was last seen.
 #[must_use]
 pub fn was_held(action: &Action, seen: &Sighting) -> String {
@@ -133,13 +143,13 @@ pub fn holding(action: &Action, seen: &Sighting) -> String {
 /// Who ended the lease by hand, and why.
 #[must_use]
 pub fn released(seen: &Sighting) -> String {
-    format!("released by {}", operator(seen))
+    format!("released by {}", operator_and_reason(seen))
 }
 
 /// Until when the action is closed, by whom and why.
 #[must_use]
 pub fn closed(seen: &Sighting) -> String {
-    let operator = operator(seen);
+    let operator = operator_and_reason(seen);
     match &seen.closed {
         Some(Closed { until, left }) => {
             format!(
@@ -151,7 +161,13 @@ pub fn closed(seen: &Sighting) -> String {
     }
 }
 
-fn operator(seen: &Sighting) -> String {
+/// Who broke or closed it last: the label.
+#[must_use]
+pub fn operator(seen: &Sighting) -> Option<&str> {
+    seen.operator.as_ref().map(|operator| &*operator.label)
+}
+
+fn operator_and_reason(seen: &Sighting) -> String {
     match &seen.operator {
         Some(Operator { label, reason }) if reason.is_empty() => label.clone(),
         Some(Operator { label, reason }) => format!("{label} because {reason}"),

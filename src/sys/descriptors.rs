@@ -27,6 +27,13 @@ pub fn keep_only<'a>(kept: impl IntoIterator<Item = BorrowedFd<'a>>) {
     close_range(first, u32::MAX);
 }
 
+/// Has what is written to stdout go where stderr goes.
+pub fn join_stdout_to_stderr() {
+    // SAFETY: both are open descriptors, by the Rust runtime if by nobody else; nothing in Rust owns
+    // 1.
+    unsafe { libc::dup2(libc::STDERR_FILENO, libc::STDOUT_FILENO) };
+}
+
 fn close_range(first: u32, last: u32) {
     // SAFETY: the caller names everything that is still owned; what is closed was inherited and
     // nothing in Rust refers to it. A kernel before 5.9 does not know the call, and then a reader

@@ -48,13 +48,16 @@ fn closed() -> impl Iterator<Item = i32> {
     (0..3).filter(move |descriptor| closed & (1 << descriptor) != 0)
 }
 
-/// Closes again what was closed, and ignores again what was ignored, in a process that is about to
-/// become the command.
-pub(super) fn restore() {
+/// Closes again what was closed, in a process that is about to become the command.
+pub(super) fn restore_streams() {
     for descriptor in closed() {
         // SAFETY: the runtime has put `/dev/null` there; what writes to it is not run any more.
         unsafe { libc::close(descriptor) };
     }
+}
+
+/// Ignores again what was ignored, in a process that is about to become a command.
+pub(super) fn restore_signals() {
     let ignored = IGNORED.load(Ordering::Relaxed);
     for (bit, signal) in CHANGED.into_iter().enumerate() {
         let disposition = match ignored & (1 << bit) {

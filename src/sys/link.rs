@@ -13,9 +13,9 @@ pub struct Link(OwnedFd);
 
 /// What comes out of a link.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Incoming<const N: usize> {
+pub enum Incoming<M> {
     /// A message.
-    Message([u8; N]),
+    Message(M),
     /// Nothing for now.
     Nothing,
     /// The other end is closed: its process has ended.
@@ -56,21 +56,43 @@ impl Link {
         Ok(())
     }
 
-    /// The next message, if there is one.
+    /// The next message, if there is one, which has `N` bytes.
     #[must_use]
-    pub fn receive<const N: usize>(&self) -> Incoming<N> {
+    pub fn receive<const N: usize>(&self) -> Incoming<[u8; N]> {
         let mut message = [0; N];
-        let mut received = recv(&self.0, &mut message, RecvFlags::DONTWAIT);
+        match self.receive_into(&mut message) {
+            Incoming::Message(length) if length == N => Incoming::Message(message),
+            Incoming::Nothing => Incoming::Nothing,
+            Incoming::Message(_) | Incoming::Closed => Incoming::Closed,
+        }
+    }
+
+    /// The next message, if there is one, which has `most` bytes at most and one at least.
+    #[must_use]
+    pub fn receive_up_to(&self, most: usize) -> Incoming<Vec<u8>> {
+        let mut message = vec![0; most];
+        match self.receive_into(&mut message) {
+            Incoming::Message(length @ 1..) => {
+                message.truncate(length);
+                Incoming::Message(message)
+            }
+            Incoming::Nothing => Incoming::Nothing,
+            Incoming::Message(0) | Incoming::Closed => Incoming::Closed,
+        }
+    }
+
+    fn receive_into(&self, message: &mut [u8]) -> Incoming<usize> {
+        let mut received = recv(&self.0, &mut *message, RecvFlags::DONTWAIT);
         if received == Err(rustix::io::Errno::CONNRESET) {
             // The other end was closed with messages of ours unread. Told once, and before what it
             // has said to us, which is still there.
-            received = recv(&self.0, &mut message, RecvFlags::DONTWAIT);
+            received = recv(&self.0, message, RecvFlags::DONTWAIT);
         }
         match received {
-            Ok((length, _)) if length == N => Incoming::Message(message),
+            Ok((length, _)) => Incoming::Message(length),
             Err(error) if error == rustix::io::Errno::AGAIN => Incoming::Nothing,
             Err(error) if error == rustix::io::Errno::INTR => Incoming::Nothing,
-            Ok(_) | Err(_) => Incoming::Closed,
+            Err(_) => Incoming::Closed,
         }
     }
 }
@@ -89,12 +111,14 @@ mod tests {
     fn messages_arrive_whole_and_in_order_and_the_end_is_noticed() {
         let (one, other) = Link::pair().expect("a pair");
         assert_eq!(other.receive::<2>(), Incoming::Nothing);
+        assert_eq!(other.receive_up_to(9), Incoming::Nothing);
         one.send(&[1, 2]).expect("room");
         one.send(&[3, 4]).expect("room");
         drop(one);
         assert_eq!(other.receive(), Incoming::Message([1, 2]));
-        assert_eq!(other.receive(), Incoming::Message([3, 4]));
+        assert_eq!(other.receive_up_to(9), Incoming::Message(vec![3, 4]));
         assert_eq!(other.receive::<2>(), Incoming::Closed);
+        assert_eq!(other.receive_up_to(9), Incoming::Closed);
     }
 
     #[test]

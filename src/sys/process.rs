@@ -98,13 +98,36 @@ pub enum Forked {
 /// When the kernel gives no process, or there is more than one thread: the new process would have
 /// one only, and whatever the others were at would stay half done in it for ever.
 pub fn fork() -> io::Result<Forked> {
+    forbid_threads()?;
+    // SAFETY: there is no other thread, so the new process may do whatever this one may.
+    forked(unsafe { libc::fork() })
+}
+
+/// The same, for a process that is not counted: no signal tells of its end, and who waits until there
+/// are no children left does not wait for this one, however long it lives.
+///
+/// # Errors
+/// As [`fork`].
+pub fn fork_uncounted() -> io::Result<Forked> {
+    forbid_threads()?;
+    // SAFETY: as above. All zeros: nothing is shared, the stack is a copy at the same place, and
+    // there is no signal for its end, which is what wait(2) goes by. What the C library does beside
+    // this in its fork is for other threads, and for a number of this thread that nobody asks for.
+    let pid = unsafe { libc::syscall(libc::SYS_clone, 0, 0, 0, 0, 0) };
+    forked(i32::try_from(pid).unwrap_or(-1))
+}
+
+fn forbid_threads() -> io::Result<()> {
     // A directory has two links and one for each folder in it; without /proc nobody can tell.
     let threads = std::fs::metadata("/proc/self/task").map(|folder| folder.nlink() - 2);
-    if threads.is_ok_and(|threads| threads > 1) {
-        return Err(io::Error::other("this process has threads"));
+    match threads {
+        Ok(2..) => Err(io::Error::other("this process has threads")),
+        _ => Ok(()),
     }
-    // SAFETY: there is no other thread, so the new process may do whatever this one may.
-    match unsafe { libc::fork() } {
+}
+
+fn forked(pid: i32) -> io::Result<Forked> {
+    match pid {
         0 => Ok(Forked::Child(Child(()))),
         pid => Pid::from_raw(pid)
             .filter(|_| pid > 0)

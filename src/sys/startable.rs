@@ -18,6 +18,12 @@ use super::inherited;
 use super::process::{Forked, fork};
 use super::signal::Mask;
 
+/// The variable that the token is told in.
+const TOKEN: &str = "DLOCK_TOKEN";
+
+/// The word that carries no token: a grant's is at least 1.
+const NO_TOKEN: [u8; 8] = [0; 8];
+
 /// Which process group a command is in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Group {
@@ -38,6 +44,15 @@ impl Group {
     }
 }
 
+/// What a command gets as stdin, stdout and stderr.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Streams {
+    /// What dlock was started with, be it nothing.
+    AsGiven,
+    /// What this process has.
+    AsTheyAre,
+}
+
 /// A command made ready to be started.
 pub struct Startable {
     program: CString,
@@ -45,6 +60,7 @@ pub struct Startable {
     environment: Vec<CString>,
     mask: Mask,
     group: Group,
+    streams: Streams,
 }
 
 impl Startable {
@@ -65,7 +81,8 @@ impl Startable {
             .collect();
         let arguments = arguments?;
         let environment: Result<Vec<CString>, _> = std::env::vars_os()
-            .filter(|(name, _)| !additions.iter().any(|(added, _)| name == added))
+            // Most programs take the first of two of a name, so that an outer dlock's would win.
+            .filter(|(name, _)| name != TOKEN && !additions.iter().any(|(added, _)| name == added))
             .map(|(name, value)| [name.as_bytes(), b"=", value.as_bytes()].concat())
             .chain(additions.iter().map(|(name, value)| variable(name, value)))
             .map(CString::new)
@@ -76,7 +93,15 @@ impl Startable {
             environment: environment?,
             mask,
             group,
+            streams: Streams::AsGiven,
         })
+    }
+
+    /// The same, with these streams.
+    #[must_use]
+    pub const fn on(mut self, streams: Streams) -> Self {
+        self.streams = streams;
+        self
     }
 
     /// Forks the process that will become the command.
@@ -119,10 +144,12 @@ impl Startable {
         if orphaned || word.read_exact(&mut token).is_err() {
             return io::ErrorKind::BrokenPipe.into();
         }
-        let token = u64::from_ne_bytes(token).to_string();
-        match CString::new(variable("DLOCK_TOKEN", &token)) {
-            Ok(variable) => self.environment.push(variable),
-            Err(error) => return error.into(),
+        if token != NO_TOKEN {
+            let token = u64::from_ne_bytes(token).to_string();
+            match CString::new(variable(TOKEN, &token)) {
+                Ok(variable) => self.environment.push(variable),
+                Err(error) => return error.into(),
+            }
         }
         // Only now: a signal that a terminal sends while we wait is not the command's.
         let group = match self.group {
@@ -132,7 +159,10 @@ impl Startable {
         if let Err(error) = setpgid(None, group) {
             return error.into();
         }
-        inherited::restore();
+        if self.streams == Streams::AsGiven {
+            inherited::restore_streams();
+        }
+        inherited::restore_signals();
         self.execute()
     }
 
@@ -177,6 +207,14 @@ impl Poised {
     /// When the process is gone.
     pub fn start(&mut self, token: u64) -> io::Result<()> {
         self.go.write_all(&token.to_ne_bytes())
+    }
+
+    /// Lets it become the command, with nothing added to its environment.
+    ///
+    /// # Errors
+    /// When the process is gone.
+    pub fn start_as_it_is(&mut self) -> io::Result<()> {
+        self.go.write_all(&NO_TOKEN)
     }
 
     /// Why it did not become the command, once it has ended; none if it did.

@@ -15,6 +15,7 @@ use rustix::process::{
     pidfd_send_signal, wait, waitid,
 };
 
+use super::process::Helper;
 use super::signal;
 use super::startable::Poised;
 
@@ -45,6 +46,8 @@ pub struct Tree {
     command: Option<Pid>,
     own_group: bool,
     end: Option<End>,
+    /// A child of ours that is no part of it.
+    spared: Option<Pid>,
 }
 
 impl Tree {
@@ -55,16 +58,19 @@ impl Tree {
             command: Some(command.pid),
             own_group: command.own_group,
             end: None,
+            spared: None,
         }
     }
 
-    /// What a process that has died left us: all children that we have.
+    /// What a process that has died left us: all children that we have but `spared`, which must be
+    /// one that is [not counted](super::process::fork_uncounted).
     #[must_use]
-    pub const fn inherited() -> Self {
+    pub fn inherited(spared: Option<&Helper>) -> Self {
         Self {
             command: None,
             own_group: false,
             end: None,
+            spared: spared.map(|spared| spared.pid),
         }
     }
 
@@ -108,10 +114,12 @@ impl Tree {
     #[must_use]
     pub fn signal_all(&self, signal: i32) -> Option<u32> {
         let own = getpid().as_raw_nonzero().get();
-        let Ok(children) = children(own) else {
+        let Ok(mut children) = children(own) else {
             // Without /proc, the command and its group are all that can be found.
             return self.signal_group(signal);
         };
+        let spared = self.spared.map(|spared| spared.as_raw_nonzero().get());
+        children.retain(|child| Some(*child) != spared);
         let mut below = Vec::new();
         for child in &children {
             descend(*child, &|| true, &mut below);

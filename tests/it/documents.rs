@@ -13,10 +13,13 @@ use clap::CommandFactory;
 
 use dlock::cli::Cli;
 use dlock::exit;
+use dlock::hook::{self, Occasion};
 use dlock::lease::Token;
 use dlock::lease::instant::BootInstant;
 use dlock::lease::timing::Timing;
+use dlock::metrics::{End, Metrics, Outcome, writer};
 use dlock::report::history;
+use dlock::report::log::What;
 use dlock::report::status::{json, table};
 use dlock::store::mysql::schema::printout;
 use dlock::store::{
@@ -25,7 +28,7 @@ use dlock::store::{
 };
 
 /// Variables that are no option's.
-const VARIABLES: [&str; 2] = ["DLOCK_PASSWORD", "DLOCK_TOKEN"];
+const VARIABLES: [&str; 1] = ["DLOCK_PASSWORD"];
 
 #[test]
 fn every_list_of_exit_statuses_is_the_whole_table() {
@@ -75,7 +78,12 @@ fn every_variable_that_a_document_names_exists() {
         .get_subcommands()
         .flat_map(clap::Command::get_arguments)
         .filter_map(|argument| Some(argument.get_env()?.to_str()?.to_owned()))
-        .chain(VARIABLES.map(str::to_owned))
+        .chain(
+            VARIABLES
+                .into_iter()
+                .chain(hook::VARIABLES)
+                .map(str::to_owned),
+        )
         .collect();
     let named = words("DLOCK_", |c| c.is_ascii_uppercase() || c == '_');
     assert!(named.len() > 5, "only {named:?} found: the test is blind");
@@ -179,6 +187,57 @@ fn the_form_of_history_is_documented_field_by_field_and_column_by_column() {
     compare_columns(&page, ".SS \"The table\"", &history::table(&runs));
 }
 
+#[test]
+fn what_logs_metrics_and_hooks_tell_is_documented_word_by_word() {
+    let page = document("man/dlock.7");
+    let lists = |heading: &str| -> Vec<Vec<&str>> {
+        let lists = section(&page, heading).split(".Bl -tag").skip(1);
+        let items = lists.map(|list| list.split("\n.El").next().expect("a text").lines());
+        items
+            .map(|lines| {
+                lines
+                    .filter_map(|line| {
+                        line.strip_prefix(".It Li ")
+                            .or(line.strip_prefix(".It Ev "))
+                    })
+                    .collect()
+            })
+            .collect()
+    };
+    let [fields, events] = &lists(".Ss Messages as JSON")[..] else {
+        panic!("not two lists");
+    };
+    let all = [
+        "time", "level", "event", "action", "token", "holder", "status", "message",
+    ];
+    assert_eq!(fields, &all);
+    assert_eq!(events, &What::ALL.map(What::word));
+
+    let [metrics, results] = &lists(".Ss Metrics")[..] else {
+        panic!("not two lists");
+    };
+    let mut run = Metrics::new("init".parse().expect("a name"));
+    run.token = Some(Token(1));
+    run.end = Some(End {
+        outcome: Outcome::Lost,
+        status: exit::Status::LOST,
+        at: Duration::ZERO,
+    });
+    let text = run.text();
+    let types = text.lines().filter_map(|line| line.strip_prefix("# TYPE "));
+    let names: Vec<&str> = types.filter_map(|line| line.split(' ').next()).collect();
+    assert_eq!(metrics, &names);
+    assert_eq!(results, &Outcome::ALL.map(Outcome::word));
+
+    assert_eq!(lists(".Ss Hooks"), [hook::VARIABLES]);
+    let events = Occasion::ALL.map(Occasion::word);
+    for event in events {
+        assert!(What::ALL.iter().any(|what| what.word() == event), "{event}");
+        let item = format!("\n.Li {event}");
+        assert!(section(&page, ".Ss Hooks").contains(&item), "{event}");
+    }
+}
+
 /// Compares the fields that `page` documents under `heading` with those that there are.
 #[track_caller]
 fn compare_fields(page: &str, heading: &str, object: &serde_json::Value) {
@@ -238,6 +297,8 @@ fn the_durations_in_the_documents_are_those_in_force() {
                 format!("not been heard of for {silence} seconds"),
                 format!("At most ttl + {allowance} seconds"),
                 format!("that is {} seconds", 25 + allowance),
+                format!("A hook has {} seconds", hook::LIMIT.as_secs()),
+                format!("waits {} seconds for it", writer::PATIENCE.as_secs()),
             ],
         ),
         (
@@ -346,8 +407,8 @@ fn section<'a>(document: &'a str, heading: &str) -> &'a str {
     let (_, text) = document
         .split_once(&format!("\n{heading}\n"))
         .unwrap_or_else(|| panic!("there is no section {heading}"));
-    let ends = [format!("\n{rank} "), "\n.SH ".to_owned()];
-    let end = ends.iter().filter_map(|end| text.find(end)).min();
+    let ends = [&format!("\n{rank} "), "\n.SH ", "\n.Sh "];
+    let end = ends.iter().filter_map(|end| text.find(*end)).min();
     &text[..end.unwrap_or(text.len())]
 }
 

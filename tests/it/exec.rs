@@ -76,6 +76,12 @@ fn the_command_is_told_what_it_holds() {
             .expect("the row is there");
         let told = format!("größe,deploy 7,1m 30s,kept\n{token}\n");
         outcome.expect(0, &told, "");
+        // A shell takes the last of two of a name, most programs the first.
+        let all = Dlock::on(database, ["exec", "-a", "größe", "--", "env"])
+            .env("DLOCK_TOKEN", "1")
+            .run();
+        let tokens = |line: &&str| line.starts_with("DLOCK_TOKEN=");
+        assert_eq!(all.stdout.lines().filter(tokens).count(), 1, "{all:#?}");
     });
 }
 

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 /// The rooms of `src`, each importing only from those before it. A path that is no room of its own
 /// belongs to the longest room that it lies in.
-const LAYERS: [&str; 23] = [
+const LAYERS: [&str; 25] = [
     "twin",
     "lease",
     "sys",
@@ -18,6 +18,8 @@ const LAYERS: [&str; 23] = [
     "config",
     "supervise",
     "monitor",
+    "hook",
+    "metrics",
     "event",
     "store::mysql",
     "database",

@@ -2,14 +2,15 @@
 //! servers. One binary, so that one server of each kind serves all of them.
 //!
 //! - `servers` starts MariaDB and MySQL, `dlock` runs the program, `command` and `recorder` are what it runs,
-//!   `terminal` is where it is typed, `proxy` and `network` are what stands between it and a server, `preload`
-//!   what a program takes for its C library
+//!   `holder` is a run that a test lets go, `terminal` is where it is typed, `proxy` and `network` are what stands
+//!   between it and a server, `preload` what a program takes for its C library
 //! - the rest is claims, one subject a file
 
 mod bad_input;
 mod command;
 mod connection;
 mod dlock;
+mod holder;
 mod network;
 mod preload;
 mod proxy;
@@ -32,6 +33,7 @@ mod faults;
 mod fence;
 mod generated;
 mod history;
+mod hook;
 mod inherited;
 mod jobs;
 mod late;
@@ -39,6 +41,8 @@ mod layers;
 mod lease;
 mod limits;
 mod line;
+mod logs;
+mod metrics;
 mod once;
 mod pid_one;
 mod release;
@@ -49,4 +53,5 @@ mod tree;
 mod twins;
 mod wait_command;
 mod waiting;
+mod walkthrough;
 mod watch;

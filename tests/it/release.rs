@@ -58,11 +58,11 @@ fn a_released_holder_stops_its_command_at_once_and_the_next_starts_when_it_is_de
             "{outcome:?}"
         );
         assert!(outcome.stderr.contains("held and renewing"), "{outcome:?}");
-        holder.running.wait().expect(
-            76,
-            "",
-            "lost init: released by alice because it hangs; stopping the command",
-        );
+        let outcome = holder.running.wait();
+        let lost = "lost init: released by alice because it hangs; stopping the command";
+        outcome.expect(76, "", lost);
+        let times = outcome.stderr.matches(lost).count();
+        assert_eq!(times, 1, "it asked again: {outcome:?}");
         next.wait().expect(0, "alone\n", "init is held by");
         assert!(token(database) > before);
         let runs = runs(database, &[]);

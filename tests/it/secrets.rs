@@ -109,7 +109,18 @@ fn a_run_shows_its_password_to_nobody_and_leaves_it_nowhere() {
             let stage = Stage::new();
             let (ready, go) = (stage.fifo("ready"), stage.fifo("go"));
             let command = format!("echo up >{}; read -r _ <{}", ready.display(), go.display());
-            let dlock = Dlock::new(["exec", "-v", "-a", "init", "--", "sh", "-c", &command]);
+            let (metrics, told) = (stage.path("metrics"), stage.path("told"));
+            let dlock = Dlock::new(["exec", "-v", "-a", "init", "--log-format=json"])
+                .env("DLOCK_METRICS_FILE", &metrics)
+                // It has what dlock was started with, as the command has; nothing else may tell.
+                .env(
+                    "DLOCK_ON_EVENT",
+                    format!(
+                        "env | grep -v -e ^DLOCK_URL= -e ^DLOCK_PASSWORD= >> {}",
+                        told.display()
+                    ),
+                );
+            let dlock = dlock.args(["--", "sh", "-c", &command]);
             let run = with(dlock, &source).start();
             assert_eq!(heard(&ready), "up");
             let lines = command_lines(run.pid());
@@ -130,6 +141,11 @@ fn a_run_shows_its_password_to_nobody_and_leaves_it_nowhere() {
             keeps_quiet(&waiter.run(), 75, name);
             tell(&go, "on");
             keeps_quiet(&run.wait(), 0, name);
+            for (file, has) in [(metrics, "dlock_result"), (told, "DLOCK_EVENT=released")] {
+                let text = fs::read_to_string(&file).expect("it is written");
+                assert!(text.contains(has), "{flavour}, {name}: {text}");
+                assert!(!text.contains(SENTINEL), "{flavour}, {name}: {text}");
+            }
             keeps_quiet(&with(Dlock::new(["setup", "-v"]), &source).run(), 0, name);
             for form in [&["doctor", "-v"][..], &["doctor", "--json"]] {
                 keeps_quiet(&with(Dlock::new(form), &source).run(), 0, name);
@@ -227,6 +243,8 @@ fn a_failure_does_not_tell_the_password() {
                     "true",
                 ];
                 keeps_quiet(&with(Dlock::new(exec), &source).run(), status, &what);
+                let json = with(Dlock::new(exec), &source).env("DLOCK_LOG_FORMAT", "json");
+                keeps_quiet(&json.run(), status, &what);
                 keeps_quiet(
                     &with(Dlock::new(["status", "-v"]), &source).run(),
                     status,

@@ -6,6 +6,7 @@ use std::io;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::Duration;
 
+use super::news::News;
 use crate::clock_step::{self, ClockStep};
 use crate::database::DatabaseThread;
 use crate::event::Event;
@@ -13,6 +14,7 @@ use crate::lease::action::Action;
 use crate::lease::instant::BootInstant;
 use crate::lease::once::Once;
 use crate::lease::timing::Timing;
+use crate::report::log::What;
 use crate::report::{Report, words};
 use crate::store::mysql::Database;
 use crate::store::{Contender, Question, Reply};
@@ -40,6 +42,8 @@ pub(in crate::commands) struct Desk<'a> {
     /// Whether the open question takes as long as the line does.
     pub(in crate::commands) standing: bool,
     clock: ClockStep,
+    /// Who else is told what becomes of the run.
+    pub(in crate::commands) news: News,
 }
 
 impl Desk<'_> {
@@ -53,6 +57,7 @@ impl Desk<'_> {
     ) -> io::Result<Desk<'_>> {
         Ok(Desk {
             report,
+            news: News::to_nobody(contender.action.clone()),
             action: contender.action.clone(),
             once: contender.once.clone(),
             min_hold: Duration::ZERO,
@@ -98,7 +103,10 @@ impl Desk<'_> {
                     self.notice_clock_step(&reply);
                     return Some(Event::Reply(reply));
                 }
-                Ok(event) => return Some(event),
+                Ok(event) => {
+                    self.news.heard(self.report, &event);
+                    return Some(event);
+                }
                 Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
                     if clock::now() >= until || sleep == LONGEST_SLEEP {
                         return None;
@@ -114,10 +122,13 @@ impl Desk<'_> {
             Some(clock_step::Step::Back(by)) => ("back", by),
             None => return,
         };
-        self.report.notice(format_args!(
-            "the server's clock was set {way} by {}; ages in dlock status are off by that",
-            words::duration(by)
-        ));
+        let by = words::duration(by);
+        self.report.notice(
+            What::ClockStep,
+            format_args!(
+                "the server's clock was set {way} by {by}; ages in dlock status are off by that"
+            ),
+        );
     }
 
     /// Ends the database thread, unless it is stuck: then the end of the process ends it.

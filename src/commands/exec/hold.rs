@@ -11,8 +11,10 @@ use crate::acquire::Hold;
 use crate::event::Event;
 use crate::exit::{Ending, Status};
 use crate::lease::instant::BootInstant;
+use crate::metrics::Outcome;
 use crate::monitor::{LATE, Monitor, Order, ROUND, STUCK, Word};
 use crate::renew::{Life, Renewals, Verdict};
+use crate::report::log::What;
 use crate::report::words;
 use crate::store::{Failure, Fate, Parting, Run};
 use crate::supervise::{Act, Blame, INT, KILL, TERM};
@@ -91,6 +93,24 @@ enum Over {
     Left(u32),
 }
 
+/// How the run ended, in one word.
+fn outcome(end: End, blame: Blame) -> Outcome {
+    match (blame, end) {
+        (Blame::Lost | Blame::Expired | Blame::Unguarded, _) => Outcome::Lost,
+        (Blame::Overran, _) => Outcome::TimedOut,
+        (Blame::Nobody, End::Exited(0)) => Outcome::Succeeded,
+        (Blame::Nobody, _) => Outcome::Failed,
+    }
+}
+
+/// How the command ended, in words.
+fn ended(end: End) -> String {
+    match end {
+        End::Exited(code) => format!("the command exited with {code}"),
+        End::Killed(signal) => format!("the command was killed by signal {signal}"),
+    }
+}
+
 /// What becomes of a run in the history.
 fn fate(end: End, blame: Blame) -> Fate {
     match (blame, end) {
@@ -120,6 +140,7 @@ impl Desk<'_> {
             monitor.order(Order::Limit(started + limit));
         }
         monitor.order(Order::Start(renewals.deadline(), hold.grant.token));
+        self.news.granted(hold.grant.token);
         let mut run = Progress {
             job,
             monitor,
@@ -134,10 +155,11 @@ impl Desk<'_> {
         let deadline = run.renewals.deadline();
         match over {
             Over::Dead(end, blame) => {
-                self.report.detail(match end {
-                    End::Exited(code) => format!("the command exited with {code}"),
-                    End::Killed(signal) => format!("the command was killed by signal {signal}"),
-                });
+                let reason = match blame {
+                    Blame::Overran => self.overran(job),
+                    _ => ended(end),
+                };
+                self.report.detail(What::Ended, ended(end));
                 let fate = fate(end, blame);
                 let keep = match fate {
                     Fate::Lost => None,
@@ -159,8 +181,15 @@ impl Desk<'_> {
                     false => hold.parting(Some(Run { fate, took }), keep),
                 };
                 match self.release(parting, lease) {
-                    Recorded::Yes => Ok(blame.status(end)),
-                    Recorded::No => Ok(Status::LOST),
+                    Recorded::Yes => {
+                        self.news.ended(outcome(end, blame), &reason);
+                        Ok(blame.status(end))
+                    }
+                    Recorded::No => {
+                        self.news
+                            .ended(Outcome::Lost, "its success could not be recorded");
+                        Ok(Status::LOST)
+                    }
                 }
             }
             Over::Unstartable(why) => {
@@ -168,12 +197,14 @@ impl Desk<'_> {
                 let fate = Fate::Exited(ending.status.code());
                 let parting = hold.parting(Some(Run { fate, took }), None);
                 self.release(parting, Lease::Ours(deadline));
+                self.news.ended(Outcome::Failed, &ending.why);
                 Err(ending)
             }
-            Over::Left(pid) => Err(Ending::new(
-                Status::LOST,
-                format!("process {pid} is left behind alive; {} lapses", self.action),
-            )),
+            Over::Left(pid) => {
+                let why = format!("process {pid} is left behind alive; {} lapses", self.action);
+                self.news.ended(Outcome::Lost, &why);
+                Err(Ending::new(Status::LOST, why))
+            }
         }
     }
 
@@ -203,10 +234,13 @@ impl Desk<'_> {
                     let now = clock::now();
                     run.trouble.since.get_or_insert(now);
                     run.renewals.hasten(now);
-                    self.report.notice(format_args!(
-                        "the server has closed the connection of {}; connecting anew",
-                        self.action
-                    ));
+                    self.report.notice(
+                        What::Disconnected,
+                        format_args!(
+                            "the server has closed the connection of {}; connecting anew",
+                            self.action
+                        ),
+                    );
                 }
                 Some(Event::Monitor(Word::Unstartable(errno))) => {
                     return Over::Unstartable(Unstartable::from_errno(errno));
@@ -215,7 +249,7 @@ impl Desk<'_> {
                 Some(Event::Monitor(word)) => self.heard(word, run),
                 // Only when there is no news: who was frozen reads first what happened meanwhile.
                 None if run.is_overdue(clock::now()) => run.monitor.kill(),
-                None => {}
+                Some(Event::Hook(_) | Event::Metrics(_)) | None => {}
             }
             if self.have_orphans_died(run) {
                 return Over::Dead(End::Killed(KILL), Blame::Unguarded);
@@ -224,7 +258,7 @@ impl Desk<'_> {
     }
 
     /// Does a dead monitor's last duty: kills what it left.
-    fn have_orphans_died(&self, run: &mut Progress<'_>) -> bool {
+    fn have_orphans_died(&mut self, run: &mut Progress<'_>) -> bool {
         let Some(orphans) = &mut run.orphans else {
             return false;
         };
@@ -241,46 +275,44 @@ impl Desk<'_> {
     }
 
     /// Tells what the monitor did, and takes over from it when it is dead.
-    fn heard(&self, word: Word, run: &mut Progress<'_>) {
+    fn heard(&mut self, word: Word, run: &mut Progress<'_>) {
         match word {
             Word::Sent(Act::Forward(signal)) => self
                 .report
-                .detail(format_args!("forwarded signal {signal}")),
+                .detail(What::Signal, format_args!("forwarded signal {signal}")),
             Word::Sent(Act::Stop(signal)) => {
                 run.killed |= signal == KILL;
-                self.report.detail(format_args!(
-                    "sent signal {signal} to the command and all below it"
-                ));
+                let text = format_args!("sent signal {signal} to the command and all below it");
+                self.report.detail(What::Signal, text);
             }
             Word::Stopping(Blame::Expired) => {
-                let cause = run.why_not_renewed();
-                self.report.error(format_args!(
-                    "cannot keep {}: {cause}; stopping the command",
-                    self.action
-                ));
+                let why = format!("cannot keep {}: {}", self.action, run.why_not_renewed());
+                let text = format_args!("{why}; stopping the command");
+                self.report.error(What::Lost, text);
+                self.news.lost("", &why);
             }
             Word::Stopping(Blame::Overran) => {
-                let limit = run.job.max_runtime.unwrap_or_default();
-                self.report.error(format_args!(
-                    "{} has run for {}; stopping the command",
-                    self.action,
-                    words::duration(limit)
-                ));
+                let text = format_args!("{}; stopping the command", self.overran(run.job));
+                self.report.error(What::Stopping, text);
             }
             Word::Stuck(pid) => {
                 run.stuck = Some(pid);
-                self.report.error(format_args!(
-                    "process {pid} of the command does not die; {} is not released before it does",
-                    self.action
-                ));
+                self.report.error(
+                    What::Stuck,
+                    format_args!(
+                        "process {pid} of the command does not die; {} is not released before it \
+                         does",
+                        self.action
+                    ),
+                );
             }
             Word::Gone => {
-                self.report.error(format_args!(
-                    "the monitor of {} was killed; killing the command",
-                    self.action
-                ));
+                let why = format!("the monitor of {} was killed", self.action);
+                let text = format_args!("{why}; killing the command");
+                self.report.error(What::Lost, text);
+                self.news.lost("", &why);
                 run.orphans = Some(Orphans {
-                    tree: run.monitor.inherit(),
+                    tree: run.monitor.inherit(self.news.runner()),
                     complain_at: clock::now() + STUCK,
                 });
             }
@@ -288,40 +320,51 @@ impl Desk<'_> {
         }
     }
 
+    /// Why a command is stopped that has run for as long as it may.
+    fn overran(&self, job: &Job) -> String {
+        let limit = words::duration(job.max_runtime.unwrap_or_default());
+        format!("{} has run for {limit}", self.action)
+    }
+
     /// What a renewal's verdict means for the command; failures are told when they begin and end.
-    fn judge(&self, verdict: Verdict, trouble: &mut Trouble) -> Option<Order> {
+    fn judge(&mut self, verdict: Verdict, trouble: &mut Trouble) -> Option<Order> {
         match verdict {
             Verdict::Renewed(deadline) => {
+                self.news.renewed();
                 if let Some(since) = trouble.since.take() {
                     let ago = words::duration(clock::now().since(since));
-                    self.report
-                        .notice(format_args!("{} is renewed again after {ago}", self.action));
+                    let text = format_args!("{} is renewed again after {ago}", self.action);
+                    self.report.notice(What::Renewed, text);
                 }
                 trouble.last = None;
                 Some(Order::Renewed(deadline))
             }
             Verdict::Failed(failure) => {
+                self.news.renewal_failed();
                 let text = format!("cannot renew {}: {failure}; trying again", self.action);
                 trouble.since.get_or_insert_with(clock::now);
                 if trouble.last.is_none() {
-                    self.report.notice(text);
+                    self.report.notice(What::RenewalFailed, text);
                 } else {
-                    self.report.detail(text);
+                    self.report.detail(What::RenewalFailed, text);
                 }
                 trouble.last = Some(failure);
                 None
             }
             Verdict::Lost(seen) => {
                 trouble.broken = seen.broken_ago.is_some();
-                let why = match seen.claim {
-                    _ if seen.broken_ago.is_some() => words::released(&seen),
-                    Some(_) => words::holding(&self.action, &seen),
-                    None => "its row was freed by somebody else".to_owned(),
+                let (why, whose) = match seen.claim {
+                    _ if trouble.broken => (words::released(&seen), words::operator(&seen)),
+                    Some(_) => (
+                        words::holding(&self.action, &seen),
+                        Some(&*seen.holder.label),
+                    ),
+                    None => ("its row was freed by somebody else".to_owned(), None),
                 };
-                self.report.error(format_args!(
-                    "lost {}: {why}; stopping the command",
-                    self.action
-                ));
+                let why = format!("lost {}: {why}", self.action);
+                let text = format_args!("{why}; stopping the command");
+                self.report.error(What::Lost.by(whose), text);
+                self.news.lost(whose.unwrap_or_default(), &why);
                 Some(Order::Lost)
             }
         }

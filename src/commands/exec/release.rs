@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::desk::Desk;
 use crate::event::Event;
 use crate::lease::instant::Deadline;
+use crate::report::log::What;
 use crate::report::words;
 use crate::store::{Answer, Failure, Parting, Question};
 use crate::sys::{clock, signal};
@@ -60,29 +61,39 @@ impl Desk<'_> {
                 continue;
             };
             match reply.outcome {
-                Ok(Answer::Released) => return Recorded::Yes,
+                Ok(Answer::Released) => {
+                    let text = format_args!("{} is released", self.action);
+                    self.report.detail(What::Released, text);
+                    return Recorded::Yes;
+                }
                 Ok(Answer::ReleasedOnly(failure)) => {
-                    self.report.notice(format_args!(
-                        "this run of {} is not in the history: {failure}",
-                        self.action
-                    ));
+                    self.report.notice(
+                        What::NotRecorded,
+                        format_args!(
+                            "this run of {} is not in the history: {failure}",
+                            self.action
+                        ),
+                    );
                     return Recorded::Yes;
                 }
                 Ok(Answer::NotOurs) if must_record => {
-                    self.report.error(format_args!(
-                        "{} succeeded too late: its lease was not ours any more, so it does not \
-                         count as done",
-                        self.action
-                    ));
+                    self.report.error(
+                        What::NotRecorded,
+                        format_args!(
+                            "{} succeeded too late: its lease was not ours any more, so it does \
+                             not count as done",
+                            self.action
+                        ),
+                    );
                     return Recorded::No;
                 }
                 Ok(Answer::NotOurs) => {
                     // A release whose answer was lost looks like this when it is repeated.
                     if failure.is_none() && matches!(lease, Lease::Ours(_)) {
-                        self.report.notice(format_args!(
-                            "{} was not ours any more at its release",
-                            self.action
-                        ));
+                        self.report.notice(
+                            What::NotReleased,
+                            format_args!("{} was not ours any more at its release", self.action),
+                        );
                     }
                     return Recorded::Yes;
                 }
@@ -99,18 +110,25 @@ impl Desk<'_> {
             |failure| failure.message,
         );
         if must_record {
-            self.report.error(format_args!(
-                "{} succeeded, but that could not be recorded: {cause}; it does not count as done",
-                self.action
-            ));
+            self.report.error(
+                What::NotRecorded,
+                format_args!(
+                    "{} succeeded, but that could not be recorded: {cause}; it does not count as \
+                     done",
+                    self.action
+                ),
+            );
             return Recorded::No;
         }
         if let Lease::Ours(_) = lease {
-            self.report.notice(format_args!(
-                "cannot release {}: {cause}; it lapses within {}",
-                self.action,
-                words::duration(self.timing.ttl)
-            ));
+            self.report.notice(
+                What::NotReleased,
+                format_args!(
+                    "cannot release {}: {cause}; it lapses within {}",
+                    self.action,
+                    words::duration(self.timing.ttl)
+                ),
+            );
         }
         Recorded::Yes
     }

@@ -5,9 +5,10 @@ use std::time::Duration;
 use super::desk::{Desk, LONGEST_SLEEP};
 use crate::acquire::{Acquire, Hold, Step};
 use crate::event::Event;
-use crate::exit::{Ending, Status};
+use crate::exit::{Cause, Ending, Status};
 use crate::lease::instant::BootInstant;
 use crate::monitor::Word;
+use crate::report::log::What;
 use crate::report::words;
 use crate::store::{Answer, FailureKind, Gate, Keeper, Question, Reply};
 use crate::sys::{clock, signal};
@@ -53,19 +54,20 @@ impl Desk<'_> {
                     self.standing = acquire.is_standing();
                 }
                 Step::Granted(hold) => {
-                    self.report.detail(format_args!(
-                        "{} is ours after {} (token {})",
-                        self.action,
-                        waited(),
-                        hold.grant.token
-                    ));
+                    let token = hold.grant.token;
+                    self.report.granted(token);
+                    self.report.detail(
+                        What::Granted,
+                        format_args!("{} is ours after {} (token {token})", self.action, waited()),
+                    );
                     return Ok(hold);
                 }
                 Step::Done(success) => {
                     let why = words::done(&self.action, self.once.as_ref(), &success);
                     // Nobody is in a hurry: there is time to leave nothing behind in the line.
                     self.give_up(&acquire, 2 * self.timing.attempt);
-                    return Err(Ending::new(Status::OK, why));
+                    let cause = Cause::Done(success.holder);
+                    return Err(Ending::new(Status::OK, why).because(cause));
                 }
                 Step::Held(seen, looked_at) => {
                     // Who stood at the gate has not looked since it came.
@@ -75,7 +77,8 @@ impl Desk<'_> {
                     };
                     let why = format!("{held}; gave up after {}", waited());
                     self.give_up(&acquire, PARTING);
-                    return Err(Ending::new(Status::from_code(conflict), why));
+                    let cause = Cause::Held(words::whose(&seen).unwrap_or_default().to_owned());
+                    return Err(Ending::new(Status::from_code(conflict), why).because(cause));
                 }
                 Step::Unreachable(failure) => {
                     let cause = failure.map_or_else(
@@ -96,7 +99,8 @@ impl Desk<'_> {
                         return Err(Ending::new(
                             Status::from_signal(signal.number),
                             format!("signal {} while waiting for {}", signal.number, self.action),
-                        ));
+                        )
+                        .because(Cause::Interrupted));
                     }
                     Some(Event::Reply(reply)) => {
                         acquire.answered(clock::now(), &reply);
@@ -107,11 +111,8 @@ impl Desk<'_> {
                         self.give_up(&acquire, PARTING);
                         return Err(Ending::new(Status::INTERNAL, "the monitor was killed"));
                     }
-                    // The next question tells what an ended connection means.
-                    Some(
-                        Event::Signal(_) | Event::Monitor(_) | Event::Heartbeat | Event::HungUp,
-                    )
-                    | None => {}
+                    // What has ended the connection is told by the next question, the rest is not ours.
+                    Some(_) | None => {}
                 },
             }
         }
@@ -121,10 +122,13 @@ impl Desk<'_> {
     fn say_why_we_wait(&self, acquire: &Acquire, reply: &Reply, talk: &mut Talk) {
         if acquire.gate() == Gate::Absent && talk.gate == Gate::Used {
             talk.gate = Gate::Absent;
-            self.report.detail(format_args!(
-                "named locks do not work on this server: waiting for {} by looking",
-                self.action
-            ));
+            self.report.detail(
+                What::NoGate,
+                format_args!(
+                    "named locks do not work on this server: waiting for {} by looking",
+                    self.action
+                ),
+            );
         }
         let text = match (&reply.outcome, acquire.seen()) {
             // Told above, and not what anybody waits for.
@@ -145,7 +149,8 @@ impl Desk<'_> {
             }
             _ => return,
         };
-        self.remind(&text, talk);
+        let holder = acquire.seen().and_then(|(seen, _)| words::whose(seen));
+        self.remind(&text, holder, talk);
     }
 
     /// Tells that we still wait, of which there is no news at the gate.
@@ -153,11 +158,11 @@ impl Desk<'_> {
         if let Some((seen, ahead)) = acquire.seen() {
             let waited = clock::now().since(talk.started);
             let text = words::still_waiting(&self.action, seen, ahead, waited);
-            self.remind(&text, talk);
+            self.remind(&text, words::whose(seen), talk);
         }
     }
 
-    fn remind(&self, text: &str, talk: &mut Talk) {
+    fn remind(&self, text: &str, holder: Option<&str>, talk: &mut Talk) {
         let pause = match self.report.is_terminal() {
             true => LONGEST_SLEEP,
             false => REMINDER,
@@ -165,7 +170,7 @@ impl Desk<'_> {
         let now = clock::now();
         if talk.said_at.is_none_or(|said| now.since(said) >= pause) {
             talk.said_at = Some(now);
-            self.report.progress(text);
+            self.report.progress(What::Waiting.by(holder), text);
         }
     }
 

@@ -5,6 +5,7 @@ use std::time::UNIX_EPOCH;
 
 use super::rounds::{Event, Rounds};
 use crate::exit::Status;
+use crate::report::log::What;
 use crate::report::status::{json, table};
 use crate::report::{self, Reader, Report};
 use crate::sys::signal;
@@ -21,7 +22,7 @@ pub(super) fn run(
     report: &Report,
 ) -> anyhow::Result<Status> {
     if let Some(difference) = first.clock_difference() {
-        report.notice(difference);
+        report.notice(What::ClockDifference, difference);
     }
     let mut next = Event::Survey(Ok(Box::new(first)));
     let mut said = String::new();
@@ -40,7 +41,7 @@ pub(super) fn run(
             Event::Survey(Err(failure)) => {
                 let why = failure.to_string();
                 if why != said {
-                    report.notice(&why);
+                    report.notice(What::Waiting, &why);
                     said = why;
                 }
             }

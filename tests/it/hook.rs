@@ -1,0 +1,460 @@
+//! `--on-event`: what a hook is told, and that no hook touches a run, however it behaves.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Instant;
+
+use dlock::hook::{LIMIT, VARIABLES};
+
+use crate::command::{Stage, Witness, heard, signal, tell};
+use crate::dlock::{Dlock, Running, eventually};
+use crate::holder::{Holder, is_free, renewals, steal, token};
+use crate::pid_one::{namespaces, unshare};
+use crate::servers::{Database, Flavour, shared};
+
+/// A hook that writes down all that it is told, a run of lines for each event.
+struct Notes {
+    stage: Stage,
+}
+
+impl Notes {
+    fn new() -> Self {
+        Self {
+            stage: Stage::new(),
+        }
+    }
+
+    fn path(&self) -> PathBuf {
+        self.stage.path("notes")
+    }
+
+    /// The hook, with `more` after it.
+    fn hook(&self, more: &str) -> String {
+        let path = self.path();
+        let path = path.display();
+        format!("--on-event={{ env | grep ^DLOCK_; {more}\n echo end; }} >> {path}")
+    }
+
+    /// What was told so far, event by event. A variable that was there twice has both values.
+    fn all(&self) -> Vec<BTreeMap<String, String>> {
+        let text = fs::read_to_string(self.path()).unwrap_or_default();
+        let mut events: Vec<BTreeMap<String, String>> = Vec::new();
+        for event in text.split("end\n").filter(|event| !event.is_empty()) {
+            let mut facts = BTreeMap::new();
+            for (name, value) in event.lines().filter_map(|line| line.split_once('=')) {
+                let fact: &mut String = facts.entry(name.to_owned()).or_default();
+                fact.push_str(value);
+            }
+            events.push(facts);
+        }
+        events
+    }
+
+    /// The one event of that name.
+    #[track_caller]
+    fn of(&self, event: &str) -> BTreeMap<String, String> {
+        let all = self.all();
+        let mut found = all.iter().filter(|facts| facts["DLOCK_EVENT"] == event);
+        let first = found
+            .next()
+            .unwrap_or_else(|| panic!("no {event} in {all:#?}"));
+        assert!(found.next().is_none(), "{event} twice in {all:#?}");
+        first.clone()
+    }
+
+    /// The names of all events, in order.
+    fn names(&self) -> Vec<String> {
+        let names = |facts: &BTreeMap<String, String>| facts["DLOCK_EVENT"].clone();
+        self.all().iter().map(names).collect()
+    }
+}
+
+/// The process below `running` that runs its hooks.
+#[track_caller]
+fn runner(running: &Running) -> u32 {
+    let pid = running.pid();
+    let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
+    let children = children.expect("dlock lives");
+    let is_runner = |pid: &&str| {
+        let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+        name.trim() == "lease-hooks"
+    };
+    let runner = children.split_whitespace().find(is_runner);
+    runner.expect("there is one").parse().expect("a number")
+}
+
+fn exec(database: &Database, hook: &str, options: &[&str]) -> Dlock {
+    Dlock::on(database, ["exec", "-a", "init", "--holder=web-1"])
+        .args(options)
+        .arg(hook)
+        .env("dlock", env!("CARGO_BIN_EXE_dlock"))
+}
+
+#[test]
+fn a_grant_and_the_release_after_it_are_told_with_all_facts() {
+    for flavour in Flavour::ALL {
+        let database = shared(flavour).database("hook");
+        let notes = Notes::new();
+        let told = notes.stage.fifo("told");
+        let check = format!(
+            r#""$dlock" status --check init; echo "held=$?"
+            [ $DLOCK_EVENT = granted ] && echo up > {}"#,
+            told.display()
+        );
+        let outcome = exec(&database, &notes.hook(&check), &["--ttl=20s"])
+            // An outer dlock's must not shine through.
+            .env("DLOCK_TOKEN", "1")
+            .env("DLOCK_REASON", "outer")
+            .args(["--", "sh", "-c"])
+            // Not before the hook has looked.
+            .arg(r#"read word < "$0"; exit 4"#)
+            .arg(&told)
+            .run();
+        outcome.expect(4, "", "");
+        assert_eq!(notes.names(), ["granted", "released"], "{flavour}");
+        let (granted, released) = (notes.of("granted"), notes.of("released"));
+        for facts in [&granted, &released] {
+            for name in VARIABLES {
+                assert!(
+                    facts.contains_key(name),
+                    "{flavour}: no {name} in {facts:#?}"
+                );
+            }
+            assert_eq!(facts["DLOCK_ACTION"], "init", "{flavour}");
+            assert_eq!(facts["DLOCK_HOLDER"], "web-1", "{flavour}");
+            assert_eq!(facts["DLOCK_TOKEN"], token(&database).to_string());
+            assert_eq!(facts["DLOCK_OTHER"], "", "{flavour}");
+        }
+        assert_eq!(granted["held"], "75", "{flavour}");
+        assert_eq!(granted["DLOCK_RESULT"], "", "{flavour}");
+        assert_eq!(granted["DLOCK_EXIT_STATUS"], "", "{flavour}");
+        assert_eq!(granted["DLOCK_REASON"], "", "{flavour}");
+        assert_eq!(released["held"], "0", "{flavour}");
+        assert_eq!(released["DLOCK_RESULT"], "failed", "{flavour}");
+        assert_eq!(released["DLOCK_EXIT_STATUS"], "4", "{flavour}");
+        assert_eq!(released["DLOCK_REASON"], "the command exited with 4");
+        let held: f64 = released["DLOCK_HELD_SECONDS"].parse().expect("a number");
+        assert!(held > 0.0 && held < 600.0, "{flavour}: {held}");
+    }
+}
+
+#[test]
+fn a_run_that_is_skipped_is_told_with_the_reason_and_the_other() {
+    for flavour in Flavour::ALL {
+        let database = shared(flavour).database("hook");
+        let notes = Notes::new();
+        let holder = Holder::on(&database, &["--holder=web-2\u{1b}[2J", "--once"]);
+        exec(&database, &notes.hook(""), &["-n"])
+            .args(["--", "true"])
+            .run()
+            .expect(75, "", "init is held by");
+        let facts = notes.of("skipped");
+        assert_eq!(facts["DLOCK_RESULT"], "held", "{flavour}");
+        assert_eq!(facts["DLOCK_EXIT_STATUS"], "75", "{flavour}");
+        assert_eq!(facts["DLOCK_OTHER"], r"web-2\u{1b}[2J", "{flavour}");
+        assert_eq!(facts["DLOCK_TOKEN"], "", "{flavour}");
+        let reason = &facts["DLOCK_REASON"];
+        assert!(reason.starts_with("init is held by web-2"), "{reason}");
+        holder.end();
+
+        for run in 0..2 {
+            let notes = Notes::new();
+            exec(&database, &notes.hook(""), &["--once"])
+                .args(["--", "true"])
+                .run();
+            let names: &[&str] = if run == 0 {
+                &["granted", "released"]
+            } else {
+                &["skipped"]
+            };
+            assert_eq!(notes.names(), names, "{flavour}");
+            if run == 1 {
+                let facts = notes.of("skipped");
+                assert_eq!(facts["DLOCK_RESULT"], "done", "{flavour}");
+                assert_eq!(facts["DLOCK_EXIT_STATUS"], "0", "{flavour}");
+                assert_eq!(facts["DLOCK_OTHER"], "web-1", "{flavour}");
+            }
+        }
+        // What never came to a run and was not skipped is no event.
+        let notes = Notes::new();
+        let nobody = exec(&database, &notes.hook(""), &["--user=nobody"]);
+        assert_eq!(nobody.args(["--", "true"]).run().status, Some(77));
+        assert!(notes.names().is_empty(), "{flavour}");
+    }
+}
+
+#[test]
+fn a_lost_lease_is_told_while_the_command_is_being_stopped() {
+    for flavour in Flavour::ALL {
+        let database = shared(flavour).database("hook");
+        let notes = Notes::new();
+        let stage = Stage::new();
+        let (ready, told) = (stage.fifo("ready"), stage.fifo("told"));
+        let more = format!("[ $DLOCK_EVENT = lost ] && echo up > {}", told.display());
+        let run = exec(&database, &notes.hook(&more), &["--ttl=20s", "--grace=8s"])
+            .args(["--", "sh", "-c"])
+            // Deaf to SIGTERM until the hook was there.
+            .arg(r#"trap "" TERM; echo up > "$0"; read word < "$1"; exit 0"#)
+            .arg(&ready)
+            .arg(&told)
+            .start();
+        heard(&ready);
+        let ours = token(&database);
+        steal(&database);
+        // The command ends because of the hook, or it would be killed.
+        let outcome = run.wait();
+        outcome.expect(76, "", "lost init: init is held by a thief");
+        assert_eq!(notes.names(), ["granted", "lost"], "{flavour}");
+        let facts = notes.of("lost");
+        assert_eq!(facts["DLOCK_OTHER"], "a thief", "{flavour}");
+        assert_eq!(facts["DLOCK_RESULT"], "lost", "{flavour}");
+        assert_eq!(facts["DLOCK_EXIT_STATUS"], "76", "{flavour}");
+        assert_eq!(facts["DLOCK_TOKEN"], ours.to_string(), "{flavour}");
+        let reason = &facts["DLOCK_REASON"];
+        assert!(
+            reason.starts_with("lost init: init is held by a thief"),
+            "{reason}"
+        );
+    }
+}
+
+/// Runs `claim` on both servers side by side: most of it is waiting.
+fn side_by_side(claim: impl Fn(Flavour) + Sync) {
+    thread::scope(|scope| {
+        for flavour in Flavour::ALL {
+            let claim = &claim;
+            scope.spawn(move || claim(flavour));
+        }
+    });
+}
+
+#[test]
+fn a_hook_that_hangs_holds_up_nothing_and_is_killed_with_all_that_it_started() {
+    side_by_side(|flavour| {
+        let database = shared(flavour).database("hook");
+        let stage = Stage::new();
+        let witness = Witness::on(&stage);
+        let never = stage.fifo("never");
+        let (path, never) = (witness.path().display(), never.display());
+        let hook = format!(
+            "--on-event=exec 9>>{path}; flock -n 9; trap '' TERM; \
+             setsid sh -c 'read _ < {never}' & read _ < {never}"
+        );
+        // The command runs although the hook for its grant does not end.
+        let mut holder = Holder::on(&database, &["--ttl=4s", &hook]);
+        eventually("the hook runs", || !witness.is_alone());
+        let before = renewals(&database);
+        eventually("renewals go on", || renewals(&database) > before + 2);
+        tell(&holder.go(), "on");
+        eventually("the lease is given up", || is_free(&database));
+        assert!(
+            !holder.running.is_over(),
+            "{flavour}: it waits for the hook"
+        );
+        let outcome = holder.running.wait();
+        let late = |event: &str| {
+            format!("dlock: --on-event for {event} took more than 10s and was killed\n")
+        };
+        let told = ["granted", "released"].map(late);
+        assert_eq!(outcome.status, Some(3), "{flavour}: {outcome:#?}");
+        for line in told {
+            assert!(outcome.stderr.contains(&line), "{flavour}: {outcome:#?}");
+        }
+        assert!(witness.is_alone(), "{flavour}: somebody is left");
+    });
+}
+
+#[test]
+fn a_signal_ends_the_wait_for_the_last_hook_and_the_hook() {
+    for flavour in Flavour::ALL {
+        let database = shared(flavour).database("hook");
+        let stage = Stage::new();
+        let witness = Witness::on(&stage);
+        let (ready, never) = (stage.fifo("ready"), stage.fifo("never"));
+        let hook = format!(
+            "--on-event=[ $DLOCK_EVENT = granted ] && exit; exec 9>>{}; flock -n 9; \
+             echo up > {}; read _ < {}",
+            witness.path().display(),
+            ready.display(),
+            never.display()
+        );
+        let run = exec(&database, &hook, &[])
+            .args(["--", "sh", "-c", "exit 4"])
+            .start();
+        heard(&ready);
+        assert!(is_free(&database), "{flavour}");
+        run.signal("TERM");
+        run.wait().expect(4, "", "");
+        eventually("the hook is dead", || witness.is_alone());
+    }
+}
+
+#[test]
+fn a_hook_that_fails_is_told_and_changes_nothing() {
+    for flavour in Flavour::ALL {
+        let database = shared(flavour).database("hook");
+        for (hook, how) in [
+            ("exit 5", "exited with 5"),
+            // Which it would not hear if it had our signal mask.
+            ("kill -TERM $$; exit 6", "was killed by signal 15"),
+            ("no-such-command 2> /dev/null", "exited with 127"),
+        ] {
+            let outcome = exec(&database, &format!("--on-event={hook}"), &[])
+                .args(["--", "sh", "-c", "exit 4"])
+                .run();
+            let told = ["granted", "released"]
+                .map(|event| format!("dlock: --on-event for {event} {how}\n"));
+            assert_eq!(
+                (outcome.status, outcome.stderr),
+                (Some(4), told.concat()),
+                "{flavour}"
+            );
+        }
+    }
+    let empty = Dlock::new(["exec", "-a", "init", "--on-event=", "--", "true"]);
+    empty.run().expect(64, "", "--on-event");
+}
+
+#[test]
+fn a_hook_has_no_input_no_descriptor_of_anybody_and_writes_to_stderr() {
+    for flavour in Flavour::ALL {
+        let database = shared(flavour).database("hook");
+        // Of the descriptors, ls has one for what it lists, and 9 is the one that dlock was given.
+        let look = "--on-event=[ $DLOCK_EVENT = granted ] || exit 0; readlink /proc/self/fd/0; \
+                    ls /proc/self/fd | tr '\\n' ' '; echo; [ -e /proc/self/fd/9 ] && echo nine";
+        let script = r#"exec 9>/dev/null; exec "$0" exec -a init "$1" -- cat"#;
+        let stage = Stage::new();
+        let input = stage.path("input");
+        fs::write(&input, "input\n").expect("the folder is writable");
+        let outcome = Dlock::of(Path::new("/bin/sh"), ["-c", script])
+            .arg(env!("CARGO_BIN_EXE_dlock"))
+            .arg(look)
+            .env("DLOCK_URL", database.url())
+            .stdin(fs::File::open(input).expect("it is there").into())
+            .run();
+        // All of the input is the command's.
+        assert_eq!(
+            (outcome.status, &*outcome.stdout),
+            (Some(0), "input\n"),
+            "{flavour}"
+        );
+        let said: Vec<&str> = outcome.stderr.lines().map(str::trim).collect();
+        assert_eq!(
+            said,
+            [
+                "/dev/null",
+                "0 1 2 3",
+                "dlock: --on-event for granted exited with 1"
+            ]
+        );
+    }
+}
+
+#[test]
+fn a_dlock_that_is_killed_takes_its_hook_along() {
+    for flavour in Flavour::ALL {
+        let database = shared(flavour).database("hook");
+        let stage = Stage::new();
+        let witness = Witness::on(&stage);
+        let never = stage.fifo("never");
+        let hook = format!(
+            "--on-event=exec 9>>{}; flock -n 9; setsid sh -c 'read _ < {never}' & read _ < {never}",
+            witness.path().display(),
+            never = never.display()
+        );
+        let started = Instant::now();
+        let holder = Holder::on(&database, &[&hook]);
+        eventually("the hook runs", || !witness.is_alone());
+        holder.running.signal("KILL");
+        eventually("the hook is dead", || witness.is_alone());
+        // And not because its time is over.
+        assert!(started.elapsed() < LIMIT, "{flavour}");
+    }
+}
+
+#[test]
+fn the_death_of_the_monitor_neither_kills_a_hook_nor_waits_for_it() {
+    for flavour in Flavour::ALL {
+        let database = shared(flavour).database("hook");
+        let notes = Notes::new();
+        let stage = Stage::new();
+        let witness = Witness::on(&stage);
+        let [ready, go, never] = ["ready", "go", "never"].map(|name| stage.fifo(name));
+        let more = format!(
+            "[ $DLOCK_EVENT = granted ] && {{ echo up > {}; read word < {}; echo word=$word; }}",
+            ready.display(),
+            go.display()
+        );
+        let run = exec(&database, &notes.hook(&more), &["--ttl=20s"])
+            .args(["--", "sh", "-c"])
+            // Something is left for dlock to kill, among its own children then.
+            .arg(r#"exec 9>>"$0"; flock -n 9; setsid sh -c 'read _ < "$0"' "$1" & read _ < "$1""#)
+            .arg(witness.path())
+            .arg(&never)
+            .start();
+        heard(&ready);
+        eventually("the command runs", || !witness.is_alone());
+        let children = format!("/proc/{0}/task/{0}/children", run.pid());
+        let children = fs::read_to_string(children).expect("dlock lives");
+        let hooks = runner(&run).to_string();
+        let monitor = children.split_whitespace().find(|pid| *pid != hooks);
+        let monitor = monitor.expect("there is one").parse();
+        signal(monitor.expect("a number"), "KILL");
+        run.heard("the monitor of init was killed");
+        // The command is dead and the lease given up while the hook lives.
+        eventually("the lease is given up", || is_free(&database));
+        assert!(witness.is_alone(), "{flavour}: somebody is left");
+        tell(&go, "on");
+        run.wait().expect(76, "", "the monitor of init was killed");
+        assert_eq!(notes.of("granted")["word"], "on", "{flavour}");
+        let lost = notes.of("lost");
+        assert_eq!(
+            lost["DLOCK_REASON"], "the monitor of init was killed",
+            "{flavour}"
+        );
+        assert_eq!(lost["DLOCK_EXIT_STATUS"], "76", "{flavour}");
+    }
+}
+
+#[test]
+fn a_runner_that_is_stopped_or_killed_holds_up_nothing() {
+    for flavour in Flavour::ALL {
+        let database = shared(flavour).database("hook");
+        let holder = Holder::on(&database, &["--ttl=4s", "--on-event=true"]);
+        let hooks = runner(&holder.running);
+        signal(hooks, "STOP");
+        let before = renewals(&database);
+        eventually("renewals go on", || renewals(&database) > before + 2);
+        tell(&holder.go(), "on");
+        eventually("the lease is given up", || is_free(&database));
+        signal(hooks, "CONT");
+        assert_eq!(holder.running.wait().status, Some(3), "{flavour}");
+
+        let holder = Holder::on(&database, &["--ttl=4s", "--on-event=true"]);
+        signal(runner(&holder.running), "KILL");
+        let gone = "the process that runs --on-event was killed: it is not run any more";
+        holder.running.heard(gone);
+        let before = renewals(&database);
+        eventually("renewals go on", || renewals(&database) > before + 2);
+        holder.end().expect(3, "", gone);
+    }
+}
+
+#[test]
+fn in_a_container_hooks_run_as_anywhere() {
+    for flavour in Flavour::ALL {
+        let database = shared(flavour).database("hook");
+        let notes = Notes::new();
+        let status = unshare(namespaces())
+            .args([env!("CARGO_BIN_EXE_dlock"), "exec", "-a", "init"])
+            .arg(notes.hook("(exit 3) & (setsid true &)"))
+            .args(["--", "sh", "-c", "exit 4"])
+            .env("DLOCK_URL", database.url())
+            .status()
+            .expect("unshare is installed");
+        assert_eq!(status.code(), Some(4), "{flavour}");
+        assert_eq!(notes.names(), ["granted", "released"], "{flavour}");
+    }
+}

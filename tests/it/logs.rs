@@ -1,0 +1,289 @@
+//! Messages as JSON: every line on stderr is one object, whose fields say the same on both servers.
+
+use serde_json::Value;
+
+use crate::dlock::{Dlock, Outcome};
+use crate::holder::{Holder, steal, token};
+use crate::network::refusing;
+use crate::proxy::{Fault, Kind, Proxy};
+use crate::servers::{Database, Flavour, shared};
+use crate::terminal::Terminal;
+
+/// The messages in `text`, each of which must be an object with what every message has.
+#[track_caller]
+pub(crate) fn messages(text: &str) -> Vec<Value> {
+    assert!(text.is_empty() || text.ends_with('\n'), "{text:?}");
+    let parsed = text.lines().map(|line| {
+        let message: Value = serde_json::from_str(line)
+            .unwrap_or_else(|error| panic!("{error} in {line:?} of {text:?}"));
+        for field in ["time", "level", "event", "message"] {
+            assert!(message[field].is_string(), "no {field} in {line}");
+        }
+        let time = message["time"].as_str().expect("a text");
+        humantime::parse_rfc3339(time).expect("RFC 3339, UTC");
+        assert_eq!(time.len(), "2026-11-20T09:30:00.123Z".len(), "{time}");
+        message
+    });
+    parsed.collect()
+}
+
+/// The messages of a run that is over.
+#[track_caller]
+fn said(outcome: &Outcome) -> Vec<Value> {
+    messages(&outcome.stderr)
+}
+
+/// The first message about `event`, which there must be.
+#[track_caller]
+fn first(messages: &[Value], event: &str) -> Value {
+    let found = messages.iter().find(|message| message["event"] == event);
+    found
+        .unwrap_or_else(|| panic!("no {event} in {messages:#?}"))
+        .clone()
+}
+
+fn holder(database: &Database, options: &[&str]) -> Holder {
+    Holder::on(database, &[&["--log-format=json"], options].concat())
+}
+
+#[test]
+fn each_step_of_a_run_is_an_object_with_the_action_and_the_token_once_it_is_known() {
+    for flavour in Flavour::ALL {
+        let database = shared(flavour).database("logs");
+        let outcome = holder(&database, &["-v"]).end();
+        assert_eq!(outcome.status, Some(3), "{flavour}: {outcome:#?}");
+        let messages = said(&outcome);
+        let events: Vec<&str> = messages
+            .iter()
+            .map(|message| message["event"].as_str().expect("a text"))
+            .collect();
+        assert_eq!(events, ["granted", "ended", "released"], "{flavour}");
+        for message in &messages {
+            assert_eq!(message["action"], "init", "{flavour}");
+            assert_eq!(message["token"], token(&database), "{flavour}");
+            assert_eq!(message["level"], "detail", "{flavour}");
+        }
+        assert_eq!(messages[1]["message"], "the command exited with 3");
+    }
+}
+
+#[test]
+fn what_goes_well_is_not_told_unless_asked_for() {
+    for flavour in Flavour::ALL {
+        let database = shared(flavour).database("logs");
+        let outcome = holder(&database, &[]).end();
+        assert_eq!((outcome.status, &*outcome.stderr), (Some(3), ""));
+    }
+}
+
+#[test]
+fn who_waits_and_who_is_skipped_names_the_holder() {
+    for flavour in Flavour::ALL {
+        let database = shared(flavour).database("logs");
+        let holder = holder(&database, &["--holder=web-1"]);
+        let waiter = ["exec", "-a", "init", "--log-format=json", "-w", "50ms"];
+        let waiter = Dlock::on(&database, waiter).args(["--", "true"]).run();
+        let messages = said(&waiter);
+        let waiting = first(&messages, "waiting");
+        assert_eq!(waiting["holder"], "web-1", "{flavour}");
+        assert_eq!(waiting["level"], "notice", "{flavour}");
+        let text = waiting["message"].as_str().expect("a text");
+        assert!(text.starts_with("init is held by web-1 (token "), "{text}");
+        assert!(text.ends_with("; you are next"), "{text}");
+
+        for (options, status, level) in [(&["-n"][..], 75, "error"), (&["-nE0"], 0, "notice")] {
+            let skipped = Dlock::on(&database, ["exec", "-a", "init"])
+                .env("DLOCK_LOG_FORMAT", "json")
+                .args(options)
+                .args(["--", "true"])
+                .run();
+            assert_eq!(skipped.status, Some(status), "{flavour}: {skipped:#?}");
+            let messages = said(&skipped);
+            assert_eq!(messages.len(), 1, "{flavour}: {messages:#?}");
+            let message = first(&messages, "skipped");
+            assert_eq!(message["holder"], "web-1", "{flavour}");
+            assert_eq!(message["status"], status, "{flavour}");
+            assert_eq!(message["level"], level, "{flavour}");
+            assert!(message.get("token").is_none(), "{flavour}: {message}");
+        }
+        holder.end();
+
+        let once = ["exec", "-a", "once", "--once", "--log-format=json"];
+        let once = || Dlock::on(&database, once).args(["--holder=web-2", "--", "true"]);
+        once().run().expect(0, "", "");
+        let messages = said(&once().run());
+        let done = first(&messages, "skipped");
+        assert_eq!(done["holder"], "web-2", "{flavour}");
+        assert_eq!(
+            (&done["level"], &done["status"]),
+            (&"notice".into(), &0.into())
+        );
+    }
+}
+
+#[test]
+fn trouble_with_renewals_and_its_end_have_events_of_their_own() {
+    for flavour in Flavour::ALL {
+        let database = shared(flavour).database("logs");
+        let proxy = Proxy::to(database.port);
+        let url = database.url_through(proxy.port());
+        let options = ["--log-format=json", "--ttl=6s"];
+        let holder = Holder::start(Dlock::new(["exec"]).env("DLOCK_URL", url), &options);
+        let case = proxy.next(Kind::Renew, Fault::Reset);
+        case.wait();
+        holder.running.heard("is renewed again");
+        let messages = said(&holder.end());
+        let failed = first(&messages, "renewal-failed");
+        assert_eq!(failed["level"], "notice", "{flavour}");
+        assert_eq!(failed["token"], token(&database), "{flavour}");
+        let renewed = first(&messages, "renewed");
+        assert_eq!(renewed["level"], "notice", "{flavour}");
+    }
+}
+
+#[test]
+fn a_lost_lease_names_who_has_it_now() {
+    for flavour in Flavour::ALL {
+        let database = shared(flavour).database("logs");
+        let holder = holder(&database, &["--ttl=2s"]);
+        let ours = token(&database);
+        steal(&database);
+        let outcome = holder.running.wait();
+        assert_eq!(outcome.status, Some(76), "{flavour}: {outcome:#?}");
+        let lost = first(&said(&outcome), "lost");
+        assert_eq!(lost["holder"], "a thief", "{flavour}");
+        assert_eq!(lost["level"], "error", "{flavour}");
+        assert_eq!(lost["token"], ours, "{flavour}");
+    }
+}
+
+#[test]
+fn an_end_without_a_run_is_an_object_too_and_usage_stays_text() {
+    let port = refusing(1045, "no");
+    let url = format!("mysql://u@127.0.0.1:{port}/db");
+    let run = |words: &[&str]| {
+        Dlock::new(words)
+            .env("DLOCK_URL", &url)
+            .env("DLOCK_LOG_FORMAT", "json")
+            .run()
+    };
+    for words in [
+        &["exec", "-a", "init", "--", "true"][..],
+        &["wait", "init"],
+        &["setup"],
+        &["status"],
+    ] {
+        let outcome = run(words);
+        assert_eq!(outcome.status, Some(77), "{outcome:#?}");
+        let failed = first(&said(&outcome), "failed");
+        assert_eq!(
+            (&failed["level"], &failed["status"]),
+            (&"error".into(), &77.into())
+        );
+    }
+    let missing = run(&["exec", "-a", "init", "--", "no-such-command"]);
+    let failed = first(&said(&missing), "failed");
+    assert_eq!(failed["status"], 127);
+    assert_eq!(failed["action"], "init");
+
+    run(&["exec", "--no-such-option"]).expect(64, "", "error: unexpected argument");
+    run(&["status", "--log-format=xml"]).expect(64, "", "[possible values: text, json]");
+}
+
+#[test]
+fn the_other_commands_say_it_in_the_same_form() {
+    for flavour in Flavour::ALL {
+        let database = shared(flavour).database("logs");
+        let run = |words: &[&str]| Dlock::on(&database, words).arg("--log-format=json").run();
+        let setup = first(&said(&run(&["setup"])), "message");
+        assert_eq!(setup["level"], "notice", "{flavour}");
+        let forget = first(&said(&run(&["forget", "-a", "init", "--once"])), "message");
+        assert_eq!(forget["action"], "init", "{flavour}");
+
+        let holder = holder(&database, &["--holder=web-1"]);
+        let messages = said(&run(&["wait", "init", "--timeout=50ms"]));
+        assert_eq!(first(&messages, "waiting")["holder"], "web-1", "{flavour}");
+        assert_eq!(first(&messages, "failed")["status"], 75, "{flavour}");
+        holder.end();
+    }
+}
+
+#[test]
+fn an_operator_who_ends_a_lease_is_named_to_the_holder_and_is_told_in_the_same_form() {
+    for flavour in Flavour::ALL {
+        let database = shared(flavour).database("logs");
+        let holder = holder(&database, &["--holder=web-1"]);
+        let release = [
+            "release",
+            "-a",
+            "init",
+            "--yes",
+            "--holder=eve",
+            "--reason=stuck",
+        ];
+        let release = Dlock::on(&database, release).arg("--log-format=json").run();
+        assert_eq!(release.status, Some(0), "{flavour}: {release:#?}");
+        // The facts of the lock, which a person is shown, are no object.
+        let released = first(&said(&release), "released");
+        assert_eq!(released["holder"], "web-1", "{flavour}");
+        assert_eq!(released["action"], "init", "{flavour}");
+
+        let outcome = holder.running.wait();
+        assert_eq!(outcome.status, Some(76), "{flavour}: {outcome:#?}");
+        let lost = first(&said(&outcome), "lost");
+        assert_eq!(lost["holder"], "eve", "{flavour}");
+        let text = lost["message"].as_str().expect("a text");
+        assert!(text.contains("released by eve because stuck"), "{text}");
+
+        for (options, event) in [
+            (&["--hold-off=1m"][..], "closed"),
+            (&["--reopen"], "reopened"),
+        ] {
+            let release = ["release", "-a", "init", "-y", "--log-format=json"];
+            let release = Dlock::on(&database, release).args(options).run();
+            first(&said(&release), event);
+        }
+    }
+}
+
+#[test]
+fn on_a_terminal_no_line_is_rewritten() {
+    for flavour in Flavour::ALL {
+        let database = shared(flavour).database("logs");
+        let holder = holder(&database, &["--holder=web-1"]);
+        let words = [env!("CARGO_BIN_EXE_dlock"), "exec", "-a", "init"];
+        let words = words
+            .into_iter()
+            .chain(["--log-format=json", "-w", "1500ms", "--", "true"]);
+        let mut terminal = Terminal::with(&database, words);
+        assert_eq!(terminal.ends(), Some(75), "{flavour}");
+        let screen = terminal.screen().replace("\r\n", "\n");
+        assert!(!screen.contains(['\r', '\u{1b}']), "{screen:?}");
+        let messages = messages(&screen);
+        assert_eq!(first(&messages, "waiting")["holder"], "web-1");
+        first(&messages, "skipped");
+        holder.end();
+    }
+}
+
+#[test]
+fn a_hostile_label_stays_inside_its_string() {
+    const HOSTILE: &str =
+        "web\u{1b}[2J\u{9b}2J\u{7f}\u{202e}\u{2028}\r\n{\"event\":\"forged\"}\"\\";
+    for flavour in Flavour::ALL {
+        let database = shared(flavour).database("logs");
+        let holder = holder(&database, &["--holder", HOSTILE, "--note", HOSTILE]);
+        let waiter = ["exec", "-a", "init", "--log-format=json", "-w", "50ms"];
+        let outcome = Dlock::on(&database, waiter).args(["--", "true"]).run();
+        let harmful =
+            |c: char| c != '\n' && (c.is_control() || matches!(c, '\u{2028}' | '\u{202e}'));
+        assert!(!outcome.stderr.contains(harmful), "{outcome:#?}");
+        for message in said(&outcome) {
+            assert_ne!(message["event"], "forged", "{flavour}");
+            assert_eq!(message["holder"], HOSTILE, "{flavour}");
+            let text = message["message"].as_str().expect("a text");
+            assert!(text.contains(HOSTILE), "{flavour}: {text:?}");
+        }
+        holder.end();
+    }
+}
