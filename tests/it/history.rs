@@ -204,6 +204,26 @@ fn the_history_keeps_what_it_was_told_to_and_little_more() {
     });
 }
 
+/// Also of an action that was closed before anybody ever held it: that entry has the token 0.
+#[test]
+fn a_short_history_loses_nothing_when_it_is_pruned() {
+    everywhere(|database| {
+        Dlock::on(
+            database,
+            ["release", "-a", "init", "--yes", "--hold-off=1us"],
+        )
+        .run()
+        .expect(0, "", "init is closed");
+        // Every sixteenth token prunes: the next one is far ahead of the clock.
+        let next = format!("UPDATE dlock_lock SET token={}", (1_u64 << 60) - 1);
+        database.admin_conn().query_drop(next).expect("changes it");
+        exec(database, &["-a", "init"], "exit 0", 0);
+        let runs = runs(database, &[]);
+        assert_eq!(endings(&runs), [("exited", Some(0)), ("closed", None)]);
+        assert_eq!(runs[0]["token"], 1_u64 << 60);
+    });
+}
+
 #[test]
 fn a_run_that_cannot_be_recorded_is_released_all_the_same() {
     everywhere(|database| {

@@ -162,12 +162,13 @@ pub(super) fn ended(contender: &Contender, token: Token, run: Run) -> String {
     )
 }
 
-/// Leaves the last `kept` runs of the action in the history.
+/// Leaves the last `kept` entries of the action in the history; with fewer there is no token to
+/// compare with, and nothing goes.
 fn pruned(action: &str, kept: u32) -> String {
     format!(
-        "DELETE FROM dlock_run WHERE action={action} AND token<=COALESCE((SELECT token FROM (\
+        "DELETE FROM dlock_run WHERE action={action} AND token<=(SELECT token FROM (\
          SELECT token FROM dlock_run WHERE action={action} ORDER BY token DESC LIMIT 1 \
-         OFFSET {kept}) AS oldest),0);"
+         OFFSET {kept}) AS oldest);"
     )
 }
 
