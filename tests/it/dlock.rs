@@ -173,7 +173,8 @@ impl Running {
     /// Waits until dlock has said `text` on stderr.
     #[track_caller]
     pub(crate) fn heard(&self, text: &str) {
-        eventually(text, || self.said().contains(text));
+        let is_said = happens(|| self.said().contains(text));
+        assert!(is_said, "never said: {text}; but {:?}", self.said());
     }
 
     /// What dlock has said on stderr by now.
@@ -232,10 +233,18 @@ impl Outcome {
 
 /// Waits until `condition` holds, which must be soon.
 #[track_caller]
-pub(crate) fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
+pub(crate) fn eventually(what: &str, condition: impl FnMut() -> bool) {
+    assert!(happens(condition), "never happened: {what}");
+}
+
+/// Waits until `condition` holds; whether it does in the time that there is.
+fn happens(mut condition: impl FnMut() -> bool) -> bool {
     let started = Instant::now();
     while !condition() {
-        assert!(started.elapsed() < 4 * PATIENCE, "never happened: {what}");
+        if started.elapsed() >= 4 * PATIENCE {
+            return false;
+        }
         thread::sleep(Duration::from_millis(5));
     }
+    true
 }

@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpListener};
 
 use rustix::fd::OwnedFd;
 use rustix::net::sockopt::{set_socket_reuseaddr, set_socket_reuseport};
-use rustix::net::{AddressFamily, SocketType, bind, getsockname, listen, socket};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, getsockname, listen, socket_with};
 
 /// How many clients may wait to be accepted.
 const BACKLOG: i32 = 128;
@@ -50,7 +50,8 @@ fn bound(address: SocketAddr) -> io::Result<OwnedFd> {
         SocketAddr::V4(_) => AddressFamily::INET,
         SocketAddr::V6(_) => AddressFamily::INET6,
     };
-    let socket = socket(family, SocketType::STREAM, None)?;
+    // A program that inherited a listener would be given clients by the kernel, and never accept them.
+    let socket = socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
     set_socket_reuseaddr(&socket, true)?;
     set_socket_reuseport(&socket, true)?;
     bind(&socket, &address)?;
