@@ -134,6 +134,12 @@ fn a_run_shows_its_password_to_nobody_and_leaves_it_nowhere() {
             );
             // Somebody else looks and waits meanwhile.
             keeps_quiet(&with(Dlock::new(["status", "-v"]), &source).run(), 0, name);
+            let script = r#"set -o pipefail; "$0" status -v --watch=100ms | head -n 4"#;
+            let program = env!("CARGO_BIN_EXE_dlock");
+            let watch = Dlock::of(Path::new("bash"), ["-c", script, program]);
+            keeps_quiet(&with(watch, &source).run(), 0, name);
+            let release = ["release", "-v", "-a", "init", "--yes", "--token=1"];
+            keeps_quiet(&with(Dlock::new(release), &source).run(), 76, name);
             let waiter = with(
                 Dlock::new(["exec", "-v", "-n", "-a", "init", "--", "true"]),
                 &source,
