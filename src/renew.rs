@@ -22,6 +22,8 @@ pub struct Renewals {
     timing: Timing,
     deadline: Deadline,
     next_at: BootInstant,
+    /// When the last one was due, or the lease was granted.
+    asked: BootInstant,
     open: bool,
     /// Whether the lease is another's, so that there is nothing left to renew.
     lost: bool,
@@ -63,6 +65,7 @@ impl Renewals {
             timing,
             deadline: timing.deadline(sent),
             next_at: sent + timing.interval,
+            asked: sent,
             open: false,
             lost: false,
             life,
@@ -76,9 +79,14 @@ impl Renewals {
         }
     }
 
-    /// The connection has ended: the row is worth a look at once, which takes the gate anew.
+    /// The connection has ended: the row is worth a look at once, which takes the gate anew. Not sooner
+    /// after the last than a failed one is tried again: something on the way may end each connection.
     pub fn hasten(&mut self, now: BootInstant) {
-        self.next_at = self.next_at.min(now);
+        self.next_at = self.next_at.min(now.max(self.asked + self.retry()));
+    }
+
+    fn retry(&self) -> Duration {
+        RETRY.min(self.timing.interval / 4)
     }
 
     /// Whether it is the command's silence that keeps the lease from being renewed.
@@ -101,6 +109,7 @@ impl Renewals {
             return None;
         }
         self.open = true;
+        self.asked = now;
         if self.life == Life::Shown {
             self.life = Life::Awaited;
         }
@@ -136,7 +145,7 @@ impl Renewals {
         if failure.kind == FailureKind::NoGate {
             self.gate = Gate::Absent;
         }
-        self.next_at = now + RETRY.min(self.timing.interval / 4);
+        self.next_at = now + self.retry();
         // What the failed renewal was sent for still stands.
         self.beat();
         Verdict::Failed(failure)
@@ -240,6 +249,17 @@ mod tests {
         );
         renewals.answered(after(7_600), reply(after(7_500), Ok(Answer::Renewed)));
         assert!(renewals.due(after(13_000)).is_none(), "no sign since");
+    }
+
+    #[test]
+    fn a_connection_that_ends_again_and_again_brings_no_storm_of_renewals() {
+        let mut renewals = renewals();
+        renewals.hasten(after(2_000));
+        assert!(renewals.due(after(2_000)).is_some(), "at once");
+        renewals.answered(after(2_001), reply(after(2_000), Ok(Answer::Renewed)));
+        renewals.hasten(after(2_002));
+        assert!(renewals.due(after(2_499)).is_none());
+        assert!(renewals.due(after(2_500)).is_some());
     }
 
     #[test]

@@ -37,8 +37,9 @@ pub fn run(args: StatusArgs, target: Target, report: &Report) -> anyhow::Result<
     let mut survey = ask_once(target, move |database| database.survey(wanted.selection()))?;
     asked.complete(&mut survey);
     if args.check {
-        let is_taken =
-            |seen: &Sighting| matches!(seen.state(), State::Held | State::Broken | State::Closed);
+        let is_taken = |seen: &Sighting| {
+            seen.closed.is_some() || matches!(seen.state(), State::Held | State::Broken)
+        };
         return Ok(match survey.locks.iter().any(is_taken) {
             true => Status::HELD,
             false => Status::OK,

@@ -238,6 +238,7 @@ impl Watch<'_> {
 /// may be about to take it over.
 fn is_free(seen: &Sighting) -> bool {
     match (seen.state(), seen.remainder) {
+        _ if seen.closed.is_some() => false,
         (State::Free, _) => true,
         (_, Remainder::Lapsed(ago)) => ago > ALLOWANCE,
         (_, Remainder::Left(_)) => false,

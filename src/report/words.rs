@@ -121,9 +121,10 @@ pub fn holding(action: &Action, seen: &Sighting) -> String {
         Some(_) => ", kept by --min-hold",
         None => "",
     };
-    let broken = match seen.broken_ago {
-        Some(_) => format!(", {}", released(seen)),
-        None => String::new(),
+    let broken = match (&seen.closed, seen.broken_ago) {
+        (Some(_), _) => format!(", {}", closed(seen)),
+        (None, Some(_)) => format!(", {}", released(seen)),
+        (None, None) => String::new(),
     };
     match seen.state() {
         State::Free if seen.fenced => format!(

@@ -66,7 +66,7 @@ impl Diagnosis {
     }
 }
 
-/// When another may take the lease over, if it is not renewed any more.
+/// When another may take the lease over, if it is not renewed any more and the action not opened before.
 #[must_use]
 pub fn takeable_in(seen: &Sighting) -> Duration {
     let allowance = match seen.gated_here {
@@ -74,10 +74,13 @@ pub fn takeable_in(seen: &Sighting) -> Duration {
         true => GATE_ALLOWANCE,
         false => ALLOWANCE,
     };
-    match seen.remainder {
+    let over = match seen.remainder {
         Remainder::Left(left) => left + allowance,
         Remainder::Lapsed(ago) => allowance.saturating_sub(ago),
-    }
+    };
+    seen.closed
+        .as_ref()
+        .map_or(over, |closed| over.max(closed.left))
 }
 
 #[cfg(test)]

@@ -58,6 +58,32 @@ fn a_holder_that_is_well_is_held_and_renewing() {
 }
 
 #[test]
+fn a_holder_in_kubernetes_is_shown_with_its_pod_and_namespace() {
+    everywhere(|database| {
+        let exec = || Dlock::on(database, ["exec", "-a", "init"]);
+        let in_pod = exec()
+            .env("POD_NAME", "app-7d4f")
+            .env("POD_NAMESPACE", "shop");
+        let holder = Holder::start_with(in_pod, &TTL);
+        let seen = status(database);
+        assert_eq!(
+            [&seen["pod"], &seen["namespace"]],
+            ["app-7d4f", "shop"],
+            "{seen}"
+        );
+        holder.let_go();
+        holder.running.wait().expect(4, "", "");
+        // A pod is told its own name as that of its host.
+        let in_cluster = exec().env("KUBERNETES_SERVICE_HOST", "10.0.0.1");
+        let holder = Holder::start_with(in_cluster, &TTL);
+        let seen = status(database);
+        assert_eq!(seen["pod"], seen["host"], "{seen}");
+        holder.let_go();
+        holder.running.wait().expect(4, "", "");
+    });
+}
+
+#[test]
 fn a_frozen_process_is_told_by_its_silence() {
     everywhere(|database| {
         let holder = Holder::start(database, &TTL);

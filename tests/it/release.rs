@@ -2,7 +2,7 @@
 
 use mysql::prelude::Queryable;
 
-use crate::dlock::{Dlock, Outcome};
+use crate::dlock::{Dlock, Outcome, eventually};
 use crate::history::{endings, runs};
 use crate::servers::{Database, Flavour, shared};
 use crate::terminal::Terminal;
@@ -191,6 +191,56 @@ fn an_action_that_is_closed_while_it_is_held_is_had_by_nobody_after_its_holder()
         try_once(database).expect(75, "", "init is closed for another 59m");
         release(database, &["--hold-off", "1us"]).expect(0, "", "init is closed");
         try_once(database).expect(0, "ran\n", "");
+    });
+}
+
+#[test]
+fn a_closed_action_is_had_by_nobody_when_a_dead_holders_lease_is_over() {
+    everywhere(|database| {
+        let holder = Holder::start(database, &["--ttl", "3s"]);
+        holder.running.signal("KILL");
+        release(database, &["--hold-off", "1h"]).expect(0, "", "init is closed for 1h: ");
+        eventually("the lease has lapsed", || {
+            status(database)["state"] == "lapsed"
+        });
+        let seen = status(database);
+        assert!(seen["takeable_in_ms"].as_u64() > Some(3_000_000), "{seen}");
+        Dlock::on(database, ["status", "--check", "init"])
+            .run()
+            .expect(75, "", "");
+        // Longer than a lapsed lease is left alone.
+        Dlock::on(database, ["wait", "init", "--timeout=6s"])
+            .run()
+            .expect(75, "", "closed for another 59m");
+        try_once(database).expect(75, "", "closed for another 59m");
+        release(database, &["--reopen"]).expect(0, "", "init is open again");
+        try_once(database).expect(0, "ran\n", "");
+    });
+}
+
+#[test]
+fn who_may_not_end_the_holders_session_is_obeyed_with_the_next_renewal() {
+    everywhere(|database| {
+        let mut other = database.clone();
+        other.user = format!("other_{}", database.user);
+        let account = format!("'{}'@'%'", other.user);
+        let pattern = database.name.replace('_', "\\_");
+        for statement in [
+            format!("CREATE USER {account} IDENTIFIED BY '{}'", other.password),
+            format!("GRANT ALL ON `{pattern}`.* TO {account}"),
+        ] {
+            database
+                .admin_conn()
+                .query_drop(statement)
+                .expect("root may");
+        }
+        // Renewed every second.
+        let holder = Holder::start(database, &["--ttl", "6s", "--grace", "1s"]);
+        let outcome = release(&other, &[]);
+        outcome.expect(0, "", "stops its command within 2s");
+        let outcome = holder.running.wait();
+        outcome.expect(76, "", "lost init: released by alice because it hangs");
+        assert!(!outcome.stderr.contains("has closed"), "{outcome:?}");
     });
 }
 
