@@ -1,0 +1,139 @@
+//! What there is to see in the claims about the screen: actions, waiters, runs, and the hands on the keys.
+
+use std::time::Duration;
+
+use crate::lease::action::Action;
+use crate::lease::instant::BootInstant;
+use crate::lease::{Claim, Token};
+use crate::store::{Entry, Fate, Holder, Remainder, ServerTime, Sighting, Survey, Version, Waiter};
+use crate::watch::frame::{Line, Size};
+use crate::watch::heard::Heard;
+use crate::watch::key::Key;
+use crate::watch::state::{Request, State, Title};
+
+pub(super) const USUAL: Size = Size {
+    columns: 80,
+    rows: 24,
+};
+
+/// Three of them fit into a list on it.
+pub(super) const LOW: Size = Size {
+    columns: 80,
+    rows: 7,
+};
+
+pub(super) fn at(seconds: u64) -> BootInstant {
+    BootInstant::new(Duration::from_secs(seconds))
+}
+
+pub(super) fn action(name: &str) -> Action {
+    name.parse().expect("a name")
+}
+
+pub(super) fn holder(label: &str) -> Holder {
+    Holder {
+        label: label.to_owned(),
+        host: "web-1".to_owned(),
+        pid: 4711,
+        user: "deploy".to_owned(),
+        note: "release 42".to_owned(),
+        ..Holder::default()
+    }
+}
+
+pub(super) fn held(name: &str, label: &str, seconds: u64) -> Sighting {
+    Sighting {
+        claim: Some(Claim::new([1; 16])),
+        version: Version {
+            token: Token(17),
+            renewals: 3,
+        },
+        holder: holder(label),
+        ttl: Duration::from_secs(30),
+        acquired_at: Some("2026-11-20T09:30:00.000000Z".to_owned()),
+        held_for: Duration::from_secs(seconds),
+        renewed_ago: Duration::from_secs(4),
+        remainder: Remainder::Left(Duration::from_secs(26)),
+        ..Sighting::never_held(action(name))
+    }
+}
+
+pub(super) fn waiter(name: &str, label: &str) -> Waiter {
+    Waiter {
+        action: action(name),
+        holder: holder(label),
+        waiting_for: Duration::from_secs(70),
+        alive: Some(true),
+    }
+}
+
+pub(super) fn entry(name: &str, token: u64) -> Entry {
+    Entry {
+        action: action(name),
+        key: None,
+        token: Token(token),
+        holder: holder("web-1/1"),
+        began_at: "2026-11-20T08:30:00.000000Z".to_owned(),
+        ended_at: "2026-11-20T08:31:00.000000Z".to_owned(),
+        took: Duration::from_mins(1),
+        ago: Duration::from_hours(1),
+        fate: Fate::Exited(0),
+    }
+}
+
+pub(super) fn heard(locks: Vec<Sighting>, waiters: Vec<Waiter>) -> Heard {
+    let time = Duration::from_hours(9);
+    let survey = Survey {
+        server_time: ServerTime(9 * 3_600_000_000),
+        locks,
+        waiters,
+    };
+    Heard::new(survey, at(1_000), time)
+}
+
+pub(super) fn state(sightings: Vec<Sighting>, size: Size) -> State {
+    let title = Title {
+        server: "db.example.org:3306/app".to_owned(),
+        interval: "1s".to_owned(),
+    };
+    let waiters = vec![waiter("b", "web-2/1"), waiter("b", "web-3/1")];
+    State::new(title, heard(sightings, waiters), size)
+}
+
+/// Held by `web-1` to `web-5`, in this order of time.
+pub(super) fn five(size: Size) -> State {
+    let rows = [("a", 30), ("b", 10), ("c", 50), ("d", 40), ("e", 20)];
+    let rows = rows.map(|(name, seconds)| held(name, &format!("web-{seconds}/1"), seconds));
+    state(rows.to_vec(), size)
+}
+
+pub(super) fn press(state: &mut State, keys: &[Key]) {
+    for key in keys {
+        assert_eq!(state.press(*key), Request::None, "{key:?}");
+    }
+}
+
+pub(super) fn typed(state: &mut State, text: &str) {
+    for character in text.chars() {
+        press(state, &[Key::Text(character)]);
+    }
+}
+
+pub(super) fn screen(state: &State) -> String {
+    state.frame(at(1_000)).text()
+}
+
+/// The selected action.
+pub(super) fn marked(state: &State) -> String {
+    let lines = state.frame(at(1_000)).lines;
+    let texts: Vec<String> = lines
+        .iter()
+        .filter(|line| line.is_marked)
+        .map(Line::text)
+        .collect();
+    let [text] = texts.as_slice() else {
+        return format!("{} lines are marked", texts.len());
+    };
+    let text = text.strip_prefix("> ").expect("the mark");
+    text.split(' ').next().unwrap_or_default().to_owned()
+}
