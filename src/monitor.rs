@@ -61,6 +61,8 @@ pub enum Order {
     Signal(Signal),
     /// The row is not ours any more.
     Lost,
+    /// There is nothing left to guard and all has been heard: end.
+    Leave,
 }
 
 /// What the monitor tells the front.

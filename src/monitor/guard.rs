@@ -103,6 +103,18 @@ impl Post<'_> {
         }
     }
 
+    /// Stays until the front has acted on the last word: the end of a process takes a processor a
+    /// tenth of a millisecond, in which it would not release the lease.
+    fn wait_to_leave(&self) -> io::Result<()> {
+        loop {
+            match self.front.receive::<{ size_of::<Message>() }>() {
+                Incoming::Message(message) if order(message) != Some(Order::Leave) => {}
+                Incoming::Message(_) | Incoming::Closed => return Ok(()),
+                Incoming::Nothing => _ = wait_for([self.front.as_fd()])?,
+            }
+        }
+    }
+
     /// Waits for whatever comes first.
     fn wait(&self, is_front_there: bool) -> io::Result<()> {
         let (alarm, children) = (self.alarm.as_fd(), self.children.as_fd());
@@ -159,7 +171,7 @@ impl Watch {
                     Some(Order::Renewed(deadline)) => self.act(post, Input::Renewed(deadline)),
                     Some(Order::Signal(signal)) => self.act(post, Input::Signal(signal)),
                     Some(Order::Lost) => self.act(post, Input::Lost),
-                    Some(Order::Start(..) | Order::Limit(_)) | None => {}
+                    Some(Order::Start(..) | Order::Limit(_) | Order::Leave) | None => {}
                 },
                 Incoming::Nothing => return true,
                 Incoming::Closed => {
@@ -213,6 +225,7 @@ impl Watch {
             |error| Word::Unstartable(error.raw_os_error().unwrap_or(0)),
         );
         // Nothing is left to guard: the front may take its time.
-        post.front.send_waiting(&of_word(word))
+        post.front.send_waiting(&of_word(word))?;
+        post.wait_to_leave()
     }
 }

@@ -39,6 +39,7 @@ pub(super) fn of_order(order: Order) -> Message {
             message(b'n', [of_i32(signal.number), origin, sender])
         }
         Order::Lost => message(b'l', [0; NUMBERS]),
+        Order::Leave => message(b'q', [0; NUMBERS]),
     }
 }
 
@@ -59,6 +60,7 @@ pub(super) fn order(message: Message) -> Option<Order> {
             },
         }),
         b'l' => Order::Lost,
+        b'q' => Order::Leave,
         _ => return None,
     })
 }

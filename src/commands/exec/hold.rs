@@ -180,7 +180,7 @@ impl Desk<'_> {
                     },
                     false => hold.parting(Some(Run { fate, took }), keep),
                 };
-                match self.release(parting, lease) {
+                match self.release(monitor, parting, lease) {
                     Recorded::Yes => {
                         self.news.ended(outcome(end, blame), &reason);
                         Ok(blame.status(end))
@@ -196,7 +196,7 @@ impl Desk<'_> {
                 let ending = unstartable(&job.program, &why);
                 let fate = Fate::Exited(ending.status.code());
                 let parting = hold.parting(Some(Run { fate, took }), None);
-                self.release(parting, Lease::Ours(deadline));
+                self.release(monitor, parting, Lease::Ours(deadline));
                 self.news.ended(Outcome::Failed, &ending.why);
                 Err(ending)
             }
