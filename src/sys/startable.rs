@@ -21,6 +21,9 @@ use super::signal::Mask;
 /// The variable that the token is told in.
 const TOKEN: &str = "DLOCK_TOKEN";
 
+/// Room for the variable, the longest token and the NUL byte.
+const MOST_OF_TOKEN: usize = TOKEN.len() + 1 + 20 + 1;
+
 /// The word that carries no token: a grant's is at least 1.
 const NO_TOKEN: [u8; 8] = [0; 8];
 
@@ -134,44 +137,46 @@ impl Startable {
     }
 
     /// In the new process: waits for the token and becomes the command. Returns why it did not.
-    fn wait_and_run(mut self, mut word: File, parent: Pid) -> io::Error {
+    ///
+    /// All that can be done before the token comes is, and its page of memory touched: whoever waits
+    /// for the lock pays for what is done after.
+    fn wait_and_run(self, mut word: File, parent: Pid) -> io::Error {
         // The parent may be dead already, and then its death is no news to the kernel.
         let orphaned = match set_parent_process_death_signal(Some(Signal::KILL)) {
             Ok(()) => getppid() != Some(parent),
             Err(error) => return error.into(),
         };
-        let mut token = [0; 8];
-        if orphaned || word.read_exact(&mut token).is_err() {
+        if orphaned {
             return io::ErrorKind::BrokenPipe.into();
-        }
-        if token != NO_TOKEN {
-            let token = u64::from_ne_bytes(token).to_string();
-            match CString::new(variable(TOKEN, &token)) {
-                Ok(variable) => self.environment.push(variable),
-                Err(error) => return error.into(),
-            }
-        }
-        // Only now: a signal that a terminal sends while we wait is not the command's.
-        let group = match self.group {
-            Group::Own => None,
-            Group::Shared(group) => Some(group),
-        };
-        if let Err(error) = setpgid(None, group) {
-            return error.into();
         }
         if self.streams == Streams::AsGiven {
             inherited::restore_streams();
         }
         inherited::restore_signals();
-        self.execute()
-    }
+        if self.group == Group::Own
+            && let Err(error) = setpgid(None, None)
+        {
+            return error.into();
+        }
+        let arguments = pointers(&self.arguments);
+        let mut environment = pointers(&self.environment);
+        let mut variable = Vec::with_capacity(MOST_OF_TOKEN);
+        write_token(&mut variable, u64::MAX);
 
-    fn execute(&self) -> io::Error {
-        let pointers = |texts: &[CString]| -> Vec<*const libc::c_char> {
-            let texts = texts.iter().map(|text| text.as_ptr());
-            texts.chain([std::ptr::null()]).collect()
-        };
-        let (arguments, environment) = (pointers(&self.arguments), pointers(&self.environment));
+        let mut token = [0; 8];
+        if word.read_exact(&mut token).is_err() {
+            return io::ErrorKind::BrokenPipe.into();
+        }
+        if token != NO_TOKEN {
+            write_token(&mut variable, u64::from_ne_bytes(token));
+            environment.insert(0, variable.as_ptr().cast());
+        }
+        // Only now: a signal that a terminal sends while we wait is not the command's.
+        if let Group::Shared(group) = self.group
+            && let Err(error) = setpgid(None, Some(group))
+        {
+            return error.into();
+        }
         self.mask.apply();
         // SAFETY: the texts and the arrays of pointers to them, each ending with a null pointer,
         // outlive the call, which returns only if it fails.
@@ -184,6 +189,21 @@ impl Startable {
         }
         io::Error::last_os_error()
     }
+}
+
+/// Pointers to `texts` and a null pointer, with room for one more.
+fn pointers(texts: &[CString]) -> Vec<*const libc::c_char> {
+    let mut pointers = Vec::with_capacity(texts.len() + 2);
+    pointers.extend(texts.iter().map(|text| text.as_ptr()));
+    pointers.push(std::ptr::null());
+    pointers
+}
+
+/// The variable with `token`, as the C library has it.
+fn write_token(variable: &mut Vec<u8>, token: u64) {
+    variable.clear();
+    // Writing to a Vec cannot fail.
+    let _ = write!(variable, "{TOKEN}={token}\0");
 }
 
 fn variable(name: &str, value: &str) -> Vec<u8> {
