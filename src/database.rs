@@ -12,10 +12,11 @@ use std::sync::mpsc::{self, Receiver, Sender, TryRecvError};
 use std::thread::{self, JoinHandle};
 
 use crate::event::Event;
+use crate::event::queue::Teller;
 use crate::store::mysql::Database;
 use crate::store::{Contender, Question};
 use crate::sys::alarm::wait_for;
-use crate::sys::link::{Incoming, Link};
+use crate::sys::link::Link;
 use crate::sys::socket::{Interrupter, hangs_up};
 
 /// The name of the thread, by which the panic hook knows a panic of the driver.
@@ -36,11 +37,7 @@ impl DatabaseThread {
     ///
     /// # Errors
     /// When the kernel gives no thread or no descriptor.
-    pub fn start(
-        database: Database,
-        contender: Contender,
-        events: Sender<Event>,
-    ) -> io::Result<Self> {
+    pub fn start(database: Database, contender: Contender, events: Teller) -> io::Result<Self> {
         let (questions, inbox) = mpsc::channel();
         let (bell, rung) = Link::pair()?;
         let interrupter = database.interrupter();
@@ -88,7 +85,7 @@ struct Clerk {
     database: Database,
     inbox: Receiver<Question>,
     rung: Link,
-    events: Sender<Event>,
+    events: Teller,
 }
 
 impl Clerk {
@@ -105,7 +102,7 @@ impl Clerk {
                 }
             },
         };
-        self.events.send(event).ok()
+        self.events.tell(event).ok()
     }
 
     /// Waits for the bell. What it says does not matter: the inbox tells whether there is more.
@@ -114,7 +111,7 @@ impl Clerk {
             Some(socket) => hangs_up(socket.as_fd(), self.rung.as_fd()),
             None => wait_for([self.rung.as_fd()]).map(|_| false),
         };
-        while let Incoming::Message::<[u8; 1]>(_) = self.rung.receive() {}
+        self.rung.drain();
         match hung_up {
             Ok(true) => Rest::HungUp,
             // An error comes of a lack of memory; the next round may have some.

@@ -1,5 +1,7 @@
 //! What can happen while a lease is wanted or held: everything that reaches the one loop of `exec`.
 
+pub mod queue;
+
 use crate::hook;
 use crate::metrics::writer;
 use crate::monitor::Word;

@@ -13,6 +13,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::event::Event;
+use crate::event::queue::Teller;
 
 /// Ends the watching when it is dropped.
 #[derive(Debug)]
@@ -24,7 +25,7 @@ pub struct Watching {
 ///
 /// # Errors
 /// When the kernel gives no thread.
-pub fn start(file: PathBuf, pause: Duration, events: Sender<Event>) -> io::Result<Watching> {
+pub fn start(file: PathBuf, pause: Duration, events: Teller) -> io::Result<Watching> {
     let (end, ended) = mpsc::channel();
     let mut before = changed_at(&file);
     thread::Builder::new()
@@ -34,7 +35,7 @@ pub fn start(file: PathBuf, pause: Duration, events: Sender<Event>) -> io::Resul
                 let now = changed_at(&file);
                 let has_changed = now.is_some() && now != before;
                 before = now;
-                if has_changed && events.send(Event::Heartbeat).is_err() {
+                if has_changed && events.tell(Event::Heartbeat).is_err() {
                     return;
                 }
             }

@@ -6,7 +6,7 @@
 //!   [`store::mysql`]
 //! - taking a lease: [`acquire`]; keeping it: [`renew`]; what the command is sent: [`supervise`], by
 //!   the [`monitor`], a process of its own
-//! - the threads: [`database`], [`listen`] and [`heartbeat`] send [`event`]s to the loop in [`commands::exec`]
+//! - the threads: [`database`] and [`heartbeat`] send [`event`]s to the loop in [`commands::exec`]
 //! - what others are told of a run: [`metrics`], and the [`hook`], by another process of its own
 //! - what the tests can take out of all that, to see that they notice: [`twin`]
 //! - the screen of `status --watch`: [`watch`]
@@ -25,7 +25,6 @@ pub mod exit;
 pub mod heartbeat;
 pub mod hook;
 pub mod lease;
-pub mod listen;
 pub mod metrics;
 pub mod monitor;
 pub mod renew;

@@ -16,7 +16,6 @@ use std::ffi::OsStr;
 use std::io;
 use std::os::fd::AsFd;
 use std::path::Path;
-use std::sync::mpsc::{self, Sender};
 use std::time::Duration;
 
 use anyhow::Context;
@@ -25,13 +24,12 @@ use self::desk::Desk;
 use self::hold::Job;
 use crate::acquire::{Acquire, Patience};
 use crate::cli::{ExecArgs, Wait};
-use crate::event::Event;
+use crate::event::queue::{Queue, Teller};
 use crate::exit::{Ending, Status};
 use crate::heartbeat::{self, Watching};
 use crate::hook::Hook;
 use crate::lease::Claim;
 use crate::lease::timing::Timing;
-use crate::listen;
 use crate::monitor::Monitor;
 use crate::report::Report;
 use crate::store::mysql::Database;
@@ -110,13 +108,13 @@ pub fn run(args: ExecArgs, target: Target, report: &Report) -> anyhow::Result<St
     let of_hook = hook.iter().flat_map(Hook::descriptors);
     let of_monitor = monitor.descriptors();
     descriptors::keep_only(of_monitor.chain(of_hook).chain([inbox.as_fd()]));
-    let (sender, events) = mpsc::channel();
-    listen::start(inbox, Some(monitor.clone()), sender.clone()).context("cannot start a thread")?;
-    let _watching = watch(&job, timing, sender.clone()).context("cannot start a thread")?;
+    let (events, teller) =
+        Queue::new(inbox, Some(monitor.clone())).context("cannot wait for events")?;
+    let _watching = watch(&job, timing, teller.clone()).context("cannot start a thread")?;
     let database = Database::new(target, timing.attempt, timing.ttl);
     let label = contender.holder.label.clone();
-    let for_news = sender.clone();
-    let mut desk = Desk::open(report, timing, contender, database, (sender, events))
+    let for_news = teller.clone();
+    let mut desk = Desk::open(report, timing, contender, database, (events, teller))
         .context("cannot start a thread")?;
     let file = args.observe.metrics_file;
     (desk.news.tell(label, file, hook, &for_news)).context("cannot start a thread")?;
@@ -136,7 +134,7 @@ pub fn run(args: ExecArgs, target: Target, report: &Report) -> anyhow::Result<St
 }
 
 /// Watches for the job's signs of life, if it is to give any.
-fn watch(job: &Job, timing: Timing, events: Sender<Event>) -> io::Result<Option<Watching>> {
+fn watch(job: &Job, timing: Timing, events: Teller) -> io::Result<Option<Watching>> {
     let file = job.heartbeat_file.clone();
     file.map(|file| heartbeat::start(file, timing.interval / BEATS, events))
         .transpose()

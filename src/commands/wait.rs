@@ -3,7 +3,6 @@
 //! It looks again and again and changes nothing, so it needs no right but to read. It stays out of
 //! the line: at the gate it would be one that everybody behind has to wait for.
 
-use std::sync::mpsc;
 use std::time::Duration;
 
 use anyhow::Context;
@@ -12,12 +11,12 @@ use super::exec::desk::Desk;
 use crate::cli::Wait;
 use crate::cli::wait::WaitArgs;
 use crate::event::Event;
+use crate::event::queue::Queue;
 use crate::exit::{Cause, Ending, Status};
 use crate::lease::action::Action;
 use crate::lease::instant::BootInstant;
 use crate::lease::once::{Key, Once};
 use crate::lease::timing::Timing;
-use crate::listen;
 use crate::report::log::What;
 use crate::report::{Report, words};
 use crate::store::mysql::Database;
@@ -70,11 +69,10 @@ pub fn run(args: WaitArgs, target: Target, report: &Report) -> anyhow::Result<St
         fence: Fence::AsItIs,
     };
     let (inbox, _) = signal::open_inbox(true).context("cannot take signals")?;
-    let (sender, events) = mpsc::channel();
-    listen::start(inbox, None, sender.clone()).context("cannot start a thread")?;
+    let events = Queue::new(inbox, None).context("cannot wait for events")?;
     let database = Database::new(target, timing.attempt, timing.ttl);
-    let mut desk = Desk::open(report, timing, contender, database, (sender, events))
-        .context("cannot start a thread")?;
+    let mut desk =
+        Desk::open(report, timing, contender, database, events).context("cannot start a thread")?;
     let started = clock::now();
     let limit = match args.timeout {
         Wait::Forever => None,

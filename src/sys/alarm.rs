@@ -5,6 +5,7 @@
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::time::{
@@ -34,8 +35,8 @@ impl Alarm {
     /// None that the kernel is known to have.
     pub fn set(&self, instant: Option<BootInstant>) -> io::Result<()> {
         // All zeros would turn the alarm off: an instant that is past is a nanosecond after boot.
-        let since_boot = instant.map_or(std::time::Duration::ZERO, |instant| {
-            instant.since_boot().max(std::time::Duration::from_nanos(1))
+        let since_boot = instant.map_or(Duration::ZERO, |instant| {
+            instant.since_boot().max(Duration::from_nanos(1))
         });
         let value = Timespec {
             tv_sec: i64::try_from(since_boot.as_secs()).unwrap_or(i64::MAX),
@@ -68,9 +69,29 @@ impl AsFd for Alarm {
 /// # Errors
 /// When the kernel is out of memory.
 pub fn wait_for<const N: usize>(sources: [BorrowedFd<'_>; N]) -> io::Result<[bool; N]> {
+    wait(sources, None)
+}
+
+/// The same, for at most `patience`; none if none of them had anything to say by then.
+///
+/// # Errors
+/// When the kernel is out of memory.
+pub fn wait_for_at_most<const N: usize>(
+    sources: [BorrowedFd<'_>; N],
+    patience: Duration,
+) -> io::Result<Option<[bool; N]>> {
+    let limit = Timespec::try_from(patience).map_err(|_| io::ErrorKind::InvalidInput)?;
+    let ready = wait(sources, Some(&limit))?;
+    Ok(Some(ready).filter(|ready| ready.contains(&true)))
+}
+
+fn wait<const N: usize>(
+    sources: [BorrowedFd<'_>; N],
+    limit: Option<&Timespec>,
+) -> io::Result<[bool; N]> {
     let mut polled = sources.map(|source| PollFd::from_borrowed_fd(source, PollFlags::IN));
     loop {
-        match poll(&mut polled, None) {
+        match poll(&mut polled, limit) {
             Ok(_) => return Ok(polled.map(|source| !source.revents().is_empty())),
             Err(error) if error == rustix::io::Errno::INTR => {}
             Err(error) => return Err(error.into()),

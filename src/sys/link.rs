@@ -81,6 +81,11 @@ impl Link {
         }
     }
 
+    /// Takes whatever there is, unread.
+    pub fn drain(&self) {
+        while let Incoming::Message::<Vec<u8>>(_) = self.receive_up_to(1) {}
+    }
+
     fn receive_into(&self, message: &mut [u8]) -> Incoming<usize> {
         let mut received = recv(&self.0, &mut *message, RecvFlags::DONTWAIT);
         if received == Err(rustix::io::Errno::CONNRESET) {

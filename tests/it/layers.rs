@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 /// The rooms of `src`, each importing only from those before it. A path that is no room of its own
 /// belongs to the longest room that it lies in.
-const LAYERS: [&str; 25] = [
+const LAYERS: [&str; 24] = [
     "twin",
     "lease",
     "sys",
@@ -23,7 +23,6 @@ const LAYERS: [&str; 25] = [
     "event",
     "store::mysql",
     "database",
-    "listen",
     "heartbeat",
     "acquire",
     "renew",

@@ -3,13 +3,13 @@
 //! It never waits for the server without a limit, and breaks a question off that takes too long.
 
 use std::io;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::Duration;
 
 use super::news::News;
 use crate::clock_step::{self, ClockStep};
 use crate::database::DatabaseThread;
 use crate::event::Event;
+use crate::event::queue::{Queue, Teller};
 use crate::lease::action::Action;
 use crate::lease::instant::BootInstant;
 use crate::lease::once::Once;
@@ -33,7 +33,7 @@ pub(in crate::commands) struct Desk<'a> {
     /// How long others are kept from the lease, from the grant on.
     pub(in crate::commands) min_hold: Duration,
     pub(in crate::commands) timing: Timing,
-    events: Receiver<Event>,
+    events: Queue,
     pub(in crate::commands) database: DatabaseThread,
     /// Questions asked and not answered; the database thread takes them one by one.
     open: u32,
@@ -53,7 +53,7 @@ impl Desk<'_> {
         timing: Timing,
         contender: Contender,
         database: Database,
-        (sender, events): (Sender<Event>, Receiver<Event>),
+        (events, teller): (Queue, Teller),
     ) -> io::Result<Desk<'_>> {
         Ok(Desk {
             report,
@@ -63,7 +63,7 @@ impl Desk<'_> {
             min_hold: Duration::ZERO,
             timing,
             events,
-            database: DatabaseThread::start(database, contender, sender)?,
+            database: DatabaseThread::start(database, contender, teller)?,
             open: 0,
             open_since: clock::now(),
             standing: false,
@@ -95,19 +95,19 @@ impl Desk<'_> {
             }
             let wake = overdue.map_or(until, |overdue| overdue.min(until));
             let sleep = wake.since(now).min(LONGEST_SLEEP);
-            match self.events.recv_timeout(sleep) {
-                Ok(Event::Reply(reply)) => {
+            match self.events.next(sleep) {
+                Some(Event::Reply(reply)) => {
                     self.open = self.open.saturating_sub(1);
                     self.open_since = clock::now();
                     self.standing = false;
                     self.notice_clock_step(&reply);
                     return Some(Event::Reply(reply));
                 }
-                Ok(event) => {
+                Some(event) => {
                     self.news.heard(self.report, &event);
                     return Some(event);
                 }
-                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
+                None => {
                     if clock::now() >= until || sleep == LONGEST_SLEEP {
                         return None;
                     }

@@ -6,10 +6,10 @@
 use std::collections::VecDeque;
 use std::io;
 use std::path::PathBuf;
-use std::sync::mpsc::Sender;
 
 use super::desk::Desk;
 use crate::event::Event;
+use crate::event::queue::Teller;
 use crate::exit::{Cause, Ending, Status};
 use crate::hook::{self, Facts, Hook, Occasion};
 use crate::lease::Token;
@@ -71,17 +71,17 @@ impl News {
         holder: String,
         file: Option<PathBuf>,
         hook: Option<Hook>,
-        events: &Sender<Event>,
+        events: &Teller,
     ) -> io::Result<()> {
         // Nobody receives events any more when the process ends.
         if let Some(file) = file {
             let events = events.clone();
-            let tell = move |note| drop(events.send(Event::Metrics(note)));
+            let tell = move |note| drop(events.tell(Event::Metrics(note)));
             self.writer = Some(Writer::start(file, tell)?);
         }
         if let Some(hook) = &hook {
             let events = events.clone();
-            hook.listen(move |word| drop(events.send(Event::Hook(word))))?;
+            hook.listen(move |word| drop(events.tell(Event::Hook(word))))?;
         }
         (self.holder, self.hook) = (holder, hook);
         Ok(())
