@@ -30,9 +30,13 @@ use crate::lease::instant::BootInstant;
 use crate::lease::timing::Timing;
 use crate::lease::{Claim, Token};
 use crate::store::{
-    Answer, Failure, Gate, GonePlace, Keeper, Place, Question, Reply, Sighting, Success, Turn,
-    Version, Wish,
+    Answer, Failure, Gate, Keeper, Place, Question, Reply, Sighting, Success, Turn, Version, Wish,
 };
+
+/// From this on that the first in line has waited, somebody in it may be dead without anybody knowing.
+/// To find out takes the server milliseconds, and MySQL a file that has to be emptied when the session
+/// ends: not for a line that moves.
+const LONG_WAIT: Duration = Duration::from_secs(10);
 
 /// What to do next.
 #[derive(Debug)]
@@ -91,8 +95,6 @@ pub struct Acquire {
     doubts: u32,
     /// How often in a row a wait at the gate ended without it.
     turned_away: u32,
-    /// Whether the last wait at the gate is said to have ended with it.
-    at_gate: bool,
     watch: Option<Watch>,
     seen: Option<Sighting>,
     looked_at: BootInstant,
@@ -101,7 +103,8 @@ pub struct Acquire {
     queued: bool,
     /// When that place last learnt of our present session; none if it does not know it.
     placed: Option<BootInstant>,
-    gone: Vec<GonePlace>,
+    /// How long the first in line had waited when we last looked.
+    first_for: Duration,
     /// Without a gate, since when the row could have been taken.
     lying_free: Option<BootInstant>,
     failure: Option<Failure>,
@@ -134,14 +137,13 @@ impl Acquire {
             eager: 0,
             doubts: 0,
             turned_away: 0,
-            at_gate: false,
             watch: None,
             seen: None,
             looked_at: now,
             ahead: 0,
             queued: false,
             placed: None,
-            gone: Vec::new(),
+            first_for: Duration::ZERO,
             lying_free: None,
             failure: None,
             doubtful: None,
@@ -194,11 +196,14 @@ impl Acquire {
                 self.queued = true;
                 Question::Queue(place)
             }
-            Aim::Stand => Question::Stand(Turn {
-                wish: self.wish(None),
-                patience: left,
-                gone: std::mem::take(&mut self.gone),
-            }),
+            Aim::Stand => {
+                self.queued = true;
+                Question::Stand(Turn {
+                    wish: self.wish(None),
+                    patience: left,
+                    tidy: self.first_for >= LONG_WAIT,
+                })
+            }
             Aim::Confirm(token) => Question::Renew(self.grant(token), self.gate),
         }
     }
@@ -231,18 +236,15 @@ impl Acquire {
                 }
             }
             Ok(Answer::Seen(sighting, view)) => {
-                self.at_gate |= self.aim == Aim::Stand;
+                let stood = self.aim == Aim::Stand;
                 self.saw(now, reply.received, sighting, view);
-                if view.keeper != Keeper::Unasked && std::mem::take(&mut self.at_gate) {
-                    // The server said that the gate is ours. If it is not, it only pretends.
-                    if view.keeper != Keeper::Us {
-                        self.turned_away(now);
-                    }
+                // The server said that the gate is ours. If it is not, it only pretends.
+                if stood && view.keeper != Keeper::Us {
+                    self.turned_away(now);
                 }
             }
             Ok(Answer::Queued(sighting, view)) => {
                 self.placed = Some(now);
-                self.gone.clone_from(&view.gone);
                 self.saw(now, reply.received, sighting, view);
             }
             Ok(Answer::Done(success)) => self.success = Some(success.clone()),

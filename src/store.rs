@@ -68,7 +68,8 @@ pub enum Question {
     Look,
     /// Take a place in the line, or show that we still want it; then look.
     Queue(Place),
-    /// Wait at the gate, then attempt. The answer takes as long as the line does.
+    /// Take a place in the line, wait at the gate, then attempt. The answer takes as long as the line
+    /// does.
     Stand(Turn),
     /// Extend the lease.
     Renew(Grant, Gate),
@@ -101,17 +102,8 @@ pub struct Turn {
     pub wish: Wish,
     /// How long to wait for the gate; none: as long as it takes.
     pub patience: Option<Duration>,
-    /// Places in the line whose sessions are gone: they are cleared away on the occasion.
-    pub gone: Vec<GonePlace>,
-}
-
-/// A place in the line whose session is gone.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct GonePlace {
-    /// The place.
-    pub position: u64,
-    /// The session that it had.
-    pub session: u64,
+    /// Whether to clear away places in the line whose sessions are gone before.
+    pub tidy: bool,
 }
 
 /// What is given up on leaving.
@@ -140,7 +132,7 @@ pub struct Wish {
     pub seen: Option<Version>,
     /// With a gate, only who has it is granted anything.
     pub gate: Gate,
-    /// Whether we have a place in the line, which goes with the grant.
+    /// Whether we have a place in the line, which is given up after the grant.
     pub queued: bool,
 }
 
@@ -256,6 +248,8 @@ pub enum FailureKind {
     NoTables,
     /// Named locks are refused: the same question without the gate may be answered.
     NoGate,
+    /// The server prepares no more statements; from now on none is asked for. Worth an early retry.
+    Unprepared,
 }
 
 impl FailureKind {
@@ -263,9 +257,12 @@ impl FailureKind {
     #[must_use]
     pub const fn status(self) -> Status {
         match self {
-            Self::Unreachable | Self::Full | Self::Conflict | Self::Unknown | Self::NoGate => {
-                Status::UNAVAILABLE
-            }
+            Self::Unreachable
+            | Self::Full
+            | Self::Conflict
+            | Self::Unknown
+            | Self::NoGate
+            | Self::Unprepared => Status::UNAVAILABLE,
             Self::NotAdmitted | Self::Denied => Status::DENIED,
             Self::Config | Self::NoTables => Status::CONFIG,
         }

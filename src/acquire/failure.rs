@@ -39,12 +39,12 @@ impl Acquire {
         if matches!(self.aim, Aim::Look | Aim::Stand | Aim::Queue) {
             // With a lost answer in the past only an attempt reads back whether the row is ours.
             self.aim = match (self.doubtful, self.queued) {
-                (None, true) => Aim::Queue,
+                (None, true) => Aim::Look,
                 _ => Aim::Attempt(None),
             };
         }
         let pause = match failure.kind {
-            FailureKind::Conflict => MOMENT,
+            FailureKind::Conflict | FailureKind::Unprepared => MOMENT,
             _ => self.next_pause(LONGEST_RETRY),
         };
         self.next_at = now + pause;

@@ -27,7 +27,7 @@ impl Hold {
             claim: self.grant.claim,
             token: Some(self.grant.token),
             gate: self.gate,
-            // It went with the grant.
+            // It goes right after the grant.
             queued: false,
             keep,
             run,

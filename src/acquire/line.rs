@@ -35,14 +35,12 @@ impl Acquire {
         self.seen = Some(sighting.clone());
         self.looked_at = received;
         self.ahead = view.ahead;
+        self.first_for = view.first_for.unwrap_or_default();
         let watch = self.watch(received, sighting);
         match (self.gate, view.keeper) {
             (Gate::Used, Keeper::Line) => {
                 self.doubts = 0;
-                self.aim = match self.placed {
-                    Some(_) => Aim::Stand,
-                    None => Aim::Queue,
-                };
+                self.aim = Aim::Stand;
             }
             // The gate came free between two packets, and we have a place: ask for it.
             (Gate::Used, Keeper::Nobody) if self.aim == Aim::Queue => self.aim = Aim::Stand,
@@ -50,12 +48,7 @@ impl Acquire {
                 (self.doubts, self.turned_away) = (0, 0);
                 self.lead(now, received, sighting, watch);
             }
-            // An attempt does not tell of the line: look.
-            (Gate::Used, Keeper::Unasked) => {
-                self.aim = Aim::Look;
-                self.undecided = true;
-            }
-            (Gate::Used, Keeper::Nobody | Keeper::Stranger) => {
+            (Gate::Used, Keeper::Nobody | Keeper::Stranger | Keeper::Unasked) => {
                 self.doubts += 1;
                 self.aim = Aim::Attempt(None);
                 self.undecided = true;

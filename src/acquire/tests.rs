@@ -62,7 +62,7 @@ fn view(keeper: Keeper, ahead: u64) -> View {
     View {
         keeper,
         ahead,
-        gone: Vec::new(),
+        first_for: Some(secs(1)),
     }
 }
 
@@ -137,9 +137,6 @@ fn who_is_not_granted_the_lease_takes_a_place_and_waits_at_the_gate_without_a_wo
     let server = |_| (sighting(0, LEFT), view(Keeper::Line, 3));
     let mut acquire = wish(None);
     first_attempt(&mut acquire, &server);
-    assert!(matches!(acquire.next(START), Step::Ask(Question::Queue(_))));
-    let queued = Answer::Queued(sighting(0, LEFT), view(Keeper::Line, 3));
-    acquire.answered(START, &reply(START, Ok(queued)));
     assert!(matches!(acquire.next(START), Step::Ask(Question::Stand(_))));
     let later = START + secs(3600);
     assert!(matches!(acquire.next(later), Step::Wait(_)));
@@ -284,11 +281,8 @@ fn a_waiter_that_lost_its_connection_takes_up_its_place_again() {
     for _ in 0..3 {
         assert!(matches!(
             acquire.next(START + secs(9)),
-            Step::Ask(Question::Queue(_))
+            Step::Ask(Question::Stand(_))
         ));
-        let queued = Answer::Queued(sighting(0, LEFT), view(Keeper::Line, 3));
-        acquire.answered(START, &reply(START, Ok(queued)));
-        assert!(matches!(acquire.next(START), Step::Ask(Question::Stand(_))));
         acquire.answered(START, &reply(START, failure(FailureKind::Unknown)));
         assert!(acquire.parting().is_some_and(|parting| parting.queued));
         // The failure may have come after the gate, in the attempt: look whether it is ours.
@@ -375,7 +369,7 @@ fn who_was_let_in_before_is_not_put_off_by_a_server_that_does_not_know_it() {
     let server = |_| (sighting(0, LEFT), view(Keeper::Line, 0));
     let mut acquire = wish(None);
     first_attempt(&mut acquire, &server);
-    assert!(matches!(acquire.next(START), Step::Ask(Question::Queue(_))));
+    assert!(matches!(acquire.next(START), Step::Ask(Question::Stand(_))));
     acquire.answered(START, &reply(START, failure(FailureKind::NotAdmitted)));
     assert!(matches!(acquire.next(START), Step::Wait(_)));
     let mut newcomer = wish(None);

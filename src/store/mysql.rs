@@ -22,7 +22,8 @@ pub use self::operate::Forgotten;
 use self::statements::Outlook;
 pub use self::statements::{Selection, fence_check};
 use super::target::Target;
-use super::{Answer, Contender, Failure, Question, Reply, Sighting};
+use super::{Answer, Contender, Failure, FailureKind, Question, Reply, Sighting};
+use crate::lease::{Claim, Grant};
 use crate::sys::{clock, socket::Interrupter};
 
 /// One account on one server, with at most one connection.
@@ -36,6 +37,12 @@ pub struct Database {
     /// Whether the server has ended it.
     has_ended: bool,
     interrupter: Interrupter,
+    /// Whether the server prepares statements for us.
+    prepares: bool,
+    /// A grant to who stood in line, after which there is something left to do.
+    unfinished: Option<Grant>,
+    /// Whose place in the line could not be given up then.
+    left_behind: Option<Claim>,
 }
 
 impl Database {
@@ -49,6 +56,9 @@ impl Database {
             connection: None,
             has_ended: false,
             interrupter: Interrupter::default(),
+            prepares: true,
+            unfinished: None,
+            left_behind: None,
         }
     }
 
@@ -70,6 +80,9 @@ impl Database {
     pub fn ask(&mut self, contender: &Contender, question: &Question) -> Reply {
         let mut trace = Trace::new();
         let outcome = self.answer(contender, question, &mut trace);
+        if let Err(failure) = &outcome {
+            self.prepares &= failure.kind != FailureKind::Unprepared;
+        }
         Reply {
             sent: trace.sent,
             received: clock::now(),
@@ -100,7 +113,7 @@ impl Database {
             }
             Question::Queue(place) => {
                 let queue = statements::queue(contender, *place);
-                let found = self.one(contender, &queue, Outlook::Places(*place), trace)?;
+                let found = self.one(contender, &queue, Outlook::Line(*place), trace)?;
                 found.unless_done(Answer::Queued)
             }
             Question::Stand(turn) => self.stand(contender, turn, trace),

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::{Fate, GonePlace, Holder, ServerTime, Version};
+use super::{Fate, Holder, ServerTime, Version};
 use crate::lease::action::Action;
 use crate::lease::{Claim, Token};
 use crate::twin::{self, Mechanism};
@@ -94,8 +94,8 @@ pub struct View {
     pub keeper: Keeper,
     /// Waiters in front of us; all of them if we have no place yet.
     pub ahead: u64,
-    /// Places whose sessions are gone, as far as our account can see that.
-    pub gone: Vec<GonePlace>,
+    /// How long the first of all has waited; none if nobody waits.
+    pub first_for: Option<Duration>,
 }
 
 /// Who has the gate.

@@ -180,6 +180,16 @@ impl Scene {
         row.expect("the row is there")
     }
 
+    /// Asserts that nobody has a place in the line.
+    #[track_caller]
+    fn nobody_waits(&self) {
+        let mut admin = self.database.admin_conn();
+        let places: Option<u64> = admin
+            .query_first("SELECT COUNT(*) FROM dlock_waiter")
+            .expect("the tables are there");
+        assert_eq!(places, Some(0), "places are left");
+    }
+
     /// Asserts that nobody holds the lock.
     #[track_caller]
     fn free(&self) {

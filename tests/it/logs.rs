@@ -201,7 +201,7 @@ fn the_other_commands_say_it_in_the_same_form() {
         assert_eq!(forget["action"], "init", "{flavour}");
 
         let holder = holder(&database, &["--holder=web-1"]);
-        let messages = said(&run(&["wait", "init", "--timeout=50ms"]));
+        let messages = said(&run(&["wait", "init", "--timeout=2s"]));
         assert_eq!(first(&messages, "waiting")["holder"], "web-1", "{flavour}");
         assert_eq!(first(&messages, "failed")["status"], 75, "{flavour}");
         holder.end();

@@ -94,6 +94,6 @@ fn view(look: Look) -> View {
     View {
         keeper: look.keeper,
         ahead: look.in_front.into(),
-        gone: Vec::new(),
+        first_for: None,
     }
 }

@@ -253,15 +253,14 @@ impl Server {
         Some(match question {
             Question::Attempt(wish) => {
                 let changed = self.attempt(clock, session, wish, at_gate, rules);
-                let (keeper, in_front) = match gate {
-                    Gate::Used => (Keeper::Unasked, 0),
-                    Gate::Absent => self.view(session, wish.claim.bytes()[CLAIM], gate),
-                };
+                let (keeper, in_front) = self.view(session, wish.claim.bytes()[CLAIM], gate);
                 Raw::Row(self.look(clock, keeper, in_front), changed)
             }
             Question::Stand(turn) if at_gate => {
-                let changed = self.attempt(clock, session, &turn.wish, true, rules);
-                Raw::Row(self.look(clock, Keeper::Unasked, 0), changed)
+                let wish = &turn.wish;
+                let changed = self.attempt(clock, session, wish, true, rules);
+                let (keeper, in_front) = self.view(session, wish.claim.bytes()[CLAIM], gate);
+                Raw::Row(self.look(clock, keeper, in_front), changed)
             }
             Question::Inspect(place) => {
                 let (keeper, in_front) = self.view(session, place.claim.bytes()[CLAIM], gate);
@@ -273,7 +272,8 @@ impl Server {
                 let (keeper, in_front) = self.view(session, claim, gate);
                 Raw::Row(self.look(clock, keeper, in_front), true)
             }
-            Question::Stand(_) => {
+            Question::Stand(turn) => {
+                self.queue(turn.wish.claim.bytes()[CLAIM], session);
                 if !self.gate.contains(&session) {
                     self.gate.push(session);
                 }
@@ -359,6 +359,7 @@ impl Server {
             expires: clock + TTL.cast_signed(),
             broken: false,
         };
+        // A place is given up after the grant; it does not count until then.
         if wish.queued {
             self.line.retain(|place| place.claim != claim);
         }

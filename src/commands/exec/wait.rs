@@ -10,7 +10,7 @@ use crate::lease::instant::BootInstant;
 use crate::monitor::Word;
 use crate::report::log::What;
 use crate::report::words;
-use crate::store::{Answer, FailureKind, Gate, Keeper, Question, Reply};
+use crate::store::{Answer, FailureKind, Gate, Question, Reply};
 use crate::sys::{clock, signal};
 
 /// For giving back what may have been granted when we leave the line: whoever set a time limit or
@@ -135,12 +135,6 @@ impl Desk<'_> {
             (Err(failure), _) if failure.kind == FailureKind::NoGate => return,
             (Err(failure), _) => {
                 format!("waiting for {}: {failure}; trying again", self.action)
-            }
-            // Half the news: the line is looked at next.
-            (Ok(Answer::Seen(_, view)), _)
-                if acquire.gate() == Gate::Used && view.keeper == Keeper::Unasked =>
-            {
-                return;
             }
             (Ok(Answer::Seen(..) | Answer::Queued(..)), Some((seen, ahead)))
                 if seen.claim.is_some() || seen.fenced || seen.closed.is_some() =>

@@ -2,12 +2,14 @@
 
 use std::time::Duration;
 
-use super::exchange::{Patience, Trace};
+use super::exchange::{Found, Patience, Trace, number, vanished};
+use super::rows::Proof;
 use super::statements::{self, Approach, Outlook};
 use super::{Database, rows};
+use crate::lease::{Grant, Token};
 use crate::store::{
     ALLOWANCE, Answer, Contender, Failure, FailureKind, Fence, GATE_ALLOWANCE, Gate, Parting,
-    Place, Remainder, Sighting, Turn, Wish,
+    Place, Remainder, Sighting, Success, Turn, Wish,
 };
 use crate::twin::{self, Mechanism};
 
@@ -21,7 +23,7 @@ impl Database {
         trace: &mut Trace,
     ) -> Result<Answer, Failure> {
         if contender.once.is_none() {
-            return self.attempt(contender, wish, Approach::Free, trace);
+            return self.attempt(contender, wish, trace);
         }
         let look = self.one(contender, "", Outlook::Row, trace);
         let found = self.or_create_tables(look, |database| {
@@ -29,58 +31,95 @@ impl Database {
         })?;
         match found.success {
             Some(success) => Ok(Answer::Done(success)),
-            None => self.attempt(contender, wish, Approach::Free, trace),
+            None => self.attempt(contender, wish, trace),
         }
     }
 
+    /// Waits at the gate, then attempts.
     pub(super) fn stand(
         &mut self,
         contender: &Contender,
         turn: &Turn,
         trace: &mut Trace,
     ) -> Result<Answer, Failure> {
-        let stand = |request| statements::stand(request, &contender.action, turn);
-        // Attempted here and not by another question: everybody behind us waits for it.
-        match self.exchange(Patience::Endless, trace, stand, rows::answer)? {
-            (true, _) => self.attempt(contender, &turn.wish, Approach::AtGate, trace),
-            (false, _) => Ok(Answer::TurnedAway),
+        let gone = match turn.tidy {
+            true => {
+                let gone = |request| statements::gone(request, &contender.action);
+                self.exchange(Patience::Limited, trace, gone, rows::gone)?.0
+            }
+            false => Vec::new(),
+        };
+        // Both written before: when the gate is ours, everybody behind us waits for it.
+        let attempt = statements::attempt(contender, &turn.wish, Approach::AtGate);
+        let number = number()?;
+        let ready = (self.prepares)
+            .then(|| statements::ready_to_take(number, contender, &turn.wish))
+            .flatten();
+        let stand = |request| {
+            let ready = ready.as_deref().unwrap_or_default();
+            let stand = statements::stand(request, contender, turn, &gone);
+            format!("{ready}{stand}")
+        };
+        if let (false, _) = self.exchange(Patience::Endless, trace, stand, rows::answer)? {
+            return Ok(Answer::TurnedAway);
         }
+        let taken = match ready {
+            Some(_) => self.take_as_readied(contender, &turn.wish, number, trace)?,
+            None => self.take(contender, &turn.wish, &attempt, trace)?,
+        };
+        self.or_over(contender, &turn.wish, taken, trace)
     }
 
     fn attempt(
         &mut self,
         contender: &Contender,
         wish: &Wish,
-        approach: Approach,
         trace: &mut Trace,
     ) -> Result<Answer, Failure> {
         let guard = statements::may_record(contender);
-        let attempt = statements::attempt(contender, wish, approach);
+        let attempt = statements::attempt(contender, wish, Approach::Free);
         let packet = format!("{guard}{attempt}");
-        // With a gate the line is looked at by a question of its own, if at all: it would cost every
-        // grant that nobody disputes.
-        let outlook = match wish.gate {
-            Gate::Used => Outlook::Row,
-            gate @ Gate::Absent => Outlook::Line(Place {
-                claim: wish.claim,
-                gate,
-            }),
-        };
-        let outcome = self.one(contender, &packet, outlook, trace);
-        let mut found = self.or_create_tables(outcome, |database| {
-            database.one(contender, &packet, outlook, trace)
+        let outcome = self.take(contender, wish, &packet, trace);
+        let mut taken = self.or_create_tables(outcome, |database| {
+            database.take(contender, wish, &packet, trace)
         })?;
-        if found.row.is_none() && found.success.is_none() {
+        if let Taken::NoRow = taken {
             let create = statements::create_row(&contender.action);
-            found = self.one(contender, &format!("{create}{packet}"), outlook, trace)?;
+            taken = self.take(contender, wish, &format!("{create}{packet}"), trace)?;
         }
-        let row = found.row.as_ref();
-        let ours = row.filter(|row| row.is_held_by(wish.claim, None));
-        match (ours.map(|row| row.version.token), &found.success) {
-            (Some(token), None) => Ok(Answer::Granted(token)),
+        self.or_over(contender, wish, taken, trace)
+    }
+
+    /// What to answer when `taken` is what came of an attempt; makes another if the row is to be had
+    /// by its state as it was seen.
+    fn or_over(
+        &mut self,
+        contender: &Contender,
+        wish: &Wish,
+        mut taken: Taken,
+        trace: &mut Trace,
+    ) -> Result<Answer, Failure> {
+        if let Taken::Not(found) = &taken
+            && found.success.is_none()
+            && let Some(row) = found.row.as_ref().filter(|row| may_be_taken(row, wish))
+        {
+            let fence = match row.fenced {
+                true => Fence::Raised,
+                false => contender.fence,
+            };
+            let over = Approach::Over(row.version, fence);
+            let attempt = statements::attempt(contender, wish, over);
+            taken = self.take(contender, wish, &attempt, trace)?;
+        }
+        match taken {
+            Taken::Ours(token, None) => {
+                let claim = wish.claim;
+                self.unfinished = wish.queued.then_some(Grant { claim, token });
+                Ok(Answer::Granted(token))
+            }
             // The attempt saw the action as it was a moment before, and only now can nobody else
             // record a success.
-            (Some(token), Some(success)) => {
+            Taken::Ours(token, Some(success)) => {
                 let parting = Parting {
                     claim: wish.claim,
                     token: Some(token),
@@ -90,20 +129,75 @@ impl Database {
                     run: None,
                 };
                 self.release(contender, &parting, trace)?;
-                Ok(Answer::Done(success.clone()))
+                Ok(Answer::Done(success))
             }
-            (None, None) => match row.filter(|row| may_be_taken(row, wish)) {
-                Some(row) if !matches!(approach, Approach::Over(..)) => {
-                    let fence = match row.fenced {
-                        true => Fence::Raised,
-                        false => contender.fence,
-                    };
-                    let over = Approach::Over(row.version, fence);
-                    self.attempt(contender, wish, over, trace)
-                }
-                _ => found.unless_done(Answer::Seen),
-            },
-            (None, Some(_)) => found.unless_done(Answer::Seen),
+            Taken::Not(found) => found.unless_done(Answer::Seen),
+            Taken::NoRow => Err(vanished()),
+        }
+    }
+
+    /// Sends `attempt` and finds out what came of it.
+    fn take(
+        &mut self,
+        contender: &Contender,
+        wish: &Wish,
+        attempt: &str,
+        trace: &mut Trace,
+    ) -> Result<Taken, Failure> {
+        let packet = |request| {
+            let once = contender.once.as_ref();
+            let proof = statements::proof(request, &contender.action, wish.claim, once);
+            format!("{attempt}{proof}")
+        };
+        let (proof, _) = self.exchange(Patience::Limited, trace, packet, rows::proof)?;
+        self.taken(contender, wish, proof, trace)
+    }
+
+    /// The same for an attempt that was made ready, with a proof by `number`.
+    fn take_as_readied(
+        &mut self,
+        contender: &Contender,
+        wish: &Wish,
+        number: [u8; 8],
+        trace: &mut Trace,
+    ) -> Result<Taken, Failure> {
+        let packet = |_| statements::take_as_readied();
+        // As good as the request's own number: it was never sent back before.
+        let read = |sets, _| rows::proof(sets, number);
+        let (proof, _) = self.exchange(Patience::Limited, trace, packet, read)?;
+        self.taken(contender, wish, proof, trace)
+    }
+
+    /// What `proof` says. Whose the row is not looks at it and the line by a packet of its own: in that
+    /// of the attempt it would cost every grant that nobody disputes.
+    fn taken(
+        &mut self,
+        contender: &Contender,
+        wish: &Wish,
+        proof: Option<Proof>,
+        trace: &mut Trace,
+    ) -> Result<Taken, Failure> {
+        let Some(proof) = proof else {
+            return Ok(Taken::NoRow);
+        };
+        trace.server_time = Some(proof.server_time);
+        if proof.ours {
+            return Ok(Taken::Ours(proof.token, proof.success));
+        }
+        let sent = trace.sent;
+        let place = Place {
+            claim: wish.claim,
+            gate: wish.gate,
+        };
+        let found = self.one(contender, "", Outlook::Line(place), trace)?;
+        let row = found.row.as_ref();
+        match row.filter(|row| row.is_held_by(wish.claim, None)) {
+            // By an attempt of before whose answer was lost, and which was carried out only now.
+            Some(row) => {
+                trace.sent = sent;
+                Ok(Taken::Ours(row.version.token, found.success))
+            }
+            None => Ok(Taken::Not(found)),
         }
     }
 
@@ -121,6 +215,16 @@ impl Database {
             outcome => outcome,
         }
     }
+}
+
+/// What came of an attempt.
+enum Taken {
+    /// The row is ours by this token; and the success that makes that needless, if there is one.
+    Ours(Token, Option<Success>),
+    /// It is not; what was seen after.
+    Not(Found),
+    /// Nobody has ever wanted the action.
+    NoRow,
 }
 
 /// Whether the take-over rule allows the row, which is another's, to `wish`, or it is free and the

@@ -16,6 +16,7 @@ use mysql::prelude::Queryable;
 use mysql::{ClientIdentity, Conn, OptsBuilder, Row, SslOpts};
 
 use super::errors::{Phase, Refusal, Step, failure, step};
+use crate::lease::Grant;
 use crate::store::target::{Address, Secret, SslMode, Target, Tls};
 use crate::store::{Failure, FailureKind};
 use crate::sys::socket::{self, Interrupter};
@@ -30,6 +31,8 @@ const KEEPALIVE_PROBES: u32 = 3;
 pub(super) struct Connection {
     conn: Conn,
     interrupter: Interrupter,
+    /// The grant of which the end was made ready in this session.
+    pub(super) readied: Option<Grant>,
 }
 
 impl Drop for Connection {
@@ -71,6 +74,7 @@ impl Connection {
                     return Ok(Self {
                         conn,
                         interrupter: interrupter.clone(),
+                        readied: None,
                     });
                 }
                 Ok(Err(error)) => {

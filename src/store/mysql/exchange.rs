@@ -76,7 +76,7 @@ impl Database {
             view: sight.view.unwrap_or(View {
                 keeper: Keeper::Unasked,
                 ahead: 0,
-                gone: Vec::new(),
+                first_for: None,
             }),
             success: sight.success,
         })
@@ -113,10 +113,7 @@ impl Database {
         read: impl FnOnce(Vec<Vec<Row>>, [u8; 8]) -> Result<T, Failure>,
     ) -> Result<(T, u64), Failure> {
         let (connection, session) = self.connection()?;
-        let request = random::bytes().map_err(|error| Failure {
-            kind: FailureKind::Unreachable,
-            message: format!("no random numbers: {error}"),
-        })?;
+        let request = number()?;
         let packet = format!("{session}{}", packet(request));
         if patience == Patience::Endless {
             connection.limit_reads(None)?;
@@ -146,6 +143,14 @@ impl Database {
         self.has_ended = false;
         Ok((connection, statements::session(self.idle)))
     }
+}
+
+/// A number by which a reply is known.
+pub(super) fn number() -> Result<[u8; 8], Failure> {
+    random::bytes().map_err(|error| Failure {
+        kind: FailureKind::Unreachable,
+        message: format!("no random numbers: {error}"),
+    })
 }
 
 /// Rows are never deleted by dlock; somebody else did it.

@@ -7,11 +7,12 @@ use mysql::Row;
 use mysql::prelude::FromValue;
 
 use super::schema::VERSION;
+use super::statements::GonePlace;
 use crate::lease::action::Action;
 use crate::lease::{Claim, Token};
 use crate::store::{
-    Closed, Entry, Failure, FailureKind, Fate, GonePlace, Holder, Keeper, LastRun, Operator,
-    Remainder, ServerTime, Session, Sighting, Success, Version, View, Waiter,
+    Closed, Entry, Failure, FailureKind, Fate, Holder, Keeper, LastRun, Operator, Remainder,
+    ServerTime, Session, Sighting, Success, Version, View, Waiter,
 };
 use crate::twin::{self, Mechanism};
 
@@ -24,6 +25,19 @@ pub(super) struct Sight {
     pub(super) rows: Vec<Sighting>,
     /// The line, where it was asked for.
     pub(super) view: Option<View>,
+    /// The success that was asked for, if there is one.
+    pub(super) success: Option<Success>,
+}
+
+/// Whether a row is ours.
+#[derive(Debug)]
+pub(super) struct Proof {
+    /// Whether it is.
+    pub(super) ours: bool,
+    /// The server's clock.
+    pub(super) server_time: ServerTime,
+    /// The row's.
+    pub(super) token: Token,
     /// The success that was asked for, if there is one.
     pub(super) success: Option<Success>,
 }
@@ -67,6 +81,23 @@ pub(super) fn sight(rows: Vec<Row>, request: [u8; 8]) -> Result<Sight, Failure> 
         }
     }
     Ok(sight)
+}
+
+/// Reads a `proof`; none if there is no row.
+pub(super) fn proof(sets: Vec<Vec<Row>>, request: [u8; 8]) -> Result<Option<Proof>, Failure> {
+    let Some(mut row) = sets.into_iter().flatten().next() else {
+        return Ok(None);
+    };
+    check(&mut row, request)?;
+    Ok(Some(Proof {
+        ours: field::<u64>(&mut row, "ours")? == Some(1),
+        server_time: ServerTime(needed(&mut row, "server_time")?),
+        token: Token(needed(&mut row, "token")?),
+        success: match has(&row, "done_token") {
+            true => success(&mut row)?,
+            false => None,
+        },
+    }))
 }
 
 /// Reads the answer of a statement that asks for nothing else: whether it is yes.
@@ -226,14 +257,19 @@ fn view(row: &mut Row) -> Result<View, Failure> {
             (Some(_), Some(_)) => Keeper::Stranger,
         },
         ahead: field(row, "ahead")?.unwrap_or(0),
-        gone: field::<String>(row, "gone")?
-            .map(|list| list.split(',').filter_map(gone).collect())
-            .unwrap_or_default(),
+        first_for: micros(row, "first_us")?.map(past),
     })
 }
 
+/// Reads a list of places whose sessions are `gone`.
+pub(super) fn gone(sets: Vec<Vec<Row>>, request: [u8; 8]) -> Result<Vec<GonePlace>, Failure> {
+    let list: Option<String> = field(&mut only(sets, request)?, "gone")?;
+    let places = list.as_deref().unwrap_or_default().split(',');
+    Ok(places.filter_map(gone_place).collect())
+}
+
 /// `position:session`; the last one of a list may have been cut and is then of no use.
-fn gone(text: &str) -> Option<GonePlace> {
+fn gone_place(text: &str) -> Option<GonePlace> {
     let (position, session) = text.split_once(':')?;
     Some(GonePlace {
         position: position.parse().ok()?,

@@ -11,17 +11,18 @@ mod intervene;
 mod keep;
 mod line;
 mod look;
+mod prepare;
 mod record;
 
 use std::time::Duration;
 
-pub(super) use self::attempt::{Approach, attempt};
+pub(super) use self::attempt::{Approach, attempt, ready_to_take, take_as_readied};
 pub use self::fence::fence_check;
 pub(super) use self::intervene::{intervene, wake};
-pub(super) use self::keep::{release, renew};
-pub(super) use self::line::{queue, stand, waiters};
+pub(super) use self::keep::{finish, release, renew};
+pub(super) use self::line::{GonePlace, gone, queue, stand, waiters};
 pub use self::look::Selection;
-pub(super) use self::look::{Outlook, sight};
+pub(super) use self::look::{Outlook, proof, sight};
 pub(super) use self::record::{entries, forget, may_record, settle};
 
 use crate::lease::action::Action;
@@ -29,6 +30,9 @@ use crate::store::Holder;
 
 /// The server that answers: sessions are counted and named locks are known there only.
 const HERE: &str = "CONCAT(@@hostname,':',@@port,'/',@@server_id)";
+
+/// The server's clock: microseconds since 1970.
+const SERVER_TIME: &str = "TIMESTAMPDIFF(MICROSECOND,'1970-01-01',UTC_TIMESTAMP(6))";
 
 /// A condition of a grant: no operator keeps the action closed.
 const OPEN: &str = "COALESCE(closed_until<=UTC_TIMESTAMP(6),TRUE)";
@@ -152,11 +156,11 @@ mod tests {
     use std::time::Duration;
 
     use super::{
-        Approach, Outlook, Selection, attempt, fence_check, hex, queue, release, session, sight,
-        stand,
+        Approach, Outlook, Selection, attempt, fence_check, finish, gone, hex, queue,
+        ready_to_take, release, session, sight, stand,
     };
     use crate::lease::once::Once;
-    use crate::lease::{Claim, Token};
+    use crate::lease::{Claim, Grant, Token};
     use crate::store::{
         Contender, Fate, Fence, Gate, Holder, Parting, Place, Run, Turn, Version, Wish,
     };
@@ -207,7 +211,7 @@ mod tests {
                 took: Duration::from_secs(1),
             }),
         };
-        let release = release([0; 8], &contender, &parting);
+        let release = release([0; 8], &contender, &parting, false);
         let only = [contender.action.clone()];
         let look = sight(
             [0; 8],
@@ -219,11 +223,25 @@ mod tests {
         let turn = Turn {
             wish,
             patience: None,
-            gone: Vec::new(),
+            tidy: true,
         };
-        let stand = stand([0; 8], &contender.action, &turn);
+        let stand = stand([0; 8], &contender, &turn, &[]);
+        let gone = gone([0; 8], &contender.action);
         let fence = fence_check("db", &contender.action, Token(5));
-        for packet in [packet, over, queue, stand, release, look, fence] {
+        let grant = Grant {
+            claim,
+            token: Token(5),
+        };
+        let finish = finish([0; 8], &contender, grant, true);
+        let plain = Contender {
+            once: None,
+            fence: Fence::AsItIs,
+            ..contender
+        };
+        let ready = ready_to_take([0; 8], &plain, &turn.wish).expect("one statement");
+        for packet in [
+            packet, over, queue, gone, ready, stand, finish, release, look, fence,
+        ] {
             assert!(!packet.contains("DROP"), "{packet}");
         }
     }

@@ -99,7 +99,7 @@ fn a_release_that_is_lost_or_whose_reply_is_changes_neither_the_status_nor_who_r
 #[test]
 fn a_waiter_that_loses_a_question_or_its_reply_gets_the_lock_in_the_end() {
     on_each_case(&faults(), |scene, name, fault| {
-        for kind in [Kind::Look, Kind::Queue] {
+        for kind in [Kind::Attempt, Kind::Look] {
             let holder = scene.holder(&[]);
             let before = scene.proxy.connections();
             let case = scene.proxy.next(kind, fault.clone());
@@ -115,6 +115,31 @@ fn a_waiter_that_loses_a_question_or_its_reply_gets_the_lock_in_the_end() {
 }
 
 #[test]
+fn a_place_that_cannot_be_given_up_after_the_grant_does_not_count_and_goes_with_the_release() {
+    on_each_case(&faults(), |scene, name, fault| {
+        let first = scene.holder(&[]);
+        let before = scene.proxy.connections();
+        let case = scene.proxy.next(Kind::Finish, fault);
+        let go = scene.stage.fifo("go");
+        let waiter = scene.faulty("waiter", &[], r#"read -r word < "$3"; exit 5"#);
+        let waiter = waiter.arg(&go).start();
+        scene.proxy.wait_asked(Kind::Stand, 1);
+        first.unharmed();
+        case.wait();
+        let status = Dlock::on(&scene.database, ["status", "--json", "init"]).run();
+        let line: serde_json::Value = serde_json::from_str(&status.stdout).expect("JSON");
+        assert_eq!(line["locks"][0]["waiters"], serde_json::json!([]), "{name}");
+        scene.proxy.wait_connections(before + 2);
+        case.let_go();
+        tell(&go, "on");
+        assert_eq!(waiter.wait().status, Some(5), "{name}");
+        scene.free();
+        scene.nobody_waits();
+        scene.over(&["holder", "waiter"]);
+    });
+}
+
+#[test]
 fn a_waiter_whose_wake_up_is_lost_holds_up_the_line_for_no_longer_than_its_lease() {
     // Of the other faults the server learns at once, and ends the session.
     on_each_case(&faults()[..3], |scene, name, fault| {
@@ -122,7 +147,6 @@ fn a_waiter_whose_wake_up_is_lost_holds_up_the_line_for_no_longer_than_its_lease
         let case = scene.proxy.next(Kind::Stand, fault);
         let options = ["--ttl", "3s"];
         let waiter = scene.faulty("waiter", &options, "exit 5").start();
-        scene.queued();
         scene.proxy.wait_asked(Kind::Stand, 1);
         holder.unharmed();
         case.wait();

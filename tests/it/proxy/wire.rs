@@ -17,8 +17,10 @@ pub(crate) enum Kind {
     Release,
     /// Takes a place in the line.
     Queue,
-    /// Waits for the gate.
+    /// Takes a place in the line and waits for the gate.
     Stand,
+    /// Gives the place up after the grant.
+    Finish,
     /// Reads only: what the row and the line are.
     Look,
     /// Any other query.
@@ -51,10 +53,13 @@ impl Request {
         };
         let marks = [
             ("UPDATE dlock_lock SET token=", Kind::Attempt),
+            ("EXECUTE dlock_take", Kind::Attempt),
             ("UPDATE dlock_lock SET renewals=", Kind::Renew),
             ("UPDATE dlock_lock SET claim=NULL", Kind::Release),
-            ("INSERT INTO dlock_waiter", Kind::Queue),
+            ("EXECUTE dlock_free", Kind::Release),
             ("GET_LOCK(", Kind::Stand),
+            ("INSERT INTO dlock_waiter", Kind::Queue),
+            ("DELETE FROM dlock_waiter WHERE claim=", Kind::Finish),
             ("FROM dlock_", Kind::Look),
         ];
         let found = marks.into_iter().find(|(mark, _)| text.contains(mark));

@@ -2,8 +2,10 @@
 
 use super::super::schema::VERSION;
 use super::fence::{PASSABLE, lowered, made, raised};
+use super::look::proof;
+use super::prepare::{PROOF, TAKE, execute, prepare};
 use super::record::{ended_by_another, needless, needless_row};
-use super::{HERE, OPEN, assigned, gate_name, gate_ours, gate_taken, hex, hex_action};
+use super::{HERE, OPEN, SERVER_TIME, assigned, gate_name, gate_ours, gate_taken, hex, hex_action};
 use crate::store::{Contender, Fate, Fence, Gate, Version, Wish};
 use crate::twin::{self, Mechanism};
 
@@ -33,8 +35,8 @@ pub(in crate::store::mysql) enum Approach {
 /// Where there is a fence, a grant raises it in the same transaction, and waits for nobody: while
 /// a command's transaction has it locked nothing matches.
 ///
-/// Who has a place in the line gives it up in the same transaction: one commit, and a holder is
-/// never in its own line.
+/// A place in the line stays until the release, and does not count meanwhile. That of a holder whose
+/// lease is taken over goes with its claim.
 ///
 /// A success that makes the run needless keeps the UPDATE from matching, but only as the statement
 /// saw it when it began; whoever is granted the lease has to look once more. At the gate, which is
@@ -100,33 +102,50 @@ pub(in crate::store::mysql) fn attempt(
                 0 => String::new(),
                 _ => ended_by_another(action, Fate::Lost, &unrecorded),
             };
-            (record, seen)
+            let clear = format!(
+                "DELETE FROM dlock_waiter WHERE claim=(SELECT claim FROM dlock_lock \
+                 WHERE action={action_hex} AND {claimed});"
+            );
+            (format!("{record}{clear}"), seen)
         }
     };
     let wanted =
         needless_row(contender).map_or_else(String::new, |needless| format!(" AND NOT {needless}"));
-    let leave = match wish.queued {
-        true => format!(
-            "DELETE FROM dlock_waiter WHERE claim={claim} AND EXISTS(SELECT 1 FROM dlock_lock \
-             WHERE action={action_hex} AND claim={claim});"
-        ),
-        false => String::new(),
-    };
-    let alone = record.is_empty() && leave.is_empty() && raise_fence.is_empty();
+    let alone = record.is_empty() && raise_fence.is_empty();
     let (begin, commit) = match alone {
         true => ("", ""),
         false => ("BEGIN;", "COMMIT;"),
     };
     format!(
         "{take}{make_fence}{begin}{lower_fence}{record}UPDATE dlock_lock SET {fenced}\
-         token=GREATEST(token+1,TIMESTAMPDIFF(MICROSECOND,'1970-01-01',UTC_TIMESTAMP(6))),\
+         token=GREATEST(token+1,{SERVER_TIME}),\
          claim={claim},{facts},\
          server={HERE},session_id=CONNECTION_ID(),gated={gated},\
          ttl_us={ttl_us},renewals=0,kept=0,broken_at=NULL,\
          acquired_at=UTC_TIMESTAMP(6),renewed_at=UTC_TIMESTAMP(6),\
          expires_at=UTC_TIMESTAMP(6)+INTERVAL {ttl_us} MICROSECOND,released_at=NULL \
          WHERE action={action_hex} AND (SELECT MAX(version) FROM dlock_schema)={VERSION}\
-         {have_gate} AND {standing} AND {OPEN}{wanted}{passable};{raise_fence}{leave}{commit}",
+         {have_gate} AND {standing} AND {OPEN}{wanted}{passable};{raise_fence}{commit}",
         facts = assigned(&contender.holder),
     )
+}
+
+/// Makes the attempt of who will have waited at the gate ready, and its proof by `number`. None where
+/// the attempt takes several statements.
+pub(in crate::store::mysql) fn ready_to_take(
+    number: [u8; 8],
+    contender: &Contender,
+    wish: &Wish,
+) -> Option<String> {
+    let is_one_statement = contender.once.is_none() && contender.fence == Fence::AsItIs;
+    is_one_statement.then(|| {
+        let attempt = attempt(contender, wish, Approach::AtGate);
+        let proof = proof(number, &contender.action, wish.claim, None);
+        format!("{}{}", prepare(TAKE, &attempt), prepare(PROOF, &proof))
+    })
+}
+
+/// Carries out what was made [ready](ready_to_take).
+pub(in crate::store::mysql) fn take_as_readied() -> String {
+    format!("{}{}", execute(TAKE), execute(PROOF))
 }

@@ -1,8 +1,12 @@
 //! Keeping the lease and giving it up, both under the condition that it is still ours.
 
-use super::record::{ended, recorded};
+use std::time::Duration;
+
+use super::line::place_given_up;
+use super::prepare::{FREE, execute, prepare};
+use super::record::{ended, pruned, recorded};
 use super::{HERE, gate_name, gate_ours, gate_taken, hex, hex_action};
-use crate::lease::Grant;
+use crate::lease::{Claim, Grant, Token};
 use crate::store::{Contender, Gate, Parting};
 
 /// Extends the lease. Changes the row only while claim and token are ours, whatever the server's
@@ -41,32 +45,93 @@ pub(in crate::store::mysql) fn renew(
     )
 }
 
+/// Gives up the place in the line of who has been granted the lease, and makes ready the end of it.
+pub(in crate::store::mysql) fn finish(
+    request: [u8; 8],
+    contender: &Contender,
+    grant: Grant,
+    prepares: bool,
+) -> String {
+    let ready = match prepares {
+        true => prepare(
+            FREE,
+            &freed(contender, grant.claim, Some(grant.token), None, true),
+        ),
+        false => String::new(),
+    };
+    format!(
+        "{}{ready}SELECT {} AS request,1 AS answer",
+        place_given_up(grant.claim),
+        hex(&request)
+    )
+}
+
 /// Frees the row if it is still ours, or keeps it from others for a while, with the record of the
-/// run in the same transaction; then lets the next waiter through the gate, then clears our place in
-/// the line: in this order, so that the waiter finds the row free and is not kept waiting for the
-/// rest. "No row changed": it was not ours, or this is a repetition. Answers whether the lease is
-/// still ours, which must not be, and whether a success that must be recorded is.
+/// run in the same transaction; then clears our place in the line and the history.
+///
+/// The next waiter is let through the gate as soon as the row is changed. It comes to the row only
+/// some time later, and there the row's lock keeps it until the commit, or until it is undone: so the
+/// commit takes no time of its own. "No row changed": it was not ours, or this is a repetition. Answers whether
+/// the lease is still ours, which must not be, and whether a success that must be recorded is.
+/// `readied` tells that this session was told by [`finish`] what a success does to the row.
 pub(in crate::store::mysql) fn release(
     request: [u8; 8],
     contender: &Contender,
     parting: &Parting,
+    readied: bool,
 ) -> String {
-    let action = &contender.action;
-    let action_hex = hex_action(action);
-    let claim = hex(parting.claim.bytes());
-    let token = match parting.token {
-        Some(token) => format!(" AND token={token}"),
-        None => String::new(),
+    let Parting { claim, token, .. } = *parting;
+    let is_success = parting.run.is_some_and(|run| run.fate.is_success());
+    let free = match readied && is_success && parting.keep.is_none() {
+        true => execute(FREE),
+        false => freed(contender, claim, token, parting.keep, is_success),
     };
-    let gate = match parting.gate {
-        Gate::Used => format!("DO RELEASE_LOCK({});", gate_name(action)),
-        Gate::Absent => String::new(),
+    let pass = format!("RELEASE_LOCK({})", gate_name(&contender.action));
+    let (early, late) = match (parting.gate, token.zip(parting.run)) {
+        (Gate::Absent, _) => (None, String::new()),
+        // A waiter that this success may make needless has to see it, or it would take the lease.
+        (Gate::Used, Some(_)) if contender.once.is_none() => (Some(pass), String::new()),
+        (Gate::Used, _) => (None, format!("DO {pass};")),
+    };
+    let run = token.zip(parting.run);
+    let free = match (run, early) {
+        (Some((token, run)), Some(pass)) => format!(
+            "BEGIN;{free}SET @dlock_freed=ROW_COUNT(),@dlock_passed={pass};{}COMMIT;",
+            ended(contender, token, run, "@dlock_freed")
+        ),
+        (Some((token, run)), None) => format!(
+            "BEGIN;{free}{}COMMIT;{late}",
+            ended(contender, token, run, "ROW_COUNT()")
+        ),
+        (None, _) => format!("{free}{late}"),
     };
     let place = match parting.queued {
-        true => format!("DELETE FROM dlock_waiter WHERE claim={claim};"),
+        true => place_given_up(claim),
         false => String::new(),
     };
-    let freed = match parting.keep {
+    let prune = run.map_or_else(String::new, |(token, _)| pruned(contender, token));
+    let recorded = run.map_or_else(
+        || "NULL".to_owned(),
+        |(token, run)| recorded(contender, token, run.fate),
+    );
+    format!(
+        "{free}{place}{prune}\
+         SELECT {} AS request,COUNT(*) AS answer,{recorded} AS recorded \
+         FROM dlock_lock WHERE {} AND kept=0",
+        hex(&request),
+        ours(contender, claim, token),
+    )
+}
+
+/// Ends the lease of `claim`, or keeps the row from others for as long as `keep` says.
+fn freed(
+    contender: &Contender,
+    claim: Claim,
+    token: Option<Token>,
+    keep: Option<Duration>,
+    is_success: bool,
+) -> String {
+    let freed = match keep {
         None => "claim=NULL,expires_at=UTC_TIMESTAMP(6)".to_owned(),
         // It lapses like any other: contenders watch what is left of it as a new lease, and the
         // server's clock may be set meanwhile.
@@ -76,26 +141,22 @@ pub(in crate::store::mysql) fn release(
             keep = keep.as_micros()
         ),
     };
-    let run = parting.token.zip(parting.run);
-    let (begin, record) = match run {
-        Some((token, run)) => ("BEGIN;", format!("{}COMMIT;", ended(contender, token, run))),
-        None => ("", String::new()),
-    };
-    let success = match parting.run.is_some_and(|run| run.fate.is_success()) {
+    let success = match is_success {
         true => ",succeeded_at=UTC_TIMESTAMP(6),succeeded_token=token,succeeded_by=holder",
         false => "",
     };
-    let recorded = run.map_or_else(
-        || "NULL".to_owned(),
-        |(token, run)| recorded(contender, token, run.fate),
-    );
     format!(
-        "{begin}UPDATE dlock_lock SET \
-         {freed},released_at=UTC_TIMESTAMP(6){success} \
-         WHERE action={action_hex} AND claim={claim}{token};\
-         {record}{gate}{place}\
-         SELECT {} AS request,COUNT(*) AS answer,{recorded} AS recorded \
-         FROM dlock_lock WHERE action={action_hex} AND claim={claim}{token} AND kept=0",
-        hex(&request),
+        "UPDATE dlock_lock SET {freed},released_at=UTC_TIMESTAMP(6){success} WHERE {};",
+        ours(contender, claim, token),
+    )
+}
+
+/// The condition that the row is that of `claim` and, if it is known, `token`.
+fn ours(contender: &Contender, claim: Claim, token: Option<Token>) -> String {
+    let token = token.map_or_else(String::new, |token| format!(" AND token={token}"));
+    format!(
+        "action={} AND claim={}{token}",
+        hex_action(&contender.action),
+        hex(claim.bytes()),
     )
 }

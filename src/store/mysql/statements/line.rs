@@ -1,8 +1,9 @@
 //! Standing in line: a place, the wait at the gate, and what can be seen of those who wait.
 
 use super::{HERE, Selection, assigned, facts_of, gate_name, gate_taken, hex, hex_action};
+use crate::lease::Claim;
 use crate::lease::action::Action;
-use crate::store::{Contender, Gate, GonePlace, POLLER_LIFE, Place, Turn};
+use crate::store::{Contender, Gate, POLLER_LIFE, Place, Turn};
 
 /// The longest wait for a named lock that both servers take: a year.
 const LONGEST_STAND: u64 = 31_536_000;
@@ -28,12 +29,34 @@ pub(in crate::store::mysql) fn queue(contender: &Contender, place: Place) -> Str
     )
 }
 
-/// Waits for the gate, `patience` rounded up or for ever, and answers whether the server says that
-/// it is ours. Before that it clears away places whose sessions are gone, each only if its session
-/// is still the one that was seen to be gone.
-pub(in crate::store::mysql) fn stand(request: [u8; 8], action: &Action, turn: &Turn) -> String {
-    let clear: Vec<String> = turn
-        .gone
+/// Gives up the place of `claim` in the line.
+pub(super) fn place_given_up(claim: Claim) -> String {
+    format!(
+        "DELETE FROM dlock_waiter WHERE claim={};",
+        hex(claim.bytes())
+    )
+}
+
+/// A place in the line whose session is gone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::store::mysql) struct GonePlace {
+    /// The place.
+    pub(in crate::store::mysql) position: u64,
+    /// The session that it had.
+    pub(in crate::store::mysql) session: u64,
+}
+
+/// Takes a place in the line, waits for the gate, as long as `turn` says rounded up or for ever, and
+/// answers whether the server says that it is ours. Both in one packet, so that places and the gate's
+/// own queue have the same order as far as possible. Before that it clears away places whose sessions
+/// are gone, each only if its session is still the one that was seen to be gone.
+pub(in crate::store::mysql) fn stand(
+    request: [u8; 8],
+    contender: &Contender,
+    turn: &Turn,
+    gone: &[GonePlace],
+) -> String {
+    let clear: Vec<String> = gone
         .iter()
         .map(|GonePlace { position, session }| {
             format!("DELETE FROM dlock_waiter WHERE position={position} AND session_id={session};")
@@ -42,11 +65,16 @@ pub(in crate::store::mysql) fn stand(request: [u8; 8], action: &Action, turn: &T
     let seconds = turn.patience.map_or(LONGEST_STAND, |patience| {
         (patience.as_secs() + 1).min(LONGEST_STAND)
     });
+    let place = Place {
+        claim: turn.wish.claim,
+        gate: turn.wish.gate,
+    };
     format!(
-        "{}SELECT {} AS request,{} AS answer",
+        "{}{}SELECT {} AS request,{} AS answer",
         clear.concat(),
+        queue(contender, place),
         hex(&request),
-        gate_taken(action, seconds)
+        gate_taken(&contender.action, seconds)
     )
 }
 
@@ -71,16 +99,17 @@ pub(in crate::store::mysql) fn waiters(request: [u8; 8], selection: Selection) -
          WHEN w.account=CURRENT_USER() THEN 0 ELSE NULL END AS alive \
          FROM (SELECT 1) AS one LEFT JOIN (dlock_waiter AS w \
          LEFT JOIN information_schema.processlist AS p ON p.id=w.session_id AND w.server={HERE}) \
-         ON {condition} ORDER BY w.position",
+         ON {condition} AND NOT {holds} ORDER BY w.position",
         hex(&request),
+        holds = holds(),
         facts = facts_of("w"),
         silent = silent(),
     )
 }
 
-/// The columns about the line: who has the gate, and how many wait in front of `place`; those are
-/// not counted when the row is ours.
-pub(super) fn line(action: &Action, place: Place, gone: &str) -> String {
+/// The columns about the line: who has the gate, how many wait in front of `place` (those are not
+/// counted when the row is ours), and since when the first does.
+pub(super) fn line(action: &Action, place: Place) -> String {
     let keeper = match place.gate {
         Gate::Used => {
             let name = gate_name(action);
@@ -94,33 +123,38 @@ pub(super) fn line(action: &Action, place: Place, gone: &str) -> String {
         Gate::Absent => "NULL AS keeper,NULL AS session,NULL AS keeper_known".to_owned(),
     };
     let claim = hex(place.claim.bytes());
+    let waits = "w.action=l.action AND NOT w.claim<=>l.claim";
     format!(
         ",{keeper},IF(l.claim={claim},0,(SELECT COUNT(*) FROM dlock_waiter AS w \
-         WHERE w.action=l.action AND w.claim<>{claim} AND NOT {silent} AND w.position<COALESCE(\
+         WHERE {waits} AND w.claim<>{claim} AND NOT {silent} AND w.position<COALESCE(\
          (SELECT m.position FROM dlock_waiter AS m WHERE m.claim={claim}),~0))) AS ahead,\
-         {gone} AS gone",
+         (SELECT TIMESTAMPDIFF(MICROSECOND,MIN(w.since),UTC_TIMESTAMP(6)) FROM dlock_waiter AS w \
+         WHERE {waits}) AS first_us",
         silent = silent(),
     )
 }
 
-/// The places of which the session is gone, as a list of `position:session`. Only sessions of our
-/// own account on this server can be judged, those on another server by their age alone. The list
-/// may be cut; what is cut off names no session. Only the first places are looked at, and only
-/// when the first of all has stood for a while: listing sessions takes the server milliseconds, and
+/// Lists the places in the line of `action` of which the session is gone, as `position:session`. Only
+/// sessions of our own account on this server can be judged, those on another server by their age
+/// alone. The list may be cut; what is cut off names no session. Only the first places are looked at:
 /// among a thousand waiters each newcomer would compare a thousand places with as many sessions.
-pub(super) fn gone(action: &Action) -> String {
+pub(in crate::store::mysql) fn gone(request: [u8; 8], action: &Action) -> String {
     format!(
-        "IF((SELECT MIN(w.since) FROM dlock_waiter AS w WHERE w.action=l.action)\
-         <UTC_TIMESTAMP(6)-INTERVAL 10 SECOND,\
-         (SELECT GROUP_CONCAT(w.position,':',w.session_id) FROM (SELECT * FROM dlock_waiter \
-         WHERE action={} ORDER BY position LIMIT 20) AS w \
+        "SELECT {} AS request,GROUP_CONCAT(w.position,':',w.session_id) AS gone \
+         FROM (SELECT * FROM dlock_waiter WHERE action={} ORDER BY position LIMIT 20) AS w \
          LEFT JOIN information_schema.processlist AS p ON p.id=w.session_id \
-         WHERE ({} OR (w.polls=0 AND IF(w.server={HERE},\
+         WHERE {} OR (w.polls=0 AND IF(w.server={HERE},\
          w.account=CURRENT_USER() AND p.id IS NULL,\
-         w.seen_at<UTC_TIMESTAMP(6)-INTERVAL 1 DAY)))),NULL)",
+         w.seen_at<UTC_TIMESTAMP(6)-INTERVAL 1 DAY))",
+        hex(&request),
         hex_action(action),
         silent()
     )
+}
+
+/// A place `w` whose waiter holds the lease by now.
+fn holds() -> &'static str {
+    "EXISTS(SELECT 1 FROM dlock_lock AS h WHERE h.action=w.action AND h.claim=w.claim)"
 }
 
 /// A waiter `w` that polls and has not been seen for long enough to be gone.

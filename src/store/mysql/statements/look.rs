@@ -1,8 +1,9 @@
 //! Looking: rows as they stand, with what a reply is checked by.
 
-use super::line::{gone, line};
+use super::line::line;
 use super::record::success;
-use super::{HERE, facts_of, gate_name_of, hex, hex_action};
+use super::{HERE, SERVER_TIME, facts_of, gate_name_of, hex, hex_action};
+use crate::lease::Claim;
 use crate::lease::action::Action;
 use crate::lease::once::Once;
 use crate::store::{Gate, Place};
@@ -27,8 +28,6 @@ pub(in crate::store::mysql) enum Outlook {
     Survey(Gate),
     /// And the line as seen from a place in it.
     Line(Place),
-    /// And the places in it of which the session is gone, which takes the server some work.
-    Places(Place),
 }
 
 /// The columns of the last run of row `l`, and the join that they need.
@@ -47,6 +46,24 @@ fn alive() -> String {
         "CASE WHEN l.claim IS NULL OR l.kept=1 OR l.server<>{HERE} THEN NULL \
          WHEN l.gated=1 THEN COALESCE(IS_USED_LOCK({})=l.session_id,0) ELSE NULL END",
         gate_name_of("l.action")
+    )
+}
+
+/// Reads whether `claim` has the row of `action`, with as little else as a grant needs: everybody
+/// behind us waits for it. Yields no row where there is none.
+pub(in crate::store::mysql) fn proof(
+    request: [u8; 8],
+    action: &Action,
+    claim: Claim,
+    once: Option<&Once>,
+) -> String {
+    let (success, join) = success(action, once);
+    format!(
+        "SELECT {} AS request,{SERVER_TIME} AS server_time,l.token AS token,\
+         l.claim<=>{} AS ours{success} FROM dlock_lock AS l{join} WHERE l.action={}",
+        hex(&request),
+        hex(claim.bytes()),
+        hex_action(action),
     )
 }
 
@@ -73,8 +90,7 @@ pub(in crate::store::mysql) fn sight(
         Selection::All => "dlock_lock AS l ON TRUE".to_owned(),
     };
     let line = match (outlook, selection) {
-        (Outlook::Line(place), Selection::Named([action])) => line(action, place, "NULL"),
-        (Outlook::Places(place), Selection::Named([action])) => line(action, place, &gone(action)),
+        (Outlook::Line(place), Selection::Named([action])) => line(action, place),
         _ => String::new(),
     };
     let (more, join) = match (outlook, selection) {
@@ -91,7 +107,7 @@ pub(in crate::store::mysql) fn sight(
     };
     format!(
         "SELECT {} AS request,(SELECT MAX(version) FROM dlock_schema) AS version,\
-         TIMESTAMPDIFF(MICROSECOND,'1970-01-01',UTC_TIMESTAMP(6)) AS server_time,\
+         {SERVER_TIME} AS server_time,\
          l.action AS action,l.token AS token,l.claim AS claim,l.renewals AS renewals,\
          {facts},\
          l.ttl_us AS ttl_us,l.acquired_at AS acquired_at,\

@@ -119,12 +119,12 @@ pub(super) fn ended_by_another(action: &Action, fate: Fate, condition: &str) -> 
     )
 }
 
-/// Records the end of a run, and its success where that makes others needless. To be said right after
-/// the UPDATE that freed the row, in its transaction: without a row changed by that, nothing is
-/// recorded. The success comes first, since each statement is about the one before.
+/// Records the end of a run, and its success where that makes others needless, in the transaction of
+/// the UPDATE that freed the row: without a row changed by that, of which `freed` is the number,
+/// nothing is recorded. Where that is the number of the statement before, the success comes first.
 ///
 /// Literals and no SELECT of the row: that takes the server half as long again.
-pub(super) fn ended(contender: &Contender, token: Token, run: Run) -> String {
+pub(super) fn ended(contender: &Contender, token: Token, run: Run, freed: &str) -> String {
     let (kept, facts) = (kept(), facts(&contender.holder).join(","));
     let action = hex_action(&contender.action);
     let key = match &contender.once {
@@ -136,7 +136,7 @@ pub(super) fn ended(contender: &Contender, token: Token, run: Run) -> String {
         Some(_) => format!(
             "INSERT INTO dlock_done ({kept},once_key,done_at) \
              SELECT {action},{token},{facts},{key_hex},UTC_TIMESTAMP(6) FROM DUAL \
-             WHERE ROW_COUNT()>0 ON DUPLICATE KEY UPDATE done_at=dlock_done.done_at;"
+             WHERE {freed}>0 ON DUPLICATE KEY UPDATE done_at=dlock_done.done_at;"
         ),
         None => String::new(),
     };
@@ -151,20 +151,20 @@ pub(super) fn ended(contender: &Contender, token: Token, run: Run) -> String {
         "{success}INSERT INTO dlock_run ({kept},once_key,began_at,ended_at,ending,number) \
          SELECT {action},{token},{facts},{key_hex},\
          UTC_TIMESTAMP(6)-INTERVAL {} MICROSECOND,UTC_TIMESTAMP(6),'{}',{number} FROM DUAL \
-         WHERE ROW_COUNT()>0 ON DUPLICATE KEY UPDATE ended_at=dlock_run.ended_at;{}",
+         WHERE {freed}>0 ON DUPLICATE KEY UPDATE ended_at=dlock_run.ended_at;",
         run.took.as_micros(),
         run.fate.word(),
-        // One run in sixteen clears away what the others have left.
-        match token.0 % PRUNED_EVERY {
-            0 => pruned(&action, contender.history),
-            _ => String::new(),
-        },
     )
 }
 
-/// Leaves the last `kept` entries of the action in the history; with fewer there is no token to
-/// compare with, and nothing goes.
-fn pruned(action: &str, kept: u32) -> String {
+/// Leaves as many entries of the action in the history as are kept; with fewer there is no token to
+/// compare with, and nothing goes. One run in sixteen clears away what the others have left.
+pub(super) fn pruned(contender: &Contender, token: Token) -> String {
+    let kept = contender.history;
+    if kept == 0 || token.0 % PRUNED_EVERY != 0 {
+        return String::new();
+    }
+    let action = hex_action(&contender.action);
     format!(
         "DELETE FROM dlock_run WHERE action={action} AND token<=(SELECT token FROM (\
          SELECT token FROM dlock_run WHERE action={action} ORDER BY token DESC LIMIT 1 \
