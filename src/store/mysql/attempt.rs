@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use super::exchange::{Found, Patience, Trace, number, vanished};
-use super::rows::Proof;
 use super::statements::{self, Approach, Outlook};
 use super::{Database, rows};
 use crate::lease::{Grant, Token};
@@ -49,25 +48,26 @@ impl Database {
             }
             false => Vec::new(),
         };
-        // Both written before: when the gate is ours, everybody behind us waits for it.
-        let attempt = statements::attempt(contender, &turn.wish, Approach::AtGate);
+        // Written before: when the gate is ours, everybody behind us waits for it.
         let number = number()?;
         let ready = (self.prepares)
             .then(|| statements::ready_to_take(number, contender, &turn.wish))
             .flatten();
+        let attempt = match ready {
+            Some(_) => Packet::Readied(number),
+            None => Packet::Text(statements::attempt(contender, &turn.wish, Approach::AtGate)),
+        };
         let stand = |request| {
-            let ready = ready.as_deref().unwrap_or_default();
             let stand = statements::stand(request, contender, turn, &gone);
-            format!("{ready}{stand}")
+            ready.unwrap_or_default() + &stand
         };
-        if let (false, _) = self.exchange(Patience::Endless, trace, stand, rows::answer)? {
-            return Ok(Answer::TurnedAway);
+        match self.exchange(Patience::Endless, trace, stand, rows::answer)? {
+            (true, _) => {
+                let taken = self.take(contender, &turn.wish, &attempt, trace)?;
+                self.or_over(contender, &turn.wish, taken, trace)
+            }
+            (false, _) => Ok(Answer::TurnedAway),
         }
-        let taken = match ready {
-            Some(_) => self.take_as_readied(contender, &turn.wish, number, trace)?,
-            None => self.take(contender, &turn.wish, &attempt, trace)?,
-        };
-        self.or_over(contender, &turn.wish, taken, trace)
     }
 
     fn attempt(
@@ -78,28 +78,29 @@ impl Database {
     ) -> Result<Answer, Failure> {
         let guard = statements::may_record(contender);
         let attempt = statements::attempt(contender, wish, Approach::Free);
-        let packet = format!("{guard}{attempt}");
+        let packet = Packet::Text(format!("{guard}{attempt}"));
         let outcome = self.take(contender, wish, &packet, trace);
         let mut taken = self.or_create_tables(outcome, |database| {
             database.take(contender, wish, &packet, trace)
         })?;
         if let Taken::NoRow = taken {
             let create = statements::create_row(&contender.action);
-            taken = self.take(contender, wish, &format!("{create}{packet}"), trace)?;
+            let packet = Packet::Text(format!("{create}{guard}{attempt}"));
+            taken = self.take(contender, wish, &packet, trace)?;
         }
         self.or_over(contender, wish, taken, trace)
     }
 
-    /// What to answer when `taken` is what came of an attempt; makes another if the row is to be had
-    /// by its state as it was seen.
+    /// What to answer when `outcome` is what came of an attempt; makes another if the row is to be had by
+    /// its state as it was seen.
     fn or_over(
         &mut self,
         contender: &Contender,
         wish: &Wish,
-        mut taken: Taken,
+        mut outcome: Taken,
         trace: &mut Trace,
     ) -> Result<Answer, Failure> {
-        if let Taken::Not(found) = &taken
+        if let Taken::Not(found) = &outcome
             && found.success.is_none()
             && let Some(row) = found.row.as_ref().filter(|row| may_be_taken(row, wish))
         {
@@ -108,10 +109,10 @@ impl Database {
                 false => contender.fence,
             };
             let over = Approach::Over(row.version, fence);
-            let attempt = statements::attempt(contender, wish, over);
-            taken = self.take(contender, wish, &attempt, trace)?;
+            let attempt = Packet::Text(statements::attempt(contender, wish, over));
+            outcome = self.take(contender, wish, &attempt, trace)?;
         }
-        match taken {
+        match outcome {
             Taken::Ours(token, None) => {
                 let claim = wish.claim;
                 self.unfinished = wish.queued.then_some(Grant { claim, token });
@@ -136,47 +137,30 @@ impl Database {
         }
     }
 
-    /// Sends `attempt` and finds out what came of it.
+    /// Sends `attempt` and finds out what came of it. Who does not get the row looks at it and the line
+    /// by another packet: in that of the attempt it would cost every grant that nobody disputes.
     fn take(
         &mut self,
         contender: &Contender,
         wish: &Wish,
-        attempt: &str,
+        attempt: &Packet,
         trace: &mut Trace,
     ) -> Result<Taken, Failure> {
-        let packet = |request| {
-            let once = contender.once.as_ref();
-            let proof = statements::proof(request, &contender.action, wish.claim, once);
-            format!("{attempt}{proof}")
+        let limited = Patience::Limited;
+        let (proof, _) = match attempt {
+            Packet::Text(text) => {
+                let once = contender.once.as_ref();
+                let proof =
+                    |request| statements::proof(request, &contender.action, wish.claim, once);
+                let packet = |request| format!("{text}{}", proof(request));
+                self.exchange(limited, trace, packet, rows::proof)?
+            }
+            Packet::Readied(number) => {
+                // As good as a number of this request: it was never sent back before.
+                let read = |sets, _| rows::proof(sets, *number);
+                self.exchange(limited, trace, |_| statements::take_as_readied(), read)?
+            }
         };
-        let (proof, _) = self.exchange(Patience::Limited, trace, packet, rows::proof)?;
-        self.taken(contender, wish, proof, trace)
-    }
-
-    /// The same for an attempt that was made ready, with a proof by `number`.
-    fn take_as_readied(
-        &mut self,
-        contender: &Contender,
-        wish: &Wish,
-        number: [u8; 8],
-        trace: &mut Trace,
-    ) -> Result<Taken, Failure> {
-        let packet = |_| statements::take_as_readied();
-        // As good as the request's own number: it was never sent back before.
-        let read = |sets, _| rows::proof(sets, number);
-        let (proof, _) = self.exchange(Patience::Limited, trace, packet, read)?;
-        self.taken(contender, wish, proof, trace)
-    }
-
-    /// What `proof` says. Whose the row is not looks at it and the line by a packet of its own: in that
-    /// of the attempt it would cost every grant that nobody disputes.
-    fn taken(
-        &mut self,
-        contender: &Contender,
-        wish: &Wish,
-        proof: Option<Proof>,
-        trace: &mut Trace,
-    ) -> Result<Taken, Failure> {
         let Some(proof) = proof else {
             return Ok(Taken::NoRow);
         };
@@ -197,7 +181,7 @@ impl Database {
                 trace.sent = sent;
                 Ok(Taken::Ours(row.version.token, found.success))
             }
-            None => Ok(Taken::Not(found)),
+            None => Ok(Taken::Not(Box::new(found))),
         }
     }
 
@@ -217,12 +201,20 @@ impl Database {
     }
 }
 
+/// How an attempt is made.
+enum Packet {
+    /// By these statements.
+    Text(String),
+    /// By what was made ready before, with a proof by this number.
+    Readied([u8; 8]),
+}
+
 /// What came of an attempt.
 enum Taken {
     /// The row is ours by this token; and the success that makes that needless, if there is one.
     Ours(Token, Option<Success>),
     /// It is not; what was seen after.
-    Not(Found),
+    Not(Box<Found>),
     /// Nobody has ever wanted the action.
     NoRow,
 }

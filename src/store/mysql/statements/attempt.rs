@@ -35,8 +35,7 @@ pub(in crate::store::mysql) enum Approach {
 /// Where there is a fence, a grant raises it in the same transaction, and waits for nobody: while
 /// a command's transaction has it locked nothing matches.
 ///
-/// A place in the line stays until the release, and does not count meanwhile. That of a holder whose
-/// lease is taken over goes with its claim.
+/// The place in the line of a holder whose lease is taken over goes with its claim.
 ///
 /// A success that makes the run needless keeps the UPDATE from matching, but only as the statement
 /// saw it when it began; whoever is granted the lease has to look once more. At the gate, which is

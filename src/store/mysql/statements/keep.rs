@@ -86,24 +86,25 @@ pub(in crate::store::mysql) fn release(
         true => execute(FREE),
         false => freed(contender, claim, token, parting.keep, is_success),
     };
-    let pass = format!("RELEASE_LOCK({})", gate_name(&contender.action));
-    let (early, late) = match (parting.gate, token.zip(parting.run)) {
-        (Gate::Absent, _) => (None, String::new()),
-        // A waiter that this success may make needless has to see it, or it would take the lease.
-        (Gate::Used, Some(_)) if contender.once.is_none() => (Some(pass), String::new()),
-        (Gate::Used, _) => (None, format!("DO {pass};")),
-    };
     let run = token.zip(parting.run);
-    let free = match (run, early) {
-        (Some((token, run)), Some(pass)) => format!(
-            "BEGIN;{free}SET @dlock_freed=ROW_COUNT(),@dlock_passed={pass};{}COMMIT;",
+    let (and_pass, pass) = match parting.gate {
+        Gate::Used => {
+            let pass = format!("RELEASE_LOCK({})", gate_name(&contender.action));
+            (format!(",@dlock_passed={pass}"), format!("DO {pass};"))
+        }
+        Gate::Absent => (String::new(), String::new()),
+    };
+    let free = match (run, &contender.once) {
+        (None, _) => format!("{free}{pass}"),
+        (Some((token, run)), None) => format!(
+            "BEGIN;{free}SET @dlock_freed=ROW_COUNT(){and_pass};{}COMMIT;",
             ended(contender, token, run, "@dlock_freed")
         ),
-        (Some((token, run)), None) => format!(
-            "BEGIN;{free}{}COMMIT;{late}",
+        // A waiter whom this success may make needless has to see it, or it would take the lease.
+        (Some((token, run)), Some(_)) => format!(
+            "BEGIN;{free}{}COMMIT;{pass}",
             ended(contender, token, run, "ROW_COUNT()")
         ),
-        (None, _) => format!("{free}{late}"),
     };
     let place = match parting.queued {
         true => place_given_up(claim),

@@ -161,7 +161,7 @@ pub(super) fn ended(contender: &Contender, token: Token, run: Run, freed: &str) 
 /// compare with, and nothing goes. One run in sixteen clears away what the others have left.
 pub(super) fn pruned(contender: &Contender, token: Token) -> String {
     let kept = contender.history;
-    if kept == 0 || token.0 % PRUNED_EVERY != 0 {
+    if kept == 0 || !token.0.is_multiple_of(PRUNED_EVERY) {
         return String::new();
     }
     let action = hex_action(&contender.action);
