@@ -125,7 +125,11 @@ fn gate_name_of(action: &str) -> String {
 /// twice, since it would have to be released as often. What it yields proves nothing: a proxy, or a
 /// function of the same name, may answer 1 and do nothing.
 fn gate_taken(action: &Action, seconds: u64) -> String {
-    let name = gate_name(action);
+    gate_taken_by(&gate_name(action), seconds)
+}
+
+/// The same for a gate whose name is an expression.
+fn gate_taken_by(name: &str, seconds: u64) -> String {
     format!("IF(IS_USED_LOCK({name})=CONNECTION_ID(),1,GET_LOCK({name},{seconds}))")
 }
 

@@ -71,9 +71,11 @@ pub(in crate::store::mysql) fn finish(
 ///
 /// The next waiter is let through the gate as soon as the row is changed. It comes to the row only
 /// some time later, and there the row's lock keeps it until the commit, or until it is undone: so the
-/// commit takes no time of its own. "No row changed": it was not ours, or this is a repetition. Answers whether
-/// the lease is still ours, which must not be, and whether a success that must be recorded is.
-/// `readied` tells that this session was told by [`finish`] what a success does to the row.
+/// commit takes no time of its own.
+///
+/// "No row changed": it was not ours, or this is a repetition. Answers whether the lease is still ours,
+/// which must not be, and whether a success that must be recorded is. `readied` tells that this session
+/// was told by [`finish`] what a success does to the row.
 pub(in crate::store::mysql) fn release(
     request: [u8; 8],
     contender: &Contender,

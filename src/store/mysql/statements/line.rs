@@ -1,6 +1,6 @@
 //! Standing in line: a place, the wait at the gate, and what can be seen of those who wait.
 
-use super::{HERE, Selection, assigned, facts_of, gate_name, gate_taken, hex, hex_action};
+use super::{HERE, Selection, assigned, facts_of, gate_name, gate_taken_by, hex, hex_action};
 use crate::lease::Claim;
 use crate::lease::action::Action;
 use crate::store::{Contender, Gate, POLLER_LIFE, Place, Turn};
@@ -12,7 +12,8 @@ const LONGEST_STAND: u64 = 31_536_000;
 /// are now and that we are still there. Changes one row, found by its claim.
 ///
 /// The DELETE finds no row: it is there to be refused now, with the grants in the message, and not
-/// when the command has run and the place is to be cleared.
+/// when the command has run and the place is to be cleared. It comes first: what is said between the
+/// INSERT and a wait at the gate is time in which somebody behind may come before.
 pub(in crate::store::mysql) fn queue(contender: &Contender, place: Place) -> String {
     let polls = u8::from(place.gate == Gate::Absent);
     let now = format!(
@@ -20,9 +21,9 @@ pub(in crate::store::mysql) fn queue(contender: &Contender, place: Place) -> Str
          seen_at=UTC_TIMESTAMP(6)"
     );
     format!(
-        "INSERT INTO dlock_waiter SET action={},claim={},{},since=UTC_TIMESTAMP(6),{now} \
-         ON DUPLICATE KEY UPDATE {now};\
-         DELETE FROM dlock_waiter WHERE position=0;",
+        "DELETE FROM dlock_waiter WHERE position=0;\
+         INSERT INTO dlock_waiter SET action={},claim={},{},since=UTC_TIMESTAMP(6),{now} \
+         ON DUPLICATE KEY UPDATE {now};",
         hex_action(&contender.action),
         hex(place.claim.bytes()),
         assigned(&contender.holder),
@@ -70,11 +71,12 @@ pub(in crate::store::mysql) fn stand(
         gate: turn.wish.gate,
     };
     format!(
-        "{}{}SELECT {} AS request,{} AS answer",
+        "{}SET @dlock_gate={};{}SELECT {} AS request,{} AS answer",
         clear.concat(),
+        gate_name(&contender.action),
         queue(contender, place),
         hex(&request),
-        gate_taken(&contender.action, seconds)
+        gate_taken_by("@dlock_gate", seconds)
     )
 }
 
