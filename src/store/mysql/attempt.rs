@@ -133,7 +133,11 @@ impl Database {
                 Ok(Answer::Done(success))
             }
             Taken::Not(found) => found.unless_done(Answer::Seen),
-            Taken::NoRow => Err(vanished()),
+            // None was made, or somebody deletes them. Which, is told by the version that a look checks.
+            Taken::NoRow => {
+                self.one(contender, "", Outlook::Row, trace)?;
+                Err(vanished())
+            }
         }
     }
 

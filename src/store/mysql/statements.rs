@@ -25,6 +25,7 @@ pub use self::look::Selection;
 pub(super) use self::look::{Outlook, proof, sight};
 pub(super) use self::record::{entries, forget, may_record, settle};
 
+use super::schema::VERSION;
 use crate::lease::action::Action;
 use crate::store::Holder;
 
@@ -56,11 +57,14 @@ pub(super) fn session(ttl: Duration) -> String {
     )
 }
 
-/// Makes sure that the row of `action` exists. Changes nothing that is there. Separate from the
-/// attempt, which is then a plain UPDATE of one row and cannot deadlock with its like.
+/// Makes sure that the row of `action` exists, in tables of our own version. Changes nothing that is
+/// there. Separate from the attempt, which is then a plain UPDATE of one row and cannot deadlock with
+/// its like.
 pub(super) fn create_row(action: &Action) -> String {
     format!(
-        "INSERT INTO dlock_lock (action) VALUES ({}) ON DUPLICATE KEY UPDATE action=action;",
+        "INSERT INTO dlock_lock (action) SELECT {} FROM DUAL \
+         WHERE (SELECT MAX(version) FROM dlock_schema)={VERSION} \
+         ON DUPLICATE KEY UPDATE action=dlock_lock.action;",
         hex_action(action)
     )
 }
