@@ -3,7 +3,7 @@
 use super::Violation;
 use crate::history::Micros;
 use crate::kind::Kind;
-use crate::story::{End, Run, Story};
+use crate::story::{End, Fault, Run, Story};
 
 /// SIGKILL and SIGTERM.
 const KILL: i32 = 9;
@@ -49,7 +49,9 @@ fn unexplained(story: &Story, run: &Run, end: &End) -> Option<String> {
         (Some(75), None) if run.plan.wait.is_some() && run.start.is_none() => None,
         (Some(76), None) if struck(&LEASE_FAULTS) || was_cut_off(story, run, end) => None,
         (Some(76), None) => Some("its lease was lost without cause".to_owned()),
-        (Some(137), None) if struck(&[Kind::KillCommand]) => None,
+        (Some(137), None) if struck(&[Kind::KillCommand]) || was_asked_twice(story, run, end) => {
+            None
+        }
         (Some(143), None) if struck(&STOPS) => None,
         (Some(status), None) => Some(format!("ended with {status} without cause")),
         (None, None) => Some("ended in no known way".to_owned()),
@@ -81,6 +83,12 @@ const LEASE_FAULTS: [Kind; 6] = [
     Kind::KillMonitor,
     Kind::FreezeMonitor,
 ];
+
+/// Whether dlock was asked to stop a second time, which kills a command that went on after the first.
+fn was_asked_twice(story: &Story, run: &Run, end: &End) -> bool {
+    let is_stop = |fault: &&Fault| STOPS.contains(&fault.kind) && fault.at < end.at;
+    story.faults_of(run.number).filter(is_stop).count() > 1
+}
 
 /// Whether the server was away for longer than every lease must bear, or the machine stood still.
 fn was_cut_off(story: &Story, run: &Run, end: &End) -> bool {

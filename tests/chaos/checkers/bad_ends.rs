@@ -125,6 +125,16 @@ fn an_end_by_a_signal_needs_somebody_who_sent_it() {
 }
 
 #[test]
+fn a_second_request_to_stop_kills_a_command_and_a_first_does_not() {
+    let once = |at, kind, run| stopped(137).fault(at, at + 10, kind, Some(run));
+    assert_eq!(once(1_050, Kind::TermWaiter, 1).breaks(), [CAUSE]);
+    let twice =
+        |run| once(1_050, Kind::TermWaiter, 1).fault(2_900, 2_910, Kind::TermFront, Some(run));
+    assert!(twice(1).breaks().is_empty());
+    assert_eq!(twice(7).breaks(), [CAUSE], "the second was another's");
+}
+
+#[test]
 fn dlock_itself_dies_of_sigterm_only_before_it_has_begun_anything() {
     let waiter = |kind, run| {
         let plot = Plot::default().lived(1_000, 5_000, 1, 10).calm(9_000);
