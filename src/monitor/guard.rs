@@ -14,6 +14,7 @@ use crate::lease::instant::{BootInstant, Deadline};
 use crate::supervise::{Act, Blame, CONT, Input, KILL, Supervisor};
 use crate::sys::alarm::{Alarm, wait_for};
 use crate::sys::link::{Incoming, Link};
+use crate::sys::memory::map_program;
 use crate::sys::signal::{self, Inbox};
 use crate::sys::startable::{Poised, Startable};
 use crate::sys::tree::{End, Life, Tree};
@@ -57,6 +58,9 @@ pub(super) fn guard(
     descriptors::keep_only([front.as_fd(), alarm, children, go, failure]);
 
     let tree = Tree::of(&command);
+    map_program();
+    // The library looks for the kernel's clock when it is first asked.
+    let _ = clock::now();
     let Some(start) = post.wait_for_the_start()? else {
         return Ok(());
     };

@@ -52,7 +52,7 @@ fn closed() -> impl Iterator<Item = i32> {
 pub(super) fn restore_streams() {
     for descriptor in closed() {
         // SAFETY: the runtime has put `/dev/null` there; what writes to it is not run any more.
-        unsafe { libc::close(descriptor) };
+        unsafe { rustix::io::close(descriptor) };
     }
 }
 

@@ -54,7 +54,8 @@ pub fn look_up(program: &OsStr, path: Option<&OsStr>) -> Result<(), Unstartable>
     Err(refused.map_or(Unstartable::NotFound, Unstartable::NotExecutable))
 }
 
-fn candidates(program: &OsStr, path: Option<&OsStr>) -> Vec<PathBuf> {
+/// The files that `program` may be, in the order in which `execvp(3)` tries them.
+pub(super) fn candidates(program: &OsStr, path: Option<&OsStr>) -> Vec<PathBuf> {
     if program.is_empty() {
         return Vec::new();
     }

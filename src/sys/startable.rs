@@ -1,31 +1,23 @@
 //! The command before it is one: everything made ready, up to a process that only has to be let go.
 //!
-//! [`Startable::poise`] forks that process; it waits for a word and then becomes the command. So
-//! what a fork costs is spent while the lock is waited for, and the word carries the token.
+//! [`Startable::poise`] starts that process; it waits for a word and then becomes the command. So
+//! what a start costs is spent while the lock is waited for, and the word carries the token.
 
-use std::ffi::{CString, OsString};
+use std::ffi::{CStr, CString, OsStr, OsString, c_char};
 use std::fs::File;
 use std::io::{self, Read, Write};
-use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::ffi::OsStrExt;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
 use rustix::pipe::{PipeFlags, pipe_with};
-use rustix::process::{
-    Pid, Signal, getpgrp, getpid, getppid, set_parent_process_death_signal, setpgid,
-};
+use rustix::process::{Pid, getpgrp, getpid};
 
-use super::inherited;
-use super::process::{Forked, fork};
+use super::process::candidates;
 use super::signal::Mask;
+use super::vfork::{self, NO_TOKEN, Plan, TOKEN, VARIABLE};
 
-/// The variable that the token is told in.
-const TOKEN: &str = "DLOCK_TOKEN";
-
-/// Room for the variable, the longest token and the NUL byte.
-const MOST_OF_TOKEN: usize = TOKEN.len() + 1 + 20 + 1;
-
-/// The word that carries no token: a grant's is at least 1.
-const NO_TOKEN: [u8; 8] = [0; 8];
+/// What runs a script that does not say what it is for, as the C library has it.
+const SHELL: &CStr = c"/bin/sh";
 
 /// Which process group a command is in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,7 +50,7 @@ pub enum Streams {
 
 /// A command made ready to be started.
 pub struct Startable {
-    program: CString,
+    programs: Vec<CString>,
     arguments: Vec<CString>,
     environment: Vec<CString>,
     mask: Mask,
@@ -83,6 +75,14 @@ impl Startable {
             .map(|argument| CString::new(argument.as_bytes()))
             .collect();
         let arguments = arguments?;
+        let path = std::env::var_os("PATH");
+        let program = arguments
+            .first()
+            .map_or(OsStr::new(""), |first| OsStr::from_bytes(first.as_bytes()));
+        let programs: Result<Vec<CString>, _> = candidates(program, path.as_deref())
+            .into_iter()
+            .map(|file| CString::new(file.into_os_string().into_vec()))
+            .collect();
         let environment: Result<Vec<CString>, _> = std::env::vars_os()
             // Most programs take the first of two of a name, so that an outer dlock's would win.
             .filter(|(name, _)| name != TOKEN && !additions.iter().any(|(added, _)| name == added))
@@ -91,7 +91,7 @@ impl Startable {
             .map(CString::new)
             .collect();
         Ok(Self {
-            program: arguments.first().cloned().unwrap_or_default(),
+            programs: programs?,
             arguments,
             environment: environment?,
             mask,
@@ -107,103 +107,54 @@ impl Startable {
         self
     }
 
-    /// Forks the process that will become the command.
+    /// Starts the process that will become the command.
     ///
     /// # Errors
-    /// When the kernel gives no process or no descriptor, or this process has more than one thread.
+    /// When the kernel gives no process or no descriptor.
     pub fn poise(self) -> io::Result<Poised> {
         let (word, go) = pipe_with(PipeFlags::CLOEXEC)?;
         let (failure, failed) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
-        let parent = getpid();
-        match fork()? {
-            Forked::Parent(process) => Ok(Poised {
-                pid: process.pid,
-                own_group: self.group == Group::Own,
-                go: File::from(go),
-                failure: File::from(failure),
-            }),
-            Forked::Child(child) => {
-                drop((go, failure));
-                child.run(|| {
-                    let error = self.wait_and_run(File::from(word), parent);
-                    // No number: it was never let go.
-                    if let Some(errno) = error.raw_os_error() {
-                        // Fails only if nobody is left to tell.
-                        let _ = File::from(failed).write_all(&errno.to_ne_bytes());
-                    }
-                })
-            }
-        }
+        let own_group = self.group == Group::Own;
+        let pid = vfork::start(self.plan(
+            [word.as_raw_fd(), failed.as_raw_fd()],
+            [go.as_raw_fd(), failure.as_raw_fd()],
+        ))?;
+        Ok(Poised {
+            pid,
+            own_group,
+            go: File::from(go),
+            failure: File::from(failure),
+        })
     }
 
-    /// In the new process: waits for the token and becomes the command. Returns why it did not.
-    ///
-    /// All that can be done before the token comes is, and its page of memory touched: whoever waits
-    /// for the lock pays for what is done after.
-    fn wait_and_run(self, mut word: File, parent: Pid) -> io::Error {
-        // The parent may be dead already, and then its death is no news to the kernel.
-        let orphaned = match set_parent_process_death_signal(Some(Signal::KILL)) {
-            Ok(()) => getppid() != Some(parent),
-            Err(error) => return error.into(),
+    fn plan(self, [word, failed]: [RawFd; 2], not_ours: [RawFd; 2]) -> Plan {
+        // Never freed, as the rest of the plan.
+        let texts = |texts: Vec<CString>| -> Vec<*const c_char> {
+            texts.leak().iter().map(|text| text.as_ptr()).collect()
         };
-        if orphaned {
-            return io::ErrorKind::BrokenPipe.into();
+        let null = std::ptr::null();
+        let mut arguments = texts(self.arguments);
+        arguments.push(null);
+        let rest = arguments.iter().skip(1).copied();
+        let script = [SHELL.as_ptr(), null].into_iter().chain(rest).collect();
+        let mut environment = vec![null];
+        environment.extend(texts(self.environment));
+        environment.push(null);
+        Plan {
+            programs: self.programs,
+            arguments,
+            script,
+            environment,
+            mask: self.mask,
+            group: self.group,
+            streams: self.streams,
+            parent: getpid(),
+            word,
+            failed,
+            not_ours,
+            variable: [0; VARIABLE],
         }
-        if self.streams == Streams::AsGiven {
-            inherited::restore_streams();
-        }
-        inherited::restore_signals();
-        if self.group == Group::Own
-            && let Err(error) = setpgid(None, None)
-        {
-            return error.into();
-        }
-        let arguments = pointers(&self.arguments);
-        let mut environment = pointers(&self.environment);
-        let mut variable = Vec::with_capacity(MOST_OF_TOKEN);
-        write_token(&mut variable, u64::MAX);
-
-        let mut token = [0; 8];
-        if word.read_exact(&mut token).is_err() {
-            return io::ErrorKind::BrokenPipe.into();
-        }
-        if token != NO_TOKEN {
-            write_token(&mut variable, u64::from_ne_bytes(token));
-            environment.insert(0, variable.as_ptr().cast());
-        }
-        // Only now: a signal that a terminal sends while we wait is not the command's.
-        if let Group::Shared(group) = self.group
-            && let Err(error) = setpgid(None, Some(group))
-        {
-            return error.into();
-        }
-        self.mask.apply();
-        // SAFETY: the texts and the arrays of pointers to them, each ending with a null pointer,
-        // outlive the call, which returns only if it fails.
-        unsafe {
-            libc::execvpe(
-                self.program.as_ptr(),
-                arguments.as_ptr(),
-                environment.as_ptr(),
-            );
-        }
-        io::Error::last_os_error()
     }
-}
-
-/// Pointers to `texts` and a null pointer, with room for one more.
-fn pointers(texts: &[CString]) -> Vec<*const libc::c_char> {
-    let mut pointers = Vec::with_capacity(texts.len() + 2);
-    pointers.extend(texts.iter().map(|text| text.as_ptr()));
-    pointers.push(std::ptr::null());
-    pointers
-}
-
-/// The variable with `token`, as the C library has it.
-fn write_token(variable: &mut Vec<u8>, token: u64) {
-    variable.clear();
-    // Writing to a Vec cannot fail.
-    let _ = write!(variable, "{TOKEN}={token}\0");
 }
 
 fn variable(name: &str, value: &str) -> Vec<u8> {
