@@ -10,7 +10,7 @@ use mysql::prelude::Queryable;
 use crate::command::{Stage, heard, signal, tell};
 use crate::dlock::{Dlock, Running, eventually};
 use crate::proxy::Proxy;
-use crate::servers::{Database, Flavour, Server, shared};
+use crate::servers::{Database, Flavour, SESSIONS, Server, shared};
 
 /// Contenders for `init` whose commands write their names into one file.
 struct Line {
@@ -85,11 +85,10 @@ impl Line {
             let admin = &mut self.admin;
             eventually("the waiter stands at the gate", || {
                 let standing: Vec<u64> = admin
-                    .query(
+                    .query(format!(
                         "SELECT w.session_id FROM dlock_waiter w \
-                         JOIN information_schema.processlist p ON p.id=w.session_id \
-                         WHERE p.info LIKE '%GET_LOCK%'",
-                    )
+                         JOIN {SESSIONS} p ON p.id=w.session_id WHERE p.info LIKE '%GET_LOCK%'"
+                    ))
                     .expect("shows the waiters");
                 standing.len() >= running.len()
             });
@@ -299,11 +298,10 @@ fn a_frozen_head_is_replaced() {
         let mut admin = line.database.admin_conn();
         eventually("the first waiter is the head", || {
             let standing: Vec<String> = admin
-                .query(
+                .query(format!(
                     "SELECT CAST(w.holder AS CHAR) FROM dlock_waiter w \
-                     JOIN information_schema.processlist p ON p.id=w.session_id \
-                     WHERE p.info LIKE '%GET_LOCK%'",
-                )
+                     JOIN {SESSIONS} p ON p.id=w.session_id WHERE p.info LIKE '%GET_LOCK%'"
+                ))
                 .expect("shows the waiters");
             standing == ["b"]
         });

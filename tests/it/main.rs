@@ -46,6 +46,7 @@ mod metrics;
 mod once;
 mod pid_one;
 mod release;
+mod sessions;
 mod signals;
 mod status;
 mod tls;

@@ -9,7 +9,7 @@ use mysql::prelude::Queryable;
 use crate::command::{Stage, heard, tell};
 use crate::dlock::{Dlock, Running, eventually};
 use crate::proxy::{Proxy, Request};
-use crate::servers::{Database, Flavour, shared};
+use crate::servers::{Database, Flavour, SESSIONS, shared};
 
 /// Replicas whose commands say in one file that they ran.
 struct Replicas {
@@ -75,11 +75,10 @@ impl Replicas {
         let admin = &mut self.admin;
         eventually("the waiters stand at the gate", || {
             let standing: Option<u64> = admin
-                .query_first(
-                    "SELECT COUNT(*) FROM dlock_waiter w \
-                     JOIN information_schema.processlist p ON p.id=w.session_id \
-                     WHERE p.info LIKE '%GET_LOCK%'",
-                )
+                .query_first(format!(
+                    "SELECT COUNT(*) FROM dlock_waiter w JOIN {SESSIONS} p ON p.id=w.session_id \
+                     WHERE p.info LIKE '%GET_LOCK%'"
+                ))
                 .expect("shows the waiters");
             standing == Some(count)
         });

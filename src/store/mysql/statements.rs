@@ -32,6 +32,17 @@ use crate::store::Holder;
 /// The server that answers: sessions are counted and named locks are known there only.
 const HERE: &str = "CONCAT(@@hostname,':',@@port,'/',@@server_id)";
 
+/// Those sessions of [`HERE`] that our account can see. MySQL's list in `information_schema` is an error as
+/// long as one of them says something that is not text in utf8mb3, such as an emoji. From 8.0.22 on it has
+/// another, to which the comment leads it, and which is empty where the server keeps none: hence
+/// [`SESSIONS_LISTED`]. MariaDB skips the comment.
+pub(super) const SESSIONS: &str = "(SELECT id,user,command FROM information_schema.processlist\
+     /*!80022 WHERE FALSE UNION ALL SELECT id,user,command FROM performance_schema.processlist*/)";
+
+/// A condition: what is not among the sessions is not there.
+const SESSIONS_LISTED: &str = "TRUE/*!80022 AND EXISTS(\
+     SELECT 1 FROM performance_schema.processlist WHERE id=CONNECTION_ID())*/";
+
 /// The server's clock: microseconds since 1970.
 const SERVER_TIME: &str = "TIMESTAMPDIFF(MICROSECOND,'1970-01-01',UTC_TIMESTAMP(6))";
 

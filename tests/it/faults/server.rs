@@ -7,7 +7,7 @@ use super::{Scene, on_each};
 use crate::command::is_alive;
 use crate::dlock::eventually;
 use crate::proxy::Kind;
-use crate::servers::Server;
+use crate::servers::{SESSIONS, Server};
 
 /// Takes a fault of the server back.
 type Undo = Box<dyn FnOnce()>;
@@ -188,7 +188,7 @@ fn a_query_or_a_connection_that_is_killed_is_tried_again_by_holder_and_waiter() 
 #[track_caller]
 fn killed(admin: &mut Conn, scene: &Scene, kill: &str, text: &str) {
     let find = format!(
-        "SELECT id FROM information_schema.processlist WHERE user='{}' AND info LIKE '%{text}%'",
+        "SELECT id FROM {SESSIONS} AS p WHERE user='{}' AND info LIKE '%{text}%'",
         scene.database.user
     );
     eventually(text, || {

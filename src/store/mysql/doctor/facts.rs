@@ -4,6 +4,7 @@
 
 use std::collections::HashMap;
 
+use super::super::statements::SESSIONS;
 use super::session::{Rows, Session, Unanswered};
 
 /// Global variables that some check judges.
@@ -72,11 +73,9 @@ impl Facts {
     pub(super) fn ask(session: &mut Session) -> Result<Self, Unanswered> {
         let sets = session.ask(&format!(
             "SELECT VERSION(),CURRENT_USER(),@@max_user_connections,\
-             (SELECT COUNT(*) FROM information_schema.processlist \
-             WHERE user=LEFT(CURRENT_USER(),CHAR_LENGTH(CURRENT_USER())-\
+             (SELECT COUNT(*) FROM {SESSIONS} AS p WHERE user=LEFT(CURRENT_USER(),CHAR_LENGTH(CURRENT_USER())-\
              LOCATE('@',REVERSE(CURRENT_USER())))),\
-             (SELECT COUNT(*) FROM information_schema.processlist \
-             WHERE command LIKE 'Binlog Dump%');\
+             (SELECT COUNT(*) FROM {SESSIONS} AS p WHERE command LIKE 'Binlog Dump%');\
              SHOW GLOBAL VARIABLES WHERE Variable_name IN ({VARIABLES});\
              SHOW GLOBAL STATUS WHERE Variable_name IN ({COUNTERS});\
              SHOW SESSION STATUS WHERE Variable_name='Ssl_cipher';"

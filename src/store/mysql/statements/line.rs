@@ -1,6 +1,9 @@
 //! Standing in line: a place, the wait at the gate, and what can be seen of those who wait.
 
-use super::{HERE, Selection, assigned, facts_of, gate_name, gate_taken_by, hex, hex_action};
+use super::{
+    HERE, SESSIONS, SESSIONS_LISTED, Selection, assigned, facts_of, gate_name, gate_taken_by, hex,
+    hex_action,
+};
 use crate::lease::Claim;
 use crate::lease::action::Action;
 use crate::store::{Contender, Gate, POLLER_LIFE, Place, Turn};
@@ -98,9 +101,9 @@ pub(in crate::store::mysql) fn waiters(request: [u8; 8], selection: Selection) -
          TIMESTAMPDIFF(MICROSECOND,w.since,UTC_TIMESTAMP(6)) AS waiting_us,\
          CASE WHEN w.polls=1 THEN NOT {silent} \
          WHEN w.server<>{HERE} THEN NULL WHEN p.id IS NOT NULL THEN 1 \
-         WHEN w.account=CURRENT_USER() THEN 0 ELSE NULL END AS alive \
+         WHEN w.account=CURRENT_USER() AND {SESSIONS_LISTED} THEN 0 ELSE NULL END AS alive \
          FROM (SELECT 1) AS one LEFT JOIN (dlock_waiter AS w \
-         LEFT JOIN information_schema.processlist AS p ON p.id=w.session_id AND w.server={HERE}) \
+         LEFT JOIN {SESSIONS} AS p ON p.id=w.session_id AND w.server={HERE}) \
          ON {condition} AND NOT {holds} ORDER BY w.position",
         hex(&request),
         holds = holds(),
@@ -144,9 +147,9 @@ pub(in crate::store::mysql) fn gone(request: [u8; 8], action: &Action) -> String
     format!(
         "SELECT {} AS request,GROUP_CONCAT(w.position,':',w.session_id) AS gone \
          FROM (SELECT * FROM dlock_waiter WHERE action={} ORDER BY position LIMIT 20) AS w \
-         LEFT JOIN information_schema.processlist AS p ON p.id=w.session_id \
+         LEFT JOIN {SESSIONS} AS p ON p.id=w.session_id \
          WHERE {} OR (w.polls=0 AND IF(w.server={HERE},\
-         w.account=CURRENT_USER() AND p.id IS NULL,\
+         w.account=CURRENT_USER() AND p.id IS NULL AND {SESSIONS_LISTED},\
          w.seen_at<UTC_TIMESTAMP(6)-INTERVAL 1 DAY))",
         hex(&request),
         hex_action(action),
