@@ -43,6 +43,8 @@ pub struct Database {
     unfinished: Option<Grant>,
     /// Whose place in the line could not be given up then.
     left_behind: Option<Claim>,
+    /// What notice was given of, or may have been.
+    noticed: Option<Grant>,
 }
 
 impl Database {
@@ -59,6 +61,7 @@ impl Database {
             prepares: true,
             unfinished: None,
             left_behind: None,
+            noticed: None,
         }
     }
 

@@ -15,6 +15,7 @@ pub(crate) const ORDER: &str = "tokens grow in the order of starts";
 pub(crate) const IN_TIME: &str = "no command is alive past its deadline";
 pub(crate) const ROW_IS_OURS: &str = "a command alive has the row";
 pub(crate) const HANDED_OVER: &str = "a lease is handed over";
+pub(crate) const NOTICED: &str = "a lease is granted on a notice";
 pub(crate) const DEAD_TAKEN_OVER: &str = "the lease of the dead is taken over";
 pub(crate) const SURVIVED: &str = "a lost reply is survived";
 pub(crate) const OWN_CLOCK: &str = "a waiter takes over by its own clock";
@@ -49,6 +50,11 @@ pub(crate) fn properties() -> Vec<Property<Run>> {
         }),
         Property::sometimes(HANDED_OVER, |_, world: &World| {
             world.follows(|front| matches!(front, Front::Over { released: true }))
+        }),
+        Property::sometimes(NOTICED, |_, world: &World| {
+            world.follows(
+                |front| matches!(front, Front::Leaving(parting) if parting.token.is_some()),
+            )
         }),
         Property::sometimes(DEAD_TAKEN_OVER, |_, world: &World| {
             world.follows(|front| matches!(front, Front::Over { released: false }))

@@ -27,8 +27,8 @@ pub(crate) struct Asked {
     pub(crate) question: Arc<Question>,
     /// Whether it is the first on its connection.
     pub(crate) moved: bool,
-    /// Whether it is the attempt behind a wait at the gate.
-    pub(crate) at_gate: bool,
+    /// Whether it is the attempt behind a wait at the gate, or the release behind a notice.
+    pub(crate) second: bool,
     sent: Tick,
     pub(crate) wire: Wire,
 }
@@ -38,7 +38,7 @@ impl Asked {
     pub(crate) fn may_be_late(&self) -> bool {
         match *self.question {
             Question::Attempt(_) | Question::Renew(..) | Question::Release(_) => true,
-            Question::Stand(_) => self.at_gate,
+            Question::Stand(_) => self.second,
             Question::Inspect(_) | Question::Queue(_) | Question::Look => false,
         }
     }
@@ -217,7 +217,7 @@ impl Client {
         link.asked = Some(Asked {
             question: Arc::new(question),
             moved,
-            at_gate: false,
+            second: false,
             sent: now,
             wire: Wire::Request,
         });
@@ -258,8 +258,14 @@ impl Client {
         let Wire::Reply(raw, received) = wire else {
             panic!("there is a reply");
         };
-        if let (Question::Stand(_), Raw::AtGate, false) = (&*asked.question, raw, asked.at_gate) {
-            asked.at_gate = true;
+        let first = match (&*asked.question, raw) {
+            (Question::Stand(_), Raw::AtGate) | (Question::Release(_), Raw::Noticed) => {
+                !asked.second
+            }
+            _ => false,
+        };
+        if first {
+            asked.second = true;
             asked.sent = now;
             asked.wire = Wire::Request;
             link.asked = Some(asked);

@@ -40,8 +40,8 @@ mod world;
 
 use crate::check::{check, search_for};
 use crate::claims::{
-    BROKEN_GIVEN_UP, DEAD_TAKEN_OVER, EXCLUSION, FROZEN_TAKEN_OVER, HANDED_OVER, IN_TIME, ORDER,
-    OWN_CLOCK, RELEASE_AFTER_DEATH, ROW_IS_OURS, SURVIVED,
+    BROKEN_GIVEN_UP, DEAD_TAKEN_OVER, EXCLUSION, FROZEN_TAKEN_OVER, HANDED_OVER, IN_TIME, NOTICED,
+    ORDER, OWN_CLOCK, RELEASE_AFTER_DEATH, ROW_IS_OURS, SURVIVED,
 };
 use crate::server::Rules;
 use crate::time::Tick;
@@ -56,6 +56,7 @@ fn two_dlocks_never_run_two_commands_whatever_two_things_go_wrong() {
     };
     check("two faults", run).assert_holds(&[
         HANDED_OVER,
+        NOTICED,
         DEAD_TAKEN_OVER,
         FROZEN_TAKEN_OVER,
         SURVIVED,
@@ -152,6 +153,7 @@ fn a_clock_set_forward_makes_a_second_holder_where_there_are_no_named_locks() {
 const WITHOUT_GATE: Rules = Rules {
     no_gate: true,
     clock_alone: false,
+    gate_alone: false,
 };
 
 /// What the checker must find, or it is blind: each is the protocol without one of its rules.
@@ -231,10 +233,26 @@ fn a_take_over_by_the_servers_clock_alone_is_found() {
         rules: Rules {
             no_gate: true,
             clock_alone: true,
+            gate_alone: false,
         },
         faults: 0,
         steps: &[5],
         ..Run::sound()
     };
     assert_broken("the server's clock alone", run, EXCLUSION);
+}
+
+#[test]
+fn a_gate_that_is_taken_for_a_notice_is_found() {
+    let run = Run {
+        rules: Rules {
+            no_gate: false,
+            clock_alone: false,
+            gate_alone: true,
+        },
+        faults: 1,
+        kinds: Kinds::Halts,
+        ..Run::sound()
+    };
+    assert_broken("the gate alone", run, EXCLUSION);
 }

@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use dlock::store::{ALLOWANCE, GATE_ALLOWANCE, Gate, Keeper, Question, Version, Wish};
+use dlock::store::{ALLOWANCE, GATE_ALLOWANCE, Gate, Keeper, Parting, Question, Version, Wish};
 
 use crate::time::{TTL, Tick, ticks};
 
@@ -63,6 +63,8 @@ pub(crate) struct Rules {
     pub(crate) no_gate: bool,
     /// Whether a lease is over as soon as the server's clock says so, whoever asks.
     pub(crate) clock_alone: bool,
+    /// Whether a gate that the holder has no more is as good as a notice.
+    pub(crate) gate_alone: bool,
 }
 
 /// What lives on the server.
@@ -72,6 +74,8 @@ pub(crate) struct Server {
     /// Who has the gate, and behind it who waits for it.
     gate: Vec<Session>,
     line: Vec<Place>,
+    /// The claims of which notice was given, each with the session that gave it.
+    notices: Vec<(u8, Session)>,
     /// By how much its clock is ahead of the true time.
     ahead: i8,
 }
@@ -97,6 +101,8 @@ pub(crate) enum Raw {
     Row(Look, bool),
     /// The gate is the session's.
     AtGate,
+    /// Notice was given.
+    Noticed,
     /// Whether a row was freed.
     Freed(bool),
     /// Named locks are refused.
@@ -117,6 +123,7 @@ impl Server {
             },
             gate: Vec::new(),
             line: Vec::new(),
+            notices: Vec::new(),
             ahead: 0,
         }
     }
@@ -139,6 +146,7 @@ impl Server {
     /// Ends a session: its place at the gate goes, the rows that name it stay.
     pub(crate) fn end(&mut self, session: Session) {
         self.gate.retain(|other| *other != session);
+        self.notices.retain(|(_, other)| *other != session);
         self.rename(session, None);
     }
 
@@ -146,7 +154,8 @@ impl Server {
     pub(crate) fn abandon(&mut self, client: usize) {
         self.end(Session::dropped(client));
         let (current, dropped) = (Session::current(client), Session::dropped(client));
-        for session in &mut self.gate {
+        let notices = self.notices.iter_mut().map(|(_, session)| session);
+        for session in self.gate.iter_mut().chain(notices) {
             if *session == current {
                 *session = dropped;
             }
@@ -166,6 +175,7 @@ impl Server {
     /// A restart: every session is gone, the rows stay.
     pub(crate) fn restart(&mut self) {
         self.gate.clear();
+        self.notices.clear();
         self.row.session = None;
         for place in &mut self.line {
             place.session = None;
@@ -190,11 +200,14 @@ impl Server {
                 broken: false,
             };
         }
-        // Sessions are named to tell whose gate it is.
+        // Sessions are named to tell whose gate and whose notice it is.
         let row = &mut self.row;
-        row.session = row
-            .session
-            .filter(|session| row.gated && self.gate.contains(session));
+        row.session = row.session.filter(|session| {
+            !session.dropped || self.gate.contains(session) || row.claim.is_some()
+        });
+        let named = (row.claim, row.session);
+        self.notices
+            .retain(|(claim, session)| named == (Some(*claim), Some(*session)));
         for place in &mut self.line {
             place.session = place
                 .session
@@ -229,13 +242,14 @@ impl Server {
     }
 
     /// Carries `question` out for `session`; none when it now waits at the gate. `moved` tells that
-    /// the connection is new, `at_gate` that this is the attempt behind a wait at the gate.
+    /// the connection is new, `second` that this is the attempt behind a wait at the gate or the release
+    /// behind a notice.
     pub(crate) fn execute(
         &mut self,
         now: Tick,
         session: Session,
         question: &Question,
-        (moved, at_gate): (bool, bool),
+        (moved, second): (bool, bool),
         rules: Rules,
     ) -> Option<Raw> {
         let gate = match question {
@@ -252,11 +266,11 @@ impl Server {
         let clock = self.clock(now);
         Some(match question {
             Question::Attempt(wish) => {
-                let changed = self.attempt(clock, session, wish, at_gate, rules);
+                let changed = self.attempt(clock, session, wish, second, rules);
                 let (keeper, in_front) = self.view(session, wish.claim.bytes()[CLAIM], gate);
                 Raw::Row(self.look(clock, keeper, in_front), changed)
             }
-            Question::Stand(turn) if at_gate => {
+            Question::Stand(turn) if second => {
                 let wish = &turn.wish;
                 let changed = self.attempt(clock, session, wish, true, rules);
                 let (keeper, in_front) = self.view(session, wish.claim.bytes()[CLAIM], gate);
@@ -298,6 +312,11 @@ impl Server {
                 }
                 Raw::Row(self.look(clock, Keeper::Unasked, 0), ours)
             }
+            Question::Release(parting) if !second && !moved && gives_notice(parting) => {
+                self.notices.push((parting.claim.bytes()[CLAIM], session));
+                self.pass(session);
+                Raw::Noticed
+            }
             Question::Release(parting) => {
                 let claim = parting.claim.bytes()[CLAIM];
                 let token = parting.token.map(|token| token.0);
@@ -308,8 +327,8 @@ impl Server {
                     self.row.claim = None;
                     self.row.expires = clock;
                 }
-                if gate == Gate::Used && self.gate.first() == Some(&session) {
-                    self.gate.remove(0);
+                if gate == Gate::Used {
+                    self.pass(session);
                 }
                 if parting.queued {
                     self.line.retain(|place| place.claim != claim);
@@ -341,7 +360,15 @@ impl Server {
             token: dlock::lease::Token(row.token.into()),
             renewals: row.renewals.into(),
         };
+        let noticed = row.claim.zip(row.session);
+        let noticed = noticed.is_some_and(|notice| self.notices.contains(&notice));
+        let passed = row.gated
+            && row
+                .session
+                .is_none_or(|holder| !self.gate.contains(&holder));
         let takeable = row.claim.is_none()
+            || (wish.gate == Gate::Used && noticed)
+            || (rules.gate_alone && passed)
             || lapsed(ALLOWANCE)
             || (wish.gate == Gate::Used && row.gated && lapsed(GATE_ALLOWANCE))
             || wish.seen == Some(version)
@@ -364,6 +391,13 @@ impl Server {
             self.line.retain(|place| place.claim != claim);
         }
         true
+    }
+
+    /// `RELEASE_LOCK`.
+    fn pass(&mut self, session: Session) {
+        if self.gate.first() == Some(&session) {
+            self.gate.remove(0);
+        }
     }
 
     /// `GET_LOCK` without waiting.
@@ -420,6 +454,12 @@ impl Server {
     const fn clock(&self, now: Tick) -> i8 {
         now.cast_signed() + self.ahead
     }
+}
+
+/// Whether the end of what `parting` is about is told before the row is freed: there is nothing in the
+/// row then that anybody has to see.
+const fn gives_notice(parting: &Parting) -> bool {
+    parting.token.is_some() && matches!(parting.gate, Gate::Used)
 }
 
 /// Where a claim differs from another: the other bytes are zero, so that the machines' jitter is

@@ -69,6 +69,7 @@ impl Run {
             rules: Rules {
                 no_gate: false,
                 clock_alone: false,
+                gate_alone: false,
             },
             horizon: 9,
             lives: [1, 1],

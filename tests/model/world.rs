@@ -108,7 +108,7 @@ impl World {
             return false;
         };
         let session = Session::current(c);
-        let at = (asked.moved, asked.at_gate);
+        let at = (asked.moved, asked.second);
         link.heard = now;
         match self
             .server
@@ -130,7 +130,7 @@ impl World {
     fn execute_late(&mut self, c: usize, run: &Run) {
         if let Some(asked) = self.clients[c].late.take() {
             let session = Session::dropped(c);
-            let at = (asked.moved, asked.at_gate);
+            let at = (asked.moved, asked.second);
             self.server
                 .execute(self.now, session, &asked.question, at, run.rules);
         }

@@ -177,7 +177,12 @@ impl Database {
             claim: wish.claim,
             gate: wish.gate,
         };
-        let found = self.one(contender, "", Outlook::Line(place), trace)?;
+        // It may be free in a moment, and was not to be taken before for a fence or for what it is to say.
+        let free = match wish.gate {
+            Gate::Used => statements::awaited(&contender.action),
+            Gate::Absent => String::new(),
+        };
+        let found = self.one(contender, &free, Outlook::Line(place), trace)?;
         let row = found.row.as_ref();
         match row.filter(|row| row.is_held_by(wish.claim, None)) {
             // By an attempt of before whose answer was lost, and which was carried out only now.

@@ -11,6 +11,7 @@ mod intervene;
 mod keep;
 mod line;
 mod look;
+mod notice;
 mod prepare;
 mod record;
 
@@ -19,10 +20,11 @@ use std::time::Duration;
 pub(super) use self::attempt::{Approach, attempt, ready_to_take, take_as_readied};
 pub use self::fence::fence_check;
 pub(super) use self::intervene::{intervene, wake};
-pub(super) use self::keep::{finish, release, renew};
+pub(super) use self::keep::{finish, give_notice, release, renew};
 pub(super) use self::line::{GonePlace, gone, queue, stand, waiters};
 pub use self::look::Selection;
 pub(super) use self::look::{Outlook, proof, sight};
+pub(super) use self::notice::awaited;
 pub(super) use self::record::{entries, forget, may_record, settle};
 
 use super::schema::VERSION;
@@ -175,7 +177,7 @@ mod tests {
     use std::time::Duration;
 
     use super::{
-        Approach, Outlook, Selection, attempt, fence_check, finish, gone, hex, queue,
+        Approach, Outlook, Selection, attempt, fence_check, finish, give_notice, gone, hex, queue,
         ready_to_take, release, session, sight, stand,
     };
     use crate::lease::once::Once;
@@ -230,7 +232,8 @@ mod tests {
                 took: Duration::from_secs(1),
             }),
         };
-        let release = release([0; 8], &contender, &parting, false);
+        let notice = give_notice([0; 8], &contender, claim, false);
+        let release = release([0; 8], &contender, &parting, true);
         let only = [contender.action.clone()];
         let look = sight(
             [0; 8],
@@ -259,7 +262,7 @@ mod tests {
         };
         let ready = ready_to_take([0; 8], &plain, &turn.wish).expect("one statement");
         for packet in [
-            packet, over, queue, gone, ready, stand, finish, release, look, fence,
+            packet, over, queue, gone, ready, stand, finish, notice, release, look, fence,
         ] {
             assert!(!packet.contains("DROP"), "{packet}");
         }

@@ -17,9 +17,10 @@ const LOOK: Duration = Duration::from_millis(20);
 
 /// The questions whose reply may be lost on its own. Not the wait for the gate: whoever has lost that reply but not
 /// the connection learns so when the server ends the session, which is another fault.
-const QUESTIONS: [proxy::Kind; 3] = [
+const QUESTIONS: [proxy::Kind; 4] = [
     proxy::Kind::Attempt,
     proxy::Kind::Renew,
+    proxy::Kind::Notice,
     proxy::Kind::Release,
 ];
 

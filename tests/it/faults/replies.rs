@@ -8,6 +8,7 @@ use mysql::prelude::Queryable;
 use super::{Scene, on_each, on_each_case};
 use crate::command::tell;
 use crate::dlock::{Dlock, eventually};
+use crate::history::{endings, runs};
 use crate::proxy::{Fault, Kind};
 
 /// All that can happen to one question, by name.
@@ -93,6 +94,31 @@ fn a_release_that_is_lost_or_whose_reply_is_changes_neither_the_status_nor_who_r
         case.let_go();
         scene.free();
         scene.over(&["holder"]);
+    });
+}
+
+#[test]
+fn a_notice_that_is_lost_or_whose_reply_is_holds_nobody_up_and_every_run_is_recorded() {
+    on_each_case(&faults(), |scene, name, fault| {
+        let first = scene.holder(&[]);
+        let case = scene.proxy.next(Kind::Notice, fault);
+        let second = scene.exec("second", &["--ttl", "10m"], "exit 5").start();
+        scene.queued();
+        scene.renewed();
+        first.unharmed();
+        case.wait();
+        case.let_go();
+        assert_eq!(second.wait().status, Some(5), "{name}");
+        scene.over(&["holder", "second"]);
+        scene.free();
+        let runs = runs(&scene.database, &["-n", "2"]);
+        let mut endings = endings(&runs);
+        endings.sort_unstable();
+        assert_eq!(
+            endings,
+            [("exited", Some(4)), ("exited", Some(5))],
+            "{name}"
+        );
     });
 }
 

@@ -15,6 +15,8 @@ pub(crate) enum Kind {
     Attempt,
     Renew,
     Release,
+    /// Tells of the end before the release.
+    Notice,
     /// Takes a place in the line.
     Queue,
     /// Takes a place in the line and waits for the gate.
@@ -56,7 +58,8 @@ impl Request {
             ("EXECUTE dlock_take", Kind::Attempt),
             ("UPDATE dlock_lock SET renewals=", Kind::Renew),
             ("UPDATE dlock_lock SET claim=NULL", Kind::Release),
-            ("EXECUTE dlock_free", Kind::Release),
+            ("EXECUTE dlock_notice", Kind::Notice),
+            ("SET @dlock_noticed=", Kind::Notice),
             ("GET_LOCK(", Kind::Stand),
             ("INSERT INTO dlock_waiter", Kind::Queue),
             ("DELETE FROM dlock_waiter WHERE claim=", Kind::Finish),

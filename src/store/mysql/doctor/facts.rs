@@ -73,7 +73,8 @@ impl Facts {
     pub(super) fn ask(session: &mut Session) -> Result<Self, Unanswered> {
         let sets = session.ask(&format!(
             "SELECT VERSION(),CURRENT_USER(),@@max_user_connections,\
-             (SELECT COUNT(*) FROM {SESSIONS} AS p WHERE user=LEFT(CURRENT_USER(),CHAR_LENGTH(CURRENT_USER())-\
+             (SELECT COUNT(*) FROM {SESSIONS} AS p \
+             WHERE user=LEFT(CURRENT_USER(),CHAR_LENGTH(CURRENT_USER())-\
              LOCATE('@',REVERSE(CURRENT_USER())))),\
              (SELECT COUNT(*) FROM {SESSIONS} AS p WHERE command LIKE 'Binlog Dump%');\
              SHOW GLOBAL VARIABLES WHERE Variable_name IN ({VARIABLES});\

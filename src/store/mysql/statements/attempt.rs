@@ -3,6 +3,7 @@
 use super::super::schema::VERSION;
 use super::fence::{PASSABLE, lowered, made, raised};
 use super::look::proof;
+use super::notice;
 use super::prepare::{PROOF, TAKE, execute, prepare};
 use super::record::{ended_by_another, needless, needless_row};
 use super::{HERE, OPEN, SERVER_TIME, assigned, gate_name, gate_ours, gate_taken, hex, hex_action};
@@ -36,6 +37,9 @@ pub(in crate::store::mysql) enum Approach {
 /// a command's transaction has it locked nothing matches.
 ///
 /// The place in the line of a holder whose lease is taken over goes with its claim.
+///
+/// With the gate it matches as well when the holder has given notice, unless a success of that one could
+/// make the run needless: that is told by the row.
 ///
 /// A success that makes the run needless keeps the UPDATE from matching, but only as the statement
 /// saw it when it began; whoever is granted the lease has to look once more. At the gate, which is
@@ -91,7 +95,13 @@ pub(in crate::store::mysql) fn attempt(
         ),
     };
     let (record, standing) = match approach {
-        Approach::Free | Approach::AtGate => (String::new(), "claim IS NULL".to_owned()),
+        Approach::Free | Approach::AtGate => {
+            let standing = match (wish.gate, &contender.once) {
+                (Gate::Used, None) => format!("(claim IS NULL OR {})", notice::given()),
+                (Gate::Used, Some(_)) | (Gate::Absent, _) => "claim IS NULL".to_owned(),
+            };
+            (String::new(), standing)
+        }
         Approach::Over(Version { token, renewals }, _) => {
             let seen = format!("token={token} AND renewals={renewals}");
             let claimed = format!("claim IS NOT NULL AND {seen} AND {OPEN}{have_gate}{passable}");
@@ -110,6 +120,13 @@ pub(in crate::store::mysql) fn attempt(
     };
     let wanted =
         needless_row(contender).map_or_else(String::new, |needless| format!(" AND NOT {needless}"));
+    // Who stands in line has come upon these tables before, with an attempt that checked them.
+    let version = match approach {
+        Approach::AtGate => String::new(),
+        Approach::Free | Approach::Over(..) => {
+            format!(" AND (SELECT MAX(version) FROM dlock_schema)={VERSION}")
+        }
+    };
     let alone = record.is_empty() && raise_fence.is_empty();
     let (begin, commit) = match alone {
         true => ("", ""),
@@ -123,8 +140,8 @@ pub(in crate::store::mysql) fn attempt(
          ttl_us={ttl_us},renewals=0,kept=0,broken_at=NULL,\
          acquired_at=UTC_TIMESTAMP(6),renewed_at=UTC_TIMESTAMP(6),\
          expires_at=UTC_TIMESTAMP(6)+INTERVAL {ttl_us} MICROSECOND,released_at=NULL \
-         WHERE action={action_hex} AND (SELECT MAX(version) FROM dlock_schema)={VERSION}\
-         {have_gate} AND {standing} AND {OPEN}{wanted}{passable};{raise_fence}{commit}",
+         WHERE action={action_hex}{version}{have_gate} AND {standing} AND {OPEN}{wanted}{passable};\
+         {raise_fence}{commit}",
         facts = assigned(&contender.holder),
     )
 }

@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use super::line::place_given_up;
-use super::prepare::{FREE, execute, prepare};
-use super::record::{ended, pruned, recorded};
+use super::notice;
+use super::prepare::{NOTICE, execute, prepare};
+use super::record::{ended, pruned, recorded, taken_away};
 use super::{HERE, gate_name, gate_ours, gate_taken, hex, hex_action};
 use crate::lease::{Claim, Grant, Token};
 use crate::store::{Contender, Gate, Parting};
@@ -45,7 +46,8 @@ pub(in crate::store::mysql) fn renew(
     )
 }
 
-/// Gives up the place in the line of who has been granted the lease, and makes ready the end of it.
+/// Gives up the place in the line of who has been granted the lease, and makes ready the notice of its
+/// end.
 pub(in crate::store::mysql) fn finish(
     request: [u8; 8],
     contender: &Contender,
@@ -53,10 +55,7 @@ pub(in crate::store::mysql) fn finish(
     prepares: bool,
 ) -> String {
     let ready = match prepares {
-        true => prepare(
-            FREE,
-            &freed(contender, grant.claim, Some(grant.token), None, true),
-        ),
+        true => prepare(NOTICE, &notice::give(contender, grant.claim)),
         false => String::new(),
     };
     format!(
@@ -66,28 +65,43 @@ pub(in crate::store::mysql) fn finish(
     )
 }
 
+/// Gives notice of the end of `claim`, and answers whether that was done. `readied` tells that this
+/// session was told how by [`finish`].
+pub(in crate::store::mysql) fn give_notice(
+    request: [u8; 8],
+    contender: &Contender,
+    claim: Claim,
+    readied: bool,
+) -> String {
+    let give = match readied {
+        true => execute(NOTICE),
+        false => notice::give(contender, claim),
+    };
+    format!(
+        "{give}SELECT {} AS request,@dlock_noticed>0 AS answer",
+        hex(&request)
+    )
+}
+
 /// Frees the row if it is still ours, or keeps it from others for a while, with the record of the
 /// run in the same transaction; then clears our place in the line and the history.
 ///
-/// The next waiter is let through the gate as soon as the row is changed. It comes to the row only
-/// some time later, and there the row's lock keeps it until the commit, or until it is undone: so the
-/// commit takes no time of its own.
+/// The next waiter is let through the gate as soon as the row is changed, unless it was by a notice. It
+/// comes to the row only some time later, and there the row's lock keeps it until the commit, or until
+/// it is undone: so the commit takes no time of its own.
 ///
-/// "No row changed": it was not ours, or this is a repetition. Answers whether the lease is still ours,
-/// which must not be, and whether a success that must be recorded is. `readied` tells that this session
-/// was told by [`finish`] what a success does to the row.
+/// "No row changed": it was not ours, or this is a repetition, or whoever was `noticed` of it has the row
+/// by now. Answers whether the lease is still ours, which must not be, and whether what must be recorded
+/// is: a success, or an end that was given notice of.
 pub(in crate::store::mysql) fn release(
     request: [u8; 8],
     contender: &Contender,
     parting: &Parting,
-    readied: bool,
+    noticed: bool,
 ) -> String {
     let Parting { claim, token, .. } = *parting;
     let is_success = parting.run.is_some_and(|run| run.fate.is_success());
-    let free = match readied && is_success && parting.keep.is_none() {
-        true => execute(FREE),
-        false => freed(contender, claim, token, parting.keep, is_success),
-    };
+    let free = freed(contender, claim, token, parting.keep, is_success);
     let run = token.zip(parting.run);
     let (and_pass, pass) = match parting.gate {
         Gate::Used => {
@@ -98,6 +112,17 @@ pub(in crate::store::mysql) fn release(
     };
     let free = match (run, &contender.once) {
         (None, _) => format!("{free}{pass}"),
+        (Some((token, run)), _) if noticed => {
+            let success = match is_success {
+                true => succeeded_before(contender, token),
+                false => String::new(),
+            };
+            let ended = ended(contender, token, run, "1");
+            format!(
+                "BEGIN;{free}{success}{ended}COMMIT;{}",
+                notice::withdrawn(claim)
+            )
+        }
         (Some((token, run)), None) => format!(
             "BEGIN;{free}SET @dlock_freed=ROW_COUNT(){and_pass};{}COMMIT;",
             ended(contender, token, run, "@dlock_freed")
@@ -113,16 +138,42 @@ pub(in crate::store::mysql) fn release(
         false => String::new(),
     };
     let prune = run.map_or_else(String::new, |(token, _)| pruned(contender, token));
-    let recorded = run.map_or_else(
-        || "NULL".to_owned(),
-        |(token, run)| recorded(contender, token, run.fate),
-    );
+    let recorded = match run {
+        Some((token, _)) if noticed => was_ours(contender, claim, token),
+        Some((token, run)) => recorded(contender, token, run.fate),
+        None => "NULL".to_owned(),
+    };
     format!(
         "{free}{place}{prune}\
          SELECT {} AS request,COUNT(*) AS answer,{recorded} AS recorded \
          FROM dlock_lock WHERE {} AND kept=0",
         hex(&request),
         ours(contender, claim, token),
+    )
+}
+
+/// Whether the lease was still ours when notice was given: nobody has ended it by hand, or recorded that
+/// it was lost.
+fn was_ours(contender: &Contender, claim: Claim, token: Token) -> String {
+    let still_named = format!(
+        "EXISTS(SELECT 1 FROM dlock_lock WHERE {})",
+        ours(contender, claim, None)
+    );
+    match contender.history {
+        0 => format!("NOT {still_named}"),
+        _ => format!("NOT ({still_named} OR {})", taken_away(contender, token)),
+    }
+}
+
+/// Notes a success on the row when whoever was given notice has it already, unless that one has
+/// succeeded as well.
+fn succeeded_before(contender: &Contender, token: Token) -> String {
+    format!(
+        "UPDATE dlock_lock SET succeeded_at=UTC_TIMESTAMP(6),succeeded_token={token},\
+         succeeded_by={} WHERE action={} AND token>{token} \
+         AND COALESCE(succeeded_token,0)<{token};",
+        hex(contender.holder.label.as_bytes()),
+        hex_action(&contender.action),
     )
 }
 

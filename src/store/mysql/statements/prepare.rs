@@ -12,8 +12,8 @@ pub(super) const TAKE: &str = "dlock_take";
 /// Its proof.
 pub(super) const PROOF: &str = "dlock_proof";
 
-/// The end of a lease whose command has succeeded, without what is recorded elsewhere.
-pub(super) const FREE: &str = "dlock_free";
+/// The notice of the end of a lease.
+pub(super) const NOTICE: &str = "dlock_notice";
 
 /// Makes `statement`, which may end with a semicolon, ready under `name`.
 pub(super) fn prepare(name: &str, statement: &str) -> String {

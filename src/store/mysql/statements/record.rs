@@ -119,6 +119,17 @@ pub(super) fn ended_by_another(action: &Action, fate: Fate, condition: &str) -> 
     )
 }
 
+/// Whether somebody has recorded that the run of `token` had its lease taken away.
+pub(super) fn taken_away(contender: &Contender, token: Token) -> String {
+    format!(
+        "EXISTS(SELECT 1 FROM dlock_run WHERE action={} AND token={token} AND deed=0 \
+         AND ending IN ('{}','{}'))",
+        hex_action(&contender.action),
+        Fate::Lost.word(),
+        Fate::Broken.word(),
+    )
+}
+
 /// Records the end of a run, and its success where that makes others needless, in the transaction of
 /// the UPDATE that freed the row: without a row changed by that, of which `freed` is the number,
 /// nothing is recorded. Where that is the number of the statement before, the success comes first.
