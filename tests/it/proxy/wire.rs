@@ -60,6 +60,8 @@ impl Request {
             ("UPDATE dlock_lock SET claim=NULL", Kind::Release),
             ("EXECUTE dlock_notice", Kind::Notice),
             ("SET @dlock_noticed=", Kind::Notice),
+            // It waits for a notice first.
+            ("DO (SELECT IF(GET_LOCK(", Kind::Look),
             ("GET_LOCK(", Kind::Stand),
             ("INSERT INTO dlock_waiter", Kind::Queue),
             ("DELETE FROM dlock_waiter WHERE claim=", Kind::Finish),
