@@ -1,39 +1,37 @@
 //! Acquiring: when to ask what, and when to give up. A pure state machine, no clock and no I/O.
 //!
 //! The caller asks [`Acquire::next`] what to do, does it, and hands every reply to
-//! [`Acquire::answered`]. Who is not granted the lease at once takes a place in the line and waits
-//! at the gate, the named lock that the holder has: the server wakes the waiters one by one, in
-//! order of arrival, and they cost it nothing until then. Whoever has the gate but finds the row
+//! [`Acquire::answered`]. A contender that is not granted the lease at once takes a place in the line
+//! and waits at the gate, the named lock that the holder has: the server wakes the waiters one by one,
+//! in order of arrival, and they send nothing until then. The waiter that has the gate but finds the row
 //! held (its holder lost its session, or died) is the head: it keeps the gate and watches the row.
-//!
 //! Where the gate does not work, waiters watch the row instead, in order of their places.
 //!
 //! - `line`: what a look at the row and the line means
-//! - `takeover`: when a row that is another's may be taken
-//! - `hold`: when a grant counts, and what to give up in the end
-//! - `failure`: what a failure means; `pause`, `patience`: when to go on, when to give up
+//! - `confirm`: when a grant counts, and what to give up in the end
+//! - `failure`: what a failure means; `limits`: when to give up; `pace`: when to go on
 
+mod confirm;
 mod failure;
-mod hold;
+mod limits;
 mod line;
-mod patience;
-mod pause;
-mod takeover;
+mod pace;
 
 use std::time::Duration;
 
-pub use self::hold::Hold;
-pub use self::patience::Patience;
-use self::pause::{FIRST_PAUSE, LONGEST_PAUSE};
-use self::takeover::Watch;
+pub use self::confirm::AcquiredLease;
+use self::limits::Contact;
+pub use self::limits::WaitLimits;
+use self::pace::{LONGEST_PAUSE, Pace};
 use crate::lease::instant::BootInstant;
 use crate::lease::timing::Timing;
-use crate::lease::{Claim, Token};
+use crate::lease::{Claim, Grant, Token};
+use crate::store::takeover::Observation;
 use crate::store::{
-    Answer, Failure, Gate, Keeper, Place, Question, Reply, Sighting, Success, Turn, Version, Wish,
+    Answer, Failure, Gate, Mode, Parting, Place, Question, Reply, Sighting, Success, Turn, Wish,
 };
 
-/// From this on that the first in line has waited, somebody in it may be dead without anybody knowing.
+/// From this wait of the first in line on, somebody in it may be dead without anybody knowing.
 /// To find out takes the server milliseconds, and MySQL a file that has to be emptied when the session
 /// ends: not for a line that moves.
 const LONG_WAIT: Duration = Duration::from_secs(10);
@@ -46,142 +44,155 @@ pub enum Step {
     /// Nothing before this instant, unless something happens.
     Wait(BootInstant),
     /// The lease is ours.
-    Granted(Hold),
+    Granted(AcquiredLease),
     /// No lease is needed: what it was for has been done.
     Done(Success),
     /// Out of time; the row as last seen, and when that was.
     Held(Box<Sighting>, BootInstant),
     /// The server did not answer in time; the last failure, if there was one.
     Unreachable(Option<Failure>),
-    /// The server said no in a way that waiting would not change.
+    /// The server refuses in a way that waiting would not change.
     Refused(Failure),
 }
 
-/// What the next question is about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum Aim {
-    Attempt(Option<Version>),
+/// Where the acquisition stands: what to ask next, or how it ended.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+enum Phase {
+    /// Try to take the lease.
+    Attempt(Mode),
+    /// Look at the row and the line, as the head or without a gate.
     Look,
+    /// Take a place in the line, or show that we still want it.
     Queue,
+    /// Take a place, wait at the gate, then try.
     Stand,
-    /// Granted, but under doubt about when: renew before anything is started.
-    Confirm(Token),
+    /// The row is ours, but nobody knows since when: renew before anything is started.
+    Confirm {
+        token: Token,
+        since: BootInstant,
+        /// When that lease is over, at the earliest.
+        until: BootInstant,
+    },
+    /// The row has our claim, with this token, and is of no use: an operator has ended the lease, or it may
+    /// be over. Free it. By the token, since the request may arrive once more when we hold another lease.
+    Settle(Token),
+    Acquired(AcquiredLease),
+    Done(Success),
+    Refused(Failure),
 }
 
-/// The state of one process's wish for one action.
+/// Our place in the line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum OwnPlace {
+    None,
+    /// It may exist, but does not know our present session.
+    Outdated,
+    /// It has known our session since then.
+    Current(BootInstant),
+}
+
+/// What the last look showed.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "each answers a question of its own"
-)]
+struct Seen {
+    row: Sighting,
+    at: BootInstant,
+    /// Waiters in front of us.
+    ahead: u64,
+    /// How long the first in line had waited.
+    first_for: Duration,
+}
+
+/// One process's acquisition of one action.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Acquire {
     claim: Claim,
     timing: Timing,
-    patience: Patience,
+    limits: WaitLimits,
     started: BootInstant,
-    /// When the server first answered.
-    answered: Option<BootInstant>,
-    /// Whether the server was there but had no connection for us.
-    full: bool,
+    contact: Contact,
     gate: Gate,
-    aim: Aim,
-    open: bool,
+    phase: Phase,
+    /// Whether a question waits for its reply.
+    in_flight: bool,
     next_at: BootInstant,
-    turn: u32,
-    pause: Duration,
-    /// Whether the last answer asks for another look even if time is over.
-    undecided: bool,
-    eager: u32,
-    doubts: u32,
-    /// How often in a row a wait at the gate ended without it.
-    turned_away: u32,
-    watch: Option<Watch>,
-    seen: Option<Sighting>,
-    looked_at: BootInstant,
-    ahead: u64,
-    /// Whether there may be a place of ours in the line.
-    queued: bool,
-    /// When that place last learnt of our present session; none if it does not know it.
-    placed: Option<BootInstant>,
-    /// How long the first in line had waited when we last looked.
-    first_for: Duration,
+    pace: Pace,
+    /// How often in a row a row that may be taken was tried.
+    tries: u32,
+    /// How often in a row the gate did not behave as one.
+    anomalies: u32,
+    observation: Option<Observation>,
+    seen: Option<Seen>,
+    place: OwnPlace,
     /// Without a gate, since when the row could have been taken.
-    lying_free: Option<BootInstant>,
+    free_since: Option<BootInstant>,
     failure: Option<Failure>,
-    /// When the first attempt was sent whose outcome we do not know: from then on the row may
-    /// be ours without our knowing.
-    doubtful: Option<BootInstant>,
-    end: Option<Hold>,
-    success: Option<Success>,
-    refusal: Option<Failure>,
+    /// Since when an attempt may have been carried out without our knowing.
+    unknown_since: Option<BootInstant>,
 }
 
 impl Acquire {
-    /// A wish that begins at `now`.
+    /// An acquisition that begins at `now`.
     #[must_use]
-    pub fn new(claim: Claim, timing: Timing, patience: Patience, now: BootInstant) -> Self {
+    pub fn new(claim: Claim, timing: Timing, limits: WaitLimits, now: BootInstant) -> Self {
         Self {
             claim,
             timing,
-            patience,
+            limits,
             started: now,
-            answered: None,
-            full: false,
+            contact: Contact::NotYet,
             gate: Gate::Used,
-            aim: Aim::Attempt(None),
-            open: false,
+            phase: Phase::Attempt(Mode::First),
+            in_flight: false,
             next_at: now,
-            turn: 0,
-            pause: FIRST_PAUSE,
-            undecided: false,
-            eager: 0,
-            doubts: 0,
-            turned_away: 0,
-            watch: None,
+            pace: Pace::default(),
+            tries: 0,
+            anomalies: 0,
+            observation: None,
             seen: None,
-            looked_at: now,
-            ahead: 0,
-            queued: false,
-            placed: None,
-            first_for: Duration::ZERO,
-            lying_free: None,
+            place: OwnPlace::None,
+            free_since: None,
             failure: None,
-            doubtful: None,
-            end: None,
-            success: None,
-            refusal: None,
+            unknown_since: None,
         }
     }
 
     /// What to do at `now`.
     pub fn next(&mut self, now: BootInstant) -> Step {
-        if let Some(hold) = self.end {
-            return Step::Granted(hold);
-        }
-        if let Some(success) = self.success.take() {
-            return Step::Done(success);
-        }
-        if let Some(failure) = self.refusal.take() {
-            return Step::Refused(failure);
+        match &self.phase {
+            Phase::Acquired(lease) => return Step::Granted(*lease),
+            Phase::Done(success) => return Step::Done(success.clone()),
+            Phase::Refused(failure) => return Step::Refused(failure.clone()),
+            Phase::Confirm { token, until, .. } if now >= *until && !self.in_flight => {
+                self.phase = Phase::Settle(*token);
+            }
+            _ => {}
         }
         let limit = self.limit();
         if limit.is_some_and(|limit| now >= limit) {
-            return match self.seen.take() {
-                Some(seen) => Step::Held(Box::new(seen), self.looked_at),
-                None => Step::Unreachable(self.failure.take()),
-            };
+            return self.give_up();
         }
         let at_most = |instant: BootInstant| limit.map_or(instant, |limit| instant.min(limit));
-        if self.open {
+        if self.in_flight {
             // Only the reply or the limit ends this; the caller bounds its own sleep.
             return Step::Wait(at_most(now + LONGEST_PAUSE));
         }
-        if now < self.next_at {
-            return Step::Wait(at_most(self.next_at));
+        let cost = packets(&self.phase);
+        let earliest = self.next_at.max(self.pace.earliest(cost));
+        if now < earliest {
+            return Step::Wait(at_most(earliest));
         }
-        self.open = true;
-        self.turn = self.turn.wrapping_add(1);
-        Step::Ask(self.question(limit.map(|limit| limit.since(now))))
+        self.in_flight = true;
+        self.pace.sent(now, cost);
+        let left = limit.map(|limit| limit.since(now));
+        Step::Ask(self.question(left))
+    }
+
+    fn give_up(&mut self) -> Step {
+        let is_ours = matches!(self.phase, Phase::Confirm { .. } | Phase::Settle(_));
+        match self.seen.take().filter(|_| !is_ours) {
+            Some(seen) => Step::Held(Box::new(seen.row), seen.at),
+            None => Step::Unreachable(self.failure.take()),
+        }
     }
 
     fn question(&mut self, left: Option<Duration>) -> Question {
@@ -189,82 +200,96 @@ impl Acquire {
             claim: self.claim,
             gate: self.gate,
         };
-        match self.aim {
-            Aim::Attempt(seen) => Question::Attempt(self.wish(seen)),
-            Aim::Look => Question::Inspect(place),
-            Aim::Queue => {
-                self.queued = true;
+        match self.phase {
+            Phase::Attempt(mode) => Question::Attempt(Wish {
+                claim: self.claim,
+                mode,
+                gate: self.gate,
+            }),
+            Phase::Queue => {
+                self.place = OwnPlace::Outdated;
                 Question::Queue(place)
             }
-            Aim::Stand => {
-                self.queued = true;
+            Phase::Stand => {
+                self.place = OwnPlace::Outdated;
+                let first_for = self.seen.as_ref().map(|seen| seen.first_for);
                 Question::Stand(Turn {
-                    wish: self.wish(None),
+                    claim: self.claim,
                     patience: left,
-                    tidy: self.first_for >= LONG_WAIT,
+                    tidy: first_for.is_some_and(|waited| waited >= LONG_WAIT),
                 })
             }
-            Aim::Confirm(token) => Question::Renew(self.grant(token), self.gate),
+            Phase::Confirm { token, .. } => Question::Renew(self.grant(token), self.gate),
+            Phase::Settle(token) => Question::Release(Parting {
+                token: Some(token),
+                queued: false,
+                // Who has it keeps it, and its turn.
+                gate: Gate::Absent,
+                ..self.all_of_ours()
+            }),
+            Phase::Look | Phase::Acquired(_) | Phase::Done(_) | Phase::Refused(_) => {
+                Question::Inspect(place)
+            }
         }
     }
 
-    const fn wish(&self, seen: Option<Version>) -> Wish {
-        Wish {
+    const fn grant(&self, token: Token) -> Grant {
+        Grant {
             claim: self.claim,
-            seen,
-            gate: self.gate,
-            queued: self.queued,
+            token,
         }
     }
 
     /// Takes in the reply to the open question.
     pub fn answered(&mut self, now: BootInstant, reply: &Reply) {
-        self.open = false;
-        self.undecided = false;
+        self.in_flight = false;
         self.next_at = now;
         if reply.outcome.is_ok() {
-            self.answered.get_or_insert(now);
+            self.contact.made(now);
             if self.failure.take().is_some() {
-                self.pause = FIRST_PAUSE;
+                self.pace.recover();
             }
         }
         match &reply.outcome {
             Ok(Answer::Granted(token)) => self.granted(now, *token, reply.sent),
-            Ok(Answer::Renewed) => {
-                if let Aim::Confirm(token) = self.aim {
-                    self.confirmed(now, token, reply.sent);
-                }
+            Ok(Answer::AlreadyOurs(token)) => self.confirm(now, *token),
+            Ok(Answer::Renewed) => self.confirmed(now, reply.sent),
+            Ok(Answer::Lost(row) | Answer::Seen(row, _) | Answer::Queued(row, _))
+                if row.claim == Some(self.claim) =>
+            {
+                // Ours and still not to be had: an operator has ended the lease.
+                self.phase = Phase::Settle(row.version.token);
             }
-            Ok(Answer::Seen(sighting, view)) => {
-                let stood = self.aim == Aim::Stand;
-                self.saw(now, reply.received, sighting, view);
-                // The server said that the gate is ours. If it is not, it only pretends.
-                if stood && view.keeper != Keeper::Us {
-                    self.turned_away(now);
-                }
+            Ok(Answer::Seen(row, view)) => self.saw(now, reply.received, row, view),
+            Ok(Answer::Queued(row, view)) => {
+                self.place = OwnPlace::Current(now);
+                self.saw(now, reply.received, row, view);
             }
-            Ok(Answer::Queued(sighting, view)) => {
-                self.placed = Some(now);
-                self.saw(now, reply.received, sighting, view);
-            }
-            Ok(Answer::Done(success)) => self.success = Some(success.clone()),
-            Ok(Answer::TurnedAway) => self.turned_away(now),
-            Ok(Answer::Lost(sighting)) => {
-                self.seen = Some(sighting.clone());
-                self.aim = Aim::Attempt(None);
+            Ok(Answer::Done(success)) => self.phase = Phase::Done(success.clone()),
+            Ok(Answer::TurnedAway) => self.doubt_gate(now),
+            Ok(Answer::Lost(_)) => self.phase = Phase::Attempt(Mode::IfFree),
+            Ok(Answer::Released | Answer::ReleasedOnly(_) | Answer::NotOurs(_)) => {
+                self.unknown_since = None;
+                self.phase = Phase::Attempt(Mode::IfFree);
             }
             // Not asked for here.
-            Ok(
-                Answer::Looked(_) | Answer::Released | Answer::ReleasedOnly(_) | Answer::NotOurs,
-            ) => {}
-            Err(failure) => self.failed(now, reply.sent, failure),
+            Ok(Answer::Looked(_) | Answer::HandedOff) => {}
+            Err(failure) => self.failed(now, reply, failure),
+        }
+    }
+
+    /// Takes in that the server has ended the connection while nothing was asked: the gate is gone, and
+    /// our place does not know the next session.
+    pub fn disconnected(&mut self) {
+        if let OwnPlace::Current(_) = self.place {
+            self.place = OwnPlace::Outdated;
         }
     }
 
     /// Whether we wait at the gate: the open question takes as long as the line does.
     #[must_use]
     pub fn is_standing(&self) -> bool {
-        self.open && self.aim == Aim::Stand
+        self.in_flight && self.phase == Phase::Stand
     }
 
     /// Whether the gate is of use.
@@ -276,31 +301,60 @@ impl Acquire {
     /// The row as last seen, while it is another's, and how many were in front of us then.
     #[must_use]
     pub fn seen(&self) -> Option<(&Sighting, u64)> {
-        self.seen.as_ref().map(|seen| (seen, self.ahead))
+        self.seen.as_ref().map(|seen| (&seen.row, seen.ahead))
     }
 
-    /// Forgets the past: how often and since when things were tried, what is only told to people.
-    /// Two wishes that are equal after this go on alike from `now` on, but for the length of pauses.
-    /// The model of the protocol needs it, to know a state again.
+    /// Forgets the past: how often and since when things were tried, and what is only shown to people.
+    /// Two acquisitions that are equal after this go on alike from `now` on, but for the length of
+    /// pauses. The model of the protocol needs it, to recognise a state.
     pub fn forget_past(&mut self, now: BootInstant) {
         let past = BootInstant::new(Duration::ZERO);
-        (self.turn, self.pause) = (0, FIRST_PAUSE);
+        self.pace = Pace::default();
         if self.next_at <= now {
             self.next_at = past;
         }
-        if let Some(watch) = &mut self.watch
-            && now >= watch.ripe()
+        if let Some(observation) = &mut self.observation
+            && now >= observation.stale_at()
         {
-            watch.since = past;
+            observation.since = past;
         }
-        self.doubtful = self.doubtful.map(|_| past);
+        if let Some(since) = &mut self.unknown_since
+            && now >= self.timing.deadline(*since).kill
+        {
+            *since = past;
+        }
+        if let Phase::Confirm { since, until, .. } = &mut self.phase {
+            *since = past;
+            if now >= *until {
+                *until = past;
+            }
+        }
         if self.gate == Gate::Used {
-            (self.placed, self.ahead) = (self.placed.map(|_| past), 0);
+            if let OwnPlace::Current(since) = &mut self.place {
+                *since = past;
+            }
+            if let Some(seen) = &mut self.seen {
+                seen.ahead = 0;
+            }
         }
-        if self.answered.is_some() && self.patience.wait.is_none() {
-            (self.started, self.answered, self.looked_at) = (past, Some(past), past);
-            (self.seen, self.failure, self.undecided, self.full) = (None, None, false, false);
+        if self.contact != Contact::NotYet && self.limits.wait.is_none() {
+            (self.started, self.contact) = (past, Contact::Since(past));
+            (self.seen, self.failure) = (None, None);
         }
+    }
+}
+
+/// How many packets the question of a phase sends at most, but for the first of a process, and once in a
+/// while to clear the line.
+const fn packets(phase: &Phase) -> usize {
+    match phase {
+        // The statement and a look.
+        Phase::Attempt(_) => 2,
+        // The wait, the statement and a look.
+        Phase::Stand => 3,
+        // The release, and what frees a row that was revoked.
+        Phase::Settle(_) => 2,
+        _ => 1,
     }
 }
 

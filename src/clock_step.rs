@@ -61,6 +61,7 @@ mod tests {
             sent: BootInstant::new(Duration::from_secs(own)),
             received: BootInstant::new(Duration::from_secs(own)),
             server_time: Some(ServerTime(server * 1_000_000)),
+            could_grant: false,
             outcome: Ok(Answer::Renewed),
         }
     }

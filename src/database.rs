@@ -102,12 +102,7 @@ impl Clerk {
                 }
             },
         };
-        self.events.tell(event).ok()?;
-        match self.database.finish(contender) {
-            Ok(()) => Some(()),
-            // Another has to be made, as when the server ends it.
-            Err(_) => self.events.tell(Event::HungUp).ok(),
-        }
+        self.events.tell(event).ok()
     }
 
     /// Waits for the bell. What it says does not matter: the inbox tells whether there is more.

@@ -8,7 +8,7 @@
 use std::fmt;
 
 /// The number that the process ends with, 0 to 255.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Status(u8);
 
 impl Status {

@@ -4,12 +4,13 @@
 //! - what can be typed: [`cli`]; how it becomes a server and an account: [`config`]
 //! - the words of the protocol: [`lease`]; what it asks of a database: [`store`]; the SQL:
 //!   [`store::mysql`]
-//! - taking a lease: [`acquire`]; keeping it: [`renew`]; what the command is sent: [`supervise`], by
+//! - taking a lease: [`acquire`]; keeping it: [`renew`]; giving it up: [`releasing`]; what the command is sent: [`supervise`], by
 //!   the [`monitor`], a process of its own
 //! - the threads: [`database`] and [`heartbeat`] send [`event`]s to the loop in [`commands::exec`]
 //! - what others are told of a run: [`metrics`], and the [`hook`], by another process of its own
 //! - what the tests can take out of all that, to see that they notice: [`twin`]
 //! - the screen of `status --watch`: [`watch`]
+//! - how a run ended: [`outcome`]
 //! - what is printed: [`report`]; what the process ends with: [`exit`]; the kernel: [`sys`]
 //!
 //! The library has no stable interface; the program has.
@@ -27,6 +28,8 @@ pub mod hook;
 pub mod lease;
 pub mod metrics;
 pub mod monitor;
+pub mod outcome;
+pub mod releasing;
 pub mod renew;
 pub mod report;
 pub mod store;

@@ -14,6 +14,9 @@ use crate::store::{Answer, Failure, FailureKind, Gate, Question, Reply, Sighting
 /// Pause before a failed renewal is tried again, at most: a blip of the network costs no more.
 const RETRY: Duration = Duration::from_millis(500);
 
+/// And at least, so that a short lease on a server that fails sends no more than 10 requests a second.
+const SHORTEST_RETRY: Duration = Duration::from_millis(100);
+
 /// The renewals of one grant.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Renewals {
@@ -54,8 +57,8 @@ pub enum Verdict {
 }
 
 impl Renewals {
-    /// For a grant whose proof was sent at `sent`; `gate` tells whether to take the gate again
-    /// should the connection have to be made anew; with `life` awaited nothing is renewed without
+    /// For a grant whose proof was sent at `sent`; `gate` tells whether to take the gate, which a new
+    /// connection does not have; with `life` awaited nothing is renewed without
     /// [signs of life](Self::beat).
     #[must_use]
     pub fn new(grant: Grant, gate: Gate, timing: Timing, sent: BootInstant, life: Life) -> Self {
@@ -86,7 +89,7 @@ impl Renewals {
     }
 
     fn retry(&self) -> Duration {
-        RETRY.min(self.timing.interval / 4)
+        RETRY.min(self.timing.interval / 4).max(SHORTEST_RETRY)
     }
 
     /// Whether it is the command's silence that keeps the lease from being renewed.
@@ -189,6 +192,7 @@ mod tests {
             sent,
             received: sent,
             server_time: None,
+            could_grant: false,
             outcome,
         }
     }

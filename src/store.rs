@@ -7,8 +7,10 @@ pub mod diagnosis;
 pub mod finding;
 pub mod intervention;
 pub mod mysql;
+pub mod read_back;
 pub mod record;
 pub mod sighting;
+pub mod takeover;
 pub mod target;
 
 use std::fmt;
@@ -22,16 +24,9 @@ use crate::lease::{Claim, Grant, Token};
 
 pub use self::record::{Entry, Fate, Run, Success};
 pub use self::sighting::{
-    Closed, Keeper, LastRun, Operator, Remainder, Session, Sighting, State, Survey, View, Waiter,
+    Closed, Keeper, LastRun, Operator, Owner, Remainder, Session, Sighting, State, Survey, View,
+    Waiter,
 };
-
-/// How long past its end, by the server's clock, a lease is left alone where nothing but that
-/// clock says that it ended. Stands in for proof that the holder's session is gone.
-pub const ALLOWANCE: Duration = Duration::from_secs(5);
-
-/// The same where the contender has the gate that the holder's session had: that session is gone.
-/// A little less than the second that users are told, which includes the time to act.
-pub const GATE_ALLOWANCE: Duration = Duration::from_millis(900);
 
 /// How long a waiter that polls counts as there after it was last seen.
 pub const POLLER_LIFE: Duration = Duration::from_secs(30);
@@ -60,20 +55,23 @@ pub struct Holder {
 /// One question about one action.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Question {
-    /// Take the lease if the take-over rule allows it.
+    /// Take the lease if the condition of the attempt holds.
     Attempt(Wish),
     /// Look at the row and the line.
     Inspect(Place),
-    /// Look at the row, which nobody need have made yet.
+    /// Look at the row, which may not exist yet.
     Look,
     /// Take a place in the line, or show that we still want it; then look.
     Queue(Place),
     /// Take a place in the line, wait at the gate, then attempt. The answer takes as long as the line
     /// does.
     Stand(Turn),
-    /// Extend the lease.
+    /// Extend the lease, and write this session into the row.
     Renew(Grant, Gate),
-    /// Give up whatever is ours: the lease, the gate, the place in the line.
+    /// Tell the next contender that the command is dead, before the release is committed. Only on the
+    /// connection that the row names: on a new one this fails without being sent.
+    HandOff(Grant),
+    /// Give up what is ours: the lease, the gate, the place in the line.
     Release(Parting),
 }
 
@@ -98,9 +96,9 @@ pub struct Place {
 /// A wait at the gate, and the attempt that follows at once when it is ours.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Turn {
-    /// What to ask for then.
-    pub wish: Wish,
-    /// How long to wait for the gate; none: as long as it takes.
+    /// Whose; with a gate always.
+    pub claim: Claim,
+    /// Maximum time to wait for the gate. None waits for ever.
     pub patience: Option<Duration>,
     /// Whether to clear away places in the line whose sessions are gone before.
     pub tidy: bool,
@@ -109,18 +107,22 @@ pub struct Turn {
 /// What is given up on leaving.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Parting {
-    /// The lease of this claim, if it has one.
+    /// Owner of what is given up.
     pub claim: Claim,
-    /// Its token; unknown when the answer to the attempt never came.
+    /// Token of the lease. None gives up whatever the row says of the claim, also a lease that an
+    /// operator has ended: for a process without a command.
     pub token: Option<Token>,
     /// The gate.
     pub gate: Gate,
-    /// Whether there is a place in the line to give up.
+    /// Whether there may be a place in the line to give up.
     pub queued: bool,
-    /// How long the lease stays nevertheless, for nobody's use; none: not at all.
+    /// How long the lease stays nevertheless, for nobody's use. None frees it at once.
     pub keep: Option<Duration>,
     /// The run, if there was one: it is recorded with the release or not at all.
     pub run: Option<Run>,
+    /// Whether a [hand-off](Question::HandOff) may have gone before, so that the next holder may
+    /// have the row by now.
+    pub handed_off: bool,
 }
 
 /// What an attempt asks for.
@@ -128,12 +130,35 @@ pub struct Parting {
 pub struct Wish {
     /// Proof of ownership, the same in every attempt of one process.
     pub claim: Claim,
-    /// Take the row over if it still stands like this: the caller watched it for a full ttl.
-    pub seen: Option<Version>,
-    /// With a gate, only who has it is granted anything.
+    /// The condition.
+    pub mode: Mode,
+    /// With a gate, only the session that has it is granted anything.
     pub gate: Gate,
-    /// Whether we have a place in the line, which is given up after the grant.
-    pub queued: bool,
+}
+
+impl Wish {
+    /// Whether the row is taken as it was seen.
+    #[must_use]
+    pub const fn is_take_over(&self) -> bool {
+        matches!(self.mode, Mode::TakeOver { .. })
+    }
+}
+
+/// The condition of an attempt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Mode {
+    /// The row is free. The first attempt of a process: with `--once` a look goes before it, so that a
+    /// process with nothing to do writes nothing.
+    First,
+    /// The row is free.
+    IfFree,
+    /// The row still stands as it was seen: the [take-over rule](takeover) allows it.
+    TakeOver {
+        /// As it was seen.
+        version: Version,
+        /// Whether each grant of the action has to raise the fence.
+        fenced: bool,
+    },
 }
 
 /// A state of a held row: changes with every grant and every renewal.
@@ -152,8 +177,11 @@ pub struct ServerTime(pub u64);
 /// What the server answered to a [`Question`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Answer {
-    /// The row is ours.
+    /// This attempt has changed the row, and the row is ours.
     Granted(Token),
+    /// The row is ours, and this attempt has not changed it: an earlier one was carried out, and nobody
+    /// knows when.
+    AlreadyOurs(Token),
     /// The row as it stands, not ours, and the line.
     Seen(Sighting, View),
     /// The row as it stands.
@@ -164,17 +192,28 @@ pub enum Answer {
     Done(Success),
     /// The wait at the gate ended without it.
     TurnedAway,
-    /// The renewal stands in the row.
+    /// The renewal has changed the row, and the row is ours.
     Renewed,
     /// The row is not ours any more.
     Lost(Sighting),
+    /// The next contender may go on.
+    HandedOff,
     /// The row was ours and is free now, or kept from others for a while, and what was to be recorded
     /// is.
     Released,
     /// The row was ours and is free now, but the history could not be written.
     ReleasedOnly(Failure),
-    /// There was nothing of ours to release, and nothing was recorded.
-    NotOurs,
+    /// The lease was not ours any more, for this reason if the server knows it: no success was recorded.
+    NotOurs(Option<Loss>),
+}
+
+/// How a lease ended that its holder did not give up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Loss {
+    /// Another contender has taken it over, or somebody has changed the row by hand.
+    TakenOver,
+    /// An operator has ended it.
+    Revoked,
 }
 
 /// What stays the same in all questions of one process.
@@ -213,6 +252,9 @@ pub struct Reply {
     pub received: BootInstant,
     /// The server's clock in between, when it told.
     pub server_time: Option<ServerTime>,
+    /// Whether a request that can grant the lease was sent. With a failure, whatever its kind, nobody
+    /// knows then whether the lease was granted: an error proves nothing of what was committed before it.
+    pub could_grant: bool,
     /// What came of it.
     pub outcome: Result<Answer, Failure>,
 }
@@ -229,13 +271,13 @@ pub struct Failure {
 /// What a failure means for the protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum FailureKind {
-    /// The question was not sent: no connection. Worth another try.
+    /// There is no connection, or the server takes no writes. Worth another try.
     Unreachable,
     /// The server is there and has no connection left for us. Worth another try.
     Full,
-    /// The server undid the question because of a conflict with another. Worth an early retry.
+    /// The server reports a conflict with another session. Worth an early retry.
     Conflict,
-    /// The question was sent and no usable reply came: it may have been carried out.
+    /// The question was sent and no usable reply came.
     Unknown,
     /// The server did not let the account in. A retry would not help, unless it was let in before:
     /// then the server is starting, or its grants are being changed.
@@ -248,8 +290,6 @@ pub enum FailureKind {
     NoTables,
     /// Named locks are refused: the same question without the gate may be answered.
     NoGate,
-    /// The server prepares no more statements; from now on none is asked for. Worth an early retry.
-    Unprepared,
 }
 
 impl FailureKind {
@@ -257,12 +297,9 @@ impl FailureKind {
     #[must_use]
     pub const fn status(self) -> Status {
         match self {
-            Self::Unreachable
-            | Self::Full
-            | Self::Conflict
-            | Self::Unknown
-            | Self::NoGate
-            | Self::Unprepared => Status::UNAVAILABLE,
+            Self::Unreachable | Self::Full | Self::Conflict | Self::Unknown | Self::NoGate => {
+                Status::UNAVAILABLE
+            }
             Self::NotAdmitted | Self::Denied => Status::DENIED,
             Self::Config | Self::NoTables => Status::CONFIG,
         }

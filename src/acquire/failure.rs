@@ -1,57 +1,62 @@
-//! What a failure means for the wish: whether to go on, with what, and when.
+//! What a failure means for the acquisition: whether to go on, with what, and when.
 
 use std::time::Duration;
 
-use super::pause::MOMENT;
-use super::{Acquire, Aim};
+use super::pace::MOMENT;
+use super::{Acquire, OwnPlace, Phase};
 use crate::lease::instant::BootInstant;
-use crate::store::{Failure, FailureKind, Gate};
+use crate::store::{Failure, FailureKind, Gate, Mode, Reply};
 
 /// Longest pause after a failure: a server that restarts is found again within this time.
 const LONGEST_RETRY: Duration = Duration::from_secs(2);
 
 impl Acquire {
-    pub(super) fn failed(&mut self, now: BootInstant, sent: BootInstant, failure: &Failure) {
+    pub(super) fn failed(&mut self, now: BootInstant, reply: &Reply, failure: &Failure) {
         // The connection is gone, and with it the gate and what our place knows of us.
-        self.placed = None;
-        self.eager = 0;
+        self.disconnected();
+        self.tries = 0;
+        if reply.could_grant {
+            self.unknown_since.get_or_insert(reply.sent);
+        }
         match failure.kind {
+            FailureKind::NotAdmitted if self.contact.is_made() => {}
+            FailureKind::NotAdmitted | FailureKind::Denied | FailureKind::Config => {
+                self.phase = Phase::Refused(failure.clone());
+                return;
+            }
             FailureKind::NoGate if self.gate == Gate::Used => {
                 self.poll_from_now_on();
-                if !matches!(self.aim, Aim::Confirm(_)) {
-                    self.aim = Aim::Attempt(None);
+                if matches!(self.phase, Phase::Look | Phase::Stand | Phase::Queue) {
+                    self.attempt_again();
                 }
                 return;
             }
-            // Somebody dropped them; an attempt makes them anew.
-            FailureKind::NoTables => self.aim = Aim::Attempt(None),
-            FailureKind::NotAdmitted if self.answered.is_some() => {}
-            FailureKind::NotAdmitted | FailureKind::Denied | FailureKind::Config => {
-                self.refusal = Some(failure.clone());
-                return;
-            }
-            FailureKind::Full => self.full = true,
-            FailureKind::Unknown if matches!(self.aim, Aim::Attempt(_) | Aim::Stand) => {
-                self.doubtful.get_or_insert(sent);
-            }
+            // Somebody dropped them; an attempt makes them again.
+            FailureKind::NoTables => self.phase = Phase::Attempt(Mode::First),
+            FailureKind::Full => self.contact.full(),
             _ => {}
         }
-        if matches!(self.aim, Aim::Look | Aim::Stand | Aim::Queue) {
-            // With a lost answer in the past only an attempt reads back whether the row is ours.
-            self.aim = match (self.doubtful, self.queued) {
-                (None, true) => Aim::Look,
-                _ => Aim::Attempt(None),
-            };
-        }
+        self.ask_after_failure();
         let pause = match failure.kind {
-            FailureKind::Conflict | FailureKind::Unprepared => MOMENT,
+            FailureKind::Conflict => MOMENT,
             _ => self.next_pause(LONGEST_RETRY),
         };
         self.next_at = now + pause;
         self.failure = Some(failure.clone());
         // No sense in sleeping towards a limit that comes first.
-        if self.answered.is_none() && self.next_at >= self.started + self.patience.reach {
-            self.patience.reach = Duration::ZERO;
+        if !self.contact.is_made() && self.next_at >= self.started + self.limits.connect {
+            self.limits.connect = Duration::ZERO;
+        }
+    }
+
+    /// With an attempt of unknown outcome in the past, only another attempt reads back whether the row
+    /// is ours.
+    fn ask_after_failure(&mut self) {
+        let is_waiting = matches!(self.phase, Phase::Look | Phase::Stand | Phase::Queue);
+        if is_waiting && self.unknown_since.is_none() && self.place != OwnPlace::None {
+            self.phase = Phase::Look;
+        } else if is_waiting || matches!(self.phase, Phase::Attempt(Mode::TakeOver { .. })) {
+            self.attempt_again();
         }
     }
 }

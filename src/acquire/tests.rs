@@ -2,16 +2,17 @@
 
 use std::time::Duration;
 
-use super::{Acquire, Patience, Step};
+use super::{Acquire, Step, WaitLimits};
 use crate::lease::instant::BootInstant;
 use crate::lease::timing::Timing;
 use crate::lease::{Claim, Token};
 use crate::store::{
-    Answer, Failure, FailureKind, Gate, Holder, Keeper, Question, Remainder, Reply, Sighting,
+    Answer, Failure, FailureKind, Gate, Holder, Keeper, Mode, Question, Remainder, Reply, Sighting,
     Version, View, Wish,
 };
 
 const START: BootInstant = BootInstant::new(Duration::from_secs(1000));
+const OURS: Claim = Claim::new([9; 16]);
 
 fn secs(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
@@ -19,11 +20,11 @@ fn secs(seconds: u64) -> Duration {
 
 fn wish(wait: Option<Duration>) -> Acquire {
     let timing = Timing::new(secs(30), None).expect("fits");
-    let patience = Patience {
+    let limits = WaitLimits {
         wait,
-        reach: secs(60),
+        connect: secs(60),
     };
-    Acquire::new(Claim::new([9; 16]), timing, patience, START)
+    Acquire::new(OURS, timing, limits, START)
 }
 
 fn reply(sent: BootInstant, outcome: Result<Answer, Failure>) -> Reply {
@@ -31,6 +32,7 @@ fn reply(sent: BootInstant, outcome: Result<Answer, Failure>) -> Reply {
         sent,
         received: sent,
         server_time: None,
+        could_grant: true,
         outcome,
     }
 }
@@ -63,6 +65,14 @@ fn view(keeper: Keeper, ahead: u64) -> View {
         keeper,
         ahead,
         first_for: Some(secs(1)),
+    }
+}
+
+/// The version that an attempt takes over.
+fn taken_over(wish: &Wish) -> Option<Version> {
+    match wish.mode {
+        Mode::TakeOver { version, .. } => Some(version),
+        Mode::First | Mode::IfFree => None,
     }
 }
 
@@ -111,7 +121,7 @@ fn ask_first(acquire: &mut Acquire) {
     assert!(matches!(
         acquire.next(START),
         Step::Ask(Question::Attempt(Wish {
-            seen: None,
+            mode: Mode::First,
             gate: Gate::Used,
             ..
         }))
@@ -128,7 +138,7 @@ fn a_grant_counts_from_before_its_send() {
     );
     assert!(matches!(
         acquire.next(START + secs(1)),
-        Step::Granted(hold) if hold.sent == START && hold.grant.token == Token(5)
+        Step::Granted(lease) if lease.sent == START && lease.grant.token == Token(5)
     ));
 }
 
@@ -143,7 +153,7 @@ fn who_is_not_granted_the_lease_takes_a_place_and_waits_at_the_gate_without_a_wo
     assert!(acquire.is_standing());
     assert_eq!(acquire.seen().map(|(_, ahead)| ahead), Some(3));
     acquire.answered(later, &reply(later, Ok(Answer::Granted(Token(5)))));
-    assert!(matches!(acquire.next(later), Step::Granted(hold) if hold.sent == later));
+    assert!(matches!(acquire.next(later), Step::Granted(lease) if lease.sent == later));
 }
 
 #[test]
@@ -156,7 +166,7 @@ fn the_head_takes_a_row_that_does_not_change_a_ttl_after_it_first_saw_it() {
     let (at, wish) = until_attempt(&mut acquire, START, &server);
     let waited = at.since(START);
     assert!(waited >= secs(30) && waited < secs(31), "{waited:?}");
-    assert_eq!(wish.seen.map(|seen| seen.renewals), Some(3));
+    assert_eq!(taken_over(&wish).map(|seen| seen.renewals), Some(3));
 }
 
 #[test]
@@ -175,7 +185,7 @@ fn a_row_that_is_renewed_is_never_taken_over() {
             match acquire.next(now) {
                 Step::Ask(question) => {
                     if let Question::Attempt(wish) = &question {
-                        assert_eq!(wish.seen, None);
+                        assert_eq!(taken_over(wish), None);
                     }
                     answer(&mut acquire, now, &server, &question);
                 }
@@ -206,7 +216,7 @@ fn a_lapsed_lease_is_left_alone_until_the_allowance_is_over() {
         let (at, wish) = until_attempt(&mut acquire, START, &server);
         let waited = at.since(START).as_secs_f64();
         assert!(waited >= least && waited < most, "{waited}");
-        assert_eq!(wish.seen, None);
+        assert_eq!(taken_over(&wish).map(|seen| seen.renewals), Some(0));
     }
 }
 
@@ -240,10 +250,10 @@ fn a_gate_that_a_stranger_keeps_or_that_nobody_can_take_is_given_up() {
             let (sighting, view) = server(now);
             acquire.answered(now, &reply(now, Ok(Answer::Seen(sighting, view))));
         };
-        assert_eq!(wish.seen, None);
+        assert_eq!(taken_over(&wish), None);
         assert!(now.since(START) < Duration::from_millis(100));
         acquire.answered(now, &reply(now, Ok(Answer::Granted(Token(1)))));
-        assert!(matches!(acquire.next(now), Step::Granted(hold) if hold.gate == Gate::Absent));
+        assert!(matches!(acquire.next(now), Step::Granted(lease) if lease.gate == Gate::Absent));
     }
 }
 
@@ -278,15 +288,13 @@ fn a_waiter_that_lost_its_connection_takes_up_its_place_again() {
     let server = |_| (sighting(0, LEFT), view(Keeper::Line, 3));
     let mut acquire = wish(None);
     first_attempt(&mut acquire, &server);
-    for _ in 0..3 {
-        assert!(matches!(
-            acquire.next(START + secs(9)),
-            Step::Ask(Question::Stand(_))
-        ));
-        acquire.answered(START, &reply(START, failure(FailureKind::Unknown)));
+    for round in 1..4 {
+        let now = START + secs(20 * round);
+        assert!(matches!(acquire.next(now), Step::Ask(Question::Stand(_))));
+        acquire.answered(now, &reply(now, failure(FailureKind::Unknown)));
         assert!(acquire.parting().is_some_and(|parting| parting.queued));
         // The failure may have come after the gate, in the attempt: look whether it is ours.
-        let later = START + secs(5);
+        let later = now + secs(5);
         assert!(matches!(
             acquire.next(later),
             Step::Ask(Question::Attempt(_))
@@ -296,21 +304,138 @@ fn a_waiter_that_lost_its_connection_takes_up_its_place_again() {
     }
 }
 
+/// Fails the first attempt with `kind` at `at`, and answers the next one that the row is ours already.
+fn unknown_grant(acquire: &mut Acquire, kind: FailureKind, at: BootInstant) -> BootInstant {
+    ask_first(acquire);
+    acquire.answered(at, &reply(START, failure(kind)));
+    assert!(acquire.parting().is_some(), "{kind:?}");
+    let (at, _) = until_attempt(acquire, at, &|_| unreachable!());
+    acquire.answered(at, &reply(at, Ok(Answer::AlreadyOurs(Token(5)))));
+    at
+}
+
+const SENT: [FailureKind; 6] = [
+    FailureKind::Unreachable,
+    FailureKind::Full,
+    FailureKind::Conflict,
+    FailureKind::Unknown,
+    FailureKind::NoTables,
+    FailureKind::NoGate,
+];
+
 #[test]
-fn after_a_lost_answer_a_grant_is_confirmed_by_a_renewal_before_it_counts() {
+fn a_grant_of_unknown_time_is_confirmed_by_a_renewal_whatever_the_error_was() {
+    for kind in SENT {
+        let mut acquire = wish(None);
+        let at = unknown_grant(&mut acquire, kind, START + secs(2));
+        assert!(matches!(
+            acquire.next(at),
+            Step::Ask(Question::Renew(grant, _)) if grant.token == Token(5)
+        ));
+        acquire.answered(at, &reply(at, Ok(Answer::Renewed)));
+        assert!(matches!(acquire.next(at), Step::Granted(lease) if lease.sent == at));
+    }
+}
+
+#[test]
+fn a_grant_that_may_be_over_is_given_back_and_asked_for_again() {
+    for (failed, confirmed) in [(secs(29), secs(29)), (secs(2), secs(30))] {
+        let mut acquire = wish(None);
+        unknown_grant(&mut acquire, FailureKind::Unknown, START + failed);
+        let mut now = START + confirmed;
+        if failed < confirmed {
+            // The confirmation gets no answer before the lease is over.
+            assert!(matches!(
+                acquire.next(START + secs(3)),
+                Step::Ask(Question::Renew(..))
+            ));
+            acquire.answered(now, &reply(now, failure(FailureKind::Unknown)));
+        }
+        let parting = loop {
+            match acquire.next(now) {
+                Step::Ask(Question::Release(parting)) => break parting,
+                Step::Wait(until) => now = until,
+                other => panic!("unexpected: {other:?}"),
+            }
+        };
+        assert_eq!((parting.claim, parting.token), (OURS, Some(Token(5))));
+        acquire.answered(now, &reply(now, Ok(Answer::Released)));
+        let (at, _) = until_attempt(&mut acquire, now, &|_| unreachable!());
+        acquire.answered(at, &reply(at, Ok(Answer::Granted(Token(6)))));
+        assert!(matches!(acquire.next(at), Step::Granted(lease) if lease.grant.token == Token(6)));
+    }
+}
+
+#[test]
+fn a_confirmation_without_an_answer_ends_with_the_users_time() {
+    for (wait, connect, most) in [
+        (Some(secs(0)), 60, Duration::from_millis(300)),
+        (Some(secs(1)), 60, Duration::from_millis(1_050)),
+        (None, 1, Duration::from_millis(1_050)),
+        (None, 60, secs(30)),
+    ] {
+        let mut acquire = wish(wait);
+        acquire.limits.connect = secs(connect);
+        let began = unknown_grant(&mut acquire, FailureKind::Unknown, START);
+        let mut now = began;
+        let mut is_open = false;
+        let over = loop {
+            match acquire.next(now) {
+                Step::Ask(Question::Renew(..)) => is_open = true,
+                Step::Wait(until) => now = until,
+                over => break over,
+            }
+            if is_open && now.since(began) >= secs(29) {
+                // The database thread gives up.
+                is_open = false;
+                acquire.answered(now, &reply(now, failure(FailureKind::Unknown)));
+            }
+        };
+        match (wait, connect) {
+            (None, 60) => assert!(matches!(over, Step::Ask(Question::Release(_))), "{over:?}"),
+            _ => assert!(matches!(over, Step::Unreachable(_)), "{over:?}"),
+        }
+        assert!(now.since(began) <= most, "{wait:?}: {:?}", now.since(began));
+        assert!(acquire.parting().is_some());
+    }
+}
+
+#[test]
+fn a_waiter_whose_own_record_was_revoked_frees_it_and_asks_again_without_haste() {
     let mut acquire = wish(None);
+    let revoked = Sighting {
+        claim: Some(OURS),
+        broken_ago: Some(secs(1)),
+        ..sighting(0, LEFT)
+    };
     ask_first(&mut acquire);
-    let later = START + secs(2);
-    acquire.answered(later, &reply(START, failure(FailureKind::Unknown)));
-    assert!(acquire.parting().is_some());
-    let (at, _) = until_attempt(&mut acquire, later, &|_| unreachable!());
-    acquire.answered(at, &reply(at, Ok(Answer::Granted(Token(5)))));
-    assert!(matches!(
-        acquire.next(at),
-        Step::Ask(Question::Renew(grant, _)) if grant.token == Token(5)
-    ));
-    acquire.answered(at, &reply(at, Ok(Answer::Renewed)));
-    assert!(matches!(acquire.next(at), Step::Granted(hold) if hold.sent == at));
+    let (mut now, mut questions, mut released) = (START, 0, 0);
+    acquire.answered(now, &reply(now, failure(FailureKind::Unknown)));
+    // A server on which the record comes back again and again.
+    while now.since(START) < secs(10) {
+        match acquire.next(now) {
+            Step::Ask(question) => {
+                questions += 1;
+                let answer = match question {
+                    Question::Release(parting) => {
+                        assert_eq!(parting.token, Some(Token(17)));
+                        released += 1;
+                        Answer::Released
+                    }
+                    Question::Attempt(_) => Answer::Seen(revoked.clone(), view(Keeper::Us, 0)),
+                    other => panic!("unexpected: {other:?}"),
+                };
+                acquire.answered(now, &reply(now, Ok(answer)));
+            }
+            Step::Wait(until) => now = until,
+            other => panic!("unexpected: {other:?}"),
+        }
+    }
+    assert!(released > 0);
+    assert!(
+        questions <= 50,
+        "{questions} questions of up to two packets in 10 s"
+    );
 }
 
 #[test]

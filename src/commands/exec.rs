@@ -22,7 +22,7 @@ use anyhow::Context;
 
 use self::desk::Desk;
 use self::hold::Job;
-use crate::acquire::{Acquire, Patience};
+use crate::acquire::{Acquire, WaitLimits};
 use crate::cli::{ExecArgs, Wait};
 use crate::event::queue::{Queue, Teller};
 use crate::exit::{Ending, Status};
@@ -31,6 +31,7 @@ use crate::hook::Hook;
 use crate::lease::Claim;
 use crate::lease::timing::Timing;
 use crate::monitor::Monitor;
+use crate::outcome::RunOutcome;
 use crate::report::Report;
 use crate::store::mysql::Database;
 use crate::store::target::Target;
@@ -61,13 +62,13 @@ pub fn run(args: ExecArgs, target: Target, report: &Report) -> anyhow::Result<St
         max_runtime: args.max_runtime,
         heartbeat_file: args.heartbeat_file,
     };
-    let patience = Patience {
+    let limits = WaitLimits {
         wait: match args.wait {
             _ if args.nonblock => Some(Duration::ZERO),
             Wait::Forever => None,
             Wait::AtMost(wait) => Some(wait),
         },
-        reach: args.db_wait,
+        connect: args.db_wait,
     };
     let command = Path::new(&job.program).file_name().unwrap_or(&job.program);
     let contender = Contender {
@@ -120,12 +121,19 @@ pub fn run(args: ExecArgs, target: Target, report: &Report) -> anyhow::Result<St
     (desk.news.tell(label, file, hook, &for_news)).context("cannot start a thread")?;
     desk.min_hold = args.once.min_hold.unwrap_or_default();
 
-    let acquire = Acquire::new(claim, timing, patience, clock::now());
+    let acquire = Acquire::new(claim, timing, limits, clock::now());
     let outcome = desk
         .acquire(acquire, args.conflict_exit_code)
-        .and_then(|hold| {
+        .and_then(|lease| {
             report.finish();
-            desk.hold(&hold, &job, &monitor)
+            let run = desk.supervise(&lease, &job, &monitor);
+            // With a process of the command alive, the lease has to stay.
+            let run = match run.outcome {
+                RunOutcome::LeftBehind => run,
+                _ => desk.release(&lease, run),
+            };
+            desk.news.ended(run.outcome.result(), &run.reason);
+            run.result()
         });
     report.finish();
     desk.conclude(outcome.as_ref().map(|status| *status));

@@ -59,26 +59,21 @@ pub fn run(args: ReleaseArgs, target: Target, report: &Report) -> anyhow::Result
         by: operator(args.holder, args.reason),
         deed,
     };
-    // Who has the gate is the holder's session and no other: it may be ended to wake it.
-    let awake = seen.is_leased() && seen.gated_here && seen.session.is_alive == Some(true);
-    let woken = Some(seen.session.id).filter(|_| awake && deed != Deed::Reopen);
-    let (outcome, is_woken) = ask_once(target, move |database| {
-        let outcome = database.intervene(&intervention)?;
-        let is_done = outcome == Outcome::Done;
-        // Without it the holder finds out by its next renewal.
-        let woken = woken.filter(|_| is_done);
-        Ok((outcome, woken.is_some_and(|id| database.wake(id).is_ok())))
+    let is_alive = seen.session.is_alive == Some(true);
+    let wakes = seen.is_leased() && is_alive && deed != Deed::Reopen;
+    let outcome = ask_once(target, move |database| {
+        database.intervene(&intervention, wakes)
     })?;
-    if outcome == Outcome::Changed {
-        let why = format!("{action} has changed meanwhile and was left alone: look at it again");
+    let Outcome::Done { woken } = outcome else {
+        let why = format!("{action} has changed and was left alone: look at it again");
         return Err(Ending::new(Status::LOST, why).into());
-    }
+    };
     let what = match deed {
         Deed::Release => What::Released,
         Deed::Close(_) => What::Closed,
         Deed::Reopen => What::Reopened,
     };
-    let text = done(&action, &seen, deed, is_woken);
+    let text = done(&action, &seen, deed, woken);
     report.notice(what.by(words::whose(&seen)), text);
     Ok(Status::OK)
 }

@@ -20,10 +20,10 @@ use crate::lease::timing::Timing;
 use crate::report::log::What;
 use crate::report::{Report, words};
 use crate::store::mysql::Database;
+use crate::store::takeover::{HolderSession, allowed_in};
 use crate::store::target::Target;
 use crate::store::{
-    ALLOWANCE, Answer, Contender, Failure, FailureKind, Fence, Holder, Question, Remainder,
-    Sighting, State,
+    Answer, Contender, Failure, FailureKind, Fence, Holder, Question, Sighting, State,
 };
 use crate::sys::{clock, signal};
 
@@ -235,10 +235,9 @@ impl Watch<'_> {
 /// Whether nobody has it: a lease that lapsed is left alone for a moment, since the next in line
 /// may be about to take it over.
 fn is_free(seen: &Sighting) -> bool {
-    match (seen.state(), seen.remainder) {
+    match seen.state() {
         _ if seen.closed.is_some() => false,
-        (State::Free, _) => true,
-        (_, Remainder::Lapsed(ago)) => ago > ALLOWANCE,
-        (_, Remainder::Left(_)) => false,
+        State::Free => true,
+        _ => allowed_in(seen, HolderSession::Unknown).is_zero(),
     }
 }

@@ -5,7 +5,8 @@
 
 use std::time::Duration;
 
-use super::{ALLOWANCE, GATE_ALLOWANCE, Remainder, Sighting, State};
+use super::takeover::{HolderSession, allowed_in};
+use super::{Sighting, State};
 use crate::lease::timing;
 
 /// What is the matter.
@@ -67,20 +68,10 @@ impl Diagnosis {
 }
 
 /// When another may take the lease over, if it is not renewed any more and the action not opened before.
+/// Assumes that the queue lock, where the holder has it, passes to the next contender.
 #[must_use]
 pub fn takeable_in(seen: &Sighting) -> Duration {
-    let allowance = match seen.gated_here {
-        _ if seen.kept_until.is_some() => Duration::ZERO,
-        true => GATE_ALLOWANCE,
-        false => ALLOWANCE,
-    };
-    let over = match seen.remainder {
-        Remainder::Left(left) => left + allowance,
-        Remainder::Lapsed(ago) => allowance.saturating_sub(ago),
-    };
-    seen.closed
-        .as_ref()
-        .map_or(over, |closed| over.max(closed.left))
+    allowed_in(seen, HolderSession::LostQueueLock)
 }
 
 #[cfg(test)]

@@ -34,7 +34,10 @@ pub enum Deed {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
     /// It is done.
-    Done,
+    Done {
+        /// Whether the holder's session was ended, so that it looks at its row now.
+        woken: bool,
+    },
     /// The token is another by now; nothing was changed.
     Changed,
 }

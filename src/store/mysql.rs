@@ -17,13 +17,12 @@ mod statements;
 use std::time::Duration;
 
 use self::connection::Connection;
-use self::exchange::{Trace, vanished};
+use self::exchange::{Trace, stale, vanished};
 pub use self::operate::Forgotten;
 use self::statements::Outlook;
 pub use self::statements::{Selection, fence_check};
 use super::target::Target;
-use super::{Answer, Contender, Failure, FailureKind, Question, Reply, Sighting};
-use crate::lease::{Claim, Grant};
+use super::{Answer, Contender, Failure, Question, Reply, Sighting};
 use crate::sys::{clock, socket::Interrupter};
 
 /// One account on one server, with at most one connection.
@@ -34,17 +33,7 @@ pub struct Database {
     /// The server ends our session when we say nothing for this long.
     idle: Duration,
     connection: Option<Connection>,
-    /// Whether the server has ended it.
-    has_ended: bool,
     interrupter: Interrupter,
-    /// Whether the server prepares statements for us.
-    prepares: bool,
-    /// A grant to who stood in line, after which there is something left to do.
-    unfinished: Option<Grant>,
-    /// Whose place in the line could not be given up then.
-    left_behind: Option<Claim>,
-    /// What notice was given of, or may have been.
-    noticed: Option<Grant>,
 }
 
 impl Database {
@@ -56,12 +45,7 @@ impl Database {
             limit,
             idle,
             connection: None,
-            has_ended: false,
             interrupter: Interrupter::default(),
-            prepares: true,
-            unfinished: None,
-            left_behind: None,
-            noticed: None,
         }
     }
 
@@ -71,25 +55,20 @@ impl Database {
         self.interrupter.clone()
     }
 
-    /// Takes note that the server has ended the connection. A renewal then connects anew; any other
-    /// question has to fail, so that whoever asks learns that its session is gone, and with it the gate
-    /// and what its place in the line is known by.
+    /// Drops the connection, which the server has ended. The next question makes a new one.
     pub fn hang_up(&mut self) {
-        self.interrupter.unwatch();
-        self.has_ended = true;
+        self.connection = None;
     }
 
     /// Asks one question about the contender's action; one round trip on an open connection.
     pub fn ask(&mut self, contender: &Contender, question: &Question) -> Reply {
         let mut trace = Trace::new();
         let outcome = self.answer(contender, question, &mut trace);
-        if let Err(failure) = &outcome {
-            self.prepares &= failure.kind != FailureKind::Unprepared;
-        }
         Reply {
             sent: trace.sent,
             received: clock::now(),
             server_time: trace.server_time,
+            could_grant: trace.could_grant,
             outcome,
         }
     }
@@ -101,7 +80,7 @@ impl Database {
         trace: &mut Trace,
     ) -> Result<Answer, Failure> {
         match question {
-            Question::Attempt(wish) => self.first_attempt(contender, wish, trace),
+            Question::Attempt(wish) => self.try_acquire(contender, wish, trace),
             Question::Inspect(place) => {
                 let found = self.one(contender, "", Outlook::Line(*place), trace)?;
                 found.unless_done(Answer::Seen)
@@ -121,19 +100,20 @@ impl Database {
             }
             Question::Stand(turn) => self.stand(contender, turn, trace),
             Question::Renew(grant, gate) => {
-                if self.has_ended {
-                    self.connection = None;
-                }
-                // On a new connection the gate has to be taken anew.
-                let moved = self.connection.is_none().then_some(*gate);
-                let renew = statements::renew(contender, *grant, moved);
-                let found = self.one(contender, &renew, Outlook::Row, trace)?;
+                let renew = statements::renew(contender, *grant, *gate);
+                let found = self.one(contender, &renew, Outlook::Changed, trace)?;
                 let row = found.row.ok_or_else(vanished)?;
-                Ok(match row.is_held_by(grant.claim, Some(grant.token)) {
-                    true => Answer::Renewed,
-                    false => Answer::Lost(row),
-                })
+                match (
+                    row.is_held_by(grant.claim, Some(grant.token)),
+                    found.changed,
+                ) {
+                    (true, true) => Ok(Answer::Renewed),
+                    // Some proxies send a SELECT to a replica, which knows nothing of it yet.
+                    (true, false) => Err(stale()),
+                    (false, _) => Ok(Answer::Lost(row)),
+                }
             }
+            Question::HandOff(grant) => self.hand_off(contender, *grant, trace),
             Question::Release(parting) => self.release(contender, parting, trace),
         }
     }

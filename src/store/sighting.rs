@@ -49,6 +49,27 @@ pub struct Sighting {
     pub operator: Option<Operator>,
 }
 
+/// Whose a row is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Owner {
+    /// Claim that the row names. None when the action is free.
+    pub claim: Option<Claim>,
+    /// Token of the last grant, or of the change that ended it.
+    pub token: Token,
+    /// Whether an operator has ended the lease.
+    pub is_broken: bool,
+}
+
+impl Owner {
+    /// Whether the row is held by `claim`, under `token` if that is known: it names the claim, and no
+    /// operator has ended the lease. The one predicate of ownership; the SQL has the same.
+    #[must_use]
+    pub fn is_held_by(&self, claim: Claim, token: Option<Token>) -> bool {
+        let is_its = token.is_none_or(|token| self.token == token);
+        twin::is_out(Mechanism::ReadBack) || self.claim == Some(claim) && is_its && !self.is_broken
+    }
+}
+
 /// A holder's session on its server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Session {
@@ -178,12 +199,15 @@ impl Sighting {
         }
     }
 
-    /// Whether the row as read back is `claim`'s, under `token` if that is known, and not broken.
+    /// Whether the row as read back is held by `claim`, under `token` if that is known.
     #[must_use]
     pub fn is_held_by(&self, claim: Claim, token: Option<Token>) -> bool {
-        let is_its = token.is_none_or(|token| self.version.token == token);
-        twin::is_out(Mechanism::ReadBack)
-            || self.claim == Some(claim) && is_its && self.broken_ago.is_none()
+        let owner = Owner {
+            claim: self.claim,
+            token: self.version.token,
+            is_broken: self.broken_ago.is_some(),
+        };
+        owner.is_held_by(claim, token)
     }
 
     /// How the action stands.

@@ -85,7 +85,7 @@ proptest! {
                 true => Ok(Answer::Renewed),
                 false => Err(Failure { kind: FailureKind::Unknown, message: String::new() }),
             };
-            let reply = Reply { sent, received: now, server_time: None, outcome };
+            let reply = Reply { sent, received: now, server_time: None, could_grant: false, outcome };
             renewals.answered(now, reply);
             if renewed {
                 proven = sent;

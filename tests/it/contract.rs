@@ -8,8 +8,8 @@ use dlock::lease::{Claim, Grant, Token};
 use dlock::store::mysql::{Database, Selection};
 use dlock::store::target::{Address, Secret, SslMode, Target, Tls};
 use dlock::store::{
-    Answer, Contender, FailureKind, Fence, Gate, Holder, Parting, Place, Question, Remainder,
-    Sighting, Version, Wish,
+    Answer, Contender, FailureKind, Fence, Gate, Holder, Loss, Mode, Parting, Place, Question,
+    Remainder, Sighting, Version, Wish,
 };
 use mysql::prelude::Queryable;
 
@@ -71,20 +71,23 @@ impl Peer {
     }
 
     #[track_caller]
-    fn attempt(&mut self, seen: Option<Version>) -> Answer {
-        let claim = self.claim;
-        let gate = self.gate;
-        self.ask(&Question::Attempt(Wish {
-            claim,
-            seen,
-            gate,
-            queued: false,
-        }))
+    fn attempt(&mut self, mode: Mode) -> Answer {
+        let Self { claim, gate, .. } = *self;
+        self.ask(&Question::Attempt(Wish { claim, mode, gate }))
+    }
+
+    /// Takes the row over if it still stands as `version` says.
+    #[track_caller]
+    fn take_over(&mut self, version: Version) -> Answer {
+        self.attempt(Mode::TakeOver {
+            version,
+            fenced: false,
+        })
     }
 
     #[track_caller]
     fn granted(&mut self) -> Grant {
-        match self.attempt(None) {
+        match self.attempt(Mode::First) {
             Answer::Granted(token) => Grant {
                 claim: self.claim,
                 token,
@@ -121,6 +124,7 @@ impl Peer {
             queued: false,
             keep: None,
             run: None,
+            handed_off: false,
         }))
     }
 }
@@ -139,7 +143,7 @@ fn everywhere(claim: impl Fn(&servers::Database, Peer, Peer)) {
 fn a_free_action_is_granted_to_one_and_seen_by_the_other() {
     everywhere(|_, mut one, mut other| {
         let grant = one.granted();
-        let Answer::Seen(seen, _) = other.attempt(None) else {
+        let Answer::Seen(seen, _) = other.attempt(Mode::First) else {
             panic!("granted twice");
         };
         assert_eq!(seen.claim, Some(one.claim));
@@ -157,7 +161,7 @@ fn a_free_action_is_granted_to_one_and_seen_by_the_other() {
 fn an_attempt_that_is_repeated_finds_its_own_grant() {
     everywhere(|_, mut one, _| {
         let grant = one.granted();
-        assert_eq!(one.attempt(None), Answer::Granted(grant.token));
+        assert_eq!(one.attempt(Mode::IfFree), Answer::AlreadyOurs(grant.token));
     });
 }
 
@@ -186,7 +190,7 @@ fn a_renewal_or_release_needs_both_claim_and_token() {
             },
         ] {
             assert!(matches!(one.renew(wrong), Answer::Lost(_)));
-            assert_eq!(one.release(wrong), Answer::NotOurs);
+            assert_eq!(one.release(wrong), Answer::NotOurs(None));
         }
         assert_eq!(one.look().version.renewals, 0);
         assert_eq!(one.renew(grant), Answer::Renewed);
@@ -197,7 +201,7 @@ fn a_renewal_or_release_needs_both_claim_and_token() {
 fn a_claim_without_its_token_can_be_given_back() {
     everywhere(|_, mut one, mut other| {
         one.granted();
-        assert_eq!(other.give_up(other.claim, None), Answer::NotOurs);
+        assert_eq!(other.give_up(other.claim, None), Answer::NotOurs(None));
         assert_eq!(one.give_up(one.claim, None), Answer::Released);
         assert_eq!(one.look().claim, None);
     });
@@ -209,33 +213,33 @@ fn a_lease_that_was_renewed_is_not_taken_over_from_an_older_sight() {
         let grant = one.granted();
         let stale = other.look().version;
         assert_eq!(one.renew(grant), Answer::Renewed);
-        assert!(matches!(other.attempt(Some(stale)), Answer::Seen(..)));
+        assert!(matches!(other.take_over(stale), Answer::Seen(..)));
         let fresh = other.look().version;
-        let Answer::Granted(token) = other.attempt(Some(fresh)) else {
+        let Answer::Granted(token) = other.take_over(fresh) else {
             panic!("an unchanged row is not taken over");
         };
         assert!(token > grant.token);
         assert!(matches!(one.renew(grant), Answer::Lost(_)));
-        assert_eq!(one.release(grant), Answer::NotOurs);
+        assert_eq!(one.release(grant), Answer::NotOurs(None));
         assert_eq!(other.look().claim, Some(other.claim));
     });
 }
 
 #[test]
-fn a_lapsed_lease_is_taken_over_only_after_the_allowance() {
+fn an_expired_lease_that_nobody_takes_over_is_brought_back_by_a_renewal() {
     everywhere(|database, mut one, mut other| {
         let grant = one.granted();
         let mut admin = database.admin_conn();
-        let mut lapse = |seconds: u32| {
+        let mut expire = |seconds: u32| {
             admin
                 .query_drop(format!(
                     "UPDATE dlock_lock SET expires_at=UTC_TIMESTAMP(6)-INTERVAL {seconds} SECOND"
                 ))
                 .expect("the row can be changed");
         };
-        lapse(2);
+        expire(2);
         assert!(matches!(
-            other.attempt(None),
+            other.attempt(Mode::IfFree),
             Answer::Seen(
                 Sighting {
                     remainder: Remainder::Lapsed(_),
@@ -244,10 +248,36 @@ fn a_lapsed_lease_is_taken_over_only_after_the_allowance() {
                 _
             )
         ));
-        // Still ours: a renewal brings it back, whatever the clock says.
         assert_eq!(one.renew(grant), Answer::Renewed);
-        lapse(6);
-        assert!(other.granted().token > grant.token);
+        expire(6);
+        let expired = other.look().version;
+        assert!(matches!(other.take_over(expired), Answer::Granted(token) if token > grant.token));
+        assert!(matches!(one.renew(grant), Answer::Lost(_)));
+    });
+}
+
+#[test]
+fn a_record_that_an_operator_has_revoked_is_nobodys_and_is_freed_by_its_owner_alone() {
+    everywhere(|database, mut one, mut other| {
+        let grant = one.granted();
+        let mut admin = database.admin_conn();
+        admin
+            .query_drop("UPDATE dlock_lock SET token=token+1,broken_at=UTC_TIMESTAMP(6)")
+            .expect("the row can be changed");
+        let revoked = Grant {
+            token: Token(grant.token.0 + 1),
+            ..grant
+        };
+        for grant in [grant, revoked] {
+            assert!(matches!(one.renew(grant), Answer::Lost(_)));
+        }
+        assert_eq!(one.look().version.renewals, 0);
+        assert!(matches!(one.attempt(Mode::IfFree), Answer::Seen(..)));
+        assert_eq!(other.give_up(other.claim, None), Answer::NotOurs(None));
+        assert_eq!(one.look().claim, Some(one.claim));
+        assert_eq!(one.release(grant), Answer::NotOurs(Some(Loss::Revoked)));
+        assert_eq!(one.look().claim, None);
+        assert!(other.granted().token > revoked.token);
     });
 }
 
@@ -324,7 +354,7 @@ fn of_many_contenders_one_wins_each_round_and_nobody_deadlocks() {
                     scope.spawn(move || {
                         let mut tokens = Vec::new();
                         while tokens.len() < ROUNDS {
-                            if let Answer::Granted(token) = peer.attempt(None) {
+                            if let Answer::Granted(token) = peer.attempt(Mode::IfFree) {
                                 tokens.push(token);
                                 let claim = peer.claim;
                                 let released = peer.release(Grant { claim, token });

@@ -22,10 +22,8 @@ use dlock::report::history;
 use dlock::report::log::What;
 use dlock::report::status::{json, table};
 use dlock::store::mysql::schema::printout;
-use dlock::store::{
-    ALLOWANCE, Entry, Fate, GATE_ALLOWANCE, Holder, POLLER_LIFE, ServerTime, Sighting, Survey,
-    Waiter,
-};
+use dlock::store::takeover::{CLOCK_ALLOWANCE, QUEUE_LOCK_ALLOWANCE};
+use dlock::store::{Entry, Fate, Holder, POLLER_LIFE, ServerTime, Sighting, Survey, Waiter};
 
 /// Variables that are no option's.
 const VARIABLES: [&str; 1] = ["DLOCK_PASSWORD"];
@@ -277,8 +275,8 @@ fn the_durations_in_the_documents_are_those_in_force() {
     let sent = BootInstant::new(Duration::ZERO);
     let deadline = timing.deadline(sent);
     let [term, kill] = [deadline.term, deadline.kill].map(|end| end.since(sent).as_secs());
-    let allowance = ALLOWANCE.as_secs();
-    let gate_allowance = GATE_ALLOWANCE.as_secs_f32();
+    let allowance = CLOCK_ALLOWANCE.as_secs();
+    let gate_allowance = QUEUE_LOCK_ALLOWANCE.as_secs_f32();
     let silence = POLLER_LIFE.as_secs();
     for (path, claims) in [
         (

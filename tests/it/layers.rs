@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 /// The rooms of `src`, each importing only from those before it. A path that is no room of its own
 /// belongs to the longest room that it lies in.
-const LAYERS: [&str; 24] = [
+const LAYERS: [&str; 26] = [
     "twin",
     "lease",
     "sys",
@@ -26,6 +26,8 @@ const LAYERS: [&str; 24] = [
     "heartbeat",
     "acquire",
     "renew",
+    "releasing",
+    "outcome",
     "clock_step",
     "watch",
     "watch::terminal",

@@ -461,29 +461,6 @@ fn without_named_locks_waiters_look_in_turn_and_one_at_a_time_is_served() {
 }
 
 #[test]
-fn a_server_that_prepares_no_statements_serves_the_line_all_the_same() {
-    for flavour in Flavour::ALL {
-        let server = Server::start(flavour, &["--max-prepared-stmt-count=0"]);
-        let mut line = Line::on(&server);
-        let holder = line.holder();
-        let mut waiters = line.queue(&NAMES[..2]);
-        line.let_go();
-        holder.wait().expect(3, "", "");
-        let second = waiters.pop().expect("two of them");
-        for waiter in [waiters.remove(0), second] {
-            // It says so at most once, and then does without.
-            let outcome = waiter.wait();
-            let told = outcome.stderr.matches("trying again").count();
-            assert!(
-                outcome.status == Some(0) && told <= 1,
-                "{flavour}: {outcome:?}"
-            );
-        }
-        assert_eq!(line.served(), NAMES[..2], "{flavour}");
-    }
-}
-
-#[test]
 fn an_account_that_could_not_clear_its_place_is_refused_before_the_command_runs() {
     for flavour in Flavour::ALL {
         let mut line = Line::on(shared(flavour));

@@ -1,10 +1,10 @@
 //! What must always hold, and what must be able to happen lest the rest be empty words.
 
-use dlock::store::{Parting, Question};
+use dlock::store::Question;
 use stateright::Property;
 
-use crate::client::{Command, Front, Wire};
-use crate::server::Raw;
+use crate::client::{Client, Command, Front, Link, Wire};
+use crate::server::{Raw, Session};
 use crate::time::instant;
 use crate::variant::{Kinds, Run, Variant};
 use crate::world::World;
@@ -15,7 +15,12 @@ pub(crate) const ORDER: &str = "tokens grow in the order of starts";
 pub(crate) const IN_TIME: &str = "no command is alive past its deadline";
 pub(crate) const ROW_IS_OURS: &str = "a command alive has the row";
 pub(crate) const HANDED_OVER: &str = "a lease is handed over";
-pub(crate) const NOTICED: &str = "a lease is granted on a notice";
+pub(crate) const HANDED_OFF: &str = "a lease is granted on a hand-off";
+pub(crate) const NO_FALSE_SUCCESS: &str = "no run that was told lost or revoked is a success";
+pub(crate) const REVOKED_ENDS: &str = "a lease that an operator has ended is never renewed";
+pub(crate) const KEPT: &str = "no lease is lost without a fault";
+pub(crate) const SESSION_KNOWN: &str = "the row names the session by which its holder last read it";
+pub(crate) const SETTLED: &str = "a waiter gives back a grant that it did not know of";
 pub(crate) const DEAD_TAKEN_OVER: &str = "the lease of the dead is taken over";
 pub(crate) const SURVIVED: &str = "a lost reply is survived";
 pub(crate) const OWN_CLOCK: &str = "a waiter takes over by its own clock";
@@ -43,18 +48,46 @@ pub(crate) fn properties() -> Vec<Property<Run>> {
             })
         }),
         Property::always(RELEASE_AFTER_DEATH, |_, world: &World| {
-            world
-                .clients
-                .iter()
-                .all(|client| !(client.is_running() && matches!(client.front, Front::Leaving(_))))
+            world.clients.iter().all(|client| {
+                !(client.is_running() && matches!(client.front, Front::Leaving { .. }))
+            })
         }),
         Property::sometimes(HANDED_OVER, |_, world: &World| {
             world.follows(|front| matches!(front, Front::Over { released: true }))
         }),
-        Property::sometimes(NOTICED, |_, world: &World| {
-            world.follows(
-                |front| matches!(front, Front::Leaving(parting) if parting.token.is_some()),
-            )
+        Property::always(NO_FALSE_SUCCESS, |_, world: &World| {
+            !world.clients.iter().any(|client| client.false_success)
+        }),
+        Property::always(REVOKED_ENDS, |_, world: &World| {
+            !world.server.revoked_renewed
+        }),
+        Property::always(KEPT, |run: &Run, world: &World| {
+            let may_be_lost = run.faults > 0 || run.breaks > 0 || !run.steps.is_empty();
+            may_be_lost || world.clients.iter().all(Client::is_unharmed)
+        }),
+        Property::always(SESSION_KNOWN, |_, world: &World| {
+            let mut clients = world.clients.iter().enumerate();
+            clients.all(|(c, client)| {
+                let trusts = |link: &Link| link.alive && link.trusted;
+                client.late_renewal
+                    || !matches!(client.front, Front::Holding { .. })
+                    || !client.link.as_ref().is_some_and(trusts)
+                    || world.server.row.claim != Some(client.claim(c))
+                    || world.server.holder_session() == Some(Session::current(c))
+            })
+        }),
+        Property::sometimes(HANDED_OFF, |_, world: &World| {
+            world.follows(|front| matches!(front, Front::Leaving { .. }))
+        }),
+        Property::sometimes(SETTLED, |run: &Run, world: &World| {
+            run.breaks == 0
+                || world.clients.iter().any(|client| {
+                    let asked = client.link.as_ref().and_then(|link| link.asked.as_ref());
+                    let is_acquiring = matches!(client.front, Front::Acquiring(_));
+                    asked.is_some_and(|asked| {
+                        is_acquiring && matches!(*asked.question, Question::Release(_))
+                    })
+                })
         }),
         Property::sometimes(DEAD_TAKEN_OVER, |_, world: &World| {
             world.follows(|front| matches!(front, Front::Over { released: false }))
@@ -65,10 +98,8 @@ pub(crate) fn properties() -> Vec<Property<Run>> {
         Property::sometimes(BROKEN_GIVEN_UP, |run: &Run, world: &World| {
             run.breaks == 0
                 || world.clients.iter().any(|client| {
-                    let after_all = client.command == Command::Ended;
-                    let of_a_claim = |parting: &Parting| parting.token.is_none();
-                    after_all
-                        && matches!(&client.front, Front::Leaving(parting) if of_a_claim(parting))
+                    client.command == Command::Ended
+                        && matches!(client.front, Front::Leaving { revoked: true, .. })
                 })
         }),
         Property::sometimes(SURVIVED, |run: &Run, world: &World| {
@@ -79,7 +110,7 @@ pub(crate) fn properties() -> Vec<Property<Run>> {
                 let claim = client.claim(c);
                 let asked = client.link.as_ref().and_then(|link| link.asked.as_ref());
                 asked.is_some_and(|asked| {
-                    matches!(&*asked.question, Question::Attempt(wish) if wish.seen.is_some())
+                    matches!(&*asked.question, Question::Attempt(wish) if wish.is_take_over())
                         && matches!(asked.wire, Wire::Reply(Raw::Row(look, true), _)
                             if look.claim == Some(claim))
                 })

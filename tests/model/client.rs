@@ -5,17 +5,21 @@
 //! time. The monitor and the kernel are: what they have to do in a tick is done in that tick.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use dlock::acquire::{Acquire, Hold, Patience, Step};
-use dlock::lease::Claim;
+use dlock::acquire::{Acquire, AcquiredLease, Step, WaitLimits};
+use dlock::exit::Status;
 use dlock::lease::timing::Timing;
+use dlock::outcome::RunOutcome;
+use dlock::releasing::{self, Released, Releasing};
 use dlock::renew::{Life, Renewals, Verdict};
-use dlock::store::{Answer, Parting, Question, Reply};
-use dlock::supervise::{Act, Input};
+use dlock::store::{Answer, Loss, Parting, Question, Reply, Run};
+use dlock::supervise::{Act, Blame, Input};
+use dlock::sys::tree::End;
 
 use crate::monitor::Monitor;
 use crate::replies::{interpret, reply};
-use crate::server::{CLAIM, Raw};
+use crate::server::{Raw, full};
 use crate::time::{TTL, Tick, instant, ticks, timing};
 use crate::variant::Variant;
 
@@ -27,7 +31,7 @@ pub(crate) struct Asked {
     pub(crate) question: Arc<Question>,
     /// Whether it is the first on its connection.
     pub(crate) moved: bool,
-    /// Whether it is the attempt behind a wait at the gate, or the release behind a notice.
+    /// Whether it is the attempt behind a wait at the gate.
     pub(crate) second: bool,
     sent: Tick,
     pub(crate) wire: Wire,
@@ -37,7 +41,10 @@ impl Asked {
     /// Whether it could do any harm if it were executed late: whether it is to change the row.
     pub(crate) fn may_be_late(&self) -> bool {
         match *self.question {
-            Question::Attempt(_) | Question::Renew(..) | Question::Release(_) => true,
+            Question::Attempt(_)
+            | Question::Renew(..)
+            | Question::HandOff(_)
+            | Question::Release(_) => true,
             Question::Stand(_) => self.second,
             Question::Inspect(_) | Question::Queue(_) | Question::Look => false,
         }
@@ -73,6 +80,8 @@ pub(crate) struct Link {
     pub(crate) stalled: Halt,
     /// When the server last heard of it.
     pub(crate) heard: Tick,
+    /// Whether a renewal by it was read back: from then on the row names it.
+    pub(crate) trusted: bool,
     pub(crate) asked: Option<Asked>,
     /// Only where connections are kept: the question before, given up.
     pub(crate) stale: Option<Asked>,
@@ -84,13 +93,20 @@ pub(crate) enum Front {
     Unborn,
     Acquiring(Arc<Acquire>),
     /// The lease is ours, the monitor has not been told.
-    Granted(Hold),
+    Granted(AcquiredLease),
     Holding {
         renewals: Renewals,
-        parting: Parting,
-        lost: bool,
+        lease: AcquiredLease,
+        loss: Option<Loss>,
     },
-    Leaving(Parting),
+    Leaving {
+        releasing: Releasing,
+        outcome: RunOutcome,
+        /// What it was told of the lease before.
+        loss: Option<Loss>,
+        /// Whether an operator had ended the lease.
+        revoked: bool,
+    },
     Over {
         released: bool,
     },
@@ -117,8 +133,14 @@ pub(crate) struct Client {
     pub(crate) link: Option<Link>,
     /// A request on a connection that was given up: it may still arrive.
     pub(crate) late: Option<Asked>,
+    /// Whether a renewal was executed late: it writes its own session into the row, until the next one.
+    pub(crate) late_renewal: bool,
     pub(crate) monitor: Option<Monitor>,
     pub(crate) command: Command,
+    /// The token of a run that has just ended with 0.
+    pub(crate) success: Option<u8>,
+    /// Whether a run ended with 0 that was told lost or revoked, or is recorded as that.
+    pub(crate) false_success: bool,
 }
 
 impl Client {
@@ -129,8 +151,11 @@ impl Client {
             paused: Halt::None,
             link: None,
             late: None,
+            late_renewal: false,
             monitor: None,
             command: Command::Unstarted,
+            success: None,
+            false_success: false,
         }
     }
 
@@ -146,15 +171,14 @@ impl Client {
     /// A new dlock begins to want the lease.
     pub(crate) fn begin(&mut self, now: Tick, number: usize) {
         self.life += 1;
-        let mut claim = [0; CLAIM + 1];
-        claim[CLAIM] = claim_of(number, self.life);
-        let patience = Patience {
+        let claim = full(claim_of(number, self.life));
+        let limits = WaitLimits {
             wait: None,
-            reach: ticks(u8::MAX),
+            connect: ticks(u8::MAX),
         };
         self.monitor = None;
         self.command = Command::Unstarted;
-        let acquire = Acquire::new(Claim::new(claim), timing(), patience, instant(now));
+        let acquire = Acquire::new(claim, timing(), limits, instant(now));
         self.front = Front::Acquiring(Arc::new(acquire));
     }
 
@@ -172,37 +196,80 @@ impl Client {
         match &mut self.front {
             Front::Acquiring(acquire) => match Arc::make_mut(acquire).next(instant(now)) {
                 Step::Ask(question) => self.ask(now, question),
-                Step::Granted(hold) => self.front = Front::Granted(hold),
+                Step::Granted(lease) => self.front = Front::Granted(lease),
                 Step::Wait(_) => return false,
                 other => panic!("nobody is impatient here: {other:?}"),
             },
-            Front::Holding { lost: true, .. } if self.command == Command::Ended => {
-                self.front = Front::Over { released: false };
-            }
-            Front::Holding { parting, .. } if self.command == Command::Ended => {
-                let parting = *parting;
-                self.front = Front::Leaving(parting);
-                self.ask(now, Question::Release(parting));
-            }
-            Front::Holding { parting, .. }
-                if variant == Variant::EarlyRelease
-                    && self.monitor.is_some_and(|monitor| monitor.is_stopping()) =>
+            Front::Holding { lease, loss, .. }
+                if self.command == Command::Ended
+                    || (variant == Variant::EarlyRelease
+                        && self.monitor.is_some_and(|monitor| monitor.is_stopping())) =>
             {
-                let parting = *parting;
-                self.front = Front::Leaving(parting);
-                self.ask(now, Question::Release(parting));
+                let (lease, loss) = (*lease, *loss);
+                self.leave(now, lease, loss, variant);
             }
             Front::Holding { renewals, .. } => match renewals.due(instant(now)) {
                 Some(question) => self.ask(now, question),
                 None => return false,
             },
-            Front::Leaving(parting) => {
-                let parting = *parting;
-                self.ask(now, Question::Release(parting));
-            }
+            Front::Leaving { releasing, .. } => match releasing.next(instant(now)) {
+                releasing::Step::Ask(Question::HandOff(_)) if self.link.is_none() => {
+                    // Nothing is sent: on a new session nobody would believe it.
+                    let answer = reply(now, now, Ok(Answer::NotOurs(None)));
+                    releasing.answered(instant(now), &answer);
+                    self.act(now, variant);
+                }
+                releasing::Step::Ask(question) => self.ask(now, question),
+                releasing::Step::Wait(_) => return false,
+                releasing::Step::Over(released) => self.end(&released, variant),
+            },
             Front::Unborn | Front::Granted(_) | Front::Over { .. } => return false,
         }
         true
+    }
+
+    /// The command is dead, or told to stop: the lease is given up.
+    fn leave(&mut self, now: Tick, lease: AcquiredLease, loss: Option<Loss>, variant: Variant) {
+        let is_stopped = self.monitor.is_some_and(|monitor| monitor.is_stopping());
+        let (end, blame) = match is_stopped && loss.is_none() {
+            true => (End::Killed(KILL), Blame::Expired),
+            // Whatever it was told, the command may have ended by itself at that moment.
+            false => (End::Exited(0), Blame::Nobody),
+        };
+        let told = loss.filter(|_| variant != Variant::EndBelieved);
+        let outcome = RunOutcome::of(end, blame, told);
+        let took = Duration::ZERO;
+        let parting = lease.parting(outcome.fate().map(|fate| Run { fate, took }), None);
+        let parting = match outcome {
+            RunOutcome::Revoked => Parting {
+                token: None,
+                ..parting
+            },
+            _ => parting,
+        };
+        self.front = Front::Leaving {
+            releasing: Releasing::new(parting, true, instant(now)),
+            outcome,
+            loss,
+            revoked: outcome == RunOutcome::Revoked,
+        };
+        self.act(now, variant);
+    }
+
+    /// The release is over, and with it this dlock.
+    fn end(&mut self, released: &Released, variant: Variant) {
+        if let Front::Leaving { outcome, loss, .. } = &self.front {
+            let outcome = match variant {
+                Variant::EndBelieved => *outcome,
+                _ => outcome.after(released),
+            };
+            if outcome.status() == Status::OK {
+                self.false_success |= loss.is_some();
+                self.success = self.token();
+            }
+            let released = outcome.is_ours();
+            self.front = Front::Over { released };
+        }
     }
 
     fn ask(&mut self, now: Tick, question: Question) {
@@ -211,6 +278,7 @@ impl Client {
             alive: true,
             stalled: Halt::None,
             heard: now,
+            trusted: false,
             asked: None,
             stale: None,
         });
@@ -225,13 +293,13 @@ impl Client {
 
     /// The monitor hears of the grant and starts the command, unless it is too late for that;
     /// whether it did.
-    pub(crate) fn launch(&mut self, now: Tick, hold: Hold, variant: Variant) -> bool {
+    pub(crate) fn launch(&mut self, now: Tick, lease: AcquiredLease, variant: Variant) -> bool {
         let timing = model_timing(variant);
-        let mut monitor = Monitor::new(timing.deadline(hold.sent));
+        let mut monitor = Monitor::new(timing.deadline(lease.sent));
         self.front = Front::Holding {
-            renewals: Renewals::new(hold.grant, hold.gate, timing, hold.sent, Life::Assumed),
-            parting: hold.parting(None, None),
-            lost: false,
+            renewals: Renewals::new(lease.grant, lease.gate, timing, lease.sent, Life::Assumed),
+            lease,
+            loss: None,
         };
         let late = !monitor.step(now, Input::Tick).is_empty();
         if late && variant != Variant::BlindStart {
@@ -259,9 +327,7 @@ impl Client {
             panic!("there is a reply");
         };
         let first = match (&*asked.question, raw) {
-            (Question::Stand(_), Raw::AtGate) | (Question::Release(_), Raw::Noticed) => {
-                !asked.second
-            }
+            (Question::Stand(_), Raw::AtGate) => !asked.second,
             _ => false,
         };
         if first {
@@ -272,8 +338,9 @@ impl Client {
             return;
         }
         let outcome = interpret(&asked.question, raw, variant);
-        if outcome.is_err() {
-            self.link = None;
+        match &outcome {
+            Err(_) => self.link = None,
+            Ok(answer) => link.trusted |= matches!(answer, Answer::Renewed),
         }
         let sent = match variant {
             Variant::DeadlineFromReply => now,
@@ -289,29 +356,26 @@ impl Client {
                 Arc::make_mut(acquire).answered(instant(now), &reply);
                 self.act(now, variant);
             }
-            Front::Holding {
-                renewals,
-                parting,
-                lost,
-            } => {
+            Front::Holding { renewals, loss, .. } => {
                 let input = match renewals.answered(instant(now), reply) {
                     Verdict::Renewed(deadline) => Input::Renewed(deadline),
                     Verdict::Lost(seen) => {
-                        match seen.broken_ago {
-                            // The row is still ours to free.
-                            Some(_) => parting.token = None,
-                            None => *lost = true,
-                        }
+                        *loss = Some(match seen.broken_ago {
+                            Some(_) => Loss::Revoked,
+                            None => Loss::TakenOver,
+                        });
                         Input::Lost
                     }
                     Verdict::Failed(_) => return,
                 };
                 self.watch(now, input);
             }
-            Front::Leaving(_) => {
-                if let Ok(Answer::Released | Answer::NotOurs) = reply.outcome {
-                    self.front = Front::Over { released: true };
+            Front::Leaving { releasing, .. } => {
+                // A renewal that was still open has its reply before the release is asked.
+                if releasing.is_asked() {
+                    releasing.answered(instant(now), &reply);
                 }
+                self.act(now, variant);
             }
             Front::Unborn | Front::Granted(_) | Front::Over { .. } => {
                 panic!("nothing was asked")
@@ -345,6 +409,9 @@ impl Client {
             if ticked || Arc::get_mut(acquire).is_some() {
                 Arc::make_mut(acquire).forget_past(instant(now));
             }
+        }
+        if let Front::Leaving { releasing, .. } = &mut self.front {
+            releasing.forget_past(instant(now));
         }
         if let Some(link) = &mut self.link {
             let asked = link.asked.as_ref();
@@ -380,6 +447,22 @@ impl Client {
         {
             self.late = Some(asked);
         }
+    }
+
+    /// Whether nothing has stopped the command, and nobody has told that the lease is lost.
+    pub(crate) fn is_unharmed(&self) -> bool {
+        let is_stopped = self.monitor.is_some_and(|monitor| monitor.is_stopping());
+        !is_stopped && !matches!(self.front, Front::Holding { loss: Some(_), .. })
+    }
+
+    /// The token of the lease that this dlock has or had.
+    pub(crate) fn token(&self) -> Option<u8> {
+        let token = match &self.front {
+            Front::Granted(lease) | Front::Holding { lease, .. } => lease.grant.token,
+            Front::Leaving { releasing, .. } => releasing.token()?,
+            Front::Acquiring(_) | Front::Unborn | Front::Over { .. } => return None,
+        };
+        u8::try_from(token.0).ok()
     }
 
     /// The claim of the present dlock.

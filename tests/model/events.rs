@@ -1,10 +1,16 @@
 //! Which events may happen to a client in a state of the world.
 
+use dlock::store::FailureKind;
+
 use crate::client::{Asked, Command, Front, Halt, Link, Wire};
 use crate::server::Session;
 use crate::time::TTL;
 use crate::variant::{Kinds, Run, Variant};
 use crate::world::{Event, World};
+
+/// Errors that a server may answer with after it has carried the request out: those that tell a
+/// contender something else than that nothing is known.
+const ERRORS: [FailureKind; 2] = [FailureKind::Conflict, FailureKind::NoGate];
 
 impl Run {
     /// What may go wrong with `c`.
@@ -39,6 +45,7 @@ impl Run {
             let flows = |link: &Link| link.alive && link.stalled == Halt::None;
             if client.link.as_ref().is_some_and(flows) && asked.may_be_late() {
                 events.push(Event::ExecuteAndKeep(c));
+                events.extend(ERRORS.map(|kind| Event::Error(c, kind)));
             }
         }
         if !matches!(client.front, Front::Unborn | Front::Over { .. }) {
@@ -83,7 +90,8 @@ impl Run {
                 events.push(Event::Act(c));
                 urgent += 1;
             }
-            if urgent > 0 && world.faults > 0 && !front_dead {
+            let may_halt = world.faults > 0 || self.variant == Variant::BlockedByMessages;
+            if urgent > 0 && may_halt && !front_dead {
                 events.push(Event::Pause(c));
             }
         }

@@ -8,7 +8,7 @@ use dlock::store::{
     Answer, Failure, FailureKind, Holder, Question, Remainder, Reply, Sighting, Version, View,
 };
 
-use crate::server::{CLAIM, Look, Raw};
+use crate::server::{Look, Raw, full};
 use crate::time::{TTL, Tick, instant, ticks};
 use crate::variant::Variant;
 
@@ -20,6 +20,7 @@ pub(crate) fn reply(sent: Tick, received: Tick, outcome: Result<Answer, Failure>
         sent,
         received: instant(received).max(sent),
         server_time: None,
+        could_grant: true,
         outcome,
     }
 }
@@ -39,41 +40,59 @@ pub(crate) fn interpret(
 ) -> Result<Answer, Failure> {
     Ok(match (question, raw) {
         (_, Raw::NoGate) => return Err(failure(FailureKind::NoGate)),
-        (Question::Attempt(wish), Raw::Row(look, _)) => granted(wish.claim, look, variant),
-        (Question::Stand(turn), Raw::Row(look, _)) => granted(turn.wish.claim, look, variant),
+        (Question::Attempt(wish), Raw::Row(look, changed)) => {
+            granted(wish.claim, look, changed, variant)
+        }
+        (Question::Stand(turn), Raw::Row(look, changed)) => {
+            granted(turn.claim, look, changed, variant)
+        }
         (Question::Inspect(_), Raw::Row(look, _)) => Answer::Seen(sighting(look), view(look)),
         (Question::Queue(_), Raw::Row(look, _)) => Answer::Queued(sighting(look), view(look)),
-        (Question::Renew(grant, _), Raw::Row(look, _)) => {
+        (Question::Renew(grant, _), Raw::Row(look, changed)) => {
             let row = sighting(look);
-            let ours = row.is_held_by(grant.claim, Some(grant.token));
-            match ours || variant == Variant::OkBelieved {
-                true => Answer::Renewed,
-                false => Answer::Lost(row),
+            let row_is_ours = match variant {
+                Variant::RevokedIsOurs => row.claim == Some(grant.claim),
+                _ => row.is_held_by(grant.claim, Some(grant.token)),
+            };
+            match (row_is_ours, changed) {
+                _ if variant == Variant::OkBelieved => Answer::Renewed,
+                (true, true) => Answer::Renewed,
+                (true, false) => return Err(failure(FailureKind::Unknown)),
+                (false, _) => Answer::Lost(row),
             }
         }
-        (Question::Release(_), Raw::Freed(true)) => Answer::Released,
-        (Question::Release(_), Raw::Freed(false)) => Answer::NotOurs,
+        (Question::HandOff(_), Raw::HandedOff) => Answer::HandedOff,
+        (Question::Release(_), Raw::Freed(freed))
+            if variant == Variant::SumBelieved && freed.broken.is_some() =>
+        {
+            Answer::Released
+        }
+        (Question::Release(parting), Raw::Freed(freed)) => match freed.answer(parting) {
+            Some(answer) => answer,
+            None => return Err(failure(FailureKind::Unknown)),
+        },
         _ => return Err(failure(FailureKind::Unknown)),
     })
 }
 
-fn granted(claim: Claim, look: Look, variant: Variant) -> Answer {
-    let row = sighting(look);
-    match row.is_held_by(claim, None) || variant == Variant::OkBelieved {
-        true => Answer::Granted(row.version.token),
-        false => Answer::Seen(row, view(look)),
+fn granted(claim: Claim, mut look: Look, changed: bool, variant: Variant) -> Answer {
+    look.broken &= variant != Variant::RevokedIsOurs;
+    match look.read_back(changed).granted(claim) {
+        // Not what is read back, but what brought no error.
+        _ if variant == Variant::OkBelieved => Answer::Granted(Token(look.token.into())),
+        // The row is ours, whoever made it so.
+        Some(Answer::AlreadyOurs(token)) if variant == Variant::OldGrantBelieved => {
+            Answer::Granted(token)
+        }
+        Some(answer) => answer,
+        None => Answer::Seen(sighting(look), view(look)),
     }
 }
 
 /// The row as the real machines see it. What they only print is left out.
 fn sighting(look: Look) -> Sighting {
-    let claim = look.claim.map(|number| {
-        let mut claim = [0; CLAIM + 1];
-        claim[CLAIM] = number;
-        Claim::new(claim)
-    });
     Sighting {
-        claim,
+        claim: look.claim.map(full),
         version: Version {
             token: Token(look.token.into()),
             renewals: look.renewals.into(),

@@ -1,14 +1,15 @@
 //! The server of the model: one row, the gate, the line, and what each statement does to them.
 //!
 //! The conditions are those of the SQL in `src/store/mysql/statements.rs`, one function a
-//! statement. Every packet is executed at one instant: its UPDATE is a single row, and the SELECT
-//! behind it proves ownership only if nothing came in between.
+//! statement; a comparison with real servers on random sequences holds them to it (`tests/compare`).
+//! Every packet is executed at one instant: its UPDATE is a single row, and the SELECT behind it proves
+//! ownership only if nothing came in between.
 
-use std::time::Duration;
+use dlock::lease::{Claim, Token};
+use dlock::store::read_back::{AttemptReadBack, ReleaseReadBack};
+use dlock::store::{Fate, Gate, Keeper, Mode, Owner, Parting, Question, Version};
 
-use dlock::store::{ALLOWANCE, GATE_ALLOWANCE, Gate, Keeper, Parting, Question, Version, Wish};
-
-use crate::time::{TTL, Tick, ticks};
+use crate::time::{TTL, Tick};
 
 /// A session: whose, and whether it belongs to the connection that the client still uses or to one
 /// that it has dropped and the server has not noticed yet.
@@ -56,15 +57,19 @@ struct Place {
     session: Option<Session>,
 }
 
-/// Liberties that a broken variant takes.
+/// Liberties that a broken variant takes, and rules that it lacks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Rules {
     /// Whether named locks are refused.
     pub(crate) no_gate: bool,
     /// Whether a lease is over as soon as the server's clock says so, whoever asks.
     pub(crate) clock_alone: bool,
-    /// Whether a gate that the holder has no more is as good as a notice.
+    /// Whether a gate that the holder has no more is as good as a hand-off.
     pub(crate) gate_alone: bool,
+    /// Whether a lease that an operator has ended can be renewed and released like any other.
+    pub(crate) revoked_is_ours: bool,
+    /// Whether a renewal leaves the session in the row as it is.
+    pub(crate) session_stays: bool,
 }
 
 /// What lives on the server.
@@ -74,8 +79,12 @@ pub(crate) struct Server {
     /// Who has the gate, and behind it who waits for it.
     gate: Vec<Session>,
     line: Vec<Place>,
-    /// The claims of which notice was given, each with the session that gave it.
-    notices: Vec<(u8, Session)>,
+    /// The claims that were handed off, each with the session that did.
+    handed_off: Vec<(u8, Session)>,
+    /// How runs ended, by token.
+    history: Vec<(u8, Fate)>,
+    /// Whether a lease that an operator had ended was renewed.
+    pub(crate) revoked_renewed: bool,
     /// By how much its clock is ahead of the true time.
     ahead: i8,
 }
@@ -101,10 +110,10 @@ pub(crate) enum Raw {
     Row(Look, bool),
     /// The gate is the session's.
     AtGate,
-    /// Notice was given.
-    Noticed,
-    /// Whether a row was freed.
-    Freed(bool),
+    /// The claim was handed off.
+    HandedOff,
+    /// What was read back behind a release.
+    Freed(ReleaseReadBack),
     /// Named locks are refused.
     NoGate,
 }
@@ -123,14 +132,19 @@ impl Server {
             },
             gate: Vec::new(),
             line: Vec::new(),
-            notices: Vec::new(),
+            handed_off: Vec::new(),
+            history: Vec::new(),
+            revoked_renewed: false,
             ahead: 0,
         }
     }
 
     /// An operator ends the lease: the token is another, the claim stays. Unless `at_once`, as a tool
     /// would do it that knows nothing of commands.
-    pub(crate) const fn break_by_hand(&mut self, at_once: bool) {
+    pub(crate) fn break_by_hand(&mut self, at_once: bool) {
+        if !self.row.broken {
+            self.record(self.row.token, Fate::Broken);
+        }
         self.row.token += 1;
         self.row.broken = true;
         if at_once {
@@ -146,7 +160,7 @@ impl Server {
     /// Ends a session: its place at the gate goes, the rows that name it stay.
     pub(crate) fn end(&mut self, session: Session) {
         self.gate.retain(|other| *other != session);
-        self.notices.retain(|(_, other)| *other != session);
+        self.handed_off.retain(|(_, other)| *other != session);
         self.rename(session, None);
     }
 
@@ -154,8 +168,8 @@ impl Server {
     pub(crate) fn abandon(&mut self, client: usize) {
         self.end(Session::dropped(client));
         let (current, dropped) = (Session::current(client), Session::dropped(client));
-        let notices = self.notices.iter_mut().map(|(_, session)| session);
-        for session in self.gate.iter_mut().chain(notices) {
+        let handed_off = self.handed_off.iter_mut().map(|(_, session)| session);
+        for session in self.gate.iter_mut().chain(handed_off) {
             if *session == current {
                 *session = dropped;
             }
@@ -175,7 +189,7 @@ impl Server {
     /// A restart: every session is gone, the rows stay.
     pub(crate) fn restart(&mut self) {
         self.gate.clear();
-        self.notices.clear();
+        self.handed_off.clear();
         self.row.session = None;
         for place in &mut self.line {
             place.session = None;
@@ -187,8 +201,9 @@ impl Server {
         self.gate.iter().skip(1).any(|other| *other == session)
     }
 
-    /// Forgets what makes no difference any more.
-    pub(crate) fn forget(&mut self) {
+    /// Forgets what makes no difference any more; of the history only the runs of `tokens` count.
+    pub(crate) fn forget(&mut self, tokens: &[u8]) {
+        self.history.retain(|(token, _)| tokens.contains(token));
         if self.row.claim.is_none() {
             self.row = Row {
                 claim: None,
@@ -200,13 +215,13 @@ impl Server {
                 broken: false,
             };
         }
-        // Sessions are named to tell whose gate and whose notice it is.
+        // Sessions are named to tell whose gate and whose hand-off it is.
         let row = &mut self.row;
         row.session = row.session.filter(|session| {
             !session.dropped || self.gate.contains(session) || row.claim.is_some()
         });
         let named = (row.claim, row.session);
-        self.notices
+        self.handed_off
             .retain(|(claim, session)| named == (Some(*claim), Some(*session)));
         for place in &mut self.line {
             place.session = place
@@ -217,16 +232,12 @@ impl Server {
 
     /// Whether `question`, carried out late, could still change anything.
     pub(crate) fn heeds(&self, question: &Question) -> bool {
-        let held = |claim: &dlock::lease::Claim, token: Option<dlock::lease::Token>| {
-            self.row.claim == Some(claim.bytes()[CLAIM])
-                && token.is_none_or(|token| token.0 == u64::from(self.row.token))
-        };
+        let names = |claim: &Claim| self.row.claim == Some(claim.bytes()[CLAIM]);
         match question {
-            Question::Renew(grant, _) => held(&grant.claim, Some(grant.token)),
-            Question::Release(parting) => {
-                let broken = self.row.broken && held(&parting.claim, None);
-                parting.token.is_none() || broken || held(&parting.claim, parting.token)
+            Question::Renew(grant, _) => {
+                names(&grant.claim) && u64::from(self.row.token) == grant.token.0
             }
+            Question::Release(parting) => names(&parting.claim) || parting.token.is_none(),
             _ => true,
         }
     }
@@ -236,26 +247,30 @@ impl Server {
         self.gate.contains(&session)
     }
 
+    /// The session that the row names.
+    pub(crate) const fn holder_session(&self) -> Option<Session> {
+        self.row.session
+    }
+
     /// Whether anybody has the gate.
     pub(crate) const fn has_keeper(&self) -> bool {
         !self.gate.is_empty()
     }
 
-    /// Carries `question` out for `session`; none when it now waits at the gate. `moved` tells that
-    /// the connection is new, `second` that this is the attempt behind a wait at the gate or the release
-    /// behind a notice.
+    /// Carries `question` out for `session`; none when it now waits at the gate. `second` tells that this
+    /// is the attempt behind a wait at the gate.
     pub(crate) fn execute(
         &mut self,
         now: Tick,
         session: Session,
         question: &Question,
-        (moved, second): (bool, bool),
+        second: bool,
         rules: Rules,
     ) -> Option<Raw> {
         let gate = match question {
             Question::Attempt(wish) => wish.gate,
             Question::Inspect(place) | Question::Queue(place) => place.gate,
-            Question::Stand(turn) => turn.wish.gate,
+            Question::Stand(_) | Question::HandOff(_) => Gate::Used,
             Question::Renew(_, gate) => *gate,
             Question::Release(parting) => parting.gate,
             Question::Look => Gate::Absent,
@@ -264,30 +279,26 @@ impl Server {
             return Some(Raw::NoGate);
         }
         let clock = self.clock(now);
+        let claim = claim_in(question);
         Some(match question {
             Question::Attempt(wish) => {
-                let changed = self.attempt(clock, session, wish, second, rules);
-                let (keeper, in_front) = self.view(session, wish.claim.bytes()[CLAIM], gate);
-                Raw::Row(self.look(clock, keeper, in_front), changed)
+                if gate == Gate::Used && !wish.is_take_over() {
+                    self.try_gate(session);
+                }
+                let changed = self.attempt(clock, session, (claim, gate), wish.mode, rules);
+                self.seen(clock, session, claim, gate, changed)
             }
-            Question::Stand(turn) if second => {
-                let wish = &turn.wish;
-                let changed = self.attempt(clock, session, wish, true, rules);
-                let (keeper, in_front) = self.view(session, wish.claim.bytes()[CLAIM], gate);
-                Raw::Row(self.look(clock, keeper, in_front), changed)
+            Question::Stand(_) if second => {
+                let changed = self.attempt(clock, session, (claim, gate), Mode::IfFree, rules);
+                self.seen(clock, session, claim, gate, changed)
             }
-            Question::Inspect(place) => {
-                let (keeper, in_front) = self.view(session, place.claim.bytes()[CLAIM], gate);
-                Raw::Row(self.look(clock, keeper, in_front), false)
-            }
-            Question::Queue(place) => {
-                let claim = place.claim.bytes()[CLAIM];
+            Question::Inspect(_) => self.seen(clock, session, claim, gate, false),
+            Question::Queue(_) => {
                 self.queue(claim, session);
-                let (keeper, in_front) = self.view(session, claim, gate);
-                Raw::Row(self.look(clock, keeper, in_front), true)
+                self.seen(clock, session, claim, gate, true)
             }
-            Question::Stand(turn) => {
-                self.queue(turn.wish.claim.bytes()[CLAIM], session);
+            Question::Stand(_) => {
+                self.queue(claim, session);
                 if !self.gate.contains(&session) {
                     self.gate.push(session);
                 }
@@ -297,47 +308,50 @@ impl Server {
                 Raw::AtGate
             }
             Question::Renew(grant, _) => {
-                let ours = self.row.claim == Some(grant.claim.bytes()[CLAIM])
-                    && u64::from(self.row.token) == grant.token.0;
-                if moved && gate == Gate::Used {
+                if gate == Gate::Used {
                     self.try_gate(session);
                 }
+                let ours = self.is_held_by(claim, Some(grant.token), rules);
                 if ours {
+                    self.revoked_renewed |= self.row.broken;
                     self.row.renewals += 1;
                     self.row.expires = clock + TTL.cast_signed();
-                    if moved {
+                    if !rules.session_stays {
                         self.row.session = Some(session);
-                        self.row.gated = self.gate.first() == Some(&session);
+                        self.row.gated = gate == Gate::Used && self.gate.first() == Some(&session);
                     }
                 }
                 Raw::Row(self.look(clock, Keeper::Unasked, 0), ours)
             }
-            Question::Release(parting) if !second && !moved && gives_notice(parting) => {
-                self.notices.push((parting.claim.bytes()[CLAIM], session));
+            Question::HandOff(_) => {
+                if !self.handed_off.contains(&(claim, session)) {
+                    self.handed_off.push((claim, session));
+                }
                 self.pass(session);
-                Raw::Noticed
+                Raw::HandedOff
             }
-            Question::Release(parting) => {
-                let claim = parting.claim.bytes()[CLAIM];
-                let token = parting.token.map(|token| token.0);
-                let ours = self.row.claim == Some(claim)
-                    && token.is_none_or(|token| token == u64::from(self.row.token));
-                // What is broken is given up by its claim, in a packet of its own.
-                if ours || (self.row.claim == Some(claim) && self.row.broken) {
-                    self.row.claim = None;
-                    self.row.expires = clock;
-                }
-                if gate == Gate::Used {
-                    self.pass(session);
-                }
-                if parting.queued {
-                    self.line.retain(|place| place.claim != claim);
-                }
-                Raw::Freed(ours)
-            }
+            Question::Release(parting) => Raw::Freed(self.release(clock, session, parting, rules)),
             // Asked by `dlock wait`, which takes no part.
             Question::Look => Raw::Row(self.look(clock, Keeper::Unasked, 0), false),
         })
+    }
+
+    /// The one predicate of ownership, as the SQL has it.
+    fn is_held_by(&self, claim: u8, token: Option<Token>, rules: Rules) -> bool {
+        let owner = Owner {
+            is_broken: self.row.broken && !rules.revoked_is_ours,
+            ..self.owner()
+        };
+        owner.is_held_by(full(claim), token)
+    }
+
+    /// Whose the row is, as it is read back.
+    fn owner(&self) -> Owner {
+        Owner {
+            claim: self.row.claim.map(full),
+            token: Token(self.row.token.into()),
+            is_broken: self.row.broken,
+        }
     }
 
     /// The conditional UPDATE; whether it changed the row.
@@ -345,52 +359,127 @@ impl Server {
         &mut self,
         clock: i8,
         session: Session,
-        wish: &Wish,
-        at_gate: bool,
+        (claim, gate): (u8, Gate),
+        mode: Mode,
         rules: Rules,
     ) -> bool {
-        if wish.gate == Gate::Used && !at_gate {
-            self.try_gate(session);
-        }
         let has_gate = self.gate.first() == Some(&session);
         let row = &self.row;
-        let lapsed =
-            |by: Duration| clock > row.expires && ticks((clock - row.expires).cast_unsigned()) > by;
-        let version = Version {
-            token: dlock::lease::Token(row.token.into()),
-            renewals: row.renewals.into(),
-        };
-        let noticed = row.claim.zip(row.session);
-        let noticed = noticed.is_some_and(|notice| self.notices.contains(&notice));
+        let hand_off = row.claim.zip(row.session);
+        let by_hand_off = hand_off.is_some_and(|hand_off| self.handed_off.contains(&hand_off));
         let passed = row.gated
             && row
                 .session
                 .is_none_or(|holder| !self.gate.contains(&holder));
-        let takeable = row.claim.is_none()
-            || (wish.gate == Gate::Used && noticed)
-            || (rules.gate_alone && passed)
-            || lapsed(ALLOWANCE)
-            || (wish.gate == Gate::Used && row.gated && lapsed(GATE_ALLOWANCE))
-            || wish.seen == Some(version)
-            || (rules.clock_alone && clock > row.expires);
-        if !takeable || (wish.gate == Gate::Used && !has_gate) {
+        let version = Version {
+            token: Token(row.token.into()),
+            renewals: row.renewals.into(),
+        };
+        let takeable = match mode {
+            Mode::TakeOver { version: seen, .. } => seen == version,
+            Mode::First | Mode::IfFree => {
+                row.claim.is_none()
+                    || (gate == Gate::Used && by_hand_off)
+                    || (rules.gate_alone && passed)
+                    || (rules.clock_alone && clock > row.expires)
+            }
+        };
+        if !takeable || (gate == Gate::Used && !has_gate) {
             return false;
         }
-        let claim = wish.claim.bytes()[CLAIM];
+        if let (Mode::TakeOver { .. }, Some(before)) = (mode, row.claim) {
+            if !row.broken {
+                self.record(self.row.token, Fate::Lost);
+            }
+            self.line.retain(|place| place.claim != before);
+        }
         self.row = Row {
             claim: Some(claim),
             token: self.row.token + 1,
             renewals: 0,
-            gated: wish.gate == Gate::Used,
+            gated: gate == Gate::Used,
             session: Some(session),
             expires: clock + TTL.cast_signed(),
             broken: false,
         };
-        // A place is given up after the grant; it does not count until then.
-        if wish.queued {
+        true
+    }
+
+    /// The release, what it records, and what is read back behind it; then what settles a lease that an
+    /// operator has ended.
+    fn release(
+        &mut self,
+        clock: i8,
+        session: Session,
+        parting: &Parting,
+        rules: Rules,
+    ) -> ReleaseReadBack {
+        let claim = parting.claim.bytes()[CLAIM];
+        let is_named = |server: &Self| server.row.claim == Some(claim);
+        let ours = match parting.token {
+            Some(_) => self.is_held_by(claim, parting.token, rules),
+            None => is_named(self),
+        };
+        let token = parting
+            .token
+            .and_then(|token| u8::try_from(token.0).ok())
+            .filter(|_| parting.run.is_some());
+        if ours {
+            self.row.claim = None;
+            self.row.expires = clock;
+        }
+        if let (Some(token), Some(run)) = (token, parting.run)
+            && (ours || parting.handed_off)
+        {
+            self.record(token, run.fate);
+        }
+        if parting.handed_off {
+            self.handed_off
+                .retain(|hand_off| *hand_off != (claim, session));
+        }
+        if parting.gate == Gate::Used {
+            self.pass(session);
+        }
+        if parting.queued {
             self.line.retain(|place| place.claim != claim);
         }
-        true
+        let is_broken = is_named(self) && self.row.broken;
+        let is_left = is_named(self)
+            && parting
+                .token
+                .is_none_or(|token| token.0 == u64::from(self.row.token));
+        let ending = token.and_then(|token| self.recorded(token));
+        if is_broken {
+            self.row.claim = None;
+            self.row.expires = clock;
+        }
+        ReleaseReadBack {
+            changed: ours,
+            is_named: is_left || is_broken,
+            broken: is_broken.then_some(Token(self.row.token.into())),
+            is_recorded: None,
+            ending,
+        }
+    }
+
+    /// Records how a run ended, unless that is recorded already.
+    fn record(&mut self, token: u8, fate: Fate) {
+        if self.recorded(token).is_none() {
+            self.history.push((token, fate));
+            self.history.sort_unstable_by_key(|(token, _)| *token);
+        }
+    }
+
+    /// How the run of `token` ended, if that is recorded.
+    pub(crate) fn recorded(&self, token: u8) -> Option<Fate> {
+        let found = self.history.iter().find(|(other, _)| *other == token);
+        found.map(|(_, fate)| *fate)
+    }
+
+    /// A row and the line, as they are seen behind a statement that `changed` something or not.
+    fn seen(&self, clock: i8, session: Session, claim: u8, gate: Gate, changed: bool) -> Raw {
+        let (keeper, in_front) = self.view(session, claim, gate);
+        Raw::Row(self.look(clock, keeper, in_front), changed)
     }
 
     /// `RELEASE_LOCK`.
@@ -456,10 +545,38 @@ impl Server {
     }
 }
 
-/// Whether the end of what `parting` is about is told before the row is freed: there is nothing in the
-/// row then that anybody has to see.
-const fn gives_notice(parting: &Parting) -> bool {
-    parting.token.is_some() && matches!(parting.gate, Gate::Used)
+/// The claim that a question is about; 0 where it is about none.
+fn claim_in(question: &Question) -> u8 {
+    let claim = match question {
+        Question::Attempt(wish) => wish.claim,
+        Question::Inspect(place) | Question::Queue(place) => place.claim,
+        Question::Stand(turn) => turn.claim,
+        Question::Renew(grant, _) | Question::HandOff(grant) => grant.claim,
+        Question::Release(parting) => parting.claim,
+        Question::Look => return 0,
+    };
+    claim.bytes()[CLAIM]
+}
+
+/// The claim that the server knows by this number.
+pub(crate) const fn full(number: u8) -> Claim {
+    let mut claim = [0; CLAIM + 1];
+    claim[CLAIM] = number;
+    Claim::new(claim)
+}
+
+impl Look {
+    /// What an attempt reads back.
+    pub(crate) fn read_back(self, changed: bool) -> AttemptReadBack {
+        AttemptReadBack {
+            changed,
+            owner: Owner {
+                claim: self.claim.map(full),
+                token: Token(self.token.into()),
+                is_broken: self.broken,
+            },
+        }
+    }
 }
 
 /// Where a claim differs from another: the other bytes are zero, so that the machines' jitter is

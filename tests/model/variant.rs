@@ -19,8 +19,17 @@ pub(crate) enum Variant {
     OkBelieved,
     /// An operator's release frees the row at once, while the command runs.
     FreedByHand,
-    /// An attempt without an answer is forgotten, as if it had never been sent.
-    DoubtForgotten,
+    /// A grant counts, whichever attempt it was that made it: also one that was sent long ago, and of
+    /// which an error said that it was not carried out (R1).
+    OldGrantBelieved,
+    /// What is read back is ours by its claim, also when an operator has ended the lease (R2).
+    RevokedIsOurs,
+    /// A command that ends with 0 makes a success, whatever its dlock was told of the lease (R4).
+    EndBelieved,
+    /// A release counts if any of its statements changed anything (R9).
+    SumBelieved,
+    /// Messages that nobody reads hold up the process that renews (R3).
+    BlockedByMessages,
     /// No monitor: the process that talks to the server also stops the command.
     NoMonitor,
     /// The command is started without another look at the clock.
@@ -70,6 +79,8 @@ impl Run {
                 no_gate: false,
                 clock_alone: false,
                 gate_alone: false,
+                revoked_is_ours: false,
+                session_stays: false,
             },
             horizon: 9,
             lives: [1, 1],

@@ -1,6 +1,8 @@
 //! Everything at once: both clients, the server, time, and all that may happen next.
 
-use dlock::store::FailureKind;
+use dlock::outcome::RunOutcome;
+use dlock::releasing::Releasing;
+use dlock::store::{FailureKind, Fate, Question};
 use dlock::supervise::Input;
 use stateright::{Model, Property};
 
@@ -8,7 +10,7 @@ use crate::claims::properties;
 use crate::client::{Client, Command, Front, Halt, Wire};
 use crate::replies::{failure, reply};
 use crate::server::{Server, Session};
-use crate::time::Tick;
+use crate::time::{Tick, instant};
 use crate::variant::{Kinds, Run, Variant};
 
 /// The state of the world.
@@ -56,6 +58,8 @@ pub(crate) enum Event {
     Read(usize),
     /// The front gives the question up: its connection is stalled or broken.
     Fail(usize),
+    /// The request was executed, and the front reads an error of this kind in place of the reply.
+    Error(usize, FailureKind),
     /// From now on nothing gets through the connection.
     Stall(usize),
     /// What was stalled gets through.
@@ -108,11 +112,10 @@ impl World {
             return false;
         };
         let session = Session::current(c);
-        let at = (asked.moved, asked.second);
         link.heard = now;
         match self
             .server
-            .execute(now, session, &asked.question, at, run.rules)
+            .execute(now, session, &asked.question, asked.second, run.rules)
         {
             Some(raw) => asked.wire = Wire::Reply(raw, now),
             None => return true,
@@ -127,12 +130,27 @@ impl World {
         true
     }
 
+    /// The server executes the request, and an error comes back in place of the reply.
+    fn execute_and_fail(&mut self, c: usize, kind: FailureKind, run: &Run) {
+        let asked = self.clients[c]
+            .link
+            .as_ref()
+            .and_then(|link| link.asked.clone());
+        if let Some(asked) = asked {
+            let session = Session::current(c);
+            self.server
+                .execute(self.now, session, &asked.question, asked.second, run.rules);
+        }
+        self.cut(c);
+        self.fail(c, kind, run);
+    }
+
     fn execute_late(&mut self, c: usize, run: &Run) {
         if let Some(asked) = self.clients[c].late.take() {
+            self.clients[c].late_renewal |= matches!(*asked.question, Question::Renew(..));
             let session = Session::dropped(c);
-            let at = (asked.moved, asked.second);
             self.server
-                .execute(self.now, session, &asked.question, at, run.rules);
+                .execute(self.now, session, &asked.question, asked.second, run.rules);
         }
     }
 
@@ -155,10 +173,6 @@ impl World {
             }
         }
         self.abandon(c);
-        let kind = match run.variant {
-            Variant::DoubtForgotten => FailureKind::Unreachable,
-            _ => kind,
-        };
         self.clients[c].hear(now, reply(now, now, Err(failure(kind))), run.variant);
     }
 
@@ -180,11 +194,11 @@ impl World {
     }
 
     fn launch(&mut self, c: usize, run: &Run) {
-        let Front::Granted(hold) = self.clients[c].front else {
+        let Front::Granted(lease) = self.clients[c].front else {
             return;
         };
-        if self.clients[c].launch(self.now, hold, run.variant) {
-            let token = u8::try_from(hold.grant.token.0).expect("few grants");
+        if self.clients[c].launch(self.now, lease, run.variant) {
+            let token = u8::try_from(lease.grant.token.0).expect("few grants");
             self.disorder |= token <= self.started;
             self.started = token;
         }
@@ -208,12 +222,18 @@ impl World {
             return false;
         };
         let parting = acquire.parting();
+        let now = instant(self.now);
         if !self.clients[c].is_quiet() {
             self.abandon(c);
         }
         self.clients[c].command = Command::Ended;
         self.clients[c].front = match parting {
-            Some(parting) => Front::Leaving(parting),
+            Some(parting) => Front::Leaving {
+                releasing: Releasing::new(parting, false, now),
+                outcome: RunOutcome::Killed(0),
+                loss: None,
+                revoked: false,
+            },
             None => Front::Over { released: false },
         };
         true
@@ -229,7 +249,15 @@ impl World {
 
     /// Forgets what makes no difference any more, so that the state is known again.
     fn forget(&mut self, ticked: bool) {
-        self.server.forget();
+        for client in &mut self.clients {
+            let ended = client
+                .success
+                .take()
+                .and_then(|token| self.server.recorded(token));
+            client.false_success |= matches!(ended, Some(Fate::Lost | Fate::Broken));
+        }
+        let tokens: Vec<u8> = self.clients.iter().filter_map(Client::token).collect();
+        self.server.forget(&tokens);
         for c in 0..self.clients.len() {
             self.close(c);
             self.clients[c].forget(self.now, ticked);
@@ -339,13 +367,19 @@ impl Model for Run {
             Event::Fail(c) => {
                 world.fail(c, FailureKind::Unknown, self);
             }
+            Event::Error(c, kind) => {
+                world.spend();
+                world.execute_and_fail(c, kind, self);
+            }
             Event::Stall(c) => {
                 world.spend();
                 world.clients[c].link.as_mut()?.stalled = Halt::Fresh;
             }
             Event::Flow(c) => world.clients[c].link.as_mut()?.stalled = Halt::None,
             Event::Pause(c) => {
-                world.spend();
+                if self.variant != Variant::BlockedByMessages {
+                    world.spend();
+                }
                 world.clients[c].paused = Halt::Fresh;
             }
             Event::Resume(c) => world.clients[c].paused = Halt::None,

@@ -80,6 +80,11 @@ impl Desk<'_> {
         self.database.ask(question);
     }
 
+    /// Whether a question waits for its reply.
+    pub(super) const fn is_asking(&self) -> bool {
+        self.open > 0
+    }
+
     /// The next event, none at `until`. An open question that has used up its limits is broken off
     /// here: the driver's own limits count per system call and need never strike.
     pub(in crate::commands) fn event(&mut self, until: BootInstant) -> Option<Event> {

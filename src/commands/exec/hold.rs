@@ -5,18 +5,17 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::desk::{Desk, LONGEST_SLEEP};
-use super::release::{Lease, Recorded};
 use super::unstartable;
-use crate::acquire::Hold;
+use crate::acquire::AcquiredLease;
 use crate::event::Event;
 use crate::exit::{Ending, Status};
-use crate::lease::instant::BootInstant;
-use crate::metrics::Outcome;
+use crate::lease::instant::{BootInstant, Deadline};
 use crate::monitor::{LATE, Monitor, Order, ROUND, STUCK, Word};
+use crate::outcome::RunOutcome;
 use crate::renew::{Life, Renewals, Verdict};
 use crate::report::log::What;
 use crate::report::words;
-use crate::store::{Failure, Fate, Parting, Run};
+use crate::store::{Failure, Loss};
 use crate::supervise::{Act, Blame, INT, KILL, TERM};
 use crate::sys::clock;
 use crate::sys::process::Unstartable;
@@ -27,8 +26,8 @@ use crate::sys::tree::{self, End, Tree};
 struct Trouble {
     since: Option<BootInstant>,
     last: Option<Failure>,
-    /// Whether an operator has ended the lease: the row is still ours, to be freed.
-    broken: bool,
+    /// How the lease was lost, if the server has told so.
+    loss: Option<Loss>,
 }
 
 /// What is to be run, and how long it is trusted.
@@ -93,16 +92,6 @@ enum Over {
     Left(u32),
 }
 
-/// How the run ended, in one word.
-fn outcome(end: End, blame: Blame) -> Outcome {
-    match (blame, end) {
-        (Blame::Lost | Blame::Expired | Blame::Unguarded, _) => Outcome::Lost,
-        (Blame::Overran, _) => Outcome::TimedOut,
-        (Blame::Nobody, End::Exited(0)) => Outcome::Succeeded,
-        (Blame::Nobody, _) => Outcome::Failed,
-    }
-}
-
 /// How the command ended, in words.
 fn ended(end: End) -> String {
     match end {
@@ -111,36 +100,50 @@ fn ended(end: End) -> String {
     }
 }
 
-/// What becomes of a run in the history.
-fn fate(end: End, blame: Blame) -> Fate {
-    match (blame, end) {
-        (Blame::Lost | Blame::Expired | Blame::Unguarded, _) => Fate::Lost,
-        (Blame::Overran, _) => Fate::Exited(Status::TIMED_OUT.code()),
-        (Blame::Nobody, End::Exited(status)) => Fate::Exited(status),
-        (Blame::Nobody, End::Killed(signal)) => Fate::Killed(u8::try_from(signal).unwrap_or(0)),
+/// A run that is over.
+pub(super) struct FinishedRun {
+    pub(super) outcome: RunOutcome,
+    /// One line about it, for people.
+    pub(super) reason: String,
+    /// Time since the grant.
+    pub(super) took: Duration,
+    /// Until when the lease was ours, when last heard of.
+    pub(super) deadline: Deadline,
+}
+
+impl FinishedRun {
+    /// How dlock ends. What the command could not do is said at the very end.
+    pub(super) fn result(self) -> Result<Status, Ending> {
+        let status = self.outcome.status();
+        match self.outcome {
+            RunOutcome::NeverRan(_) | RunOutcome::LeftBehind => {
+                Err(Ending::new(status, self.reason))
+            }
+            _ => Ok(status),
+        }
     }
 }
 
 impl Desk<'_> {
     /// Has the command run and keeps the lease until all of its tree is dead, stopped if the lease
-    /// cannot be kept; then releases.
-    pub(super) fn hold(
+    /// cannot be kept.
+    pub(super) fn supervise(
         &mut self,
-        hold: &Hold,
+        lease: &AcquiredLease,
         job: &Job,
         monitor: &Monitor,
-    ) -> Result<Status, Ending> {
+    ) -> FinishedRun {
         let started = clock::now();
         let life = match job.heartbeat_file {
             Some(_) => Life::Awaited,
             None => Life::Assumed,
         };
-        let renewals = Renewals::new(hold.grant, hold.gate, self.timing, hold.sent, life);
+        let renewals = Renewals::new(lease.grant, lease.gate, self.timing, lease.sent, life);
         if let Some(limit) = job.max_runtime {
             monitor.order(Order::Limit(started + limit));
         }
-        monitor.order(Order::Start(renewals.deadline(), hold.grant.token));
-        self.news.granted(hold.grant.token);
+        monitor.order(Order::Start(renewals.deadline(), lease.grant.token));
+        self.news.granted(lease.grant.token);
         let mut run = Progress {
             job,
             monitor,
@@ -151,60 +154,29 @@ impl Desk<'_> {
             orphans: None,
         };
         let over = self.run(&mut run);
-        let took = clock::now().since(started);
-        let deadline = run.renewals.deadline();
-        match over {
+        let (outcome, reason) = match over {
             Over::Dead(end, blame) => {
+                self.report.detail(What::Ended, ended(end));
                 let reason = match blame {
                     Blame::Overran => self.overran(job),
                     _ => ended(end),
                 };
-                self.report.detail(What::Ended, ended(end));
-                let fate = fate(end, blame);
-                let keep = match fate {
-                    Fate::Lost => None,
-                    _ => self
-                        .min_hold
-                        .checked_sub(took)
-                        .filter(|keep| !keep.is_zero()),
-                };
-                let lease = match blame {
-                    Blame::Lost => Lease::Lost,
-                    _ => Lease::Ours(deadline),
-                };
-                let parting = match run.trouble.broken {
-                    // Recorded by who broke it.
-                    true => Parting {
-                        token: None,
-                        ..hold.parting(None, None)
-                    },
-                    false => hold.parting(Some(Run { fate, took }), keep),
-                };
-                match self.release(monitor, parting, lease) {
-                    Recorded::Yes => {
-                        self.news.ended(outcome(end, blame), &reason);
-                        Ok(blame.status(end))
-                    }
-                    Recorded::No => {
-                        self.news
-                            .ended(Outcome::Lost, "its success could not be recorded");
-                        Ok(Status::LOST)
-                    }
-                }
+                (RunOutcome::of(end, blame, run.trouble.loss), reason)
             }
             Over::Unstartable(why) => {
                 let ending = unstartable(&job.program, &why);
-                let fate = Fate::Exited(ending.status.code());
-                let parting = hold.parting(Some(Run { fate, took }), None);
-                self.release(monitor, parting, Lease::Ours(deadline));
-                self.news.ended(Outcome::Failed, &ending.why);
-                Err(ending)
+                (RunOutcome::NeverRan(ending.status), ending.why)
             }
             Over::Left(pid) => {
                 let why = format!("process {pid} is left behind alive; {} lapses", self.action);
-                self.news.ended(Outcome::Lost, &why);
-                Err(Ending::new(Status::LOST, why))
+                (RunOutcome::LeftBehind, why)
             }
+        };
+        FinishedRun {
+            outcome,
+            reason,
+            took: clock::now().since(started),
+            deadline: run.renewals.deadline(),
         }
     }
 
@@ -352,9 +324,13 @@ impl Desk<'_> {
                 None
             }
             Verdict::Lost(seen) => {
-                trouble.broken = seen.broken_ago.is_some();
+                let is_revoked = seen.broken_ago.is_some();
+                trouble.loss = Some(match is_revoked {
+                    true => Loss::Revoked,
+                    false => Loss::TakenOver,
+                });
                 let (why, whose) = match seen.claim {
-                    _ if trouble.broken => (words::released(&seen), words::operator(&seen)),
+                    _ if is_revoked => (words::released(&seen), words::operator(&seen)),
                     Some(_) => (
                         words::holding(&self.action, &seen),
                         Some(&*seen.holder.label),

@@ -1,142 +1,128 @@
 //! Releasing: giving the lease up with the record of the run, in bounded time.
 
-use std::time::Duration;
-
 use super::desk::Desk;
+use super::hold::FinishedRun;
+use crate::acquire::AcquiredLease;
 use crate::event::Event;
-use crate::lease::instant::Deadline;
-use crate::monitor::{Monitor, Order};
+use crate::outcome::RunOutcome;
+use crate::releasing::{Released, Releasing, Step};
 use crate::report::log::What;
 use crate::report::words;
-use crate::store::{Answer, Failure, Parting, Question};
+use crate::store::{Loss, Parting, Run};
 use crate::sys::{clock, signal};
 
-/// Pause before a failed release is tried again: enough for a server to come back, not so much
-/// that the bounded time holds only a few tries.
-const RELEASE_RETRY: Duration = Duration::from_millis(100);
-
-/// What we know of the lease when the command is dead.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Lease {
-    /// It was ours when last heard of, and is until then.
-    Ours(Deadline),
-    /// It is not ours any more; that has been told.
-    Lost,
-}
-
-/// Whether what had to be recorded was.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Recorded {
-    /// It was, or nothing had to be.
-    Yes,
-    /// A success that others rely on was not: it did not happen, as far as they know.
-    No,
-}
-
 impl Desk<'_> {
-    /// Gives the lease up. A failure is told; it changes the status only where a success had to be
-    /// recorded, for which there is time as long as the lease lasts. The lease lapses by itself.
-    pub(super) fn release(
-        &mut self,
-        monitor: &Monitor,
-        parting: Parting,
-        lease: Lease,
-    ) -> Recorded {
-        let is_success = parting.run.is_some_and(|run| run.fate.is_success());
-        let must_record = self.once.is_some() && is_success;
+    /// Gives the lease of a run up whose tree is dead. A failure changes how the run ended only where a
+    /// success had to be recorded, for which there is time as long as the lease lasts; otherwise the
+    /// lease expires by itself.
+    pub(super) fn release(&mut self, lease: &AcquiredLease, mut run: FinishedRun) -> FinishedRun {
+        let must_record = self.once.is_some() && run.outcome == RunOutcome::Exited(0);
+        let parting = self.parting(lease, &run);
+        let hands_off = self.once.is_none() && lease.is_awaited(run.took);
+        let mut releasing = Releasing::new(parting, hands_off, clock::now());
         let shortly = clock::now() + 2 * self.timing.attempt;
-        let until = match lease {
-            Lease::Ours(deadline) if must_record => deadline.kill.max(shortly),
-            Lease::Ours(_) | Lease::Lost => shortly,
+        let until = match run.outcome.is_ours() && must_record {
+            true => run.deadline.kill.max(shortly),
+            false => shortly,
         };
-        let mut failure: Option<Failure> = None;
-        self.ask(Question::Release(parting));
-        monitor.order(Order::Leave);
-        let mut again_at = None;
         while clock::now() < until {
-            let event = self.event(again_at.unwrap_or(until));
-            if let Some(Event::Signal(signal)) = &event
-                && signal::is_deadly(signal.number)
-                && clock::now() > shortly
-            {
-                break;
-            }
-            let Some(Event::Reply(reply)) = event else {
-                if again_at.take_if(|at| clock::now() >= *at).is_some() {
-                    self.ask(Question::Release(parting));
-                }
-                continue;
-            };
-            match reply.outcome {
-                Ok(Answer::Released) => {
-                    let text = format_args!("{} is released", self.action);
-                    self.report.detail(What::Released, text);
-                    return Recorded::Yes;
-                }
-                Ok(Answer::ReleasedOnly(failure)) => {
-                    self.report.notice(
-                        What::NotRecorded,
-                        format_args!(
-                            "this run of {} is not in the history: {failure}",
-                            self.action
-                        ),
-                    );
-                    return Recorded::Yes;
-                }
-                Ok(Answer::NotOurs) if must_record => {
-                    self.report.error(
-                        What::NotRecorded,
-                        format_args!(
-                            "{} succeeded too late: its lease was not ours any more, so it does \
-                             not count as done",
-                            self.action
-                        ),
-                    );
-                    return Recorded::No;
-                }
-                Ok(Answer::NotOurs) => {
-                    // A release whose answer was lost looks like this when it is repeated.
-                    if failure.is_none() && matches!(lease, Lease::Ours(_)) {
-                        self.report.notice(
-                            What::NotReleased,
-                            format_args!("{} was not ours any more at its release", self.action),
-                        );
+            // A renewal that is still open has its reply first.
+            let wake = match self.is_asking() {
+                true => None,
+                false => match releasing.next(clock::now()) {
+                    Step::Ask(question) => {
+                        self.ask(question);
+                        None
                     }
-                    return Recorded::Yes;
+                    Step::Wait(wake) => wake,
+                    Step::Over(released) => return self.released(run, &released, must_record),
+                },
+            };
+            let was_asked = releasing.is_asked();
+            match self.event(wake.map_or(until, |wake| wake.min(until))) {
+                Some(Event::Reply(reply)) if was_asked => releasing.answered(clock::now(), &reply),
+                Some(Event::HungUp) => releasing.disconnected(clock::now()),
+                Some(Event::Signal(signal))
+                    if signal::is_deadly(signal.number) && clock::now() > shortly =>
+                {
+                    break;
                 }
-                // A renewal that was still open.
-                Ok(_) => {}
-                Err(error) => {
-                    failure = Some(error);
-                    again_at = Some(clock::now() + RELEASE_RETRY);
-                }
+                _ => {}
             }
         }
-        let cause = failure.map_or_else(
+        let cause = releasing.failure().map_or_else(
             || "no answer from the server".to_owned(),
-            |failure| failure.message,
+            |failure| failure.message.clone(),
         );
         if must_record {
-            self.report.error(
-                What::NotRecorded,
-                format_args!(
-                    "{} succeeded, but that could not be recorded: {cause}; it does not count as \
-                     done",
-                    self.action
-                ),
+            run.reason = "its success could not be recorded".to_owned();
+            run.outcome = RunOutcome::Unrecorded;
+            let text = format_args!(
+                "{} succeeded, but that could not be recorded: {cause}; it does not count as done",
+                self.action
             );
-            return Recorded::No;
-        }
-        if let Lease::Ours(_) = lease {
-            self.report.notice(
-                What::NotReleased,
-                format_args!(
-                    "cannot release {}: {cause}; it lapses within {}",
-                    self.action,
-                    words::duration(self.timing.ttl)
-                ),
+            self.report.error(What::NotRecorded, text);
+        } else if run.outcome.is_ours() {
+            let text = format_args!(
+                "cannot release {}: {cause}; it lapses within {}",
+                self.action,
+                words::duration(self.timing.ttl)
             );
+            self.report.notice(What::NotReleased, text);
         }
-        Recorded::Yes
+        run
+    }
+
+    /// What is to be given up after `run`.
+    fn parting(&self, lease: &AcquiredLease, run: &FinishedRun) -> Parting {
+        let keep = self.min_hold.checked_sub(run.took);
+        let keep = keep.filter(|keep| !keep.is_zero() && run.outcome.is_ours());
+        let took = run.took;
+        let parting = lease.parting(run.outcome.fate().map(|fate| Run { fate, took }), keep);
+        match run.outcome {
+            // The token is another by now, and the row is still ours to free.
+            RunOutcome::Revoked => Parting {
+                token: None,
+                ..parting
+            },
+            _ => parting,
+        }
+    }
+
+    /// What the run came to after its release, which is reported.
+    fn released(
+        &self,
+        mut run: FinishedRun,
+        released: &Released,
+        must_record: bool,
+    ) -> FinishedRun {
+        let before = run.outcome;
+        run.outcome = before.after(released);
+        let action = &self.action;
+        match released {
+            Released::Recorded => {
+                let text = format_args!("{action} is released");
+                self.report.detail(What::Released, text);
+            }
+            Released::Unrecorded(failure) => {
+                let text = format_args!("this run of {action} is not in the history: {failure}");
+                self.report.notice(What::NotRecorded, text);
+            }
+            Released::NotOurs(loss) if before != run.outcome => {
+                let how = match loss {
+                    Loss::Revoked => "released by an operator",
+                    Loss::TakenOver => "not ours any more",
+                };
+                run.reason = format!("{action} was {how} before the command had ended");
+                let (what, so) = match must_record {
+                    true => (What::NotRecorded, ", so its success does not count as done"),
+                    false => (What::NotReleased, ""),
+                };
+                self.report.error(what, format_args!("{}{so}", run.reason));
+            }
+            // That has been reported.
+            Released::NotOurs(_) => {}
+        }
+        run
     }
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::desk::{Desk, LONGEST_SLEEP};
-use crate::acquire::{Acquire, Hold, Step};
+use crate::acquire::{Acquire, AcquiredLease, Step};
 use crate::event::Event;
 use crate::exit::{Cause, Ending, Status};
 use crate::lease::instant::BootInstant;
@@ -33,7 +33,11 @@ struct Talk {
 
 impl Desk<'_> {
     /// Stands in line until the lease is ours.
-    pub(super) fn acquire(&mut self, mut acquire: Acquire, conflict: u8) -> Result<Hold, Ending> {
+    pub(super) fn acquire(
+        &mut self,
+        mut acquire: Acquire,
+        conflict: u8,
+    ) -> Result<AcquiredLease, Ending> {
         let mut talk = Talk {
             started: clock::now(),
             said_at: None,
@@ -43,8 +47,13 @@ impl Desk<'_> {
         loop {
             let now = clock::now();
             let step = acquire.next(now);
-            // Told once it is clear that we go on waiting: who gives up says why in one line.
-            if let (Step::Ask(_) | Step::Wait(_), Some(reply)) = (&step, news.take()) {
+            // Only once it is clear that we go on waiting: a contender that gives up says why in one line,
+            // and one that takes the lease over at once has nothing to say.
+            let is_taken =
+                matches!(&step, Step::Ask(Question::Attempt(wish)) if wish.is_take_over());
+            if let (Step::Ask(_) | Step::Wait(_), Some(reply), false) =
+                (&step, news.take(), is_taken)
+            {
                 self.say_why_we_wait(&acquire, &reply, &mut talk);
             }
             let waited = || words::duration(now.since(talk.started));
@@ -53,14 +62,14 @@ impl Desk<'_> {
                     self.ask(question);
                     self.standing = acquire.is_standing();
                 }
-                Step::Granted(hold) => {
-                    let token = hold.grant.token;
+                Step::Granted(lease) => {
+                    let token = lease.grant.token;
                     self.report.granted(token);
                     self.report.detail(
                         What::Granted,
                         format_args!("{} is ours after {} (token {token})", self.action, waited()),
                     );
-                    return Ok(hold);
+                    return Ok(lease);
                 }
                 Step::Done(success) => {
                     let why = words::done(&self.action, self.once.as_ref(), &success);
@@ -111,7 +120,7 @@ impl Desk<'_> {
                         self.give_up(&acquire, PARTING);
                         return Err(Ending::new(Status::INTERNAL, "the monitor was killed"));
                     }
-                    // What has ended the connection is told by the next question, the rest is not ours.
+                    Some(Event::HungUp) => acquire.disconnected(),
                     Some(_) | None => {}
                 },
             }
@@ -191,7 +200,7 @@ impl Desk<'_> {
     fn answered_release(&mut self, until: BootInstant) -> bool {
         while clock::now() < until {
             if let Some(Event::Reply(reply)) = self.event(until)
-                && matches!(reply.outcome, Ok(Answer::Released | Answer::NotOurs))
+                && matches!(reply.outcome, Ok(Answer::Released | Answer::NotOurs(_)))
             {
                 return true;
             }

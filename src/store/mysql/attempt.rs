@@ -1,37 +1,56 @@
 //! Taking the lease: the attempt, by itself or at the end of a wait at the gate.
+//!
+//! A grant counts only by what was read back of it, with the number of the request, behind the statement
+//! that made it.
 
-use std::time::Duration;
-
-use super::exchange::{Found, Patience, Trace, number, vanished};
+use super::exchange::{Found, Patience, Trace, vanished};
 use super::statements::{self, Approach, Outlook};
 use super::{Database, rows};
-use crate::lease::{Grant, Token};
+use crate::lease::{Claim, Token};
 use crate::store::{
-    ALLOWANCE, Answer, Contender, Failure, FailureKind, Fence, GATE_ALLOWANCE, Gate, Parting,
-    Place, Remainder, Sighting, Success, Turn, Wish,
+    Answer, Contender, Failure, FailureKind, Fence, Gate, Mode, Parting, Place, Success, Turn, Wish,
 };
-use crate::twin::{self, Mechanism};
 
 impl Database {
-    /// Attempts the row, where a success would make the run needless only after a look: who has
-    /// nothing to do writes nothing and does not touch the gate.
-    pub(super) fn first_attempt(
+    /// Makes one attempt. Where a success would make the run needless, the first of a process looks
+    /// before: a process with nothing to do writes nothing and does not touch the gate.
+    pub(super) fn try_acquire(
         &mut self,
         contender: &Contender,
         wish: &Wish,
         trace: &mut Trace,
     ) -> Result<Answer, Failure> {
-        if contender.once.is_none() {
-            return self.attempt(contender, wish, trace);
+        if wish.mode == Mode::First && contender.once.is_some() {
+            let look = self.one(contender, "", Outlook::Row, trace);
+            let found = self.or_create_tables(look, |database| {
+                database.one(contender, "", Outlook::Row, trace)
+            })?;
+            if let Some(success) = found.success {
+                return Ok(Answer::Done(success));
+            }
         }
-        let look = self.one(contender, "", Outlook::Row, trace);
-        let found = self.or_create_tables(look, |database| {
-            database.one(contender, "", Outlook::Row, trace)
-        })?;
-        match found.success {
-            Some(success) => Ok(Answer::Done(success)),
-            None => self.attempt(contender, wish, trace),
+        let Wish { claim, gate, .. } = *wish;
+        let approach = match wish.mode {
+            Mode::First | Mode::IfFree => Approach::Free,
+            Mode::TakeOver { version, fenced } => Approach::Over(
+                version,
+                match fenced {
+                    true => Fence::Raised,
+                    false => contender.fence,
+                },
+            ),
+        };
+        let guard = statements::may_record(contender);
+        let attempt = statements::attempt(contender, claim, gate, approach);
+        let packet = format!("{guard}{attempt}");
+        let outcome = self.take(contender, &packet, trace);
+        let mut taken =
+            self.or_create_tables(outcome, |database| database.take(contender, &packet, trace))?;
+        if let Taken::NoRow = taken {
+            let create = statements::create_row(&contender.action);
+            taken = self.take(contender, &format!("{create}{packet}"), trace)?;
         }
+        self.outcome(contender, claim, gate, taken, trace)
     }
 
     /// Waits at the gate, then attempts.
@@ -44,95 +63,69 @@ impl Database {
         let gone = match turn.tidy {
             true => {
                 let gone = |request| statements::gone(request, &contender.action);
-                self.exchange(Patience::Limited, trace, gone, rows::gone)?.0
+                self.exchange(Patience::Limited, trace, gone, rows::gone)?
             }
             false => Vec::new(),
         };
+        let (claim, gate) = (turn.claim, Gate::Used);
         // Written before: when the gate is ours, everybody behind us waits for it.
-        let number = number()?;
-        let ready = (self.prepares)
-            .then(|| statements::ready_to_take(number, contender, &turn.wish))
-            .flatten();
-        let attempt = match ready {
-            Some(_) => Packet::Readied(number),
-            None => Packet::Text(statements::attempt(contender, &turn.wish, Approach::AtGate)),
-        };
-        let stand = |request| {
-            let stand = statements::stand(request, contender, turn, &gone);
-            ready.unwrap_or_default() + &stand
-        };
-        match self.exchange(Patience::Endless, trace, stand, rows::answer)? {
-            (true, _) => {
-                let taken = self.take(contender, &turn.wish, &attempt, trace)?;
-                self.or_over(contender, &turn.wish, taken, trace)
-            }
-            (false, _) => Ok(Answer::TurnedAway),
+        let attempt = statements::attempt(contender, claim, gate, Approach::AtGate);
+        let stand = |request| statements::stand(request, contender, turn, &gone);
+        if !self.exchange(Patience::Endless, trace, stand, rows::answer)? {
+            return Ok(Answer::TurnedAway);
         }
+        let taken = self.take(contender, &attempt, trace)?;
+        self.outcome(contender, claim, gate, taken, trace)
     }
 
-    fn attempt(
+    /// Sends `attempt` and reads back what came of it.
+    fn take(
         &mut self,
         contender: &Contender,
-        wish: &Wish,
+        attempt: &str,
         trace: &mut Trace,
-    ) -> Result<Answer, Failure> {
-        let guard = statements::may_record(contender);
-        let attempt = statements::attempt(contender, wish, Approach::Free);
-        let packet = Packet::Text(format!("{guard}{attempt}"));
-        let outcome = self.take(contender, wish, &packet, trace);
-        let mut taken = self.or_create_tables(outcome, |database| {
-            database.take(contender, wish, &packet, trace)
-        })?;
-        if let Taken::NoRow = taken {
-            let create = statements::create_row(&contender.action);
-            let packet = Packet::Text(format!("{create}{guard}{attempt}"));
-            taken = self.take(contender, wish, &packet, trace)?;
-        }
-        self.or_over(contender, wish, taken, trace)
+    ) -> Result<Taken, Failure> {
+        let once = contender.once.as_ref();
+        let packet = |request| {
+            let proof = statements::proof(request, &contender.action, once);
+            format!("{attempt}{proof}")
+        };
+        trace.could_grant = true;
+        let proof = self.exchange(Patience::Limited, trace, packet, rows::proof)?;
+        Ok(proof.map_or(Taken::NoRow, |proof| {
+            trace.server_time = Some(proof.server_time);
+            Taken::Proof(Box::new(proof))
+        }))
     }
 
-    /// What to answer when `outcome` is what came of an attempt; makes another if the row is to be had by
-    /// its state as it was seen.
-    fn or_over(
+    /// What to answer when an attempt of `claim` came to `taken`. A contender that does not get the row
+    /// looks at it and the line by another packet: in that of the attempt it would cost every grant
+    /// that nobody disputes.
+    fn outcome(
         &mut self,
         contender: &Contender,
-        wish: &Wish,
-        mut outcome: Taken,
+        claim: Claim,
+        gate: Gate,
+        taken: Taken,
         trace: &mut Trace,
     ) -> Result<Answer, Failure> {
-        if let Taken::Not(found) = &outcome
-            && found.success.is_none()
-            && let Some(row) = found.row.as_ref().filter(|row| may_be_taken(row, wish))
-        {
-            let fence = match row.fenced {
-                true => Fence::Raised,
-                false => contender.fence,
-            };
-            let over = Approach::Over(row.version, fence);
-            let attempt = Packet::Text(statements::attempt(contender, wish, over));
-            outcome = self.take(contender, wish, &attempt, trace)?;
-        }
-        match outcome {
-            Taken::Ours(token, None) => {
-                let claim = wish.claim;
-                self.unfinished = wish.queued.then_some(Grant { claim, token });
-                Ok(Answer::Granted(token))
-            }
-            // The attempt saw the action as it was a moment before, and only now can nobody else
-            // record a success.
-            Taken::Ours(token, Some(success)) => {
-                let parting = Parting {
-                    claim: wish.claim,
-                    token: Some(token),
-                    gate: wish.gate,
-                    queued: false,
-                    keep: None,
-                    run: None,
-                };
-                self.release(contender, &parting, trace)?;
-                Ok(Answer::Done(success))
-            }
-            Taken::Not(found) => found.unless_done(Answer::Seen),
+        match taken {
+            Taken::Proof(proof) => match (proof.row.granted(claim), proof.success) {
+                (Some(_), Some(success)) => {
+                    let token = proof.row.owner.token;
+                    self.give_back(contender, claim, gate, (token, success), trace)
+                }
+                (Some(answer), None) => Ok(answer),
+                (None, _) => {
+                    let place = Place { claim, gate };
+                    let found = self.one(contender, "", Outlook::Line(place), trace)?;
+                    match found.held_by(claim) {
+                        // By an earlier attempt whose answer was lost, and which was carried out only now.
+                        Some(token) => Ok(Answer::AlreadyOurs(token)),
+                        None => found.unless_done(Answer::Seen),
+                    }
+                }
+            },
             // None was made, or somebody deletes them. Which, is told by the version that a look checks.
             Taken::NoRow => {
                 self.one(contender, "", Outlook::Row, trace)?;
@@ -141,57 +134,27 @@ impl Database {
         }
     }
 
-    /// Sends `attempt` and finds out what came of it. Who does not get the row looks at it and the line
-    /// by another packet: in that of the attempt it would cost every grant that nobody disputes.
-    fn take(
+    /// Gives a grant back that a success makes needless: the attempt saw the action as it was a moment
+    /// before, and only now can nobody else record a success.
+    fn give_back(
         &mut self,
         contender: &Contender,
-        wish: &Wish,
-        attempt: &Packet,
+        claim: Claim,
+        gate: Gate,
+        (token, success): (Token, Success),
         trace: &mut Trace,
-    ) -> Result<Taken, Failure> {
-        let limited = Patience::Limited;
-        let (proof, _) = match attempt {
-            Packet::Text(text) => {
-                let once = contender.once.as_ref();
-                let proof =
-                    |request| statements::proof(request, &contender.action, wish.claim, once);
-                let packet = |request| format!("{text}{}", proof(request));
-                self.exchange(limited, trace, packet, rows::proof)?
-            }
-            Packet::Readied(number) => {
-                // As good as a number of this request: it was never sent back before.
-                let read = |sets, _| rows::proof(sets, *number);
-                self.exchange(limited, trace, |_| statements::take_as_readied(), read)?
-            }
+    ) -> Result<Answer, Failure> {
+        let parting = Parting {
+            claim,
+            token: Some(token),
+            gate,
+            queued: false,
+            keep: None,
+            run: None,
+            handed_off: false,
         };
-        let Some(proof) = proof else {
-            return Ok(Taken::NoRow);
-        };
-        trace.server_time = Some(proof.server_time);
-        if proof.ours {
-            return Ok(Taken::Ours(proof.token, proof.success));
-        }
-        let sent = trace.sent;
-        let place = Place {
-            claim: wish.claim,
-            gate: wish.gate,
-        };
-        // It may be free in a moment, and was not to be taken before for a fence or for what it is to say.
-        let free = match wish.gate {
-            Gate::Used => statements::awaited(&contender.action),
-            Gate::Absent => String::new(),
-        };
-        let found = self.one(contender, &free, Outlook::Line(place), trace)?;
-        let row = found.row.as_ref();
-        match row.filter(|row| row.is_held_by(wish.claim, None)) {
-            // By an attempt of before whose answer was lost, and which was carried out only now.
-            Some(row) => {
-                trace.sent = sent;
-                Ok(Taken::Ours(row.version.token, found.success))
-            }
-            None => Ok(Taken::Not(Box::new(found))),
-        }
+        self.release(contender, &parting, trace)?;
+        Ok(Answer::Done(success))
     }
 
     /// Makes the tables and asks again, if an answer did not come for want of them.
@@ -210,37 +173,18 @@ impl Database {
     }
 }
 
-/// How an attempt is made.
-enum Packet {
-    /// By these statements.
-    Text(String),
-    /// By what was made ready before, with a proof by this number.
-    Readied([u8; 8]),
+impl Found {
+    /// The token, if the row is held by `claim`.
+    fn held_by(&self, claim: Claim) -> Option<Token> {
+        let row = self.row.as_ref()?;
+        row.is_held_by(claim, None).then_some(row.version.token)
+    }
 }
 
 /// What came of an attempt.
 enum Taken {
-    /// The row is ours by this token; and the success that makes that needless, if there is one.
-    Ours(Token, Option<Success>),
-    /// It is not; what was seen after.
-    Not(Box<Found>),
+    /// What was read back behind it.
+    Proof(Box<rows::Proof>),
     /// Nobody has ever wanted the action.
     NoRow,
-}
-
-/// Whether the take-over rule allows the row, which is another's, to `wish`, or it is free and the
-/// attempt did not match only for its fence.
-fn may_be_taken(row: &Sighting, wish: &Wish) -> bool {
-    let watched = wish.seen == Some(row.version);
-    let lapsed = |by: Duration| matches!(row.remainder, Remainder::Lapsed(ago) if ago > by);
-    let over = row.kept_until.is_some() && lapsed(Duration::ZERO);
-    // That the gate is ours is for the statement to find out.
-    let witnessed = wish.gate == Gate::Used && row.gated_here;
-    let abandoned = lapsed(ALLOWANCE) || (witnessed && lapsed(GATE_ALLOWANCE));
-    match row.claim {
-        _ if row.closed.is_some() => false,
-        Some(_) if twin::is_out(Mechanism::OwnClock) => lapsed(Duration::ZERO),
-        Some(_) => watched || over || abandoned,
-        None => row.fenced,
-    }
 }

@@ -16,7 +16,6 @@ use mysql::prelude::Queryable;
 use mysql::{ClientIdentity, Conn, OptsBuilder, Row, SslOpts};
 
 use super::errors::{Phase, Refusal, Step, failure, step};
-use crate::lease::Grant;
 use crate::store::target::{Address, Secret, SslMode, Target, Tls};
 use crate::store::{Failure, FailureKind};
 use crate::sys::socket::{self, Interrupter};
@@ -31,8 +30,6 @@ const KEEPALIVE_PROBES: u32 = 3;
 pub(super) struct Connection {
     conn: Conn,
     interrupter: Interrupter,
-    /// The grant of which the end was made ready in this session.
-    pub(super) readied: Option<Grant>,
 }
 
 impl Drop for Connection {
@@ -40,14 +37,6 @@ impl Drop for Connection {
         // Its descriptor would keep the socket open.
         self.interrupter.unwatch();
     }
-}
-
-/// What a packet brought back.
-pub(super) struct Reply {
-    /// The rows of each SELECT.
-    pub(super) sets: Vec<Vec<Row>>,
-    /// Rows changed by all other statements together; a hint, never proof.
-    pub(super) changed: u64,
 }
 
 impl Connection {
@@ -74,7 +63,6 @@ impl Connection {
                     return Ok(Self {
                         conn,
                         interrupter: interrupter.clone(),
-                        readied: None,
                     });
                 }
                 Ok(Err(error)) => {
@@ -110,16 +98,16 @@ impl Connection {
         })
     }
 
-    /// Sends `packet` and reads all of its replies. Consumes the connection: what it gives back may
+    /// Sends `packet` and reads the rows of each of its SELECTs. Consumes the connection: what it gives back may
     /// be used again only if nothing went wrong.
     pub(super) fn exchange(
         mut self,
         packet: &str,
         target: &Target,
-    ) -> (Option<Self>, Result<Reply, Failure>) {
+    ) -> (Option<Self>, Result<Vec<Vec<Row>>, Failure>) {
         let outcome = guarded(|| read_all(&mut self.conn, packet));
         match outcome {
-            Ok(Ok(reply)) => (Some(self), Ok(reply)),
+            Ok(Ok(sets)) => (Some(self), Ok(sets)),
             Ok(Err(error)) => (Some(self), Err(failure(&error, Phase::Asking, target))),
             Err(panic) => {
                 // The driver's Drop would write to a connection in an unknown state.
@@ -131,29 +119,23 @@ impl Connection {
     }
 }
 
-fn read_all(conn: &mut Conn, packet: &str) -> Result<Reply, mysql::Error> {
-    let mut reply = Reply {
-        sets: Vec::new(),
-        changed: 0,
-    };
+fn read_all(conn: &mut Conn, packet: &str) -> Result<Vec<Vec<Row>>, mysql::Error> {
+    let mut found = Vec::new();
     // Dropped only when all went well: after an error that would read on, and after a panic of the
     // driver it may panic a second time, which aborts the process and leaves the command alone.
     let mut sets = ManuallyDrop::new(conn.query_iter(packet)?);
     while let Some(set) = sets.iter() {
         let mut set = ManuallyDrop::new(set);
         let has_rows = !set.columns().as_ref().is_empty();
-        if !has_rows {
-            reply.changed += set.affected_rows();
-        }
         let rows: Result<Vec<Row>, _> = set.by_ref().collect();
         let rows = rows?;
         drop(ManuallyDrop::into_inner(set));
         if has_rows {
-            reply.sets.push(rows);
+            found.push(rows);
         }
     }
     drop(ManuallyDrop::into_inner(sets));
-    Ok(reply)
+    Ok(found)
 }
 
 /// Runs a call into the driver; its panics (an empty packet is enough) become a text.

@@ -1,7 +1,8 @@
 //! What an error of the server or the driver means for the protocol.
 //!
-//! One rule decides most of it: an error *number* proves that the server answered; everything else
-//! (timeouts, resets, garbage, a panic of the driver) leaves the outcome unknown.
+//! The kind says what to do next, and never what was done before: a statement may have been committed
+//! before the error, whatever its number. What a request that was sent can have done is for the caller
+//! to find out.
 
 use mysql::{DriverError, Error};
 
@@ -92,8 +93,6 @@ const fn kind_of(code: u16, phase: Phase) -> FailureKind {
         // Limit of the account, read only (option, transaction, mode), not in the cluster: nothing
         // was done; another connection, later, may reach a server that can.
         1047 | 1226 | 1290 | 1792 | 1836 | 3092 => FailureKind::Unreachable,
-        // Of all sessions together; not of this kind of statement.
-        1295 | 1461 => FailureKind::Unprepared,
         // GET_LOCK unknown, denied, refused by a cluster's strict mode or a proxy, bad name,
         // called a deadlock.
         1105 | 1235 | 1305 | 1370 | 3057 | 3058 | 4163 => FailureKind::NoGate,

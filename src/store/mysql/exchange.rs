@@ -18,6 +18,8 @@ use crate::twin::{self, Mechanism};
 pub(super) struct Trace {
     pub(super) sent: BootInstant,
     pub(super) server_time: Option<ServerTime>,
+    /// Whether a request that can grant the lease was sent.
+    pub(super) could_grant: bool,
 }
 
 impl Trace {
@@ -25,6 +27,7 @@ impl Trace {
         Self {
             sent: clock::now(),
             server_time: None,
+            could_grant: false,
         }
     }
 }
@@ -34,6 +37,8 @@ pub(super) struct Found {
     pub(super) row: Option<Sighting>,
     view: View,
     pub(super) success: Option<Success>,
+    /// Whether the statement before the look changed a row, where that was asked for.
+    pub(super) changed: bool,
 }
 
 impl Found {
@@ -79,6 +84,7 @@ impl Database {
                 first_for: None,
             }),
             success: sight.success,
+            changed: sight.changed,
         })
     }
 
@@ -95,7 +101,7 @@ impl Database {
             let sight = statements::sight(request, selection, outlook, once);
             format!("{statements}{sight}")
         };
-        let (sight, _) = self.exchange(Patience::Limited, trace, packet, |sets, request| {
+        let sight = self.exchange(Patience::Limited, trace, packet, |sets, request| {
             rows::sight(sets.into_iter().next_back().unwrap_or_default(), request)
         })?;
         trace.server_time = Some(sight.server_time);
@@ -103,15 +109,14 @@ impl Database {
     }
 
     /// Sends one packet, built around the number of the request, and reads all that comes back by
-    /// `read`, which checks that number; also tells how many rows were changed. The connection is
-    /// kept only if nothing at all was wrong.
+    /// `read`, which checks that number. The connection is kept only if nothing at all was wrong.
     pub(super) fn exchange<T>(
         &mut self,
         patience: Patience,
         trace: &mut Trace,
         packet: impl FnOnce([u8; 8]) -> String,
         read: impl FnOnce(Vec<Vec<Row>>, [u8; 8]) -> Result<T, Failure>,
-    ) -> Result<(T, u64), Failure> {
+    ) -> Result<T, Failure> {
         let (connection, session) = self.connection()?;
         let request = number()?;
         let packet = format!("{session}{}", packet(request));
@@ -123,7 +128,7 @@ impl Database {
         if twin::is_out(Mechanism::SendTime) {
             trace.sent = clock::now();
         }
-        let outcome = reply.and_then(|reply| Ok((read(reply.sets, request)?, reply.changed)));
+        let outcome = reply.and_then(|sets| read(sets, request));
         if outcome.is_ok() || twin::is_out(Mechanism::FreshConnection) {
             if let (Some(connection), Patience::Endless) = (&connection, patience) {
                 connection.limit_reads(Some(self.limit))?;
@@ -140,17 +145,24 @@ impl Database {
             return Ok((connection, String::new()));
         }
         let connection = Connection::open(&self.target, self.limit, &self.interrupter)?;
-        self.has_ended = false;
         Ok((connection, statements::session(self.idle)))
     }
 }
 
 /// A number by which a reply is known.
-pub(super) fn number() -> Result<[u8; 8], Failure> {
+fn number() -> Result<[u8; 8], Failure> {
     random::bytes().map_err(|error| Failure {
         kind: FailureKind::Unreachable,
         message: format!("no random numbers: {error}"),
     })
+}
+
+/// The row was read back as it was before.
+pub(super) fn stale() -> Failure {
+    Failure {
+        kind: FailureKind::Unknown,
+        message: "the renewal cannot be read back".to_owned(),
+    }
 }
 
 /// Rows are never deleted by dlock; somebody else did it.

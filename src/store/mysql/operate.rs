@@ -4,6 +4,7 @@
 use mysql::Row;
 
 use super::exchange::{Patience, Trace};
+use super::rows::Intervened;
 use super::statements::{self, Outlook, Selection};
 use super::{Database, rows, schema};
 use crate::lease::action::Action;
@@ -50,7 +51,7 @@ impl Database {
                 waiters,
             })
         };
-        let (found, _) = self.exchange(Patience::Limited, &mut Trace::new(), survey, read)?;
+        let found = self.exchange(Patience::Limited, &mut Trace::new(), survey, read)?;
         Ok(found)
     }
 
@@ -100,7 +101,7 @@ impl Database {
         let read = |sets: Vec<Vec<Row>>, request| {
             rows::entries(sets.into_iter().next().unwrap_or_default(), request)
         };
-        let (found, _) = self.exchange(Patience::Limited, &mut Trace::new(), entries, read)?;
+        let found = self.exchange(Patience::Limited, &mut Trace::new(), entries, read)?;
         Ok(found)
     }
 
@@ -116,45 +117,53 @@ impl Database {
     ) -> Result<Forgotten, Failure> {
         let forget = |request| statements::forget(request, action, key, who);
         let trace = &mut Trace::new();
-        let (_, changed) = self.exchange(Patience::Limited, trace, forget, rows::answer)?;
-        Ok(match changed {
-            0 => Forgotten::Nothing,
-            _ => Forgotten::Yes,
-        })
+        Ok(
+            match self.exchange(Patience::Limited, trace, forget, rows::answer)? {
+                false => Forgotten::Nothing,
+                true => Forgotten::Yes,
+            },
+        )
     }
 }
 
 impl Database {
-    /// Does to an action what an operator wants done, if it still has the token that was shown.
+    /// Does to an action what an operator wants done, if it still has the token that was shown. With
+    /// `wakes` it then ends the holder's session, where that can be told, so that the holder connects again
+    /// and looks at its row at once; otherwise the holder finds out by its next renewal.
     ///
     /// # Errors
-    /// Any failure; then nothing was done, or it is not known.
-    pub fn intervene(&mut self, intervention: &Intervention) -> Result<Outcome, Failure> {
+    /// Any failure of the change; then nothing was done, or it is not known.
+    pub fn intervene(
+        &mut self,
+        intervention: &Intervention,
+        wakes: bool,
+    ) -> Result<Outcome, Failure> {
         // What nobody has ever held can be closed.
         let create = match intervention.deed {
             Deed::Close(_) => statements::create_row(&intervention.action),
             Deed::Release | Deed::Reopen => String::new(),
         };
         let intervene = |request| {
-            let intervene = statements::intervene(request, intervention);
+            let intervene = statements::intervene(request, intervention, wakes);
             format!("{create}{intervene}")
         };
         let trace = &mut Trace::new();
-        let (done, _) = self.exchange(Patience::Limited, trace, intervene, rows::answer)?;
-        Ok(match done {
-            true => Outcome::Done,
-            false => Outcome::Changed,
+        let intervened = self.exchange(Patience::Limited, trace, intervene, rows::intervened)?;
+        Ok(match intervened {
+            Intervened { done: false, .. } => Outcome::Changed,
+            Intervened { session, .. } => Outcome::Done {
+                woken: session.is_some_and(|session| self.wake(session)),
+            },
         })
     }
 
-    /// Ends another session of ours, so that its holder connects anew and looks at its row at once.
-    ///
-    /// # Errors
-    /// When the session is another account's or gone; the holder looks with its next renewal.
-    pub fn wake(&mut self, session: u64) -> Result<(), Failure> {
+    /// Ends another session of ours; whether it did. Only on the connection by which its number was read:
+    /// a server that has been started again has given that number to somebody else.
+    fn wake(&mut self, session: u64) -> bool {
         let kill = |request| statements::wake(request, session);
-        self.exchange(Patience::Limited, &mut Trace::new(), kill, rows::answer)
-            .map(drop)
+        let trace = &mut Trace::new();
+        self.connection.is_some()
+            && (self.exchange(Patience::Limited, trace, kill, rows::answer)).is_ok()
     }
 }
 

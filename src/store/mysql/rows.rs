@@ -10,8 +10,9 @@ use super::schema::VERSION;
 use super::statements::GonePlace;
 use crate::lease::action::Action;
 use crate::lease::{Claim, Token};
+use crate::store::read_back::{AttemptReadBack, ReleaseReadBack};
 use crate::store::{
-    Closed, Entry, Failure, FailureKind, Fate, Holder, Keeper, LastRun, Operator, Remainder,
+    Closed, Entry, Failure, FailureKind, Fate, Holder, Keeper, LastRun, Operator, Owner, Remainder,
     ServerTime, Session, Sighting, Success, Version, View, Waiter,
 };
 use crate::twin::{self, Mechanism};
@@ -27,28 +28,27 @@ pub(super) struct Sight {
     pub(super) view: Option<View>,
     /// The success that was asked for, if there is one.
     pub(super) success: Option<Success>,
+    /// Whether the statement before has changed a row, where that was asked for.
+    pub(super) changed: bool,
 }
 
-/// Whether a row is ours.
+/// What is read back behind an attempt.
 #[derive(Debug)]
 pub(super) struct Proof {
-    /// Whether it is.
-    pub(super) ours: bool,
+    pub(super) row: AttemptReadBack,
     /// The server's clock.
     pub(super) server_time: ServerTime,
-    /// The row's.
-    pub(super) token: Token,
     /// The success that was asked for, if there is one.
     pub(super) success: Option<Success>,
 }
 
-/// What came of a release.
+/// What is read back behind an operator's change.
 #[derive(Debug)]
-pub(super) struct Freed {
-    /// Whether the lease is still ours.
-    pub(super) left: bool,
-    /// Whether the success is recorded; none where none had to be.
-    pub(super) recorded: Option<bool>,
+pub(super) struct Intervened {
+    /// Whether the change is recorded.
+    pub(super) done: bool,
+    /// The session to end, so that the holder finds out.
+    pub(super) session: Option<u64>,
 }
 
 /// Reads the rows of a `sight` statement that was sent with the number `request`.
@@ -62,6 +62,7 @@ pub(super) fn sight(rows: Vec<Row>, request: [u8; 8]) -> Result<Sight, Failure> 
         rows: Vec::new(),
         view: None,
         success: None,
+        changed: false,
     };
     if rows.is_empty() {
         return Err(garbled("it is empty"));
@@ -75,6 +76,9 @@ pub(super) fn sight(rows: Vec<Row>, request: [u8; 8]) -> Result<Sight, Failure> 
         }
         if has(&row, "done_token") {
             sight.success = success(&mut row)?;
+        }
+        if has(&row, "changed") {
+            sight.changed = changed(&mut row)?;
         }
         if let Some(action) = action(&mut row)? {
             sight.rows.push(sighting(&mut row, action)?);
@@ -90,9 +94,15 @@ pub(super) fn proof(sets: Vec<Vec<Row>>, request: [u8; 8]) -> Result<Option<Proo
     };
     check(&mut row, request)?;
     Ok(Some(Proof {
-        ours: field::<u64>(&mut row, "ours")? == Some(1),
+        row: AttemptReadBack {
+            changed: changed(&mut row)?,
+            owner: Owner {
+                claim: claim(&mut row)?,
+                token: Token(needed(&mut row, "token")?),
+                is_broken: yes(&mut row, "broken")?,
+            },
+        },
         server_time: ServerTime(needed(&mut row, "server_time")?),
-        token: Token(needed(&mut row, "token")?),
         success: match has(&row, "done_token") {
             true => success(&mut row)?,
             false => None,
@@ -102,16 +112,28 @@ pub(super) fn proof(sets: Vec<Vec<Row>>, request: [u8; 8]) -> Result<Option<Proo
 
 /// Reads the answer of a statement that asks for nothing else: whether it is yes.
 pub(super) fn answer(sets: Vec<Vec<Row>>, request: [u8; 8]) -> Result<bool, Failure> {
-    let mut row = only(sets, request)?;
-    Ok(field::<u64>(&mut row, "answer")? == Some(1))
+    yes(&mut only(sets, request)?, "answer")
 }
 
-/// Reads what a `release` statement says of itself.
-pub(super) fn freed(sets: Vec<Vec<Row>>, request: [u8; 8]) -> Result<Freed, Failure> {
+/// Reads what a `release` packet says of itself.
+pub(super) fn freed(sets: Vec<Vec<Row>>, request: [u8; 8]) -> Result<ReleaseReadBack, Failure> {
     let mut row = only(sets, request)?;
-    Ok(Freed {
-        left: field::<u64>(&mut row, "answer")? == Some(1),
-        recorded: field::<u64>(&mut row, "recorded")?.map(|recorded| recorded == 1),
+    let ending = text(&mut row, "ending")?;
+    Ok(ReleaseReadBack {
+        changed: yes(&mut row, "changed")?,
+        is_named: needed::<u64>(&mut row, "named")? > 0,
+        broken: field(&mut row, "broken")?.map(Token),
+        is_recorded: field::<u64>(&mut row, "recorded")?.map(|recorded| recorded == 1),
+        ending: Fate::read(&ending, Some(0)),
+    })
+}
+
+/// Reads what an operator's packet says of itself.
+pub(super) fn intervened(sets: Vec<Vec<Row>>, request: [u8; 8]) -> Result<Intervened, Failure> {
+    let mut row = only(sets, request)?;
+    Ok(Intervened {
+        done: yes(&mut row, "answer")?,
+        session: field(&mut row, "session")?,
     })
 }
 
@@ -278,19 +300,11 @@ fn gone_place(text: &str) -> Option<GonePlace> {
 }
 
 fn sighting(row: &mut Row, action: Action) -> Result<Sighting, Failure> {
-    let claim = match field::<Vec<u8>>(row, "claim")? {
-        Some(bytes) => Some(Claim::new(
-            bytes
-                .try_into()
-                .map_err(|_| garbled("a claim is not 16 bytes long"))?,
-        )),
-        None => None,
-    };
     let left: i64 = field(row, "left_us")?.unwrap_or(0);
     let renewed = micros(row, "renewed_us")?.unwrap_or(0);
     Ok(Sighting {
         action,
-        claim,
+        claim: claim(row)?,
         version: Version {
             token: Token(needed(row, "token")?),
             renewals: needed(row, "renewals")?,
@@ -318,6 +332,19 @@ fn sighting(row: &mut Row, action: Action) -> Result<Sighting, Failure> {
         closed: closed(row)?,
         operator: operator(row)?,
     })
+}
+
+/// Whether the statement that the reply is about has changed the row.
+fn changed(row: &mut Row) -> Result<bool, Failure> {
+    Ok(yes(row, "changed")? || twin::is_out(Mechanism::ReadBack))
+}
+
+fn claim(row: &mut Row) -> Result<Option<Claim>, Failure> {
+    let bytes: Option<Vec<u8>> = field(row, "claim")?;
+    let claim = bytes.map(|bytes| bytes.try_into().map(Claim::new));
+    claim
+        .transpose()
+        .map_err(|_| garbled("a claim is not 16 bytes long"))
 }
 
 fn session(row: &mut Row) -> Result<Session, Failure> {
@@ -373,6 +400,11 @@ fn field<T: FromValue>(row: &mut Row, name: &str) -> Result<Option<T>, Failure> 
         Some(Err(_)) => Err(garbled(&format!("column {name} has the wrong type"))),
         None => Err(garbled(&format!("column {name} is missing"))),
     }
+}
+
+/// Whether a condition holds; NULL does not.
+fn yes(row: &mut Row, name: &str) -> Result<bool, Failure> {
+    Ok(field::<u64>(row, name)? == Some(1))
 }
 
 fn needed<T: FromValue>(row: &mut Row, name: &str) -> Result<T, Failure> {

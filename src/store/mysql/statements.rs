@@ -7,24 +7,23 @@
 
 mod attempt;
 mod fence;
+mod hand_off;
 mod intervene;
 mod keep;
 mod line;
 mod look;
-mod notice;
-mod prepare;
 mod record;
 
 use std::time::Duration;
 
-pub(super) use self::attempt::{Approach, attempt, ready_to_take, take_as_readied};
+pub(super) use self::attempt::{Approach, attempt};
 pub use self::fence::fence_check;
+pub(super) use self::hand_off::give as hand_off;
 pub(super) use self::intervene::{intervene, wake};
-pub(super) use self::keep::{finish, give_notice, release, renew};
+pub(super) use self::keep::{release, renew};
 pub(super) use self::line::{GonePlace, gone, queue, stand, waiters};
 pub use self::look::Selection;
 pub(super) use self::look::{Outlook, proof, sight};
-pub(super) use self::notice::awaited;
 pub(super) use self::record::{entries, forget, may_record, settle};
 
 use super::schema::VERSION;
@@ -47,6 +46,10 @@ const SESSIONS_LISTED: &str = "TRUE/*!80022 AND EXISTS(\
 
 /// The server's clock: microseconds since 1970.
 const SERVER_TIME: &str = "TIMESTAMPDIFF(MICROSECOND,'1970-01-01',UTC_TIMESTAMP(6))";
+
+/// How many rows the statement changed that matters in a packet: set right after it, and read back with
+/// the request's number at the end of the same packet.
+const CHANGED: &str = "@dlock_changed";
 
 /// A condition of a grant: no operator keeps the action closed.
 const OPEN: &str = "COALESCE(closed_until<=UTC_TIMESTAMP(6),TRUE)";
@@ -139,8 +142,8 @@ fn gate_name_of(action: &str) -> String {
 }
 
 /// An expression that takes the gate if that is possible within `seconds`. It does not take it
-/// twice, since it would have to be released as often. What it yields proves nothing: a proxy, or a
-/// function of the same name, may answer 1 and do nothing.
+/// twice, since it would have to be released as often. The result is not proof: a proxy, or a function
+/// of the same name, may return 1 without locking.
 fn gate_taken(action: &Action, seconds: u64) -> String {
     gate_taken_by(&gate_name(action), seconds)
 }
@@ -177,14 +180,12 @@ mod tests {
     use std::time::Duration;
 
     use super::{
-        Approach, Outlook, Selection, attempt, fence_check, finish, give_notice, gone, hex, queue,
-        ready_to_take, release, session, sight, stand,
+        Approach, Outlook, Selection, attempt, fence_check, gone, hand_off, hex, queue, release,
+        session, sight, stand,
     };
     use crate::lease::once::Once;
-    use crate::lease::{Claim, Grant, Token};
-    use crate::store::{
-        Contender, Fate, Fence, Gate, Holder, Parting, Place, Run, Turn, Version, Wish,
-    };
+    use crate::lease::{Claim, Token};
+    use crate::store::{Contender, Fate, Fence, Gate, Holder, Parting, Place, Run, Turn, Version};
 
     #[test]
     fn no_text_of_a_user_stands_in_a_packet_as_itself() {
@@ -208,19 +209,11 @@ mod tests {
         };
         let claim = Claim::new([7; 16]);
         let gate = Gate::Used;
-        let seen = Some(Version {
+        let version = Version {
             token: Token(5),
             renewals: 6,
-        });
-        let wish = Wish {
-            claim,
-            seen,
-            gate,
-            queued: true,
         };
-        let version = wish.seen.expect("just set");
-        let over = attempt(&contender, &wish, Approach::Over(version, Fence::Raised));
-        let packet = attempt(&contender, &wish, Approach::Free);
+        let over = Approach::Over(version, Fence::Raised);
         let parting = Parting {
             claim,
             token: Some(Token(5)),
@@ -231,38 +224,26 @@ mod tests {
                 fate: Fate::Exited(0),
                 took: Duration::from_secs(1),
             }),
+            handed_off: true,
         };
-        let notice = give_notice([0; 8], &contender, claim, false);
-        let release = release([0; 8], &contender, &parting, true);
         let only = [contender.action.clone()];
-        let look = sight(
-            [0; 8],
-            Selection::Named(&only),
-            Outlook::Row,
-            contender.once.as_ref(),
-        );
-        let queue = queue(&contender, Place { claim, gate });
+        let once = contender.once.as_ref();
         let turn = Turn {
-            wish,
+            claim,
             patience: None,
             tidy: true,
         };
-        let stand = stand([0; 8], &contender, &turn, &[]);
-        let gone = gone([0; 8], &contender.action);
-        let fence = fence_check("db", &contender.action, Token(5));
-        let grant = Grant {
-            claim,
-            token: Token(5),
-        };
-        let finish = finish([0; 8], &contender, grant, true);
-        let plain = Contender {
-            once: None,
-            fence: Fence::AsItIs,
-            ..contender
-        };
-        let ready = ready_to_take([0; 8], &plain, &turn.wish).expect("one statement");
         for packet in [
-            packet, over, queue, gone, ready, stand, finish, notice, release, look, fence,
+            attempt(&contender, claim, gate, Approach::Free),
+            attempt(&contender, claim, gate, Approach::AtGate),
+            attempt(&contender, claim, gate, over),
+            queue(&contender, Place { claim, gate }),
+            gone([0; 8], &contender.action),
+            stand([0; 8], &contender, &turn, &[]),
+            hand_off([0; 8], &contender, claim),
+            release([0; 8], &contender, &parting),
+            sight([0; 8], Selection::Named(&only), Outlook::Row, once),
+            fence_check("db", &contender.action, Token(5)),
         ] {
             assert!(!packet.contains("DROP"), "{packet}");
         }

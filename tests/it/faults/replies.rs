@@ -6,7 +6,7 @@ use std::time::Duration;
 use mysql::prelude::Queryable;
 
 use super::{Scene, on_each, on_each_case};
-use crate::command::tell;
+use crate::command::{heard, tell};
 use crate::dlock::{Dlock, eventually};
 use crate::history::{endings, runs};
 use crate::proxy::{Fault, Kind};
@@ -141,23 +141,23 @@ fn a_waiter_that_loses_a_question_or_its_reply_gets_the_lock_in_the_end() {
 }
 
 #[test]
-fn a_place_that_cannot_be_given_up_after_the_grant_does_not_count_and_goes_with_the_release() {
+fn the_queue_entry_of_a_holder_does_not_count_and_goes_with_the_release_whatever_that_meets() {
     on_each_case(&faults(), |scene, name, fault| {
         let first = scene.holder(&[]);
-        let before = scene.proxy.connections();
-        let case = scene.proxy.next(Kind::Finish, fault);
-        let go = scene.stage.fifo("go");
-        let waiter = scene.faulty("waiter", &[], r#"read -r word < "$3"; exit 5"#);
-        let waiter = waiter.arg(&go).start();
+        let (ready, go) = (scene.stage.fifo("up"), scene.stage.fifo("go"));
+        let script = r#"echo up > "$4"; read -r word < "$3"; exit 5"#;
+        let waiter = scene.faulty("waiter", &[], script);
+        let waiter = waiter.arg(&go).arg(&ready).start();
         scene.proxy.wait_asked(Kind::Stand, 1);
         first.unharmed();
-        case.wait();
+        heard(&ready);
         let status = Dlock::on(&scene.database, ["status", "--json", "init"]).run();
         let line: serde_json::Value = serde_json::from_str(&status.stdout).expect("JSON");
         assert_eq!(line["locks"][0]["waiters"], serde_json::json!([]), "{name}");
-        scene.proxy.wait_connections(before + 2);
-        case.let_go();
+        let case = scene.proxy.next(Kind::Release, fault);
         tell(&go, "on");
+        case.wait();
+        case.let_go();
         assert_eq!(waiter.wait().status, Some(5), "{name}");
         scene.free();
         scene.nobody_waits();

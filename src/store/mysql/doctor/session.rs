@@ -81,8 +81,8 @@ impl<'a> Session<'a> {
         let packet = format!("{settings}{statements}SELECT {number} AS request");
         let (connection, outcome) = connection.exchange(&packet, self.target);
         match outcome {
-            Ok(reply) => {
-                let mut sets: Vec<Rows> = reply.sets.into_iter().map(texts).collect();
+            Ok(sets) => {
+                let mut sets: Vec<Rows> = sets.into_iter().map(texts).collect();
                 let last = sets.pop();
                 if last != Some(vec![vec![Some(number.to_string())]]) {
                     return Err(Unanswered::Refused(other_reply()));

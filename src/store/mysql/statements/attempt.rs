@@ -2,12 +2,13 @@
 
 use super::super::schema::VERSION;
 use super::fence::{PASSABLE, lowered, made, raised};
-use super::look::proof;
-use super::notice;
-use super::prepare::{PROOF, TAKE, execute, prepare};
+use super::hand_off;
 use super::record::{ended_by_another, needless, needless_row};
-use super::{HERE, OPEN, SERVER_TIME, assigned, gate_name, gate_ours, gate_taken, hex, hex_action};
-use crate::store::{Contender, Fate, Fence, Gate, Version, Wish};
+use super::{
+    CHANGED, HERE, OPEN, SERVER_TIME, assigned, gate_name, gate_ours, gate_taken, hex, hex_action,
+};
+use crate::lease::Claim;
+use crate::store::{Contender, Fate, Fence, Gate, Version};
 use crate::twin::{self, Mechanism};
 
 /// How a contender comes to the row.
@@ -25,10 +26,10 @@ pub(in crate::store::mysql) enum Approach {
 /// Takes the lease.
 ///
 /// Changes at most the row of `action`, and that in one UPDATE, so of any number of contenders one
-/// wins. "No row changed" means nothing by itself: the row may be another's, or ours already when
-/// this packet is a repetition. With a gate nothing is changed but by the session that has it: a
-/// newcomer cannot barge. Beyond that it matches when the row is free, or still stands as it was
-/// seen to be for the taking: then nobody has renewed it since.
+/// wins; whether it did is left in [`CHANGED`]. "No row changed" means nothing by itself: the row may be
+/// another's, or ours already when this packet is a repetition. With a gate nothing is changed but by the
+/// session that has it: a newcomer cannot barge. Beyond that it matches when the row is free, or still
+/// stands as it was seen to be for the taking: then nobody has renewed it since.
 ///
 /// The run whose lease is taken over is recorded as lost in the same transaction. The INSERT has the
 /// row locked, so that it and the UPDATE find the same.
@@ -38,23 +39,24 @@ pub(in crate::store::mysql) enum Approach {
 ///
 /// The place in the line of a holder whose lease is taken over goes with its claim.
 ///
-/// With the gate it matches as well when the holder has given notice, unless a success of that one could
-/// make the run needless: that is told by the row.
+/// With the gate it matches as well after a hand-off, unless a success of that run could make this one
+/// needless: that is told by the row.
 ///
 /// A success that makes the run needless keeps the UPDATE from matching, but only as the statement
-/// saw it when it began; whoever is granted the lease has to look once more. At the gate, which is
-/// passed on at once, nobody is kept waiting.
+/// saw it when it began; a contender that is granted the lease has to look once more. At the gate, which
+/// is passed on at once, nobody is kept waiting.
 ///
 /// The token takes the server's clock as its floor so that it keeps growing over a restored backup
 /// and over a fail-over that lost the last grants.
 pub(in crate::store::mysql) fn attempt(
     contender: &Contender,
-    wish: &Wish,
+    claim: Claim,
+    gate: Gate,
     approach: Approach,
 ) -> String {
     let Contender { action, ttl, .. } = contender;
     let ttl_us = ttl.as_micros();
-    let (take, gated, have_gate) = match wish.gate {
+    let (take, gated, have_gate) = match gate {
         Gate::Used => {
             let take = match (approach, needless(contender)) {
                 (Approach::Free, _) => format!("DO {};", gate_taken(action, 0)),
@@ -76,7 +78,7 @@ pub(in crate::store::mysql) fn attempt(
         Approach::Free | Approach::AtGate => contender.fence,
     };
     let action_hex = hex_action(action);
-    let claim = hex(wish.claim.bytes());
+    let claim = hex(claim.bytes());
     // A grant that does not raise the fence must not come upon one.
     let (make_fence, lower_fence, passable, fenced, raise_fence) = match fence {
         Fence::Raised => (
@@ -96,8 +98,8 @@ pub(in crate::store::mysql) fn attempt(
     };
     let (record, standing) = match approach {
         Approach::Free | Approach::AtGate => {
-            let standing = match (wish.gate, &contender.once) {
-                (Gate::Used, None) => format!("(claim IS NULL OR {})", notice::given()),
+            let standing = match (gate, &contender.once) {
+                (Gate::Used, None) => format!("(claim IS NULL OR {})", hand_off::is_given()),
                 (Gate::Used, Some(_)) | (Gate::Absent, _) => "claim IS NULL".to_owned(),
             };
             (String::new(), standing)
@@ -141,27 +143,7 @@ pub(in crate::store::mysql) fn attempt(
          acquired_at=UTC_TIMESTAMP(6),renewed_at=UTC_TIMESTAMP(6),\
          expires_at=UTC_TIMESTAMP(6)+INTERVAL {ttl_us} MICROSECOND,released_at=NULL \
          WHERE action={action_hex}{version}{have_gate} AND {standing} AND {OPEN}{wanted}{passable};\
-         {raise_fence}{commit}",
+         SET {CHANGED}=ROW_COUNT();{raise_fence}{commit}",
         facts = assigned(&contender.holder),
     )
-}
-
-/// Makes the attempt of who will have waited at the gate ready, and its proof by `number`. None where
-/// the attempt takes several statements.
-pub(in crate::store::mysql) fn ready_to_take(
-    number: [u8; 8],
-    contender: &Contender,
-    wish: &Wish,
-) -> Option<String> {
-    let is_one_statement = contender.once.is_none() && contender.fence == Fence::AsItIs;
-    is_one_statement.then(|| {
-        let attempt = attempt(contender, wish, Approach::AtGate);
-        let proof = proof(number, &contender.action, wish.claim, None);
-        format!("{}{}", prepare(TAKE, &attempt), prepare(PROOF, &proof))
-    })
-}
-
-/// Carries out what was made [ready](ready_to_take).
-pub(in crate::store::mysql) fn take_as_readied() -> String {
-    format!("{}{}", execute(TAKE), execute(PROOF))
 }

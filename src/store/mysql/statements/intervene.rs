@@ -2,7 +2,7 @@
 
 use super::fence::{lowered, raised};
 use super::record::{INTERVENED, ended_by_another, kept};
-use super::{facts, hex, hex_action};
+use super::{HERE, facts, gate_name, hex, hex_action};
 use crate::store::Fate;
 use crate::store::intervention::{Deed, Intervention};
 
@@ -14,7 +14,14 @@ use crate::store::intervention::{Deed, Intervention};
 /// starts before this one is dead or its time is over. One that is only kept is free at once.
 ///
 /// The fence is raised with the token, unless a transaction of the command has it locked.
-pub(in crate::store::mysql) fn intervene(request: [u8; 8], intervention: &Intervention) -> String {
+///
+/// With `wakes` it also answers which session to end, so that the holder looks at its row at once: the one
+/// that the row names, if it is on this server and has the gate now.
+pub(in crate::store::mysql) fn intervene(
+    request: [u8; 8],
+    intervention: &Intervention,
+    wakes: bool,
+) -> String {
     let Intervention {
         action,
         token,
@@ -48,6 +55,15 @@ pub(in crate::store::mysql) fn intervene(request: [u8; 8], intervention: &Interv
             )
         }
     };
+    let session = match wakes {
+        true => format!(
+            "(SELECT session_id FROM dlock_lock WHERE action={} AND claim IS NOT NULL \
+             AND server={HERE} AND gated=1 AND session_id=IS_USED_LOCK({}))",
+            hex_action(action),
+            gate_name(action),
+        ),
+        false => "NULL".to_owned(),
+    };
     format!(
         "BEGIN;{lower}INSERT INTO dlock_run ({kept},deed,began_at,ended_at,ending) \
          SELECT action,token,{who},{INTERVENED},UTC_TIMESTAMP(6),UTC_TIMESTAMP(6),'{word}' \
@@ -56,7 +72,8 @@ pub(in crate::store::mysql) fn intervene(request: [u8; 8], intervention: &Interv
          UPDATE dlock_lock SET operator={label},reason={reason}{closed}{broken},\
          token=GREATEST(token+1,TIMESTAMPDIFF(MICROSECOND,'1970-01-01',UTC_TIMESTAMP(6))) \
          WHERE {shown};{raise}COMMIT;\
-         SELECT {request} AS request,COUNT(*) AS answer FROM dlock_run WHERE {shown} \
+         SELECT {request} AS request,COUNT(*) AS answer,{session} AS session FROM dlock_run \
+         WHERE {shown} \
          AND deed={INTERVENED} AND ending='{word}' AND host={host} AND pid={pid}",
         kept = kept(),
         who = facts.join(","),

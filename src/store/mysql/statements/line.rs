@@ -70,8 +70,8 @@ pub(in crate::store::mysql) fn stand(
         (patience.as_secs() + 1).min(LONGEST_STAND)
     });
     let place = Place {
-        claim: turn.wish.claim,
-        gate: turn.wish.gate,
+        claim: turn.claim,
+        gate: Gate::Used,
     };
     format!(
         "{}SET @dlock_gate={};{}SELECT {} AS request,{} AS answer",

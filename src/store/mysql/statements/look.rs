@@ -2,8 +2,7 @@
 
 use super::line::line;
 use super::record::success;
-use super::{HERE, SERVER_TIME, facts_of, gate_name_of, hex, hex_action};
-use crate::lease::Claim;
+use super::{CHANGED, HERE, SERVER_TIME, facts_of, gate_name_of, hex, hex_action};
 use crate::lease::action::Action;
 use crate::lease::once::Once;
 use crate::store::{Gate, Place};
@@ -24,6 +23,8 @@ pub enum Selection<'a> {
 pub(in crate::store::mysql) enum Outlook {
     /// The row.
     Row,
+    /// And whether the statement before has changed it.
+    Changed,
     /// And the last run that is over, and the holder's session where named locks may be asked for.
     Survey(Gate),
     /// And the line as seen from a place in it.
@@ -49,26 +50,26 @@ fn alive() -> String {
     )
 }
 
-/// Reads whether `claim` has the row of `action`, with as little else as a grant needs: everybody
-/// behind us waits for it. Yields no row where there is none.
+/// Reads whose the row of `action` is and whether the statement before changed it, with as little else as
+/// a grant needs: everybody behind us waits for it. Yields no row where there is none.
 pub(in crate::store::mysql) fn proof(
     request: [u8; 8],
     action: &Action,
-    claim: Claim,
     once: Option<&Once>,
 ) -> String {
     let (success, join) = success(action, once);
     format!(
-        "SELECT {} AS request,{SERVER_TIME} AS server_time,l.token AS token,\
-         l.claim<=>{} AS ours{success} FROM dlock_lock AS l{join} WHERE l.action={}",
+        "SELECT {} AS request,{SERVER_TIME} AS server_time,{CHANGED}>0 AS changed,l.token AS token,\
+         l.claim AS claim,l.broken_at IS NOT NULL AS broken{success} FROM dlock_lock AS l{join} \
+         WHERE l.action={}",
         hex(&request),
-        hex(claim.bytes()),
         hex_action(action),
     )
 }
 
-/// Reads rows, and the success that `once` asks for; no lock is taken. Always yields at least one row, whose action is NULL when there
-/// is none to show: the request's number, the version and the server's time come with it.
+/// Reads rows, and the success that `once` asks for; no lock is taken. Always yields at least one row,
+/// whose action is NULL when there is none to show: the request's number, the version and the server's
+/// time come with it.
 pub(in crate::store::mysql) fn sight(
     request: [u8; 8],
     selection: Selection,
@@ -94,6 +95,7 @@ pub(in crate::store::mysql) fn sight(
         _ => String::new(),
     };
     let (more, join) = match (outlook, selection) {
+        (Outlook::Changed, _) => (format!(",{CHANGED}>0 AS changed"), String::new()),
         (Outlook::Survey(sessions), _) => {
             let alive = match sessions {
                 Gate::Used => alive(),

@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use super::{FACTS, Selection, facts, facts_of, hex, hex_action};
+use super::{CHANGED, FACTS, Selection, facts, facts_of, hex, hex_action};
 use crate::lease::action::Action;
 use crate::lease::once::{Key, Once};
 use crate::lease::{Claim, Token};
@@ -119,20 +119,20 @@ pub(super) fn ended_by_another(action: &Action, fate: Fate, condition: &str) -> 
     )
 }
 
-/// Whether somebody has recorded that the run of `token` had its lease taken away.
-pub(super) fn taken_away(contender: &Contender, token: Token) -> String {
-    format!(
-        "EXISTS(SELECT 1 FROM dlock_run WHERE action={} AND token={token} AND deed=0 \
-         AND ending IN ('{}','{}'))",
-        hex_action(&contender.action),
-        Fate::Lost.word(),
-        Fate::Broken.word(),
-    )
+/// An expression that tells how the run of `token` ended according to the history; NULL where it has no
+/// entry, or where none is kept.
+pub(super) fn ended_as(contender: &Contender, token: Token) -> String {
+    match contender.history {
+        0 => "NULL".to_owned(),
+        _ => format!(
+            "(SELECT ending FROM dlock_run WHERE action={} AND token={token} AND deed=0)",
+            hex_action(&contender.action),
+        ),
+    }
 }
 
 /// Records the end of a run, and its success where that makes others needless, in the transaction of
-/// the UPDATE that freed the row: without a row changed by that, of which `freed` is the number,
-/// nothing is recorded. Where that is the number of the statement before, the success comes first.
+/// the UPDATE that freed the row: unless the condition `freed` holds nothing is recorded.
 ///
 /// Literals and no SELECT of the row: that takes the server half as long again.
 pub(super) fn ended(contender: &Contender, token: Token, run: Run, freed: &str) -> String {
@@ -147,7 +147,7 @@ pub(super) fn ended(contender: &Contender, token: Token, run: Run, freed: &str) 
         Some(_) => format!(
             "INSERT INTO dlock_done ({kept},once_key,done_at) \
              SELECT {action},{token},{facts},{key_hex},UTC_TIMESTAMP(6) FROM DUAL \
-             WHERE {freed}>0 ON DUPLICATE KEY UPDATE done_at=dlock_done.done_at;"
+             WHERE {freed} ON DUPLICATE KEY UPDATE done_at=dlock_done.done_at;"
         ),
         None => String::new(),
     };
@@ -162,7 +162,7 @@ pub(super) fn ended(contender: &Contender, token: Token, run: Run, freed: &str) 
         "{success}INSERT INTO dlock_run ({kept},once_key,began_at,ended_at,ending,number) \
          SELECT {action},{token},{facts},{key_hex},\
          UTC_TIMESTAMP(6)-INTERVAL {} MICROSECOND,UTC_TIMESTAMP(6),'{}',{number} FROM DUAL \
-         WHERE {freed}>0 ON DUPLICATE KEY UPDATE ended_at=dlock_run.ended_at;",
+         WHERE {freed} ON DUPLICATE KEY UPDATE ended_at=dlock_run.ended_at;",
         run.took.as_micros(),
         run.fate.word(),
     )
@@ -183,29 +183,35 @@ pub(super) fn pruned(contender: &Contender, token: Token) -> String {
     )
 }
 
-/// Frees a row that is ours and broken: an operator has changed its token and left the rest to us.
-/// Records the run of `token` as broken, if it is the last that had the row and somebody freed it.
+/// Frees a row that names `claim` and has the token `broken`, by which an operator has ended the lease. By
+/// the token, since the request may arrive once more while we hold another lease. Records the run of
+/// `token` as broken, if it is the last that had the row and somebody freed it by hand. Answers whether
+/// that row names us no more.
 pub(in crate::store::mysql) fn settle(
     request: [u8; 8],
     contender: &Contender,
     claim: Claim,
+    broken: Option<Token>,
     token: Option<Token>,
 ) -> String {
     let record = token.map_or_else(String::new, |token| {
         let freed = format!("token={token} AND claim IS NULL");
         ended_by_another(&contender.action, Fate::Broken, &freed)
     });
-    format!(
-        "UPDATE dlock_lock SET claim=NULL,expires_at=UTC_TIMESTAMP(6),released_at=UTC_TIMESTAMP(6) \
-         WHERE action={} AND claim={} AND broken_at IS NOT NULL;\
-         {record}SELECT {} AS request,1 AS answer",
+    let ours = format!(
+        "action={} AND claim={} AND broken_at IS NOT NULL AND token={}",
         hex_action(&contender.action),
         hex(claim.bytes()),
+        broken.unwrap_or(Token(0)),
+    );
+    format!(
+        "UPDATE dlock_lock SET claim=NULL,expires_at=UTC_TIMESTAMP(6),released_at=UTC_TIMESTAMP(6) \
+         WHERE {ours};{record}SELECT {} AS request,COUNT(*)=0 AS answer FROM dlock_lock WHERE {ours}",
         hex(&request),
     )
 }
 
-/// Forgets a success, and records who did it, in one transaction. "No row": there was none.
+/// Forgets a success, and records who did it, in one transaction. Answers whether there was one.
 pub(in crate::store::mysql) fn forget(
     request: [u8; 8],
     action: &Action,
@@ -222,8 +228,8 @@ pub(in crate::store::mysql) fn forget(
          SELECT action,token,{facts},{FORGOTTEN},once_key,UTC_TIMESTAMP(6),UTC_TIMESTAMP(6),'{word}' \
          FROM dlock_done WHERE {which} FOR UPDATE \
          ON DUPLICATE KEY UPDATE ended_at=dlock_run.ended_at;\
-         DELETE FROM dlock_done WHERE {which};COMMIT;\
-         SELECT {request} AS request,COUNT(*) AS answer FROM dlock_done WHERE {which}",
+         DELETE FROM dlock_done WHERE {which};SET {CHANGED}=ROW_COUNT();COMMIT;\
+         SELECT {request} AS request,{CHANGED}>0 AS answer",
         kept = kept(),
         facts = facts(who).join(","),
         word = Fate::Forgotten.word(),

@@ -1,0 +1,76 @@
+//! How long to keep trying, and when to give up.
+
+use std::time::Duration;
+
+use super::{Acquire, Phase};
+use crate::lease::instant::BootInstant;
+
+/// Time to finish what has begun when the user's time is over: a free row that is tried once more, a
+/// lease that has to be confirmed. Not to be noticed, and enough for a slow network.
+const FINAL_TRY: Duration = Duration::from_millis(250);
+
+/// How long to keep trying.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct WaitLimits {
+    /// Maximum time in line, from the server's first answer on. None waits for ever.
+    pub wait: Option<Duration>,
+    /// Maximum time to that first answer, and to the confirmation of a grant. At least one attempt is
+    /// always made.
+    pub connect: Duration,
+}
+
+/// Whether the server has answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Contact {
+    /// No.
+    NotYet,
+    /// It is there, but had no connection for us.
+    Full,
+    /// It first answered then.
+    Since(BootInstant),
+}
+
+impl Contact {
+    pub(super) const fn made(&mut self, now: BootInstant) {
+        if !self.is_made() {
+            *self = Self::Since(now);
+        }
+    }
+
+    pub(super) const fn full(&mut self) {
+        if !self.is_made() {
+            *self = Self::Full;
+        }
+    }
+
+    pub(super) const fn is_made(self) -> bool {
+        matches!(self, Self::Since(_))
+    }
+}
+
+impl Acquire {
+    /// When to give up, as far as that is known by now.
+    pub(super) fn limit(&self) -> Option<BootInstant> {
+        let WaitLimits { wait, connect } = self.limits;
+        let answered = match self.contact {
+            Contact::Since(answered) => answered,
+            // It has been reached; what we wait for is a turn like any other.
+            Contact::Full => return wait.map(|wait| self.started + wait.max(connect)),
+            Contact::NotYet => {
+                // The first attempt may use its own limits up: one connect and one reply.
+                let least = match self.failure {
+                    None => 2 * self.timing.attempt,
+                    Some(_) => Duration::ZERO,
+                };
+                return Some(self.started + connect.max(least));
+            }
+        };
+        let (least, confirmed_by) = match self.phase {
+            Phase::Confirm { since, .. } => (FINAL_TRY, Some(since + connect.max(FINAL_TRY))),
+            Phase::Attempt(_) | Phase::Settle(_) => (FINAL_TRY, None),
+            _ => (Duration::ZERO, None),
+        };
+        let turn = wait.map(|wait| answered + wait.max(least));
+        turn.into_iter().chain(confirmed_by).min()
+    }
+}
