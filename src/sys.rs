@@ -14,6 +14,7 @@ pub mod random;
 pub mod signal;
 pub mod socket;
 pub mod startable;
+pub mod stderr;
 pub mod terminal;
 pub mod tree;
 mod vfork;

@@ -108,6 +108,8 @@ pub fn run(args: ExecArgs, target: Target, report: &Report) -> anyhow::Result<St
     let of_hook = hook.iter().flat_map(Hook::descriptors);
     let of_monitor = monitor.descriptors();
     descriptors::keep_only(of_monitor.chain(of_hook).chain([inbox.as_fd()]));
+    // Nothing is forked any more.
+    report.write_behind().context("cannot start a thread")?;
     let (events, teller) =
         Queue::new(inbox, Some(monitor.clone())).context("cannot wait for events")?;
     let _watching = watch(&job, timing, teller.clone()).context("cannot start a thread")?;

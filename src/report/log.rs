@@ -61,13 +61,15 @@ pub enum What {
     HookFailed,
     /// The metrics could not be written.
     MetricsFailed,
+    /// Messages were dropped, because stderr was not read in time.
+    MessagesDropped,
     /// Why dlock ends.
     Failed,
 }
 
 impl What {
     /// All there are, in the order in which the manual has them.
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 24] = [
         Self::Waiting,
         Self::NoGate,
         Self::Granted,
@@ -87,6 +89,7 @@ impl What {
         Self::Reopened,
         Self::HookFailed,
         Self::MetricsFailed,
+        Self::MessagesDropped,
         Self::ClockStep,
         Self::ClockDifference,
         Self::Failed,
@@ -119,6 +122,7 @@ impl What {
             Self::Skipped => "skipped",
             Self::HookFailed => "hook-failed",
             Self::MetricsFailed => "metrics-failed",
+            Self::MessagesDropped => "messages-dropped",
             Self::Failed => "failed",
         }
     }

@@ -298,7 +298,7 @@ fn the_durations_in_the_documents_are_those_in_force() {
                 format!("At most ttl + {allowance} seconds"),
                 format!("that is {} seconds", 25 + allowance),
                 format!("A hook has {} seconds", hook::LIMIT.as_secs()),
-                format!("waits {} seconds for it", writer::PATIENCE.as_secs()),
+                format!("waits {} second for it at most", writer::PATIENCE.as_secs()),
             ],
         ),
         (

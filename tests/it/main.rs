@@ -49,6 +49,7 @@ mod pid_one;
 mod release;
 mod sessions;
 mod signals;
+mod slow_reader;
 mod status;
 mod tls;
 mod tree;
