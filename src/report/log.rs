@@ -29,6 +29,8 @@ pub enum What {
     ClockDifference,
     /// The lease is ours.
     Granted,
+    /// An outer dlock has the lease, under which the command runs.
+    Nested,
     /// The server has closed the connection; it is made anew.
     Disconnected,
     /// A renewal failed; it is tried again.
@@ -69,10 +71,11 @@ pub enum What {
 
 impl What {
     /// All there are, in the order in which the manual has them.
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 25] = [
         Self::Waiting,
         Self::NoGate,
         Self::Granted,
+        Self::Nested,
         Self::Skipped,
         Self::Disconnected,
         Self::RenewalFailed,
@@ -109,6 +112,7 @@ impl What {
             Self::Closed => "closed",
             Self::Reopened => "reopened",
             Self::Granted => "granted",
+            Self::Nested => "nested",
             Self::RenewalFailed => "renewal-failed",
             Self::Renewed => "renewed",
             Self::Lost => "lost",

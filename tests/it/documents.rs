@@ -12,6 +12,7 @@ use std::time::Duration;
 use clap::CommandFactory;
 
 use dlock::cli::Cli;
+use dlock::commands::exec::nested;
 use dlock::exit;
 use dlock::hook::{self, Occasion};
 use dlock::lease::Token;
@@ -82,6 +83,7 @@ fn every_variable_that_a_document_names_exists() {
             VARIABLES
                 .into_iter()
                 .chain(hook::VARIABLES)
+                .chain(nested::VARIABLES)
                 .map(str::to_owned),
         )
         .collect();

@@ -43,6 +43,7 @@ mod limits;
 mod line;
 mod logs;
 mod metrics;
+mod nested;
 mod notice;
 mod once;
 mod pid_one;
