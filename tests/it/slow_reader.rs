@@ -291,3 +291,56 @@ fn a_heartbeat_file_that_hangs_keeps_no_command_from_starting() {
         assert!(is_free(&database), "{flavour}");
     }
 }
+
+/// `db.test` is this machine, until the file `HANGS` is there: then the resolver never answers.
+const RESOLVER: &str = r#"
+    #define _GNU_SOURCE
+    #include <dlfcn.h>
+    #include <netdb.h>
+    #include <stdlib.h>
+    #include <string.h>
+    #include <unistd.h>
+    typedef int resolver(const char *, const char *, const struct addrinfo *, struct addrinfo **);
+    int getaddrinfo(const char *name, const char *service, const struct addrinfo *hints,
+                    struct addrinfo **found) {
+        if (name && strcmp(name, "db.test") == 0) {
+            while (access(getenv("HANGS"), F_OK) == 0) pause();
+            name = "127.0.0.1";
+        }
+        return ((resolver *)dlsym(RTLD_NEXT, "getaddrinfo"))(name, service, hints, found);
+    }
+"#;
+
+#[test]
+fn a_resolver_that_hangs_holds_up_no_signal_and_no_deadline() {
+    for flavour in Flavour::ALL {
+        let database = shared(flavour).database("slow_reader");
+        let proxy = Proxy::to(database.port);
+        let url = database.url_through(proxy.port());
+        let url = url.replace("127.0.0.1", "db.test") + "?ssl-mode=disabled";
+        let start = || {
+            let stage = Stage::new();
+            let hangs = stage.path("hangs");
+            let dlock = Dlock::new(["exec"])
+                .env("DLOCK_URL", &url)
+                .env("LD_PRELOAD", compiled(&stage, RESOLVER))
+                .env("HANGS", &hangs);
+            let holder = Holder::start(dlock, &["--ttl=3s"]);
+            fs::write(&hangs, "").expect("it can be written");
+            proxy.reset();
+            holder.running.heard("the server has closed the connection");
+            (holder, stage)
+        };
+
+        let (holder, _stage) = start();
+        holder.running.signal("TERM");
+        let outcome = holder.running.wait();
+        assert_eq!(outcome.status, Some(128 + 15), "{flavour}: {outcome:#?}");
+        assert!(outcome.stderr.contains("cannot release init"), "{flavour}");
+
+        let (holder, _stage) = start();
+        let outcome = holder.running.wait();
+        assert_eq!(outcome.status, Some(76), "{flavour}: {outcome:#?}");
+        assert!(outcome.stderr.contains("cannot keep init"), "{flavour}");
+    }
+}
