@@ -151,8 +151,8 @@ complete -c dlock -n "__fish_dlock_using_subcommand wait" -s q -l quiet -d 'Say 
 complete -c dlock -n "__fish_dlock_using_subcommand wait" -s v -l verbose -d 'Say what happens, step by step'
 complete -c dlock -n "__fish_dlock_using_subcommand wait" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c dlock -n "__fish_dlock_using_subcommand wait" -s V -l version -d 'Print version'
-complete -c dlock -n "__fish_dlock_using_subcommand check" -s a -l action -d 'Name of the lock; the command of exec has it in its environment' -r
-complete -c dlock -n "__fish_dlock_using_subcommand check" -l token -d 'The fencing token to check; the command of exec has it in its environment' -r
+complete -c dlock -n "__fish_dlock_using_subcommand check" -s a -l action -d 'Name of the lock; inside the command of exec, the lock that it runs under' -r
+complete -c dlock -n "__fish_dlock_using_subcommand check" -l token -d 'The fencing token to check; inside the command of exec, the one that it was granted' -r
 complete -c dlock -n "__fish_dlock_using_subcommand check" -l log-format -d 'How messages on stderr are written; json is one object a line, as dlock(7) documents it' -r -f -a "text\t'A line for people'
 json\t'An object on a line, for programs'"
 complete -c dlock -n "__fish_dlock_using_subcommand check" -l url -d 'Server and database, as mysql://USER@HOST/DATABASE' -r

@@ -109,14 +109,14 @@ pub enum Command {
 )]
 pub struct ExecArgs {
     /// Name of the lock: 1 to 255 bytes of UTF-8 without control characters.
-    #[arg(short, long, env = "DLOCK_ACTION", value_name = "NAME")]
+    #[arg(short, long, env = "DLOCK_OPT_ACTION", value_name = "NAME")]
     pub action: Action,
 
     /// Length of the lease, renewed while the command runs; after a crash, others wait about this long.
     #[arg(
         short,
         long,
-        env = "DLOCK_TTL",
+        env = "DLOCK_OPT_TTL",
         value_name = "DURATION",
         default_value = "30s"
     )]
@@ -125,17 +125,22 @@ pub struct ExecArgs {
 
     /// How long to stand in line while another holds the lock, counted from the server's first
     /// answer; 0 tries once.
-    #[arg(short, long, env = "DLOCK_WAIT", value_name = "DURATION|forever")]
+    #[arg(short, long, env = "DLOCK_OPT_WAIT", value_name = "DURATION|forever")]
     #[arg(default_value = "forever")]
     pub wait: Wait,
 
     /// Do not wait: --wait 0, whatever --wait says.
-    #[arg(short, long, env = "DLOCK_NONBLOCK")]
+    #[arg(short, long, env = "DLOCK_OPT_NONBLOCK")]
     #[arg(value_parser = clap::builder::FalseyValueParser::new())]
     pub nonblock: bool,
 
     /// Exit status when another held the lock and time ran out; with 0 that is no failure.
-    #[arg(short = 'E', long, env = "DLOCK_CONFLICT_EXIT_CODE", value_name = "N")]
+    #[arg(
+        short = 'E',
+        long,
+        env = "DLOCK_OPT_CONFLICT_EXIT_CODE",
+        value_name = "N"
+    )]
     #[arg(default_value_t = exit::Status::HELD.code())]
     pub conflict_exit_code: u8,
 
@@ -146,7 +151,7 @@ pub struct ExecArgs {
     /// How long to keep trying to reach the server at the start; 0 tries once.
     #[arg(
         long,
-        env = "DLOCK_DB_WAIT",
+        env = "DLOCK_OPT_DB_WAIT",
         value_name = "DURATION",
         default_value = "1m"
     )]
@@ -154,36 +159,41 @@ pub struct ExecArgs {
     pub db_wait: Duration,
 
     /// Time from SIGTERM to SIGKILL when the lease cannot be kept [default: a sixth of the ttl, at most 10s].
-    #[arg(long, env = "DLOCK_GRACE", value_name = "DURATION")]
+    #[arg(long, env = "DLOCK_OPT_GRACE", value_name = "DURATION")]
     #[arg(value_parser = humantime::parse_duration)]
     pub grace: Option<Duration>,
 
     /// Stop the command when it has run for this long, with status 124.
-    #[arg(long, env = "DLOCK_MAX_RUNTIME", value_name = "DURATION")]
+    #[arg(long, env = "DLOCK_OPT_MAX_RUNTIME", value_name = "DURATION")]
     #[arg(value_parser = runtime)]
     pub max_runtime: Option<Duration>,
 
     /// Renew the lease only while this file keeps changing: a command that hangs loses it.
-    #[arg(long, env = "DLOCK_HEARTBEAT_FILE", value_name = "FILE")]
+    #[arg(long, env = "DLOCK_OPT_HEARTBEAT_FILE", value_name = "FILE")]
     #[arg(value_hint = clap::ValueHint::FilePath)]
     pub heartbeat_file: Option<PathBuf>,
 
     /// What status shows as the holder [default: HOST/PID].
-    #[arg(long, env = "DLOCK_HOLDER", value_name = "TEXT", value_parser = label)]
+    #[arg(long, env = "DLOCK_OPT_HOLDER", value_name = "TEXT", value_parser = label)]
     pub holder: Option<String>,
 
     /// What status shows as the reason.
-    #[arg(long, env = "DLOCK_NOTE", value_name = "TEXT", value_parser = note)]
+    #[arg(long, env = "DLOCK_OPT_NOTE", value_name = "TEXT", value_parser = note)]
     pub note: Option<String>,
 
     /// Raise the action's fence with the grant, so that the command can lock it in a transaction of its
     /// own: dlock check --sql prints how.
-    #[arg(long, env = "DLOCK_FENCE")]
+    #[arg(long, env = "DLOCK_OPT_FENCE")]
     #[arg(value_parser = clap::builder::FalseyValueParser::new())]
     pub fence: bool,
 
     /// How many runs of this action to keep in the history; with 0 this one is not recorded.
-    #[arg(long, env = "DLOCK_HISTORY", value_name = "N", default_value_t = 100)]
+    #[arg(
+        long,
+        env = "DLOCK_OPT_HISTORY",
+        value_name = "N",
+        default_value_t = 100
+    )]
     #[arg(value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
     pub history: u32,
 
@@ -210,18 +220,18 @@ pub struct StatusArgs {
     pub action: Vec<Action>,
 
     /// All actions, also those that are free and that nobody waits for.
-    #[arg(long, env = "DLOCK_ALL")]
+    #[arg(long, env = "DLOCK_OPT_ALL")]
     #[arg(value_parser = clap::builder::FalseyValueParser::new())]
     pub all: bool,
 
     /// JSON instead of tables; dlock-status(1) documents its form.
-    #[arg(long, env = "DLOCK_JSON")]
+    #[arg(long, env = "DLOCK_OPT_JSON")]
     #[arg(value_parser = clap::builder::FalseyValueParser::new())]
     pub json: bool,
 
     /// Print nothing; the exit status is 75 if any of the actions is held or closed (lapsed counts as
     /// not held), 0 if none is.
-    #[arg(long, env = "DLOCK_CHECK")]
+    #[arg(long, env = "DLOCK_OPT_CHECK")]
     #[arg(value_parser = clap::builder::FalseyValueParser::new())]
     pub check: bool,
 
@@ -235,7 +245,7 @@ pub struct StatusArgs {
 #[command(after_help = MORE, after_long_help = more())]
 pub struct SetupArgs {
     /// Print the tables' definition and the least grants instead; needs no server.
-    #[arg(long, env = "DLOCK_PRINT")]
+    #[arg(long, env = "DLOCK_OPT_PRINT")]
     #[arg(value_parser = clap::builder::FalseyValueParser::new())]
     pub print: bool,
 }

@@ -34,6 +34,15 @@ fn ask_once<T: Send + 'static>(
     target: Target,
     question: impl FnOnce(&mut Database) -> Result<T, Failure> + Send + 'static,
 ) -> anyhow::Result<T> {
+    ask_within(target, PATIENCE, question)
+}
+
+/// The same, within `patience`. The thread is over when this returns an answer.
+fn ask_within<T: Send + 'static>(
+    target: Target,
+    patience: Duration,
+    question: impl FnOnce(&mut Database) -> Result<T, Failure> + Send + 'static,
+) -> anyhow::Result<T> {
     let address = target.address.clone();
     let (sender, receiver) = mpsc::sync_channel(1);
     let thread = thread::Builder::new()
@@ -44,9 +53,9 @@ fn ask_once<T: Send + 'static>(
             let _ = sender.send(question(&mut database));
         })
         .context("cannot start a thread")?;
-    let Ok(outcome) = receiver.recv_timeout(PATIENCE) else {
+    let Ok(outcome) = receiver.recv_timeout(patience) else {
         // Not joined: it may be stuck in the resolver. The process ends now and it with it.
-        let why = format!("no answer from {address} within {PATIENCE:?}");
+        let why = format!("no answer from {address} within {patience:?}");
         return Err(Ending::new(Status::UNAVAILABLE, why).into());
     };
     // It only has its connection left to close. A panic in it would have ended the receive.

@@ -1,7 +1,7 @@
 //! The thread that watches a file for signs of life of the command.
 //!
-//! A thread of its own, because the file may lie on a dead network disk, where looking takes for ever.
-//! It ends with the process. Only whether the file's time of modification is another than before
+//! A thread of its own, because the file may lie on a dead network disk, where looking takes for ever:
+//! the first look too. It ends with the process. Only whether the file's time of modification is another than before
 //! counts, so nobody's clock matters.
 
 use std::fs;
@@ -27,10 +27,10 @@ pub struct Watching {
 /// When the kernel gives no thread.
 pub fn start(file: PathBuf, pause: Duration, events: Teller) -> io::Result<Watching> {
     let (end, ended) = mpsc::channel();
-    let mut before = changed_at(&file);
     thread::Builder::new()
         .name("heartbeat".to_owned())
         .spawn(move || {
+            let mut before = changed_at(&file);
             while ended.recv_timeout(pause) == Err(RecvTimeoutError::Timeout) {
                 let now = changed_at(&file);
                 let has_changed = now.is_some() && now != before;

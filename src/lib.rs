@@ -64,7 +64,7 @@ pub fn run() -> Status {
         (false, true) => Verbosity::Verbose,
     };
     let report = Report::new(verbosity, cli.log_format);
-    match dispatch(cli, &report) {
+    let status = match dispatch(cli, &report) {
         Ok(status) => status,
         Err(error) => {
             let status = status_of(&error);
@@ -77,7 +77,9 @@ pub fn run() -> Status {
             }
             status
         }
-    }
+    };
+    report.close();
+    status
 }
 
 fn dispatch(cli: Cli, report: &Report) -> anyhow::Result<Status> {
@@ -135,8 +137,7 @@ fn unparsed(error: &clap::Error) -> Status {
 fn report_panics(format: Format) {
     panic::set_hook(Box::new(move |panic| {
         if thread::current().name() != Some(database::THREAD_NAME) {
-            let report = Report::new(Verbosity::Quiet, format);
-            report.error(What::Failed, format_args!("internal error: {panic}"));
+            report::panicked(format, panic);
         }
     }));
 }

@@ -36,7 +36,7 @@ use crate::sys::startable::Startable;
 use crate::sys::tree::{End, Tree};
 
 /// Its name in lists of processes; not `dlock`, so that `killall -9 dlock` leaves it to do its work.
-const NAME: &std::ffi::CStr = c"lease-monitor";
+pub const NAME: &std::ffi::CStr = c"lease-monitor";
 
 /// Pause between two rounds of killing: what an orphan's parent leaves behind becomes ours only when
 /// that has died.

@@ -2,6 +2,9 @@
 //!
 //! Nothing else prints. Each line is escaped here as a whole, so no text of another client or of
 //! a server can move the cursor or forge a line. A closed stderr or stdout is no reason to fail.
+//!
+//! The main thread says what there is to say. It writes to stderr itself until
+//! [`Report::write_behind`]; from then on a writer thread does, so that no lease waits for a reader.
 
 pub mod doctor;
 pub mod escape;
@@ -9,17 +12,20 @@ mod form;
 pub mod history;
 pub mod log;
 pub mod status;
+mod stderr;
 pub mod words;
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::fmt::Display;
 use std::io::{self, Write};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use self::log::{Context, Subject};
+use self::log::{Context, Subject, What};
+use self::stderr::{Message, Stderr};
 use crate::cli::Format;
 use crate::lease::Token;
 use crate::lease::action::Action;
-use crate::sys::terminal;
+use crate::sys::{self, terminal};
 
 /// How much is said.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -38,9 +44,9 @@ pub struct Report {
     verbosity: Verbosity,
     format: Format,
     terminal: bool,
-    /// Whether the last line on the terminal is one that the next may overwrite.
-    unfinished: Cell<bool>,
-    context: RefCell<Context>,
+    stderr: RefCell<Stderr>,
+    /// Shared with the writer thread; held for a copy only.
+    context: Arc<Mutex<Context>>,
 }
 
 impl Report {
@@ -52,19 +58,43 @@ impl Report {
             format,
             // No program waits for a line that is overwritten.
             terminal: format == Format::Text && terminal::is_stderr(),
-            unfinished: Cell::new(false),
-            context: RefCell::default(),
+            stderr: RefCell::new(Stderr::direct()),
+            context: Arc::default(),
         }
+    }
+
+    /// Leaves all writing to a thread from now on: after the last fork, which threads forbid, and after
+    /// [signals are taken](crate::sys::signal::open_inbox), or the thread would be sent them. Whoever
+    /// calls this calls [`Report::close`] at the end.
+    ///
+    /// # Errors
+    /// When the kernel gives no thread.
+    pub fn write_behind(&self) -> io::Result<()> {
+        let (format, context) = (self.format, Arc::clone(&self.context));
+        let notice = move |count| {
+            let context = locked(&context).clone();
+            let subject = What::MessagesDropped.into();
+            let text = words::dropped(count);
+            line(format, Verbosity::Quiet, subject, &context, &text)
+        };
+        let stderr = self.stderr.replace(Stderr::Closed).queued(notice)?;
+        self.stderr.replace(stderr);
+        Ok(())
+    }
+
+    /// Waits for a short time until all is written; nothing is after it.
+    pub fn close(&self) {
+        self.stderr.borrow_mut().close();
     }
 
     /// From now on, all that is said is about `action`.
     pub fn about(&self, action: &Action) {
-        self.context.borrow_mut().action = Some(action.to_string());
+        locked(&self.context).action = Some(action.to_string());
     }
 
     /// From now on, all that is said is about the grant of `token`.
     pub fn granted(&self, token: Token) {
-        self.context.borrow_mut().token = Some(token.0);
+        locked(&self.context).token = Some(token.0);
     }
 
     /// Whether waiting is shown on one line that is rewritten.
@@ -95,50 +125,76 @@ impl Report {
         }
         if self.verbosity >= Verbosity::Normal {
             let text = escape::printable(&text.to_string()).into_owned();
-            self.write(&format!("\r\x1b[Kdlock: {text}"));
-            self.unfinished.set(true);
+            self.send(Message::Passing(format!("dlock: {text}")));
         }
     }
 
-    /// Leaves the terminal with a clean line, before the command writes to it.
+    /// Leaves the terminal with a clean line and all said before, as far as its reader keeps up: what
+    /// the command writes comes after that.
     pub fn finish(&self) {
-        if self.unfinished.replace(false) {
-            self.write("\r\x1b[K");
-        }
+        self.stderr.borrow_mut().finish();
     }
 
     /// Shows text of several lines that is escaped already, as a table or the facts of a lock are; not
     /// where each line is an object.
     pub fn block(&self, text: &str) {
         if self.verbosity >= Verbosity::Normal && self.format == Format::Text {
-            self.finish();
-            self.write(text);
+            self.send(Message::Lasting(text.to_owned()));
         }
     }
 
     /// Asks for a yes or a no, whose absence is a no; never silenced.
     pub fn ask(&self, question: &str) {
-        self.finish();
-        self.write(&format!("dlock: {} [y/N] ", escape::printable(question)));
+        let question = escape::printable(question);
+        self.send(Message::Lasting(format!("dlock: {question} [y/N] ")));
     }
 
     fn line(&self, level: Verbosity, subject: Subject, text: &dyn Display) {
-        if self.verbosity < level {
-            return;
+        if self.verbosity >= level {
+            let context = locked(&self.context).clone();
+            let line = line(self.format, level, subject, &context, &text.to_string());
+            self.send(Message::Lasting(line));
         }
-        self.finish();
-        let text = text.to_string();
-        self.write(&match self.format {
-            Format::Text => format!("dlock: {}\n", escape::printable(&text)),
-            Format::Json => log::line(level, subject, &self.context.borrow(), &text),
-        });
     }
 
-    #[expect(clippy::unused_self, reason = "the only way to stderr")]
-    fn write(&self, text: &str) {
-        // One write, so that lines of several processes do not mix; lost if nobody listens.
-        let _ = io::stderr().lock().write_all(text.as_bytes());
+    fn send(&self, message: Message) {
+        self.stderr.borrow_mut().send(message);
     }
+}
+
+/// Neither thread leaves it half changed, so a panic spoils nothing.
+fn locked(context: &Mutex<Context>) -> MutexGuard<'_, Context> {
+    context.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A message as it is written.
+fn line(
+    format: Format,
+    level: Verbosity,
+    subject: Subject,
+    context: &Context,
+    text: &str,
+) -> String {
+    match format {
+        Format::Text => format!("dlock: {}\n", escape::printable(text)),
+        Format::Json => log::line(level, subject, context, text),
+    }
+}
+
+/// Tells of a panic, on whatever thread of whatever process of ours; never waits, so that a lease
+/// does not depend on it. Lost if nobody reads stderr.
+pub fn panicked(format: Format, panic: &dyn Display) {
+    let text = format!("internal error: {panic}");
+    let subject = What::Failed.into();
+    let line = line(
+        format,
+        Verbosity::Quiet,
+        subject,
+        &Context::default(),
+        &text,
+    );
+    // Not by the lock of std's stderr, which a writer thread that is stuck holds.
+    sys::stderr::write_if_room(line.as_bytes());
 }
 
 /// Whether anybody reads what is printed.

@@ -3,6 +3,7 @@
 //! The only module that may say `unsafe` or name a libc call; above it there are only safe words.
 
 pub mod alarm;
+pub mod ancestors;
 pub mod clock;
 pub mod descriptors;
 pub mod host;
@@ -11,9 +12,12 @@ pub mod link;
 pub mod memory;
 pub mod process;
 pub mod random;
+pub mod replace;
 pub mod signal;
 pub mod socket;
 pub mod startable;
+pub mod stderr;
 pub mod terminal;
+pub mod threads;
 pub mod tree;
 mod vfork;

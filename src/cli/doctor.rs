@@ -7,7 +7,7 @@ use super::{MORE, more};
 #[command(after_help = MORE, after_long_help = more())]
 pub struct DoctorArgs {
     /// JSON instead of lines; dlock-doctor(1) documents its form.
-    #[arg(long, env = "DLOCK_JSON")]
+    #[arg(long, env = "DLOCK_OPT_JSON")]
     #[arg(value_parser = clap::builder::FalseyValueParser::new())]
     pub json: bool,
 }

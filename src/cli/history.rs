@@ -18,7 +18,7 @@ pub struct HistoryArgs {
     #[arg(
         short,
         long,
-        env = "DLOCK_NUMBER",
+        env = "DLOCK_OPT_NUMBER",
         value_name = "N",
         default_value_t = 20
     )]
@@ -26,7 +26,7 @@ pub struct HistoryArgs {
     pub number: u32,
 
     /// JSON instead of a table; dlock-history(1) documents its form.
-    #[arg(long, env = "DLOCK_JSON")]
+    #[arg(long, env = "DLOCK_OPT_JSON")]
     #[arg(value_parser = clap::builder::FalseyValueParser::new())]
     pub json: bool,
 }

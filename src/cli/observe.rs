@@ -9,14 +9,14 @@ use clap::builder::{NonEmptyStringValueParser, PathBufValueParser, TypedValuePar
 pub struct ObserveArgs {
     /// Keep metrics of this run in this file, in Prometheus' text format, for node_exporter's
     /// textfile collector.
-    #[arg(long, env = "DLOCK_METRICS_FILE", value_name = "FILE")]
+    #[arg(long, env = "DLOCK_OPT_METRICS_FILE", value_name = "FILE")]
     #[arg(value_parser = PathBufValueParser::new().try_map(file))]
     #[arg(value_hint = clap::ValueHint::FilePath)]
     pub metrics_file: Option<PathBuf>,
 
     /// Run this with sh -c when the lock is granted, lost, released or skipped, beside the command and
     /// for 10s at most.
-    #[arg(long, env = "DLOCK_ON_EVENT", value_name = "COMMAND")]
+    #[arg(long, env = "DLOCK_OPT_ON_EVENT", value_name = "COMMAND")]
     #[arg(value_parser = NonEmptyStringValueParser::new())]
     #[arg(value_hint = clap::ValueHint::CommandString)]
     pub on_event: Option<String>,

@@ -10,14 +10,14 @@ use crate::lease::timing::MAX_TTL;
 pub struct OnceArgs {
     /// Run the command only if it has not succeeded yet (under this KEY, an image tag for
     /// instance); otherwise exit with 0. Who waits leaves with 0 as soon as another succeeds.
-    #[arg(long, env = "DLOCK_ONCE", value_name = "KEY", num_args = 0..=1, require_equals = true)]
+    #[arg(long, env = "DLOCK_OPT_ONCE", value_name = "KEY", num_args = 0..=1, require_equals = true)]
     pub once: Option<Option<Key>>,
 
     /// Run the command only if it has not succeeded for this long by the server's clock; otherwise
     /// exit with 0, as with --once.
     #[arg(
         long,
-        env = "DLOCK_ONCE_PER",
+        env = "DLOCK_OPT_ONCE_PER",
         value_name = "DURATION",
         conflicts_with = "once"
     )]
@@ -26,7 +26,7 @@ pub struct OnceArgs {
 
     /// Keep the lock from others until this long after it was granted, also when the command ends
     /// sooner; dlock itself does not wait for it.
-    #[arg(long, env = "DLOCK_MIN_HOLD", value_name = "DURATION", value_parser = min_hold)]
+    #[arg(long, env = "DLOCK_OPT_MIN_HOLD", value_name = "DURATION", value_parser = min_hold)]
     pub min_hold: Option<Duration>,
 }
 

@@ -29,18 +29,18 @@ pub struct WaitArgs {
     pub named: Option<Action>,
 
     /// Wait until it has succeeded by exec --once (under this KEY), not until it is free.
-    #[arg(long, env = "DLOCK_DONE", value_name = "KEY", num_args = 0..=1, require_equals = true)]
+    #[arg(long, env = "DLOCK_OPT_DONE", value_name = "KEY", num_args = 0..=1, require_equals = true)]
     pub done: Option<Option<Key>>,
 
     /// How long to wait; 0 looks once.
-    #[arg(long, env = "DLOCK_TIMEOUT", value_name = "DURATION|forever")]
+    #[arg(long, env = "DLOCK_OPT_TIMEOUT", value_name = "DURATION|forever")]
     #[arg(default_value = "forever")]
     pub timeout: Wait,
 
     /// How long to keep trying to reach the server; 0 tries once.
     #[arg(
         long,
-        env = "DLOCK_DB_WAIT",
+        env = "DLOCK_OPT_DB_WAIT",
         value_name = "DURATION",
         default_value = "1m"
     )]

@@ -26,13 +26,13 @@ pub enum Color {
 pub struct WatchArgs {
     /// Show it anew at this interval, until q or Ctrl-C [default interval: 1s]: on a terminal a screen
     /// with keys (? shows them), elsewhere as text or one JSON document a line.
-    #[arg(long, env = "DLOCK_WATCH", value_name = "INTERVAL")]
+    #[arg(long, env = "DLOCK_OPT_WATCH", value_name = "INTERVAL")]
     #[arg(num_args = 0..=1, require_equals = true, default_missing_value = "1s")]
     #[arg(value_parser = interval)]
     pub watch: Option<Duration>,
 
     /// Whether the screen of --watch has colours; auto heeds NO_COLOR.
-    #[arg(long, env = "DLOCK_COLOR", value_name = "WHEN", value_enum)]
+    #[arg(long, env = "DLOCK_OPT_COLOR", value_name = "WHEN", value_enum)]
     #[arg(default_value_t = Color::Auto)]
     pub color: Color,
 }

@@ -45,6 +45,6 @@ pub fn run(args: CheckArgs, target: Target) -> anyhow::Result<Status> {
 }
 
 /// Whether the run that was granted `token` still has the row.
-fn is_current(seen: &Sighting, token: Token) -> bool {
+pub(super) fn is_current(seen: &Sighting, token: Token) -> bool {
     seen.version.token == token && seen.claim.is_some() && seen.kept_until.is_none()
 }

@@ -8,6 +8,7 @@
 
 pub(super) mod desk;
 mod hold;
+pub mod nested;
 mod news;
 mod release;
 mod wait;
@@ -22,6 +23,7 @@ use anyhow::Context;
 
 use self::desk::Desk;
 use self::hold::Job;
+use self::nested::Outer;
 use crate::acquire::{Acquire, WaitLimits};
 use crate::cli::{ExecArgs, Wait};
 use crate::event::queue::{Queue, Teller};
@@ -33,12 +35,13 @@ use crate::lease::timing::Timing;
 use crate::monitor::Monitor;
 use crate::outcome::RunOutcome;
 use crate::report::Report;
+use crate::report::log::What;
 use crate::store::mysql::Database;
 use crate::store::target::Target;
 use crate::store::{Contender, Fence, Holder};
 use crate::sys::process::{Unstartable, look_up};
 use crate::sys::startable::{Group, Startable};
-use crate::sys::{clock, descriptors, host, random, signal, terminal};
+use crate::sys::{clock, descriptors, host, random, replace, signal, terminal};
 
 /// The most bytes of a fact about a holder.
 const FACT: usize = 255;
@@ -85,13 +88,23 @@ pub fn run(args: ExecArgs, target: Target, report: &Report) -> anyhow::Result<St
             false => Fence::AsItIs,
         },
     };
+    if let Some(outer) = Outer::of(&contender.action)
+        && outer.is_ours(&contender, &target, args.db_wait)?
+    {
+        report.granted(outer.token);
+        let (action, token) = (&contender.action, outer.token);
+        let text = format_args!(
+            "{action} is held by the outer dlock (token {token}): running under its lease"
+        );
+        report.detail(What::Nested, text);
+        return Err(unstartable(&job.program, &replace::with(&args.command)).into());
+    }
+    let ttl = humantime::format_duration(timing.ttl).to_string();
     let additions = [
         ("DLOCK_ACTION", contender.action.to_string()),
         ("DLOCK_HOLDER", contender.holder.label.clone()),
-        (
-            "DLOCK_TTL",
-            humantime::format_duration(timing.ttl).to_string(),
-        ),
+        ("DLOCK_TTL", ttl),
+        (nested::ADDRESS, nested::address(&target)),
     ];
 
     let claim = Claim::new(random::bytes().context("no random numbers")?);
@@ -109,6 +122,8 @@ pub fn run(args: ExecArgs, target: Target, report: &Report) -> anyhow::Result<St
     let of_hook = hook.iter().flat_map(Hook::descriptors);
     let of_monitor = monitor.descriptors();
     descriptors::keep_only(of_monitor.chain(of_hook).chain([inbox.as_fd()]));
+    // Nothing is forked any more.
+    report.write_behind().context("cannot start a thread")?;
     let (events, teller) =
         Queue::new(inbox, Some(monitor.clone())).context("cannot wait for events")?;
     let _watching = watch(&job, timing, teller.clone()).context("cannot start a thread")?;

@@ -69,6 +69,7 @@ pub fn run(args: WaitArgs, target: Target, report: &Report) -> anyhow::Result<St
         fence: Fence::AsItIs,
     };
     let (inbox, _) = signal::open_inbox(true).context("cannot take signals")?;
+    report.write_behind().context("cannot start a thread")?;
     let events = Queue::new(inbox, None).context("cannot wait for events")?;
     let database = Database::new(target, timing.attempt, timing.ttl);
     let mut desk =

@@ -15,8 +15,9 @@ use std::time::Duration;
 use super::Metrics;
 use crate::sys::random;
 
-/// How long dlock waits at its end for the file: enough for any disk that works.
-pub const PATIENCE: Duration = Duration::from_secs(2);
+/// How long dlock waits at its end for the file: enough for a disk that works, and no more than
+/// whoever waits for the exit status puts up with.
+pub const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Read by a collector that is another user.
 const MODE: u32 = 0o644;

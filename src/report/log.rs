@@ -29,6 +29,8 @@ pub enum What {
     ClockDifference,
     /// The lease is ours.
     Granted,
+    /// An outer dlock has the lease, under which the command runs.
+    Nested,
     /// The server has closed the connection; it is made anew.
     Disconnected,
     /// A renewal failed; it is tried again.
@@ -61,16 +63,19 @@ pub enum What {
     HookFailed,
     /// The metrics could not be written.
     MetricsFailed,
+    /// Messages were dropped, because stderr was not read in time.
+    MessagesDropped,
     /// Why dlock ends.
     Failed,
 }
 
 impl What {
     /// All there are, in the order in which the manual has them.
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 25] = [
         Self::Waiting,
         Self::NoGate,
         Self::Granted,
+        Self::Nested,
         Self::Skipped,
         Self::Disconnected,
         Self::RenewalFailed,
@@ -87,6 +92,7 @@ impl What {
         Self::Reopened,
         Self::HookFailed,
         Self::MetricsFailed,
+        Self::MessagesDropped,
         Self::ClockStep,
         Self::ClockDifference,
         Self::Failed,
@@ -106,6 +112,7 @@ impl What {
             Self::Closed => "closed",
             Self::Reopened => "reopened",
             Self::Granted => "granted",
+            Self::Nested => "nested",
             Self::RenewalFailed => "renewal-failed",
             Self::Renewed => "renewed",
             Self::Lost => "lost",
@@ -119,6 +126,7 @@ impl What {
             Self::Skipped => "skipped",
             Self::HookFailed => "hook-failed",
             Self::MetricsFailed => "metrics-failed",
+            Self::MessagesDropped => "messages-dropped",
             Self::Failed => "failed",
         }
     }

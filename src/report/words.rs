@@ -21,6 +21,15 @@ pub fn duration(duration: Duration) -> String {
     humantime::format_duration(rounded).to_string()
 }
 
+/// How many messages nobody could be told.
+#[must_use]
+pub fn dropped(count: u64) -> String {
+    match count {
+        1 => "1 message was dropped: stderr was not read in time".to_owned(),
+        _ => format!("{count} messages were dropped: stderr was not read in time"),
+    }
+}
+
 /// Who holds `action`, since when, what is left, and how many want it before us.
 #[must_use]
 pub fn waiting(action: &Action, seen: &Sighting, ahead: u64) -> String {

@@ -226,7 +226,7 @@ pub(super) fn is_below_us(pid: u32) -> bool {
 }
 
 /// The fourth word of `/proc/N/stat`; the second is a name in brackets that may hold anything.
-fn parent(pid: i32) -> Option<i32> {
+pub(super) fn parent(pid: i32) -> Option<i32> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let (_, after_name) = stat.rsplit_once(')')?;
     number(after_name.split_whitespace().nth(1)?)

@@ -39,7 +39,11 @@ fn all_reach(
 ) {
     let mut names = Vec::new();
     for (name, dlock) in runs {
-        let outcome = dlock.env("DLOCK_ACTION", name).arg("--").arg("true").run();
+        let outcome = dlock
+            .env("DLOCK_OPT_ACTION", name)
+            .arg("--")
+            .arg("true")
+            .run();
         assert_eq!(
             (outcome.status, &*outcome.stderr),
             (Some(0), ""),

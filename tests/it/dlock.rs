@@ -21,6 +21,8 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 #[must_use]
 pub(crate) struct Dlock {
     command: Command,
+    /// Where stderr goes; none: a pipe that is read.
+    stderr: Option<Stdio>,
 }
 
 /// A run that goes on.
@@ -63,7 +65,10 @@ impl Dlock {
             }
         }
         command.args(arguments).stdin(Stdio::null());
-        Self { command }
+        Self {
+            command,
+            stderr: None,
+        }
     }
 
     /// `dlock` with `arguments` on `database`, by TCP.
@@ -94,18 +99,27 @@ impl Dlock {
         self
     }
 
+    /// Has stderr go elsewhere than to a pipe that is read.
+    pub(crate) fn stderr(mut self, stderr: Stdio) -> Self {
+        self.stderr = Some(stderr);
+        self
+    }
+
     /// Starts it and comes back at once.
     #[track_caller]
     pub(crate) fn start(mut self) -> Running {
         let mut child = self
             .command
             .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
+            .stderr(self.stderr.unwrap_or_else(Stdio::piped))
             .spawn()
             .expect("dlock starts");
         Running {
             stdout: Pipe::read(child.stdout.take().expect("stdout is a pipe")),
-            stderr: Pipe::read(child.stderr.take().expect("stderr is a pipe")),
+            stderr: match child.stderr.take() {
+                Some(stderr) => Pipe::read(stderr),
+                None => Pipe::read(std::io::empty()),
+            },
             child,
         }
     }

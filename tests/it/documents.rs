@@ -12,6 +12,7 @@ use std::time::Duration;
 use clap::CommandFactory;
 
 use dlock::cli::Cli;
+use dlock::commands::exec::nested;
 use dlock::exit;
 use dlock::hook::{self, Occasion};
 use dlock::lease::Token;
@@ -80,6 +81,7 @@ fn every_variable_that_a_document_names_exists() {
             VARIABLES
                 .into_iter()
                 .chain(hook::VARIABLES)
+                .chain(nested::VARIABLES)
                 .map(str::to_owned),
         )
         .collect();
@@ -296,7 +298,7 @@ fn the_durations_in_the_documents_are_those_in_force() {
                 format!("At most ttl + {allowance} seconds"),
                 format!("that is {} seconds", 25 + allowance),
                 format!("A hook has {} seconds", hook::LIMIT.as_secs()),
-                format!("waits {} seconds for it", writer::PATIENCE.as_secs()),
+                format!("waits {} second for it at most", writer::PATIENCE.as_secs()),
             ],
         ),
         (

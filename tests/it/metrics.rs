@@ -136,7 +136,7 @@ fn what_comes_of_a_run_is_one_of_the_results() {
         let folder = Folder::new();
         let run = |options: &[&str], command: &[&str]| {
             Dlock::on(&database, ["exec", "-q", "-a", "init"])
-                .env("DLOCK_METRICS_FILE", folder.file())
+                .env("DLOCK_OPT_METRICS_FILE", folder.file())
                 .args(options)
                 .arg("--")
                 .args(command)

@@ -347,7 +347,7 @@ fn a_key_that_is_empty_or_too_long_is_refused_before_the_server_is_asked() {
         let exec = ["exec", "-a", "init", &format!("--once={key}"), "--", "true"];
         Dlock::new(exec).run().expect(64, "", why);
         Dlock::new(["exec", "-a", "init", "--", "true"])
-            .env("DLOCK_ONCE", key)
+            .env("DLOCK_OPT_ONCE", key)
             .run()
             .expect(64, "", why);
     }

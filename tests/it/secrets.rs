@@ -111,10 +111,10 @@ fn a_run_shows_its_password_to_nobody_and_leaves_it_nowhere() {
             let command = format!("echo up >{}; read -r _ <{}", ready.display(), go.display());
             let (metrics, told) = (stage.path("metrics"), stage.path("told"));
             let dlock = Dlock::new(["exec", "-v", "-a", "init", "--log-format=json"])
-                .env("DLOCK_METRICS_FILE", &metrics)
+                .env("DLOCK_OPT_METRICS_FILE", &metrics)
                 // It has what dlock was started with, as the command has; nothing else may tell.
                 .env(
-                    "DLOCK_ON_EVENT",
+                    "DLOCK_OPT_ON_EVENT",
                     format!(
                         "env | grep -v -e ^DLOCK_URL= -e ^DLOCK_PASSWORD= >> {}",
                         told.display()

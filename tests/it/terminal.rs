@@ -22,6 +22,10 @@ pub(crate) const CTRL_C: &str = "\x03";
 pub(crate) const CTRL_Z: &str = "\x1a";
 pub(crate) const CTRL_BACKSLASH: &str = "\x1c";
 
+/// The keys that stop the screen and let it go on.
+pub(crate) const CTRL_S: &str = "\x13";
+pub(crate) const CTRL_Q: &str = "\x11";
+
 /// What the shell says when it takes a command.
 const PROMPT: &str = "ready> ";
 

@@ -29,7 +29,7 @@ fn a_name_that_is_no_name_is_refused() {
             let run = || Dlock::on(&database, ["exec", "--nonblock"]);
             refused(run().arg("--action").arg(name), Form::Usage, 64, why);
             if !name.is_empty() {
-                refused(run().env("DLOCK_ACTION", name), Form::Usage, 64, why);
+                refused(run().env("DLOCK_OPT_ACTION", name), Form::Usage, 64, why);
             }
         }
         assert_eq!(actions(&database), [""; 0], "{flavour}");

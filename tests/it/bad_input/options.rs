@@ -81,7 +81,7 @@ fn a_wrong_command_line_is_refused_before_anything_is_asked_of_the_server() {
         refused(run(options), form, 64, why);
     }
     refused(
-        run(&[]).env("DLOCK_TTL", "soon"),
+        run(&[]).env("DLOCK_OPT_TTL", "soon"),
         Form::Usage,
         64,
         "'--ttl <DURATION>'",

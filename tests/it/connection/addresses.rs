@@ -51,7 +51,7 @@ fn every_address_of_a_host_name_is_tried() {
         let port = nobody.number();
         for addresses in ["127.0.0.1,::1", "::1,127.0.0.1"] {
             let outcome = through(port, addresses)
-                .env("DLOCK_ACTION", "none")
+                .env("DLOCK_OPT_ACTION", "none")
                 .arg("--")
                 .arg("true")
                 .run();

@@ -112,7 +112,7 @@ fn a_container_that_is_killed_leaves_the_migration_to_the_next() {
     Host::everywhere(|host| {
         host.job("migrate.sh", PATIENT);
         let [ready, go] = ["ready", "go"].map(|name| host.stage.path(name));
-        let variables = [("RELEASE", "42"), ("DLOCK_TTL", "2s")];
+        let variables = [("RELEASE", "42"), ("DLOCK_OPT_TTL", "2s")];
         let first = container_with(host, &variables).start();
         heard(&ready);
         stop(&first, "KILL");

@@ -152,7 +152,7 @@ fn a_pod_that_dies_while_it_migrates_leaves_the_migration_to_the_next() {
     Host::everywhere(|host| {
         host.job("migrate.sh", PATIENT);
         let init = Container::init();
-        let variables = [("DLOCK_TTL", "2s")];
+        let variables = [("DLOCK_OPT_TTL", "2s")];
         let first = init.starts(host, &variables).start();
         heard(&host.stage.path("ready"));
         let next = init.starts(host, &variables).start();
@@ -193,7 +193,7 @@ fn without_the_database_the_init_container_fails_with_69_and_migrates_nothing() 
         host.job("migrate.sh", JOB);
         // Nobody listens on port 1.
         let words = Container::init().words(host, &host.database.url_through(1));
-        let outcome = host.starts(&[("DLOCK_DB_WAIT", "0")], words).run();
+        let outcome = host.starts(&[("DLOCK_OPT_DB_WAIT", "0")], words).run();
         outcome.expect(69, "", "dlock: ");
         assert!(host.log().is_empty());
     });

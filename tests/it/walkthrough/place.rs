@@ -179,7 +179,7 @@ impl Place {
             ("LD_PRELOAD", self.library.clone()),
             ("WALKTHROUGH_HOST", host.into()),
             ("USER", user.into()),
-            ("DLOCK_TTL", self.ttl.into()),
+            ("DLOCK_OPT_TTL", self.ttl.into()),
             // The tests may run in a pod.
             ("POD_NAME", PathBuf::new()),
             ("KUBERNETES_SERVICE_HOST", PathBuf::new()),

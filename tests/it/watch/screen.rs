@@ -204,7 +204,7 @@ fn colours_heed_no_color_and_the_option_wins() {
         (&["NO_COLOR=1"], &[], false),
         (&["NO_COLOR=1"], &["--color=always"], true),
         (&[], &["--color=never"], false),
-        (&["DLOCK_COLOR=never"], &[], false),
+        (&["DLOCK_OPT_COLOR=never"], &[], false),
     ];
     for (environment, options, is_colored) in cases {
         let mut screen = Screen::with(&database, environment, options);

@@ -1,0 +1,162 @@
+//! `dlock exec` inside the command of a `dlock exec` of the same action: the inner command runs under
+//! the outer lease, since to wait for it would never end.
+//!
+//! On the main thread, before anything is forked: what is decided here is whether anything is.
+
+use std::ffi::OsString;
+use std::thread;
+use std::time::Duration;
+
+use crate::commands::check::is_current;
+use crate::commands::{PATIENCE, ask_within};
+use crate::exit::{Cause, Ending, Status};
+use crate::lease::Token;
+use crate::lease::action::Action;
+use crate::monitor;
+use crate::report::words;
+use crate::store::target::Target;
+use crate::store::{Answer, Contender, FailureKind, Question, Sighting};
+use crate::sys::{ancestors, clock, host, threads};
+
+/// The variable in which the command is told the server and the database of its lease.
+pub const ADDRESS: &str = "DLOCK_DATABASE_ADDRESS";
+
+/// All variables that dlock sets for a command. None of them is ever read as an option of `exec`.
+pub const VARIABLES: [&str; 5] = [
+    "DLOCK_ACTION",
+    "DLOCK_TOKEN",
+    "DLOCK_HOLDER",
+    "DLOCK_TTL",
+    ADDRESS,
+];
+
+/// Pause between two tries to reach the server, while `--db-wait` lasts.
+const PAUSE: Duration = Duration::from_millis(500);
+
+/// Server and database, without account and password.
+pub(super) fn address(target: &Target) -> String {
+    format!("{}/{}", target.address, target.database)
+}
+
+/// The lease that our surroundings name.
+#[derive(Debug)]
+pub(super) struct Outer {
+    /// Its token.
+    pub(super) token: Token,
+    /// Where its row is.
+    address: OsString,
+}
+
+impl Outer {
+    /// The outer lease of `action`, if that is what we were started under.
+    pub(super) fn of(action: &Action) -> Option<Self> {
+        let [name, token, ..] = VARIABLES;
+        let is_same = std::env::var_os(name).is_some_and(|name| name == action.as_str());
+        let token = std::env::var(token).ok()?.parse().ok()?;
+        let address = std::env::var_os(ADDRESS)?;
+        is_same.then_some(Self {
+            token: Token(token),
+            address,
+        })
+    }
+
+    /// Whether we are part of the command that has this lease now, so that its end is ours. If not,
+    /// another database is meant, or the holder is out of sight: the lock is taken as always.
+    ///
+    /// # Errors
+    /// When the lease of the same database is not current any more, when `--once` finds a success, or
+    /// when the server gives no answer within `patience`.
+    pub(super) fn is_ours(
+        &self,
+        contender: &Contender,
+        target: &Target,
+        patience: Duration,
+    ) -> anyhow::Result<bool> {
+        let seen = match look(contender.clone(), target.clone(), patience)? {
+            Some(Answer::Done(success)) => {
+                let why = words::done(&contender.action, contender.once.as_ref(), &success);
+                let cause = Cause::Done(success.holder);
+                return Err(Ending::new(Status::OK, why).because(cause).into());
+            }
+            Some(Answer::Looked(seen)) => seen,
+            Some(other) => {
+                let why = format!("not a look: {other:?}");
+                return Err(Ending::new(Status::INTERNAL, why).into());
+            }
+            None => Sighting::never_held(contender.action.clone()),
+        };
+        let is_current = is_current(&seen, self.token) && seen.broken_ago.is_none();
+        if !is_current && *address(target) == *self.address {
+            let now = words::last_granted(&contender.action, &seen);
+            let why = format!(
+                "the outer dlock's token {} is not current: {now}",
+                self.token
+            );
+            return Err(Ending::new(Status::LOST, why).into());
+        }
+        // Process ids are compared only below a monitor: another container of the same host name may
+        // have the holder's id for another process.
+        Ok(is_current
+            && seen.holder.host == host::name()
+            && ancestors::have(monitor::NAME, seen.holder.pid))
+    }
+}
+
+/// Looks at the row; none if there are no tables yet. No thread of this is left when it returns.
+fn look(
+    contender: Contender,
+    target: Target,
+    patience: Duration,
+) -> anyhow::Result<Option<Answer>> {
+    let until = clock::now() + patience;
+    let answer = ask_within(target, patience + PATIENCE, move |database| {
+        loop {
+            match database.ask(&contender, &Question::Look).outcome {
+                Ok(answer) => return Ok(Some(answer)),
+                Err(failure) if failure.kind == FailureKind::NoTables => return Ok(None),
+                Err(failure)
+                    if failure.kind.status() == Status::UNAVAILABLE && clock::now() < until =>
+                {
+                    thread::park_timeout(PAUSE);
+                }
+                Err(failure) => return Err(failure),
+            }
+        }
+    })?;
+    threads::wait_for_the_last();
+    Ok(answer)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::VARIABLES;
+    use crate::cli::Cli;
+    use crate::hook;
+
+    #[test]
+    fn no_variable_that_dlock_sets_is_an_option_but_for_the_two_of_check() {
+        let mut cli = Cli::command();
+        cli.build();
+        let mut seen = 0;
+        for command in std::iter::once(&cli).chain(cli.get_subcommands()) {
+            for option in command.get_arguments() {
+                let Some(variable) = option.get_env().and_then(|name| name.to_str()) else {
+                    continue;
+                };
+                seen += 1;
+                let is_set = VARIABLES.contains(&variable) || hook::VARIABLES.contains(&variable);
+                let is_of_check = command.get_name() == "check"
+                    && ["DLOCK_ACTION", "DLOCK_TOKEN"].contains(&variable);
+                assert_eq!(is_set, is_of_check, "{variable} of {}", command.get_name());
+                let is_global = option.is_global_set() || is_of_check;
+                let is_prefixed = variable.starts_with("DLOCK_OPT_");
+                assert_ne!(is_prefixed, is_global, "{variable}");
+            }
+        }
+        assert!(seen > 40, "only {seen} variables: the test is blind");
+        let mut set = VARIABLES.iter().chain(&hook::VARIABLES);
+        assert!(!set.any(|variable| variable.starts_with("DLOCK_OPT_")));
+    }
+}

@@ -1,0 +1,346 @@
+//! Nobody reads what dlock writes, or it looks at a file that hangs: no renewal, no signal and no
+//! release waits for that.
+
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, PipeReader, Read, Write, pipe};
+use std::process::Stdio;
+use std::sync::mpsc::{self, Receiver};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use serde_json::Value;
+
+use crate::command::{Stage, heard, tell};
+use crate::dlock::{Dlock, PATIENCE, Running, eventually};
+use crate::holder::{Holder, is_free, renewals};
+use crate::logs::messages;
+use crate::preload::compiled;
+use crate::proxy::{Fault, Kind, Proxy};
+use crate::servers::{Flavour, shared};
+use crate::terminal::{CTRL_Q, CTRL_S, Terminal};
+
+/// The lease, short enough for a test to outlive it twice.
+const TTL: &str = "--ttl=2s";
+
+/// Renewals in more than two of these leases: there are three in one.
+const LONG: u64 = 7;
+
+/// From SIGTERM to the end of dlock: half a second is for the reader.
+const AT_ONCE: Duration = Duration::from_secs(2);
+
+/// A signal that does nothing to a command that does not know it.
+const HARMLESS: &str = "URG";
+
+/// A pipe that takes nothing more until it is read, and what is in it.
+fn full_pipe() -> (PipeReader, Stdio, usize) {
+    let (reader, mut writer) = pipe().expect("a pipe");
+    let size = rustix::pipe::fcntl_getpipe_size(&reader).expect("it has a size");
+    writer.write_all(&vec![b'.'; size]).expect("it fits");
+    (reader, writer.into(), size)
+}
+
+#[track_caller]
+fn is_renewed_for_long(flavour: Flavour, database: &crate::servers::Database) {
+    let before = renewals(database);
+    eventually(&format!("{flavour}: renewals go on"), || {
+        renewals(database) >= before + LONG
+    });
+}
+
+#[test]
+fn a_pipe_that_nobody_reads_holds_up_no_renewal_no_signal_and_no_release() {
+    for flavour in Flavour::ALL {
+        let database = shared(flavour).database("slow_reader");
+        let (_reader, stderr, _) = full_pipe();
+        let exec = ["exec", "-v", "--log-format=json"];
+        let holder = Holder::start(Dlock::on(&database, exec).stderr(stderr), &[TTL]);
+        is_renewed_for_long(flavour, &database);
+        let sent = Instant::now();
+        holder.running.signal("TERM");
+        let outcome = holder.running.wait();
+        let took = sent.elapsed();
+        assert_eq!(outcome.status, Some(128 + 15), "{flavour}: {outcome:#?}");
+        assert!(took < AT_ONCE, "{flavour}: {took:?}");
+        assert!(is_free(&database), "{flavour}");
+    }
+}
+
+#[test]
+fn trouble_with_renewals_that_nobody_reads_of_loses_no_lease() {
+    for flavour in Flavour::ALL {
+        let database = shared(flavour).database("slow_reader");
+        let proxy = Proxy::to(database.port);
+        let url = database.url_through(proxy.port());
+        let (_reader, stderr, _) = full_pipe();
+        let dlock = Dlock::new(["exec"]).env("DLOCK_URL", url).stderr(stderr);
+        let mut holder = Holder::start(dlock, &[TTL]);
+        for _ in 0..LONG {
+            let before = renewals(&database);
+            proxy.next(Kind::Renew, Fault::Reset).wait();
+            eventually("it is renewed again", || {
+                assert!(!holder.running.is_over(), "{flavour}: the lease was lost");
+                renewals(&database) > before
+            });
+        }
+        assert_eq!(holder.end().status, Some(3), "{flavour}");
+        assert!(is_free(&database), "{flavour}");
+    }
+}
+
+#[test]
+fn a_terminal_that_was_stopped_holds_up_no_renewal_and_no_release() {
+    for flavour in Flavour::ALL {
+        let database = shared(flavour).database("slow_reader");
+        let stage = Stage::new();
+        let (ready, go) = (stage.fifo("ready"), stage.fifo("go"));
+        let script = r#"echo up > "$1"; read word < "$2"; exit 3"#;
+        let words = [env!("CARGO_BIN_EXE_dlock"), "exec", "-a", "init", "-v", TTL];
+        let words = words.into_iter().chain(["--", "sh", "-c", script, "sh"]);
+        let files = [&ready, &go].map(|path| path.to_str().expect("it is text"));
+        let mut terminal = Terminal::with(&database, words.chain(files));
+        assert_eq!(heard(&ready), "up");
+        terminal.sees("init is ours after");
+        let pid = terminal.leader();
+        let line = File::options()
+            .write(true)
+            .open(format!("/proc/{pid}/fd/2"));
+        let line = line.expect("the terminal can be opened");
+        terminal.types(CTRL_S);
+        eventually("the terminal takes nothing", || !takes_text(&line));
+        crate::command::signal(pid, HARMLESS);
+        is_renewed_for_long(flavour, &database);
+        tell(&go, "on");
+        assert_eq!(terminal.ends(), Some(3), "{flavour}");
+        assert!(is_free(&database), "{flavour}");
+        let screen = terminal.screen().to_owned();
+        assert!(!screen.contains("forwarded signal"), "{screen:?}");
+    }
+}
+
+fn takes_text(line: &File) -> bool {
+    let mut polled = [PollFd::new(line, PollFlags::OUT)];
+    let at_once = Timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    poll(&mut polled, Some(&at_once)).expect("it can be asked") == 1
+}
+
+#[test]
+fn a_terminal_that_goes_on_shows_all_that_was_said_meanwhile_in_order() {
+    for flavour in Flavour::ALL {
+        let database = shared(flavour).database("slow_reader");
+        let holder = Holder::on(&database, &["--holder=web-1"]);
+        let words = [env!("CARGO_BIN_EXE_dlock"), "exec", "-a", "init", "-v"];
+        let words = words.into_iter().chain(["--", "echo", "the command"]);
+        let mut terminal = Terminal::with(&database, words);
+        terminal.sees("init is held by web-1");
+        let pid = terminal.leader();
+        let line = File::options()
+            .write(true)
+            .open(format!("/proc/{pid}/fd/2"));
+        let line = line.expect("the terminal can be opened");
+        terminal.types(CTRL_S);
+        eventually("the terminal takes nothing", || !takes_text(&line));
+        holder.end();
+        eventually("its command waits for the terminal", || {
+            renewals(&database) > 0 || !is_free(&database)
+        });
+        terminal.types(CTRL_Q);
+        assert_eq!(terminal.ends(), Some(0), "{flavour}");
+        let screen = terminal.screen().to_owned();
+        let after = |text: &str| screen.find(text).unwrap_or_else(|| panic!("{screen:?}"));
+        assert!(
+            after("is ours after") < after("exited with 0"),
+            "{screen:?}"
+        );
+        assert!(after("exited with 0") < after("is released"), "{screen:?}");
+        let line = screen.find("\r\u{1b}[Kdlock: init is ours after");
+        assert!(line.is_some(), "{flavour}: {screen:?}");
+    }
+}
+
+#[test]
+fn a_reader_that_comes_back_is_told_how_many_messages_are_missing() {
+    const SENT: usize = 600;
+    for flavour in Flavour::ALL {
+        let database = shared(flavour).database("slow_reader");
+        let (reader, stderr, size) = full_pipe();
+        let exec = ["exec", "-v", "--log-format=json"];
+        let holder = Holder::start(Dlock::on(&database, exec).stderr(stderr), &[]);
+        for _ in 0..SENT {
+            signal_that_is_taken(&holder.running);
+        }
+        let lines = lines(reader, size);
+        let mut read = Vec::new();
+        let missing = loop {
+            let line = lines.recv_timeout(PATIENCE).expect("the count is told");
+            let message = messages(&format!("{line}\n")).remove(0);
+            if message["event"] == "messages-dropped" {
+                break message;
+            }
+            read.push(message);
+        };
+        assert_eq!(missing["level"], "error", "{flavour}");
+        assert_eq!(missing["action"], "init", "{flavour}");
+        let text = missing["message"].as_str().expect("a text");
+        let count: usize = text
+            .strip_suffix(" messages were dropped: stderr was not read in time")
+            .and_then(|count| count.parse().ok())
+            .unwrap_or_else(|| panic!("{text:?}"));
+        let is = |message: &Value, event: &str| message["event"] == event;
+        assert!(is(&read[0], "granted"), "{flavour}: {read:?}");
+        assert!(read[1..].iter().all(|message| is(message, "signal")));
+        assert_eq!(read.len() - 1 + count, SENT, "{flavour}");
+
+        assert_eq!(holder.end().status, Some(3), "{flavour}");
+        let rest: Vec<String> = lines.iter().collect();
+        let rest = messages(&(rest.join("\n") + "\n"));
+        assert!(is(&rest[0], "ended"), "{flavour}: {rest:?}");
+        assert!(is(&rest[1], "released"), "{flavour}: {rest:?}");
+        assert_eq!(rest.len(), 2, "{flavour}: {rest:?}");
+    }
+}
+
+/// Sends a harmless signal and waits until dlock has taken it: two that wait are one.
+fn signal_that_is_taken(running: &Running) {
+    crate::command::signal(running.pid(), HARMLESS);
+    let is_taken = || {
+        let status = fs::read_to_string(format!("/proc/{}/status", running.pid()));
+        let status = status.expect("dlock lives");
+        let waiting = status.lines().find_map(|line| line.strip_prefix("ShdPnd:"));
+        waiting.is_some_and(|waiting| waiting.trim().chars().all(|digit| digit == '0'))
+    };
+    eventually("the signal is taken", is_taken);
+}
+
+/// The lines that come after `filling` bytes, as they are read.
+fn lines(reader: PipeReader, filling: usize) -> Receiver<String> {
+    let (sender, lines) = mpsc::channel();
+    thread::spawn(move || {
+        let mut reader = BufReader::new(reader);
+        reader
+            .read_exact(&mut vec![0; filling])
+            .expect("it is full");
+        // Nobody listens any more if the test has failed.
+        for line in reader.lines() {
+            let _ = sender.send(line.expect("it is text"));
+        }
+    });
+    lines
+}
+
+#[test]
+fn the_last_word_is_not_waited_for_long_either() {
+    for flavour in Flavour::ALL {
+        let database = shared(flavour).database("slow_reader");
+        let holder = Holder::on(&database, &[]);
+        for words in [
+            &["exec", "-a", "init", "-w", "50ms", "--", "true"][..],
+            &["wait", "init", "--timeout=50ms"],
+        ] {
+            let (_reader, stderr, _) = full_pipe();
+            let outcome = Dlock::on(&database, words).stderr(stderr).run();
+            assert_eq!(outcome.status, Some(75), "{flavour}: {words:?}");
+        }
+        holder.end();
+    }
+}
+
+#[test]
+fn a_reader_that_has_gone_is_no_reason_to_fail() {
+    for flavour in Flavour::ALL {
+        let database = shared(flavour).database("slow_reader");
+        let (reader, writer) = pipe().expect("a pipe");
+        drop(reader);
+        let dlock = Dlock::on(&database, ["exec", "-v"]).stderr(writer.into());
+        assert_eq!(Holder::start(dlock, &[]).end().status, Some(3), "{flavour}");
+        assert!(is_free(&database), "{flavour}");
+    }
+}
+
+/// Whoever looks at the file `HANGS` waits for ever, as on a dead network disk.
+const HANGING: &str = r#"
+    #define _GNU_SOURCE
+    #include <dlfcn.h>
+    #include <stdlib.h>
+    #include <string.h>
+    #include <sys/stat.h>
+    #include <unistd.h>
+    int statx(int folder, const char *path, int flags, unsigned mask, struct statx *facts) {
+        if (path && strcmp(path, getenv("HANGS")) == 0)
+            for (;;) pause();
+        int (*real)(int, const char *, int, unsigned, struct statx *) = dlsym(RTLD_NEXT, "statx");
+        return real(folder, path, flags, mask, facts);
+    }
+"#;
+
+#[test]
+fn a_heartbeat_file_that_hangs_keeps_no_command_from_starting() {
+    for flavour in Flavour::ALL {
+        let database = shared(flavour).database("slow_reader");
+        let stage = Stage::new();
+        let file = stage.path("heartbeat");
+        let dlock = Dlock::on(&database, ["exec"])
+            .env("LD_PRELOAD", compiled(&stage, HANGING))
+            .env("HANGS", &file);
+        let option = format!("--heartbeat-file={}", file.display());
+        let holder = Holder::start(dlock, &["--ttl=30s", &option]);
+        assert_eq!(holder.end().status, Some(3), "{flavour}");
+        assert!(is_free(&database), "{flavour}");
+    }
+}
+
+/// `db.test` is this machine, until the file `HANGS` is there: then the resolver never answers.
+const RESOLVER: &str = r#"
+    #define _GNU_SOURCE
+    #include <dlfcn.h>
+    #include <netdb.h>
+    #include <stdlib.h>
+    #include <string.h>
+    #include <unistd.h>
+    typedef int resolver(const char *, const char *, const struct addrinfo *, struct addrinfo **);
+    int getaddrinfo(const char *name, const char *service, const struct addrinfo *hints,
+                    struct addrinfo **found) {
+        if (name && strcmp(name, "db.test") == 0) {
+            while (access(getenv("HANGS"), F_OK) == 0) pause();
+            name = "127.0.0.1";
+        }
+        return ((resolver *)dlsym(RTLD_NEXT, "getaddrinfo"))(name, service, hints, found);
+    }
+"#;
+
+#[test]
+fn a_resolver_that_hangs_holds_up_no_signal_and_no_deadline() {
+    for flavour in Flavour::ALL {
+        let database = shared(flavour).database("slow_reader");
+        let proxy = Proxy::to(database.port);
+        let url = database.url_through(proxy.port());
+        let url = url.replace("127.0.0.1", "db.test") + "?ssl-mode=disabled";
+        let start = || {
+            let stage = Stage::new();
+            let hangs = stage.path("hangs");
+            let dlock = Dlock::new(["exec"])
+                .env("DLOCK_URL", &url)
+                .env("LD_PRELOAD", compiled(&stage, RESOLVER))
+                .env("HANGS", &hangs);
+            let holder = Holder::start(dlock, &["--ttl=3s"]);
+            fs::write(&hangs, "").expect("it can be written");
+            proxy.reset();
+            holder.running.heard("the server has closed the connection");
+            (holder, stage)
+        };
+
+        let (holder, _stage) = start();
+        holder.running.signal("TERM");
+        let outcome = holder.running.wait();
+        assert_eq!(outcome.status, Some(128 + 15), "{flavour}: {outcome:#?}");
+        assert!(outcome.stderr.contains("cannot release init"), "{flavour}");
+
+        let (holder, _stage) = start();
+        let outcome = holder.running.wait();
+        assert_eq!(outcome.status, Some(76), "{flavour}: {outcome:#?}");
+        assert!(outcome.stderr.contains("cannot keep init"), "{flavour}");
+    }
+}
