@@ -9,6 +9,7 @@ use super::{Database, rows, statements};
 use crate::lease::Grant;
 use crate::store::{Answer, Contender, Failure, FailureKind, Gate, Parting};
 use crate::sys::alarm::wait_for_at_most;
+use crate::twin::{self, Mechanism};
 
 /// How long the row is left to who comes next after a notice. To free it then and there would have it
 /// locked, and the disk at work, just when that one wants both. It takes some 0.3 ms to come; if it takes
@@ -61,6 +62,9 @@ impl Database {
         parting: &Parting,
         trace: &mut Trace,
     ) -> Result<bool, Failure> {
+        if twin::is_out(Mechanism::HandOff) {
+            return Ok(false);
+        }
         let claim = parting.claim;
         let (Some(token), Some(run), None, None, Gate::Used) = (
             parting.token,
