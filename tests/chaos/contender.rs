@@ -93,8 +93,8 @@ fn run(course: &Course, site: &Site, action: &str, plan: Plan) {
         // Before the end of the pipe, which a process that is left behind would put off.
         let at = now();
         course.readers.leave(run);
-        let copied = copies.join().expect("a reader does not panic");
-        copied.expect("what is said can be kept");
+        let outcome = copies.join().expect("a reader does not panic");
+        outcome.expect("what is said can be kept");
         (status, at)
     });
     let event = Event::Ended {
