@@ -10,6 +10,7 @@ use std::time::Duration;
 use crate::lease::instant::BootInstant;
 use crate::lease::{Grant, Token};
 use crate::store::{Answer, Failure, Gate, Loss, Parting, Question, Reply};
+use crate::twin::{self, Mechanism};
 
 /// How long the row is left to the next contender after a hand-off. To free it then and there would have
 /// it locked, and the disk at work, just when that one wants both. It takes some 0.3 ms to come; if it
@@ -65,12 +66,12 @@ impl Releasing {
     /// Gives up what `parting` says. With `hands_off`, and where nothing has to be read from the row by
     /// the next contender, a hand-off goes before.
     #[must_use]
-    pub const fn new(parting: Parting, hands_off: bool, now: BootInstant) -> Self {
+    pub fn new(parting: Parting, hands_off: bool, now: BootInstant) -> Self {
         let is_plain = parting.token.is_some() && parting.run.is_some() && parting.keep.is_none();
         let has_gate = matches!(parting.gate, Gate::Used);
         Self {
             parting,
-            phase: match hands_off && is_plain && has_gate {
+            phase: match hands_off && is_plain && has_gate && !twin::is_out(Mechanism::HandOff) {
                 true => Phase::HandOff,
                 false => Phase::Release,
             },

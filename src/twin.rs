@@ -5,7 +5,7 @@
 //! No release has the feature; the tests' own program `dlock-twin` does, and `DLOCK_TWIN` names
 //! what it leaves out, with commas in between. Each mechanism is asked for where it is.
 
-/// Something that keeps two commands apart.
+/// Something that keeps two commands apart, or makes the program faster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mechanism {
     /// Deadlines count from before the send. Without it: from after the reply. `send`
@@ -24,6 +24,9 @@ pub enum Mechanism {
     OwnClock,
     /// What the command leaves behind is dead before the release. Without it: alive. `tree`
     DeadTree,
+    /// The next holder starts before the release is committed. Without it: it waits for the commit. Leaving this out
+    /// is safe; the benchmark `line` shows what the hand-off saves. `handoff`
+    HandOff,
 }
 
 /// Whether this program leaves `mechanism` out.
@@ -68,6 +71,7 @@ mod switch {
             "margin" => Mechanism::Margin,
             "clock" => Mechanism::OwnClock,
             "tree" => Mechanism::DeadTree,
+            "handoff" => Mechanism::HandOff,
             _ => panic!("no mechanism is called {name}"),
         }
     }

@@ -38,13 +38,14 @@ mod waiting;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
+use std::rc::Rc;
 
 use self::bare::bare;
 use self::etcd::Etcd;
 use self::page::Page;
 use self::rival::Rival;
 use self::servers::Flavour;
-use self::site::Site;
+use self::site::{Commits, Site, build_twin};
 
 /// The sections, in the order in which they run.
 const SECTIONS: [&str; 6] = [
@@ -85,13 +86,13 @@ fn main() {
     machine::raise_file_limit();
     let folder = tempfile::tempdir().expect("a temporary folder");
     let folder = folder.path();
-    let sites = Flavour::ALL.map(Site::start);
+    let sites = Flavour::ALL.map(|flavour| Site::start(flavour, Commits::AsTheyAre));
     let etcd = Etcd::start();
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("bench");
     fs::create_dir_all(&target).expect("the target folder takes a folder");
     let mut page = Page::new("How the line moves", target.join("line.md"));
     machine::facts(&mut page, &sites, &etcd);
-    let dlock = sites.map(Rival::Dlock);
+    let dlock = sites.map(|site| Rival::Dlock(Rc::new(site)));
     let etcd = Rival::Etcd(etcd);
     let flock = Rival::Flock(folder.join("flock"));
 
@@ -99,8 +100,19 @@ fn main() {
         let rounds = std::env::var("ROUNDS").map_or(7, |rounds| {
             rounds.parse().expect("ROUNDS is a number of rounds")
         });
+        build_twin();
+        let slow = [Commits::Delayed, Commits::SlowDisk]
+            .into_iter()
+            .flat_map(|commits| Flavour::ALL.map(|flavour| Rc::new(Site::start(flavour, commits))));
+        let slow: Vec<Rival> = slow
+            .flat_map(|site| [Rival::Dlock(Rc::clone(&site)), Rival::WithoutHandOff(site)])
+            .collect();
         let [maria, mysql] = &dlock;
-        handover::section(&mut page, &[&etcd, maria, mysql, &flock], rounds, folder);
+        let rivals: Vec<&Rival> = [&etcd, maria, mysql, &flock]
+            .into_iter()
+            .chain(&slow)
+            .collect();
+        handover::section(&mut page, &rivals, rounds, folder);
         page.publish();
     }
     if wanted("order") || wanted("waiting") {

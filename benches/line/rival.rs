@@ -1,17 +1,20 @@
-//! What can be waited for: dlock on one of the servers, `etcdctl lock`, `flock`.
+//! What can be waited for: dlock on one of the servers, with and without its hand-off, `etcdctl lock`, `flock`.
 
 use std::ffi::OsString;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::process::Command;
+use std::rc::Rc;
 
 use crate::alone;
 use crate::etcd::Etcd;
 use crate::site::Site;
 
 pub(crate) enum Rival {
-    Dlock(Site),
+    Dlock(Rc<Site>),
+    /// dlock, which waits for the commit of each release before the next holder may start.
+    WithoutHandOff(Rc<Site>),
     Etcd(Etcd),
     /// By the file that is locked; the kernel's own line, without a server: the floor.
     Flock(PathBuf),
@@ -21,6 +24,9 @@ impl Rival {
     pub(crate) fn name(&self) -> String {
         match self {
             Self::Dlock(site) => format!("`dlock exec`, {}", site.name()),
+            Self::WithoutHandOff(site) => {
+                format!("`dlock exec` without the hand-off, {}", site.name())
+            }
             Self::Etcd(_) => "`etcdctl lock`".to_owned(),
             Self::Flock(_) => "`flock`".to_owned(),
         }
@@ -29,7 +35,7 @@ impl Rival {
     /// Where dlock is on.
     pub(crate) fn site(&self) -> &Site {
         match self {
-            Self::Dlock(site) => site,
+            Self::Dlock(site) | Self::WithoutHandOff(site) => site,
             Self::Etcd(_) | Self::Flock(_) => panic!("dlock is not on there"),
         }
     }
@@ -39,6 +45,11 @@ impl Rival {
         match self {
             Self::Dlock(site) => {
                 let mut lock = site.exec(&["-a", action, "--holder", name, "--"]);
+                lock.args(command);
+                lock
+            }
+            Self::WithoutHandOff(site) => {
+                let mut lock = site.exec_without_hand_off(&["-a", action, "--holder", name, "--"]);
                 lock.args(command);
                 lock
             }
@@ -55,7 +66,7 @@ impl Rival {
     pub(crate) fn waiting(&self, action: &str) -> usize {
         match self {
             // Nobody else waits there at that time.
-            Self::Dlock(site) => site.standing(),
+            Self::Dlock(site) | Self::WithoutHandOff(site) => site.standing(),
             Self::Etcd(etcd) => etcd.queue(action).saturating_sub(1),
             Self::Flock(file) => {
                 let inode = file.metadata().map_or(0, |data| data.ino());

@@ -1,6 +1,8 @@
 //! A MariaDB or MySQL, the account that dlock has there, and what an onlooker sees of the line.
 
 use std::cell::RefCell;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -16,16 +18,36 @@ const DLOCK: &str = env!("CARGO_BIN_EXE_dlock");
 /// Room for a thousand contenders and the onlooker.
 const CONNECTIONS: &str = "--max-connections=1100";
 
+/// How long a commit takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Commits {
+    /// As long as the disk of this machine needs.
+    AsTheyAre,
+    /// 5 ms more, by the server's own wait for other commits. MariaDB ends that wait as soon as another transaction
+    /// wants a row that the commit has locked.
+    Delayed,
+    /// Each sync takes 5 ms more, as on a network volume. MySQL with its binary log syncs twice for a commit.
+    SlowDisk,
+}
+
 /// A running server with a database whose tables are there.
 pub(crate) struct Site {
     server: Server,
+    commits: Commits,
     database: Database,
     onlooker: RefCell<Conn>,
 }
 
 impl Site {
-    pub(crate) fn start(flavour: Flavour) -> Self {
-        let server = Server::start(flavour, &[CONNECTIONS]);
+    pub(crate) fn start(flavour: Flavour, commits: Commits) -> Self {
+        let mut options = vec![CONNECTIONS];
+        options.extend(commits.options(flavour));
+        let slow_disk = tempfile::tempdir().expect("a temporary folder");
+        let preload = match commits {
+            Commits::SlowDisk => vec![("DLOCK_TEST_SERVER_PRELOAD", slow_sync(slow_disk.path()))],
+            Commits::AsTheyAre | Commits::Delayed => Vec::new(),
+        };
+        let server = Server::start_in(flavour, &options, &preload);
         let database = server.database("bench");
         let mut setup = alone(DLOCK);
         setup.arg("setup").env("DLOCK_URL", database.url());
@@ -33,6 +55,7 @@ impl Site {
         let site = Self {
             onlooker: RefCell::new(database.admin_conn()),
             server,
+            commits,
             database,
         };
         site.drop("CREATE TABLE bench_commit (id INT PRIMARY KEY, value INT NOT NULL)");
@@ -47,9 +70,13 @@ impl Site {
     }
 
     pub(crate) fn name(&self) -> &'static str {
-        match self.server.flavour() {
-            Flavour::MariaDb => "MariaDB",
-            Flavour::MySql => "MySQL",
+        match (self.server.flavour(), self.commits) {
+            (Flavour::MariaDb, Commits::AsTheyAre) => "MariaDB",
+            (Flavour::MariaDb, Commits::Delayed) => "MariaDB with delayed commits",
+            (Flavour::MariaDb, Commits::SlowDisk) => "MariaDB on a slow disk",
+            (Flavour::MySql, Commits::AsTheyAre) => "MySQL",
+            (Flavour::MySql, Commits::Delayed) => "MySQL with delayed commits",
+            (Flavour::MySql, Commits::SlowDisk) => "MySQL on a slow disk",
         }
     }
 
@@ -61,9 +88,25 @@ impl Site {
         self.server.pid()
     }
 
+    /// Whether its commits are slow.
+    pub(crate) fn is_slow(&self) -> bool {
+        self.commits != Commits::AsTheyAre
+    }
+
     /// `dlock exec ARGUMENTS…` here, over TCP.
     pub(crate) fn exec(&self, arguments: &[&str]) -> Command {
-        let mut command = alone(DLOCK);
+        self.exec_by(Path::new(DLOCK), arguments)
+    }
+
+    /// The same without the hand-off.
+    pub(crate) fn exec_without_hand_off(&self, arguments: &[&str]) -> Command {
+        let mut command = self.exec_by(&twin(), arguments);
+        command.env("DLOCK_TWIN", "handoff");
+        command
+    }
+
+    fn exec_by(&self, program: &Path, arguments: &[&str]) -> Command {
+        let mut command = alone(program);
         command.arg("exec").args(arguments);
         command.env("DLOCK_URL", self.database.url());
         command
@@ -137,4 +180,64 @@ impl Site {
         let row = self.onlooker.borrow_mut().query_first(query);
         row.expect("the server answers").expect("one row")
     }
+}
+
+impl Commits {
+    /// What makes a server's commits take that long.
+    fn options(self, flavour: Flavour) -> &'static [&'static str] {
+        match (self, flavour) {
+            (Self::AsTheyAre | Self::SlowDisk, _) => &[],
+            (Self::Delayed, Flavour::MariaDb) => &[
+                "--log-bin",
+                "--binlog-commit-wait-count=1000",
+                "--binlog-commit-wait-usec=5000",
+            ],
+            (Self::Delayed, Flavour::MySql) => &["--binlog-group-commit-sync-delay=5000"],
+        }
+    }
+}
+
+/// What a server's C library does not do by itself.
+const SLOW_SYNC: &str = r"
+#define _GNU_SOURCE
+#include <sys/syscall.h>
+#include <unistd.h>
+
+int fsync(int fd) { usleep(5000); return syscall(SYS_fsync, fd); }
+int fdatasync(int fd) { usleep(5000); return syscall(SYS_fdatasync, fd); }
+";
+
+/// [`SLOW_SYNC`] as a library in `folder`, for `LD_PRELOAD`.
+fn slow_sync(folder: &Path) -> String {
+    let [source, library] = ["sync.c", "sync.so"].map(|name| folder.join(name));
+    fs::write(&source, SLOW_SYNC).expect("the folder takes a file");
+    let mut compiler = Command::new("cc");
+    compiler
+        .args(["-shared", "-fPIC", "-o"])
+        .args([&library, &source]);
+    let made = compiler.status().expect("cc, the C compiler, is installed");
+    assert!(made.success(), "cc failed");
+    library
+        .into_os_string()
+        .into_string()
+        .expect("the path is UTF-8")
+}
+
+/// The program that leaves mechanisms of dlock out, beside dlock itself.
+fn twin() -> PathBuf {
+    Path::new(DLOCK).with_file_name("dlock-twin")
+}
+
+/// Builds the [`twin`] as `cargo bench` has built dlock.
+pub(crate) fn build_twin() {
+    let words = "build --quiet --release --locked --features twins --bin dlock-twin";
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut build = Command::new(cargo);
+    build
+        .args(words.split(' '))
+        .current_dir(env!("CARGO_MANIFEST_DIR"));
+    assert!(
+        build.status().expect("cargo runs").success(),
+        "cargo {words}"
+    );
 }

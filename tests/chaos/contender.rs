@@ -5,13 +5,14 @@ use std::io;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::Stdio;
 use std::sync::atomic::Ordering;
+use std::thread;
 use std::time::Duration;
 
 use rustix::process::{Signal, set_parent_process_death_signal, setsid};
 
 use crate::command::{self, RUN};
 use crate::course::Course;
-use crate::history::Event;
+use crate::history::{Event, Line, now};
 use crate::schedule::{Plan, Route, Shape, plans};
 use crate::site::Site;
 
@@ -48,7 +49,8 @@ fn run(course: &Course, site: &Site, action: &str, plan: Plan) {
     let life = command::make_life(&course.folder, run);
     course.undertaker.watch(run, action, &life);
     let said = course.folder.join("said").join(run.to_string());
-    let stderr = File::create(&said).expect("a file can be made");
+    let file = File::create(&said).expect("a file can be made");
+    let (reader, stderr) = io::pipe().expect("a pipe can be made");
     let wait = match plan.wait {
         Some(millis) => format!("{millis}ms"),
         None => "forever".to_owned(),
@@ -70,26 +72,39 @@ fn run(course: &Course, site: &Site, action: &str, plan: Plan) {
         .args(["--holder", &format!("run {run}"), "--"])
         .args(command::line(&course.worker, &course.folder, &plan))
         .stdout(Stdio::null())
-        .stderr(stderr);
+        .stderr(stderr.try_clone().expect("there are descriptors"));
     // SAFETY: only system calls that may be made between fork and exec.
     unsafe {
         dlock.pre_exec(prepare);
     }
     let mut child = dlock.spawn().expect("dlock starts");
+    // Or the pipe would never come to its end.
+    drop(dlock);
+    course.readers.join(run, stderr);
     course.journal.note(Event::Asked {
         run,
         action: action.to_owned(),
         front: child.id(),
         plan,
     });
-    let status = child.wait().expect("dlock can be waited for");
-    course.journal.note(Event::Ended {
+    let (status, at) = thread::scope(|scope| {
+        let copies = scope.spawn(|| course.readers.copy(run, reader, file));
+        let status = child.wait().expect("dlock can be waited for");
+        // Before the end of the pipe, which a process that is left behind would put off.
+        let at = now();
+        course.readers.leave(run);
+        let outcome = copies.join().expect("a reader does not panic");
+        outcome.expect("what is said can be kept");
+        (status, at)
+    });
+    let event = Event::Ended {
         run,
         action: action.to_owned(),
         status: status.code(),
         signal: status.signal(),
         stderr: tail(&fs::read(&said).expect("what was said can be read")),
-    });
+    };
+    course.journal.write(&Line { at, event });
     course.undertaker.ended(run);
     for file in [life, said] {
         fs::remove_file(file).expect("the run's files are there");

@@ -10,6 +10,7 @@ use std::sync::atomic::AtomicU64;
 use crate::board::Board;
 use crate::command::MARK;
 use crate::history::Journal;
+use crate::readers::Readers;
 use crate::undertaker::Undertaker;
 use crate::weather::Weather;
 
@@ -27,6 +28,7 @@ pub(crate) struct Course {
     pub(crate) board: Board,
     pub(crate) undertaker: Undertaker,
     pub(crate) weather: Weather,
+    pub(crate) readers: Readers,
     /// The number of the next run, and of the next fault.
     pub(crate) runs: AtomicU64,
     pub(crate) faults: AtomicU64,
@@ -55,6 +57,7 @@ impl Course {
             board: Board::default(),
             undertaker: Undertaker::new(),
             weather: Weather::default(),
+            readers: Readers::default(),
             runs: AtomicU64::new(1),
             faults: AtomicU64::new(1),
         })

@@ -49,6 +49,8 @@ pub(crate) enum Kind {
     LoseReply,
     /// The reply to one question comes late, perhaps when nobody waits for it any more.
     LateReply,
+    /// One question is done, and its client gets an error in place of the reply.
+    ErrorReply,
     /// All connections end by an RST.
     ResetConnections,
     /// A byte a second.
@@ -69,6 +71,10 @@ pub(crate) enum Kind {
     DoubleSpeed,
     /// The server's clock runs half as fast.
     HalfSpeed,
+    /// An operator's `dlock release`, whoever has the lease then.
+    Release,
+    /// Nobody reads what the holder writes to standard error, and it has something to write: its session is killed.
+    StopReader,
 }
 
 /// What a fault is done to.
@@ -86,11 +92,15 @@ pub(crate) enum Victim {
     Server,
     /// That server's clock.
     Clock,
+    /// The lease, by way of an operator.
+    Lease,
+    /// The process that reads a holder's messages.
+    Reader,
 }
 
 impl Kind {
     /// Every kind.
-    pub(crate) const ALL: [Self; 30] = [
+    pub(crate) const ALL: [Self; 33] = [
         Self::KillFront,
         Self::FreezeFrontShort,
         Self::FreezeFrontNear,
@@ -111,6 +121,7 @@ impl Kind {
         Self::Delay,
         Self::LoseReply,
         Self::LateReply,
+        Self::ErrorReply,
         Self::ResetConnections,
         Self::Drip,
         Self::Silence,
@@ -121,6 +132,8 @@ impl Kind {
         Self::HourBack,
         Self::DoubleSpeed,
         Self::HalfSpeed,
+        Self::Release,
+        Self::StopReader,
     ];
 
     pub(crate) fn victim(self) -> Victim {
@@ -142,6 +155,7 @@ impl Kind {
             | Self::Delay
             | Self::LoseReply
             | Self::LateReply
+            | Self::ErrorReply
             | Self::ResetConnections
             | Self::Drip
             | Self::Silence => Victim::Network,
@@ -149,6 +163,8 @@ impl Kind {
             Self::HourForward | Self::HourBack | Self::DoubleSpeed | Self::HalfSpeed => {
                 Victim::Clock
             }
+            Self::Release => Victim::Lease,
+            Self::StopReader => Victim::Reader,
         }
     }
 
@@ -158,7 +174,8 @@ impl Kind {
             Victim::Server => true,
             // One reply, or all connections once, costs no more than the next attempt.
             Victim::Network => {
-                ![Self::LoseReply, Self::LateReply, Self::ResetConnections].contains(&self)
+                let replies = [Self::LoseReply, Self::LateReply, Self::ErrorReply];
+                self != Self::ResetConnections && !replies.contains(&self)
             }
             _ => false,
         }
@@ -195,6 +212,7 @@ impl Kind {
             | Self::LateReply
             | Self::Drip
             | Self::Silence
+            | Self::StopReader
             | Self::FreezeServer => between(ttl / 10, ttl * 3 / 2),
             Self::HourForward | Self::HourBack | Self::DoubleSpeed | Self::HalfSpeed => {
                 between(ttl / 4, ttl * 3 / 2)
@@ -209,7 +227,9 @@ impl Kind {
             | Self::KillSession
             | Self::KillWaitingSession
             | Self::LoseReply
+            | Self::ErrorReply
             | Self::ResetConnections
+            | Self::Release
             | Self::KillServer
             | Self::RestartServer => Duration::ZERO,
         }

@@ -25,6 +25,7 @@ mod probe;
 mod processes;
 #[path = "../it/proxy.rs"]
 mod proxy;
+mod readers;
 mod report;
 mod run;
 mod schedule;

@@ -6,6 +6,8 @@
 mod clock;
 mod holder;
 mod network;
+mod operator;
+mod reader;
 mod server;
 mod session;
 mod waiter;
@@ -54,6 +56,8 @@ impl Nemesis<'_> {
                 Victim::Waiter => self.strike_waiter(step),
                 Victim::Session => self.strike_session(step),
                 Victim::Network => self.strike_network(step),
+                Victim::Lease => self.strike_lease(step),
+                Victim::Reader => self.strike_reader(step),
                 Victim::Server | Victim::Clock => {
                     unreachable!("that is the site's, not an action's")
                 }

@@ -75,7 +75,13 @@ impl Purpose {
     /// The faults that bear on one action.
     pub(crate) fn kinds(self) -> Vec<Kind> {
         of(match self {
-            Self::Processes => &[Victim::Holder, Victim::Waiter, Victim::Session],
+            Self::Processes => &[
+                Victim::Holder,
+                Victim::Waiter,
+                Victim::Session,
+                Victim::Lease,
+                Victim::Reader,
+            ],
             Self::Network => &[Victim::Network],
             // While the server is away, too.
             Self::Restarts => &[Victim::Holder, Victim::Waiter],

@@ -34,7 +34,7 @@ const WITNESS: &str =
     r#"exec 9>>"$1.lock"; flock -n 9 || echo overlap >> "$1"; echo "$2" >> "$1"; "#;
 
 /// Runs `claim` on every flavour at the same time: most of it is waiting.
-fn on_each(claim: impl Fn(Flavour) + Sync) {
+pub(crate) fn on_each(claim: impl Fn(Flavour) + Sync) {
     thread::scope(|scope| {
         let threads = Flavour::ALL.map(|flavour| {
             let claim = &claim;
@@ -51,7 +51,7 @@ fn on_each(claim: impl Fn(Flavour) + Sync) {
 
 /// Runs `claim` for every case on every flavour at the same time, each on a lock of its own. A thread is named after its
 /// case, so that a failure tells which it was.
-fn on_each_case<T: Clone + Sync>(
+pub(crate) fn on_each_case<T: Clone + Sync>(
     cases: &[(&'static str, T)],
     claim: impl Fn(&Scene, &'static str, T) + Sync,
 ) {
@@ -73,28 +73,28 @@ fn on_each_case<T: Clone + Sync>(
 }
 
 /// One lock, a proxy in front of its server and the witness of who runs.
-struct Scene {
-    database: Database,
-    proxy: Proxy,
-    stage: Stage,
+pub(crate) struct Scene {
+    pub(crate) database: Database,
+    pub(crate) proxy: Proxy,
+    pub(crate) stage: Stage,
 }
 
 /// A dlock behind the proxy whose command runs until it is let go; then it exits with 4.
-struct Holder {
-    running: Running,
+pub(crate) struct Holder {
+    pub(crate) running: Running,
     stage: Stage,
 }
 
 impl Scene {
     /// On the server that all tests share.
     #[track_caller]
-    fn new(flavour: Flavour) -> Self {
+    pub(crate) fn new(flavour: Flavour) -> Self {
         Self::on(shared(flavour))
     }
 
     /// The tables and the row are there from the start, so that a question is one packet.
     #[track_caller]
-    fn on(server: &Server) -> Self {
+    pub(crate) fn on(server: &Server) -> Self {
         let database = server.database("faults");
         let outcome = Dlock::on(&database, ["exec", "-a", "init", "--", "true"]).run();
         assert_eq!(outcome.status, Some(0), "{outcome:#?}");
@@ -107,7 +107,7 @@ impl Scene {
 
     /// `dlock exec` on the lock with a lease of 6 s, which a busy machine can keep, and more `options`, straight to the server, whose command tells
     /// the witness that `name` runs and then does `script`.
-    fn exec(&self, name: &str, options: &[&str], script: &str) -> Dlock {
+    pub(crate) fn exec(&self, name: &str, options: &[&str], script: &str) -> Dlock {
         Dlock::on(&self.database, ["exec", "-a", "init", "--ttl", "6s"])
             .args(options)
             .args(["--", "sh", "-c"])
@@ -118,14 +118,14 @@ impl Scene {
     }
 
     /// The same through the proxy.
-    fn faulty(&self, name: &str, options: &[&str], script: &str) -> Dlock {
+    pub(crate) fn faulty(&self, name: &str, options: &[&str], script: &str) -> Dlock {
         self.exec(name, options, script)
             .env("DLOCK_URL", self.database.url_through(self.proxy.port()))
     }
 
     /// Starts the command `holder` through the proxy and returns when it runs.
     #[track_caller]
-    fn holder(&self, options: &[&str]) -> Holder {
+    pub(crate) fn holder(&self, options: &[&str]) -> Holder {
         self.holding(options, "")
     }
 
@@ -150,17 +150,17 @@ impl Scene {
     }
 
     /// Starts somebody else who wants the lock, straight to the server.
-    fn contender(&self) -> Running {
+    pub(crate) fn contender(&self) -> Running {
         self.exec("contender", &["--ttl", "3s"], "").start()
     }
 
-    fn witness(&self) -> String {
+    pub(crate) fn witness(&self) -> String {
         fs::read_to_string(self.stage.path("witness")).unwrap_or_default()
     }
 
     /// Waits until somebody waits for the lock.
     #[track_caller]
-    fn queued(&self) {
+    pub(crate) fn queued(&self) {
         let mut admin = self.database.admin_conn();
         eventually("somebody waits", || {
             let count: Option<u64> = admin
@@ -172,7 +172,7 @@ impl Scene {
 
     /// One column of the lock's row as text.
     #[track_caller]
-    fn row(&self, column: &str) -> Option<String> {
+    pub(crate) fn row(&self, column: &str) -> Option<String> {
         let mut admin = self.database.admin_conn();
         let row: Option<Option<String>> = admin
             .query_first(format!("SELECT HEX({column}) FROM dlock_lock"))
@@ -192,20 +192,20 @@ impl Scene {
 
     /// Asserts that nobody holds the lock.
     #[track_caller]
-    fn free(&self) {
+    pub(crate) fn free(&self) {
         assert_eq!(self.row("claim"), None, "the lock is held");
     }
 
     /// Waits for the next renewal to reach the row.
     #[track_caller]
-    fn renewed(&self) {
+    pub(crate) fn renewed(&self) {
         let before = self.row("renewals");
         eventually("the lease is renewed", || self.row("renewals") != before);
     }
 
     /// Asserts that `names` ran, in this order and never two at once.
     #[track_caller]
-    fn over(&self, names: &[&str]) {
+    pub(crate) fn over(&self, names: &[&str]) {
         let ran = self.witness();
         let ran: Vec<&str> = ran.lines().collect();
         assert_eq!(ran, names, "who ran");
@@ -215,14 +215,14 @@ impl Scene {
 impl Holder {
     /// Lets the command end, and dlock with it.
     #[track_caller]
-    fn end(self) -> Outcome {
+    pub(crate) fn end(self) -> Outcome {
         tell(&self.stage.path("go"), "on");
         self.running.wait()
     }
 
     /// Asserts that the command ran to its end as if nothing had happened.
     #[track_caller]
-    fn unharmed(self) {
+    pub(crate) fn unharmed(self) {
         let outcome = self.end();
         assert_eq!(
             (outcome.status, &*outcome.stdout),

@@ -3,7 +3,7 @@
 //!
 //! - `servers` starts MariaDB and MySQL, `dlock` runs the program, `command` and `recorder` are what it runs,
 //!   `holder` is a run that a test lets go, `terminal` is where it is typed, `proxy` and `network` are what stands
-//!   between it and a server, `preload` what a program takes for its C library
+//!   between it and a server, `multiplexer` shares one session, `preload` what a program takes for its C library
 //! - the rest is claims, one subject a file
 
 mod bad_input;
@@ -11,6 +11,7 @@ mod command;
 mod connection;
 mod dlock;
 mod holder;
+mod multiplexer;
 mod network;
 mod preload;
 mod proxy;
@@ -47,6 +48,7 @@ mod nested;
 mod notice;
 mod once;
 mod pid_one;
+mod regressions;
 mod release;
 mod sessions;
 mod signals;

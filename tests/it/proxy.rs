@@ -9,6 +9,10 @@
 //! let bytes = case.reply();                          // what the server had answered
 //! all.lift();                                        // no more of that
 //!
+//! let error = error_packet(1205, "Lock wait timeout exceeded");
+//! proxy.next(Kind::Attempt, Fault::Answer(error.clone()));   // not delivered, and the client gets this error
+//! proxy.next(Kind::Attempt, Fault::AnswerAfter(error));      // delivered and done, and the client gets this error
+//!
 //! let late = proxy.next(Kind::Attempt, Fault::HoldRequest);  // also HoldReply
 //! late.wait(); late.let_go();                        // delivered late, even if the client is gone
 //!
@@ -53,7 +57,7 @@ use std::time::Duration;
 
 pub(crate) use port::Port;
 use state::{Order, Shared, State};
-pub(crate) use wire::{Kind, Request, packet};
+pub(crate) use wire::{Kind, Request, error_packet, packet};
 
 /// How long anything that must happen may take before [`Case::wait`] panics.
 const PATIENCE: Duration = Duration::from_mins(1);
@@ -77,8 +81,10 @@ pub(crate) enum Fault {
     Truncate(usize),
     /// The reply comes byte by byte with a pause after each.
     Drip(Duration),
-    /// It does not arrive; the client gets these bytes for a reply.
+    /// It does not arrive; the client gets these bytes for a reply, and the connection stays open.
     Answer(Vec<u8>),
+    /// It arrives and is done; the client gets these bytes for the reply, and the connection stays open.
+    AnswerAfter(Vec<u8>),
     /// It arrives and is done; the client gets what this makes of the reply.
     Alter(Alter),
 }

@@ -12,6 +12,9 @@ const TERM: i32 = 15;
 /// The machine stood still for long enough to be a reason by itself.
 const STALL: Micros = 300_000;
 
+/// From the grant of a lease to the first word of its command, on a busy machine.
+const START: Micros = 1_000_000;
+
 pub(crate) fn cause(story: &Story) -> Vec<Violation> {
     let judge = |run: &Run| {
         let end = run.end.as_ref()?;
@@ -47,7 +50,8 @@ fn unexplained(story: &Story, run: &Run, end: &End) -> Option<String> {
             )),
         },
         (Some(75), None) if run.plan.wait.is_some() && run.start.is_none() => None,
-        (Some(76), None) if struck(&LEASE_FAULTS) || was_cut_off(story, run, end) => None,
+        (Some(76), None) if struck(&LEASE_FAULTS) || was_released(story, run, end) => None,
+        (Some(76), None) if was_cut_off(story, run, end) => None,
         (Some(76), None) => Some("its lease was lost without cause".to_owned()),
         (Some(137), None) if struck(&[Kind::KillCommand]) || was_asked_twice(story, run, end) => {
             None
@@ -65,7 +69,8 @@ pub(crate) fn excused(story: &Story) -> Vec<&Run> {
             let is_struck = story
                 .faults_of(run.number)
                 .any(|fault| LEASE_FAULTS.contains(&fault.kind) && fault.at < end.at);
-            end.status == Some(76) && !is_struck && !was_out(story, run, end)
+            let is_known = is_struck || was_released(story, run, end) || was_out(story, run, end);
+            end.status == Some(76) && !is_known
         })
     };
     story.runs.values().filter(is_excused).collect()
@@ -88,6 +93,18 @@ const LEASE_FAULTS: [Kind; 6] = [
 fn was_asked_twice(story: &Story, run: &Run, end: &End) -> bool {
     let is_stop = |fault: &&Fault| STOPS.contains(&fault.kind) && fault.at < end.at;
     story.faults_of(run.number).filter(is_stop).count() > 1
+}
+
+/// Whether an operator may have ended the lease of `run`, and not that of a run before it.
+fn was_released(story: &Story, run: &Run, end: &End) -> bool {
+    story.faults.iter().any(|fault| {
+        fault.kind == Kind::Release
+            && fault.hit
+            && fault.action.as_ref() == Some(&run.action)
+            && fault.at < end.at
+            && fault.until >= since(run, end)
+            && run.start.is_none_or(|start| start.at < fault.until + START)
+    })
 }
 
 /// Whether the server was away for longer than every lease must bear, or the machine stood still.

@@ -91,18 +91,39 @@ fn a_lease_that_is_lost_without_cause_is_seen() {
 }
 
 #[test]
-fn a_step_of_the_clock_and_a_killed_session_are_no_cause() {
+fn faults_that_every_lease_bears_are_no_cause() {
     for kind in [
         Kind::HourForward,
         Kind::HourBack,
         Kind::DoubleSpeed,
         Kind::KillSession,
         Kind::LoseReply,
+        Kind::ErrorReply,
+        Kind::StopReader,
         Kind::ResetConnections,
     ] {
         let plot = stopped(76).fault(1_200, 2_900, kind, None);
         assert_eq!(plot.breaks(), [CAUSE], "{kind}");
     }
+}
+
+#[test]
+fn an_operators_release_ends_the_lease_of_who_has_it_and_no_other() {
+    let released = |status, at| stopped(status).fault(at, at + 50, Kind::Release, Some(1));
+    assert!(released(76, 2_900).breaks().is_empty());
+    assert_eq!(released(137, 2_900).breaks(), [CAUSE], "it kills nobody");
+    assert_eq!(released(76, 3_500).breaks(), [CAUSE], "it came later");
+    let elsewhere = stopped(76).fault_at("processes", 2_900, 2_950, Kind::Release);
+    assert_eq!(elsewhere.breaks(), [CAUSE], "it was for another action");
+    let before = Plot::default()
+        .fault(1_000, 1_050, Kind::Release, Some(7))
+        .asked(1_000, 1)
+        .started(2_500, 1, 10)
+        .dead(3_000, 1)
+        .ended(3_010, 1, 76)
+        .calm(30_000)
+        .overdue(31_000);
+    assert_eq!(before.breaks(), [CAUSE], "it was for the run before");
 }
 
 #[test]

@@ -63,6 +63,8 @@ fn every_fault_that_lasts_lasts() {
         Kind::KillSession,
         Kind::KillWaitingSession,
         Kind::LoseReply,
+        Kind::ErrorReply,
+        Kind::Release,
         Kind::ResetConnections,
         Kind::KillServer,
         Kind::RestartServer,

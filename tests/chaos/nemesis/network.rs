@@ -24,6 +24,10 @@ const QUESTIONS: [proxy::Kind; 4] = [
     proxy::Kind::Release,
 ];
 
+/// Numbers of errors that an honest server, a cluster or a proxy may send after the commit: not in the cluster, a proxy's
+/// own error, lock wait, deadlock, read-only, killed query.
+const ERRORS: [u16; 6] = [1047, 1105, 1205, 1213, 1290, 1317];
+
 impl Nemesis<'_> {
     /// Brings the fault to all who go through the action's proxy; when it began, if there was somebody.
     pub(super) fn strike_network(&self, step: Step) -> Option<Micros> {
@@ -37,7 +41,9 @@ impl Nemesis<'_> {
         let fault = self.begin(step.kind, None, None);
         let pause = || self.course.weather.pause(length);
         let hit = match step.kind {
-            Kind::LoseReply | Kind::LateReply => self.strike_reply(proxy, step, length),
+            Kind::LoseReply | Kind::LateReply | Kind::ErrorReply => {
+                self.strike_reply(proxy, step, length)
+            }
             Kind::ResetConnections => {
                 proxy.reset();
                 true
@@ -69,10 +75,16 @@ impl Nemesis<'_> {
         fault.end(self.course, hit)
     }
 
-    /// Loses the reply to the next question of a kind, or delivers it so much later; whether one came.
+    /// Loses the reply to the next question of a kind, delivers it so much later, or an error in its place; whether one
+    /// came.
     fn strike_reply(&self, proxy: &Proxy, step: Step, late: Duration) -> bool {
         let fault = match step.kind {
             Kind::LoseReply => proxy::Fault::LoseReply,
+            Kind::ErrorReply => {
+                let code = ERRORS[step.choice / QUESTIONS.len() % ERRORS.len()];
+                let error = proxy::error_packet(code, "an error after the commit");
+                proxy::Fault::AnswerAfter(error)
+            }
             _ => proxy::Fault::HoldReply,
         };
         let case = proxy.next(QUESTIONS[step.choice % QUESTIONS.len()], fault);

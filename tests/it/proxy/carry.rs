@@ -255,6 +255,10 @@ fn answered(shared: &Shared, connection: &Connection, number: usize, fault: &Fau
             pass(&alter(reply));
             shared.hit(number);
         }
+        Fault::AnswerAfter(answer) => {
+            pass(answer);
+            shared.hit(number);
+        }
         // Of these the request did not arrive, or not before the reply was wanted.
         Fault::LoseRequest | Fault::HoldRequest | Fault::Reset | Fault::Answer(_) => pass(reply),
     }

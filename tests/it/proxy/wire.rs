@@ -53,15 +53,15 @@ impl Request {
         let Self::Query(text) = self else {
             return None;
         };
+        if let Some(kind) = by_update(text) {
+            return Some(kind);
+        }
         let marks = [
-            ("UPDATE dlock_lock SET token=", Kind::Attempt),
             ("EXECUTE dlock_take", Kind::Attempt),
-            ("UPDATE dlock_lock SET renewals=", Kind::Renew),
-            ("UPDATE dlock_lock SET claim=NULL", Kind::Release),
             ("EXECUTE dlock_notice", Kind::Notice),
-            ("SET @dlock_noticed=", Kind::Notice),
             // It waits for a notice first.
             ("DO (SELECT IF(GET_LOCK(", Kind::Look),
+            ("GET_LOCK(CONCAT('dlock-notice:'", Kind::Notice),
             ("GET_LOCK(", Kind::Stand),
             ("INSERT INTO dlock_waiter", Kind::Queue),
             ("DELETE FROM dlock_waiter WHERE claim=", Kind::Finish),
@@ -70,6 +70,32 @@ impl Request {
         let found = marks.into_iter().find(|(mark, _)| text.contains(mark));
         Some(found.map_or(Kind::Other, |(_, kind)| kind))
     }
+}
+
+/// The kind of a query that changes a record, by the columns that its first UPDATE of `dlock_lock` sets. The order of
+/// the columns does not matter. An operator's change is none of these kinds.
+fn by_update(text: &str) -> Option<Kind> {
+    let (_, update) = text.split_once("UPDATE dlock_lock SET ")?;
+    let columns = update.split(" WHERE ").next().unwrap_or(update);
+    let kinds = [
+        ("acquired_at=", Kind::Attempt),
+        ("released_at=", Kind::Release),
+        ("operator=", Kind::Other),
+        ("renewals=renewals+1", Kind::Renew),
+    ];
+    let found = kinds.into_iter().find(|(mark, _)| columns.contains(mark));
+    found.map(|(_, kind)| kind)
+}
+
+/// A reply that is the server's error `code` with this text, for [`Fault::Answer`](super::Fault::Answer) and
+/// [`Fault::AnswerAfter`](super::Fault::AnswerAfter).
+pub(crate) fn error_packet(code: u16, text: &str) -> Vec<u8> {
+    let mut payload = vec![0xff];
+    payload.extend(code.to_le_bytes());
+    payload.extend(b"#HY000");
+    payload.extend(text.as_bytes());
+    // The request is packet 0.
+    packet(1, &payload)
 }
 
 /// A packet with these contents.

@@ -1,0 +1,133 @@
+//! A connection multiplexer: all clients share one session of the server, and their requests go there one after
+//! another, whole packets at a time.
+//!
+//! The first client logs in at the server; later clients are let in without a check, with the server's greeting to the
+//! first. A request that waits in the server, such as for a named lock, keeps the others waiting. The session ends with
+//! the test process; no client ends it. One thread accepts, and each client has a thread.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+
+use crate::proxy::packet;
+use crate::proxy::wire::{Progress, payload, take};
+
+/// The request that ends a session.
+const QUIT: [u8; 1] = [1];
+
+/// The reply of success without rows: no row changed, autocommit on, no warning.
+const OK: [u8; 7] = [0, 0, 0, 2, 0, 0, 0];
+
+/// The port of a multiplexer to the server at `port` of this machine.
+#[track_caller]
+pub(crate) fn to(port: u16) -> u16 {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("127.0.0.1 has a port");
+    let own = listener.local_addr().expect("it is bound").port();
+    let session = Arc::new(Mutex::new(None));
+    thread::spawn(move || {
+        for client in listener.incoming() {
+            let session = Arc::clone(&session);
+            thread::spawn(move || {
+                let client = Wire::new(client?);
+                serve(port, client, &session)
+            });
+        }
+    });
+    own
+}
+
+/// The one session.
+struct Session {
+    server: Wire,
+    greeting: Vec<u8>,
+}
+
+/// A connection, packet by packet.
+struct Wire {
+    stream: TcpStream,
+    pending: Vec<u8>,
+}
+
+impl Wire {
+    fn new(stream: TcpStream) -> Self {
+        let _ = stream.set_nodelay(true);
+        Self {
+            stream,
+            pending: Vec::new(),
+        }
+    }
+
+    /// Reads the next packet, with its header.
+    fn receive(&mut self) -> io::Result<Vec<u8>> {
+        loop {
+            if let Some(packet) = take(&mut self.pending) {
+                return Ok(packet);
+            }
+            let mut buffer = [0; 4096];
+            match self.stream.read(&mut buffer)? {
+                0 => return Err(ErrorKind::UnexpectedEof.into()),
+                length => self.pending.extend_from_slice(&buffer[..length]),
+            }
+        }
+    }
+
+    fn send(&mut self, packet: &[u8]) -> io::Result<()> {
+        self.stream.write_all(packet)
+    }
+}
+
+/// Serves one client until it leaves.
+fn serve(port: u16, mut client: Wire, session: &Mutex<Option<Session>>) -> io::Result<()> {
+    let locked = || session.lock().unwrap_or_else(PoisonError::into_inner);
+    {
+        let mut session = locked();
+        match &*session {
+            None => *session = Some(log_in(port, &mut client)?),
+            Some(session) => {
+                client.send(&session.greeting)?;
+                client.receive()?;
+                client.send(&packet(2, &OK))?;
+            }
+        }
+    }
+    loop {
+        let request = client.receive()?;
+        if payload(&request) == QUIT {
+            return Ok(());
+        }
+        let mut session = locked();
+        let server = &mut session.as_mut().expect("somebody has logged in").server;
+        server.send(&request)?;
+        let mut progress = Progress::default();
+        let mut is_last = false;
+        while !is_last {
+            let reply = server.receive()?;
+            is_last = progress.ends_with(payload(&reply));
+            // The session is needed by others, so the reply is read to its end even if the client is gone.
+            let _ = client.send(&reply);
+        }
+    }
+}
+
+/// Carries the login of the first client.
+fn log_in(port: u16, client: &mut Wire) -> io::Result<Session> {
+    let mut server = Wire::new(TcpStream::connect((Ipv4Addr::LOCALHOST, port))?);
+    let greeting = server.receive()?;
+    client.send(&greeting)?;
+    loop {
+        server.send(&client.receive()?)?;
+        // The client has nothing to say to the news that its password was known already.
+        let mut reply = server.receive()?;
+        while payload(&reply) == [1, 3] {
+            client.send(&reply)?;
+            reply = server.receive()?;
+        }
+        client.send(&reply)?;
+        match payload(&reply).first() {
+            Some(0) => return Ok(Session { server, greeting }),
+            Some(0xff) => return Err(ErrorKind::PermissionDenied.into()),
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! A grant is committed and its reply does not arrive, or the reply is an error.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::{ends_within, no_overlap, one};
+use crate::command::tell;
+use crate::dlock::{Dlock, Running, eventually};
+use crate::faults::{Scene, on_each, on_each_case};
+use crate::proxy::{Case, Door, Fault, Kind, error_packet};
+
+/// The name of the queue lock of the row's action.
+const QUEUE_LOCK: &str = "CONCAT('dlock:',LEFT(SHA2(CONCAT(DATABASE(),'/',action),256),40))";
+
+/// All kinds of questions.
+const KINDS: [Kind; 9] = [
+    Kind::Attempt,
+    Kind::Renew,
+    Kind::Release,
+    Kind::Notice,
+    Kind::Queue,
+    Kind::Stand,
+    Kind::Finish,
+    Kind::Look,
+    Kind::Other,
+];
+
+/// Lets the next attempt be carried out, the client get `reply` for its answer, and nobody connect through the proxy
+/// from that moment on.
+fn grant_and_shut(scene: &Scene, reply: Vec<u8>) -> Case {
+    let proxy = scene.proxy.clone();
+    let alter = Arc::new(move |_: &[u8]| {
+        proxy.door(Door::Refused);
+        reply.clone()
+    });
+    scene.proxy.next(Kind::Attempt, Fault::Alter(alter))
+}
+
+/// Waits until a waiter has the queue lock.
+#[track_caller]
+fn a_waiter_is_the_head(scene: &Scene) {
+    let query = format!(
+        "SELECT COUNT(*) FROM dlock_waiter WHERE session_id=IS_USED_LOCK({QUEUE_LOCK}) AND polls=0"
+    );
+    eventually("a waiter has the queue lock", || {
+        one::<u64>(&scene.database, &query) == 1
+    });
+}
+
+/// The holder of the lost reply returns when its lease is nearly over. It must not take the row that names it for a
+/// lease that was granted just now: a rival takes the lease over when it is over by the server's clock.
+#[test]
+fn an_error_reply_to_a_committed_grant_never_starts_a_command_on_an_old_lease() {
+    let errors = [
+        ("not in the cluster", 1047),
+        ("a proxy's error", 1105),
+        ("lock wait", 1205),
+        ("deadlock", 1213),
+        ("read-only", 1290),
+        ("killed query", 1317),
+    ];
+    on_each_case(&errors, |scene, name, code| {
+        let granted = grant_and_shut(scene, error_packet(code, "an error after the commit"));
+        let lost = scene.proxy.every(Kind::Renew, Fault::LoseRequest);
+        let go = scene.stage.fifo("go");
+        let script = r#"trap '' TERM; exec 8<>"$3"; read -r word <&8; exit 4"#;
+        let late = scene.faulty("late", &["--db-wait", "1m"], script);
+        let late = late.arg(&go).start();
+        granted.wait();
+        let rival = scene.contender();
+        a_waiter_is_the_head(scene);
+        eventually("the lease is nearly over", || {
+            let nearly = "expires_at<UTC_TIMESTAMP(6)+INTERVAL 3500000 MICROSECOND";
+            one::<u64>(&scene.database, &format!("SELECT {nearly} FROM dlock_lock")) == 1
+        });
+        scene.proxy.door(Door::Open);
+        assert_eq!(rival.wait().status, Some(0), "{name}");
+        no_overlap(scene, name);
+        lost.lift();
+        tell(&go, "on");
+        assert_eq!(late.wait().status, Some(4), "{name}");
+        scene.over(&["contender", "late"]);
+    });
+}
+
+/// A contender whose grant was committed and then ended by an operator, before the contender knows of the grant. It can
+/// connect again when this returns.
+fn granted_and_released(scene: &Scene) -> Running {
+    let granted = grant_and_shut(scene, Vec::new());
+    let late = scene.faulty("late", &["--db-wait", "1m"], "exit 4").start();
+    granted.wait();
+    let release = Dlock::on(&scene.database, ["release", "-a", "init", "--yes"]).run();
+    assert_eq!(release.status, Some(0), "{release:#?}");
+    late
+}
+
+#[test]
+fn a_contender_whose_unknown_grant_was_released_sends_at_most_ten_requests_a_second() {
+    const SECONDS: u64 = 3;
+    on_each(|flavour| {
+        let scene = Scene::new(flavour);
+        let mut late = granted_and_released(&scene);
+        let asked = || -> usize { KINDS.iter().map(|kind| scene.proxy.asked(*kind)).sum() };
+        let before = asked();
+        scene.proxy.door(Door::Open);
+        scene.proxy.wait_asked(Kind::Attempt, 2);
+        let end = Instant::now() + Duration::from_secs(SECONDS);
+        eventually("the window is over", || {
+            late.is_over() || Instant::now() >= end
+        });
+        let sent = asked() - before;
+        assert!(
+            sent <= 10 * usize::try_from(SECONDS).expect("small"),
+            "{flavour}: {sent} requests in {SECONDS} s"
+        );
+        assert_eq!(late.wait().status, Some(4), "{flavour}");
+        scene.over(&["late"]);
+        scene.free();
+    });
+}
+
+#[test]
+fn an_action_whose_unknown_grant_was_released_is_granted_again() {
+    on_each(|flavour| {
+        let scene = Scene::new(flavour);
+        let late = granted_and_released(&scene);
+        scene.proxy.door(Door::Open);
+        scene.proxy.wait_asked(Kind::Attempt, 2);
+        let next = scene.exec("next", &["--wait", "20s"], "").run();
+        assert_eq!(next.status, Some(0), "{flavour}: {next:#?}");
+        assert_eq!(late.wait().status, Some(4), "{flavour}");
+        no_overlap(&scene, "after a release");
+        scene.free();
+    });
+}
+
+#[test]
+fn a_holder_whose_grant_reply_was_lost_is_alive_and_its_next_contender_queues() {
+    let cases = [
+        ("the grant's reply", [Fault::LoseReply].to_vec()),
+        (
+            "the grant's reply and the connection",
+            vec![Fault::ResetAfter],
+        ),
+        (
+            "the replies of the grant and of the renewal that confirms it",
+            vec![Fault::ResetAfter, Fault::ResetAfter],
+        ),
+    ];
+    on_each_case(&cases, |scene, name, faults| {
+        for (kind, fault) in [Kind::Attempt, Kind::Renew].into_iter().zip(faults) {
+            scene.proxy.next(kind, fault);
+        }
+        let holder = scene.holder(&["--ttl", "10m"]);
+        let status = Dlock::on(&scene.database, ["status", "--json", "init"]).run();
+        let status: serde_json::Value = serde_json::from_str(&status.stdout).expect("JSON");
+        let lock = &status["locks"][0];
+        assert_eq!(lock["session_alive"], true, "{name}: {lock}");
+        let has_queue_lock =
+            format!("SELECT gated=1 AND session_id=IS_USED_LOCK({QUEUE_LOCK}) FROM dlock_lock");
+        let has_queue_lock: Option<u64> = one(&scene.database, &has_queue_lock);
+        assert_eq!(has_queue_lock, Some(1), "{name}");
+        let contender = scene.contender();
+        scene.queued();
+        let polls: u64 = one(&scene.database, "SELECT MAX(polls) FROM dlock_waiter");
+        assert_eq!(polls, 0, "{name}: the contender polls");
+        holder.unharmed();
+        assert_eq!(contender.wait().status, Some(0), "{name}");
+        scene.over(&["holder", "contender"]);
+    });
+}
+
+#[test]
+fn time_limits_hold_while_the_outcome_of_a_grant_is_unknown() {
+    /// A limit of one second at most, and what a busy machine needs.
+    const LIMIT: Duration = Duration::from_secs(5);
+    let cases = [
+        ("--wait", ["--wait", "1s"].as_slice()),
+        ("--nonblock", &["-n"]),
+        ("--db-wait", &["--db-wait", "1s"]),
+    ];
+    on_each_case(&cases, |scene, name, options| {
+        if name == "--db-wait" {
+            // The server never says a word.
+            grant_and_shut(scene, Vec::new());
+        } else {
+            // It says a word in between, then no more.
+            scene.proxy.next(Kind::Attempt, Fault::ResetAfter);
+            scene.proxy.every(Kind::Renew, Fault::LoseRequest);
+        }
+        let late = scene.faulty("late", options, "").start();
+        scene.proxy.wait_asked(Kind::Attempt, 1);
+        let outcome = ends_within(late, LIMIT);
+        let outcome = outcome.unwrap_or_else(|| panic!("{name} 1s: it goes on after {LIMIT:?}"));
+        assert!(
+            matches!(outcome.status, Some(69 | 75)),
+            "{name}: {outcome:#?}"
+        );
+        scene.over(&[]);
+    });
+}

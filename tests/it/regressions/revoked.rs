@@ -1,0 +1,168 @@
+//! A lease is ended by an operator or taken away, and its run must not look like any other.
+
+use std::fs;
+use std::path::PathBuf;
+
+use mysql::prelude::Queryable;
+
+use super::one;
+use crate::command::{heard, is_alive, tell};
+use crate::dlock::{Dlock, Outcome, eventually};
+use crate::faults::{Scene, on_each_case};
+use crate::history::{endings, runs};
+use crate::holder::{Holder, is_free, steal};
+use crate::proxy::{Fault, Kind};
+use crate::servers::Database;
+
+/// Ends the lease as `dlock release` does, but for the end of the holder's session, which would tell the holder.
+fn revoke(database: &Database) {
+    let mut admin = database.admin_conn();
+    for statement in [
+        "INSERT INTO dlock_run (action,token,holder,host,pid,user,note,began_at,ended_at,ending) \
+         SELECT action,token,holder,host,pid,user,note,acquired_at,UTC_TIMESTAMP(6),'broken' FROM dlock_lock",
+        "UPDATE dlock_lock SET token=token+1,broken_at=UTC_TIMESTAMP(6),operator='alice'",
+    ] {
+        admin.query_drop(statement).expect("root may");
+    }
+}
+
+/// The main thread of a process, which stands still until this is dropped. The other threads go on.
+struct Stopped {
+    thread: libc::pid_t,
+}
+
+impl Stopped {
+    /// Stops the main thread of a child of ours.
+    #[track_caller]
+    fn main_thread_of(pid: u32) -> Self {
+        let thread = libc::pid_t::try_from(pid).expect("a process id");
+        let mut status = 0;
+        // SAFETY: none of these requests reads or writes our memory but for `status`, which outlives the call.
+        let is_stopped = unsafe {
+            libc::ptrace(libc::PTRACE_SEIZE, thread, 0, 0) == 0
+                && libc::ptrace(libc::PTRACE_INTERRUPT, thread, 0, 0) == 0
+                && libc::waitpid(thread, &raw mut status, libc::__WALL) == thread
+        };
+        assert!(is_stopped, "ptrace: {}", std::io::Error::last_os_error());
+        Self { thread }
+    }
+}
+
+impl Drop for Stopped {
+    fn drop(&mut self) {
+        // SAFETY: as above. It fails if the process was killed.
+        unsafe { libc::ptrace(libc::PTRACE_DETACH, self.thread, 0, 0) };
+    }
+}
+
+/// A thread as /proc shows it.
+struct Thread(PathBuf);
+
+impl Thread {
+    /// The thread `name` of the process `pid`.
+    #[track_caller]
+    fn of(pid: u32, name: &str) -> Self {
+        let threads = fs::read_dir(format!("/proc/{pid}/task")).expect("the process is there");
+        let found = threads
+            .map(|thread| thread.expect("/proc can be listed").path())
+            .find(|path| {
+                fs::read_to_string(path.join("comm")).is_ok_and(|comm| comm.trim() == name)
+            });
+        Self(found.unwrap_or_else(|| panic!("no thread {name}")))
+    }
+
+    /// A line of its status.
+    fn line(&self, name: &str) -> String {
+        let status = fs::read_to_string(self.0.join("status")).unwrap_or_default();
+        let line = status.lines().find_map(|line| line.strip_prefix(name));
+        line.unwrap_or_default().trim().to_owned()
+    }
+
+    fn sleeps(&self) -> bool {
+        self.line("State:").starts_with('S')
+    }
+
+    /// How often it has begun to wait.
+    fn waits(&self) -> String {
+        self.line("voluntary_ctxt_switches:")
+    }
+}
+
+/// A run whose command ends with 0 in the very moment in which dlock learns from a renewal that `end` has ended its
+/// lease: dlock finds both pieces of news at once, and the end of the command came without a signal.
+fn told_in_the_last_moment(scene: &Scene, options: &[&str], end: fn(&Database)) -> Outcome {
+    let (ready, go) = (scene.stage.fifo("ready"), scene.stage.fifo("go"));
+    let renewal = scene.proxy.next(Kind::Renew, Fault::HoldRequest);
+    let script = r#"echo $$ $PPID > "$3"; read -r word < "$4"; exit 0"#;
+    let dlock = scene.faulty("holder", &[&["--ttl", "12s"], options].concat(), script);
+    let holder = dlock.arg(&ready).arg(&go).start();
+    let pids = heard(&ready);
+    let (command, monitor) = pids.split_once(' ').expect("two numbers");
+    renewal.wait();
+    end(&scene.database);
+
+    let database = Thread::of(holder.pid(), "database");
+    let before = database.waits();
+    let stopped = Stopped::main_thread_of(holder.pid());
+    renewal.let_go();
+    eventually("the reply to the renewal is there", || {
+        database.waits() != before && database.sleeps()
+    });
+    tell(&go, "on");
+    let monitor = Thread(PathBuf::from(format!("/proc/{monitor}")));
+    eventually("the monitor has told of the end", || {
+        !is_alive(command) && monitor.sleeps()
+    });
+    drop(stopped);
+    holder.wait()
+}
+
+#[test]
+fn a_run_that_was_told_that_its_lease_is_gone_never_ends_with_0() {
+    type Case = (&'static [&'static str], fn(&Database));
+    let cases: [(&str, Case); 4] = [
+        ("revoked", (&[], revoke)),
+        ("revoked, --once", (&["--once"], revoke)),
+        ("taken", (&[], steal)),
+        ("taken, --once", (&["--once"], steal)),
+    ];
+    on_each_case(&cases, |scene, name, (options, end)| {
+        let outcome = told_in_the_last_moment(scene, options, end);
+        let done: u64 = one(&scene.database, "SELECT COUNT(*) FROM dlock_done");
+        assert_eq!(done, 0, "{name}: {outcome:#?}");
+        assert_ne!(outcome.status, Some(0), "{name}: {outcome:#?}");
+    });
+}
+
+/// The release clears old entries of the history in the same packet. That it changes those must not be taken for proof
+/// that the lease was given up.
+#[test]
+fn a_revoked_lease_never_counts_as_released() {
+    let cases = [
+        ("--once", ["--once"].as_slice()),
+        ("--min-hold", &["--min-hold", "1h"]),
+    ];
+    on_each_case(&cases, |scene, name, options| {
+        let database = &scene.database;
+        for _ in 0..3 {
+            let earlier = Dlock::on(database, ["exec", "-a", "init", "--", "true"]);
+            earlier.run().expect(0, "", "");
+        }
+        // One grant in sixteen clears the history: the next, whose token can be divided by that.
+        let token = "UPDATE dlock_lock SET token=\
+             (TIMESTAMPDIFF(MICROSECOND,'1970-01-01',UTC_TIMESTAMP(6)) DIV 16+100000000)*16-1";
+        database.admin_conn().query_drop(token).expect("root may");
+        let fixed = ["--history", "1", "--ttl", "10m"].as_slice();
+        let holder = Holder::on(database, &[fixed, options].concat());
+        revoke(database);
+        let outcome = holder.end();
+        let told = "init was not ours any more at its release";
+        assert!(outcome.stderr.contains(told), "{name}: {outcome:#?}");
+        assert!(is_free(database), "{name}");
+        let runs = runs(database, &["-n", "1"]);
+        assert_eq!(endings(&runs), [("broken", None)], "{name}");
+        let status = Dlock::on(database, ["status", "--json", "init"]).run();
+        let status: serde_json::Value = serde_json::from_str(&status.stdout).expect("JSON");
+        assert_eq!(status["locks"][0]["last_ending"], "broken", "{name}");
+    });
+}
