@@ -82,7 +82,7 @@ pub(crate) struct Scene {
 /// A dlock behind the proxy whose command runs until it is let go; then it exits with 4.
 pub(crate) struct Holder {
     pub(crate) running: Running,
-    stage: Stage,
+    pub(crate) stage: Stage,
 }
 
 impl Scene {

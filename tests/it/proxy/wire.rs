@@ -56,12 +56,16 @@ impl Request {
         if let Some(kind) = by_update(text) {
             return Some(kind);
         }
+        if text.contains("'dlock-notice:") {
+            // A look may wait for a notice first. Giving notice reads no table.
+            return Some(match text.contains("FROM dlock_") {
+                true => Kind::Look,
+                false => Kind::Notice,
+            });
+        }
         let marks = [
             ("EXECUTE dlock_take", Kind::Attempt),
             ("EXECUTE dlock_notice", Kind::Notice),
-            // It waits for a notice first.
-            ("DO (SELECT IF(GET_LOCK(", Kind::Look),
-            ("GET_LOCK(CONCAT('dlock-notice:'", Kind::Notice),
             ("GET_LOCK(", Kind::Stand),
             ("INSERT INTO dlock_waiter", Kind::Queue),
             ("DELETE FROM dlock_waiter WHERE claim=", Kind::Finish),

@@ -135,7 +135,7 @@ fn an_action_whose_unknown_grant_was_released_is_granted_again() {
 }
 
 #[test]
-fn a_holder_whose_grant_reply_was_lost_is_alive_and_its_next_contender_queues() {
+fn a_holder_whose_grant_reply_was_lost_is_alive_and_hands_over_to_a_contender_that_queues() {
     let cases = [
         ("the grant's reply", [Fault::LoseReply].to_vec()),
         (
@@ -152,6 +152,7 @@ fn a_holder_whose_grant_reply_was_lost_is_alive_and_its_next_contender_queues() 
             scene.proxy.next(kind, fault);
         }
         let holder = scene.holder(&["--ttl", "10m"]);
+        let began = Instant::now();
         let status = Dlock::on(&scene.database, ["status", "--json", "init"]).run();
         let status: serde_json::Value = serde_json::from_str(&status.stdout).expect("JSON");
         let lock = &status["locks"][0];
@@ -164,8 +165,16 @@ fn a_holder_whose_grant_reply_was_lost_is_alive_and_its_next_contender_queues() 
         scene.queued();
         let polls: u64 = one(&scene.database, "SELECT MAX(polls) FROM dlock_waiter");
         assert_eq!(polls, 0, "{name}: the contender polls");
-        holder.unharmed();
+        eventually("the run is long enough for a hand-off", || {
+            began.elapsed() >= Duration::from_millis(300)
+        });
+        // By the hand-off alone: the release comes when the contender is through.
+        let release = scene.proxy.every(Kind::Release, Fault::HoldRequest);
+        tell(&holder.stage.path("go"), "on");
+        release.wait();
         assert_eq!(contender.wait().status, Some(0), "{name}");
+        release.let_go();
+        assert_eq!(holder.running.wait().status, Some(4), "{name}");
         scene.over(&["holder", "contender"]);
     });
 }
