@@ -4,16 +4,15 @@
 
 pub mod alarm;
 pub mod clock;
-pub mod descriptors;
+mod descendants;
+pub mod group_child;
 pub mod host;
-mod inherited;
+pub mod inherited;
 pub mod link;
-pub mod memory;
+pub mod pending_child;
 pub mod process;
 pub mod random;
 pub mod signal;
 pub mod socket;
-pub mod startable;
 pub mod terminal;
 pub mod tree;
-mod vfork;

@@ -23,6 +23,7 @@ mod arithmetic;
 mod clocks;
 mod contract;
 mod cron;
+mod crowd;
 mod diagnosis;
 mod doctor;
 mod documents;

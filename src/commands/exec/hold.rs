@@ -12,7 +12,7 @@ use crate::event::Event;
 use crate::exit::{Ending, Status};
 use crate::lease::instant::BootInstant;
 use crate::metrics::Outcome;
-use crate::monitor::{LATE, Monitor, Order, ROUND, STUCK, Word};
+use crate::monitor::{LATE, Monitor, Order, ROUND, STUCK, Start, Word};
 use crate::renew::{Life, Renewals, Verdict};
 use crate::report::log::What;
 use crate::report::words;
@@ -136,10 +136,11 @@ impl Desk<'_> {
             None => Life::Assumed,
         };
         let renewals = Renewals::new(hold.grant, hold.gate, self.timing, hold.sent, life);
-        if let Some(limit) = job.max_runtime {
-            monitor.order(Order::Limit(started + limit));
-        }
-        monitor.order(Order::Start(renewals.deadline(), hold.grant.token));
+        monitor.order(Order::Start(Start {
+            deadline: renewals.deadline(),
+            limit: job.max_runtime.map(|limit| started + limit),
+            token: hold.grant.token,
+        }));
         self.news.granted(hold.grant.token);
         let mut run = Progress {
             job,
@@ -180,7 +181,7 @@ impl Desk<'_> {
                     },
                     false => hold.parting(Some(Run { fate, took }), keep),
                 };
-                match self.release(monitor, parting, lease) {
+                match self.release(parting, lease) {
                     Recorded::Yes => {
                         self.news.ended(outcome(end, blame), &reason);
                         Ok(blame.status(end))
@@ -196,7 +197,7 @@ impl Desk<'_> {
                 let ending = unstartable(&job.program, &why);
                 let fate = Fate::Exited(ending.status.code());
                 let parting = hold.parting(Some(Run { fate, took }), None);
-                self.release(monitor, parting, Lease::Ours(deadline));
+                self.release(parting, Lease::Ours(deadline));
                 self.news.ended(Outcome::Failed, &ending.why);
                 Err(ending)
             }
@@ -249,7 +250,7 @@ impl Desk<'_> {
                 Some(Event::Monitor(word)) => self.heard(word, run),
                 // Only when there is no news: who was frozen reads first what happened meanwhile.
                 None if run.is_overdue(clock::now()) => run.monitor.kill(),
-                Some(Event::Hook(_) | Event::Metrics(_)) | None => {}
+                Some(Event::Hook(..) | Event::Metrics(_)) | None => {}
             }
             if self.have_orphans_died(run) {
                 return Over::Dead(End::Killed(KILL), Blame::Unguarded);
@@ -265,7 +266,7 @@ impl Desk<'_> {
         if orphans.tree.reap() == tree::Life::Nothing {
             return true;
         }
-        let alive = orphans.tree.signal_all(KILL);
+        let alive = orphans.tree.kill_all();
         let now = clock::now();
         if let (true, Some(pid)) = (now >= orphans.complain_at, alive) {
             orphans.complain_at = now + STUCK;
@@ -312,7 +313,7 @@ impl Desk<'_> {
                 self.report.error(What::Lost, text);
                 self.news.lost("", &why);
                 run.orphans = Some(Orphans {
-                    tree: run.monitor.inherit(self.news.runner()),
+                    tree: Tree::inherited(),
                     complain_at: clock::now() + STUCK,
                 });
             }

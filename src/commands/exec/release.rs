@@ -5,7 +5,6 @@ use std::time::Duration;
 use super::desk::Desk;
 use crate::event::Event;
 use crate::lease::instant::Deadline;
-use crate::monitor::{Monitor, Order};
 use crate::report::log::What;
 use crate::report::words;
 use crate::store::{Answer, Failure, Parting, Question};
@@ -36,12 +35,7 @@ pub(super) enum Recorded {
 impl Desk<'_> {
     /// Gives the lease up. A failure is told; it changes the status only where a success had to be
     /// recorded, for which there is time as long as the lease lasts. The lease lapses by itself.
-    pub(super) fn release(
-        &mut self,
-        monitor: &Monitor,
-        parting: Parting,
-        lease: Lease,
-    ) -> Recorded {
+    pub(super) fn release(&mut self, parting: Parting, lease: Lease) -> Recorded {
         let is_success = parting.run.is_some_and(|run| run.fate.is_success());
         let must_record = self.once.is_some() && is_success;
         let shortly = clock::now() + 2 * self.timing.attempt;
@@ -51,7 +45,6 @@ impl Desk<'_> {
         };
         let mut failure: Option<Failure> = None;
         self.ask(Question::Release(parting));
-        monitor.order(Order::Leave);
         let mut again_at = None;
         while clock::now() < until {
             let event = self.event(again_at.unwrap_or(until));
