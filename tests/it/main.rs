@@ -50,6 +50,7 @@ mod pid_one;
 mod release;
 mod sessions;
 mod signals;
+mod static_build;
 mod status;
 mod tls;
 mod tree;
