@@ -7,6 +7,7 @@
 
 use std::collections::BTreeSet;
 use std::io;
+use std::time::Duration;
 
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, WaitOptions, wait, waitid};
 use serde::{Deserialize, Serialize};
@@ -144,13 +145,16 @@ impl Tree {
         }
     }
 
-    /// Sends SIGKILL to everything that is alive. Returns the number of one such process. Repeat this until all is dead:
-    /// a process that is born meanwhile may be missed.
+    /// Sends SIGKILL to everything that is alive. Returns the number of one such process. Repeat this
+    /// until all is dead: a process that is born meanwhile may be missed.
     #[must_use]
     pub fn kill_all(&self) -> Option<u32> {
-        let began = BootInstant::new(std::time::Duration::ZERO);
-        let alive = self.pass(&mut Broadcast::new(&[libc::SIGKILL], began));
-        alive.0.and_then(|pid| u32::try_from(pid).ok())
+        let began = BootInstant::new(Duration::ZERO);
+        let mut broadcast = Broadcast::new(&[libc::SIGKILL], began);
+        // At once, and whatever /proc says; the rest takes a tenth of a millisecond for each process.
+        self.signal_group(&broadcast.signals);
+        let (alive, _) = self.pass(&mut broadcast);
+        alive.and_then(|pid| u32::try_from(pid).ok())
     }
 
     /// Signals every process that `broadcast` is for and has not reached. Returns whether none was missed
@@ -169,7 +173,7 @@ impl Tree {
             Err(error) => {
                 // Without /proc, the command and its group are all that can be found.
                 let has_no_proc = error.kind() == io::ErrorKind::NotFound;
-                if has_no_proc || broadcast.signals == [Signal::KILL] {
+                if has_no_proc {
                     self.signal_group(&broadcast.signals);
                 }
                 let command = self.command.map(|command| command.as_raw_nonzero().get());
