@@ -5,7 +5,7 @@ CARGO  ?= cargo
 PREFIX ?= /usr/local
 DESTDIR ?=
 
-.PHONY: all demo test chaos rounds lint bench generated install clean
+.PHONY: all demo test static chaos rounds lint bench generated install clean
 
 all:
 	$(CARGO) build --release --locked
@@ -16,10 +16,17 @@ demo: all
 
 # Everything, on MariaDB and MySQL. Most of a test is waiting, so more run at once than there are
 # processors.
-test:
+test: static
 	tests/servers/fetch mariadb mysql faketime
 	$(CARGO) build --locked --features twins --bin dlock-twin
 	$(CARGO) test --locked -- --test-threads=8
+
+# dlock as a static program, for one of the tests. In a folder of its own, since the flags would have everything else
+# compiled again.
+static: HOST = $(shell rustc -vV | sed -n 's/^host: //p')
+static:
+	RUSTFLAGS='-C target-feature=+crt-static -C relocation-model=static' CARGO_PROFILE_DEV_DEBUG=0 \
+		$(CARGO) build --locked --bin dlock --target $(HOST) --target-dir $${CARGO_TARGET_DIR:-target}/static
 
 # Contenders and random faults on real servers, judged by checkers; a short run is one of the tests.
 # make chaos SECONDS=1800 SEED=7 FLAVOUR=mysql ONLY=kill-front,…; by default both flavours side by side.

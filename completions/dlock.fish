@@ -70,7 +70,7 @@ complete -c dlock -n "__fish_dlock_using_subcommand exec" -l holder -d 'What sta
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -l note -d 'What status shows as the reason' -r
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -l history -d 'How many runs of this action to keep in the history; with 0 this one is not recorded' -r
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -l metrics-file -d 'Keep metrics of this run in this file, in Prometheus\' text format, for node_exporter\'s textfile collector' -r -F
-complete -c dlock -n "__fish_dlock_using_subcommand exec" -l on-event -d 'Run this with sh -c when the lock is granted, lost, released or skipped, beside the command and for 10s at most' -r -f -a "(__fish_complete_command)"
+complete -c dlock -n "__fish_dlock_using_subcommand exec" -l on-event -d 'Run this with sh -c when the lock is granted, lost, released or skipped, beside the command, for 10s at most and for 1s at most after the end of the run' -r -f -a "(__fish_complete_command)"
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -l log-format -d 'How messages on stderr are written; json is one object a line, as dlock(7) documents it' -r -f -a "text\t'A line for people'
 json\t'An object on a line, for programs'"
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -l url -d 'Server and database, as mysql://USER@HOST/DATABASE' -r

@@ -2,7 +2,7 @@
 
 pub mod queue;
 
-use crate::hook;
+use crate::hook::{HookResult, Occasion};
 use crate::metrics::writer;
 use crate::monitor::Word;
 use crate::store::Reply;
@@ -17,8 +17,8 @@ pub enum Event {
     Monitor(Word),
     /// The command has shown that it is alive.
     Heartbeat,
-    /// A hook is over, or there will be none any more.
-    Hook(hook::Word),
+    /// A hook is over.
+    Hook(Occasion, HookResult),
     /// What became of the file of metrics.
     Metrics(writer::Note),
     /// The server has ended the connection while nothing was asked.

@@ -1,45 +1,40 @@
 //! The hook: a command of the user's that is told what becomes of a run.
 //!
-//! ```text
-//! front ──occasions──▶ runner ──▶ sh -c COMMAND, one after another
-//!       ◀────words────
-//! ```
-//! The runner is a process of its own, forked before there is any thread and before the monitor: it
-//! may wait for a hook, a frozen disk or anything else and nobody waits for it but the front, at its
-//! very end and not for long. It is no part of the command's tree, its hooks have no descriptor of
-//! ours, and when the front ends it kills what it has running and ends too.
+//! Each event has a thread, which waits for the hook of the event before, runs `sh -c COMMAND` and
+//! waits for its end; what came of it is an event of the loop. So nothing that a hook does, or a disk
+//! on which its program lies, holds up the loop. At its end dlock [stops](Hook::stop) what still runs.
 //!
-//! Why not a thread that starts a process: that process would be the front's child like those which
-//! a dead monitor leaves it, and the front must know when all of these are dead.
+//! A hook is no part of the command's tree: it is the child of its thread, and the thread that reaps the
+//! tree looks only at its own children.
 
-mod message;
-mod runner;
-
+use std::fmt;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver};
 use std::thread;
 use std::time::Duration;
 
 use crate::lease::Token;
-use crate::sys::alarm::wait_for;
+use crate::sys::group_child::{GroupChild, Wait};
 use crate::sys::link::{Incoming, Link};
-use crate::sys::process::{self, Forked, Helper};
 use crate::sys::signal::Mask;
 use crate::sys::tree::End;
 
 /// How long a hook may take: a request over the network with a retry, not a job.
 pub const LIMIT: Duration = Duration::from_secs(10);
 
-/// From SIGKILL to giving up on what does not die of it.
-const STUCK: Duration = Duration::from_secs(1);
+/// How long a hook waits for the one before it, so that they run in order; then they run side by side.
+/// Half of what dlock waits at its end, so that its last hook runs even if the first one hangs.
+const TURN: Duration = Duration::from_millis(500);
 
-/// How long the front waits at its end for `hooks` of them.
-#[must_use]
-pub fn patience(hooks: usize) -> Duration {
-    let hooks = u32::try_from(hooks).unwrap_or(u32::MAX);
-    (LIMIT + STUCK).saturating_mul(hooks) + STUCK
-}
+/// How long dlock waits at its end for hooks. With [`TO_DIE`], it is later by a second at most.
+pub const AT_END: Duration = Duration::from_millis(900);
+
+/// From the [stop](Hook::stop) of hooks to giving up on those that do not die of it.
+pub const TO_DIE: Duration = Duration::from_millis(100);
+
+/// Most bytes of a reason: a message of a server may be of any length.
+const REASON: usize = 4096;
 
 /// When the hook is run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -109,90 +104,166 @@ pub const VARIABLES: [&str; 10] = [
     "DLOCK_HELD_SECONDS",
 ];
 
-/// What the runner says of a hook, one word for each that it was told to run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Word {
-    /// It ended by itself.
-    Ended(End),
-    /// It was killed when its time was over.
-    Late,
-    /// So it was, and did not die.
-    Stuck,
-    /// It could not be started, for this reason.
-    Unstartable(i32),
-    /// The runner itself is dead; it says nothing more.
-    Gone,
+impl Facts<'_> {
+    fn variables(&self) -> Vec<(&'static str, String)> {
+        let number =
+            |number: Option<u64>| number.map(|number| number.to_string()).unwrap_or_default();
+        let seconds = |time: Duration| format!("{:.3}", time.as_secs_f64());
+        let values = [
+            self.occasion.word().to_owned(),
+            self.action.to_owned(),
+            number(self.token.map(|token| token.0)),
+            self.holder.to_owned(),
+            self.other.to_owned(),
+            self.result.to_owned(),
+            number(self.status.map(u64::from)),
+            self.reason[..self.reason.floor_char_boundary(REASON)].to_owned(),
+            seconds(self.waited),
+            seconds(self.held),
+        ];
+        // Nothing in an environment can hold a NUL.
+        let values = values.map(|value| value.replace('\0', ""));
+        VARIABLES.into_iter().zip(values).collect()
+    }
 }
 
-/// The front's hold on the runner, which ends when this is gone.
-#[derive(Debug)]
+/// What came of a hook.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HookResult {
+    /// It ended without our doing.
+    Ended(End),
+    /// It was killed when its time was over.
+    TimedOut,
+    /// It was killed, or not run any more, because dlock ends.
+    Stopped,
+    /// It could not be started, for this reason of the kernel.
+    Unstartable(i32),
+}
+
+/// The hook, and the threads that run it.
 pub struct Hook {
-    link: Arc<Link>,
-    process: Helper,
+    command: Arc<str>,
+    mask: Mask,
+    tell: Arc<dyn Fn(Occasion, HookResult) + Send + Sync>,
+    /// Nothing is sent. When this end is closed, threads kill what they run.
+    near: Option<Link>,
+    far: Arc<Link>,
+    /// Disconnected when the hook before is over.
+    before: Option<Receiver<()>>,
 }
 
 impl Hook {
-    /// Forks the runner of `command`, whose processes get the signal mask `mask`. Only before there
-    /// is any thread, and before anything else is forked.
+    /// The hook `command`, whose processes get the signal mask `mask`. Threads tell `tell` what came of
+    /// each.
     ///
     /// # Errors
-    /// When the kernel gives no process or no descriptor.
-    pub fn start(command: &str, mask: Mask) -> io::Result<Self> {
-        let (link, far) = Link::pair()?;
-        match process::fork_uncounted()? {
-            Forked::Parent(process) => Ok(Self {
-                link: Arc::new(link),
-                process,
-            }),
-            Forked::Child(child) => {
-                // Or it would not notice the front's end.
-                drop(link);
-                child.run(|| {
-                    // What goes wrong is seen by the front as its end.
-                    let _ = runner::serve(&far, command, mask);
-                })
-            }
-        }
-    }
-
-    /// All descriptors that this needs.
-    pub fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        [self.link.as_fd()]
-            .into_iter()
-            .chain(self.process.descriptor())
-    }
-
-    /// The runner, which is no part of any command's tree.
-    #[must_use]
-    pub const fn process(&self) -> &Helper {
-        &self.process
-    }
-
-    /// Starts the thread that tells by `tell` what the runner says. It ends with the process.
-    ///
-    /// # Errors
-    /// When the kernel gives no thread.
-    pub fn listen(&self, tell: impl Fn(Word) + Send + 'static) -> io::Result<()> {
-        let link = Arc::clone(&self.link);
-        let thread = thread::Builder::new().name("hook".to_owned());
-        thread
-            .spawn(move || {
-                while wait_for([link.as_fd()]).is_ok() {
-                    match link.receive() {
-                        Incoming::Message(message) => tell(message::word(message)),
-                        Incoming::Nothing => {}
-                        Incoming::Closed => return tell(Word::Gone),
-                    }
-                }
-            })
-            .map(drop)
+    /// When the kernel gives no descriptor.
+    pub fn new(
+        command: &str,
+        mask: Mask,
+        tell: impl Fn(Occasion, HookResult) + Send + Sync + 'static,
+    ) -> io::Result<Self> {
+        let (near, far) = Link::pair()?;
+        Ok(Self {
+            command: command.into(),
+            mask,
+            tell: Arc::new(tell),
+            near: Some(near),
+            far: Arc::new(far),
+            before: None,
+        })
     }
 
     /// Has the hook run; never waits for it.
-    ///
-    /// # Errors
-    /// When the runner is dead, or has been stopped for so long that there is no room.
-    pub fn run(&self, facts: &Facts) -> io::Result<()> {
-        self.link.send(&message::of_facts(facts))
+    pub fn run(&mut self, facts: &Facts) {
+        let occasion = facts.occasion;
+        let variables = facts.variables();
+        let (command, mask) = (Arc::clone(&self.command), self.mask);
+        let (tell, stop) = (Arc::clone(&self.tell), Arc::clone(&self.far));
+        let before = self.before.take();
+        let (is_over, over) = mpsc::channel::<()>();
+        let thread = thread::Builder::new().name("hook".to_owned());
+        let started = thread.spawn(move || {
+            if let Some(before) = before {
+                // Nothing is sent: this ends when the one before does, or when the time is over.
+                let _ = before.recv_timeout(TURN);
+            }
+            let result = match stop.receive() {
+                Incoming::Closed => Ok(HookResult::Stopped),
+                _ => GroupChild::spawn(&command, &variables, mask)
+                    .and_then(|child| finish(child, &stop)),
+            };
+            tell(occasion, result.unwrap_or_else(|error| unstartable(&error)));
+            drop(is_over);
+        });
+        self.before = Some(over);
+        if let Err(error) = started {
+            (self.tell)(occasion, unstartable(&error));
+        }
+    }
+
+    /// Has the threads kill what they run. They tell when it is dead.
+    pub fn stop(&mut self) {
+        self.near = None;
+    }
+}
+
+fn unstartable(error: &io::Error) -> HookResult {
+    HookResult::Unstartable(error.raw_os_error().unwrap_or(0))
+}
+
+/// Waits for the end of a hook, and kills what it leaves behind in its group. Kills it too when its time is
+/// over or the other end of `stop` is closed.
+fn finish(child: GroupChild, stop: &Link) -> io::Result<HookResult> {
+    let wait = child.wait(LIMIT, stop);
+    let end = child.kill()?;
+    Ok(match wait {
+        Wait::Ended => HookResult::Ended(end),
+        Wait::TimedOut => HookResult::TimedOut,
+        Wait::Closed => HookResult::Stopped,
+    })
+}
+
+impl fmt::Debug for Hook {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Hook").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use proptest::prelude::*;
+
+    use super::{Facts, Occasion, REASON};
+    use crate::lease::Token;
+
+    proptest! {
+        #[test]
+        fn a_variable_holds_any_text_but_nul_bytes_and_the_end_of_a_long_reason(
+            action in any::<String>(),
+            reason in "\\PC{0,5000}",
+        ) {
+            let facts = Facts {
+                occasion: Occasion::Lost,
+                action: &action,
+                token: Some(Token(u64::MAX)),
+                holder: "web-1",
+                other: "",
+                result: "lost",
+                status: Some(76),
+                reason: &reason,
+                waited: Duration::from_millis(1),
+                held: Duration::from_secs(90),
+            };
+            let told = facts.variables();
+            let value = |name: &str| &told.iter().find(|told| told.0 == name).expect("it is there").1;
+            prop_assert_eq!(value("DLOCK_ACTION"), &action.replace('\0', ""));
+            prop_assert!(reason.starts_with(value("DLOCK_REASON")));
+            prop_assert!(value("DLOCK_REASON").len() <= REASON);
+            prop_assert_eq!(value("DLOCK_TOKEN"), &u64::MAX.to_string());
+            prop_assert_eq!(value("DLOCK_HELD_SECONDS"), "90.000");
+        }
     }
 }

@@ -10,6 +10,8 @@ pub mod timing;
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 /// A random 128-bit id of one process's wish to hold one action: the proof that a row is ours.
 ///
 /// It is sent in every statement and read back from every reply, which makes an attempt that is
@@ -39,7 +41,7 @@ impl Claim {
 }
 
 /// The fencing token of one grant: grows with every grant of an action and is never used twice.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Token(pub u64);
 
 impl fmt::Display for Token {

@@ -9,7 +9,7 @@
 //! for the deadline on the boot clock, for children that end. It decides by [`supervise`] what the
 //! command is sent. When the front dies it kills the command's whole tree at once; when the front
 //! freezes, at the deadline. When the monitor itself dies, the kernel kills the command and the
-//! front inherits what is left and kills that ([`Monitor::inherit`]); when it is stopped, the front
+//! front inherits what is left and kills that ([`Tree::inherited`]); when it is stopped, the front
 //! lets it go on; when it lets a deadline pass for whatever reason, the front kills it.
 //!
 //! Why a chain and not a guard beside the command: only an ancestor inherits orphans, so whichever
@@ -17,6 +17,7 @@
 //! never wait for anything but these three.
 //!
 //! [`supervise`]: crate::supervise
+//! [`Tree::inherited`]: crate::sys::tree::Tree::inherited
 
 mod guard;
 mod message;
@@ -26,14 +27,16 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::lease::Token;
 use crate::lease::instant::{BootInstant, Deadline};
 use crate::supervise::{Act, Blame};
 use crate::sys::link::{Incoming, Link};
-use crate::sys::process::{self, Forked, Helper};
+use crate::sys::pending_child::PreparedCommand;
+use crate::sys::process::{self, Forked, ForkedProcess};
 use crate::sys::signal::Signal;
-use crate::sys::startable::Startable;
-use crate::sys::tree::{End, Tree};
+use crate::sys::tree::End;
 
 /// Its name in lists of processes; not `dlock`, so that `killall -9 dlock` leaves it to do its work.
 pub const NAME: &std::ffi::CStr = c"lease-monitor";
@@ -48,25 +51,32 @@ pub const LATE: Duration = Duration::from_millis(50);
 /// From SIGKILL to saying that something does not die of it.
 pub const STUCK: Duration = Duration::from_secs(2);
 
+/// What the command starts with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Start {
+    /// The lease is ours until then.
+    pub deadline: Deadline,
+    /// The command may run until then. None: as long as the lease is ours.
+    pub limit: Option<BootInstant>,
+    /// The token of the grant.
+    pub token: Token,
+}
+
 /// What the front tells the monitor.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Order {
-    /// The lease is ours until this deadline: let the command go, with this token.
-    Start(Deadline, Token),
-    /// The command may run until then; comes before the start.
-    Limit(BootInstant),
+    /// The lease is ours: let the command go.
+    Start(Start),
     /// A renewal moved the deadline.
     Renewed(Deadline),
     /// This signal reached us.
     Signal(Signal),
     /// The row is not ours any more.
     Lost,
-    /// There is nothing left to guard and all has been heard: end.
-    Leave,
 }
 
 /// What the monitor tells the front.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Word {
     /// It sent this to the command.
     Sent(Act),
@@ -78,7 +88,8 @@ pub enum Word {
     Stuck(u32),
     /// All of the tree is dead; how the command ended, and who is to blame.
     Ended(End, Blame),
-    /// The monitor itself is dead.
+    /// The monitor itself is dead. Never sent.
+    #[serde(skip)]
     Gone,
 }
 
@@ -86,7 +97,7 @@ pub enum Word {
 #[derive(Debug, Clone)]
 pub struct Monitor {
     link: Arc<Link>,
-    process: Arc<Helper>,
+    process: Arc<ForkedProcess>,
 }
 
 impl Monitor {
@@ -95,7 +106,11 @@ impl Monitor {
     ///
     /// # Errors
     /// When the kernel gives no process or no descriptor.
-    pub fn start(command: Startable, grace: Duration, shares_terminal: bool) -> io::Result<Self> {
+    pub fn start(
+        command: PreparedCommand,
+        grace: Duration,
+        shares_terminal: bool,
+    ) -> io::Result<Self> {
         let (link, far) = Link::pair()?;
         process::adopt_orphans()?;
         match process::fork()? {
@@ -103,10 +118,10 @@ impl Monitor {
                 link: Arc::new(link),
                 process: Arc::new(process),
             }),
-            Forked::Child(child) => {
+            Forked::Child => {
                 // Or neither it nor the command would notice the front's end.
                 drop(link);
-                child.run(|| {
+                process::run_and_exit(|| {
                     // What goes wrong is seen by the front as the end of the monitor.
                     let _ = guard::guard(&far, command, grace, shares_terminal);
                 })
@@ -114,24 +129,17 @@ impl Monitor {
         }
     }
 
-    /// All descriptors that this needs.
-    pub fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        [self.link.as_fd()]
-            .into_iter()
-            .chain(self.process.descriptor())
-    }
-
     /// Tells the monitor something; never waits for it. What does not get through, because it is
     /// dead or has been stopped for very long, leaves it with an earlier deadline.
     pub fn order(&self, order: Order) {
-        let _ = self.link.send(&message::of_order(order));
+        let _ = self.link.send(&message::encode(&order));
     }
 
     /// What it has said, if anything.
     #[must_use]
     pub fn hear(&self) -> Option<Word> {
         match self.link.receive() {
-            Incoming::Message(message) => message::word(message),
+            Incoming::Message(message) => message::decode(&message),
             Incoming::Nothing => None,
             Incoming::Closed => Some(Word::Gone),
         }
@@ -145,12 +153,6 @@ impl Monitor {
     /// Kills the monitor, and with it the command: one that does not act is none.
     pub fn kill(&self) {
         self.process.kill();
-    }
-
-    /// The command's tree, which is ours after the monitor's death; `spared` is no part of it.
-    #[must_use]
-    pub fn inherit(&self, spared: Option<&Helper>) -> Tree {
-        Tree::inherited(spared)
     }
 }
 

@@ -15,6 +15,8 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::exit::Status;
 use crate::lease::instant::{BootInstant, Deadline};
 use crate::lease::timing::MAX_TTL;
@@ -52,7 +54,7 @@ pub enum Input {
 }
 
 /// Something to be sent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Act {
     /// To the command alone, as it came.
     Forward(i32),
@@ -69,7 +71,7 @@ enum Stage {
 }
 
 /// How far a lease is to blame for the end.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Blame {
     /// Not at all.
     Nobody,

@@ -14,8 +14,8 @@ pub struct ObserveArgs {
     #[arg(value_hint = clap::ValueHint::FilePath)]
     pub metrics_file: Option<PathBuf>,
 
-    /// Run this with sh -c when the lock is granted, lost, released or skipped, beside the command and
-    /// for 10s at most.
+    /// Run this with sh -c when the lock is granted, lost, released or skipped, beside the command, for
+    /// 10s at most and for 1s at most after the end of the run.
     #[arg(long, env = "DLOCK_OPT_ON_EVENT", value_name = "COMMAND")]
     #[arg(value_parser = NonEmptyStringValueParser::new())]
     #[arg(value_hint = clap::ValueHint::CommandString)]

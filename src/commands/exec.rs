@@ -15,7 +15,6 @@ mod wait;
 
 use std::ffi::OsStr;
 use std::io;
-use std::os::fd::AsFd;
 use std::path::Path;
 use std::time::Duration;
 
@@ -29,7 +28,6 @@ use crate::cli::{ExecArgs, Wait};
 use crate::event::queue::{Queue, Teller};
 use crate::exit::{Ending, Status};
 use crate::heartbeat::{self, Watching};
-use crate::hook::Hook;
 use crate::lease::Claim;
 use crate::lease::timing::Timing;
 use crate::monitor::Monitor;
@@ -39,9 +37,9 @@ use crate::report::log::What;
 use crate::store::mysql::Database;
 use crate::store::target::Target;
 use crate::store::{Contender, Fence, Holder};
+use crate::sys::pending_child::PreparedCommand;
 use crate::sys::process::{Unstartable, look_up};
-use crate::sys::startable::{Group, Startable};
-use crate::sys::{clock, descriptors, host, random, replace, signal, terminal};
+use crate::sys::{clock, host, inherited, random, replace, signal, terminal};
 
 /// The most bytes of a fact about a holder.
 const FACT: usize = 255;
@@ -110,18 +108,10 @@ pub fn run(args: ExecArgs, target: Target, report: &Report) -> anyhow::Result<St
     let claim = Claim::new(random::bytes().context("no random numbers")?);
     let shares_terminal = terminal::is_controlling();
     let (inbox, mask) = signal::open_inbox(shares_terminal).context("cannot take signals")?;
-    let group = Group::of_command(shares_terminal);
-    let command = Startable::new(&args.command, &additions, mask, group)
-        .context("cannot prepare the command")?;
-    let hook = (args.observe.on_event)
-        .map(|command| Hook::start(&command, mask))
-        .transpose()
-        .context("cannot start the process that runs hooks")?;
+    let command = PreparedCommand::new(&args.command, &additions, mask, shares_terminal);
     let monitor = Monitor::start(command, timing.grace, shares_terminal)
         .context("cannot start the monitor")?;
-    let of_hook = hook.iter().flat_map(Hook::descriptors);
-    let of_monitor = monitor.descriptors();
-    descriptors::keep_only(of_monitor.chain(of_hook).chain([inbox.as_fd()]));
+    inherited::close_descriptors();
     // Nothing is forked any more.
     report.write_behind().context("cannot start a thread")?;
     let (events, teller) =
@@ -132,7 +122,8 @@ pub fn run(args: ExecArgs, target: Target, report: &Report) -> anyhow::Result<St
     let for_news = teller.clone();
     let mut desk = Desk::open(report, timing, contender, database, (events, teller))
         .context("cannot start a thread")?;
-    let file = args.observe.metrics_file;
+    let (file, hook) = (args.observe.metrics_file, args.observe.on_event);
+    let hook = hook.map(|command| (command, mask));
     (desk.news.tell(label, file, hook, &for_news)).context("cannot start a thread")?;
     desk.min_hold = args.once.min_hold.unwrap_or_default();
 

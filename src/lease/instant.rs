@@ -6,8 +6,10 @@
 use std::ops::{Add, Sub};
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 /// An instant on `CLOCK_BOOTTIME`: time since boot, sleep included.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct BootInstant(Duration);
 
 impl BootInstant {
@@ -47,7 +49,7 @@ impl Sub<Duration> for BootInstant {
 }
 
 /// The instants by which a command must be told to stop and be dead.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Deadline {
     /// SIGTERM: one grace before `kill`.
     pub term: BootInstant,

@@ -7,26 +7,17 @@ use std::io;
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-use super::message::{Message, of_word, order};
-use super::{NAME, Order, ROUND, STUCK, Word};
-use crate::lease::Token;
-use crate::lease::instant::{BootInstant, Deadline};
+use super::message::{decode, encode};
+use super::{NAME, Order, ROUND, STUCK, Start, Word};
+use crate::lease::instant::BootInstant;
 use crate::supervise::{Act, Blame, CONT, Input, KILL, Supervisor};
 use crate::sys::alarm::{Alarm, wait_for};
 use crate::sys::link::{Incoming, Link};
-use crate::sys::memory::map_program;
+use crate::sys::pending_child::{PendingChild, PreparedCommand};
 use crate::sys::signal::{self, Inbox};
-use crate::sys::startable::{Poised, Startable};
-use crate::sys::tree::{End, Life, Tree};
-use crate::sys::{clock, descriptors, process};
+use crate::sys::tree::{Broadcast, End, Life, Tree};
+use crate::sys::{clock, inherited, process};
 use crate::twin::{self, Mechanism};
-
-/// What the command starts with.
-struct Start {
-    deadline: Deadline,
-    limit: Option<BootInstant>,
-    token: Token,
-}
 
 /// Everything that the monitor waits for.
 struct Post<'a> {
@@ -41,7 +32,7 @@ struct Post<'a> {
 /// When the kernel lacks what it takes, before the command was started.
 pub(super) fn guard(
     front: &Link,
-    command: Startable,
+    command: PreparedCommand,
     grace: Duration,
     shares_terminal: bool,
 ) -> io::Result<()> {
@@ -52,21 +43,16 @@ pub(super) fn guard(
         alarm: Alarm::new()?,
         children: signal::open_child_inbox()?,
     };
-    let mut command = command.poise()?;
-    let [go, failure] = command.descriptors();
-    let (alarm, children) = (post.alarm.as_fd(), post.children.as_fd());
-    descriptors::keep_only([front.as_fd(), alarm, children, go, failure]);
-
+    let mut command = command.spawn_pending()?;
+    inherited::close_descriptors();
     let tree = Tree::of(&command);
-    map_program();
-    // The library looks for the kernel's clock when it is first asked.
-    let _ = clock::now();
     let Some(start) = post.wait_for_the_start()? else {
         return Ok(());
     };
     let mut watch = Watch {
         supervisor: Supervisor::new(start.deadline, start.limit, grace, shares_terminal),
         tree,
+        stop: None,
         killed_at: None,
         complained_at: None,
     };
@@ -75,7 +61,7 @@ pub(super) fn guard(
     if watch.supervisor.is_too_late(clock::now()) {
         post.say(Word::Stopping(Blame::Expired));
         let never = Word::Ended(End::Killed(KILL), Blame::Expired);
-        return front.send_waiting(&of_word(never));
+        return front.send_waiting(&encode(&never));
     }
     // Fails only if somebody has killed it, of which we hear below.
     let _ = command.start(start.token.0);
@@ -85,36 +71,15 @@ pub(super) fn guard(
 impl Post<'_> {
     /// The order to start; none if the front has gone.
     fn wait_for_the_start(&self) -> io::Result<Option<Start>> {
-        let mut limit = None;
         loop {
-            match self.front.receive::<{ size_of::<Message>() }>() {
-                Incoming::Message(message) => match order(message) {
-                    Some(Order::Limit(instant)) => limit = Some(instant),
-                    Some(Order::Start(deadline, token)) => {
-                        return Ok(Some(Start {
-                            deadline,
-                            limit,
-                            token,
-                        }));
+            match self.front.receive() {
+                Incoming::Message(message) => {
+                    if let Some(Order::Start(start)) = decode(&message) {
+                        return Ok(Some(start));
                     }
-                    _ => {}
-                },
-                Incoming::Closed => return Ok(None),
-                Incoming::Nothing => {
-                    wait_for([self.front.as_fd()])?;
                 }
-            }
-        }
-    }
-
-    /// Stays until the front has acted on the last word: the end of a process takes a processor a
-    /// tenth of a millisecond, in which it would not release the lease.
-    fn wait_to_leave(&self) -> io::Result<()> {
-        loop {
-            match self.front.receive::<{ size_of::<Message>() }>() {
-                Incoming::Message(message) if order(message) != Some(Order::Leave) => {}
-                Incoming::Message(_) | Incoming::Closed => return Ok(()),
-                Incoming::Nothing => _ = wait_for([self.front.as_fd()])?,
+                Incoming::Closed => return Ok(None),
+                Incoming::Nothing => wait_for([self.front.as_fd()]).map(drop)?,
             }
         }
     }
@@ -131,7 +96,7 @@ impl Post<'_> {
 
     fn say(&self, word: Word) {
         // Lost if the front is frozen for very long, or dead.
-        let _ = self.front.send(&of_word(word));
+        let _ = self.front.send(&encode(&word));
     }
 }
 
@@ -139,6 +104,8 @@ impl Post<'_> {
 struct Watch {
     supervisor: Supervisor,
     tree: Tree,
+    /// A request to stop that has not reached all of the tree.
+    stop: Option<Broadcast>,
     /// Since when all that is left has to die.
     killed_at: Option<BootInstant>,
     complained_at: Option<BootInstant>,
@@ -146,7 +113,7 @@ struct Watch {
 
 impl Watch {
     /// Keeps watch until the tree is dead.
-    fn keep(mut self, post: &Post, command: &mut Poised) -> io::Result<()> {
+    fn keep(mut self, post: &Post, command: &mut PendingChild) -> io::Result<()> {
         loop {
             let is_front_there = self.take_orders(post);
             let now = clock::now();
@@ -159,9 +126,9 @@ impl Watch {
                 Life::Rest => _ = self.killed_at.get_or_insert(now),
                 Life::Command => {}
             }
-            let next_round = self.kill_all_if_due(post, now);
-            let wake = [self.supervisor.wake_at(), next_round];
-            post.alarm.set(wake.into_iter().flatten().min())?;
+            let rounds = [self.stop_all_if_due(now), self.kill_all_if_due(post, now)];
+            let wake = rounds.into_iter().chain([self.supervisor.wake_at()]);
+            post.alarm.set(wake.flatten().min())?;
             post.wait(is_front_there)?;
             post.children.clear();
         }
@@ -170,12 +137,12 @@ impl Watch {
     /// Takes in all that the front has said; whether it is still there.
     fn take_orders(&mut self, post: &Post) -> bool {
         loop {
-            match post.front.receive::<{ size_of::<Message>() }>() {
-                Incoming::Message(message) => match order(message) {
+            match post.front.receive() {
+                Incoming::Message(message) => match decode(&message) {
                     Some(Order::Renewed(deadline)) => self.act(post, Input::Renewed(deadline)),
                     Some(Order::Signal(signal)) => self.act(post, Input::Signal(signal)),
                     Some(Order::Lost) => self.act(post, Input::Lost),
-                    Some(Order::Start(..) | Order::Limit(_) | Order::Leave) | None => {}
+                    Some(Order::Start(_)) | None => {}
                 },
                 Incoming::Nothing => return true,
                 Incoming::Closed => {
@@ -197,10 +164,9 @@ impl Watch {
             match act {
                 Act::Forward(signal) => self.tree.signal_command(signal),
                 Act::Stop(KILL) => _ = self.killed_at.get_or_insert(clock::now()),
+                // Who is stopped would not hear it.
                 Act::Stop(signal) => {
-                    let _ = self.tree.signal_all(signal);
-                    // Who is stopped would not hear it.
-                    let _ = self.tree.signal_all(CONT);
+                    self.stop = Some(Broadcast::new(&[signal, CONT], clock::now()));
                 }
             }
             post.say(Word::Sent(act));
@@ -210,7 +176,7 @@ impl Watch {
     /// Kills all that is alive, if all of it has to be dead; tells when to do it again.
     fn kill_all_if_due(&mut self, post: &Post, now: BootInstant) -> Option<BootInstant> {
         let killed_at = self.killed_at?;
-        let alive = self.tree.signal_all(KILL);
+        let alive = self.tree.kill_all();
         let complain_at = self.complained_at.unwrap_or(killed_at) + STUCK;
         if now >= complain_at {
             self.complained_at = Some(now);
@@ -218,18 +184,31 @@ impl Watch {
                 post.say(Word::Stuck(pid));
             }
         }
-        // Quick at first; what has not died by then may take its time.
-        Some(now + ROUND.max(now.since(killed_at) / 8))
+        Some(next_round(killed_at, now))
     }
 
-    fn end(&self, post: &Post, command: &mut Poised) -> io::Result<()> {
+    /// Asks all to stop that have not been asked, if they are to be; tells when to do it again.
+    fn stop_all_if_due(&mut self, now: BootInstant) -> Option<BootInstant> {
+        let stop = self.stop.as_mut().filter(|_| self.killed_at.is_none())?;
+        if self.tree.send(stop) {
+            self.stop = None;
+        }
+        Some(next_round(self.stop.as_ref()?.began(), now))
+    }
+
+    fn end(&self, post: &Post, command: &mut PendingChild) -> io::Result<()> {
         let end = self.tree.end().unwrap_or(End::Killed(KILL));
         let word = command.failure().map_or_else(
             || Word::Ended(end, self.supervisor.blame()),
             |error| Word::Unstartable(error.raw_os_error().unwrap_or(0)),
         );
         // Nothing is left to guard: the front may take its time.
-        post.front.send_waiting(&of_word(word))?;
-        post.wait_to_leave()
+        post.front.send_waiting(&encode(&word))
     }
+}
+
+/// When to go through the tree again, since when that has been done: quick at first. What is not reached
+/// or does not die by then may take its time.
+fn next_round(since: BootInstant, now: BootInstant) -> BootInstant {
+    now + ROUND.max(now.since(since) / 8)
 }

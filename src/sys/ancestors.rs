@@ -9,18 +9,16 @@ use std::iter;
 
 use rustix::process::getpid;
 
-use super::tree::parent;
+use super::descendants::parent;
 
 /// Whether a process called `name` whose parent is `pid` is above this one.
 #[must_use]
 pub fn have(name: &CStr, pid: u32) -> bool {
     let own = getpid().as_raw_nonzero().get();
-    iter::successors(Some(own), |below| parent(*below))
-        .take_while(|ancestor| *ancestor > 0)
-        .any(|ancestor| {
-            let is_its_child = parent(ancestor).and_then(|above| u32::try_from(above).ok());
-            is_its_child == Some(pid) && is_called(ancestor, name)
-        })
+    iter::successors(Some(own), |below| parent(*below)).any(|ancestor| {
+        let is_its_child = parent(ancestor).and_then(|above| u32::try_from(above).ok());
+        is_its_child == Some(pid) && is_called(ancestor, name)
+    })
 }
 
 fn is_called(pid: i32, name: &CStr) -> bool {

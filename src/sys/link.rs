@@ -7,15 +7,18 @@ use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socketpair,
 };
 
+/// Most bytes of a message.
+pub const LONGEST: usize = 1024;
+
 /// One end.
 #[derive(Debug)]
 pub struct Link(OwnedFd);
 
 /// What comes out of a link.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Incoming<M> {
+pub enum Incoming {
     /// A message.
-    Message(M),
+    Message(Vec<u8>),
     /// Nothing for now.
     Nothing,
     /// The other end is closed: its process has ended.
@@ -56,49 +59,30 @@ impl Link {
         Ok(())
     }
 
-    /// The next message, if there is one, which has `N` bytes.
+    /// The next message, if there is one. It has 1 to [`LONGEST`] bytes.
     #[must_use]
-    pub fn receive<const N: usize>(&self) -> Incoming<[u8; N]> {
-        let mut message = [0; N];
-        match self.receive_into(&mut message) {
-            Incoming::Message(length) if length == N => Incoming::Message(message),
-            Incoming::Nothing => Incoming::Nothing,
-            Incoming::Message(_) | Incoming::Closed => Incoming::Closed,
+    pub fn receive(&self) -> Incoming {
+        let mut message = vec![0; LONGEST];
+        let mut received = recv(&self.0, &mut *message, RecvFlags::DONTWAIT);
+        if received == Err(rustix::io::Errno::CONNRESET) {
+            // The other end was closed with messages of ours unread. Told once, and before what it
+            // has said to us, which is still there.
+            received = recv(&self.0, &mut *message, RecvFlags::DONTWAIT);
         }
-    }
-
-    /// The next message, if there is one, which has `most` bytes at most and one at least.
-    #[must_use]
-    pub fn receive_up_to(&self, most: usize) -> Incoming<Vec<u8>> {
-        let mut message = vec![0; most];
-        match self.receive_into(&mut message) {
-            Incoming::Message(length @ 1..) => {
+        match received {
+            Ok((length @ 1.., _)) => {
                 message.truncate(length);
                 Incoming::Message(message)
             }
-            Incoming::Nothing => Incoming::Nothing,
-            Incoming::Message(0) | Incoming::Closed => Incoming::Closed,
+            Err(error) if error == rustix::io::Errno::AGAIN => Incoming::Nothing,
+            Err(error) if error == rustix::io::Errno::INTR => Incoming::Nothing,
+            Ok(_) | Err(_) => Incoming::Closed,
         }
     }
 
     /// Takes whatever there is, unread.
     pub fn drain(&self) {
-        while let Incoming::Message::<Vec<u8>>(_) = self.receive_up_to(1) {}
-    }
-
-    fn receive_into(&self, message: &mut [u8]) -> Incoming<usize> {
-        let mut received = recv(&self.0, &mut *message, RecvFlags::DONTWAIT);
-        if received == Err(rustix::io::Errno::CONNRESET) {
-            // The other end was closed with messages of ours unread. Told once, and before what it
-            // has said to us, which is still there.
-            received = recv(&self.0, message, RecvFlags::DONTWAIT);
-        }
-        match received {
-            Ok((length, _)) => Incoming::Message(length),
-            Err(error) if error == rustix::io::Errno::AGAIN => Incoming::Nothing,
-            Err(error) if error == rustix::io::Errno::INTR => Incoming::Nothing,
-            Err(_) => Incoming::Closed,
-        }
+        while let Incoming::Message(_) = self.receive() {}
     }
 }
 
@@ -115,15 +99,13 @@ mod tests {
     #[test]
     fn messages_arrive_whole_and_in_order_and_the_end_is_noticed() {
         let (one, other) = Link::pair().expect("a pair");
-        assert_eq!(other.receive::<2>(), Incoming::Nothing);
-        assert_eq!(other.receive_up_to(9), Incoming::Nothing);
+        assert_eq!(other.receive(), Incoming::Nothing);
         one.send(&[1, 2]).expect("room");
         one.send(&[3, 4]).expect("room");
         drop(one);
-        assert_eq!(other.receive(), Incoming::Message([1, 2]));
-        assert_eq!(other.receive_up_to(9), Incoming::Message(vec![3, 4]));
-        assert_eq!(other.receive::<2>(), Incoming::Closed);
-        assert_eq!(other.receive_up_to(9), Incoming::Closed);
+        assert_eq!(other.receive(), Incoming::Message(vec![1, 2]));
+        assert_eq!(other.receive(), Incoming::Message(vec![3, 4]));
+        assert_eq!(other.receive(), Incoming::Closed);
     }
 
     #[test]
@@ -132,7 +114,7 @@ mod tests {
         one.send(&[1, 2]).expect("room");
         other.send(&[3, 4]).expect("room");
         drop(other);
-        assert_eq!(one.receive(), Incoming::Message([3, 4]));
-        assert_eq!(one.receive::<2>(), Incoming::Closed);
+        assert_eq!(one.receive(), Incoming::Message(vec![3, 4]));
+        assert_eq!(one.receive(), Incoming::Closed);
     }
 }

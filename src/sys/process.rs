@@ -2,7 +2,7 @@
 
 use std::ffi::{CStr, OsStr};
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -55,18 +55,17 @@ pub fn look_up(program: &OsStr, path: Option<&OsStr>) -> Result<(), Unstartable>
 }
 
 /// The files that `program` may be, in the order in which `execvp(3)` tries them.
-pub(super) fn candidates(program: &OsStr, path: Option<&OsStr>) -> Vec<PathBuf> {
-    if program.is_empty() {
-        return Vec::new();
+fn candidates(program: &OsStr, path: Option<&OsStr>) -> Vec<PathBuf> {
+    match program.as_bytes() {
+        [] => Vec::new(),
+        name if name.contains(&b'/') => vec![PathBuf::from(program)],
+        _ => {
+            // The C library's default where PATH is not set.
+            let path = path.unwrap_or_else(|| OsStr::new("/bin:/usr/bin"));
+            let folders = std::env::split_paths(path);
+            folders.map(|folder| folder.join(program)).collect()
+        }
     }
-    if program.as_bytes().contains(&b'/') {
-        return vec![PathBuf::from(program)];
-    }
-    // The C library's default where PATH is not set.
-    let path = path.unwrap_or_else(|| OsStr::new("/bin:/usr/bin"));
-    std::env::split_paths(path)
-        .map(|folder| folder.join(program))
-        .collect()
 }
 
 fn executable(file: &Path) -> io::Result<()> {
@@ -88,9 +87,9 @@ fn is_absent(error: &io::Error) -> bool {
 /// is for the other.
 pub enum Forked {
     /// The process that was there before.
-    Parent(Helper),
-    /// The new one.
-    Child(Child),
+    Parent(ForkedProcess),
+    /// The new one, which must not return into what its parent was at, but [run](run_and_exit) something.
+    Child,
 }
 
 /// Splits this process in two.
@@ -99,82 +98,49 @@ pub enum Forked {
 /// When the kernel gives no process, or there is more than one thread: the new process would have
 /// one only, and whatever the others were at would stay half done in it for ever.
 pub fn fork() -> io::Result<Forked> {
-    forbid_threads()?;
-    // SAFETY: there is no other thread, so the new process may do whatever this one may.
-    forked(unsafe { libc::fork() })
-}
-
-/// The same, for a process that is not counted: no signal tells of its end, and who waits until there
-/// are no children left does not wait for this one, however long it lives.
-///
-/// # Errors
-/// As [`fork`].
-pub fn fork_uncounted() -> io::Result<Forked> {
-    forbid_threads()?;
-    // SAFETY: as above. All zeros: nothing is shared, the stack is a copy at the same place, and
-    // there is no signal for its end, which is what wait(2) goes by. What the C library does beside
-    // this in its fork is for other threads, and for a number of this thread that nobody asks for.
-    let pid = unsafe { libc::syscall(libc::SYS_clone, 0, 0, 0, 0, 0) };
-    forked(i32::try_from(pid).unwrap_or(-1))
-}
-
-fn forbid_threads() -> io::Result<()> {
     // A directory has two links and one for each folder in it; without /proc nobody can tell.
     let threads = std::fs::metadata("/proc/self/task").map(|folder| folder.nlink() - 2);
-    match threads {
-        Ok(2..) => Err(io::Error::other("this process has threads")),
-        _ => Ok(()),
+    if let Ok(2..) = threads {
+        return Err(io::Error::other("this process has threads"));
+    }
+    // SAFETY: there is no other thread, so the new process may do whatever this one may.
+    match unsafe { libc::fork() } {
+        0 => Ok(Forked::Child),
+        -1 => Err(io::Error::last_os_error()),
+        pid => {
+            let pid = Pid::from_raw(pid).ok_or(io::ErrorKind::InvalidData)?;
+            let held = pidfd_open(pid, PidfdFlags::empty()).ok();
+            Ok(Forked::Parent(ForkedProcess { pid, held }))
+        }
     }
 }
 
-fn forked(pid: i32) -> io::Result<Forked> {
-    match pid {
-        0 => Ok(Forked::Child(Child(()))),
-        pid => Pid::from_raw(pid)
-            .filter(|_| pid > 0)
-            .map(|pid| Forked::Parent(Helper::new(pid)))
-            .ok_or_else(io::Error::last_os_error),
-    }
+/// Runs `work` and ends the process, with nothing done for the parent's objects.
+pub fn run_and_exit(work: impl FnOnce()) -> ! {
+    let outcome = catch_unwind(AssertUnwindSafe(work));
+    // SAFETY: it runs no handlers and never returns.
+    unsafe { libc::_exit(i32::from(outcome.is_err())) }
 }
 
-/// The right to be a forked process, which must not return into what its parent was at.
-#[must_use]
-pub struct Child(());
-
-impl Child {
-    /// Runs `work` and ends, with nothing done for the parent's objects.
-    pub fn run(self, work: impl FnOnce()) -> ! {
-        let outcome = catch_unwind(AssertUnwindSafe(work));
-        // SAFETY: it runs no handlers and never returns.
-        unsafe { libc::_exit(i32::from(outcome.is_err())) }
-    }
-}
+/// Has wait(2) look only at the children of this thread. Those are the processes that it has forked
+/// and, if it is the first thread of the process, the orphans that the process adopts. The children of
+/// other threads, which are hooks, are theirs to reap.
+pub(super) const OWN_CHILDREN: WaitOptions =
+    WaitOptions::from_bits_retain(libc::__WNOTHREAD as u32);
 
 /// A process that we have forked.
 #[derive(Debug)]
-pub struct Helper {
+pub struct ForkedProcess {
     pub(super) pid: Pid,
     /// By this it is meant and nobody who gets its number later. A kernel before 5.3 has none.
     held: Option<OwnedFd>,
 }
 
-impl Helper {
-    fn new(pid: Pid) -> Self {
-        Self {
-            pid,
-            held: pidfd_open(pid, PidfdFlags::empty()).ok(),
-        }
-    }
-
-    /// The descriptor that it is held by.
-    pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        self.held.as_ref().map(AsFd::as_fd)
-    }
-
+impl ForkedProcess {
     /// Lets it go on should somebody have stopped it, and reaps whatever else has ended: where we
-    /// are process 1 of a container, everybody's orphans are ours.
+    /// are process 1 of a container, everybody's orphans are ours. For the thread that forked it.
     pub fn tend(&self) {
-        let news = WaitOptions::NOHANG | WaitOptions::UNTRACED;
+        let news = WaitOptions::NOHANG | WaitOptions::UNTRACED | OWN_CHILDREN;
         while let Ok(Some((pid, status))) = wait(news) {
             if pid == self.pid && status.stopped() {
                 signal::send(pid.as_raw_nonzero().get(), libc::SIGCONT);

@@ -10,9 +10,10 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use rustix::process::{getpid, getsid};
+use serde::{Deserialize, Serialize};
 
-use super::inherited::{is_ignored, was_ignored};
-use super::tree;
+use super::descendants::is_below_us;
+use super::inherited::was_ignored;
 
 /// Signals with which a terminal stops jobs.
 const JOB_CONTROL: [i32; 3] = [libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU];
@@ -73,7 +74,7 @@ impl Mask {
 pub struct Inbox(OwnedFd);
 
 /// A signal as it arrived.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Signal {
     /// Its number.
     pub number: i32,
@@ -82,7 +83,7 @@ pub struct Signal {
 }
 
 /// Who sent a signal.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Origin {
     /// Our terminal, to every process of the group that we are in.
     Terminal,
@@ -103,7 +104,7 @@ impl Origin {
             libc::SI_KERNEL if number == libc::SIGHUP && leads_session() => Self::Process(0),
             libc::SI_KERNEL => Self::Terminal,
             code if number == CHILD && code > 0 => Self::Child,
-            _ if tree::is_below_us(info.ssi_pid) => Self::Below,
+            _ if is_below_us(info.ssi_pid) => Self::Below,
             _ => Self::Process(info.ssi_pid),
         }
     }
@@ -132,9 +133,7 @@ pub fn open_inbox(job_control: bool) -> io::Result<(Inbox, Mask)> {
         libc::sigfillset(set.as_mut_ptr());
         libc::signal(libc::SIGCHLD, libc::SIG_DFL);
         // Blocked, an ignored signal would not be thrown away but wait to be taken.
-        let is_ignored = |number: &i32| was_ignored(*number).unwrap_or_else(|| is_ignored(*number));
-        let ignored =
-            (1..=libc::SIGRTMAX()).filter(|number| *number != CHILD && is_ignored(number));
+        let ignored = (1..=64).filter(|number| *number != CHILD && was_ignored(*number));
         let stopping = JOB_CONTROL.into_iter().filter(|_| job_control);
         for number in ignored.chain(stopping) {
             libc::sigdelset(set.as_mut_ptr(), number);

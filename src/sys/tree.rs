@@ -3,24 +3,23 @@
 //!
 //! Works in a process that [adopts orphans](super::process::adopt_orphans): who is left when a
 //! parent dies becomes a child of ours, so nobody can slip away. Only the thread that holds the
-//! [`Tree`] reaps, so the number of a child of ours cannot come to mean another process; those
-//! further down are held by a descriptor before they are signalled.
+//! [`Tree`] reaps, so the number of a child of ours cannot come to mean another process.
 
-use std::fs;
+use std::collections::BTreeSet;
 use std::io;
-use std::os::fd::OwnedFd;
+use std::time::Duration;
 
-use rustix::process::{
-    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, WaitOptions, getpid, pidfd_open,
-    pidfd_send_signal, wait, waitid,
-};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, WaitOptions, wait, waitid};
+use serde::{Deserialize, Serialize};
 
-use super::process::Helper;
+use super::descendants::{Process, find, own_children};
+use super::pending_child::PendingChild;
+use super::process::OWN_CHILDREN;
 use super::signal;
-use super::startable::Poised;
+use crate::lease::instant::BootInstant;
 
 /// How a command ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum End {
     /// It exited with this status.
     Exited(u8),
@@ -46,31 +45,69 @@ pub struct Tree {
     command: Option<Pid>,
     own_group: bool,
     end: Option<End>,
-    /// A child of ours that is no part of it.
-    spared: Option<Pid>,
+}
+
+/// Signals on their way to every process of a tree, each of which gets them once. For that the tree is
+/// gone through several times. A process that starts later, because of the signal, say, is left alone.
+#[derive(Debug)]
+pub struct Broadcast {
+    signals: Vec<Signal>,
+    began: BootInstant,
+    reached: BTreeSet<Process>,
+    is_first: bool,
+}
+
+impl Broadcast {
+    /// A broadcast of `signals` that begins `now`.
+    #[must_use]
+    pub fn new(signals: &[i32], now: BootInstant) -> Self {
+        let signals = signals.iter().copied();
+        Self {
+            signals: signals.filter_map(Signal::from_named_raw).collect(),
+            began: now,
+            reached: BTreeSet::new(),
+            is_first: true,
+        }
+    }
+
+    /// When it began.
+    #[must_use]
+    pub const fn began(&self) -> BootInstant {
+        self.began
+    }
+
+    /// The clock tick before which a process has to have started. For the first pass there is none: it
+    /// finds all before it signals one.
+    fn limit(&self) -> u64 {
+        if self.is_first {
+            return u64::MAX;
+        }
+        // SAFETY: sysconf only asks.
+        let ticks = unsafe { libc::sysconf(libc::_SC_CLK_TCK) };
+        let ticks = u128::try_from(ticks).unwrap_or(100);
+        let began = self.began.since_boot().as_nanos() * ticks / 1_000_000_000;
+        u64::try_from(began).unwrap_or(u64::MAX)
+    }
 }
 
 impl Tree {
     /// The tree that will grow from `command`.
     #[must_use]
-    pub const fn of(command: &Poised) -> Self {
+    pub const fn of(command: &PendingChild) -> Self {
         Self {
-            command: Some(command.pid),
+            command: Some(command.process.pid),
             own_group: command.own_group,
             end: None,
-            spared: None,
         }
     }
 
-    /// What a process that has died left us: all children that we have but `spared`, which must be
-    /// one that is [not counted](super::process::fork_uncounted).
+    /// What a process that has died left us: all children of this thread.
     #[must_use]
-    pub fn inherited(spared: Option<&Helper>) -> Self {
+    pub const fn inherited() -> Self {
         Self {
             command: None,
             own_group: false,
             end: None,
-            spared: spared.map(|spared| spared.pid),
         }
     }
 
@@ -78,7 +115,7 @@ impl Tree {
     pub fn reap(&mut self) -> Life {
         self.kill_group_of_the_dead();
         loop {
-            match wait(WaitOptions::NOHANG) {
+            match wait(WaitOptions::NOHANG | OWN_CHILDREN) {
                 Ok(Some((pid, status))) if Some(pid) == self.command => {
                     self.command = None;
                     self.end = Some(match status.exit_status() {
@@ -108,40 +145,69 @@ impl Tree {
         }
     }
 
-    /// Sends `signal` to everything that is alive; tells the number of one of those.
-    ///
-    /// What is born meanwhile may be missed: who wants all dead repeats this until all is dead.
+    /// Sends SIGKILL to everything that is alive. Returns the number of one such process. Repeat this
+    /// until all is dead: a process that is born meanwhile may be missed.
     #[must_use]
-    pub fn signal_all(&self, signal: i32) -> Option<u32> {
-        let own = getpid().as_raw_nonzero().get();
-        let Ok(mut children) = children(own) else {
-            // Without /proc, the command and its group are all that can be found.
-            return self.signal_group(signal);
-        };
-        let spared = self.spared.map(|spared| spared.as_raw_nonzero().get());
-        children.retain(|child| Some(*child) != spared);
-        let mut below = Vec::new();
-        for child in &children {
-            descend(*child, &|| true, &mut below);
-        }
-        for child in &children {
-            signal::send(*child, signal);
-        }
-        if let Some(signal) = Signal::from_named_raw(signal) {
-            for process in &below {
-                // Fails if it has ended, or is another user's: then it is still there next time.
-                let _ = pidfd_send_signal(process, signal);
-            }
-        }
-        children
-            .first()
-            .and_then(|child| u32::try_from(*child).ok())
+    pub fn kill_all(&self) -> Option<u32> {
+        let began = BootInstant::new(Duration::ZERO);
+        let mut broadcast = Broadcast::new(&[libc::SIGKILL], began);
+        // At once, and whatever /proc says; the rest takes a tenth of a millisecond for each process.
+        self.signal_group(&broadcast.signals);
+        let (alive, _) = self.pass(&mut broadcast);
+        alive.and_then(|pid| u32::try_from(pid).ok())
     }
 
-    fn signal_group(&self, signal: i32) -> Option<u32> {
-        let command = self.command?.as_raw_nonzero().get();
-        signal::send(if self.own_group { -command } else { command }, signal);
-        u32::try_from(command).ok()
+    /// Signals every process that `broadcast` is for and has not reached. Returns whether none was missed
+    /// and none was new, so that there is nobody left to reach. Until then repeat this.
+    #[must_use]
+    pub fn send(&self, broadcast: &mut Broadcast) -> bool {
+        self.pass(broadcast).1
+    }
+
+    /// Goes through the tree once. Returns the number of one living process, and what [`Self::send`] does.
+    fn pass(&self, broadcast: &mut Broadcast) -> (Option<i32>, bool) {
+        let limit = broadcast.limit();
+        broadcast.is_first = false;
+        let children = match own_children() {
+            Ok(children) => children,
+            Err(error) => {
+                // Without /proc, the command and its group are all that can be found.
+                let has_no_proc = error.kind() == io::ErrorKind::NotFound;
+                if has_no_proc {
+                    self.signal_group(&broadcast.signals);
+                }
+                let command = self.command.map(|command| command.as_raw_nonzero().get());
+                return (command, has_no_proc);
+            }
+        };
+        let found = find(&children, limit);
+        let mut is_complete = found.is_complete;
+        for process in found.processes {
+            if broadcast.reached.contains(&process) {
+                continue;
+            }
+            // Reached or gone, it may have left children to us that were not found.
+            is_complete = false;
+            if children.contains(&process.pid) {
+                for signal in &broadcast.signals {
+                    signal::send(process.pid, signal.as_raw());
+                }
+            } else if process.signal(&broadcast.signals).is_err() {
+                continue;
+            }
+            broadcast.reached.insert(process);
+        }
+        (children.first().copied(), is_complete)
+    }
+
+    fn signal_group(&self, signals: &[Signal]) {
+        if let Some(command) = self.command {
+            let command = command.as_raw_nonzero().get();
+            let whom = if self.own_group { -command } else { command };
+            for signal in signals {
+                signal::send(whom, signal.as_raw());
+            }
+        }
     }
 
     /// Kills the group of a command that is dead and not yet reaped: until then its number belongs
@@ -153,107 +219,5 @@ impl Tree {
                 signal::send(-command.as_raw_nonzero().get(), libc::SIGKILL);
             }
         }
-    }
-}
-
-/// Adds all descendants of `parent` to `found`, held so that nobody else can be meant. `pinned`
-/// tells whether `parent` is still the process that it was.
-fn descend(parent: i32, pinned: &dyn Fn() -> bool, found: &mut Vec<OwnedFd>) {
-    for child in children(parent).unwrap_or_default() {
-        let Some(pid) = Pid::from_raw(child) else {
-            continue;
-        };
-        let Ok(held) = pidfd_open(pid, PidfdFlags::empty()) else {
-            continue;
-        };
-        // Its number may have passed to another process before we held it. If the parent, being
-        // who it was, still calls it its child, it has not.
-        let still_there = children(parent).is_ok_and(|children| children.contains(&child));
-        if still_there && pinned() {
-            descend(child, &|| is_there(&held), found);
-            found.push(held);
-        }
-    }
-}
-
-/// Whether a process is there, be it dead and not yet reaped. Nobody else has its number then.
-fn is_there(process: &OwnedFd) -> bool {
-    // The null signal only asks. Refused means that it is there.
-    // SAFETY: the descriptor is open, and a null pointer stands for no further information.
-    let refused = unsafe {
-        use std::os::fd::AsRawFd;
-        libc::syscall(
-            libc::SYS_pidfd_send_signal,
-            process.as_raw_fd(),
-            0,
-            std::ptr::null::<libc::siginfo_t>(),
-            0,
-        )
-    } < 0;
-    !refused || io::Error::last_os_error().raw_os_error() == Some(libc::EPERM)
-}
-
-/// The children of the process `pid`: by the kernel's own list where it keeps one, else by asking
-/// every process for its parent.
-fn children(pid: i32) -> io::Result<Vec<i32>> {
-    let mut children = Vec::new();
-    let threads = fs::read_dir(format!("/proc/{pid}/task"))?;
-    for thread in threads.flatten() {
-        match fs::read_to_string(thread.path().join("children")) {
-            Ok(list) => children.extend(list.split_whitespace().filter_map(number)),
-            // The thread has ended, or the kernel keeps no list.
-            Err(_) if !thread.path().exists() => {}
-            Err(_) => return children_by_parent(pid),
-        }
-    }
-    Ok(children)
-}
-
-fn children_by_parent(pid: i32) -> io::Result<Vec<i32>> {
-    let processes = fs::read_dir("/proc")?.flatten();
-    let numbers = processes.filter_map(|process| number(process.file_name().to_str()?));
-    Ok(numbers
-        .filter(|process| parent(*process) == Some(pid))
-        .collect())
-}
-
-/// Whether the process `pid` is a descendant of this one.
-pub(super) fn is_below_us(pid: u32) -> bool {
-    let own = getpid().as_raw_nonzero().get();
-    let above = |pid: &i32| parent(*pid).filter(|parent| *parent > 0);
-    let ancestors = std::iter::successors(i32::try_from(pid).ok(), above);
-    ancestors.skip(1).any(|ancestor| ancestor == own)
-}
-
-/// The fourth word of `/proc/N/stat`; the second is a name in brackets that may hold anything.
-pub(super) fn parent(pid: i32) -> Option<i32> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    let (_, after_name) = stat.rsplit_once(')')?;
-    number(after_name.split_whitespace().nth(1)?)
-}
-
-fn number(text: &str) -> Option<i32> {
-    text.parse().ok()
-}
-
-#[cfg(test)]
-mod tests {
-    use std::process::{Command, Stdio};
-
-    use super::{children, children_by_parent};
-
-    #[test]
-    fn both_ways_to_find_children_find_the_same() {
-        let mut child = Command::new("cat")
-            .stdin(Stdio::piped())
-            .spawn()
-            .expect("cat runs");
-        let own = i32::try_from(std::process::id()).expect("a process id is positive");
-        let pid = i32::try_from(child.id()).expect("a process id is positive");
-        for found in [children(own), children_by_parent(own)] {
-            assert!(found.expect("/proc is there").contains(&pid));
-        }
-        drop(child.stdin.take());
-        child.wait().expect("cat ends with its input");
     }
 }

@@ -299,6 +299,10 @@ fn the_durations_in_the_documents_are_those_in_force() {
                 format!("that is {} seconds", 25 + allowance),
                 format!("A hook has {} seconds", hook::LIMIT.as_secs()),
                 format!("waits {} second for it at most", writer::PATIENCE.as_secs()),
+                format!(
+                    "waits for hooks for {} second at most",
+                    (hook::AT_END + hook::TO_DIE).as_secs()
+                ),
             ],
         ),
         (

@@ -125,7 +125,7 @@ fn a_run_that_was_never_released_is_lost_and_one_whose_row_was_freed_is_broken()
             tell(&go, "on");
             holder
                 .wait()
-                .expect(0, "", "was not ours any more at its release");
+                .expect(76, "", "was not ours any more before the command had ended");
             exec(database, &["-a", "init", "--holder=next"], "exit 0", 0);
             let runs = runs(database, &["init", "-n2"]);
             assert_eq!(endings(&runs), [("exited", Some(0)), (ending, None)]);

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use dlock::hook::{LIMIT, VARIABLES};
 
-use crate::command::{Stage, Witness, heard, signal, tell};
+use crate::command::{Stage, Witness, heard, signal};
 use crate::dlock::{Dlock, Running, eventually};
 use crate::holder::{Holder, is_free, renewals, steal, token};
 use crate::pid_one::{namespaces, unshare};
@@ -69,20 +69,6 @@ impl Notes {
         let names = |facts: &BTreeMap<String, String>| facts["DLOCK_EVENT"].clone();
         self.all().iter().map(names).collect()
     }
-}
-
-/// The process below `running` that runs its hooks.
-#[track_caller]
-fn runner(running: &Running) -> u32 {
-    let pid = running.pid();
-    let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
-    let children = children.expect("dlock lives");
-    let is_runner = |pid: &&str| {
-        let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-        name.trim() == "lease-hooks"
-    };
-    let runner = children.split_whitespace().find(is_runner);
-    runner.expect("there is one").parse().expect("a number")
 }
 
 fn exec(database: &Database, hook: &str, options: &[&str]) -> Dlock {
@@ -231,7 +217,7 @@ fn side_by_side(claim: impl Fn(Flavour) + Sync) {
 }
 
 #[test]
-fn a_hook_that_hangs_holds_up_nothing_and_is_killed_with_all_that_it_started() {
+fn a_hook_that_takes_too_long_is_killed_with_its_group_while_the_lease_is_renewed() {
     side_by_side(|flavour| {
         let database = shared(flavour).database("hook");
         let stage = Stage::new();
@@ -239,55 +225,123 @@ fn a_hook_that_hangs_holds_up_nothing_and_is_killed_with_all_that_it_started() {
         let never = stage.fifo("never");
         let (path, never) = (witness.path().display(), never.display());
         let hook = format!(
-            "--on-event=exec 9>>{path}; flock -n 9; trap '' TERM; \
-             setsid sh -c 'read _ < {never}' & read _ < {never}"
+            "--on-event=[ $DLOCK_EVENT = granted ] || exit 0; exec 9>>{path}; flock -n 9; \
+             trap '' TERM; sh -c 'read _ < {never}' & read _ < {never}"
         );
         // The command runs although the hook for its grant does not end.
-        let mut holder = Holder::on(&database, &["--ttl=4s", &hook]);
+        let holder = Holder::on(&database, &["--ttl=4s", &hook]);
         eventually("the hook runs", || !witness.is_alone());
         let before = renewals(&database);
         eventually("renewals go on", || renewals(&database) > before + 2);
-        tell(&holder.go(), "on");
-        eventually("the lease is given up", || is_free(&database));
+        let late = "--on-event for granted took more than 10s and was killed";
+        holder.running.heard(late);
+        eventually("all of it is dead", || witness.is_alone());
+        holder.end().expect(3, "", late);
+    });
+}
+
+/// A hook that notes its event and, for a grant, hangs until somebody writes to `never`. What it starts in its group
+/// hangs with it.
+fn hanging(notes: &Notes, stage: &Stage, witness: &Witness, more: &str) -> String {
+    let never = stage.path("never");
+    let never = never.display();
+    notes.hook(&format!(
+        "{more}\n[ $DLOCK_EVENT = granted ] && {{ exec 9>>{}; flock -n 9; trap '' TERM; \
+         sh -c 'read _ < {never}' & read _ < {never}; }}",
+        witness.path().display()
+    ))
+}
+
+#[test]
+fn a_hook_that_hangs_for_ever_holds_up_neither_the_release_nor_the_exit() {
+    side_by_side(|flavour| {
+        let database = shared(flavour).database("hook");
+        let (notes, stage) = (Notes::new(), Stage::new());
+        let witness = Witness::on(&stage);
+        let free = stage.path("free");
+        stage.fifo("never");
+        let more = format!("[ $DLOCK_EVENT = released ] && : > {}", free.display());
+        let hook = hanging(&notes, &stage, &witness, &more);
+        let holder = Holder::on(&database, &[&hook]);
+        eventually("the hook runs", || !witness.is_alone());
+        let ended = Instant::now();
+        let outcome = holder.end();
+        // A second by promise; the rest is for a busy machine. The time of a hook would be ten.
         assert!(
-            !holder.running.is_over(),
-            "{flavour}: it waits for the hook"
+            ended.elapsed() < LIMIT / 2,
+            "{flavour}: {:?}",
+            ended.elapsed()
         );
-        let outcome = holder.running.wait();
-        let late = |event: &str| {
-            format!("dlock: --on-event for {event} took more than 10s and was killed\n")
-        };
-        let told = ["granted", "released"].map(late);
-        assert_eq!(outcome.status, Some(3), "{flavour}: {outcome:#?}");
-        for line in told {
-            assert!(outcome.stderr.contains(&line), "{flavour}: {outcome:#?}");
-        }
-        assert!(witness.is_alone(), "{flavour}: somebody is left");
+        let told = "dlock: --on-event for granted had not ended when dlock did and was killed\n";
+        outcome.expect(3, "", told);
+        assert!(is_free(&database), "{flavour}");
+        // That for the release was run beside it.
+        assert!(free.exists(), "{flavour}");
+        eventually("all of it is dead", || witness.is_alone());
     });
 }
 
 #[test]
-fn a_signal_ends_the_wait_for_the_last_hook_and_the_hook() {
-    for flavour in Flavour::ALL {
+fn a_hook_that_hangs_for_ever_does_not_hold_up_the_hook_for_a_loss() {
+    side_by_side(|flavour| {
         let database = shared(flavour).database("hook");
-        let stage = Stage::new();
+        let (notes, stage) = (Notes::new(), Stage::new());
         let witness = Witness::on(&stage);
-        let (ready, never) = (stage.fifo("ready"), stage.fifo("never"));
-        let hook = format!(
-            "--on-event=[ $DLOCK_EVENT = granted ] && exit; exec 9>>{}; flock -n 9; \
-             echo up > {}; read _ < {}",
-            witness.path().display(),
-            ready.display(),
-            never.display()
-        );
-        let run = exec(&database, &hook, &[])
-            .args(["--", "sh", "-c", "exit 4"])
+        let [ready, told, _] = ["ready", "told", "never"].map(|name| stage.fifo(name));
+        let more = format!("[ $DLOCK_EVENT = lost ] && echo up > {}", told.display());
+        let hook = hanging(&notes, &stage, &witness, &more);
+        let run = exec(&database, &hook, &["--ttl=40s", "--grace=25s"])
+            .args(["--", "sh", "-c"])
+            .arg(r#"trap "" TERM; echo up > "$0"; read word < "$1"; exit 0"#)
+            .arg(&ready)
+            .arg(&told)
             .start();
         heard(&ready);
-        assert!(is_free(&database), "{flavour}");
-        run.signal("TERM");
-        run.wait().expect(4, "", "");
-        eventually("the hook is dead", || witness.is_alone());
+        eventually("the hook runs", || !witness.is_alone());
+        let stolen = Instant::now();
+        steal(&database);
+        run.heard("lost init: init is held by a thief");
+        let noticed = Instant::now();
+        // The command ends because the hook for the loss has run, or it would be killed.
+        let outcome = run.wait();
+        assert!(
+            noticed.elapsed() < LIMIT / 2,
+            "{flavour}: {:?}",
+            noticed.elapsed()
+        );
+        assert!(stolen.elapsed() < LIMIT * 2, "{flavour}");
+        outcome.expect(76, "", "--on-event for granted had not ended");
+        eventually("all of it is dead", || witness.is_alone());
+    });
+}
+
+#[test]
+fn a_hook_that_runs_when_dlock_ends_is_killed_after_a_second_or_by_a_signal() {
+    for flavour in Flavour::ALL {
+        for signal in [None, Some("TERM")] {
+            let database = shared(flavour).database("hook");
+            let stage = Stage::new();
+            let witness = Witness::on(&stage);
+            let (ready, never) = (stage.fifo("ready"), stage.fifo("never"));
+            let hook = format!(
+                "--on-event=[ $DLOCK_EVENT = granted ] && exit; exec 9>>{}; flock -n 9; \
+                 echo up > {}; read _ < {}",
+                witness.path().display(),
+                ready.display(),
+                never.display()
+            );
+            let run = exec(&database, &hook, &[])
+                .args(["--", "sh", "-c", "exit 4"])
+                .start();
+            heard(&ready);
+            assert!(is_free(&database), "{flavour}");
+            if let Some(signal) = signal {
+                run.signal(signal);
+            }
+            let told = "--on-event for released had not ended when dlock did and was killed";
+            run.wait().expect(4, "", told);
+            eventually("the hook is dead", || witness.is_alone());
+        }
     }
 }
 
@@ -353,14 +407,14 @@ fn a_hook_has_no_input_no_descriptor_of_anybody_and_writes_to_stderr() {
 }
 
 #[test]
-fn a_dlock_that_is_killed_takes_its_hook_along() {
+fn a_dlock_that_is_killed_takes_the_shell_of_its_hook_along() {
     for flavour in Flavour::ALL {
         let database = shared(flavour).database("hook");
         let stage = Stage::new();
         let witness = Witness::on(&stage);
         let never = stage.fifo("never");
         let hook = format!(
-            "--on-event=exec 9>>{}; flock -n 9; setsid sh -c 'read _ < {never}' & read _ < {never}",
+            "--on-event=exec 9>>{}; flock -n 9; read _ < {never}",
             witness.path().display(),
             never = never.display()
         );
@@ -378,16 +432,21 @@ fn a_dlock_that_is_killed_takes_its_hook_along() {
 fn the_death_of_the_monitor_neither_kills_a_hook_nor_waits_for_it() {
     for flavour in Flavour::ALL {
         let database = shared(flavour).database("hook");
-        let notes = Notes::new();
         let stage = Stage::new();
         let witness = Witness::on(&stage);
         let [ready, go, never] = ["ready", "go", "never"].map(|name| stage.fifo(name));
-        let more = format!(
-            "[ $DLOCK_EVENT = granted ] && {{ echo up > {}; read word < {}; echo word=$word; }}",
+        let [granted, lost] = ["granted", "lost"].map(|name| stage.path(name));
+        // The hook for the grant goes on when that for the loss says so.
+        let hook = format!(
+            "--on-event=case $DLOCK_EVENT in \
+             granted) echo up > {}; read word < {go}; echo $word > {};; \
+             lost) echo $DLOCK_EXIT_STATUS $DLOCK_REASON > {}; echo on > {go};; esac",
             ready.display(),
-            go.display()
+            granted.display(),
+            lost.display(),
+            go = go.display(),
         );
-        let run = exec(&database, &notes.hook(&more), &["--ttl=20s"])
+        let run = exec(&database, &hook, &["--ttl=20s"])
             .args(["--", "sh", "-c"])
             // Something is left for dlock to kill, among its own children then.
             .arg(r#"exec 9>>"$0"; flock -n 9; setsid sh -c 'read _ < "$0"' "$1" & read _ < "$1""#)
@@ -396,50 +455,64 @@ fn the_death_of_the_monitor_neither_kills_a_hook_nor_waits_for_it() {
             .start();
         heard(&ready);
         eventually("the command runs", || !witness.is_alone());
-        let children = format!("/proc/{0}/task/{0}/children", run.pid());
-        let children = fs::read_to_string(children).expect("dlock lives");
-        let hooks = runner(&run).to_string();
-        let monitor = children.split_whitespace().find(|pid| *pid != hooks);
-        let monitor = monitor.expect("there is one").parse();
-        signal(monitor.expect("a number"), "KILL");
+        signal(monitor_of(&run), "KILL");
         run.heard("the monitor of init was killed");
-        // The command is dead and the lease given up while the hook lives.
-        eventually("the lease is given up", || is_free(&database));
-        assert!(witness.is_alone(), "{flavour}: somebody is left");
-        tell(&go, "on");
+        let killed = Instant::now();
         run.wait().expect(76, "", "the monitor of init was killed");
-        assert_eq!(notes.of("granted")["word"], "on", "{flavour}");
-        let lost = notes.of("lost");
-        assert_eq!(
-            lost["DLOCK_REASON"], "the monitor of init was killed",
-            "{flavour}"
-        );
-        assert_eq!(lost["DLOCK_EXIT_STATUS"], "76", "{flavour}");
+        assert!(killed.elapsed() < LIMIT / 2, "{flavour}");
+        assert!(witness.is_alone(), "{flavour}: somebody is left");
+        assert!(is_free(&database), "{flavour}");
+        let said = |path: &Path| fs::read_to_string(path).unwrap_or_default();
+        assert_eq!(said(&granted), "on\n", "{flavour}");
+        let told = "76 the monitor of init was killed\n";
+        assert_eq!(said(&lost), told, "{flavour}");
     }
 }
 
 #[test]
-fn a_runner_that_is_stopped_or_killed_holds_up_nothing() {
-    for flavour in Flavour::ALL {
+fn after_the_death_of_the_monitor_a_hook_that_hangs_for_ever_holds_up_nothing() {
+    side_by_side(|flavour| {
         let database = shared(flavour).database("hook");
-        let holder = Holder::on(&database, &["--ttl=4s", "--on-event=true"]);
-        let hooks = runner(&holder.running);
-        signal(hooks, "STOP");
-        let before = renewals(&database);
-        eventually("renewals go on", || renewals(&database) > before + 2);
-        tell(&holder.go(), "on");
-        eventually("the lease is given up", || is_free(&database));
-        signal(hooks, "CONT");
-        assert_eq!(holder.running.wait().status, Some(3), "{flavour}");
+        let (notes, stage) = (Notes::new(), Stage::new());
+        let [tree, hooked] = [Stage::new(), Stage::new()];
+        let (tree, hooked) = (Witness::on(&tree), Witness::on(&hooked));
+        let never = stage.fifo("never");
+        let run = exec(
+            &database,
+            &hanging(&notes, &stage, &hooked, ""),
+            &["--ttl=40s"],
+        )
+        .args(["--", "sh", "-c"])
+        .arg(r#"exec 9>>"$0"; flock -n 9; setsid sh -c 'read _ < "$0"' "$1" & read _ < "$1""#)
+        .arg(tree.path())
+        .arg(&never)
+        .start();
+        eventually("both run", || !tree.is_alone() && !hooked.is_alone());
+        signal(monitor_of(&run), "KILL");
+        run.heard("the monitor of init was killed");
+        let killed = Instant::now();
+        let outcome = run.wait();
+        assert!(
+            killed.elapsed() < LIMIT / 2,
+            "{flavour}: {:?}",
+            killed.elapsed()
+        );
+        outcome.expect(
+            76,
+            "",
+            "--on-event for granted had not ended when dlock did",
+        );
+        assert!(tree.is_alone(), "{flavour}: somebody is left");
+        assert!(is_free(&database), "{flavour}");
+        eventually("the hook is dead", || hooked.is_alone());
+    });
+}
 
-        let holder = Holder::on(&database, &["--ttl=4s", "--on-event=true"]);
-        signal(runner(&holder.running), "KILL");
-        let gone = "the process that runs --on-event was killed: it is not run any more";
-        holder.running.heard(gone);
-        let before = renewals(&database);
-        eventually("renewals go on", || renewals(&database) > before + 2);
-        holder.end().expect(3, "", gone);
-    }
+/// The monitor of `running`: the only child that its first thread has started.
+fn monitor_of(running: &Running) -> u32 {
+    let children = format!("/proc/{0}/task/{0}/children", running.pid());
+    let children = fs::read_to_string(children).expect("dlock lives");
+    children.trim().parse().expect("it has one child")
 }
 
 #[test]

@@ -28,14 +28,20 @@ const VARIABLE: &str = "DLOCK_TWIN";
 #[track_caller]
 fn program() -> PathBuf {
     let path = Path::new(env!("CARGO_BIN_EXE_dlock")).with_file_name("dlock-twin");
-    let built = changed(&path).unwrap_or(SystemTime::UNIX_EPOCH);
+    up_to_date(&path, BUILD);
+    path
+}
+
+/// Fails unless the program `path`, which `command` builds, is no older than the sources.
+#[track_caller]
+pub(crate) fn up_to_date(path: &Path, command: &str) {
+    let built = changed(path).unwrap_or(SystemTime::UNIX_EPOCH);
     let newest = newest(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"));
     assert!(
         built >= newest,
-        "{} is missing or older than the sources: {BUILD}",
+        "{} is missing or older than the sources: {command}",
         path.display()
     );
-    path
 }
 
 fn changed(path: &Path) -> Option<SystemTime> {

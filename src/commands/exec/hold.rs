@@ -10,7 +10,7 @@ use crate::acquire::AcquiredLease;
 use crate::event::Event;
 use crate::exit::{Ending, Status};
 use crate::lease::instant::{BootInstant, Deadline};
-use crate::monitor::{LATE, Monitor, Order, ROUND, STUCK, Word};
+use crate::monitor::{LATE, Monitor, Order, ROUND, STUCK, Start, Word};
 use crate::outcome::RunOutcome;
 use crate::renew::{Life, Renewals, Verdict};
 use crate::report::log::What;
@@ -139,10 +139,11 @@ impl Desk<'_> {
             None => Life::Assumed,
         };
         let renewals = Renewals::new(lease.grant, lease.gate, self.timing, lease.sent, life);
-        if let Some(limit) = job.max_runtime {
-            monitor.order(Order::Limit(started + limit));
-        }
-        monitor.order(Order::Start(renewals.deadline(), lease.grant.token));
+        monitor.order(Order::Start(Start {
+            deadline: renewals.deadline(),
+            limit: job.max_runtime.map(|limit| started + limit),
+            token: lease.grant.token,
+        }));
         self.news.granted(lease.grant.token);
         let mut run = Progress {
             job,
@@ -221,7 +222,7 @@ impl Desk<'_> {
                 Some(Event::Monitor(word)) => self.heard(word, run),
                 // Only when there is no news: who was frozen reads first what happened meanwhile.
                 None if run.is_overdue(clock::now()) => run.monitor.kill(),
-                Some(Event::Hook(_) | Event::Metrics(_)) | None => {}
+                Some(Event::Hook(..) | Event::Metrics(_)) | None => {}
             }
             if self.have_orphans_died(run) {
                 return Over::Dead(End::Killed(KILL), Blame::Unguarded);
@@ -237,7 +238,7 @@ impl Desk<'_> {
         if orphans.tree.reap() == tree::Life::Nothing {
             return true;
         }
-        let alive = orphans.tree.signal_all(KILL);
+        let alive = orphans.tree.kill_all();
         let now = clock::now();
         if let (true, Some(pid)) = (now >= orphans.complain_at, alive) {
             orphans.complain_at = now + STUCK;
@@ -284,7 +285,7 @@ impl Desk<'_> {
                 self.report.error(What::Lost, text);
                 self.news.lost("", &why);
                 run.orphans = Some(Orphans {
-                    tree: run.monitor.inherit(self.news.runner()),
+                    tree: Tree::inherited(),
                     complain_at: clock::now() + STUCK,
                 });
             }

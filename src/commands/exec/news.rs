@@ -3,7 +3,6 @@
 //! Nothing in here waits but [`Desk::conclude`], when the lease is given up and the command is dead,
 //! and that not for long. What goes wrong is told and changes nothing.
 
-use std::collections::VecDeque;
 use std::io;
 use std::path::PathBuf;
 
@@ -11,7 +10,7 @@ use super::desk::Desk;
 use crate::event::Event;
 use crate::event::queue::Teller;
 use crate::exit::{Cause, Ending, Status};
-use crate::hook::{self, Facts, Hook, Occasion};
+use crate::hook::{self, Facts, Hook, HookResult, Occasion};
 use crate::lease::Token;
 use crate::lease::action::Action;
 use crate::lease::instant::BootInstant;
@@ -20,7 +19,8 @@ use crate::metrics::{End, Metrics, Outcome};
 use crate::report::escape::printable;
 use crate::report::log::What;
 use crate::report::{Report, words};
-use crate::sys::process::{Helper, Unstartable};
+use crate::sys::process::Unstartable;
+use crate::sys::signal::Mask;
 use crate::sys::tree;
 use crate::sys::{clock, signal};
 
@@ -46,7 +46,7 @@ pub(in crate::commands) struct News {
     writer: Option<Writer>,
     hook: Option<Hook>,
     /// Hooks that have not ended.
-    running: VecDeque<Occasion>,
+    running: Vec<Occasion>,
 }
 
 impl News {
@@ -61,7 +61,7 @@ impl News {
             is_lost: false,
             writer: None,
             hook: None,
-            running: VecDeque::new(),
+            running: Vec::new(),
         }
     }
 
@@ -70,7 +70,7 @@ impl News {
         &mut self,
         holder: String,
         file: Option<PathBuf>,
-        hook: Option<Hook>,
+        hook: Option<(String, Mask)>,
         events: &Teller,
     ) -> io::Result<()> {
         // Nobody receives events any more when the process ends.
@@ -79,17 +79,13 @@ impl News {
             let tell = move |note| drop(events.tell(Event::Metrics(note)));
             self.writer = Some(Writer::start(file, tell)?);
         }
-        if let Some(hook) = &hook {
+        if let Some((command, mask)) = hook {
             let events = events.clone();
-            hook.listen(move |word| drop(events.tell(Event::Hook(word))))?;
+            let tell = move |occasion, result| drop(events.tell(Event::Hook(occasion, result)));
+            self.hook = Some(Hook::new(&command, mask, tell)?);
         }
-        (self.holder, self.hook) = (holder, hook);
+        self.holder = holder;
         Ok(())
-    }
-
-    /// The process that runs hooks.
-    pub(super) fn runner(&self) -> Option<&Helper> {
-        self.hook.as_ref().map(Hook::process)
     }
 
     /// The lease is ours, and the command is let go.
@@ -191,11 +187,12 @@ impl News {
 
     fn run(&mut self, occasion: Occasion, status: Option<Status>) {
         let Metrics { wait, hold, .. } = self.measured();
-        let Some(hook) = &self.hook else {
+        let Some(hook) = &mut self.hook else {
             return;
         };
         let text = |text: fn(&Verdict) -> &str| self.verdict.as_ref().map(text).unwrap_or_default();
-        let told = hook.run(&Facts {
+        self.running.push(occasion);
+        hook.run(&Facts {
             occasion,
             action: self.metrics.action.as_str(),
             token: self.metrics.token,
@@ -208,16 +205,12 @@ impl News {
             waited: wait,
             held: hold,
         });
-        // Else it is dead, and that is told when it is heard.
-        if told.is_ok() {
-            self.running.push_back(occasion);
-        }
     }
 
     /// Takes in what hook and file have come to, if `event` is about them; what failed is told.
     pub(super) fn heard(&mut self, report: &Report, event: &Event) {
         match event {
-            Event::Hook(word) => self.hooked(report, *word),
+            Event::Hook(occasion, result) => self.hooked(report, *occasion, *result),
             Event::Metrics(Note::Over) => self.writer = None,
             Event::Metrics(Note::Failed(error)) => {
                 let text = format_args!("cannot write the metrics: {error}");
@@ -227,29 +220,25 @@ impl News {
         }
     }
 
-    fn hooked(&mut self, report: &Report, word: hook::Word) {
-        let occasion = match word {
-            hook::Word::Gone => {
-                self.running.clear();
-                let text = "the process that runs --on-event was killed: it is not run any more";
-                return report.notice(What::HookFailed, text);
-            }
-            _ => self.running.pop_front().map_or("", Occasion::word),
-        };
-        let limit = words::duration(hook::LIMIT);
-        let text = match word {
-            hook::Word::Ended(tree::End::Exited(0)) | hook::Word::Gone => return,
-            hook::Word::Ended(tree::End::Exited(status)) => format!("exited with {status}"),
-            hook::Word::Ended(tree::End::Killed(signal)) => {
+    fn hooked(&mut self, report: &Report, occasion: Occasion, result: HookResult) {
+        self.running.retain(|running| *running != occasion);
+        let text = match result {
+            HookResult::Ended(tree::End::Exited(0)) => return,
+            HookResult::Ended(tree::End::Exited(status)) => format!("exited with {status}"),
+            HookResult::Ended(tree::End::Killed(signal)) => {
                 format!("was killed by signal {signal}")
             }
-            hook::Word::Late => format!("took more than {limit} and was killed"),
-            hook::Word::Stuck => format!("took more than {limit} and does not die"),
-            hook::Word::Unstartable(errno) => match Unstartable::from_errno(errno) {
+            HookResult::TimedOut => {
+                let limit = words::duration(hook::LIMIT);
+                format!("took more than {limit} and was killed")
+            }
+            HookResult::Stopped => "had not ended when dlock did and was killed".to_owned(),
+            HookResult::Unstartable(errno) => match Unstartable::from_errno(errno) {
                 Unstartable::NotFound => "cannot be run: no such command".to_owned(),
                 Unstartable::NotExecutable(error) => format!("cannot be run: {error}"),
             },
         };
+        let occasion = occasion.word();
         let text = format_args!("--on-event for {occasion} {text}");
         report.notice(What::HookFailed, text);
     }
@@ -276,8 +265,22 @@ impl Desk<'_> {
     pub(super) fn conclude(&mut self, end: Result<Status, &Ending>) {
         self.news.over(end);
         let now = clock::now();
-        let told_by = now + hook::patience(self.news.running.len());
-        let written_by = now + writer::PATIENCE;
+        self.wait_until_told(now + hook::AT_END, now + writer::PATIENCE);
+        if let Some(hook) = &mut self.news.hook {
+            hook.stop();
+        }
+        let dead_by = clock::now() + hook::TO_DIE;
+        while !self.news.running.is_empty() && clock::now() < dead_by {
+            let _ = self.event(dead_by);
+        }
+        for occasion in self.news.running.drain(..) {
+            let occasion = occasion.word();
+            let text = format_args!("--on-event for {occasion} does not die and is left behind");
+            self.report.notice(What::HookFailed, text);
+        }
+    }
+
+    fn wait_until_told(&mut self, told_by: BootInstant, written_by: BootInstant) {
         loop {
             let now = clock::now();
             let running = !self.news.running.is_empty();

@@ -1,0 +1,192 @@
+//! A stop reaches every process of a large tree, with few descriptors and when descriptors run out.
+//!
+//! The tree is a C program: a thousand shells would be heavy. The compiler is there: dlock's TLS library could not have
+//! been built without it.
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+
+use tempfile::TempDir;
+
+use crate::command::{Stage, heard};
+use crate::dlock::{Dlock, Running};
+use crate::holder::steal;
+use crate::servers::{Database, Flavour, shared};
+
+/// `crowd LEADERS EACH LOG READY`: starts LEADERS sessions of EACH processes, and one leader for each. A process that gets
+/// SIGTERM writes a letter to LOG; `x` for the first of all, `l` for a leader, `p` for the rest. A parent ends after its
+/// children.
+const SOURCE: &str = r#"
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static int log_to, ready[2];
+static sigset_t term;
+
+static int stay(const char *letter) {
+    int signal;
+    write(ready[1], letter, 1);
+    sigwait(&term, &signal);
+    write(log_to, letter, 1);
+    while (wait(NULL) > 0) {}
+    return 0;
+}
+
+int main(int count, char **words) {
+    int leaders = atoi(words[1]), each = atoi(words[2]);
+    char letter;
+    log_to = open(words[3], O_WRONLY | O_APPEND | O_CREAT, 0600);
+    if (log_to < 0 || pipe(ready) < 0) return 66;
+    sigemptyset(&term);
+    sigaddset(&term, SIGTERM);
+    sigprocmask(SIG_BLOCK, &term, NULL);
+    for (int leader = 0; leader < leaders; leader++) {
+        if (fork() > 0) continue;
+        setsid();
+        for (int number = 0; number < each; number++) {
+            if (fork() == 0) return stay("p");
+        }
+        return stay("l");
+    }
+    for (int number = 0; number < leaders * (each + 1); number++) {
+        if (read(ready[0], &letter, 1) != 1) return 67;
+    }
+    int to = open(words[4], O_WRONLY);
+    write(to, "up\n", 3);
+    close(to);
+    return stay("x");
+}
+"#;
+
+fn program() -> &'static Path {
+    static PROGRAM: OnceLock<(TempDir, PathBuf)> = OnceLock::new();
+    let (_, path) = PROGRAM.get_or_init(|| {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = folder.path().join("crowd");
+        let mut compiler = Command::new("cc")
+            .args(["-w", "-x", "c", "-", "-o"])
+            .arg(&path)
+            .stdin(Stdio::piped())
+            .spawn()
+            .expect("cc, the C compiler, is installed");
+        let mut stdin = compiler.stdin.take().expect("stdin is a pipe");
+        stdin.write_all(SOURCE.as_bytes()).expect("cc reads it");
+        drop(stdin);
+        assert!(compiler.wait().expect("cc runs").success(), "cc failed");
+        (folder, path)
+    });
+    path
+}
+
+/// A holder of `init` with a crowd of 10 × `each`, all of which are there.
+struct Crowd {
+    running: Running,
+    stage: Stage,
+    size: usize,
+}
+
+impl Crowd {
+    fn start(database: &Database, each: usize, options: &str) -> Self {
+        let stage = Stage::new();
+        let ready = stage.fifo("ready");
+        let script = format!(r#"ulimit -n 64; exec "$0" exec -a init {options} -- "$@""#);
+        let running = Dlock::of(Path::new("/bin/sh"), ["-c", &script])
+            .env("DLOCK_URL", database.url())
+            .arg(env!("CARGO_BIN_EXE_dlock"))
+            .arg(program())
+            .args(["10", &each.to_string()])
+            .arg(stage.path("log"))
+            .arg(&ready)
+            .start();
+        assert_eq!(heard(&ready), "up");
+        let size = 1 + 10 * (each + 1);
+        Self {
+            running,
+            stage,
+            size,
+        }
+    }
+
+    /// How many have got SIGTERM.
+    fn stopped(&self) -> usize {
+        let log = fs::read(self.stage.path("log"));
+        log.expect("the command has made it").len()
+    }
+}
+
+#[test]
+fn all_of_a_thousand_processes_get_sigterm_with_64_descriptors() {
+    for flavour in Flavour::ALL {
+        let database = shared(flavour).database("crowd");
+        let crowd = Crowd::start(&database, 99, "--ttl=40s --grace=20s");
+        steal(&database);
+        let (log, size) = (crowd.stage.path("log"), crowd.size);
+        crowd.running.wait().expect(76, "", "lost init: ");
+        let log = fs::read_to_string(log).expect("the command has made it");
+        let of = |letter| log.chars().filter(|it| *it == letter).count();
+        assert_eq!((of('x'), of('l'), of('p')), (1, 10, 990), "{flavour}");
+        assert_eq!(log.len(), size, "{flavour}");
+    }
+}
+
+#[test]
+fn a_stop_that_finds_no_descriptor_is_tried_again() {
+    let database = shared(Flavour::MariaDb).database("crowd");
+    let crowd = Crowd::start(&database, 4, "-v --ttl=40s --grace=20s");
+    let monitor = child_of(crowd.running.pid());
+    let limit = |number: u32| {
+        let set = Command::new("prlimit")
+            .args(["--pid", &monitor, &format!("--nofile={number}:64")])
+            .status();
+        assert!(set.expect("prlimit is installed").success());
+    };
+    limit(3);
+    steal(&database);
+    crowd.running.heard("sent signal 15");
+    assert_eq!(crowd.stopped(), 0, "the limit has no effect");
+    limit(64);
+    let (log, size) = (crowd.stage.path("log"), crowd.size);
+    crowd.running.wait().expect(76, "", "lost init: ");
+    let log = fs::read_to_string(log).expect("the command has made it");
+    assert_eq!(log.len(), size, "{log}");
+}
+
+fn child_of(pid: u32) -> String {
+    let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
+    let children = children.expect("dlock lives");
+    children.trim().to_owned()
+}
+
+#[test]
+fn a_process_that_a_handler_of_the_stop_starts_is_left_alone() {
+    for flavour in Flavour::ALL {
+        let database = shared(flavour).database("crowd");
+        let stage = Stage::new();
+        let ready = stage.fifo("ready");
+        let cleanup = r#"trap "echo stopped" TERM; sleep 0.5 & wait; echo cleaned"#;
+        let script = r#"
+            trap 'sh -c "$cleanup"; exit 0' TERM
+            sleep 600 &
+            echo up > "$1"
+            wait
+        "#;
+        let run = Dlock::on(
+            &database,
+            ["exec", "-a", "init", "--ttl=40s", "--grace=20s"],
+        )
+        .env("cleanup", cleanup)
+        .args(["--", "sh", "-c", script, "sh"])
+        .arg(&ready)
+        .start();
+        heard(&ready);
+        steal(&database);
+        run.wait().expect(76, "cleaned\n", "lost init: ");
+    }
+}
