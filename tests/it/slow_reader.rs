@@ -192,11 +192,14 @@ fn a_reader_that_comes_back_is_told_how_many_messages_are_missing() {
         let is = |message: &Value, event: &str| message["event"] == event;
         assert!(is(&read[0], "granted"), "{flavour}: {read:?}");
         assert!(read[1..].iter().all(|message| is(message, "signal")));
-        assert_eq!(read.len() - 1 + count, SENT, "{flavour}");
 
         assert_eq!(holder.end().status, Some(3), "{flavour}");
         let rest: Vec<String> = lines.iter().collect();
-        let rest = messages(&(rest.join("\n") + "\n"));
+        let mut rest = messages(&(rest.join("\n") + "\n"));
+        // The monitor may not have said of the last signals that it passed them on.
+        let late = rest.iter().filter(|message| is(message, "signal")).count();
+        rest.retain(|message| !is(message, "signal"));
+        assert_eq!(read.len() - 1 + count + late, SENT, "{flavour}");
         assert!(is(&rest[0], "ended"), "{flavour}: {rest:?}");
         assert!(is(&rest[1], "released"), "{flavour}: {rest:?}");
         assert_eq!(rest.len(), 2, "{flavour}: {rest:?}");

@@ -90,7 +90,7 @@ impl Database {
             let proof = statements::proof(request, &contender.action, once);
             format!("{attempt}{proof}")
         };
-        trace.could_grant = true;
+        trace.grants = true;
         let proof = self.exchange(Patience::Limited, trace, packet, rows::proof)?;
         Ok(proof.map_or(Taken::NoRow, |proof| {
             trace.server_time = Some(proof.server_time);

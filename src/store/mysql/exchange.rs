@@ -18,7 +18,9 @@ use crate::twin::{self, Mechanism};
 pub(super) struct Trace {
     pub(super) sent: BootInstant,
     pub(super) server_time: Option<ServerTime>,
-    /// Whether a request that can grant the lease was sent.
+    /// Whether the requests from here on can grant the lease.
+    pub(super) grants: bool,
+    /// Whether one of those was sent.
     pub(super) could_grant: bool,
 }
 
@@ -27,6 +29,7 @@ impl Trace {
         Self {
             sent: clock::now(),
             server_time: None,
+            grants: false,
             could_grant: false,
         }
     }
@@ -123,6 +126,7 @@ impl Database {
         if patience == Patience::Endless {
             connection.limit_reads(None)?;
         }
+        trace.could_grant |= trace.grants;
         trace.sent = clock::now();
         let (connection, reply) = connection.exchange(&packet, &self.target);
         if twin::is_out(Mechanism::SendTime) {
