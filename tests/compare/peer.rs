@@ -253,19 +253,23 @@ impl Way {
         let (proxy, interrupter) = (self.proxy.clone(), self.interrupter.clone());
         let is_cut = Arc::clone(&self.is_cut);
         // The contender drops the connection when it gets this, and the server is not to notice.
-        let cut = move || {
-            proxy.requests(Flow::Lose);
-            is_cut.store(true, Ordering::SeqCst);
+        // Once: a server may have a last word when it ends the session.
+        let is_over = AtomicBool::new(false);
+        let cut = move |interrupted: Option<&Interrupter>| {
+            if !is_over.swap(true, Ordering::SeqCst) {
+                proxy.requests(Flow::Lose);
+                is_cut.store(true, Ordering::SeqCst);
+                interrupted.inspect(|it| it.interrupt());
+            }
         };
         match kind {
             FaultKind::Refused(code) => crate::proxy::Fault::Answer(error(code)),
             FaultKind::ErrorAfter(code) => crate::proxy::Fault::Alter(Arc::new(move |_| {
-                cut();
+                cut(None);
                 error(code)
             })),
             FaultKind::ReplyLost => crate::proxy::Fault::Alter(Arc::new(move |_| {
-                cut();
-                interrupter.interrupt();
+                cut(Some(&interrupter));
                 Vec::new()
             })),
         }
