@@ -55,6 +55,14 @@ impl ReleaseReadBack {
         })
     }
 
+    /// Whether something is left to settle: a row that an operator has left to us, or the record of a run
+    /// whose row was freed by hand.
+    #[must_use]
+    pub fn needs_settling(&self, parting: &Parting) -> bool {
+        let explained = self.answer(parting).is_some();
+        explained && (self.broken.is_some() || parting.run.is_some() && !self.is_done(parting))
+    }
+
     /// Whether the lease was given up by us, and the success recorded where one had to be: by this
     /// request, or by one before it whose answer was lost.
     const fn is_done(&self, parting: &Parting) -> bool {

@@ -190,10 +190,16 @@ impl Proxy {
     /// header has to change.
     #[track_caller]
     pub(crate) fn rewriting(port: u16, said: &'static str, heard: &'static str) -> Self {
-        assert_eq!(said.len(), heard.len(), "a packet keeps its length");
         let proxy = Self::to(port);
-        proxy.shared.locked().rewrite = Some((said, heard));
+        proxy.rewrite(said, heard);
         proxy
+    }
+
+    /// The same from now on.
+    #[track_caller]
+    pub(crate) fn rewrite(&self, said: &'static str, heard: &'static str) {
+        assert_eq!(said.len(), heard.len(), "a packet keeps its length");
+        self.shared.locked().rewrite = Some((said, heard));
     }
 
     /// Keeps no requests in its record any more, which would grow without end in a long run.

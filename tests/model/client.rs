@@ -19,7 +19,7 @@ use dlock::sys::tree::End;
 
 use crate::monitor::Monitor;
 use crate::replies::{interpret, reply};
-use crate::server::{Raw, full};
+use crate::server::{Raw, Stage, full};
 use crate::time::{TTL, Tick, instant, ticks, timing};
 use crate::variant::Variant;
 
@@ -31,8 +31,8 @@ pub(crate) struct Asked {
     pub(crate) question: Arc<Question>,
     /// Whether it is the first on its connection.
     pub(crate) moved: bool,
-    /// Whether it is the attempt behind a wait at the gate.
-    pub(crate) second: bool,
+    /// How far it is.
+    pub(crate) stage: Stage,
     sent: Tick,
     pub(crate) wire: Wire,
 }
@@ -45,7 +45,7 @@ impl Asked {
             | Question::Renew(..)
             | Question::HandOff(_)
             | Question::Release(_) => true,
-            Question::Stand(_) => self.second,
+            Question::Stand(_) => self.stage == Stage::AtGate,
             Question::Inspect(_) | Question::Queue(_) | Question::Look => false,
         }
     }
@@ -285,7 +285,7 @@ impl Client {
         link.asked = Some(Asked {
             question: Arc::new(question),
             moved,
-            second: false,
+            stage: Stage::First,
             sent: now,
             wire: Wire::Request,
         });
@@ -326,12 +326,9 @@ impl Client {
         let Wire::Reply(raw, received) = wire else {
             panic!("there is a reply");
         };
-        let first = match (&*asked.question, raw) {
-            (Question::Stand(_), Raw::AtGate) => !asked.second,
-            _ => false,
-        };
-        if first {
-            asked.second = true;
+        if let Some(next) = raw.next(&asked.question) {
+            asked.stage = next;
+            // Deadlines count from the packet that is answered.
             asked.sent = now;
             asked.wire = Wire::Request;
             link.asked = Some(asked);

@@ -5,7 +5,8 @@ use std::time::Duration;
 use dlock::lease::instant::BootInstant;
 use dlock::lease::{Claim, Token};
 use dlock::store::{
-    Answer, Failure, FailureKind, Holder, Question, Remainder, Reply, Sighting, Version, View,
+    Answer, Closed, Failure, FailureKind, Holder, Question, Remainder, Reply, Sighting, Version,
+    View,
 };
 
 use crate::server::{Look, Raw, full};
@@ -61,16 +62,19 @@ pub(crate) fn interpret(
                 (false, _) => Answer::Lost(row),
             }
         }
-        (Question::HandOff(_), Raw::HandedOff) => Answer::HandedOff,
-        (Question::Release(_), Raw::Freed(freed))
+        (Question::HandOff(_), Raw::HandedOff(true)) => Answer::HandedOff,
+        (Question::HandOff(_), Raw::HandedOff(false)) => Answer::NotOurs(None),
+        (Question::Release(_), Raw::Freed(freed) | Raw::Settled(freed))
             if variant == Variant::SumBelieved && freed.broken.is_some() =>
         {
             Answer::Released
         }
-        (Question::Release(parting), Raw::Freed(freed)) => match freed.answer(parting) {
-            Some(answer) => answer,
-            None => return Err(failure(FailureKind::Unknown)),
-        },
+        (Question::Release(parting), Raw::Freed(freed) | Raw::Settled(freed)) => {
+            match freed.answer(parting) {
+                Some(answer) => answer,
+                None => return Err(failure(FailureKind::Unknown)),
+            }
+        }
         _ => return Err(failure(FailureKind::Unknown)),
     })
 }
@@ -105,6 +109,10 @@ fn sighting(look: Look) -> Sighting {
         },
         gated_here: look.gated,
         broken_ago: look.broken.then_some(Duration::ZERO),
+        closed: (look.closed > 0).then(|| Closed {
+            until: String::new(),
+            left: ticks(look.closed),
+        }),
         ..Sighting::never_held("a".parse().expect("a name"))
     }
 }

@@ -6,10 +6,11 @@
 //! ownership only if nothing came in between.
 
 use dlock::lease::{Claim, Token};
+use dlock::store::intervention::Deed;
 use dlock::store::read_back::{AttemptReadBack, ReleaseReadBack};
-use dlock::store::{Fate, Gate, Keeper, Mode, Owner, Parting, Question, Version};
+use dlock::store::{Fate, Gate, Keeper, Mode, Owner, POLLER_LIFE, Parting, Question, Version};
 
-use crate::time::{TTL, Tick};
+use crate::time::{TTL, Tick, whole_ticks};
 
 /// A session: whose, and whether it belongs to the connection that the client still uses or to one
 /// that it has dropped and the server has not noticed yet.
@@ -41,20 +42,36 @@ pub(crate) struct Row {
     pub(crate) claim: Option<u8>,
     pub(crate) token: u8,
     pub(crate) renewals: u8,
-    gated: bool,
+    pub(crate) gated: bool,
     /// The holder's session; none once it has ended.
-    session: Option<Session>,
+    pub(crate) session: Option<Session>,
     /// By the server's clock.
-    expires: i8,
+    pub(crate) expires: i8,
     /// Whether an operator has ended the lease.
     pub(crate) broken: bool,
+    /// Until when an operator keeps the action from being granted, by the server's clock.
+    pub(crate) closed: Option<i8>,
 }
 
 /// A place in the line.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct Place {
-    claim: u8,
-    session: Option<Session>,
+pub(crate) struct Place {
+    pub(crate) claim: u8,
+    pub(crate) session: Option<Session>,
+    /// When it was last seen, if it waits without a gate.
+    seen: Option<i8>,
+}
+
+/// Which packet of a question is executed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Stage {
+    /// The first.
+    First,
+    /// The attempt behind a wait at the gate.
+    AtGate,
+    /// What settles a lease that an operator has ended, or a run whose row was freed by hand, behind the
+    /// release that found this.
+    Settle(ReleaseReadBack),
 }
 
 /// Liberties that a broken variant takes, and rules that it lacks.
@@ -77,12 +94,12 @@ pub(crate) struct Rules {
 pub(crate) struct Server {
     pub(crate) row: Row,
     /// Who has the gate, and behind it who waits for it.
-    gate: Vec<Session>,
-    line: Vec<Place>,
-    /// The claims that were handed off, each with the session that did.
-    handed_off: Vec<(u8, Session)>,
+    pub(crate) gate: Vec<Session>,
+    pub(crate) line: Vec<Place>,
+    /// The claims that were handed off, each with the session that did; as often as it did.
+    pub(crate) handed_off: Vec<(u8, Session)>,
     /// How runs ended, by token.
-    history: Vec<(u8, Fate)>,
+    pub(crate) history: Vec<(u8, Fate)>,
     /// Whether a lease that an operator had ended was renewed.
     pub(crate) revoked_renewed: bool,
     /// By how much its clock is ahead of the true time.
@@ -99,6 +116,8 @@ pub(crate) struct Look {
     pub(crate) left: i8,
     pub(crate) broken: bool,
     pub(crate) gated: bool,
+    /// Ticks for which an operator keeps the action from being granted.
+    pub(crate) closed: u8,
     pub(crate) keeper: Keeper,
     pub(crate) in_front: u8,
 }
@@ -110,12 +129,27 @@ pub(crate) enum Raw {
     Row(Look, bool),
     /// The gate is the session's.
     AtGate,
-    /// The claim was handed off.
-    HandedOff,
+    /// Whether the claim was handed off.
+    HandedOff(bool),
     /// What was read back behind a release.
     Freed(ReleaseReadBack),
+    /// What that had left over is settled.
+    Settled(ReleaseReadBack),
     /// Named locks are refused.
     NoGate,
+}
+
+impl Raw {
+    /// The next packet of `question`, of which this packet is not the last.
+    pub(crate) fn next(&self, question: &Question) -> Option<Stage> {
+        match (question, self) {
+            (Question::Stand(_), Self::AtGate) => Some(Stage::AtGate),
+            (Question::Release(parting), Self::Freed(freed)) if freed.needs_settling(parting) => {
+                Some(Stage::Settle(*freed))
+            }
+            _ => None,
+        }
+    }
 }
 
 impl Server {
@@ -129,6 +163,7 @@ impl Server {
                 session: None,
                 expires: 0,
                 broken: false,
+                closed: None,
             },
             gate: Vec::new(),
             line: Vec::new(),
@@ -139,17 +174,32 @@ impl Server {
         }
     }
 
-    /// An operator ends the lease: the token is another, the claim stays. Unless `at_once`, as a tool
-    /// would do it that knows nothing of commands.
-    pub(crate) fn break_by_hand(&mut self, at_once: bool) {
-        if !self.row.broken {
-            self.record(self.row.token, Fate::Broken);
+    /// Somebody frees the row as a tool would do it that knows nothing of commands.
+    pub(crate) fn free_by_hand(&mut self) {
+        self.row.claim = None;
+    }
+
+    /// An operator acts on the row if it has the token `shown`: with a release the token is another, the
+    /// claim stays. Whether that was done.
+    pub(crate) fn intervene(&mut self, now: Tick, shown: u8, deed: Deed) -> bool {
+        if self.row.token != shown {
+            return false;
+        }
+        let clock = self.clock(now);
+        if deed != Deed::Reopen {
+            let is_held = self.row.claim.is_some();
+            if is_held && !self.row.broken {
+                self.record(self.row.token, Fate::Broken);
+            }
+            self.row.broken = is_held;
+        }
+        match deed {
+            Deed::Release => {}
+            Deed::Close(time) => self.row.closed = Some(clock + whole_ticks(time)),
+            Deed::Reopen => self.row.closed = None,
         }
         self.row.token += 1;
-        self.row.broken = true;
-        if at_once {
-            self.row.claim = None;
-        }
+        true
     }
 
     /// Sets the clock.
@@ -213,6 +263,7 @@ impl Server {
                 session: None,
                 expires: 0,
                 broken: false,
+                closed: self.row.closed,
             };
         }
         // Sessions are named to tell whose gate and whose hand-off it is.
@@ -257,14 +308,13 @@ impl Server {
         !self.gate.is_empty()
     }
 
-    /// Carries `question` out for `session`; none when it now waits at the gate. `second` tells that this
-    /// is the attempt behind a wait at the gate.
+    /// Carries a packet of `question` out for `session`; none when it now waits at the gate.
     pub(crate) fn execute(
         &mut self,
         now: Tick,
         session: Session,
         question: &Question,
-        second: bool,
+        stage: Stage,
         rules: Rules,
     ) -> Option<Raw> {
         let gate = match question {
@@ -288,17 +338,17 @@ impl Server {
                 let changed = self.attempt(clock, session, (claim, gate), wish.mode, rules);
                 self.seen(clock, session, claim, gate, changed)
             }
-            Question::Stand(_) if second => {
+            Question::Stand(_) if stage == Stage::AtGate => {
                 let changed = self.attempt(clock, session, (claim, gate), Mode::IfFree, rules);
                 self.seen(clock, session, claim, gate, changed)
             }
             Question::Inspect(_) => self.seen(clock, session, claim, gate, false),
             Question::Queue(_) => {
-                self.queue(claim, session);
+                self.queue(clock, session, claim, gate);
                 self.seen(clock, session, claim, gate, true)
             }
             Question::Stand(_) => {
-                self.queue(claim, session);
+                self.queue(clock, session, claim, gate);
                 if !self.gate.contains(&session) {
                     self.gate.push(session);
                 }
@@ -324,11 +374,17 @@ impl Server {
                 Raw::Row(self.look(clock, Keeper::Unasked, 0), ours)
             }
             Question::HandOff(_) => {
-                if !self.handed_off.contains(&(claim, session)) {
+                let mut handed_off = self.handed_off.iter();
+                let can = handed_off.all(|(other, by)| *other != claim || *by == session);
+                if can {
                     self.handed_off.push((claim, session));
+                    self.pass(session);
                 }
-                self.pass(session);
-                Raw::HandedOff
+                Raw::HandedOff(can)
+            }
+            Question::Release(parting) if let Stage::Settle(freed) = stage => {
+                self.settle(clock, parting, freed.broken);
+                Raw::Settled(freed)
             }
             Question::Release(parting) => Raw::Freed(self.release(clock, session, parting, rules)),
             // Asked by `dlock wait`, which takes no part.
@@ -384,7 +440,8 @@ impl Server {
                     || (rules.clock_alone && clock > row.expires)
             }
         };
-        if !takeable || (gate == Gate::Used && !has_gate) {
+        let closed = row.closed.is_some_and(|until| until > clock);
+        if !takeable || closed || (gate == Gate::Used && !has_gate) {
             return false;
         }
         if let (Mode::TakeOver { .. }, Some(before)) = (mode, row.claim) {
@@ -401,12 +458,12 @@ impl Server {
             session: Some(session),
             expires: clock + TTL.cast_signed(),
             broken: false,
+            closed: self.row.closed,
         };
         true
     }
 
-    /// The release, what it records, and what is read back behind it; then what settles a lease that an
-    /// operator has ended.
+    /// The release, what it records, and what is read back behind it.
     fn release(
         &mut self,
         clock: i8,
@@ -433,9 +490,11 @@ impl Server {
         {
             self.record(token, run.fate);
         }
-        if parting.handed_off {
-            self.handed_off
-                .retain(|hand_off| *hand_off != (claim, session));
+        if parting.handed_off && token.is_some() {
+            let mut handed_off = self.handed_off.iter();
+            if let Some(at) = handed_off.position(|hand_off| *hand_off == (claim, session)) {
+                self.handed_off.remove(at);
+            }
         }
         if parting.gate == Gate::Used {
             self.pass(session);
@@ -449,16 +508,26 @@ impl Server {
                 .token
                 .is_none_or(|token| token.0 == u64::from(self.row.token));
         let ending = token.and_then(|token| self.recorded(token));
-        if is_broken {
-            self.row.claim = None;
-            self.row.expires = clock;
-        }
         ReleaseReadBack {
             changed: ours,
             is_named: is_left || is_broken,
             broken: is_broken.then_some(Token(self.row.token.into())),
             is_recorded: None,
             ending,
+        }
+    }
+
+    /// Frees a row that names the claim and has the token `broken`, by which an operator ended the lease.
+    /// Records the run as broken if it is the last that had the row, and the row is free.
+    fn settle(&mut self, clock: i8, parting: &Parting, broken: Option<Token>) {
+        let token = Token(self.row.token.into());
+        let is_named = self.row.claim == Some(parting.claim.bytes()[CLAIM]);
+        if is_named && self.row.broken && broken == Some(token) {
+            self.row.claim = None;
+            self.row.expires = clock;
+        }
+        if parting.run.is_some() && parting.token == Some(token) && self.row.claim.is_none() {
+            self.record(self.row.token, Fate::Broken);
         }
     }
 
@@ -478,7 +547,7 @@ impl Server {
 
     /// A row and the line, as they are seen behind a statement that `changed` something or not.
     fn seen(&self, clock: i8, session: Session, claim: u8, gate: Gate, changed: bool) -> Raw {
-        let (keeper, in_front) = self.view(session, claim, gate);
+        let (keeper, in_front) = self.view(clock, session, claim, gate);
         Raw::Row(self.look(clock, keeper, in_front), changed)
     }
 
@@ -496,17 +565,19 @@ impl Server {
         }
     }
 
-    fn queue(&mut self, claim: u8, session: Session) {
+    fn queue(&mut self, clock: i8, session: Session, claim: u8, gate: Gate) {
+        let place = Place {
+            claim,
+            session: Some(session),
+            seen: (gate == Gate::Absent).then_some(clock),
+        };
         match self.line.iter_mut().find(|place| place.claim == claim) {
-            Some(place) => place.session = Some(session),
-            None => self.line.push(Place {
-                claim,
-                session: Some(session),
-            }),
+            Some(old) => *old = place,
+            None => self.line.push(place),
         }
     }
 
-    fn view(&self, session: Session, claim: u8, gate: Gate) -> (Keeper, u8) {
+    fn view(&self, clock: i8, session: Session, claim: u8, gate: Gate) -> (Keeper, u8) {
         let keeper = match (gate, self.gate.first()) {
             (Gate::Absent, _) => Keeper::Unasked,
             (Gate::Used, None) => Keeper::Nobody,
@@ -522,7 +593,12 @@ impl Server {
         };
         let in_front = match self.row.claim == Some(claim) {
             true => 0,
-            false => self.line.iter().take_while(|p| p.claim != claim).count(),
+            false => {
+                let before = self.line.iter().take_while(|place| place.claim != claim);
+                let counts =
+                    |place: &&Place| self.row.claim != Some(place.claim) && !place.is_silent(clock);
+                before.filter(counts).count()
+            }
         };
         (keeper, u8::try_from(in_front).expect("a short line"))
     }
@@ -535,6 +611,10 @@ impl Server {
             left: self.row.expires - clock,
             broken: self.row.broken,
             gated: self.row.gated,
+            closed: match self.row.closed {
+                Some(until) if until > clock => (until - clock).unsigned_abs(),
+                Some(_) | None => 0,
+            },
             keeper,
             in_front,
         }
@@ -542,6 +622,14 @@ impl Server {
 
     const fn clock(&self, now: Tick) -> i8 {
         now.cast_signed() + self.ahead
+    }
+}
+
+impl Place {
+    /// Whether its waiter asks from time to time and has not done so for too long.
+    fn is_silent(&self, clock: i8) -> bool {
+        self.seen
+            .is_some_and(|seen| clock - seen >= whole_ticks(POLLER_LIFE))
     }
 }
 

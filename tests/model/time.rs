@@ -27,6 +27,11 @@ pub(crate) fn ticks(ticks: u8) -> Duration {
     TICK * u32::from(ticks)
 }
 
+/// How many ticks pass in `duration`, which is a whole number of them.
+pub(crate) fn whole_ticks(duration: Duration) -> i8 {
+    i8::try_from(duration.as_secs() / TICK.as_secs()).expect("a short run")
+}
+
 /// The instant at which tick `tick` begins.
 pub(crate) fn instant(tick: Tick) -> BootInstant {
     BootInstant::new(TICK * (BOOT + u32::from(tick)))

@@ -2,6 +2,7 @@
 
 use dlock::outcome::RunOutcome;
 use dlock::releasing::Releasing;
+use dlock::store::intervention::Deed;
 use dlock::store::{FailureKind, Fate, Question};
 use dlock::supervise::Input;
 use stateright::{Model, Property};
@@ -115,7 +116,7 @@ impl World {
         link.heard = now;
         match self
             .server
-            .execute(now, session, &asked.question, asked.second, run.rules)
+            .execute(now, session, &asked.question, asked.stage, run.rules)
         {
             Some(raw) => asked.wire = Wire::Reply(raw, now),
             None => return true,
@@ -139,7 +140,7 @@ impl World {
         if let Some(asked) = asked {
             let session = Session::current(c);
             self.server
-                .execute(self.now, session, &asked.question, asked.second, run.rules);
+                .execute(self.now, session, &asked.question, asked.stage, run.rules);
         }
         self.cut(c);
         self.fail(c, kind, run);
@@ -150,7 +151,7 @@ impl World {
             self.clients[c].late_renewal |= matches!(*asked.question, Question::Renew(..));
             let session = Session::dropped(c);
             self.server
-                .execute(self.now, session, &asked.question, asked.second, run.rules);
+                .execute(self.now, session, &asked.question, asked.stage, run.rules);
         }
     }
 
@@ -339,8 +340,11 @@ impl Model for Run {
             }
             Event::Release => {
                 world.breaks += 1;
-                let at_once = self.variant == Variant::FreedByHand;
-                world.server.break_by_hand(at_once);
+                let shown = world.server.row.token;
+                world.server.intervene(now, shown, Deed::Release);
+                if self.variant == Variant::FreedByHand {
+                    world.server.free_by_hand();
+                }
             }
             Event::Restart => {
                 world.spend();

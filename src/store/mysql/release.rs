@@ -53,8 +53,7 @@ impl Database {
             Err(failure) => Err(failure),
             Ok(freed) => {
                 let answer = freed.answer(parting).ok_or_else(still_there)?;
-                let is_settled = answer == Answer::Released || parting.run.is_none();
-                if freed.broken.is_some() || !is_settled {
+                if freed.needs_settling(parting) {
                     self.settle(contender, parting, freed.broken, trace)?;
                 }
                 Ok(answer)
