@@ -348,12 +348,10 @@ impl Acquire {
 /// while to clear the line.
 const fn packets(phase: &Phase) -> usize {
     match phase {
-        // The statement and a look.
-        Phase::Attempt(_) => 2,
+        // The statement and a look; the release, and what frees a row that was revoked.
+        Phase::Attempt(_) | Phase::Settle(_) => 2,
         // The wait, the statement and a look.
         Phase::Stand => 3,
-        // The release, and what frees a row that was revoked.
-        Phase::Settle(_) => 2,
         _ => 1,
     }
 }

@@ -16,6 +16,10 @@ impl Desk<'_> {
     /// success had to be recorded, for which there is time as long as the lease lasts; otherwise the
     /// lease expires by itself.
     pub(super) fn release(&mut self, lease: &AcquiredLease, mut run: FinishedRun) -> FinishedRun {
+        if run.outcome == RunOutcome::LeftBehind {
+            // With a process of the command alive, the lease has to stay.
+            return run;
+        }
         let must_record = self.once.is_some() && run.outcome == RunOutcome::Exited(0);
         let parting = self.parting(lease, &run);
         let hands_off = self.once.is_none() && lease.is_awaited(run.took);
@@ -55,7 +59,7 @@ impl Desk<'_> {
             |failure| failure.message.clone(),
         );
         if must_record {
-            run.reason = "its success could not be recorded".to_owned();
+            run.reason = String::from("its success could not be recorded");
             run.outcome = RunOutcome::Unrecorded;
             let text = format_args!(
                 "{} succeeded, but that could not be recorded: {cause}; it does not count as done",

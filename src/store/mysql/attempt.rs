@@ -112,8 +112,8 @@ impl Database {
         match taken {
             Taken::Proof(proof) => match (proof.row.granted(claim), proof.success) {
                 (Some(_), Some(success)) => {
-                    let token = proof.row.owner.token;
-                    self.give_back(contender, claim, gate, (token, success), trace)
+                    let given = (proof.row.owner.token, success);
+                    self.give_back(contender, claim, gate, given, trace)
                 }
                 (Some(answer), None) => Ok(answer),
                 (None, _) => {
@@ -121,7 +121,7 @@ impl Database {
                     let found = self.one(contender, "", Outlook::Line(place), trace)?;
                     match found.held_by(claim) {
                         // By an earlier attempt whose answer was lost, and which was carried out only now.
-                        Some(token) => Ok(Answer::AlreadyOurs(token)),
+                        Some(late) => Ok(Answer::AlreadyOurs(late)),
                         None => found.unless_done(Answer::Seen),
                     }
                 }

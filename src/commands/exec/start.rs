@@ -1,0 +1,184 @@
+//! What comes before the first attempt: the settings of a run, its processes and its threads.
+//!
+//! Runs on the main thread, before there is any other: the monitor is forked in here, and nothing is
+//! forked once a thread was started.
+
+use std::ffi::OsString;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::Context;
+
+use super::desk::Desk;
+use super::hold::Job;
+use super::nested::{self, Outer};
+use super::{fitting, holder, unstartable};
+use crate::acquire::{Acquire, WaitLimits};
+use crate::cli::observe::ObserveArgs;
+use crate::cli::{ExecArgs, Wait};
+use crate::event::queue::Queue;
+use crate::exit::{Ending, Status};
+use crate::heartbeat::{self, Watching};
+use crate::lease::Claim;
+use crate::lease::timing::Timing;
+use crate::monitor::Monitor;
+use crate::report::Report;
+use crate::report::log::What;
+use crate::store::mysql::Database;
+use crate::store::target::Target;
+use crate::store::{Contender, Fence, Holder};
+use crate::sys::pending_child::PreparedCommand;
+use crate::sys::process::look_up;
+use crate::sys::{clock, inherited, random, replace, signal, terminal};
+
+/// How often in an interval the heartbeat file is looked at.
+const BEATS: u32 = 4;
+
+/// The settings of a run, checked as far as that is possible without a server.
+pub(super) struct Plan {
+    command: Vec<OsString>,
+    timing: Timing,
+    limits: WaitLimits,
+    conflict: u8,
+    contender: Contender,
+    job: Job,
+    observe: ObserveArgs,
+    min_hold: Duration,
+}
+
+/// A run that waits for its lease.
+pub(super) struct Started<'a> {
+    pub(super) desk: Desk<'a>,
+    pub(super) acquire: Acquire,
+    /// Status for an end of the wait without the lease.
+    pub(super) conflict: u8,
+    pub(super) job: Job,
+    pub(super) monitor: Monitor,
+    /// Ends the watching of the heartbeat file when it is dropped.
+    pub(super) watching: Option<Watching>,
+}
+
+impl Plan {
+    /// The plan that `args` ask for.
+    ///
+    /// # Errors
+    /// When durations do not fit together, or there is no such command.
+    pub(super) fn new(args: ExecArgs) -> anyhow::Result<Self> {
+        let timing =
+            Timing::new(args.ttl, args.grace).map_err(|why| Ending::new(Status::USAGE, why))?;
+        let program = args.command.first().context("no command")?.clone();
+        look_up(&program, std::env::var_os("PATH").as_deref())
+            .map_err(|why| unstartable(&program, &why))?;
+        let name = Path::new(&program).file_name().unwrap_or(&program);
+        let contender = Contender {
+            action: args.action,
+            holder: Holder {
+                command: fitting(name.to_string_lossy().into_owned()),
+                ..holder(args.holder, args.note)
+            },
+            ttl: timing.ttl,
+            once: args.once.once(),
+            history: args.history,
+            fence: match args.fence {
+                true => Fence::Raised,
+                false => Fence::AsItIs,
+            },
+        };
+        Ok(Self {
+            command: args.command,
+            timing,
+            limits: WaitLimits {
+                wait: match args.wait {
+                    _ if args.nonblock => Some(Duration::ZERO),
+                    Wait::Forever => None,
+                    Wait::AtMost(wait) => Some(wait),
+                },
+                connect: args.db_wait,
+            },
+            conflict: args.conflict_exit_code,
+            contender,
+            job: Job {
+                program,
+                max_runtime: args.max_runtime,
+                heartbeat_file: args.heartbeat_file,
+            },
+            observe: args.observe,
+            min_hold: args.once.min_hold.unwrap_or_default(),
+        })
+    }
+
+    /// The run of this action that we are in, if there is one whose lease still stands.
+    ///
+    /// # Errors
+    /// When its lease is over, or the server does not say.
+    pub(super) fn outer(&self, target: &Target) -> anyhow::Result<Option<Outer>> {
+        let Some(outer) = Outer::of(&self.contender.action) else {
+            return Ok(None);
+        };
+        let is_ours = outer.is_ours(&self.contender, target, self.limits.connect)?;
+        Ok(Some(outer).filter(|_| is_ours))
+    }
+
+    /// Becomes the command, under the lease of `outer`. Returns why it could not.
+    pub(super) fn run_under(&self, outer: &Outer, report: &Report) -> Ending {
+        report.granted(outer.token);
+        let (action, token) = (&self.contender.action, outer.token);
+        let text = format_args!(
+            "{action} is held by the outer dlock (token {token}): running under its lease"
+        );
+        report.detail(What::Nested, text);
+        unstartable(&self.job.program, &replace::with(&self.command))
+    }
+
+    /// Starts the monitor with the command behind it, then the threads.
+    ///
+    /// # Errors
+    /// When the kernel gives no process, thread or descriptor.
+    pub(super) fn start(self, target: Target, report: &Report) -> anyhow::Result<Started<'_>> {
+        let Self {
+            timing, contender, ..
+        } = self;
+        let ttl = humantime::format_duration(timing.ttl).to_string();
+        let additions = [
+            ("DLOCK_ACTION", contender.action.to_string()),
+            ("DLOCK_HOLDER", contender.holder.label.clone()),
+            ("DLOCK_TTL", ttl),
+            (nested::ADDRESS, nested::address(&target)),
+        ];
+        let claim = Claim::new(random::bytes().context("no random numbers")?);
+        let shares_terminal = terminal::is_controlling();
+        let (inbox, mask) = signal::open_inbox(shares_terminal).context("cannot take signals")?;
+        let command = PreparedCommand::new(&self.command, &additions, mask, shares_terminal);
+        let monitor = Monitor::start(command, timing.grace, shares_terminal)
+            .context("cannot start the monitor")?;
+        inherited::close_descriptors();
+        // Nothing is forked any more.
+        report.write_behind().context("cannot start a thread")?;
+        let (events, teller) =
+            Queue::new(inbox, Some(monitor.clone())).context("cannot wait for events")?;
+        let pause = timing.interval / BEATS;
+        let watching = (self.job.heartbeat_file.clone())
+            .map(|file| heartbeat::start(file, pause, teller.clone()))
+            .transpose()
+            .context("cannot start a thread")?;
+        let database = Database::new(target, timing.attempt, timing.ttl);
+        let label = contender.holder.label.clone();
+        let for_news = teller.clone();
+        let mut desk = Desk::open(report, timing, contender, database, (events, teller))
+            .context("cannot start a thread")?;
+        let hook = self.observe.on_event.map(|command| (command, mask));
+        (desk
+            .news
+            .tell(label, self.observe.metrics_file, hook, &for_news))
+        .context("cannot start a thread")?;
+        desk.min_hold = self.min_hold;
+        Ok(Started {
+            desk,
+            acquire: Acquire::new(claim, timing, self.limits, clock::now()),
+            conflict: self.conflict,
+            job: self.job,
+            monitor,
+            watching,
+        })
+    }
+}
