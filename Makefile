@@ -29,10 +29,13 @@ static:
 		$(CARGO) build --locked --bin dlock --target $(HOST) --target-dir $${CARGO_TARGET_DIR:-target}/static
 
 # Contenders and random faults on real servers, judged by checkers; a short run is one of the tests.
-# make chaos SECONDS=1800 SEED=7 FLAVOUR=mysql ONLY=kill-front,…; by default both flavours side by side.
+# make chaos SECONDS=1800 SEED=7 FLAVOUR=mysql ONLY=kill-front,…; by default both flavours side by side. Before that
+# SEQUENCES=20000 random sequences of requests on the model's server and on both real ones, which have to do the same.
 chaos: SECONDS = 300
+chaos: SEQUENCES = 20000
 chaos:
 	tests/servers/fetch mariadb mysql faketime
+	DLOCK_SEQUENCES=$(SEQUENCES) DLOCK_SEED=$(SEED) $(CARGO) test --locked --test compare -- do_the_same
 	$(CARGO) test --locked --test chaos -- --seconds=$(SECONDS) --seed=$(SEED) --flavour=$(FLAVOUR) --only=$(ONLY)
 
 # What is promised to 30 replicas that start at once, and to a crontab on 10 machines, counted; a short run is one of

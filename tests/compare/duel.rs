@@ -80,7 +80,7 @@ pub(crate) fn compare(
                 })
             })
             .collect();
-        let outcomes = workers.into_iter().map(|worker| worker.join());
+        let outcomes = workers.into_iter().map(thread::ScopedJoinHandle::join);
         let outcomes: Vec<_> = outcomes
             .map(|outcome| outcome.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
             .collect();

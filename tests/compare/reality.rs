@@ -4,17 +4,16 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use dlock::lease::action::Action;
-use dlock::lease::{Claim, Grant, Token};
+use dlock::lease::{Claim, Token};
 use dlock::store::intervention::{Intervention, Outcome};
-use dlock::store::{
-    Contender, Fence, Holder, Parting, Place, Question, Reply, Turn, Version, Wish,
-};
+use dlock::store::{Contender, Fence, Holder, Question, Reply};
 use mysql::prelude::Queryable;
 use mysql::{Conn, Row};
 
 use crate::observed::{Heard, Observed, Rows, UNKNOWN, heard, ticks_left};
 use crate::operator::Operator;
 use crate::peer::{After, Peer, Rewrite};
+use crate::question::translated;
 use crate::server::{CLAIM, Session};
 use crate::servers;
 use crate::step::CONTENDERS;
@@ -80,8 +79,7 @@ impl Reality {
         self.began.elapsed() > ticks(1) / 2
     }
 
-    /// Makes a step. `woken` are the contenders that have to get the gate by it, and `ended` tells whether one
-    /// was ended that waited for it.
+    /// Makes a step. Whoever gets a reply besides, by what is `expected`, has waited for it until now.
     pub(crate) fn step(&mut self, it: &Move, expected: &Observed) -> Outcomes {
         let mut replies = Vec::new();
         let mut intervened = None;
@@ -369,46 +367,7 @@ impl Reality {
     fn translated(&self, question: &Question) -> Question {
         let claim = |claim: Claim| self.claim(claim.bytes()[CLAIM]);
         let token = |token: Token| self.token(u8::try_from(token.0).expect("few grants"));
-        let grant = |grant: &Grant| Grant {
-            claim: claim(grant.claim),
-            token: token(grant.token),
-        };
-        let place = |place: &Place| Place {
-            claim: claim(place.claim),
-            ..*place
-        };
-        match question {
-            Question::Attempt(wish) => Question::Attempt(Wish {
-                claim: claim(wish.claim),
-                mode: match wish.mode {
-                    dlock::store::Mode::TakeOver { version, fenced } => {
-                        dlock::store::Mode::TakeOver {
-                            version: Version {
-                                token: token(version.token),
-                                ..version
-                            },
-                            fenced,
-                        }
-                    }
-                    mode => mode,
-                },
-                gate: wish.gate,
-            }),
-            Question::Inspect(it) => Question::Inspect(place(it)),
-            Question::Queue(it) => Question::Queue(place(it)),
-            Question::Look => Question::Look,
-            Question::Stand(turn) => Question::Stand(Turn {
-                claim: claim(turn.claim),
-                ..*turn
-            }),
-            Question::Renew(it, gate) => Question::Renew(grant(it), *gate),
-            Question::HandOff(it) => Question::HandOff(grant(it)),
-            Question::Release(parting) => Question::Release(Parting {
-                claim: claim(parting.claim),
-                token: parting.token.map(token),
-                ..*parting
-            }),
-        }
+        translated(question, claim, token)
     }
 
     fn root(&mut self, statement: &str) {
@@ -433,7 +392,8 @@ fn column<T: mysql::prelude::FromValue>(row: &mut Row, at: usize) -> T {
 
 fn hex(claim: Claim) -> String {
     let bytes = claim.bytes().iter();
-    bytes.map(|byte| format!("{byte:02X}")).collect()
+    let hex: Vec<String> = bytes.map(|byte| format!("{byte:02X}")).collect();
+    hex.concat()
 }
 
 fn contender(action: Action) -> Contender {

@@ -8,7 +8,8 @@ use dlock::store::{
 };
 use std::time::Duration;
 
-use crate::observed::{Heard, Observed, Rows, heard, word};
+use crate::kept::rows;
+use crate::observed::{Heard, Observed, heard};
 use crate::replies::{failure, interpret};
 use crate::server::{Rules, Server, Session, Stage, full};
 use crate::step::{Ask, CONTENDERS, Ending, Fault, FaultKind, Seen, Sequence, Step, Which};
@@ -154,7 +155,7 @@ impl Theory {
         let observed = Observed {
             heard: replies,
             intervened,
-            rows: self.rows(),
+            rows: rows(&self.server, self.now),
         };
         Some((it, observed))
     }
@@ -200,12 +201,11 @@ impl Theory {
         let waits = is_stand && busy.is_some_and(|other| *other != Session::current(who));
         let fault = fault.filter(|_| !waits);
         let (outcome, could_grant) = self.carry_out(who, &question, Stage::First, fault);
-        let reply = match outcome {
-            Some(outcome) => self.taken_in(who, &outcome),
-            None => {
-                self.contenders[who].waiting = Some(question.clone());
-                Heard::Waits
-            }
+        let reply = if let Some(outcome) = outcome {
+            self.taken_in(who, &outcome)
+        } else {
+            self.contenders[who].waiting = Some(question.clone());
+            Heard::Waits
         };
         let it = Move::Ask {
             who,
@@ -390,41 +390,6 @@ impl Theory {
                     handed_off,
                 })
             }
-        }
-    }
-
-    fn rows(&self) -> Rows {
-        let Server {
-            row,
-            gate,
-            line,
-            handed_off,
-            history,
-            ..
-        } = &self.server;
-        let clock = self.now.cast_signed();
-        let mut handed_off = handed_off.clone();
-        handed_off.sort_unstable_by_key(|(claim, _)| *claim);
-        handed_off.dedup();
-        let runs = history.iter();
-        Rows {
-            claim: row.claim,
-            token: row.token,
-            renewals: row.renewals.into(),
-            gated: row.gated,
-            session: row.session,
-            broken: row.broken,
-            left: row.claim.map(|_| i64::from(row.expires - clock)),
-            closed: row
-                .closed
-                .map_or(0, |until| i64::from((until - clock).max(0))),
-            line: line
-                .iter()
-                .map(|place| (place.claim, place.session))
-                .collect(),
-            runs: runs.map(|(token, fate)| (*token, word(*fate))).collect(),
-            gate: gate.first().copied(),
-            handed_off,
         }
     }
 }

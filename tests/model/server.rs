@@ -5,89 +5,21 @@
 //! Every packet is executed at one instant: its UPDATE is a single row, and the SELECT behind it proves
 //! ownership only if nothing came in between.
 
+#[path = "server/line.rs"]
+mod line;
+#[path = "server/release.rs"]
+mod release;
+#[path = "server/types.rs"]
+mod types;
+
 use dlock::lease::{Claim, Token};
 use dlock::store::intervention::Deed;
-use dlock::store::read_back::{AttemptReadBack, ReleaseReadBack};
-use dlock::store::{Fate, Gate, Keeper, Mode, Owner, POLLER_LIFE, Parting, Question, Version};
+use dlock::store::{Fate, Gate, Keeper, Mode, Owner, Question, Version};
 
 use crate::time::{TTL, Tick, whole_ticks};
 
-/// A session: whose, and whether it belongs to the connection that the client still uses or to one
-/// that it has dropped and the server has not noticed yet.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) struct Session {
-    pub(crate) client: usize,
-    pub(crate) dropped: bool,
-}
-
-impl Session {
-    pub(crate) const fn current(client: usize) -> Self {
-        Self {
-            client,
-            dropped: false,
-        }
-    }
-
-    pub(crate) const fn dropped(client: usize) -> Self {
-        Self {
-            client,
-            dropped: true,
-        }
-    }
-}
-
-/// The row of the action.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) struct Row {
-    pub(crate) claim: Option<u8>,
-    pub(crate) token: u8,
-    pub(crate) renewals: u8,
-    pub(crate) gated: bool,
-    /// The holder's session; none once it has ended.
-    pub(crate) session: Option<Session>,
-    /// By the server's clock.
-    pub(crate) expires: i8,
-    /// Whether an operator has ended the lease.
-    pub(crate) broken: bool,
-    /// Until when an operator keeps the action from being granted, by the server's clock.
-    pub(crate) closed: Option<i8>,
-}
-
-/// A place in the line.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) struct Place {
-    pub(crate) claim: u8,
-    pub(crate) session: Option<Session>,
-    /// When it was last seen, if it waits without a gate.
-    seen: Option<i8>,
-}
-
-/// Which packet of a question is executed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum Stage {
-    /// The first.
-    First,
-    /// The attempt behind a wait at the gate.
-    AtGate,
-    /// What settles a lease that an operator has ended, or a run whose row was freed by hand, behind the
-    /// release that found this.
-    Settle(ReleaseReadBack),
-}
-
-/// Liberties that a broken variant takes, and rules that it lacks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) struct Rules {
-    /// Whether named locks are refused.
-    pub(crate) no_gate: bool,
-    /// Whether a lease is over as soon as the server's clock says so, whoever asks.
-    pub(crate) clock_alone: bool,
-    /// Whether a gate that the holder has no more is as good as a hand-off.
-    pub(crate) gate_alone: bool,
-    /// Whether a lease that an operator has ended can be renewed and released like any other.
-    pub(crate) revoked_is_ours: bool,
-    /// Whether a renewal leaves the session in the row as it is.
-    pub(crate) session_stays: bool,
-}
+use self::types::claim_in;
+pub(crate) use self::types::{CLAIM, Look, Place, Raw, Row, Rules, Session, Stage, full};
 
 /// What lives on the server.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -104,52 +36,6 @@ pub(crate) struct Server {
     pub(crate) revoked_renewed: bool,
     /// By how much its clock is ahead of the true time.
     ahead: i8,
-}
-
-/// The row and the line as a reply shows them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) struct Look {
-    pub(crate) claim: Option<u8>,
-    pub(crate) token: u8,
-    pub(crate) renewals: u8,
-    /// Ticks until the lease lapses.
-    pub(crate) left: i8,
-    pub(crate) broken: bool,
-    pub(crate) gated: bool,
-    /// Ticks for which an operator keeps the action from being granted.
-    pub(crate) closed: u8,
-    pub(crate) keeper: Keeper,
-    pub(crate) in_front: u8,
-}
-
-/// What a packet brings back, before the client makes sense of it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum Raw {
-    /// The row, and whether the packet changed it.
-    Row(Look, bool),
-    /// The gate is the session's.
-    AtGate,
-    /// Whether the claim was handed off.
-    HandedOff(bool),
-    /// What was read back behind a release.
-    Freed(ReleaseReadBack),
-    /// What that had left over is settled.
-    Settled(ReleaseReadBack),
-    /// Named locks are refused.
-    NoGate,
-}
-
-impl Raw {
-    /// The next packet of `question`, of which this packet is not the last.
-    pub(crate) fn next(&self, question: &Question) -> Option<Stage> {
-        match (question, self) {
-            (Question::Stand(_), Self::AtGate) => Some(Stage::AtGate),
-            (Question::Release(parting), Self::Freed(freed)) if freed.needs_settling(parting) => {
-                Some(Stage::Settle(*freed))
-            }
-            _ => None,
-        }
-    }
 }
 
 impl Server {
@@ -463,144 +349,10 @@ impl Server {
         true
     }
 
-    /// The release, what it records, and what is read back behind it.
-    fn release(
-        &mut self,
-        clock: i8,
-        session: Session,
-        parting: &Parting,
-        rules: Rules,
-    ) -> ReleaseReadBack {
-        let claim = parting.claim.bytes()[CLAIM];
-        let is_named = |server: &Self| server.row.claim == Some(claim);
-        let ours = match parting.token {
-            Some(_) => self.is_held_by(claim, parting.token, rules),
-            None => is_named(self),
-        };
-        let token = parting
-            .token
-            .and_then(|token| u8::try_from(token.0).ok())
-            .filter(|_| parting.run.is_some());
-        if ours {
-            self.row.claim = None;
-            self.row.expires = clock;
-        }
-        if let (Some(token), Some(run)) = (token, parting.run)
-            && (ours || parting.handed_off)
-        {
-            self.record(token, run.fate);
-        }
-        if parting.handed_off && token.is_some() {
-            let mut handed_off = self.handed_off.iter();
-            if let Some(at) = handed_off.position(|hand_off| *hand_off == (claim, session)) {
-                self.handed_off.remove(at);
-            }
-        }
-        if parting.gate == Gate::Used {
-            self.pass(session);
-        }
-        if parting.queued {
-            self.line.retain(|place| place.claim != claim);
-        }
-        let is_broken = is_named(self) && self.row.broken;
-        let is_left = is_named(self)
-            && parting
-                .token
-                .is_none_or(|token| token.0 == u64::from(self.row.token));
-        let ending = token.and_then(|token| self.recorded(token));
-        ReleaseReadBack {
-            changed: ours,
-            is_named: is_left || is_broken,
-            broken: is_broken.then_some(Token(self.row.token.into())),
-            is_recorded: None,
-            ending,
-        }
-    }
-
-    /// Frees a row that names the claim and has the token `broken`, by which an operator ended the lease.
-    /// Records the run as broken if it is the last that had the row, and the row is free.
-    fn settle(&mut self, clock: i8, parting: &Parting, broken: Option<Token>) {
-        let token = Token(self.row.token.into());
-        let is_named = self.row.claim == Some(parting.claim.bytes()[CLAIM]);
-        if is_named && self.row.broken && broken == Some(token) {
-            self.row.claim = None;
-            self.row.expires = clock;
-        }
-        if parting.run.is_some() && parting.token == Some(token) && self.row.claim.is_none() {
-            self.record(self.row.token, Fate::Broken);
-        }
-    }
-
-    /// Records how a run ended, unless that is recorded already.
-    fn record(&mut self, token: u8, fate: Fate) {
-        if self.recorded(token).is_none() {
-            self.history.push((token, fate));
-            self.history.sort_unstable_by_key(|(token, _)| *token);
-        }
-    }
-
-    /// How the run of `token` ended, if that is recorded.
-    pub(crate) fn recorded(&self, token: u8) -> Option<Fate> {
-        let found = self.history.iter().find(|(other, _)| *other == token);
-        found.map(|(_, fate)| *fate)
-    }
-
     /// A row and the line, as they are seen behind a statement that `changed` something or not.
     fn seen(&self, clock: i8, session: Session, claim: u8, gate: Gate, changed: bool) -> Raw {
         let (keeper, in_front) = self.view(clock, session, claim, gate);
         Raw::Row(self.look(clock, keeper, in_front), changed)
-    }
-
-    /// `RELEASE_LOCK`.
-    fn pass(&mut self, session: Session) {
-        if self.gate.first() == Some(&session) {
-            self.gate.remove(0);
-        }
-    }
-
-    /// `GET_LOCK` without waiting.
-    fn try_gate(&mut self, session: Session) {
-        if self.gate.is_empty() {
-            self.gate.push(session);
-        }
-    }
-
-    fn queue(&mut self, clock: i8, session: Session, claim: u8, gate: Gate) {
-        let place = Place {
-            claim,
-            session: Some(session),
-            seen: (gate == Gate::Absent).then_some(clock),
-        };
-        match self.line.iter_mut().find(|place| place.claim == claim) {
-            Some(old) => *old = place,
-            None => self.line.push(place),
-        }
-    }
-
-    fn view(&self, clock: i8, session: Session, claim: u8, gate: Gate) -> (Keeper, u8) {
-        let keeper = match (gate, self.gate.first()) {
-            (Gate::Absent, _) => Keeper::Unasked,
-            (Gate::Used, None) => Keeper::Nobody,
-            (Gate::Used, Some(keeper)) if *keeper == session => Keeper::Us,
-            (Gate::Used, Some(keeper)) => {
-                let holder = self.row.gated && self.row.session == Some(*keeper);
-                let waits = |place: &Place| place.session == Some(*keeper);
-                match holder || self.line.iter().any(waits) {
-                    true => Keeper::Line,
-                    false => Keeper::Stranger,
-                }
-            }
-        };
-        let in_front = match self.row.claim == Some(claim) {
-            true => 0,
-            false => {
-                let before = self.line.iter().take_while(|place| place.claim != claim);
-                let counts =
-                    |place: &&Place| self.row.claim != Some(place.claim) && !place.is_silent(clock);
-                before.filter(counts).count()
-            }
-        };
-        (keeper, u8::try_from(in_front).expect("a short line"))
     }
 
     const fn look(&self, clock: i8, keeper: Keeper, in_front: u8) -> Look {
@@ -624,49 +376,3 @@ impl Server {
         now.cast_signed() + self.ahead
     }
 }
-
-impl Place {
-    /// Whether its waiter asks from time to time and has not done so for too long.
-    fn is_silent(&self, clock: i8) -> bool {
-        self.seen
-            .is_some_and(|seen| clock - seen >= whole_ticks(POLLER_LIFE))
-    }
-}
-
-/// The claim that a question is about; 0 where it is about none.
-fn claim_in(question: &Question) -> u8 {
-    let claim = match question {
-        Question::Attempt(wish) => wish.claim,
-        Question::Inspect(place) | Question::Queue(place) => place.claim,
-        Question::Stand(turn) => turn.claim,
-        Question::Renew(grant, _) | Question::HandOff(grant) => grant.claim,
-        Question::Release(parting) => parting.claim,
-        Question::Look => return 0,
-    };
-    claim.bytes()[CLAIM]
-}
-
-/// The claim that the server knows by this number.
-pub(crate) const fn full(number: u8) -> Claim {
-    let mut claim = [0; CLAIM + 1];
-    claim[CLAIM] = number;
-    Claim::new(claim)
-}
-
-impl Look {
-    /// What an attempt reads back.
-    pub(crate) fn read_back(self, changed: bool) -> AttemptReadBack {
-        AttemptReadBack {
-            changed,
-            owner: Owner {
-                claim: self.claim.map(full),
-                token: Token(self.token.into()),
-                is_broken: self.broken,
-            },
-        }
-    }
-}
-
-/// Where a claim differs from another: the other bytes are zero, so that the machines' jitter is
-/// the same for all.
-pub(crate) const CLAIM: usize = 15;
