@@ -92,7 +92,10 @@ impl Peer {
         let after = match &reply.outcome {
             Ok(_) => After::Same,
             Err(_) if is_cut => After::Dropped(self.swap()),
-            Err(_) => way.session.take().map_or(After::Same, After::Ends),
+            Err(_) => {
+                way.proxy.wait_ends();
+                way.session.take().map_or(After::Same, After::Ends)
+            }
         };
         (reply, after)
     }
@@ -124,6 +127,7 @@ impl Peer {
             // How a server says that it ends a session that waits is its own affair.
             failure.kind = FailureKind::Unknown;
             way.session = None;
+            way.proxy.wait_ends();
         }
         Some(reply)
     }

@@ -336,9 +336,15 @@ impl Proxy {
     /// All connections so far, each to its end, which must come.
     #[track_caller]
     pub(crate) fn sessions(&self) -> Vec<Session> {
+        self.wait_ends();
+        self.shared.locked().sessions.clone()
+    }
+
+    /// Waits until all connections so far are over, so that none of their requests can meet a new order.
+    #[track_caller]
+    pub(crate) fn wait_ends(&self) {
         let is_over = |state: &State| state.sessions.iter().all(|session| session.is_over);
         self.shared.until("all connections end", is_over);
-        self.shared.locked().sessions.clone()
     }
 }
 
