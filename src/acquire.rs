@@ -118,8 +118,10 @@ pub struct Acquire {
     pace: Pace,
     /// How often in a row a row that may be taken was tried.
     tries: u32,
-    /// How often in a row the gate did not behave as one.
+    /// How often in a row a look found the gate where it should not be.
     anomalies: u32,
+    /// How often in a row a wait at the gate ended without it.
+    turned_away: u32,
     observation: Option<Observation>,
     seen: Option<Seen>,
     place: OwnPlace,
@@ -147,6 +149,7 @@ impl Acquire {
             pace: Pace::default(),
             tries: 0,
             anomalies: 0,
+            turned_away: 0,
             observation: None,
             seen: None,
             place: OwnPlace::None,
@@ -266,7 +269,7 @@ impl Acquire {
                 self.saw(now, reply.received, row, view);
             }
             Ok(Answer::Done(success)) => self.phase = Phase::Done(success.clone()),
-            Ok(Answer::TurnedAway) => self.doubt_gate(now),
+            Ok(Answer::TurnedAway) => self.turned_away(now),
             Ok(Answer::Lost(_)) => self.phase = Phase::Attempt(Mode::IfFree),
             Ok(Answer::Released | Answer::ReleasedOnly(_) | Answer::NotOurs(_)) => {
                 self.unknown_since = None;

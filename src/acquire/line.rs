@@ -51,7 +51,7 @@ impl Acquire {
         }
         match (self.gate, view.keeper) {
             // The server said that the gate is ours. If it is not, it only pretends.
-            (Gate::Used, keeper) if stood && keeper != Keeper::Us => self.doubt_gate(now),
+            (Gate::Used, keeper) if stood && keeper != Keeper::Us => self.turned_away(now),
             (Gate::Used, Keeper::Line) => {
                 self.anomalies = 0;
                 self.phase = Phase::Stand;
@@ -59,12 +59,13 @@ impl Acquire {
             // The gate came free between two packets, and we have a place: ask for it.
             (Gate::Used, Keeper::Nobody) if queued => self.phase = Phase::Stand,
             (Gate::Used, Keeper::Us) => {
-                self.anomalies = 0;
+                (self.anomalies, self.turned_away) = (0, 0);
                 let at = allowed_at(received, row, &observation, HolderSession::LostQueueLock);
                 self.lead(now, at, row);
             }
             (Gate::Used, Keeper::Nobody | Keeper::Stranger | Keeper::Unasked) => {
-                self.doubt_gate(now);
+                self.anomalies += 1;
+                self.doubt_gate(now, self.anomalies);
             }
             (Gate::Absent, _) => {
                 let at = allowed_at(received, row, &observation, HolderSession::Unknown);
@@ -73,14 +74,19 @@ impl Acquire {
         }
     }
 
-    /// Tries again where the gate does not behave as one, but not for ever.
-    pub(super) fn doubt_gate(&mut self, now: BootInstant) {
+    /// Takes in that a wait at the gate ended without it.
+    pub(super) fn turned_away(&mut self, now: BootInstant) {
+        self.turned_away += 1;
+        self.doubt_gate(now, self.turned_away);
+    }
+
+    /// Tries again where the gate has not behaved as one `doubts` times in a row, but not for ever.
+    fn doubt_gate(&mut self, now: BootInstant, doubts: u32) {
         self.phase = Phase::Attempt(Mode::IfFree);
-        self.anomalies += 1;
-        if self.anomalies > MAX_ANOMALIES {
+        if doubts > MAX_ANOMALIES {
             self.poll_from_now_on();
         } else {
-            self.next_at = now + MOMENT * self.anomalies;
+            self.next_at = now + MOMENT * doubts;
         }
     }
 

@@ -258,6 +258,31 @@ fn a_gate_that_a_stranger_keeps_or_that_nobody_can_take_is_given_up() {
 }
 
 #[test]
+fn a_gate_that_is_granted_in_words_only_is_given_up() {
+    let server = |_| (sighting(0, LEFT), view(Keeper::Line, 0));
+    for answer in [
+        Answer::TurnedAway,
+        Answer::Seen(sighting(0, LEFT), view(Keeper::Line, 0)),
+    ] {
+        let mut acquire = wish(None);
+        first_attempt(&mut acquire, &server);
+        let (mut now, mut stands) = (START, 0);
+        while acquire.gate() == Gate::Used {
+            match acquire.next(now) {
+                Step::Ask(Question::Stand(_)) => {
+                    stands += 1;
+                    acquire.answered(now, &reply(now, Ok(answer.clone())));
+                }
+                Step::Ask(question) => self::answer(&mut acquire, now, &server, &question),
+                Step::Wait(until) => now = until,
+                other => panic!("unexpected: {other:?}"),
+            }
+            assert!(stands < 10, "it waits at the gate again and again");
+        }
+    }
+}
+
+#[test]
 fn without_a_gate_the_first_in_line_attempts_and_the_others_only_after_a_while() {
     let free = |ahead: u64| {
         move |now: BootInstant| {

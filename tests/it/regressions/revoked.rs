@@ -110,8 +110,9 @@ fn told_in_the_last_moment(scene: &Scene, options: &[&str], end: fn(&Database)) 
     });
     tell(&go, "on");
     let monitor = Thread(PathBuf::from(format!("/proc/{monitor}")));
-    eventually("the monitor has told of the end", || {
-        !is_alive(command) && monitor.sleeps()
+    // Its parent cannot bury it.
+    eventually("the monitor has told of the end, and ended", || {
+        !is_alive(command) && monitor.line("State:").starts_with('Z')
     });
     drop(stopped);
     holder.wait()
