@@ -18,7 +18,7 @@ const MAX_TRIES: u32 = 3;
 
 /// How often in a row the gate may look broken before it counts as broken. A session that is
 /// granted the lease by its first packet has the gate for a moment before anything else tells so.
-const MAX_ANOMALIES: u32 = 2;
+const MAX_ANOMALIES: u32 = 3;
 
 /// Without a gate, how long a row may lie free before others than the first in line try it: the
 /// first may be dead without anybody being able to see it.
