@@ -21,8 +21,6 @@ pub(crate) enum Kind {
     Queue,
     /// Takes a place in the line and waits for the gate.
     Stand,
-    /// Gives the place up after the grant.
-    Finish,
     /// Reads only: what the row and the line are.
     Look,
     /// Any other query.
@@ -64,11 +62,8 @@ impl Request {
             });
         }
         let marks = [
-            ("EXECUTE dlock_take", Kind::Attempt),
-            ("EXECUTE dlock_notice", Kind::Notice),
             ("GET_LOCK(", Kind::Stand),
             ("INSERT INTO dlock_waiter", Kind::Queue),
-            ("DELETE FROM dlock_waiter WHERE claim=", Kind::Finish),
             ("FROM dlock_", Kind::Look),
         ];
         let found = marks.into_iter().find(|(mark, _)| text.contains(mark));

@@ -15,14 +15,13 @@ use crate::proxy::{Case, Door, Fault, Kind, error_packet};
 const QUEUE_LOCK: &str = "CONCAT('dlock:',LEFT(SHA2(CONCAT(DATABASE(),'/',action),256),40))";
 
 /// All kinds of questions.
-const KINDS: [Kind; 9] = [
+const KINDS: [Kind; 8] = [
     Kind::Attempt,
     Kind::Renew,
     Kind::Release,
     Kind::Notice,
     Kind::Queue,
     Kind::Stand,
-    Kind::Finish,
     Kind::Look,
     Kind::Other,
 ];
