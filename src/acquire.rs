@@ -218,7 +218,7 @@ impl Acquire {
                 let first_for = self.seen.as_ref().map(|seen| seen.first_for);
                 Question::Stand(Turn {
                     claim: self.claim,
-                    patience: left,
+                    patience: self.stand_limit(left),
                     tidy: first_for.is_some_and(|waited| waited >= LONG_WAIT),
                 })
             }

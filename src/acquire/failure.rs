@@ -14,7 +14,7 @@ impl Acquire {
     pub(super) fn failed(&mut self, now: BootInstant, reply: &Reply, failure: &Failure) {
         // The connection is gone, and with it the gate and what our place knows of us.
         self.disconnected();
-        self.tries = 0;
+        (self.tries, self.anomalies) = (0, 0);
         if reply.could_grant {
             self.unknown_since.get_or_insert(reply.sent);
         }

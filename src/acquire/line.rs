@@ -63,9 +63,13 @@ impl Acquire {
                 let at = allowed_at(received, row, &observation, HolderSession::LostQueueLock);
                 self.lead(now, at, row);
             }
-            (Gate::Used, Keeper::Nobody | Keeper::Stranger | Keeper::Unasked) => {
+            (Gate::Used, keeper @ (Keeper::Nobody | Keeper::Stranger | Keeper::Unasked)) => {
                 self.anomalies += 1;
-                self.doubt_gate(now, self.anomalies);
+                let may_pass = keeper == Keeper::Stranger && self.stranger_limit().is_some();
+                match may_pass && self.anomalies > MAX_ANOMALIES {
+                    true => self.phase = Phase::Stand,
+                    false => self.doubt_gate(now, self.anomalies),
+                }
             }
             (Gate::Absent, _) => {
                 let at = allowed_at(received, row, &observation, HolderSession::Unknown);
@@ -77,7 +81,23 @@ impl Acquire {
     /// Takes in that a wait at the gate ended without it.
     pub(super) fn turned_away(&mut self, now: BootInstant) {
         self.turned_away += 1;
-        self.doubt_gate(now, self.turned_away);
+        self.doubt_gate(now, self.turned_away.max(self.anomalies));
+    }
+
+    /// How long to wait at the gate behind a session that neither holds the lease nor has a place in the
+    /// line. On a server that stalls, a contender can be such a session for as long as its grant takes, so
+    /// the wait is a ttl, or half of `--wait`. None where that is not worth a wait.
+    fn stranger_limit(&self) -> Option<Duration> {
+        let half = self.limits.wait.map(|wait| wait / 2);
+        let limit = half.into_iter().chain([self.timing.ttl]).min();
+        limit.filter(|limit| *limit >= LONGEST_PAUSE)
+    }
+
+    /// How long to wait at the gate, if the user's time ends in `left`.
+    pub(super) fn stand_limit(&self, left: Option<Duration>) -> Option<Duration> {
+        let behind_stranger = self.anomalies > MAX_ANOMALIES;
+        let stranger = self.stranger_limit().filter(|_| behind_stranger);
+        left.into_iter().chain(stranger).min()
     }
 
     /// Tries again where the gate has not behaved as one `doubts` times in a row, but not for ever.

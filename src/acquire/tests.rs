@@ -258,6 +258,57 @@ fn a_gate_that_a_stranger_keeps_or_that_nobody_can_take_is_given_up() {
 }
 
 #[test]
+fn a_stranger_at_the_gate_is_waited_for_up_to_a_ttl() {
+    let server = |_| (sighting(0, LEFT), view(Keeper::Stranger, 0));
+    for (wait, expected) in [(None, 30), (Some(secs(200)), 30), (Some(secs(20)), 10)] {
+        let mut acquire = wish(wait);
+        first_attempt(&mut acquire, &server);
+        let (mut now, mut stands) = (START, Vec::new());
+        while acquire.gate() == Gate::Used {
+            match acquire.next(now) {
+                Step::Ask(Question::Stand(turn)) => {
+                    let limit = turn.patience.expect("a limit");
+                    stands.push(limit);
+                    now = now + limit;
+                    acquire.answered(now, &reply(now, Ok(Answer::TurnedAway)));
+                }
+                Step::Ask(question) => self::answer(&mut acquire, now, &server, &question),
+                Step::Wait(until) => now = until,
+                other => panic!("unexpected: {other:?}"),
+            }
+        }
+        assert_eq!(stands, [secs(expected)]);
+    }
+}
+
+#[test]
+fn a_stranger_at_the_gate_that_gets_the_lease_is_waited_for_like_any_holder() {
+    let server = |now: BootInstant| {
+        let keeper = match now.since(START) < secs(2) {
+            true => Keeper::Stranger,
+            false => Keeper::Line,
+        };
+        (sighting(0, LEFT), view(keeper, 0))
+    };
+    let mut acquire = wish(None);
+    first_attempt(&mut acquire, &server);
+    let (mut now, mut limits) = (START, Vec::new());
+    while limits.len() < 2 {
+        match acquire.next(now) {
+            Step::Ask(Question::Stand(turn)) => {
+                limits.push(turn.patience);
+                now = now + secs(3);
+                acquire.answered(now, &reply(now, failure(FailureKind::Unknown)));
+            }
+            Step::Ask(question) => self::answer(&mut acquire, now, &server, &question),
+            Step::Wait(until) => now = until,
+            other => panic!("unexpected: {other:?}"),
+        }
+    }
+    assert_eq!(limits, [Some(secs(30)), None]);
+}
+
+#[test]
 fn a_gate_that_is_granted_in_words_only_is_given_up() {
     let server = |_| (sighting(0, LEFT), view(Keeper::Line, 0));
     for answer in [

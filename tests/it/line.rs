@@ -316,7 +316,7 @@ fn a_frozen_head_is_replaced() {
 }
 
 #[test]
-fn a_gate_that_a_stranger_keeps_is_done_without() {
+fn a_gate_that_a_stranger_keeps_for_a_ttl_is_done_without() {
     for flavour in Flavour::ALL {
         let mut line = Line::on(shared(flavour));
         let name: String = line
@@ -338,7 +338,7 @@ fn a_gate_that_a_stranger_keeps_is_done_without() {
         let waiter = line.contender("c", &[]).start();
         waiter.heard("init is held by holder");
         line.let_go();
-        holder.wait().expect(3, "", "");
+        assert_eq!(holder.wait().status, Some(3), "{flavour}");
         end_well(vec![waiter]);
         assert_eq!(line.served(), ["a", "c"], "{flavour}");
     }

@@ -50,6 +50,7 @@ fn unexplained(story: &Story, run: &Run, end: &End) -> Option<String> {
             )),
         },
         (Some(75), None) if run.plan.wait.is_some() && run.start.is_none() => None,
+        (Some(69), None) if gave_up_in_an_outage(story, run, end) => None,
         (Some(76), None) if struck(&LEASE_FAULTS) || was_released(story, run, end) => None,
         (Some(76), None) if was_cut_off(story, run, end) => None,
         (Some(76), None) => Some("its lease was lost without cause".to_owned()),
@@ -105,6 +106,11 @@ fn was_released(story: &Story, run: &Run, end: &End) -> bool {
             && fault.until >= since(run, end)
             && run.start.is_none_or(|start| start.at < fault.until + START)
     })
+}
+
+/// Whether a run that waits for a limited time got no answer in that time.
+fn gave_up_in_an_outage(story: &Story, run: &Run, end: &End) -> bool {
+    run.plan.wait.is_some() && run.start.is_none() && was_cut_off(story, run, end)
 }
 
 /// Whether the server was away for longer than every lease must bear, or the machine stood still.

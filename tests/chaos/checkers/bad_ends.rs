@@ -196,6 +196,20 @@ fn to_give_up_is_right_for_those_who_said_how_long_they_wait() {
 }
 
 #[test]
+fn no_answer_is_right_for_those_who_said_how_long_they_wait_while_the_server_is_away() {
+    let gave_up = |wait, outage: u64| {
+        let plan = Plan { wait, ..plan() };
+        let plot = Plot::default().lived(1_000, 1_400, 1, 10);
+        let plot = plot.fault(1_600, 1_600 + outage, Kind::FreezeServer, None);
+        let plot = plot.asked_for(1_500, 2, plan).ended(2_500, 2, 69);
+        plot.calm(9_000).breaks()
+    };
+    assert!(gave_up(Some(500), 800).is_empty());
+    assert_eq!(gave_up(None, 800), [CAUSE]);
+    assert_eq!(gave_up(Some(500), 100), [CAUSE]);
+}
+
+#[test]
 fn a_machine_that_stood_still_is_a_cause() {
     let stalled = |site: Option<&str>, micros| {
         let site = site.map(str::to_owned);
