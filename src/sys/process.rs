@@ -6,11 +6,11 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
 use rustix::fs::{Access, access};
+use rustix::io::Errno;
 use rustix::process::{
     Pid, PidfdFlags, Signal, WaitOptions, getpid, getppid, pidfd_open, pidfd_send_signal,
     set_child_subreaper, set_parent_process_death_signal, setpgid, wait,
@@ -60,23 +60,16 @@ pub fn look_up(program: &OsStr, path: Option<&OsStr>) -> Result<(), Unstartable>
     };
     let mut refused = Unstartable::NotFound;
     for folder in std::env::split_paths(path) {
-        match executable(&folder.join(program)) {
+        let file = folder.join(program);
+        let error = match access(&file, Access::EXEC_OK) {
+            _ if file.is_dir() => io::ErrorKind::IsADirectory.into(),
             Ok(()) => return Ok(()),
-            Err(error) => match error.kind() {
-                io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => {}
-                _ => refused = Unstartable::NotExecutable(error),
-            },
-        }
+            Err(Errno::NOENT | Errno::NOTDIR) => continue,
+            Err(error) => error.into(),
+        };
+        refused = Unstartable::NotExecutable(error);
     }
     Err(refused)
-}
-
-fn executable(file: &Path) -> io::Result<()> {
-    if file.metadata()?.is_dir() {
-        return Err(io::ErrorKind::IsADirectory.into());
-    }
-    access(file, Access::EXEC_OK)?;
-    Ok(())
 }
 
 /// Runs `work` in a new process, which ends with it. `kept` is for this process alone: the new one drops it
