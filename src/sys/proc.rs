@@ -1,7 +1,7 @@
 //! What `/proc` tells of the processes above and below this one. Each is known by its number and its
 //! start, so that a process that gets the number of a dead one is never signalled in its place.
 //!
-//! Read-only but for [`Process::signal`]. Holds one or two descriptors at a time, however many processes
+//! Read-only but for `Process::signal`. Holds one or two descriptors at a time, however many processes
 //! there are. Process ids are those of this process's own namespace; what `/proc` hides (another
 //! namespace, `hidepid`) is not there.
 
