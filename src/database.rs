@@ -109,7 +109,7 @@ impl Clerk {
     fn rest(&self) -> Rest {
         let hung_up = match self.database.interrupter().watched() {
             Some(socket) => hangs_up(socket.as_fd(), self.rung.as_fd()),
-            None => wait_for([self.rung.as_fd()]).map(|_| false),
+            None => wait_for([self.rung.as_fd()], None).map(|_| false),
         };
         self.rung.drain();
         match hung_up {

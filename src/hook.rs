@@ -15,9 +15,8 @@ use std::thread;
 use std::time::Duration;
 
 use crate::lease::Token;
-use crate::sys::group_child::{GroupChild, Wait};
+use crate::sys::group_child;
 use crate::sys::link::{Incoming, Link};
-use crate::sys::signal::Mask;
 use crate::sys::tree::End;
 
 /// How long a hook may take: a request over the network with a retry, not a job.
@@ -143,7 +142,6 @@ pub enum HookResult {
 /// The hook, and the threads that run it.
 pub struct Hook {
     command: Arc<str>,
-    mask: Mask,
     tell: Arc<dyn Fn(Occasion, HookResult) + Send + Sync>,
     /// Nothing is sent. When this end is closed, threads kill what they run.
     near: Option<Link>,
@@ -153,20 +151,17 @@ pub struct Hook {
 }
 
 impl Hook {
-    /// The hook `command`, whose processes get the signal mask `mask`. Threads tell `tell` what came of
-    /// each.
+    /// The hook `command`. Threads tell `tell` what came of each run.
     ///
     /// # Errors
     /// When the kernel gives no descriptor.
     pub fn new(
         command: &str,
-        mask: Mask,
         tell: impl Fn(Occasion, HookResult) + Send + Sync + 'static,
     ) -> io::Result<Self> {
         let (near, far) = Link::pair()?;
         Ok(Self {
             command: command.into(),
-            mask,
             tell: Arc::new(tell),
             near: Some(near),
             far: Arc::new(far),
@@ -178,7 +173,7 @@ impl Hook {
     pub fn run(&mut self, facts: &Facts) {
         let occasion = facts.occasion;
         let variables = facts.variables();
-        let (command, mask) = (Arc::clone(&self.command), self.mask);
+        let command = Arc::clone(&self.command);
         let (tell, stop) = (Arc::clone(&self.tell), Arc::clone(&self.far));
         let before = self.before.take();
         let (is_over, over) = mpsc::channel::<()>();
@@ -190,8 +185,11 @@ impl Hook {
             }
             let result = match stop.receive() {
                 Incoming::Closed => Ok(HookResult::Stopped),
-                _ => GroupChild::spawn(&command, &variables, mask)
-                    .and_then(|child| finish(child, &stop)),
+                _ => group_child::run(&command, &variables, LIMIT, &stop).map(|end| match end {
+                    Some(end) => HookResult::Ended(end),
+                    None if stop.receive() == Incoming::Closed => HookResult::Stopped,
+                    None => HookResult::TimedOut,
+                }),
             };
             tell(occasion, result.unwrap_or_else(|error| unstartable(&error)));
             drop(is_over);
@@ -210,18 +208,6 @@ impl Hook {
 
 fn unstartable(error: &io::Error) -> HookResult {
     HookResult::Unstartable(error.raw_os_error().unwrap_or(0))
-}
-
-/// Waits for the end of a hook, and kills what it leaves behind in its group. Kills it too when its time is
-/// over or the other end of `stop` is closed.
-fn finish(child: GroupChild, stop: &Link) -> io::Result<HookResult> {
-    let wait = child.wait(LIMIT, stop);
-    let end = child.kill()?;
-    Ok(match wait {
-        Wait::Ended => HookResult::Ended(end),
-        Wait::TimedOut => HookResult::TimedOut,
-        Wait::Closed => HookResult::Stopped,
-    })
 }
 
 impl fmt::Debug for Hook {

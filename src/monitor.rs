@@ -34,7 +34,7 @@ use crate::lease::instant::{BootInstant, Deadline};
 use crate::supervise::{Act, Blame};
 use crate::sys::link::{Incoming, Link};
 use crate::sys::pending_child::PreparedCommand;
-use crate::sys::process::{self, Forked, ForkedProcess};
+use crate::sys::process::{self, ForkedProcess};
 use crate::sys::signal::Signal;
 use crate::sys::tree::End;
 
@@ -113,20 +113,15 @@ impl Monitor {
     ) -> io::Result<Self> {
         let (link, far) = Link::pair()?;
         process::adopt_orphans()?;
-        match process::fork()? {
-            Forked::Parent(process) => Ok(Self {
-                link: Arc::new(link),
-                process: Arc::new(process),
-            }),
-            Forked::Child => {
-                // Or neither it nor the command would notice the front's end.
-                drop(link);
-                process::run_and_exit(|| {
-                    // What goes wrong is seen by the front as the end of the monitor.
-                    let _ = guard::guard(&far, command, grace, shares_terminal);
-                })
-            }
-        }
+        // Without the near end, or neither it nor the command would notice the front's end.
+        let (process, link) = process::fork(link, move || {
+            // What goes wrong is seen by the front as the end of the monitor.
+            let _ = guard::guard(&far, command, grace, shares_terminal);
+        })?;
+        Ok(Self {
+            link: Arc::new(link),
+            process: Arc::new(process),
+        })
     }
 
     /// Tells the monitor something; never waits for it. What does not get through, because it is

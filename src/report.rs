@@ -17,7 +17,7 @@ pub mod words;
 
 use std::cell::RefCell;
 use std::fmt::Display;
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use self::log::{Context, Subject, What};
@@ -25,7 +25,7 @@ use self::stderr::{Message, Stderr};
 use crate::cli::Format;
 use crate::lease::Token;
 use crate::lease::action::Action;
-use crate::sys::{self, terminal};
+use crate::sys;
 
 /// How much is said.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -57,14 +57,14 @@ impl Report {
             verbosity,
             format,
             // No program waits for a line that is overwritten.
-            terminal: format == Format::Text && terminal::is_stderr(),
+            terminal: format == Format::Text && io::stderr().is_terminal(),
             stderr: RefCell::new(Stderr::direct()),
             context: Arc::default(),
         }
     }
 
     /// Leaves all writing to a thread from now on: after the last fork, which threads forbid, and after
-    /// [signals are taken](crate::sys::signal::open_inbox), or the thread would be sent them. Whoever
+    /// [signals are taken](crate::sys::signal::Inbox::open), or the thread would be sent them. Whoever
     /// calls this calls [`Report::close`] at the end.
     ///
     /// # Errors

@@ -3,20 +3,17 @@
 //! The only module that may say `unsafe` or name a libc call; above it there are only safe words.
 
 pub mod alarm;
-pub mod ancestors;
 pub mod clock;
-mod descendants;
 pub mod group_child;
 pub mod host;
 pub mod inherited;
 pub mod link;
 pub mod pending_child;
+pub mod proc;
 pub mod process;
 pub mod random;
-pub mod replace;
 pub mod signal;
 pub mod socket;
 pub mod stderr;
 pub mod terminal;
-pub mod threads;
 pub mod tree;

@@ -64,7 +64,7 @@ pub fn run(args: ExecArgs, target: Target, report: &Report) -> anyhow::Result<St
 
 /// Who we are, under the label and the note that the user chose.
 pub(super) fn holder(label: Option<String>, note: Option<String>) -> Holder {
-    let (host, pid) = (host::name(), host::pid());
+    let (host, pid) = (host::name(), std::process::id());
     let (pod, namespace) = host::pod();
     Holder {
         label: label.unwrap_or_else(|| format!("{host}/{pid}")),

@@ -4,7 +4,7 @@
 //! no release starts a second command: the lease goes on, not to be renewed, until its command is
 //! dead or its time is over.
 
-use std::io;
+use std::io::{self, IsTerminal};
 
 use super::ask_once;
 use super::exec::holder;
@@ -18,7 +18,6 @@ use crate::store::intervention::{Deed, Intervention, Outcome};
 use crate::store::mysql::Selection;
 use crate::store::target::Target;
 use crate::store::{Holder, Sighting, State};
-use crate::sys::terminal;
 
 /// Shows the lock, asks, and acts.
 ///
@@ -111,7 +110,7 @@ fn question(action: &Action, deed: Deed) -> String {
 
 /// Whether somebody at the terminal says yes.
 fn agreed(report: &Report, question: &str) -> anyhow::Result<bool> {
-    if !terminal::is_stdin() {
+    if !io::stdin().is_terminal() {
         let why = "nobody can be asked here: give --yes";
         return Err(Ending::new(Status::USAGE, why).into());
     }

@@ -25,7 +25,8 @@ use crate::store::target::Target;
 use crate::store::{
     Answer, Contender, Failure, FailureKind, Fence, Holder, Question, Sighting, State,
 };
-use crate::sys::{clock, signal};
+use crate::sys::clock;
+use crate::sys::signal::{self, Inbox};
 
 /// First and longest pause between two looks: soon enough for a short job, and then one cheap
 /// question a second from everybody who waits.
@@ -68,7 +69,7 @@ pub fn run(args: WaitArgs, target: Target, report: &Report) -> anyhow::Result<St
         history: 0,
         fence: Fence::AsItIs,
     };
-    let (inbox, _) = signal::open_inbox(true).context("cannot take signals")?;
+    let inbox = Inbox::open(true).context("cannot take signals")?;
     report.write_behind().context("cannot start a thread")?;
     let events = Queue::new(inbox, None).context("cannot wait for events")?;
     let database = Database::new(target, timing.attempt, timing.ttl);

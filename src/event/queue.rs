@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use crate::event::Event;
 use crate::monitor::{Monitor, Word};
-use crate::sys::alarm::wait_for_at_most;
+use crate::sys::alarm::wait_for;
 use crate::sys::link::Link;
 use crate::sys::signal::{self, Inbox, Origin};
 
@@ -92,11 +92,11 @@ impl Queue {
     fn wait(&self, patience: Duration) -> Option<[bool; 3]> {
         let (rung, inbox) = (self.rung.as_fd(), self.inbox.as_fd());
         let ready = match &self.monitor {
-            Some(monitor) => wait_for_at_most([rung, inbox, monitor.as_fd()], patience),
-            None => wait_for_at_most([rung, inbox], patience)
-                .map(|ready| ready.map(|[rung, signalled]| [rung, signalled, false])),
+            Some(monitor) => wait_for([rung, inbox, monitor.as_fd()], Some(patience)),
+            None => wait_for([rung, inbox], Some(patience))
+                .map(|[rung, signalled]| [rung, signalled, false]),
         };
-        ready.ok().flatten()
+        ready.ok()
     }
 
     fn hear(&mut self, spoken: bool) -> Option<Event> {
@@ -111,7 +111,7 @@ impl Queue {
     fn take(&self, signalled: bool) -> Option<Event> {
         let signal = signalled.then(|| self.inbox.take().ok())??;
         // Later the children are what it left, and whoever buries them reaps them.
-        if signal.number == signal::CHILD
+        if signal.number == signal::SIGCHLD
             && let Some(monitor) = &self.monitor
         {
             monitor.tend();

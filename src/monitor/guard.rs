@@ -14,8 +14,8 @@ use crate::supervise::{Act, Blame, CONT, Input, KILL, Supervisor};
 use crate::sys::alarm::{Alarm, wait_for};
 use crate::sys::link::{Incoming, Link};
 use crate::sys::pending_child::{PendingChild, PreparedCommand};
-use crate::sys::signal::{self, Inbox};
-use crate::sys::tree::{Broadcast, End, Life, Tree};
+use crate::sys::signal::Inbox;
+use crate::sys::tree::{Broadcast, End, Tree};
 use crate::sys::{clock, inherited, process};
 use crate::twin::{self, Mechanism};
 
@@ -41,7 +41,8 @@ pub(super) fn guard(
     let post = Post {
         front,
         alarm: Alarm::new()?,
-        children: signal::open_child_inbox()?,
+        // Nothing but SIGKILL and SIGSTOP may stop it.
+        children: Inbox::open(false)?,
     };
     let mut command = command.spawn_pending()?;
     inherited::close_descriptors();
@@ -79,7 +80,7 @@ impl Post<'_> {
                     }
                 }
                 Incoming::Closed => return Ok(None),
-                Incoming::Nothing => wait_for([self.front.as_fd()]).map(drop)?,
+                Incoming::Nothing => wait_for([self.front.as_fd()], None).map(drop)?,
             }
         }
     }
@@ -88,9 +89,9 @@ impl Post<'_> {
     fn wait(&self, is_front_there: bool) -> io::Result<()> {
         let (alarm, children) = (self.alarm.as_fd(), self.children.as_fd());
         match is_front_there {
-            true => wait_for([self.front.as_fd(), alarm, children]).map(drop),
+            true => wait_for([self.front.as_fd(), alarm, children], None).map(drop),
             // What is closed is always readable.
-            false => wait_for([alarm, children]).map(drop),
+            false => wait_for([alarm, children], None).map(drop),
         }
     }
 
@@ -119,12 +120,14 @@ impl Watch {
             let now = clock::now();
             // After the orders: who was frozen finds the newest deadline before it acts on an old one.
             self.act(post, Input::Tick);
-            match self.tree.reap() {
-                Life::Nothing => return self.end(post, command),
-                Life::Rest if twin::is_out(Mechanism::DeadTree) => return self.end(post, command),
+            let is_dead = self.tree.reap();
+            let has_ended = self.tree.end().is_some();
+            if is_dead || has_ended && twin::is_out(Mechanism::DeadTree) {
+                return self.end(post, command);
+            }
+            if has_ended {
                 // What the command leaves behind does not outlive it.
-                Life::Rest => _ = self.killed_at.get_or_insert(now),
-                Life::Command => {}
+                self.killed_at.get_or_insert(now);
             }
             let rounds = [self.stop_all_if_due(now), self.kill_all_if_due(post, now)];
             let wake = rounds.into_iter().chain([self.supervisor.wake_at()]);
@@ -193,14 +196,14 @@ impl Watch {
         if self.tree.send(stop) {
             self.stop = None;
         }
-        Some(next_round(self.stop.as_ref()?.began(), now))
+        Some(next_round(self.stop.as_ref()?.began, now))
     }
 
     fn end(&self, post: &Post, command: &mut PendingChild) -> io::Result<()> {
         let end = self.tree.end().unwrap_or(End::Killed(KILL));
         let word = command.failure().map_or_else(
             || Word::Ended(end, self.supervisor.blame()),
-            |error| Word::Unstartable(error.raw_os_error().unwrap_or(0)),
+            Word::Unstartable,
         );
         // Nothing is left to guard: the front may take its time.
         post.front.send_waiting(&encode(&word))

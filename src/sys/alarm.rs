@@ -8,6 +8,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::retry_on_intr;
 use rustix::time::{
     Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
     timerfd_settime,
@@ -38,22 +39,11 @@ impl Alarm {
         let since_boot = instant.map_or(Duration::ZERO, |instant| {
             instant.since_boot().max(Duration::from_nanos(1))
         });
-        let value = Timespec {
-            tv_sec: i64::try_from(since_boot.as_secs()).unwrap_or(i64::MAX),
-            tv_nsec: since_boot.subsec_nanos().into(),
+        let once = Itimerspec {
+            it_interval: Timespec::default(),
+            it_value: timespec(since_boot),
         };
-        let once = Timespec {
-            tv_sec: 0,
-            tv_nsec: 0,
-        };
-        timerfd_settime(
-            &self.0,
-            TimerfdTimerFlags::ABSTIME,
-            &Itimerspec {
-                it_interval: once,
-                it_value: value,
-            },
-        )?;
+        timerfd_settime(&self.0, TimerfdTimerFlags::ABSTIME, &once)?;
         Ok(())
     }
 }
@@ -64,37 +54,32 @@ impl AsFd for Alarm {
     }
 }
 
-/// Waits until one of `sources` has something to say; tells which.
+/// Waits until one of `sources` is readable or closed, for at most `limit`; none waits for ever. Returns which
+/// are: none of them when the time is over.
 ///
 /// # Errors
 /// When the kernel is out of memory.
-pub fn wait_for<const N: usize>(sources: [BorrowedFd<'_>; N]) -> io::Result<[bool; N]> {
-    wait(sources, None)
-}
-
-/// The same, for at most `patience`; none if none of them had anything to say by then.
-///
-/// # Errors
-/// When the kernel is out of memory.
-pub fn wait_for_at_most<const N: usize>(
+pub fn wait_for<const N: usize>(
     sources: [BorrowedFd<'_>; N],
-    patience: Duration,
-) -> io::Result<Option<[bool; N]>> {
-    let limit = Timespec::try_from(patience).map_err(|_| io::ErrorKind::InvalidInput)?;
-    let ready = wait(sources, Some(&limit))?;
-    Ok(Some(ready).filter(|ready| ready.contains(&true)))
-}
-
-fn wait<const N: usize>(
-    sources: [BorrowedFd<'_>; N],
-    limit: Option<&Timespec>,
+    limit: Option<Duration>,
 ) -> io::Result<[bool; N]> {
-    let mut polled = sources.map(|source| PollFd::from_borrowed_fd(source, PollFlags::IN));
-    loop {
-        match poll(&mut polled, limit) {
-            Ok(_) => return Ok(polled.map(|source| !source.revents().is_empty())),
-            Err(error) if error == rustix::io::Errno::INTR => {}
-            Err(error) => return Err(error.into()),
-        }
-    }
+    let sources = sources.map(|source| PollFd::from_borrowed_fd(source, PollFlags::IN));
+    wait_for_flags(sources, limit)
+}
+
+/// Like [`wait_for`], for other flags.
+pub(super) fn wait_for_flags<const N: usize>(
+    mut polled: [PollFd<'_>; N],
+    limit: Option<Duration>,
+) -> io::Result<[bool; N]> {
+    let limit = limit.map(timespec);
+    retry_on_intr(|| poll(&mut polled, limit.as_ref()))?;
+    Ok(polled.map(|source| !source.revents().is_empty()))
+}
+
+fn timespec(duration: Duration) -> Timespec {
+    Timespec::try_from(duration).unwrap_or(Timespec {
+        tv_sec: i64::MAX,
+        tv_nsec: 0,
+    })
 }

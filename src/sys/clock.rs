@@ -9,19 +9,16 @@ use crate::lease::instant::BootInstant;
 /// The present instant on `CLOCK_BOOTTIME`.
 #[must_use]
 pub fn now() -> BootInstant {
-    let time = clock_gettime(ClockId::Boottime);
-    BootInstant::new(Duration::new(
-        u64::try_from(time.tv_sec).unwrap_or(0),
-        u32::try_from(time.tv_nsec).unwrap_or(0),
-    ))
+    BootInstant::new(read(ClockId::Boottime))
 }
 
 /// The time since 1970 by the machine's wall clock, which anybody may set: never for a decision.
 #[must_use]
 pub fn wall() -> Duration {
-    let time = clock_gettime(ClockId::Realtime);
-    Duration::new(
-        u64::try_from(time.tv_sec).unwrap_or(0),
-        u32::try_from(time.tv_nsec).unwrap_or(0),
-    )
+    read(ClockId::Realtime)
+}
+
+fn read(clock: ClockId) -> Duration {
+    // Negative only before 1970.
+    Duration::try_from(clock_gettime(clock)).unwrap_or_default()
 }

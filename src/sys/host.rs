@@ -1,7 +1,5 @@
 //! Facts about this process for `status`: labels, so none of them may cost time or fail.
 
-use std::process;
-
 /// Where Kubernetes tells a pod its namespace.
 const NAMESPACE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
 
@@ -17,7 +15,6 @@ pub fn name() -> String {
 /// The Kubernetes pod that we are in and its namespace; empty where the environment tells none.
 #[must_use]
 pub fn pod() -> (String, String) {
-    let variable = |name| std::env::var(name).ok().filter(|text| !text.is_empty());
     let in_cluster = variable("KUBERNETES_SERVICE_HOST").map(|_| name());
     let Some(pod) = variable("POD_NAME").or(in_cluster) else {
         return Default::default();
@@ -26,18 +23,15 @@ pub fn pod() -> (String, String) {
     (pod, namespace.unwrap_or_default().trim().to_owned())
 }
 
-/// Our process id.
-#[must_use]
-pub fn pid() -> u32 {
-    process::id()
-}
-
 /// Our user: as login and cron say it, else the number. Not from the user database, which may be
 /// a directory server that is down.
 #[must_use]
 pub fn user() -> String {
-    ["USER", "LOGNAME"]
-        .iter()
-        .find_map(|name| std::env::var(name).ok().filter(|user| !user.is_empty()))
+    variable("USER")
+        .or_else(|| variable("LOGNAME"))
         .unwrap_or_else(|| rustix::process::geteuid().as_raw().to_string())
+}
+
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|text| !text.is_empty())
 }

@@ -1,5 +1,5 @@
-//! What dlock was started with: open descriptors, closed standard streams, ignored signals. The command
-//! gets all of it; dlock and the monitor keep no descriptor that is the command's.
+//! What dlock was started with: open descriptors, closed standard streams, ignored and blocked signals. The
+//! command gets all of it; dlock and the monitor keep no descriptor that is the command's.
 //!
 //! Recorded before `main`. The Rust runtime opens `/dev/null` where stdin, stdout or stderr is closed,
 //! and ignores SIGPIPE. dlock itself must hear SIGCHLD. And a library may open a descriptor of its own
@@ -7,21 +7,34 @@
 
 use std::fs::{self, File};
 use std::mem::{self, MaybeUninit};
-use std::os::fd::{AsRawFd, RawFd};
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::os::fd::RawFd;
+use std::sync::{LazyLock, Mutex, PoisonError};
 
-/// Descriptors that were open, but for the first three.
-static OPEN: Mutex<Vec<RawFd>> = Mutex::new(Vec::new());
+use rustix::stdio::{dup2_stdin, dup2_stdout};
 
-/// Highest number that is tried where `/proc` does not list descriptors.
-const MOST_TRIED: RawFd = 1024;
+use super::signal::Mask;
 
-/// Bit n: descriptor n was closed.
-static CLOSED: AtomicU8 = AtomicU8::new(0);
+struct Inherited {
+    /// Those of the first three descriptors that were closed.
+    closed: Vec<RawFd>,
+    /// All other descriptors that were open, until they are closed.
+    open: Mutex<Vec<RawFd>>,
+    ignored: Vec<i32>,
+    blocked: Mask,
+}
 
-/// Bit n: signal n + 1 was ignored.
-static IGNORED: AtomicU64 = AtomicU64::new(0);
+static INHERITED: LazyLock<Inherited> = LazyLock::new(|| {
+    let closed = (0..3).filter(|descriptor| !is_open(*descriptor)).collect();
+    let mut open = listed().unwrap_or_default();
+    // The listing had a descriptor of its own, which is closed by now.
+    open.retain(|descriptor| is_open(*descriptor));
+    Inherited {
+        closed,
+        open: Mutex::new(open),
+        ignored: (1..=64).filter(|signal| is_ignored(*signal)).collect(),
+        blocked: Mask::of([]).apply(libc::SIG_BLOCK),
+    }
+});
 
 /// Run by the C library before the Rust runtime; statics that are never read again are kept by
 /// `used`.
@@ -30,16 +43,7 @@ static IGNORED: AtomicU64 = AtomicU64::new(0);
 static RECORD: extern "C" fn() = record;
 
 extern "C" fn record() {
-    for descriptor in (0..3).filter(|descriptor| !is_open(*descriptor)) {
-        CLOSED.fetch_or(1 << descriptor, Ordering::Relaxed);
-    }
-    for signal in (1..=64).filter(|signal| is_ignored(*signal)) {
-        IGNORED.fetch_or(1 << (signal - 1), Ordering::Relaxed);
-    }
-    let mut open = listed().unwrap_or_else(|| (3..MOST_TRIED).collect());
-    // The listing had a descriptor of its own, which is closed by now.
-    open.retain(|descriptor| is_open(*descriptor));
-    *OPEN.lock().unwrap_or_else(PoisonError::into_inner) = open;
+    LazyLock::force(&INHERITED);
 }
 
 fn is_open(descriptor: RawFd) -> bool {
@@ -47,7 +51,7 @@ fn is_open(descriptor: RawFd) -> bool {
     unsafe { libc::fcntl(descriptor, libc::F_GETFD) >= 0 }
 }
 
-/// All descriptors from 3 on, as the kernel lists them.
+/// All descriptors from 3 on. None without `/proc`.
 fn listed() -> Option<Vec<RawFd>> {
     let entries = fs::read_dir("/proc/self/fd").ok()?;
     let numbers = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
@@ -57,31 +61,31 @@ fn listed() -> Option<Vec<RawFd>> {
 /// Closes the descriptors that this process has inherited, and puts `/dev/null` in the place of stdin
 /// and stdout: a reader of a pipe waits for its last writer, which must be the command.
 pub fn close_descriptors() {
-    let open = mem::take(&mut *OPEN.lock().unwrap_or_else(PoisonError::into_inner));
-    for descriptor in open {
+    let mut open = INHERITED
+        .open
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner);
+    for descriptor in mem::take(&mut *open) {
         // SAFETY: it was open before anything in this program could open one, so nothing refers to it,
         // and it is not closed twice.
         unsafe { rustix::io::close(descriptor) };
     }
     if let Ok(null) = File::options().read(true).write(true).open("/dev/null") {
-        for standard in 0..2 {
-            // SAFETY: both are open descriptors; nothing in Rust owns 0 and 1.
-            unsafe { libc::dup2(null.as_raw_fd(), standard) };
-        }
+        // They fail for no descriptors that are open.
+        let _ = (dup2_stdin(&null), dup2_stdout(&null));
     }
 }
 
 /// Closes again those of the first three that were closed, in a process that is about to become the
 /// command.
 pub(super) fn restore_streams() {
-    let closed = CLOSED.load(Ordering::Relaxed);
-    for descriptor in (0..3).filter(|descriptor| closed & (1 << descriptor) != 0) {
+    for descriptor in &INHERITED.closed {
         // SAFETY: the runtime has put `/dev/null` there; what writes to it is not run any more.
-        unsafe { rustix::io::close(descriptor) };
+        unsafe { rustix::io::close(*descriptor) };
     }
 }
 
-/// Ignores again what was ignored and has been changed, in a process that is about to become a command.
+/// Ignores and blocks again what was ignored and blocked, in a process that is about to become a command.
 pub(super) fn restore_signals() {
     for signal in [libc::SIGPIPE, libc::SIGCHLD] {
         let disposition = match was_ignored(signal) {
@@ -91,11 +95,12 @@ pub(super) fn restore_signals() {
         // SAFETY: a valid signal, and no handler.
         unsafe { libc::signal(signal, disposition) };
     }
+    INHERITED.blocked.apply(libc::SIG_SETMASK);
 }
 
 /// Whether `signal` was ignored when dlock was started.
 pub(super) fn was_ignored(signal: i32) -> bool {
-    IGNORED.load(Ordering::Relaxed) & (1 << (signal - 1)) != 0
+    INHERITED.ignored.contains(&signal)
 }
 
 fn is_ignored(signal: i32) -> bool {

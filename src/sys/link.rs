@@ -3,6 +3,8 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
+use rustix::buffer::spare_capacity;
+use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socketpair,
 };
@@ -62,20 +64,14 @@ impl Link {
     /// The next message, if there is one. It has 1 to [`LONGEST`] bytes.
     #[must_use]
     pub fn receive(&self) -> Incoming {
-        let mut message = vec![0; LONGEST];
-        let mut received = recv(&self.0, &mut *message, RecvFlags::DONTWAIT);
-        if received == Err(rustix::io::Errno::CONNRESET) {
-            // The other end was closed with messages of ours unread. Told once, and before what it
-            // has said to us, which is still there.
-            received = recv(&self.0, &mut *message, RecvFlags::DONTWAIT);
-        }
-        match received {
-            Ok((length @ 1.., _)) => {
-                message.truncate(length);
-                Incoming::Message(message)
-            }
-            Err(error) if error == rustix::io::Errno::AGAIN => Incoming::Nothing,
-            Err(error) if error == rustix::io::Errno::INTR => Incoming::Nothing,
+        let mut message = Vec::with_capacity(LONGEST);
+        let flags = RecvFlags::DONTWAIT;
+        match recv(&self.0, spare_capacity(&mut message), flags) {
+            Ok((1.., _)) => Incoming::Message(message),
+            Err(Errno::AGAIN | Errno::INTR) => Incoming::Nothing,
+            // The other end was closed with messages of ours unread. Told once, and before what it has
+            // said to us, which is still there.
+            Err(Errno::CONNRESET) => self.receive(),
             Ok(_) | Err(_) => Incoming::Closed,
         }
     }

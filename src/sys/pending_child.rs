@@ -9,52 +9,46 @@ use std::io::{self, PipeReader, PipeWriter, Read, Write};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-use rustix::process::{Pid, Signal, getpgrp, getpid, getppid, set_parent_process_death_signal};
+use rustix::process::{Pid, getpgrp, getpid};
 
 use super::inherited;
-use super::process::{Forked, ForkedProcess, fork, run_and_exit};
-use super::signal::Mask;
+use super::process::{ForkedProcess, Unstartable, die_with, fork};
 
-/// The variable with the fencing token.
-const TOKEN: &str = "DLOCK_TOKEN";
-
-/// A command that can be started in a process of its own.
+/// A command that can be executed with what dlock was started with: environment, streams, ignored and
+/// blocked signals.
 pub struct PreparedCommand {
     command: Command,
-    own_group: bool,
+    /// The process group of a child. None gives it one of its own.
+    group: Option<Pid>,
 }
 
 impl PreparedCommand {
-    /// Prepares `words`, a program and its arguments. It will have our environment with `additions`, the
-    /// signal mask `mask`, and a process group of its own, or ours if it shares our terminal, whose
-    /// signals arrive there.
+    /// Prepares `words`, a program and its arguments, with `additions` to the environment. A child that
+    /// shares our terminal will be in our process group, where the terminal's signals arrive.
     #[must_use]
-    pub fn new(
-        words: &[OsString],
-        additions: &[(&str, String)],
-        mask: Mask,
-        shares_terminal: bool,
-    ) -> Self {
+    pub fn new(words: &[OsString], additions: &[(&str, String)], shares_terminal: bool) -> Self {
         let (program, arguments) = words.split_first().unzip();
         let mut command = Command::new(program.map_or(OsStr::new(""), OsString::as_os_str));
         command.args(arguments.unwrap_or_default());
         command.envs(additions.iter().map(|(name, value)| (name, value)));
-        command.process_group(match shares_terminal {
-            true => getpgrp().as_raw_nonzero().get(),
-            false => 0,
-        });
-        // SAFETY: these are system calls, and run in a process with one thread.
+        // SAFETY: these are system calls, and run in a process that does nothing else any more.
         unsafe {
-            command.pre_exec(move || {
+            command.pre_exec(|| {
                 inherited::restore_signals();
-                mask.apply();
+                inherited::restore_streams();
                 Ok(())
             });
         }
         Self {
             command,
-            own_group: !shares_terminal,
+            group: shares_terminal.then(getpgrp),
         }
+    }
+
+    /// Executes it in place of this process. Returns only if that fails.
+    #[must_use]
+    pub fn exec(mut self) -> Unstartable {
+        Unstartable::from_errno(errno(&self.command.exec()))
     }
 
     /// Forks the process that will execute the command.
@@ -64,42 +58,39 @@ impl PreparedCommand {
     pub fn spawn_pending(self) -> io::Result<PendingChild> {
         let (token_reader, token) = io::pipe()?;
         let (failure, mut failure_writer) = io::pipe()?;
-        let own_group = self.own_group;
-        let parent = getpid();
-        match fork()? {
-            Forked::Parent(process) => Ok(PendingChild {
-                process,
-                own_group,
-                token,
-                failure,
-            }),
-            Forked::Child => {
-                drop((token, failure));
-                run_and_exit(|| {
-                    if let Err(error) = self.wait_and_exec(parent, token_reader) {
-                        let errno = error.raw_os_error().unwrap_or(libc::EINVAL);
-                        // Fails only if nobody is left to read it.
-                        let _ = failure_writer.write_all(&errno.to_ne_bytes());
-                    }
-                })
+        let (parent, own_group) = (getpid(), self.group.is_none());
+        let (process, (token, failure)) = fork((token, failure), move || {
+            if let Err(error) = self.wait_and_exec(parent, token_reader) {
+                // Fails only if nobody is left to read it.
+                let _ = failure_writer.write_all(&errno(&error).to_ne_bytes());
             }
-        }
+        })?;
+        Ok(PendingChild {
+            process,
+            own_group,
+            token,
+            failure,
+        })
     }
 
     /// Returns only if the command is not to run, or cannot be executed.
     fn wait_and_exec(mut self, parent: Pid, mut token: PipeReader) -> io::Result<()> {
-        set_parent_process_death_signal(Some(Signal::KILL))?;
+        die_with(parent)?;
         let mut bytes = [0; size_of::<u64>()];
-        // If the parent died before the call above, there was no signal. If it drops its end, there is
-        // nothing to run.
-        if getppid() != Some(parent) || token.read_exact(&mut bytes).is_err() {
+        if token.read_exact(&mut bytes).is_err() {
+            // The parent dropped its end: there is nothing to run.
             return Ok(());
         }
+        let token = u64::from_ne_bytes(bytes).to_string();
+        self.command.env("DLOCK_TOKEN", token);
         self.command
-            .env(TOKEN, u64::from_ne_bytes(bytes).to_string());
-        inherited::restore_streams();
+            .process_group(self.group.map_or(0, Pid::as_raw_pid));
         Err(self.command.exec())
     }
+}
+
+fn errno(error: &io::Error) -> i32 {
+    error.raw_os_error().unwrap_or(libc::EINVAL)
 }
 
 /// A process that waits for its token to become the command.
@@ -120,10 +111,10 @@ impl PendingChild {
         self.token.write_all(&token.to_ne_bytes())
     }
 
-    /// Why the command was not executed, once the process has ended. None if it was.
-    pub fn failure(&mut self) -> Option<io::Error> {
+    /// The error of `execve(2)`, once the process has ended. None if it was.
+    pub fn failure(&mut self) -> Option<i32> {
         let mut errno = [0; size_of::<i32>()];
         self.failure.read_exact(&mut errno).ok()?;
-        Some(io::Error::from_raw_os_error(i32::from_ne_bytes(errno)))
+        Some(i32::from_ne_bytes(errno))
     }
 }

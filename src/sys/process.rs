@@ -6,15 +6,21 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
 
 use rustix::fs::{Access, access};
+use rustix::io::Errno;
 use rustix::process::{
-    Pid, PidfdFlags, Signal, WaitOptions, getpid, pidfd_open, pidfd_send_signal,
-    set_child_subreaper, setpgid, wait,
+    Pid, PidfdFlags, Signal, WaitOptions, getpid, getppid, pidfd_open, pidfd_send_signal,
+    set_child_subreaper, set_parent_process_death_signal, setpgid, wait,
 };
 
-use super::signal;
+use super::{clock, signal};
+
+/// How long the kernel may take to bury a thread that was joined: a join returns a moment before. It
+/// takes microseconds.
+const BURIAL: Duration = Duration::from_secs(1);
 
 /// Why a command cannot be started.
 #[derive(Debug)]
@@ -43,83 +49,70 @@ impl Unstartable {
 /// The case that the shell would report as 127 or 126. What only `execve(2)` itself finds out (a
 /// missing interpreter, say) is known once the command has been let go.
 pub fn look_up(program: &OsStr, path: Option<&OsStr>) -> Result<(), Unstartable> {
-    let mut refused = None;
-    for candidate in candidates(program, path) {
-        match executable(&candidate) {
+    if program.is_empty() {
+        return Err(Unstartable::NotFound);
+    }
+    let path = match program.as_bytes().contains(&b'/') {
+        // One empty folder: the path is that of the file.
+        true => OsStr::new(""),
+        // The C library's default where PATH is not set.
+        false => path.unwrap_or_else(|| OsStr::new("/bin:/usr/bin")),
+    };
+    let mut refused = Unstartable::NotFound;
+    for folder in std::env::split_paths(path) {
+        let file = folder.join(program);
+        let error = match access(&file, Access::EXEC_OK) {
+            _ if file.is_dir() => io::ErrorKind::IsADirectory.into(),
             Ok(()) => return Ok(()),
-            Err(error) if is_absent(&error) => {}
-            Err(error) => refused = Some(error),
-        }
+            Err(Errno::NOENT | Errno::NOTDIR) => continue,
+            Err(error) => error.into(),
+        };
+        refused = Unstartable::NotExecutable(error);
     }
-    Err(refused.map_or(Unstartable::NotFound, Unstartable::NotExecutable))
+    Err(refused)
 }
 
-/// The files that `program` may be, in the order in which `execvp(3)` tries them.
-fn candidates(program: &OsStr, path: Option<&OsStr>) -> Vec<PathBuf> {
-    match program.as_bytes() {
-        [] => Vec::new(),
-        name if name.contains(&b'/') => vec![PathBuf::from(program)],
-        _ => {
-            // The C library's default where PATH is not set.
-            let path = path.unwrap_or_else(|| OsStr::new("/bin:/usr/bin"));
-            let folders = std::env::split_paths(path);
-            folders.map(|folder| folder.join(program)).collect()
-        }
-    }
-}
-
-fn executable(file: &Path) -> io::Result<()> {
-    if file.metadata()?.is_dir() {
-        return Err(io::ErrorKind::IsADirectory.into());
-    }
-    access(file, Access::EXEC_OK)?;
-    Ok(())
-}
-
-fn is_absent(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
-    )
-}
-
-/// Which side of a fork this is. Who matches on it owns everything on either side, and closes what
-/// is for the other.
-pub enum Forked {
-    /// The process that was there before.
-    Parent(ForkedProcess),
-    /// The new one, which must not return into what its parent was at, but [run](run_and_exit) something.
-    Child,
-}
-
-/// Splits this process in two.
+/// Runs `work` in a new process, which ends with it. `kept` is for this process alone: the new one drops it
+/// first, as this one drops what `work` owns.
 ///
 /// # Errors
 /// When the kernel gives no process, or there is more than one thread: the new process would have
 /// one only, and whatever the others were at would stay half done in it for ever.
-pub fn fork() -> io::Result<Forked> {
+pub fn fork<K>(kept: K, work: impl FnOnce()) -> io::Result<(ForkedProcess, K)> {
     // A directory has two links and one for each folder in it; without /proc nobody can tell.
-    let threads = std::fs::metadata("/proc/self/task").map(|folder| folder.nlink() - 2);
-    if let Ok(2..) = threads {
-        return Err(io::Error::other("this process has threads"));
+    let has_threads = || std::fs::metadata("/proc/self/task").is_ok_and(|tasks| tasks.nlink() > 3);
+    let until = clock::now() + BURIAL;
+    while has_threads() {
+        if clock::now() >= until {
+            return Err(io::Error::other("this process has threads"));
+        }
+        thread::yield_now();
     }
     // SAFETY: there is no other thread, so the new process may do whatever this one may.
-    match unsafe { libc::fork() } {
-        0 => Ok(Forked::Child),
-        -1 => Err(io::Error::last_os_error()),
-        pid => {
-            let pid = Pid::from_raw(pid).ok_or(io::ErrorKind::InvalidData)?;
-            let held = pidfd_open(pid, PidfdFlags::empty()).ok();
-            Ok(Forked::Parent(ForkedProcess { pid, held }))
-        }
+    let pid = unsafe { libc::fork() };
+    if pid == 0 {
+        drop(kept);
+        let outcome = catch_unwind(AssertUnwindSafe(work));
+        // SAFETY: it never returns, and does nothing for other objects of this process.
+        unsafe { libc::_exit(i32::from(outcome.is_err())) }
     }
+    // It is -1 after an error.
+    let pid = Pid::from_raw(pid.max(0)).ok_or_else(io::Error::last_os_error)?;
+    let held = pidfd_open(pid, PidfdFlags::empty()).ok();
+    Ok((ForkedProcess { pid, held }, kept))
 }
 
-/// Runs `work` and ends the process, with nothing done for the parent's objects.
-pub fn run_and_exit(work: impl FnOnce()) -> ! {
-    let outcome = catch_unwind(AssertUnwindSafe(work));
-    // SAFETY: it runs no handlers and never returns.
-    unsafe { libc::_exit(i32::from(outcome.is_err())) }
+/// Has the kernel kill this process when the thread of `parent` that has forked it ends.
+///
+/// # Errors
+/// When that has ended already.
+pub(super) fn die_with(parent: Pid) -> io::Result<()> {
+    set_parent_process_death_signal(Some(Signal::KILL))?;
+    // If the parent died before, there is no signal.
+    match getppid() == Some(parent) {
+        true => Ok(()),
+        false => Err(io::ErrorKind::BrokenPipe.into()),
+    }
 }
 
 /// Has wait(2) look only at the children of this thread. Those are the processes that it has forked
@@ -143,7 +136,7 @@ impl ForkedProcess {
         let news = WaitOptions::NOHANG | WaitOptions::UNTRACED | OWN_CHILDREN;
         while let Ok(Some((pid, status))) = wait(news) {
             if pid == self.pid && status.stopped() {
-                signal::send(pid.as_raw_nonzero().get(), libc::SIGCONT);
+                signal::send(pid.as_raw_pid(), libc::SIGCONT);
             }
         }
     }

@@ -8,48 +8,27 @@
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::time::Duration;
 
+pub use libc::{SIGCHLD, SIGCONT, SIGWINCH};
+use libc::{SIGHUP, SIGINT, SIGQUIT, SIGTSTP, SIGTTIN, SIGTTOU, SIGURG};
 use rustix::process::{getpid, getsid};
 use serde::{Deserialize, Serialize};
 
-use super::descendants::is_below_us;
+use super::alarm::wait_for;
 use super::inherited::was_ignored;
-
-/// Signals with which a terminal stops jobs.
-const JOB_CONTROL: [i32; 3] = [libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU];
+use super::proc::is_below_us;
 
 /// Signals that the kernel sends to all of a terminal's foreground group: for a key, another size, a
 /// lost line.
 const TERMINAL: [i32; 8] = [
-    libc::SIGHUP,
-    libc::SIGINT,
-    libc::SIGQUIT,
-    libc::SIGCONT,
-    libc::SIGTSTP,
-    libc::SIGTTIN,
-    libc::SIGTTOU,
-    libc::SIGWINCH,
+    SIGHUP, SIGINT, SIGQUIT, SIGCONT, SIGTSTP, SIGTTIN, SIGTTOU, SIGWINCH,
 ];
 
 /// Signals that by default do nothing or stop the process; all others end it.
 const HARMLESS: [i32; 7] = [
-    libc::SIGCHLD,
-    libc::SIGCONT,
-    libc::SIGURG,
-    libc::SIGWINCH,
-    libc::SIGTSTP,
-    libc::SIGTTIN,
-    libc::SIGTTOU,
+    SIGCHLD, SIGCONT, SIGURG, SIGWINCH, SIGTSTP, SIGTTIN, SIGTTOU,
 ];
-
-/// The signal by which the kernel tells of a child's end.
-pub const CHILD: i32 = libc::SIGCHLD;
-
-/// The signal by which the kernel tells that the terminal has another size.
-pub const RESIZED: i32 = libc::SIGWINCH;
-
-/// The signal that lets a stopped process go on.
-pub const CONTINUED: i32 = libc::SIGCONT;
 
 /// Whether `signal` ends a process that did not ask for it.
 #[must_use]
@@ -57,15 +36,32 @@ pub fn is_deadly(signal: i32) -> bool {
     !HARMLESS.contains(&signal)
 }
 
-/// A set of signals as a thread has them blocked.
-#[derive(Clone, Copy)]
-pub struct Mask(libc::sigset_t);
+/// A set of signals.
+#[derive(Debug)]
+pub(super) struct Mask(libc::sigset_t);
 
 impl Mask {
-    /// Makes it this process's own.
-    pub(super) fn apply(&self) {
-        // SAFETY: the set is initialised, and the call keeps no pointer.
-        unsafe { libc::sigprocmask(libc::SIG_SETMASK, &raw const self.0, std::ptr::null_mut()) };
+    pub(super) fn of(numbers: impl IntoIterator<Item = i32>) -> Self {
+        let mut set = MaybeUninit::uninit();
+        // SAFETY: sigemptyset initialises `set`; sigaddset refuses a number that is no signal, or that
+        // the C library keeps for itself.
+        unsafe {
+            libc::sigemptyset(set.as_mut_ptr());
+            for number in numbers {
+                libc::sigaddset(set.as_mut_ptr(), number);
+            }
+            Self(set.assume_init())
+        }
+    }
+
+    /// Changes what this thread blocks, `how` being that of `sigprocmask(2)`. Returns what it blocked before.
+    pub(super) fn apply(&self, how: i32) -> Self {
+        let mut before = MaybeUninit::uninit();
+        // SAFETY: the set is initialised, and the call initialises `before` and keeps no pointer.
+        unsafe {
+            libc::pthread_sigmask(how, &raw const self.0, before.as_mut_ptr());
+            Self(before.assume_init())
+        }
     }
 }
 
@@ -101,79 +97,50 @@ impl Origin {
             // An alarm that was set before we were started, say, is for us alone.
             libc::SI_KERNEL if !TERMINAL.contains(&number) => Self::Process(0),
             // Who leads the session is the only one that is told of a lost line.
-            libc::SI_KERNEL if number == libc::SIGHUP && leads_session() => Self::Process(0),
+            libc::SI_KERNEL if number == SIGHUP && getsid(None) == Ok(getpid()) => Self::Process(0),
             libc::SI_KERNEL => Self::Terminal,
-            code if number == CHILD && code > 0 => Self::Child,
+            code if number == SIGCHLD && code > 0 => Self::Child,
             _ if is_below_us(info.ssi_pid) => Self::Below,
             _ => Self::Process(info.ssi_pid),
         }
     }
 }
 
-fn leads_session() -> bool {
-    getsid(None).is_ok_and(|session| session == getpid())
-}
-
-/// From now on signals wait to be taken from the inbox; returns the mask that was in force before.
-///
-/// Threads that are started later inherit this, so it must come before any of them. What was
-/// ignored by who started us stays so (nohup). A fault of our own still kills: the kernel does not
-/// let it wait. With `job_control` left to the terminal, SIGTSTP and its like keep stopping us.
-///
-/// # Errors
-/// When the kernel has no descriptor left.
-pub fn open_inbox(job_control: bool) -> io::Result<(Inbox, Mask)> {
-    let mut set = MaybeUninit::<libc::sigset_t>::uninit();
-    let mut before = MaybeUninit::<libc::sigset_t>::uninit();
-    // SAFETY: sigfillset initialises `set`, pthread_sigmask initialises `before`, and none of the
-    // calls keeps a pointer. The numbers are valid, so sigdelset cannot fail. The descriptor is
-    // new and nobody else's. A child that nobody waits for must not be reaped by the kernel, even
-    // where the parent of dlock asked for that: its end would go unheard.
-    unsafe {
-        libc::sigfillset(set.as_mut_ptr());
-        libc::signal(libc::SIGCHLD, libc::SIG_DFL);
-        // Blocked, an ignored signal would not be thrown away but wait to be taken.
-        let ignored = (1..=64).filter(|number| *number != CHILD && was_ignored(*number));
-        let stopping = JOB_CONTROL.into_iter().filter(|_| job_control);
-        for number in ignored.chain(stopping) {
-            libc::sigdelset(set.as_mut_ptr(), number);
-        }
-        let fd = libc::signalfd(-1, set.as_ptr(), libc::SFD_CLOEXEC);
-        if fd < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        libc::pthread_sigmask(libc::SIG_BLOCK, set.as_ptr(), before.as_mut_ptr());
-        Ok((Inbox(OwnedFd::from_raw_fd(fd)), Mask(before.assume_init())))
-    }
-}
-
-/// All signals wait from now on, and SIGCHLD alone is heard of: for a process that nothing but SIGKILL
-/// may stop.
-///
-/// # Errors
-/// When the kernel has no descriptor left.
-pub fn open_child_inbox() -> io::Result<Inbox> {
-    let mut blocked = MaybeUninit::<libc::sigset_t>::uninit();
-    let mut heard = MaybeUninit::<libc::sigset_t>::uninit();
-    // SAFETY: both sets are initialised before they are used, and none of the calls keeps a
-    // pointer. The descriptor is new and nobody else's.
-    unsafe {
-        libc::sigfillset(blocked.as_mut_ptr());
-        libc::sigprocmask(libc::SIG_SETMASK, blocked.as_ptr(), std::ptr::null_mut());
-        libc::sigemptyset(heard.as_mut_ptr());
-        libc::sigaddset(heard.as_mut_ptr(), CHILD);
-        let flags = libc::SFD_CLOEXEC | libc::SFD_NONBLOCK;
-        match libc::signalfd(-1, heard.as_ptr(), flags) {
-            fd if fd < 0 => Err(io::Error::last_os_error()),
-            fd => Ok(Inbox(OwnedFd::from_raw_fd(fd))),
-        }
-    }
-}
-
 impl Inbox {
-    /// Takes all that have arrived in an inbox that is not waited for by itself.
+    /// From now on signals wait to be taken from the inbox.
+    ///
+    /// Threads and processes that are started later inherit this, so it must come before any thread. What
+    /// was ignored by who started us stays so (nohup). A fault of our own still kills: the kernel does
+    /// not let it wait. With `job_control` left to the terminal, SIGTSTP and its like keep stopping us.
+    ///
+    /// # Errors
+    /// When the kernel has no descriptor left.
+    pub fn open(job_control: bool) -> io::Result<Self> {
+        let taken = Mask::of((1..=64).filter(|number| match *number {
+            SIGCHLD => true,
+            SIGTSTP | SIGTTIN | SIGTTOU if job_control => false,
+            // Blocked, an ignored signal would not be thrown away but wait to be taken.
+            number => !was_ignored(number),
+        }));
+        // SAFETY: the set is initialised and its pointer not kept. The descriptor is new and nobody
+        // else's. A child that nobody waits for must not be reaped by the kernel, even where the parent
+        // of dlock asked for that: its end would go unheard.
+        unsafe {
+            libc::signal(SIGCHLD, libc::SIG_DFL);
+            match libc::signalfd(-1, &raw const taken.0, libc::SFD_CLOEXEC) {
+                -1 => Err(io::Error::last_os_error()),
+                descriptor => {
+                    taken.apply(libc::SIG_BLOCK);
+                    Ok(Self(OwnedFd::from_raw_fd(descriptor)))
+                }
+            }
+        }
+    }
+
+    /// Takes all that have arrived.
     pub fn clear(&self) {
-        while self.take().is_ok() {}
+        let has_one = || wait_for([self.as_fd()], Some(Duration::ZERO)).is_ok_and(|[ready]| ready);
+        while has_one() && self.take().is_ok() {}
     }
 
     /// Waits for the next signal.
@@ -181,16 +148,17 @@ impl Inbox {
     /// # Errors
     /// When the kernel does not give one, which it has no reason for.
     pub fn take(&self) -> io::Result<Signal> {
-        let mut info = MaybeUninit::<libc::signalfd_siginfo>::uninit();
         let size = size_of::<libc::signalfd_siginfo>();
-        // SAFETY: the kernel writes at most `size` bytes into `info`.
-        let count = unsafe { libc::read(self.0.as_raw_fd(), info.as_mut_ptr().cast(), size) };
+        let mut info = MaybeUninit::<libc::signalfd_siginfo>::zeroed();
+        // SAFETY: the kernel writes at most `size` bytes into `info`, which is made of numbers alone.
+        let (count, info) = unsafe {
+            let count = libc::read(self.0.as_raw_fd(), info.as_mut_ptr().cast(), size);
+            (count, info.assume_init())
+        };
         if usize::try_from(count) != Ok(size) {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: the whole of `info` was written.
-        let info = unsafe { info.assume_init() };
-        let number = i32::try_from(info.ssi_signo).unwrap_or(0);
+        let number = info.ssi_signo.cast_signed();
         Ok(Signal {
             number,
             origin: Origin::of(&info, number),
@@ -207,25 +175,17 @@ impl AsFd for Inbox {
 /// Stops this process and the rest of its group as Ctrl-Z would; returns when it goes on, or at once
 /// where nobody is there to let it go on. Only for a process that leaves job control to the terminal.
 pub fn stop_job() {
-    let mut stop = MaybeUninit::<libc::sigset_t>::uninit();
-    let mut before = MaybeUninit::<libc::sigset_t>::uninit();
-    // SAFETY: sigemptyset initialises `stop`, the first pthread_sigmask initialises `before`, and none
-    // of the calls keeps a pointer.
-    //
+    let before = Mask::of([SIGTSTP]).apply(libc::SIG_BLOCK);
     // The group's signal may reach another thread, so that this one would go on for a moment: hence the
     // second, for this thread alone. It must be there before the first can stop us, or it would stop us
     // again when we go on; what lets us go on takes back both.
-    unsafe {
-        libc::sigemptyset(stop.as_mut_ptr());
-        libc::sigaddset(stop.as_mut_ptr(), libc::SIGTSTP);
-        libc::pthread_sigmask(libc::SIG_BLOCK, stop.as_ptr(), before.as_mut_ptr());
-        libc::raise(libc::SIGTSTP);
-        libc::kill(0, libc::SIGTSTP);
-        libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), std::ptr::null_mut());
-    }
+    // SAFETY: raise takes a plain number.
+    unsafe { libc::raise(SIGTSTP) };
+    send(0, SIGTSTP);
+    before.apply(libc::SIG_SETMASK);
 }
 
-/// Sends `signal` to the process `pid`, or to the process group `-pid`.
+/// Sends `signal` to the process `pid`, to the process group `-pid`, or to our own group if it is 0.
 pub(super) fn send(pid: i32, signal: i32) {
     // SAFETY: kill takes plain numbers. It fails when nobody is left, which is what we wanted.
     unsafe {

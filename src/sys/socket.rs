@@ -2,12 +2,14 @@
 
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd, RawFd};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags};
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{Shutdown, shutdown};
+
+use super::alarm::wait_for_flags;
 
 /// Sets how long one read of the socket `fd` may take; none: for ever.
 ///
@@ -27,17 +29,11 @@ pub fn limit_reads(fd: RawFd, limit: Option<Duration>) -> io::Result<()> {
 /// # Errors
 /// When the kernel is out of memory.
 pub fn hangs_up(socket: BorrowedFd<'_>, bell: BorrowedFd<'_>) -> io::Result<bool> {
-    let mut polled = [
+    let polled = [
         PollFd::from_borrowed_fd(bell, PollFlags::IN),
         PollFd::from_borrowed_fd(socket, PollFlags::RDHUP),
     ];
-    loop {
-        match poll(&mut polled, None) {
-            Ok(_) => return Ok(polled[0].revents().is_empty()),
-            Err(error) if error == rustix::io::Errno::INTR => {}
-            Err(error) => return Err(error.into()),
-        }
-    }
+    wait_for_flags(polled, None).map(|[has_rung, _]| !has_rung)
 }
 
 /// A handle on whatever connection the database thread has at the moment.
@@ -75,7 +71,7 @@ impl Interrupter {
         }
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Option<OwnedFd>> {
+    fn lock(&self) -> MutexGuard<'_, Option<OwnedFd>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

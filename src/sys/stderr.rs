@@ -20,11 +20,9 @@ pub fn write_if_room(text: &[u8]) {
 
 fn write_to(fd: BorrowedFd<'_>, text: &[u8]) {
     let mut polled = [PollFd::from_borrowed_fd(fd, PollFlags::OUT)];
-    let at_once = Timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    if poll(&mut polled, Some(&at_once)) == Ok(1) && polled[0].revents() == PollFlags::OUT {
+    if poll(&mut polled, Some(&Timespec::default())) == Ok(1)
+        && polled[0].revents() == PollFlags::OUT
+    {
         // Lost if it cannot be written.
         let _ = rustix::io::write(fd, &text[..text.len().min(ROOM)]);
     }

@@ -9,18 +9,6 @@ pub fn is_controlling() -> bool {
     File::open("/dev/tty").is_ok()
 }
 
-/// Whether somebody at a terminal can be asked.
-#[must_use]
-pub fn is_stdin() -> bool {
-    std::io::stdin().is_terminal()
-}
-
-/// Whether messages go to a terminal.
-#[must_use]
-pub fn is_stderr() -> bool {
-    std::io::stderr().is_terminal()
-}
-
 /// Whether results go to a terminal on which a cursor can be moved, and there are keys.
 #[must_use]
 pub fn is_screen() -> bool {

@@ -7,16 +7,21 @@
 
 use std::collections::BTreeSet;
 use std::io;
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, WaitOptions, wait, waitid};
 use serde::{Deserialize, Serialize};
 
-use super::descendants::{Process, find, own_children};
 use super::pending_child::PendingChild;
+use super::proc::{Process, find, own_children};
 use super::process::OWN_CHILDREN;
 use super::signal;
 use crate::lease::instant::BootInstant;
+
+/// Clock ticks a second in `/proc` (`USER_HZ`), the same on x86-64 and arm64.
+const TICKS: u128 = 100;
 
 /// How a command ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -27,19 +32,17 @@ pub enum End {
     Killed(i32),
 }
 
-/// What is alive of a tree.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Life {
-    /// The command itself, at least.
-    Command,
-    /// The command has ended, something that it started has not.
-    Rest,
-    /// Nothing.
-    Nothing,
+impl From<ExitStatus> for End {
+    fn from(status: ExitStatus) -> Self {
+        match status.code() {
+            Some(code) => Self::Exited(u8::try_from(code).unwrap_or(u8::MAX)),
+            None => Self::Killed(status.signal().unwrap_or(libc::SIGKILL)),
+        }
+    }
 }
 
 /// A command and all that it started.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Tree {
     /// None once it is reaped, or if it was never ours.
     command: Option<Pid>,
@@ -52,9 +55,9 @@ pub struct Tree {
 #[derive(Debug)]
 pub struct Broadcast {
     signals: Vec<Signal>,
-    began: BootInstant,
+    /// When it began.
+    pub began: BootInstant,
     reached: BTreeSet<Process>,
-    is_first: bool,
 }
 
 impl Broadcast {
@@ -66,27 +69,7 @@ impl Broadcast {
             signals: signals.filter_map(Signal::from_named_raw).collect(),
             began: now,
             reached: BTreeSet::new(),
-            is_first: true,
         }
-    }
-
-    /// When it began.
-    #[must_use]
-    pub const fn began(&self) -> BootInstant {
-        self.began
-    }
-
-    /// The clock tick before which a process has to have started. For the first pass there is none: it
-    /// finds all before it signals one.
-    fn limit(&self) -> u64 {
-        if self.is_first {
-            return u64::MAX;
-        }
-        // SAFETY: sysconf only asks.
-        let ticks = unsafe { libc::sysconf(libc::_SC_CLK_TCK) };
-        let ticks = u128::try_from(ticks).unwrap_or(100);
-        let began = self.began.since_boot().as_nanos() * ticks / 1_000_000_000;
-        u64::try_from(began).unwrap_or(u64::MAX)
     }
 }
 
@@ -103,31 +86,30 @@ impl Tree {
 
     /// What a process that has died left us: all children of this thread.
     #[must_use]
-    pub const fn inherited() -> Self {
-        Self {
-            command: None,
-            own_group: false,
-            end: None,
-        }
+    pub fn inherited() -> Self {
+        Self::default()
     }
 
-    /// Reaps what is dead and tells what is not.
-    pub fn reap(&mut self) -> Life {
-        self.kill_group_of_the_dead();
+    /// Reaps what is dead. Returns whether that is all of the tree.
+    #[must_use]
+    pub fn reap(&mut self) -> bool {
+        let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        let has_ended = |command| matches!(waitid(WaitId::Pid(command), look), Ok(Some(_)));
+        if self.command.is_some_and(has_ended) {
+            // Until it is reaped the number of its group is nobody else's. Only a short cut, but one that
+            // works without /proc.
+            self.signal_group(&[Signal::KILL]);
+        }
         loop {
             match wait(WaitOptions::NOHANG | OWN_CHILDREN) {
                 Ok(Some((pid, status))) if Some(pid) == self.command => {
                     self.command = None;
-                    self.end = Some(match status.exit_status() {
-                        Some(code) => End::Exited(u8::try_from(code & 0xff).unwrap_or(u8::MAX)),
-                        None => End::Killed(status.terminating_signal().unwrap_or(libc::SIGKILL)),
-                    });
+                    self.end = Some(ExitStatus::from_raw(status.as_raw()).into());
                 }
                 Ok(Some(_)) => {}
-                Ok(None) if self.command.is_some() => return Life::Command,
-                Ok(None) => return Life::Rest,
+                Ok(None) => return false,
                 // ECHILD: there is none left.
-                Err(_) => return Life::Nothing,
+                Err(_) => return true,
             }
         }
     }
@@ -141,7 +123,7 @@ impl Tree {
     /// Sends `signal` to the command itself, as whoever sent it to dlock would have done.
     pub fn signal_command(&self, signal: i32) {
         if let Some(command) = self.command {
-            signal::send(command.as_raw_nonzero().get(), signal);
+            signal::send(command.as_raw_pid(), signal);
         }
     }
 
@@ -149,11 +131,12 @@ impl Tree {
     /// until all is dead: a process that is born meanwhile may be missed.
     #[must_use]
     pub fn kill_all(&self) -> Option<u32> {
-        let began = BootInstant::new(Duration::ZERO);
-        let mut broadcast = Broadcast::new(&[libc::SIGKILL], began);
+        let mut broadcast = Broadcast::new(&[libc::SIGKILL], BootInstant::new(Duration::ZERO));
         // At once, and whatever /proc says; the rest takes a tenth of a millisecond for each process.
         self.signal_group(&broadcast.signals);
-        let (alive, _) = self.pass(&mut broadcast);
+        let _ = self.send(&mut broadcast);
+        let command = self.command.map(Pid::as_raw_pid);
+        let alive = own_children().map_or(command, |children| children.first().copied());
         alive.and_then(|pid| u32::try_from(pid).ok())
     }
 
@@ -161,29 +144,22 @@ impl Tree {
     /// and none was new, so that there is nobody left to reach. Until then repeat this.
     #[must_use]
     pub fn send(&self, broadcast: &mut Broadcast) -> bool {
-        self.pass(broadcast).1
-    }
-
-    /// Goes through the tree once. Returns the number of one living process, and what [`Self::send`] does.
-    fn pass(&self, broadcast: &mut Broadcast) -> (Option<i32>, bool) {
-        let limit = broadcast.limit();
-        broadcast.is_first = false;
         let children = match own_children() {
             Ok(children) => children,
-            Err(error) => {
-                // Without /proc, the command and its group are all that can be found.
-                let has_no_proc = error.kind() == io::ErrorKind::NotFound;
-                if has_no_proc {
-                    self.signal_group(&broadcast.signals);
-                }
-                let command = self.command.map(|command| command.as_raw_nonzero().get());
-                return (command, has_no_proc);
+            // Without /proc, the command and its group are all that can be found.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                self.signal_group(&broadcast.signals);
+                return true;
             }
+            Err(_) => return false,
         };
-        let found = find(&children, limit);
-        let mut is_complete = found.is_complete;
-        for process in found.processes {
-            if broadcast.reached.contains(&process) {
+        let began = broadcast.began.since_boot().as_millis() * TICKS / 1000;
+        // The first pass finds all before it signals one.
+        let is_first = broadcast.reached.is_empty();
+        let (found, mut is_complete) = find(&children);
+        for process in found {
+            let is_later = !is_first && u128::from(process.started) >= began;
+            if is_later || broadcast.reached.contains(&process) {
                 continue;
             }
             // Reached or gone, it may have left children to us that were not found.
@@ -192,31 +168,20 @@ impl Tree {
                 for signal in &broadcast.signals {
                     signal::send(process.pid, signal.as_raw());
                 }
-            } else if process.signal(&broadcast.signals).is_err() {
+            } else if !process.signal(&broadcast.signals) {
                 continue;
             }
             broadcast.reached.insert(process);
         }
-        (children.first().copied(), is_complete)
+        is_complete
     }
 
     fn signal_group(&self, signals: &[Signal]) {
         if let Some(command) = self.command {
-            let command = command.as_raw_nonzero().get();
+            let command = command.as_raw_pid();
             let whom = if self.own_group { -command } else { command };
             for signal in signals {
                 signal::send(whom, signal.as_raw());
-            }
-        }
-    }
-
-    /// Kills the group of a command that is dead and not yet reaped: until then its number belongs
-    /// to nobody else. Only a short cut, but one that works without /proc.
-    fn kill_group_of_the_dead(&self) {
-        if let (Some(command), true) = (self.command, self.own_group) {
-            let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
-            if let Ok(Some(_)) = waitid(WaitId::Pid(command), look) {
-                signal::send(-command.as_raw_nonzero().get(), libc::SIGKILL);
             }
         }
     }

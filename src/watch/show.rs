@@ -20,7 +20,8 @@ use crate::cli::watch::Color;
 use crate::exit::{Ending, Status};
 use crate::report::Report;
 use crate::store::target::Target;
-use crate::sys::{clock, signal, terminal};
+use crate::sys::signal::{self, Inbox};
+use crate::sys::{clock, terminal};
 
 /// What is shown, and how.
 #[derive(Debug, Clone)]
@@ -48,7 +49,7 @@ pub fn run(wishes: Wishes, target: Target, report: &Report) -> anyhow::Result<St
     let (color, json) = (wishes.color, wishes.json);
     // Before any thread, so that all of them leave signals to it. Ctrl-Z and a terminal that is not
     // ours stop us as they stop anybody.
-    let (inbox, _) = signal::open_inbox(true).context("cannot take signals")?;
+    let inbox = Inbox::open(true).context("cannot take signals")?;
     let mut rounds = Rounds::start(wishes, target, inbox).context("cannot start a thread")?;
     let first = match first(&mut rounds)? {
         Ok(heard) => heard,
@@ -112,11 +113,11 @@ fn on_screen(
                 }
                 Request::Redraw => screen.redraw().context(LOST)?,
             },
-            Event::Signal(signal::RESIZED) => {
+            Event::Signal(signal::SIGWINCH) => {
                 state.resize(screen.size());
                 screen.redraw().context(LOST)?;
             }
-            Event::Signal(signal::CONTINUED) => {
+            Event::Signal(signal::SIGCONT) => {
                 screen.resume().context(LOST)?;
                 state.resize(screen.size());
             }

@@ -159,6 +159,19 @@ fn a_stopped_monitor_is_let_go_on() {
 }
 
 #[test]
+fn no_signal_but_kill_ends_the_monitor_or_reaches_the_command() {
+    let database = shared(Flavour::MariaDb).database("tree");
+    let holder = Holder::start(&database, &["--ttl", "3s"]);
+    let numbers = (1..=31).chain(34..=64);
+    for number in numbers.filter(|number| ![libc::SIGKILL, libc::SIGSTOP].contains(number)) {
+        signal(holder.monitor, &number.to_string());
+    }
+    holder.let_go();
+    holder.running.wait().expect(4, "", "");
+    assert!(holder.witness.is_alone());
+}
+
+#[test]
 fn a_monitor_that_lets_the_deadline_pass_is_killed_with_the_tree() {
     for flavour in Flavour::ALL {
         let server = Server::start(flavour, &[]);

@@ -19,7 +19,7 @@ use crate::store::{Failure, Loss};
 use crate::supervise::{Act, Blame, INT, KILL, TERM};
 use crate::sys::clock;
 use crate::sys::process::Unstartable;
-use crate::sys::tree::{self, End, Tree};
+use crate::sys::tree::{End, Tree};
 
 /// Failing renewals: since when, and the last reason; and whether they are over.
 #[derive(Debug, Default)]
@@ -235,7 +235,7 @@ impl Desk<'_> {
         let Some(orphans) = &mut run.orphans else {
             return false;
         };
-        if orphans.tree.reap() == tree::Life::Nothing {
+        if orphans.tree.reap() {
             return true;
         }
         let alive = orphans.tree.kill_all();

@@ -16,7 +16,7 @@ use crate::monitor;
 use crate::report::words;
 use crate::store::target::Target;
 use crate::store::{Answer, Contender, FailureKind, Question, Sighting};
-use crate::sys::{ancestors, clock, host, threads};
+use crate::sys::{clock, host, proc};
 
 /// The variable in which the command is told the server and the database of its lease.
 pub const ADDRESS: &str = "DLOCK_DATABASE_ADDRESS";
@@ -98,18 +98,18 @@ impl Outer {
         // have the holder's id for another process.
         Ok(is_current
             && seen.holder.host == host::name()
-            && ancestors::have(monitor::NAME, seen.holder.pid))
+            && proc::is_above_us(monitor::NAME, seen.holder.pid))
     }
 }
 
-/// Looks at the row; none if there are no tables yet. No thread of this is left when it returns.
+/// Looks at the row; none if there are no tables yet.
 fn look(
     contender: Contender,
     target: Target,
     patience: Duration,
 ) -> anyhow::Result<Option<Answer>> {
     let until = clock::now() + patience;
-    let answer = ask_within(target, patience + PATIENCE, move |database| {
+    ask_within(target, patience + PATIENCE, move |database| {
         loop {
             match database.ask(&contender, &Question::Look).outcome {
                 Ok(answer) => return Ok(Some(answer)),
@@ -122,9 +122,7 @@ fn look(
                 Err(failure) => return Err(failure),
             }
         }
-    })?;
-    threads::wait_for_the_last();
-    Ok(answer)
+    })
 }
 
 #[cfg(test)]

@@ -20,7 +20,6 @@ use crate::report::escape::printable;
 use crate::report::log::What;
 use crate::report::{Report, words};
 use crate::sys::process::Unstartable;
-use crate::sys::signal::Mask;
 use crate::sys::tree;
 use crate::sys::{clock, signal};
 
@@ -70,7 +69,7 @@ impl News {
         &mut self,
         holder: String,
         file: Option<PathBuf>,
-        hook: Option<(String, Mask)>,
+        hook: Option<String>,
         events: &Teller,
     ) -> io::Result<()> {
         // Nobody receives events any more when the process ends.
@@ -79,10 +78,10 @@ impl News {
             let tell = move |note| drop(events.tell(Event::Metrics(note)));
             self.writer = Some(Writer::start(file, tell)?);
         }
-        if let Some((command, mask)) = hook {
+        if let Some(command) = hook {
             let events = events.clone();
             let tell = move |occasion, result| drop(events.tell(Event::Hook(occasion, result)));
-            self.hook = Some(Hook::new(&command, mask, tell)?);
+            self.hook = Some(Hook::new(&command, tell)?);
         }
         self.holder = holder;
         Ok(())

@@ -29,7 +29,8 @@ use crate::store::target::Target;
 use crate::store::{Contender, Fence, Holder};
 use crate::sys::pending_child::PreparedCommand;
 use crate::sys::process::look_up;
-use crate::sys::{clock, inherited, random, replace, signal, terminal};
+use crate::sys::signal::Inbox;
+use crate::sys::{clock, inherited, random, terminal};
 
 /// How often in an interval the heartbeat file is looked at.
 const BEATS: u32 = 4;
@@ -127,7 +128,10 @@ impl Plan {
             "{action} is held by the outer dlock (token {token}): running under its lease"
         );
         report.detail(What::Nested, text);
-        unstartable(&self.job.program, &replace::with(&self.command))
+        unstartable(
+            &self.job.program,
+            &PreparedCommand::new(&self.command, &[], true).exec(),
+        )
     }
 
     /// Starts the monitor with the command behind it, then the threads.
@@ -147,8 +151,8 @@ impl Plan {
         ];
         let claim = Claim::new(random::bytes().context("no random numbers")?);
         let shares_terminal = terminal::is_controlling();
-        let (inbox, mask) = signal::open_inbox(shares_terminal).context("cannot take signals")?;
-        let command = PreparedCommand::new(&self.command, &additions, mask, shares_terminal);
+        let inbox = Inbox::open(shares_terminal).context("cannot take signals")?;
+        let command = PreparedCommand::new(&self.command, &additions, shares_terminal);
         let monitor = Monitor::start(command, timing.grace, shares_terminal)
             .context("cannot start the monitor")?;
         inherited::close_descriptors();
@@ -166,10 +170,10 @@ impl Plan {
         let for_news = teller.clone();
         let mut desk = Desk::open(report, timing, contender, database, (events, teller))
             .context("cannot start a thread")?;
-        let hook = self.observe.on_event.map(|command| (command, mask));
+        let observe = self.observe;
         (desk
             .news
-            .tell(label, self.observe.metrics_file, hook, &for_news))
+            .tell(label, observe.metrics_file, observe.on_event, &for_news))
         .context("cannot start a thread")?;
         desk.min_hold = self.min_hold;
         Ok(Started {
