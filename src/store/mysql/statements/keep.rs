@@ -94,16 +94,20 @@ pub(in crate::store::mysql) fn release(contender: &Contender, parting: &Parting)
             "NULL".to_owned(),
         ),
         Some((token, run)) => {
-            let (freed, success, withdraw) = match parting.handed_off {
-                true if is_success => (
-                    "TRUE",
-                    succeeded_before(contender, token),
+            let success = match parting.handed_off && is_success {
+                true => succeeded_before(contender, token),
+                false => String::new(),
+            };
+            let (record, withdraw) = match parting.handed_off {
+                true => (
+                    ended(contender, token, run, "TRUE"),
                     hand_off::withdrawn(claim),
                 ),
-                true => ("TRUE", String::new(), hand_off::withdrawn(claim)),
-                false => (CHANGED, String::new(), String::new()),
+                false => (
+                    ended(contender, token, run, &format!("{CHANGED}>0")),
+                    String::new(),
+                ),
             };
-            let record = ended(contender, token, run, freed);
             let prune = pruned(contender, token);
             (
                 format!("BEGIN;{free}{success}{record}{place}COMMIT;{withdraw}{late}{prune}"),
