@@ -15,7 +15,8 @@ use std::time::Duration;
 use mysql::prelude::Queryable;
 use mysql::{ClientIdentity, Conn, OptsBuilder, Row, SslOpts};
 
-use super::errors::{Phase, Refusal, Step, failure, step};
+use super::errors::{Phase, Refusal, failure, refusal};
+use crate::store::finding::Check;
 use crate::store::target::{Address, Secret, SslMode, Target, Tls};
 use crate::store::{Failure, FailureKind};
 use crate::sys::socket::{self, Interrupter};
@@ -49,12 +50,14 @@ impl Connection {
         limit: Duration,
         interrupter: &Interrupter,
     ) -> Result<Self, Refusal> {
-        let refusal = |step, kind, message| Refusal {
-            step,
-            failure: Failure::new(kind, message),
+        readable(&target.tls).map_err(|why| Refusal {
+            at: None,
+            failure: Failure::new(FailureKind::Config, why),
+        })?;
+        let unresolved = |why| Refusal {
+            at: Some(Check::Address),
+            failure: Failure::new(FailureKind::Unreachable, why),
         };
-        readable(&target.tls).map_err(|why| refusal(Step::Files, FailureKind::Config, why))?;
-        let unresolved = |why| refusal(Step::Address, FailureKind::Unreachable, why);
         let address = &target.address;
         let families = families(address)
             .map_err(|error| unresolved(format!("cannot resolve {address}: {error}")))?;
@@ -68,12 +71,9 @@ impl Connection {
                         interrupter: interrupter.clone(),
                     });
                 }
-                Ok(Err(error)) => Refusal {
-                    step: step(&error),
-                    failure: failure(&error, Phase::Connecting, target),
-                },
+                Ok(Err(error)) => refusal(&error, target),
                 Err(panic) => Refusal {
-                    step: Step::Connect,
+                    at: Some(Check::Connect),
                     failure: panicked(&panic),
                 },
             };

@@ -8,6 +8,7 @@ use std::io::ErrorKind::{InvalidData, TimedOut, WouldBlock};
 
 use mysql::{DriverError, Error};
 
+use crate::store::finding::Check;
 use crate::store::target::{Address, SslMode, Target};
 use crate::store::{Failure, FailureKind};
 
@@ -20,28 +21,11 @@ pub(super) enum Phase {
     Asking,
 }
 
-/// How far a connection came.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Step {
-    /// Files that the settings name were read.
-    Files,
-    /// The host name was resolved.
-    Address,
-    /// A server was asked for a greeting.
-    Connect,
-    /// TLS was begun.
-    Tls,
-    /// The account was named.
-    Login,
-    /// The database was named.
-    Database,
-}
-
 /// Why there is no connection.
 #[derive(Debug)]
 pub(super) struct Refusal {
-    /// The step that failed.
-    pub(super) step: Step,
+    /// What failed. None if it was a file that the settings name, before anything else.
+    pub(super) at: Option<Check>,
     /// What that means.
     pub(super) failure: Failure,
 }
@@ -52,20 +36,24 @@ impl From<Refusal> for Failure {
     }
 }
 
-/// The step at which `error` ended a connection that was being made.
-pub(super) fn step(error: &Error) -> Step {
-    match error {
+/// Why `error` ended a connection that was being made.
+pub(super) fn refusal(error: &Error, target: &Target) -> Refusal {
+    let check = match error {
         Error::MySqlError(error) => match error.code {
-            1044 | 1049 => Step::Database,
+            1044 | 1049 => Check::Database,
             // Said in place of a greeting: too many connections, host blocked, host not admitted.
-            1040 | 1129 | 1130 => Step::Connect,
-            3159 => Step::Tls,
-            _ => Step::Login,
+            1040 | 1129 | 1130 => Check::Connect,
+            3159 => Check::Tls,
+            _ => Check::Login,
         },
-        Error::DriverError(DriverError::TlsNotSupported) | Error::TlsError(_) => Step::Tls,
-        Error::DriverError(DriverError::UnknownAuthPlugin(_)) => Step::Login,
-        other if is_tls(other) => Step::Tls,
-        _ => Step::Connect,
+        Error::DriverError(DriverError::TlsNotSupported) | Error::TlsError(_) => Check::Tls,
+        Error::DriverError(DriverError::UnknownAuthPlugin(_)) => Check::Login,
+        other if is_tls(other) => Check::Tls,
+        _ => Check::Connect,
+    };
+    Refusal {
+        at: Some(check),
+        failure: failure(error, Phase::Connecting, target),
     }
 }
 

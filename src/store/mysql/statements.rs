@@ -97,19 +97,10 @@ pub(super) fn create_row(action: &Action) -> String {
 }
 
 /// The columns of a holder's facts, the same in every table that has them.
-const FACTS: [&str; 8] = [
-    "holder",
-    "host",
-    "pid",
-    "user",
-    "note",
-    "pod",
-    "namespace",
-    "command",
-];
+const FACTS: &str = "holder,host,pid,user,note,pod,namespace,command";
 
 /// The holder's facts as expressions, in the order of [`FACTS`].
-fn facts(holder: &Holder) -> [String; FACTS.len()] {
+fn facts(holder: &Holder) -> [String; 8] {
     [
         hex(&holder.label),
         hex(&holder.host),
@@ -124,7 +115,7 @@ fn facts(holder: &Holder) -> [String; FACTS.len()] {
 
 /// The same as assignments.
 fn assigned(holder: &Holder) -> String {
-    let pairs = FACTS.iter().zip(facts(holder));
+    let pairs = FACTS.split(',').zip(facts(holder));
     let assignments: Vec<String> = pairs
         .map(|(name, value)| format!("{name}={value}"))
         .collect();

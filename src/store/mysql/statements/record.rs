@@ -88,10 +88,9 @@ pub(super) fn entry(fate: Fate, more: &str, values: &str, from: &str) -> String 
         .number()
         .map_or("NULL".to_owned(), |number| number.to_string());
     format!(
-        "INSERT INTO dlock_run (action,token,{kept},{more},ended_at,ending,number) \
+        "INSERT INTO dlock_run (action,token,{FACTS},{more},ended_at,ending,number) \
          SELECT {values},UTC_TIMESTAMP(6),'{word}',{number} FROM {from} \
          ON DUPLICATE KEY UPDATE ended_at=dlock_run.ended_at;",
-        kept = FACTS.join(","),
         word = fate.word(),
     )
 }
@@ -103,7 +102,7 @@ pub(super) fn ended_by_another(action: &Action, fate: Fate, condition: &str) -> 
     entry(
         fate,
         "began_at",
-        &format!("action,token,{},acquired_at", FACTS.join(",")),
+        &format!("action,token,{FACTS},acquired_at"),
         &format!(
             "dlock_lock WHERE action={} AND {condition} FOR UPDATE",
             hex(action.as_str())
@@ -140,10 +139,9 @@ pub(super) fn ended(contender: &Contender, token: Token, run: Run, freed: &str) 
     );
     let success = match key.is_some() && run.fate.is_success() {
         true => format!(
-            "INSERT INTO dlock_done (action,token,{},once_key,done_at) \
+            "INSERT INTO dlock_done (action,token,{FACTS},once_key,done_at) \
              SELECT {values},UTC_TIMESTAMP(6) FROM DUAL \
-             WHERE {freed} ON DUPLICATE KEY UPDATE done_at=dlock_done.done_at;",
-            FACTS.join(","),
+             WHERE {freed} ON DUPLICATE KEY UPDATE done_at=dlock_done.done_at;"
         ),
         false => String::new(),
     };
