@@ -32,7 +32,7 @@ pub struct Database {
     idle: Duration,
     connection: Option<Connection>,
     interrupter: Interrupter,
-    /// Of the question that is being answered.
+    /// Notes on the question that is being answered.
     trace: Trace,
 }
 

@@ -11,7 +11,6 @@ use crate::sys::{clock, random};
 use crate::twin::{self, Mechanism};
 
 /// What is noted on the way to an answer, whatever becomes of it.
-#[derive(Clone, Copy)]
 pub(super) struct Trace {
     /// When the last request was sent, or else when the question was asked.
     pub(super) sent: BootInstant,
@@ -30,12 +29,12 @@ impl Trace {
     }
 }
 
-/// What is particular about a request.
+/// What a request can do, and how long its reply may take.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Request {
-    /// Nothing.
+    /// It cannot grant the lease, and no read takes longer than the limit.
     Plain,
-    /// It can grant the lease.
+    /// It can grant the lease, and no read takes longer than the limit.
     Grant,
     /// Its reply may take for ever: as long as the line is.
     Wait,

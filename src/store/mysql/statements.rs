@@ -44,7 +44,7 @@ pub(super) const SESSIONS: &str = "(SELECT id,user,command FROM information_sche
 const SESSIONS_LISTED: &str = "TRUE/*!80022 AND EXISTS(\
      SELECT 1 FROM performance_schema.processlist WHERE id=CONNECTION_ID())*/";
 
-/// Stands in a packet where [`numbered`] puts the number of the request: in front of each SELECT's columns.
+/// The first column of each SELECT. [`numbered`] replaces `:request` by the number of the request.
 const REQUEST: &str = ":request AS request";
 
 /// The version of the tables; NULL if there is none.
