@@ -24,8 +24,7 @@ use crate::lease::{Claim, Grant, Token};
 
 pub use self::record::{Entry, Fate, Run, Success};
 pub use self::sighting::{
-    Closed, Keeper, LastRun, Operator, Owner, Remainder, Session, Sighting, State, Survey, View,
-    Waiter,
+    Closed, Keeper, LastRun, Operator, Owner, Remainder, Sighting, State, Survey, View, Waiter,
 };
 
 /// How long a waiter that polls counts as there after it was last seen.
@@ -302,6 +301,17 @@ impl FailureKind {
             }
             Self::NotAdmitted | Self::Denied => Status::DENIED,
             Self::Config | Self::NoTables => Status::CONFIG,
+        }
+    }
+}
+
+impl Failure {
+    /// A failure of this kind, with one line for people.
+    #[must_use]
+    pub fn new(kind: FailureKind, message: impl Into<String>) -> Self {
+        Self {
+            kind,
+            message: message.into(),
         }
     }
 }

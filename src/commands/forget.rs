@@ -6,7 +6,6 @@ use crate::cli::forget::ForgetArgs;
 use crate::exit::Status;
 use crate::report::log::What;
 use crate::report::{Report, words};
-use crate::store::mysql::Forgotten;
 use crate::store::target::Target;
 
 /// Forgets one success; that there was none is no failure.
@@ -26,8 +25,8 @@ pub fn run(args: ForgetArgs, target: Target, report: &Report) -> anyhow::Result<
     let who = holder(label, note);
     let forgotten = ask_once(target, move |database| database.forget(&action, &key, &who))?;
     let text = match forgotten {
-        Forgotten::Yes => format!("{what} is forgotten: the next dlock exec --once runs it again"),
-        Forgotten::Nothing => format!("{what} was not recorded as done"),
+        true => format!("{what} is forgotten: the next dlock exec --once runs it again"),
+        false => format!("{what} was not recorded as done"),
     };
     report.notice(What::Message, text);
     Ok(Status::OK)

@@ -58,7 +58,7 @@ pub fn run(args: ReleaseArgs, target: Target, report: &Report) -> anyhow::Result
         by: operator(args.holder, args.reason),
         deed,
     };
-    let is_alive = seen.session.is_alive == Some(true);
+    let is_alive = seen.session_alive == Some(true);
     let wakes = seen.is_leased() && is_alive && deed != Deed::Reopen;
     let outcome = ask_once(target, move |database| {
         database.intervene(&intervention, wakes)

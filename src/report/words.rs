@@ -223,7 +223,7 @@ fn lapsed(seen: &Sighting, takeable: &str) -> String {
         Remainder::Left(_) => Duration::ZERO,
         Remainder::Lapsed(ago) => ago,
     };
-    let session = match seen.session.is_alive {
+    let session = match seen.session_alive {
         Some(true) => {
             ", but its connection is open: its process is frozen, or the server's clock was set forward"
         }

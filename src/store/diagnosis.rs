@@ -43,7 +43,7 @@ impl Diagnosis {
             State::Broken => Self::Broken,
             State::Lapsed => Self::Lapsed,
             State::Held if seen.kept_until.is_some() => Self::Kept,
-            State::Held if seen.session.is_alive == Some(false) => Self::Gone,
+            State::Held if seen.session_alive == Some(false) => Self::Gone,
             State::Held if !seen.renewed_ahead.is_zero() => Self::ClockSetBack,
             State::Held if seen.renewed_ago > timing::silence(seen.ttl) => Self::Silent,
             State::Held => Self::Renewing,
@@ -80,7 +80,7 @@ mod tests {
 
     use super::{Diagnosis, takeable_in};
     use crate::lease::Claim;
-    use crate::store::{Remainder, Session, Sighting};
+    use crate::store::{Remainder, Sighting};
 
     /// Held for 30 s and renewed `ago` seconds ago.
     fn renewed(ago: u64) -> Sighting {
@@ -106,10 +106,7 @@ mod tests {
     #[test]
     fn a_session_that_has_ended_is_told_before_the_silence_that_comes_of_it() {
         let seen = Sighting {
-            session: Session {
-                id: 7,
-                is_alive: Some(false),
-            },
+            session_alive: Some(false),
             ..renewed(20)
         };
         assert_eq!(Diagnosis::of(&seen), Diagnosis::Gone);

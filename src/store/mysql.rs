@@ -17,12 +17,10 @@ mod statements;
 use std::time::Duration;
 
 use self::connection::Connection;
-use self::exchange::{Trace, stale, vanished};
-pub use self::operate::Forgotten;
-use self::statements::Outlook;
+use self::exchange::Trace;
 pub use self::statements::{Selection, fence_check};
 use super::target::Target;
-use super::{Answer, Contender, Failure, Question, Reply, Sighting};
+use super::{Answer, Contender, Failure, FailureKind, Question, Reply, Sighting};
 use crate::sys::{clock, socket::Interrupter};
 
 /// One account on one server, with at most one connection.
@@ -34,6 +32,8 @@ pub struct Database {
     idle: Duration,
     connection: Option<Connection>,
     interrupter: Interrupter,
+    /// Notes on the question that is being answered.
+    trace: Trace,
 }
 
 impl Database {
@@ -46,6 +46,7 @@ impl Database {
             idle,
             connection: None,
             interrupter: Interrupter::default(),
+            trace: Trace::new(),
         }
     }
 
@@ -62,59 +63,52 @@ impl Database {
 
     /// Asks one question about the contender's action; one round trip on an open connection.
     pub fn ask(&mut self, contender: &Contender, question: &Question) -> Reply {
-        let mut trace = Trace::new();
-        let outcome = self.answer(contender, question, &mut trace);
+        self.trace = Trace::new();
+        let outcome = self.answer(contender, question);
         Reply {
-            sent: trace.sent,
+            sent: self.trace.sent,
             received: clock::now(),
-            server_time: trace.server_time,
-            could_grant: trace.could_grant,
+            server_time: self.trace.server_time,
+            could_grant: self.trace.could_grant,
             outcome,
         }
     }
 
-    fn answer(
-        &mut self,
-        contender: &Contender,
-        question: &Question,
-        trace: &mut Trace,
-    ) -> Result<Answer, Failure> {
+    fn answer(&mut self, contender: &Contender, question: &Question) -> Result<Answer, Failure> {
         match question {
-            Question::Attempt(wish) => self.try_acquire(contender, wish, trace),
+            Question::Attempt(wish) => self.try_acquire(contender, wish),
             Question::Inspect(place) => {
-                let found = self.one(contender, "", Outlook::Line(*place), trace)?;
+                let found = self.look(contender, "", Some(*place))?;
                 found.unless_done(Answer::Seen)
             }
             Question::Look => {
-                let found = self.one(contender, "", Outlook::Row, trace)?;
-                Ok(match (found.success, found.row) {
-                    (Some(success), _) => Answer::Done(success),
-                    (None, Some(row)) => Answer::Looked(row),
-                    (None, None) => Answer::Looked(Sighting::never_held(contender.action.clone())),
-                })
+                let mut found = self.look(contender, "", None)?;
+                let never_held = || Sighting::never_held(contender.action.clone());
+                found.row.get_or_insert_with(never_held);
+                found.unless_done(|row, _| Answer::Looked(row))
             }
             Question::Queue(place) => {
                 let queue = statements::queue(contender, *place);
-                let found = self.one(contender, &queue, Outlook::Line(*place), trace)?;
+                let found = self.look(contender, &queue, Some(*place))?;
                 found.unless_done(Answer::Queued)
             }
-            Question::Stand(turn) => self.stand(contender, turn, trace),
+            Question::Stand(turn) => self.stand(contender, turn),
             Question::Renew(grant, gate) => {
                 let renew = statements::renew(contender, *grant, *gate);
-                let found = self.one(contender, &renew, Outlook::Changed, trace)?;
-                let row = found.row.ok_or_else(vanished)?;
-                match (
-                    row.is_held_by(grant.claim, Some(grant.token)),
-                    found.changed,
-                ) {
-                    (true, true) => Ok(Answer::Renewed),
+                let found = self.look(contender, &renew, None)?;
+                let row = found.row.ok_or_else(rows::vanished)?;
+                match row.is_held_by(grant.claim, Some(grant.token)) {
+                    true if found.changed => Ok(Answer::Renewed),
                     // Some proxies send a SELECT to a replica, which knows nothing of it yet.
-                    (true, false) => Err(stale()),
-                    (false, _) => Ok(Answer::Lost(row)),
+                    true => Err(Failure::new(
+                        FailureKind::Unknown,
+                        "the renewal cannot be read back",
+                    )),
+                    false => Ok(Answer::Lost(row)),
                 }
             }
-            Question::HandOff(grant) => self.hand_off(contender, *grant, trace),
-            Question::Release(parting) => self.release(contender, parting, trace),
+            Question::HandOff(grant) => self.hand_off(contender, *grant),
+            Question::Release(parting) => self.release(contender, parting),
         }
     }
 }

@@ -39,8 +39,8 @@ pub struct Sighting {
     pub last: Option<LastRun>,
     /// Whether the holder's session had the gate, and that on the server that answered.
     pub gated_here: bool,
-    /// The holder's session, and whether it is there, where that was asked for and the server tells.
-    pub session: Session,
+    /// Whether the holder's session is there, where that was asked for and the server tells.
+    pub session_alive: Option<bool>,
     /// Since when the lease has been broken: nobody renews it any more. None: it is not.
     pub broken_ago: Option<Duration>,
     /// Until when nobody is granted anything; none: the action is open.
@@ -68,15 +68,6 @@ impl Owner {
         let is_its = token.is_none_or(|token| self.token == token);
         twin::is_out(Mechanism::ReadBack) || self.claim == Some(claim) && is_its && !self.is_broken
     }
-}
-
-/// A holder's session on its server.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub struct Session {
-    /// Its number there.
-    pub id: u64,
-    /// Whether it is there.
-    pub is_alive: Option<bool>,
 }
 
 /// An action that is closed for maintenance.
@@ -192,7 +183,7 @@ impl Sighting {
             kept_until: None,
             last: None,
             gated_here: false,
-            session: Session::default(),
+            session_alive: None,
             broken_ago: None,
             closed: None,
             operator: None,

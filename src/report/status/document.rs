@@ -107,7 +107,7 @@ fn lock<'a>(seen: &'a Sighting, waiters: &'a [Waiter]) -> Lock<'a> {
         command: text(holder.command.as_str()),
         diagnosis: Diagnosis::of(seen).word(),
         diagnosis_text: words::diagnosis(seen),
-        session_alive: seen.session.is_alive.filter(|_| held),
+        session_alive: seen.session_alive.filter(|_| held),
         acquired_at: seen.acquired_at.as_deref().filter(|_| held),
         held_for_ms: held.then(|| millis(seen.held_for)),
         renewed_ago_ms: held.then(|| millis(seen.renewed_ago)),

@@ -15,7 +15,8 @@ use std::time::Duration;
 use mysql::prelude::Queryable;
 use mysql::{ClientIdentity, Conn, OptsBuilder, Row, SslOpts};
 
-use super::errors::{Phase, Refusal, Step, failure, step};
+use super::errors::{Phase, Refusal, failure, refusal};
+use crate::store::finding::Check;
 use crate::store::target::{Address, Secret, SslMode, Target, Tls};
 use crate::store::{Failure, FailureKind};
 use crate::sys::socket::{self, Interrupter};
@@ -49,15 +50,20 @@ impl Connection {
         limit: Duration,
         interrupter: &Interrupter,
     ) -> Result<Self, Refusal> {
-        let refusal = |step, failure| Refusal { step, failure };
-        readable(&target.tls).map_err(|failure| refusal(Step::Files, failure))?;
-        let mut last = None;
-        for family in families(&target.address).map_err(|error| {
-            let kind = FailureKind::Unreachable;
-            let message = format!("cannot resolve {}: {error}", target.address);
-            refusal(Step::Address, Failure { kind, message })
-        })? {
-            match guarded(|| Conn::new(options(target, limit, family))) {
+        readable(&target.tls).map_err(|why| Refusal {
+            at: None,
+            failure: Failure::new(FailureKind::Config, why),
+        })?;
+        let unresolved = |why| Refusal {
+            at: Some(Check::Address),
+            failure: Failure::new(FailureKind::Unreachable, why),
+        };
+        let address = &target.address;
+        let families = families(address)
+            .map_err(|error| unresolved(format!("cannot resolve {address}: {error}")))?;
+        let mut last = unresolved(format!("{address} resolves to no address"));
+        for family in families {
+            last = match guarded(|| Conn::new(options(target, limit, family))) {
                 Ok(Ok(conn)) => {
                     interrupter.watch(conn.as_raw_fd());
                     return Ok(Self {
@@ -65,23 +71,21 @@ impl Connection {
                         interrupter: interrupter.clone(),
                     });
                 }
-                Ok(Err(error)) => {
-                    let failure = failure(&error, Phase::Connecting, target);
-                    let is_final = failure.kind != FailureKind::Unreachable;
-                    last = Some(refusal(step(&error), failure));
-                    // The server answered, or TLS failed: another of its addresses would not help.
-                    if is_final {
-                        break;
-                    }
-                }
-                Err(panic) => last = Some(refusal(Step::Connect, panicked(&panic))),
+                Ok(Err(error)) => refusal(&error, target),
+                Err(panic) => Refusal {
+                    at: Some(Check::Connect),
+                    failure: panicked(&panic),
+                },
+            };
+            // The server answered, or TLS failed: another of its addresses would not help.
+            if !matches!(
+                last.failure.kind,
+                FailureKind::Unreachable | FailureKind::Unknown
+            ) {
+                break;
             }
         }
-        Err(last.unwrap_or_else(|| {
-            let kind = FailureKind::Unreachable;
-            let message = format!("{} resolves to no address", target.address);
-            refusal(Step::Address, Failure { kind, message })
-        }))
+        Err(last)
     }
 
     /// The session's id as the greeting gave it, which has room for 32 bits.
@@ -92,9 +96,9 @@ impl Connection {
     /// Sets the bound on each read; none: a reply may take for ever, and the kernel's keepalive
     /// alone tells whether the server is still there.
     pub(super) fn limit_reads(&self, limit: Option<Duration>) -> Result<(), Failure> {
-        socket::limit_reads(self.conn.as_raw_fd(), limit).map_err(|error| Failure {
-            kind: FailureKind::Unreachable,
-            message: format!("cannot set a time limit: {error}"),
+        socket::limit_reads(self.conn.as_raw_fd(), limit).map_err(|error| {
+            let message = format!("cannot set a time limit: {error}");
+            Failure::new(FailureKind::Unreachable, message)
         })
     }
 
@@ -105,8 +109,7 @@ impl Connection {
         packet: &str,
         target: &Target,
     ) -> (Option<Self>, Result<Vec<Vec<Row>>, Failure>) {
-        let outcome = guarded(|| read_all(&mut self.conn, packet));
-        match outcome {
+        match guarded(|| read_all(&mut self.conn, packet)) {
             Ok(Ok(sets)) => (Some(self), Ok(sets)),
             Ok(Err(error)) => (Some(self), Err(failure(&error, Phase::Asking, target))),
             Err(panic) => {
@@ -150,10 +153,8 @@ fn guarded<T>(call: impl FnOnce() -> T) -> Result<T, String> {
 }
 
 fn panicked(text: &str) -> Failure {
-    Failure {
-        kind: FailureKind::Unknown,
-        message: format!("the driver could not read the server's reply: {text}"),
-    }
+    let message = format!("the driver could not read the server's reply: {text}");
+    Failure::new(FailureKind::Unknown, message)
 }
 
 /// The bind addresses to connect from, one an address family, in the resolver's order.
@@ -161,14 +162,12 @@ fn panicked(text: &str) -> Failure {
 /// The driver tries only the first address of a name, unless it binds; then it tries all of the
 /// bind address's family. So: one attempt a family. A literal address or a socket needs no bind.
 fn families(address: &Address) -> std::io::Result<Vec<Option<IpAddr>>> {
-    let Address::Tcp { host, port } = address else {
-        return Ok(vec![None]);
+    let (host, port) = match address {
+        Address::Tcp { host, port } if host.parse::<IpAddr>().is_err() => (host.as_str(), *port),
+        Address::Tcp { .. } | Address::Socket(_) => return Ok(vec![None]),
     };
-    if host.parse::<IpAddr>().is_ok() {
-        return Ok(vec![None]);
-    }
     let mut families = Vec::new();
-    for address in (host.as_str(), *port).to_socket_addrs()? {
+    for address in (host, port).to_socket_addrs()? {
         let family = Some(match address {
             SocketAddr::V4(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
             SocketAddr::V6(_) => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
@@ -212,16 +211,12 @@ fn options(target: &Target, limit: Duration, bind: Option<IpAddr>) -> OptsBuilde
 
 /// Refuses what the driver would take for a server that cannot be reached: a file that it cannot
 /// read.
-fn readable(tls: &Tls) -> Result<(), Failure> {
+fn readable(tls: &Tls) -> Result<(), String> {
     let identity = tls.identity.iter().flat_map(|(cert, key)| [cert, key]);
-    let mut files = tls.ca.iter().chain(identity);
-    files.try_for_each(|path| match std::fs::read(path) {
-        Ok(_) => Ok(()),
-        Err(error) => Err(Failure {
-            kind: FailureKind::Config,
-            message: format!("cannot read {}: {error}", path.display()),
-        }),
-    })
+    for path in tls.ca.iter().chain(identity) {
+        std::fs::read(path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
+    }
+    Ok(())
 }
 
 fn ssl(target: &Target) -> Option<SslOpts> {

@@ -26,7 +26,7 @@ use self::gate::Trial;
 use self::pace::Clocks;
 use self::present::Present;
 use self::session::{Session, Unanswered};
-use super::errors::{Refusal, Step};
+use super::errors::Refusal;
 use crate::store::Failure;
 use crate::store::finding::{Check, Finding};
 use crate::store::target::Target;
@@ -43,7 +43,7 @@ pub fn examine(target: &Target, limit: Duration, tell: &mut Tell) -> Result<(), 
     match Session::open(target, limit) {
         Ok(session) => examine_all(target, session, None, tell),
         Err(Refusal {
-            step: Step::Database,
+            at: at @ Some(Check::Database),
             failure,
         }) => {
             // The server can be looked at all the same.
@@ -53,15 +53,12 @@ pub fn examine(target: &Target, limit: Duration, tell: &mut Tell) -> Result<(), 
             };
             match Session::open(&server, limit) {
                 Ok(session) => examine_all(target, session, Some(&failure), tell)?,
-                Err(_) => tell_all(
-                    arrival::failed(target, Step::Database, &failure.message),
-                    tell,
-                ),
+                Err(_) => tell_all(arrival::failed(target, at, &failure.message), tell),
             }
             Err(failure)
         }
-        Err(Refusal { step, failure }) => {
-            tell_all(arrival::failed(target, step, &failure.message), tell);
+        Err(Refusal { at, failure }) => {
+            tell_all(arrival::failed(target, at, &failure.message), tell);
             Err(failure)
         }
     }
@@ -86,7 +83,7 @@ fn examine_all(
     tell_all(arrival::arrived(target, &facts), tell);
     tell(match no_database {
         None => arrival::entered(target),
-        Some(failure) => arrival::stopped(Step::Database, &failure.message),
+        Some(failure) => arrival::stopped(Some(Check::Database), &failure.message),
     });
     tell(kind::server(&facts));
     tell(kind::cluster(&facts));

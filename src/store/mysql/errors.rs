@@ -4,8 +4,11 @@
 //! before the error, whatever its number. What a request that was sent can have done is for the caller
 //! to find out.
 
+use std::io::ErrorKind::{InvalidData, TimedOut, WouldBlock};
+
 use mysql::{DriverError, Error};
 
+use crate::store::finding::Check;
 use crate::store::target::{Address, SslMode, Target};
 use crate::store::{Failure, FailureKind};
 
@@ -18,28 +21,11 @@ pub(super) enum Phase {
     Asking,
 }
 
-/// How far a connection came.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Step {
-    /// Files that the settings name were read.
-    Files,
-    /// The host name was resolved.
-    Address,
-    /// A server was asked for a greeting.
-    Connect,
-    /// TLS was begun.
-    Tls,
-    /// The account was named.
-    Login,
-    /// The database was named.
-    Database,
-}
-
 /// Why there is no connection.
 #[derive(Debug)]
 pub(super) struct Refusal {
-    /// The step that failed.
-    pub(super) step: Step,
+    /// What failed. None if it was a file that the settings name, before anything else.
+    pub(super) at: Option<Check>,
     /// What that means.
     pub(super) failure: Failure,
 }
@@ -50,29 +36,33 @@ impl From<Refusal> for Failure {
     }
 }
 
-/// The step at which `error` ended a connection that was being made.
-pub(super) fn step(error: &Error) -> Step {
-    match error {
+/// Why `error` ended a connection that was being made.
+pub(super) fn refusal(error: &Error, target: &Target) -> Refusal {
+    let check = match error {
         Error::MySqlError(error) => match error.code {
-            1044 | 1049 => Step::Database,
+            1044 | 1049 => Check::Database,
             // Said in place of a greeting: too many connections, host blocked, host not admitted.
-            1040 | 1129 | 1130 => Step::Connect,
-            3159 => Step::Tls,
-            _ => Step::Login,
+            1040 | 1129 | 1130 => Check::Connect,
+            3159 => Check::Tls,
+            _ => Check::Login,
         },
-        Error::DriverError(DriverError::TlsNotSupported) | Error::TlsError(_) => Step::Tls,
-        Error::DriverError(DriverError::UnknownAuthPlugin(_)) => Step::Login,
-        other if is_tls(other) => Step::Tls,
-        _ => Step::Connect,
+        Error::DriverError(DriverError::TlsNotSupported) | Error::TlsError(_) => Check::Tls,
+        Error::DriverError(DriverError::UnknownAuthPlugin(_)) => Check::Login,
+        other if is_tls(other) => Check::Tls,
+        _ => Check::Connect,
+    };
+    Refusal {
+        at: Some(check),
+        failure: failure(error, Phase::Connecting, target),
     }
 }
 
-/// The kind of the server's error `code`.
+/// The kind of the server's error `code`; none if it is not listed here.
 ///
 /// Numbers from MySQL 9.7's and MariaDB 10.11's error references; CR_* numbers (2xxx) never occur
 /// here, they are inventions of the C client.
-const fn kind_of(code: u16, phase: Phase) -> FailureKind {
-    match code {
+const fn kind_of(code: u16) -> Option<FailureKind> {
+    Some(match code {
         // No such table.
         1146 => FailureKind::NoTables,
         // Access: database, account, host, command on table, column, privilege, routine, plugin,
@@ -96,125 +86,114 @@ const fn kind_of(code: u16, phase: Phase) -> FailureKind {
         // GET_LOCK unknown, denied, refused by a cluster's strict mode or a proxy, bad name,
         // called a deadlock.
         1105 | 1235 | 1305 | 1370 | 3057 | 3058 | 4163 => FailureKind::NoGate,
-        _ => match phase {
-            Phase::Connecting => FailureKind::Unreachable,
-            Phase::Asking => FailureKind::Unknown,
-        },
-    }
+        _ => return None,
+    })
 }
 
 /// Advice that follows the server's text.
 fn advice(code: u16, target: &Target) -> String {
-    match code {
-        1049 => format!(
-            "; create it (CREATE DATABASE {}) or name another with --database",
-            target.database
-        ),
-        1146 => {
-            "; run dlock setup, or dlock exec with an account that may create tables".to_owned()
+    let is_plain_tcp = matches!(target.address, Address::Tcp { .. }) && !is_tls_wanted(target);
+    let advice = match code {
+        1049 => {
+            let database = &target.database;
+            return format!(
+                "; create it (CREATE DATABASE {database}) or name another with --database"
+            );
         }
-        1290 | 1792 | 1836 => "; the server is read-only, dlock needs the primary".to_owned(),
+        1146 => "; run dlock setup, or dlock exec with an account that may create tables",
+        1290 | 1792 | 1836 => "; the server is read-only, dlock needs the primary",
         // MariaDB says so also when the account or the whole server wants TLS.
-        1045 | 1698
-            if target.tls.mode == SslMode::Disabled
-                && matches!(target.address, Address::Tcp { .. }) =>
-        {
-            "; check the account and its password, and whether it wants TLS (--ssl-mode)".to_owned()
+        1045 | 1698 if is_plain_tcp => {
+            "; check the account and its password, and whether it wants TLS (--ssl-mode)"
         }
-        1045 | 1698 => "; check the account and its password".to_owned(),
-        1044 | 1142 | 1143 => "; dlock setup --print shows the tables and the grants".to_owned(),
-        1665 => "; the server logs by statement, set binlog_format=ROW or MIXED".to_owned(),
-        3159 => "; the server wants TLS, set --ssl-mode verify_identity".to_owned(),
-        _ => String::new(),
-    }
+        1045 | 1698 => "; check the account and its password",
+        1044 | 1142 | 1143 => "; dlock setup --print shows the tables and the grants",
+        1665 => "; the server logs by statement, set binlog_format=ROW or MIXED",
+        3159 => "; the server wants TLS, set --ssl-mode verify_identity",
+        _ => "",
+    };
+    advice.to_owned()
 }
 
 /// Classifies `error`; the message names the server and never a secret.
 pub(super) fn failure(error: &Error, phase: Phase, target: &Target) -> Failure {
     let address = &target.address;
-    match error {
-        Error::MySqlError(error) => Failure {
-            kind: match error.code {
+    let (unlisted, what) = match phase {
+        Phase::Connecting => (FailureKind::Unreachable, "cannot reach"),
+        Phase::Asking => (FailureKind::Unknown, "no answer from"),
+    };
+    let (kind, message) = match error {
+        Error::MySqlError(error) => {
+            let kind = match kind_of(error.code).unwrap_or(unlisted) {
                 // Of the limits of an account this one passes when another connection ends.
-                1226 if error.message.contains("max_user_connections") => FailureKind::Full,
-                code => match kind_of(code, phase) {
-                    FailureKind::Denied if phase == Phase::Connecting => FailureKind::NotAdmitted,
-                    kind => kind,
-                },
-            },
-            message: format!(
-                "{address} says: {} (error {}){}",
-                error.message,
-                error.code,
-                advice(error.code, target)
-            ),
-        },
-        Error::DriverError(DriverError::TlsNotSupported) => Failure {
-            kind: FailureKind::Config,
-            message: format!(
+                _ if error.code == 1226 && error.message.contains("max_user_connections") => {
+                    FailureKind::Full
+                }
+                FailureKind::Denied if phase == Phase::Connecting => FailureKind::NotAdmitted,
+                kind => kind,
+            };
+            let (text, code) = (&error.message, error.code);
+            let advice = advice(code, target);
+            (
+                kind,
+                format!("{address} says: {text} (error {code}){advice}"),
+            )
+        }
+        Error::DriverError(DriverError::TlsNotSupported) => (
+            FailureKind::Config,
+            format!(
                 "{address} does not offer TLS; turn it on there, or set --ssl-mode disabled \
                  (DLOCK_SSL_MODE) if the way to it is trusted"
             ),
-        },
-        Error::DriverError(DriverError::UnknownAuthPlugin(plugin)) => Failure {
-            kind: FailureKind::Denied,
-            message: format!(
+        ),
+        Error::DriverError(DriverError::UnknownAuthPlugin(plugin)) => (
+            FailureKind::Denied,
+            format!(
                 "{address} wants to authenticate {} by {plugin}, which dlock does not know; \
                  use an account with caching_sha2_password or mysql_native_password, and check its \
                  name: MySQL makes up a plugin for accounts that it does not have",
                 target.user
             ),
-        },
-        Error::TlsError(error) => tls_failure(error, target),
+        ),
+        Error::TlsError(error) => (FailureKind::Config, tls_failed(&error.to_string(), target)),
         other => {
             let text = plain(other);
-            if phase == Phase::Connecting && may_be_tls(target) && is_tls(other) {
-                return tls_failure(&text, target);
-            }
-            Failure {
-                kind: match phase {
-                    Phase::Connecting => FailureKind::Unreachable,
-                    Phase::Asking => FailureKind::Unknown,
-                },
-                message: match phase {
-                    Phase::Connecting => format!("cannot reach {address}: {text}"),
-                    Phase::Asking => format!("no answer from {address}: {text}"),
-                },
+            match phase == Phase::Connecting && is_tls_wanted(target) && is_tls(other) {
+                true => (FailureKind::Config, tls_failed(&text, target)),
+                false => (unlisted, format!("{what} {address}: {text}")),
             }
         }
-    }
+    };
+    Failure { kind, message }
 }
 
-fn tls_failure(error: &impl std::fmt::Display, target: &Target) -> Failure {
-    let default = if target.tls.chosen {
-        ""
-    } else {
-        " (the default for a host that is not loopback)"
+fn tls_failed(why: &str, target: &Target) -> String {
+    let Target { address, tls, .. } = target;
+    let default = match tls.chosen {
+        true => "",
+        false => " (the default for a host that is not loopback)",
     };
-    let ca = match &target.tls.ca {
+    let ca = match &tls.ca {
         Some(path) => format!(" (now {})", path.display()),
         None => String::new(),
     };
-    Failure {
-        kind: FailureKind::Config,
-        message: format!(
-            "TLS with {} failed: {error}; --ssl-mode {} is in force{default}: name the server's \
-             authority with --ssl-ca{ca}, or set --ssl-mode required to accept any certificate, or \
-             disabled for no TLS",
-            target.address, target.tls.mode,
-        ),
-    }
+    format!(
+        "TLS with {address} failed: {why}; --ssl-mode {} is in force{default}: name the server's \
+         authority with --ssl-ca{ca}, or set --ssl-mode required to accept any certificate, or \
+         disabled for no TLS",
+        tls.mode,
+    )
 }
 
 /// Whether the connection was to be encrypted.
-fn may_be_tls(target: &Target) -> bool {
+fn is_tls_wanted(target: &Target) -> bool {
     target.tls.mode != SslMode::Disabled && matches!(target.address, Address::Tcp { .. })
 }
 
 /// Whether rustls refused: it reports by `InvalidData`, which no socket does. The driver does so
 /// too, of a packet that makes no sense.
 fn is_tls(error: &Error) -> bool {
-    io_error(error).is_some_and(|error| error.kind() == std::io::ErrorKind::InvalidData)
+    io_error(error).is_some_and(|error| error.kind() == InvalidData)
 }
 
 /// The operating system's error inside the driver's: timeouts of the socket come as codec errors.
@@ -238,17 +217,13 @@ fn plain(error: &Error) -> String {
             "none of its addresses accepts a connection".to_owned()
         }
         Error::DriverError(DriverError::CouldNotConnect(Some((_, text, _)))) => text.clone(),
-        other => io_error(other).map_or_else(
-            || match other {
-                Error::CodecError(error) => error.to_string(),
-                other => other.to_string(),
-            },
-            |error| match error.kind() {
-                std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut => {
-                    "no answer in time".to_owned()
-                }
-                _ => error.to_string(),
-            },
-        ),
+        other => match (io_error(other), other) {
+            (Some(error), _) if matches!(error.kind(), WouldBlock | TimedOut) => {
+                "no answer in time".to_owned()
+            }
+            (Some(error), _) => error.to_string(),
+            (None, Error::CodecError(error)) => error.to_string(),
+            (None, other) => other.to_string(),
+        },
     }
 }

@@ -4,23 +4,18 @@ use mysql::Row;
 
 use super::connection::Connection;
 use super::rows::Sight;
-use super::statements::{self, Outlook, Selection};
-use super::{Database, rows};
+use super::{Database, rows, statements};
 use crate::lease::instant::BootInstant;
-use crate::lease::once::Once;
-use crate::store::{
-    Answer, Contender, Failure, FailureKind, Keeper, ServerTime, Sighting, Success, View,
-};
+use crate::store::{Contender, Failure, FailureKind, Place, ServerTime};
 use crate::sys::{clock, random};
 use crate::twin::{self, Mechanism};
 
 /// What is noted on the way to an answer, whatever becomes of it.
 pub(super) struct Trace {
+    /// When the last request was sent, or else when the question was asked.
     pub(super) sent: BootInstant,
     pub(super) server_time: Option<ServerTime>,
-    /// Whether the requests from here on can grant the lease.
-    pub(super) grants: bool,
-    /// Whether one of those was sent.
+    /// Whether a request that can grant the lease was sent.
     pub(super) could_grant: bool,
 }
 
@@ -29,150 +24,76 @@ impl Trace {
         Self {
             sent: clock::now(),
             server_time: None,
-            grants: false,
             could_grant: false,
         }
     }
 }
 
-/// What a look at the contender's action found.
-pub(super) struct Found {
-    pub(super) row: Option<Sighting>,
-    view: View,
-    pub(super) success: Option<Success>,
-    /// Whether the statement before the look changed a row, where that was asked for.
-    pub(super) changed: bool,
-}
-
-impl Found {
-    /// The success if there is one, otherwise what was seen.
-    pub(super) fn unless_done(
-        self,
-        seen: impl FnOnce(Sighting, View) -> Answer,
-    ) -> Result<Answer, Failure> {
-        match (self.success, self.row) {
-            (Some(success), _) => Ok(Answer::Done(success)),
-            (None, Some(row)) => Ok(seen(row, self.view)),
-            (None, None) => Err(vanished()),
-        }
-    }
-}
-
-/// How long a reply may take.
+/// What a request can do, and how long its reply may take.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Patience {
-    /// No read longer than the limit.
-    Limited,
-    /// As long as the line is.
-    Endless,
+pub(super) enum Request {
+    /// It cannot grant the lease, and no read takes longer than the limit.
+    Plain,
+    /// It can grant the lease, and no read takes longer than the limit.
+    Grant,
+    /// Its reply may take for ever: as long as the line is.
+    Wait,
 }
 
 impl Database {
-    /// Sends `statements` and looks at the contender's row and as much more as `outlook` says.
-    pub(super) fn one(
+    /// Sends `statements`, and looks at the contender's row, and at the line as seen from `place`.
+    pub(super) fn look(
         &mut self,
         contender: &Contender,
         statements: &str,
-        outlook: Outlook,
-        trace: &mut Trace,
-    ) -> Result<Found, Failure> {
-        let only = Selection::Named(std::slice::from_ref(&contender.action));
-        let once = contender.once.as_ref();
-        let sight = self.look(statements, only, outlook, once, trace)?;
-        Ok(Found {
-            row: sight.rows.into_iter().next(),
-            view: sight.view.unwrap_or(View {
-                keeper: Keeper::Unasked,
-                ahead: 0,
-                first_for: None,
-            }),
-            success: sight.success,
-            changed: sight.changed,
-        })
-    }
-
-    /// Sends `statements` and a SELECT of `selection` in one packet.
-    pub(super) fn look(
-        &mut self,
-        statements: &str,
-        selection: Selection,
-        outlook: Outlook,
-        once: Option<&Once>,
-        trace: &mut Trace,
+        place: Option<Place>,
     ) -> Result<Sight, Failure> {
-        let packet = |request| {
-            let sight = statements::sight(request, selection, outlook, once);
-            format!("{statements}{sight}")
-        };
-        let sight = self.exchange(Patience::Limited, trace, packet, |sets, request| {
-            rows::sight(sets.into_iter().next_back().unwrap_or_default(), request)
-        })?;
-        trace.server_time = Some(sight.server_time);
-        Ok(sight)
+        let sight = statements::sight(contender, place);
+        let packet = format!("{statements}{sight}");
+        self.exchange(Request::Plain, &packet, rows::sight)
     }
 
-    /// Sends one packet, built around the number of the request, and reads all that comes back by
-    /// `read`, which checks that number. The connection is kept only if nothing at all was wrong.
+    /// Sends one packet under a number of its own, and reads by `read` what comes back with that number.
+    /// The connection is kept only if nothing at all was wrong.
     pub(super) fn exchange<T>(
         &mut self,
-        patience: Patience,
-        trace: &mut Trace,
-        packet: impl FnOnce([u8; 8]) -> String,
-        read: impl FnOnce(Vec<Vec<Row>>, [u8; 8]) -> Result<T, Failure>,
+        request: Request,
+        packet: &str,
+        read: impl FnOnce(&[Vec<Row>]) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
-        let (connection, session) = self.connection()?;
-        let request = number()?;
-        let packet = format!("{session}{}", packet(request));
-        if patience == Patience::Endless {
+        // Taken out: whatever goes wrong from here on, it is not put back.
+        let (connection, session) = match self.connection.take() {
+            Some(connection) => (connection, String::new()),
+            None => (
+                Connection::open(&self.target, self.limit, &self.interrupter)?,
+                statements::session(self.idle),
+            ),
+        };
+        let number = random::bytes().map_err(|error| {
+            let message = format!("no random numbers: {error}");
+            Failure::new(FailureKind::Unreachable, message)
+        })?;
+        let packet = format!("{session}{}", statements::numbered(packet, number));
+        if request == Request::Wait {
             connection.limit_reads(None)?;
         }
-        trace.could_grant |= trace.grants;
-        trace.sent = clock::now();
+        self.trace.could_grant |= request == Request::Grant;
+        self.trace.sent = clock::now();
         let (connection, reply) = connection.exchange(&packet, &self.target);
         if twin::is_out(Mechanism::SendTime) {
-            trace.sent = clock::now();
+            self.trace.sent = clock::now();
         }
-        let outcome = reply.and_then(|sets| read(sets, request));
+        let outcome = reply.and_then(|sets| {
+            let time = rows::check(&sets, number)?;
+            self.trace.server_time = time.or(self.trace.server_time);
+            read(&sets)
+        });
         if outcome.is_ok() || twin::is_out(Mechanism::FreshConnection) {
-            if let (Some(connection), Patience::Endless) = (&connection, patience) {
+            if let (Some(connection), Request::Wait) = (&connection, request) {
                 connection.limit_reads(Some(self.limit))?;
             }
             self.connection = connection;
         }
         outcome
-    }
-
-    /// The connection, a new one if there is none, and what has to be said first on a new one.
-    /// Taken out: whatever goes wrong from here on, it is not put back.
-    fn connection(&mut self) -> Result<(Connection, String), Failure> {
-        if let Some(connection) = self.connection.take() {
-            return Ok((connection, String::new()));
-        }
-        let connection = Connection::open(&self.target, self.limit, &self.interrupter)?;
-        Ok((connection, statements::session(self.idle)))
-    }
-}
-
-/// A number by which a reply is known.
-fn number() -> Result<[u8; 8], Failure> {
-    random::bytes().map_err(|error| Failure {
-        kind: FailureKind::Unreachable,
-        message: format!("no random numbers: {error}"),
-    })
-}
-
-/// The row was read back as it was before.
-pub(super) fn stale() -> Failure {
-    Failure {
-        kind: FailureKind::Unknown,
-        message: "the renewal cannot be read back".to_owned(),
-    }
-}
-
-/// Rows are never deleted by dlock; somebody else did it.
-pub(super) fn vanished() -> Failure {
-    Failure {
-        kind: FailureKind::Unknown,
-        message: "the lock's row is gone from dlock_lock: somebody deleted it".to_owned(),
     }
 }

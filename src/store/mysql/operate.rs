@@ -1,25 +1,13 @@
 //! What is asked once and not in the course of a run: who holds what, what ran, forget a success, make
 //! the tables.
 
-use mysql::Row;
-
-use super::exchange::{Patience, Trace};
-use super::rows::Intervened;
-use super::statements::{self, Outlook, Selection};
+use super::exchange::Request;
+use super::statements::{self, Selection};
 use super::{Database, rows, schema};
 use crate::lease::action::Action;
 use crate::lease::once::Key;
 use crate::store::intervention::{Deed, Intervention, Outcome};
 use crate::store::{Entry, Failure, FailureKind, Gate, Holder, Survey};
-
-/// Whether there was a success to forget.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Forgotten {
-    /// There was, and it is gone.
-    Yes,
-    /// There was none.
-    Nothing,
-}
 
 impl Database {
     /// Shows rows and who waits, in order; changes nothing.
@@ -27,32 +15,15 @@ impl Database {
     /// # Errors
     /// Any failure; a missing table is one.
     pub fn survey(&mut self, selection: Selection) -> Result<Survey, Failure> {
-        match self.survey_with(selection, Gate::Used) {
+        let survey = statements::survey(selection, Gate::Used);
+        match self.exchange(Request::Plain, &survey, rows::survey) {
             // The holders' sessions are known by their named locks.
             Err(failure) if failure.kind == FailureKind::NoGate => {
-                self.survey_with(selection, Gate::Absent)
+                let survey = statements::survey(selection, Gate::Absent);
+                self.exchange(Request::Plain, &survey, rows::survey)
             }
             outcome => outcome,
         }
-    }
-
-    fn survey_with(&mut self, selection: Selection, gate: Gate) -> Result<Survey, Failure> {
-        let survey = |request| {
-            let sight = statements::sight(request, selection, Outlook::Survey(gate), None);
-            format!("{sight};{}", statements::waiters(request, selection))
-        };
-        let read = |sets: Vec<Vec<Row>>, request| {
-            let mut sets = sets.into_iter();
-            let sight = rows::sight(sets.next().unwrap_or_default(), request)?;
-            let waiters = rows::waiters(sets.next().unwrap_or_default(), request)?;
-            Ok(Survey {
-                server_time: sight.server_time,
-                locks: sight.rows,
-                waiters,
-            })
-        };
-        let found = self.exchange(Patience::Limited, &mut Trace::new(), survey, read)?;
-        Ok(found)
     }
 
     /// Checks the version of the tables, and creates them where they are missing.
@@ -72,23 +43,22 @@ impl Database {
     }
 
     pub(super) fn create_tables(&mut self) -> Result<(), Failure> {
-        let nothing = Selection::Named(&[]);
-        let outcome = self.look(schema::DDL, nothing, Outlook::Row, None, &mut Trace::new());
-        outcome.map(drop).map_err(|failure| match failure.kind {
-            FailureKind::Denied => Failure {
-                message: format!(
-                    "{}; run dlock setup with an account that may create tables ({}), \
+        let survey = statements::survey(Selection::Named(&[]), Gate::Absent);
+        let packet = format!("{}{survey}", schema::DDL);
+        let outcome = self.exchange(Request::Plain, &packet, rows::survey);
+        outcome.map(drop).map_err(|mut failure| {
+            if failure.kind == FailureKind::Denied {
+                let database = &self.target.database;
+                let account = format!("'{}'@'…'", self.target.user);
+                let advice = format!(
+                    "; run dlock setup with an account that may create tables ({}), \
                      then this account needs: {}",
-                    failure.message,
-                    one_line(&schema::setup_grants(&self.target.database, "'…'@'…'")),
-                    one_line(&schema::runtime_grants(
-                        &self.target.database,
-                        &format!("'{}'@'…'", self.target.user)
-                    )),
-                ),
-                ..failure
-            },
-            _ => failure,
+                    one_line(&schema::setup_grants(database, "'…'@'…'")),
+                    one_line(&schema::runtime_grants(database, &account)),
+                );
+                failure.message.push_str(&advice);
+            }
+            failure
         })
     }
 
@@ -97,36 +67,20 @@ impl Database {
     /// # Errors
     /// Any failure; a missing table is one.
     pub fn history(&mut self, selection: Selection, limit: u32) -> Result<Vec<Entry>, Failure> {
-        let entries = |request| statements::entries(request, selection, limit);
-        let read = |sets: Vec<Vec<Row>>, request| {
-            rows::entries(sets.into_iter().next().unwrap_or_default(), request)
-        };
-        let found = self.exchange(Patience::Limited, &mut Trace::new(), entries, read)?;
-        Ok(found)
+        let entries = statements::entries(selection, limit);
+        self.exchange(Request::Plain, &entries, rows::entries)
     }
 
-    /// Forgets that `action` has succeeded under `key`, and records that `who` did it.
+    /// Forgets that `action` has succeeded under `key`, and records that `who` did it. Returns whether
+    /// there was such a success.
     ///
     /// # Errors
     /// Any failure; then nothing is forgotten, or it is not known.
-    pub fn forget(
-        &mut self,
-        action: &Action,
-        key: &Key,
-        who: &Holder,
-    ) -> Result<Forgotten, Failure> {
-        let forget = |request| statements::forget(request, action, key, who);
-        let trace = &mut Trace::new();
-        Ok(
-            match self.exchange(Patience::Limited, trace, forget, rows::answer)? {
-                false => Forgotten::Nothing,
-                true => Forgotten::Yes,
-            },
-        )
+    pub fn forget(&mut self, action: &Action, key: &Key, who: &Holder) -> Result<bool, Failure> {
+        let forget = statements::forget(action, key, who);
+        self.exchange(Request::Plain, &forget, rows::answer)
     }
-}
 
-impl Database {
     /// Does to an action what an operator wants done, if it still has the token that was shown. With
     /// `wakes` it then ends the holder's session, where that can be told, so that the holder connects again
     /// and looks at its row at once; otherwise the holder finds out by its next renewal.
@@ -143,27 +97,23 @@ impl Database {
             Deed::Close(_) => statements::create_row(&intervention.action),
             Deed::Release | Deed::Reopen => String::new(),
         };
-        let intervene = |request| {
-            let intervene = statements::intervene(request, intervention, wakes);
-            format!("{create}{intervene}")
-        };
-        let trace = &mut Trace::new();
-        let intervened = self.exchange(Patience::Limited, trace, intervene, rows::intervened)?;
-        Ok(match intervened {
-            Intervened { done: false, .. } => Outcome::Changed,
-            Intervened { session, .. } => Outcome::Done {
-                woken: session.is_some_and(|session| self.wake(session)),
+        let intervene = statements::intervene(intervention, wakes);
+        let packet = format!("{create}{intervene}");
+        Ok(
+            match self.exchange(Request::Plain, &packet, rows::intervened)? {
+                (false, _) => Outcome::Changed,
+                (true, session) => Outcome::Done {
+                    woken: session.is_some_and(|session| self.wake(session)),
+                },
             },
-        })
+        )
     }
 
     /// Ends another session of ours; whether it did. Only on the connection by which its number was read:
     /// a server that has been started again has given that number to somebody else.
     fn wake(&mut self, session: u64) -> bool {
-        let kill = |request| statements::wake(request, session);
-        let trace = &mut Trace::new();
-        self.connection.is_some()
-            && (self.exchange(Patience::Limited, trace, kill, rows::answer)).is_ok()
+        let wake = statements::wake(session);
+        self.connection.is_some() && self.exchange(Request::Plain, &wake, rows::answer).is_ok()
     }
 }
 

@@ -1,6 +1,6 @@
 //! Giving the lease up, and recording what came of the command under it.
 
-use super::exchange::{Patience, Trace};
+use super::exchange::Request;
 use super::{Database, rows, statements};
 use crate::lease::{Grant, Token};
 use crate::store::{Answer, Contender, Failure, FailureKind, Parting};
@@ -11,19 +11,13 @@ impl Database {
         &mut self,
         contender: &Contender,
         grant: Grant,
-        trace: &mut Trace,
     ) -> Result<Answer, Failure> {
+        let packet = statements::hand_off(contender, grant.claim);
         // On another session than the row's nobody would believe it.
-        if self.connection.is_none() {
-            return Ok(Answer::NotOurs(None));
+        match self.connection.is_some() && self.exchange(Request::Plain, &packet, rows::answer)? {
+            true => Ok(Answer::HandedOff),
+            false => Ok(Answer::NotOurs(None)),
         }
-        let packet = |request| statements::hand_off(request, contender, grant.claim);
-        Ok(
-            match self.exchange(Patience::Limited, trace, packet, rows::answer)? {
-                true => Answer::HandedOff,
-                false => Answer::NotOurs(None),
-            },
-        )
     }
 
     /// Frees the row, or finds out why it is not ours to free.
@@ -31,10 +25,9 @@ impl Database {
         &mut self,
         contender: &Contender,
         parting: &Parting,
-        trace: &mut Trace,
     ) -> Result<Answer, Failure> {
-        let release = |request| statements::release(request, contender, parting);
-        match self.exchange(Patience::Limited, trace, release, rows::freed) {
+        let release = statements::release(contender, parting);
+        match self.exchange(Request::Plain, &release, rows::freed) {
             // The lease is given up all the same, and a success recorded that others rely on.
             Err(failure)
                 if parting.run.is_some()
@@ -45,7 +38,7 @@ impl Database {
                     history: 0,
                     ..contender.clone()
                 };
-                Ok(match self.release(&without, parting, trace)? {
+                Ok(match self.release(&without, parting)? {
                     Answer::Released => Answer::ReleasedOnly(failure),
                     other => other,
                 })
@@ -54,7 +47,7 @@ impl Database {
             Ok(freed) => {
                 let answer = freed.answer(parting).ok_or_else(still_there)?;
                 if freed.needs_settling(parting) {
-                    self.settle(contender, parting, freed.broken, trace)?;
+                    self.settle(contender, parting, freed.broken)?;
                 }
                 Ok(answer)
             }
@@ -67,13 +60,9 @@ impl Database {
         contender: &Contender,
         parting: &Parting,
         broken: Option<Token>,
-        trace: &mut Trace,
     ) -> Result<(), Failure> {
-        let token = parting
-            .token
-            .filter(|_| parting.run.is_some() && contender.history > 0);
-        let settle = |request| statements::settle(request, contender, parting.claim, broken, token);
-        match self.exchange(Patience::Limited, trace, settle, rows::answer)? {
+        let settle = statements::settle(contender, parting, broken);
+        match self.exchange(Request::Plain, &settle, rows::answer)? {
             true => Ok(()),
             false => Err(still_there()),
         }
@@ -81,8 +70,6 @@ impl Database {
 }
 
 fn still_there() -> Failure {
-    Failure {
-        kind: FailureKind::Unknown,
-        message: "the lease is still there after its release".to_owned(),
-    }
+    let why = "the lease is still there after its release";
+    Failure::new(FailureKind::Unknown, why)
 }

@@ -16,15 +16,15 @@ mod record;
 
 use std::time::Duration;
 
-pub(super) use self::attempt::{Approach, attempt};
+pub(super) use self::attempt::attempt;
 pub use self::fence::fence_check;
 pub(super) use self::hand_off::give as hand_off;
 pub(super) use self::intervene::{intervene, wake};
-pub(super) use self::keep::{release, renew};
-pub(super) use self::line::{GonePlace, gone, queue, stand, waiters};
+pub(super) use self::keep::{release, renew, settle};
+pub(super) use self::line::{gone, queue, stand};
 pub use self::look::Selection;
-pub(super) use self::look::{Outlook, proof, sight};
-pub(super) use self::record::{entries, forget, may_record, settle};
+pub(super) use self::look::{proof, sight, survey};
+pub(super) use self::record::{entries, forget, may_record};
 
 use super::schema::VERSION;
 use crate::lease::action::Action;
@@ -44,6 +44,12 @@ pub(super) const SESSIONS: &str = "(SELECT id,user,command FROM information_sche
 const SESSIONS_LISTED: &str = "TRUE/*!80022 AND EXISTS(\
      SELECT 1 FROM performance_schema.processlist WHERE id=CONNECTION_ID())*/";
 
+/// The first column of each SELECT. [`numbered`] replaces `:request` by the number of the request.
+const REQUEST: &str = ":request AS request";
+
+/// The version of the tables; NULL if there is none.
+const SCHEMA_VERSION: &str = "(SELECT MAX(version) FROM dlock_schema)";
+
 /// The server's clock: microseconds since 1970.
 const SERVER_TIME: &str = "TIMESTAMPDIFF(MICROSECOND,'1970-01-01',UTC_TIMESTAMP(6))";
 
@@ -53,6 +59,11 @@ const CHANGED: &str = "@dlock_changed";
 
 /// A condition of a grant: no operator keeps the action closed.
 const OPEN: &str = "COALESCE(closed_until<=UTC_TIMESTAMP(6),TRUE)";
+
+/// `packet` with the number of the request, by which the reply is known.
+pub(super) fn numbered(packet: &str, request: [u8; 8]) -> String {
+    packet.replace(REQUEST, &format!("{} AS request", hex(request)))
+}
 
 /// The settings of a new session, sent in front of its first packet.
 ///
@@ -79,91 +90,69 @@ pub(super) fn session(ttl: Duration) -> String {
 pub(super) fn create_row(action: &Action) -> String {
     format!(
         "INSERT INTO dlock_lock (action) SELECT {} FROM DUAL \
-         WHERE (SELECT MAX(version) FROM dlock_schema)={VERSION} \
+         WHERE {SCHEMA_VERSION}={VERSION} \
          ON DUPLICATE KEY UPDATE action=dlock_lock.action;",
-        hex_action(action)
+        hex(action.as_str())
     )
 }
 
 /// The columns of a holder's facts, the same in every table that has them.
-const FACTS: [&str; 8] = [
-    "holder",
-    "host",
-    "pid",
-    "user",
-    "note",
-    "pod",
-    "namespace",
-    "command",
-];
+const FACTS: &str = "holder,host,pid,user,note,pod,namespace,command";
 
 /// The holder's facts as expressions, in the order of [`FACTS`].
-fn facts(holder: &Holder) -> [String; FACTS.len()] {
-    let text = |text: &str| hex(text.as_bytes());
+fn facts(holder: &Holder) -> [String; 8] {
     [
-        text(&holder.label),
-        text(&holder.host),
+        hex(&holder.label),
+        hex(&holder.host),
         holder.pid.to_string(),
-        text(&holder.user),
-        text(&holder.note),
-        text(&holder.pod),
-        text(&holder.namespace),
-        text(&holder.command),
+        hex(&holder.user),
+        hex(&holder.note),
+        hex(&holder.pod),
+        hex(&holder.namespace),
+        hex(&holder.command),
     ]
 }
 
 /// The same as assignments.
 fn assigned(holder: &Holder) -> String {
-    let pairs = FACTS.iter().zip(facts(holder));
+    let pairs = FACTS.split(',').zip(facts(holder));
     let assignments: Vec<String> = pairs
         .map(|(name, value)| format!("{name}={value}"))
         .collect();
     assignments.join(",")
 }
 
-/// The columns of `table`, each under its own name.
-fn facts_of(table: &str) -> String {
-    FACTS
-        .map(|name| format!("{table}.{name} AS {name}"))
-        .join(",")
+/// Microseconds since the time in `column`; negative if that is yet to come.
+fn ago(column: &str) -> String {
+    format!("TIMESTAMPDIFF(MICROSECOND,{column},UTC_TIMESTAMP(6))")
 }
 
-/// The name of the gate of `action`: the one place that maps an action to its named lock.
+/// The name of the gate of the action that is the expression `action`: the one place that maps an action
+/// to its named lock.
 ///
 /// Named locks are global to a server, so the database is part of it; 64 characters is the most
 /// that MySQL takes, so it is a hash; SHA-1 and MD5 are gone from MySQL 9.
-fn gate_name(action: &Action) -> String {
-    gate_name_of(&hex_action(action))
-}
-
-/// The same for an action that is an expression.
-fn gate_name_of(action: &str) -> String {
+fn gate_name(action: &str) -> String {
     format!("CONCAT('dlock:',LEFT(SHA2(CONCAT(DATABASE(),'/',{action}),256),40))")
 }
 
-/// An expression that takes the gate if that is possible within `seconds`. It does not take it
+/// An expression that takes the gate `name` if that is possible within `seconds`. It does not take it
 /// twice, since it would have to be released as often. The result is not proof: a proxy, or a function
 /// of the same name, may return 1 without locking.
-fn gate_taken(action: &Action, seconds: u64) -> String {
-    gate_taken_by(&gate_name(action), seconds)
-}
-
-/// The same for a gate whose name is an expression.
-fn gate_taken_by(name: &str, seconds: u64) -> String {
+fn gate_taken(name: &str, seconds: u64) -> String {
     format!("IF(IS_USED_LOCK({name})=CONNECTION_ID(),1,GET_LOCK({name},{seconds}))")
 }
 
-/// An expression that tells whether the gate is ours, which is the proof: 1, 0 or NULL.
-fn gate_ours(action: &Action) -> String {
-    format!("IS_USED_LOCK({})=CONNECTION_ID()", gate_name(action))
+/// An expression that tells whether the gate `name` is ours, which is the proof: 1, 0 or NULL.
+fn gate_ours(name: &str) -> String {
+    format!("IS_USED_LOCK({name})=CONNECTION_ID()")
 }
 
 /// `bytes` as a hex literal.
-fn hex(bytes: &[u8]) -> String {
+fn hex(bytes: impl AsRef<[u8]>) -> String {
     use std::fmt::Write as _;
-    let mut text = String::with_capacity(bytes.len() * 2 + 3);
-    text.push_str("x'");
-    for byte in bytes {
+    let mut text = "x'".to_owned();
+    for byte in bytes.as_ref() {
         // Writing to a String cannot fail.
         let _ = write!(text, "{byte:02x}");
     }
@@ -171,21 +160,19 @@ fn hex(bytes: &[u8]) -> String {
     text
 }
 
-fn hex_action(action: &Action) -> String {
-    hex(action.as_str().as_bytes())
-}
-
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
 
     use super::{
-        Approach, Outlook, Selection, attempt, fence_check, gone, hand_off, hex, queue, release,
-        session, sight, stand,
+        Selection, attempt, fence_check, gone, hand_off, hex, queue, release, session, sight,
+        stand, survey,
     };
     use crate::lease::once::Once;
     use crate::lease::{Claim, Token};
-    use crate::store::{Contender, Fate, Fence, Gate, Holder, Parting, Place, Run, Turn, Version};
+    use crate::store::{
+        Contender, Fate, Fence, Gate, Holder, Mode, Parting, Place, Run, Turn, Version, Wish,
+    };
 
     #[test]
     fn no_text_of_a_user_stands_in_a_packet_as_itself() {
@@ -213,7 +200,9 @@ mod tests {
             token: Token(5),
             renewals: 6,
         };
-        let over = Approach::Over(version, Fence::Raised);
+        let fenced = true;
+        let over = Mode::TakeOver { version, fenced };
+        let wish = |mode| Wish { claim, mode, gate };
         let parting = Parting {
             claim,
             token: Some(Token(5)),
@@ -227,22 +216,22 @@ mod tests {
             handed_off: true,
         };
         let only = [contender.action.clone()];
-        let once = contender.once.as_ref();
         let turn = Turn {
             claim,
             patience: None,
             tidy: true,
         };
         for packet in [
-            attempt(&contender, claim, gate, Approach::Free),
-            attempt(&contender, claim, gate, Approach::AtGate),
-            attempt(&contender, claim, gate, over),
+            attempt(&contender, &wish(Mode::First), false),
+            attempt(&contender, &wish(Mode::IfFree), true),
+            attempt(&contender, &wish(over), false),
             queue(&contender, Place { claim, gate }),
-            gone([0; 8], &contender.action),
-            stand([0; 8], &contender, &turn, &[]),
-            hand_off([0; 8], &contender, claim),
-            release([0; 8], &contender, &parting),
-            sight([0; 8], Selection::Named(&only), Outlook::Row, once),
+            gone(&contender.action),
+            stand(&contender, &turn, &[]),
+            hand_off(&contender, claim),
+            release(&contender, &parting),
+            sight(&contender, Some(Place { claim, gate })),
+            survey(Selection::Named(&only), gate),
             fence_check("db", &contender.action, Token(5)),
         ] {
             assert!(!packet.contains("DROP"), "{packet}");
@@ -251,8 +240,8 @@ mod tests {
 
     #[test]
     fn hex_of_nothing_is_an_empty_text() {
-        assert_eq!(hex(b""), "x''");
-        assert_eq!(hex(b"init"), "x'696e6974'");
+        assert_eq!(hex(""), "x''");
+        assert_eq!(hex("init"), "x'696e6974'");
     }
 
     #[test]

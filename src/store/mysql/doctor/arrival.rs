@@ -3,28 +3,16 @@
 
 use std::net::{IpAddr, ToSocketAddrs};
 
-use super::super::errors::Step;
 use super::facts::Facts;
 use crate::store::finding::{Check, Finding};
 use crate::store::target::{Address, SslMode, Target};
 
-/// The steps in order, with the check that each is.
-const STEPS: [(Step, Check); 5] = [
-    (Step::Address, Check::Address),
-    (Step::Connect, Check::Connect),
-    (Step::Tls, Check::Tls),
-    (Step::Login, Check::Login),
-    (Step::Database, Check::Database),
-];
-
-/// The findings of a way that ended at `step` because of `message`.
-pub(super) fn failed(target: &Target, step: Step, message: &str) -> Vec<Finding> {
-    let mut findings: Vec<Finding> = STEPS
-        .iter()
-        .filter(|(passed, _)| order(*passed) < order(step))
-        .map(|(_, check)| passed(target, *check))
-        .collect();
-    findings.push(stopped(step, message));
+/// The findings of a way that ended at a check because of `message`. None stands for the files that are
+/// read before all checks.
+pub(super) fn failed(target: &Target, at: Option<Check>, message: &str) -> Vec<Finding> {
+    let passed_before = Check::ALL.into_iter().filter(|check| Some(*check) < at);
+    let mut findings: Vec<Finding> = passed_before.map(|check| passed(target, check)).collect();
+    findings.push(stopped(at, message));
     findings
 }
 
@@ -47,55 +35,38 @@ pub(super) fn entered(target: &Target) -> Finding {
     Finding::ok(Check::Database, format!("{} is there", target.database))
 }
 
-/// What is said of the step that failed.
-pub(super) fn stopped(step: Step, message: &str) -> Finding {
+/// What is said of the check that failed.
+pub(super) fn stopped(at: Option<Check>, message: &str) -> Finding {
     let every = "every command of dlock needs it";
-    let (check, why, remedy) = match step {
-        Step::Files => (
-            Check::Tls,
+    let (why, remedy) = match at {
+        None => (
             every,
             "make the file readable for whoever runs dlock, or name another",
         ),
-        Step::Address => (
-            Check::Address,
+        Some(Check::Address) => (
             every,
             "check the host name (--host, --url) and the name server of this machine",
         ),
-        Step::Connect => (
-            Check::Connect,
+        Some(Check::Connect) => (
             every,
             "check that the server runs and listens there (--host, --port, --socket), that it has a \
              connection left, and what stands between",
         ),
-        Step::Tls => (
-            Check::Tls,
+        Some(Check::Tls) => (
             every,
             "CONNECTION in dlock(7) tells what each --ssl-mode asks for",
         ),
-        Step::Login => (
-            Check::Login,
+        Some(Check::Login) => (
             every,
             "check user, password and the host that the account is for; dlock status with the same \
              settings says it again",
         ),
-        Step::Database => (
-            Check::Database,
+        Some(_) => (
             "dlock keeps its tables there",
             "create it, and run dlock setup; dlock setup --print shows the grants",
         ),
     };
-    Finding::mend(check, message, why, remedy)
-}
-
-const fn order(step: Step) -> u8 {
-    match step {
-        Step::Files => 0,
-        Step::Address => 1,
-        Step::Connect => 2,
-        Step::Tls => 3,
-        Step::Login => 4,
-        Step::Database => 5,
-    }
+    Finding::mend(at.unwrap_or(Check::Tls), message, why, remedy)
 }
 
 /// A step that went well, as far as is known without asking the server.
@@ -173,7 +144,6 @@ fn tls(target: &Target, cipher: &str) -> Finding {
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::errors::Step;
     use super::{failed, tls};
     use crate::store::finding::{Check, Finding, Verdict};
     use crate::store::target::{Address, SslMode, Target, Tls};
@@ -212,16 +182,16 @@ mod tests {
     #[test]
     fn only_what_was_passed_before_the_failure_is_called_good() {
         let target = target("127.0.0.1", SslMode::Required);
-        let checks = |step| -> Vec<Check> {
-            let findings = failed(&target, step, "no");
+        let checks = |at| -> Vec<Check> {
+            let findings = failed(&target, at, "no");
             let (last, rest) = findings.split_last().expect("one at least");
             assert!(last.is_mend());
             assert!(rest.iter().all(|one: &Finding| one.verdict == Verdict::Ok));
             findings.iter().map(|finding| finding.check).collect()
         };
-        assert_eq!(checks(Step::Files), [Check::Tls]);
-        assert_eq!(checks(Step::Address), [Check::Address]);
-        assert_eq!(checks(Step::Tls), Check::ALL[..3]);
-        assert_eq!(checks(Step::Database), Check::ALL[..5]);
+        assert_eq!(checks(None), [Check::Tls]);
+        assert_eq!(checks(Some(Check::Address)), [Check::Address]);
+        assert_eq!(checks(Some(Check::Tls)), Check::ALL[..3]);
+        assert_eq!(checks(Some(Check::Database)), Check::ALL[..5]);
     }
 }

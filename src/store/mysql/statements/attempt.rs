@@ -3,27 +3,16 @@
 use super::super::schema::VERSION;
 use super::fence::{PASSABLE, lowered, made, raised};
 use super::hand_off;
-use super::record::{ended_by_another, needless, needless_row};
+use super::record::{ended_by_another, needless};
 use super::{
-    CHANGED, HERE, OPEN, SERVER_TIME, assigned, gate_name, gate_ours, gate_taken, hex, hex_action,
+    CHANGED, HERE, OPEN, SCHEMA_VERSION, SERVER_TIME, assigned, gate_name, gate_ours, gate_taken,
+    hex,
 };
-use crate::lease::Claim;
-use crate::store::{Contender, Fate, Fence, Gate, Version};
+use crate::store::{Contender, Fate, Fence, Gate, Mode, Version, Wish};
 use crate::twin::{self, Mechanism};
 
-/// How a contender comes to the row.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::store::mysql) enum Approach {
-    /// Takes the gate if nobody has it, and the row if it is free.
-    Free,
-    /// The same when the gate was taken a moment ago.
-    AtGate,
-    /// Takes the row as it was seen: another's that the take-over rule allows us, or a free one with
-    /// a fence. The gate is ours by now or will not be.
-    Over(Version, Fence),
-}
-
-/// Takes the lease.
+/// Takes the lease as `wish` says, after the gate, if there is one and it is neither a take-over nor
+/// the end of a wait there (`has_stood`).
 ///
 /// Changes at most the row of `action`, and that in one UPDATE, so of any number of contenders one
 /// wins; whether it did is left in [`CHANGED`]. "No row changed" means nothing by itself: the row may be
@@ -50,61 +39,39 @@ pub(in crate::store::mysql) enum Approach {
 /// and over a fail-over that lost the last grants.
 pub(in crate::store::mysql) fn attempt(
     contender: &Contender,
-    claim: Claim,
-    gate: Gate,
-    approach: Approach,
+    wish: &Wish,
+    has_stood: bool,
 ) -> String {
     let Contender { action, ttl, .. } = contender;
     let ttl_us = ttl.as_micros();
-    let (take, gated, have_gate) = match gate {
-        Gate::Used => {
-            let take = match (approach, needless(contender)) {
-                (Approach::Free, _) => format!("DO {};", gate_taken(action, 0)),
-                (Approach::AtGate, Some(needless)) => {
-                    format!("DO IF({needless},RELEASE_LOCK({}),0);", gate_name(action))
-                }
-                (Approach::AtGate, None) | (Approach::Over(..), _) => String::new(),
-            };
-            let have_gate = match twin::is_out(Mechanism::OwnClock) {
-                false => format!(" AND {}", gate_ours(action)),
-                true => String::new(),
-            };
-            (take, "1", have_gate)
-        }
-        Gate::Absent => (String::new(), "0", String::new()),
-    };
-    let fence = match approach {
-        Approach::Over(_, fence) => fence,
-        Approach::Free | Approach::AtGate => contender.fence,
-    };
-    let action_hex = hex_action(action);
-    let claim = hex(claim.bytes());
-    // A grant that does not raise the fence must not come upon one.
-    let (make_fence, lower_fence, passable, fenced, raise_fence) = match fence {
-        Fence::Raised => (
-            made(action),
-            lowered(action),
-            PASSABLE,
-            "fenced=1,",
-            raised(action, &format!("claim={claim}")),
+    let (action_hex, claim) = (hex(action.as_str()), hex(wish.claim.bytes()));
+    let name = gate_name(&action_hex);
+    let needless = needless(contender);
+    let take = match &needless {
+        Some(needless) if has_stood => format!(
+            "DO IF(EXISTS(SELECT 1 FROM dlock_lock WHERE action={action_hex} AND {needless}),\
+             RELEASE_LOCK({name}),0);"
         ),
-        Fence::AsItIs => (
-            String::new(),
-            String::new(),
-            " AND fenced=0",
-            "",
-            String::new(),
-        ),
+        _ if has_stood || wish.is_take_over() || wish.gate == Gate::Absent => String::new(),
+        _ => format!("DO {};", gate_taken(&name, 0)),
     };
-    let (record, standing) = match approach {
-        Approach::Free | Approach::AtGate => {
-            let standing = match (gate, &contender.once) {
-                (Gate::Used, None) => format!("(claim IS NULL OR {})", hand_off::is_given()),
-                (Gate::Used, Some(_)) | (Gate::Absent, _) => "claim IS NULL".to_owned(),
-            };
-            (String::new(), standing)
-        }
-        Approach::Over(Version { token, renewals }, _) => {
+    let (gated, have_gate) = match wish.gate {
+        Gate::Used if twin::is_out(Mechanism::OwnClock) => ("1", String::new()),
+        Gate::Used => ("1", format!(" AND {}", gate_ours(&name))),
+        Gate::Absent => ("0", String::new()),
+    };
+    let fence = match wish.mode {
+        Mode::TakeOver { fenced: true, .. } => Fence::Raised,
+        _ => contender.fence,
+    };
+    let passable = match fence {
+        Fence::Raised => PASSABLE,
+        // A grant that does not raise the fence must not come upon one.
+        Fence::AsItIs => " AND fenced=0",
+    };
+    let (record, standing) = match wish.mode {
+        Mode::TakeOver { version, .. } => {
+            let Version { token, renewals } = version;
             let seen = format!("token={token} AND renewals={renewals}");
             let claimed = format!("claim IS NOT NULL AND {seen} AND {OPEN}{have_gate}{passable}");
             // Of a broken lease the end has been recorded.
@@ -119,23 +86,31 @@ pub(in crate::store::mysql) fn attempt(
             );
             (format!("{record}{clear}"), seen)
         }
-    };
-    let wanted =
-        needless_row(contender).map_or_else(String::new, |needless| format!(" AND NOT {needless}"));
-    // Who stands in line has come upon these tables before, with an attempt that checked them.
-    let version = match approach {
-        Approach::AtGate => String::new(),
-        Approach::Free | Approach::Over(..) => {
-            format!(" AND (SELECT MAX(version) FROM dlock_schema)={VERSION}")
+        Mode::First | Mode::IfFree => {
+            let standing = match wish.gate == Gate::Used && contender.once.is_none() {
+                true => format!("(claim IS NULL OR {})", hand_off::is_given()),
+                false => "claim IS NULL".to_owned(),
+            };
+            (String::new(), standing)
         }
     };
-    let alone = record.is_empty() && raise_fence.is_empty();
-    let (begin, commit) = match alone {
-        true => ("", ""),
-        false => ("BEGIN;", "COMMIT;"),
+    let (begin, fenced, commit) = match fence {
+        Fence::Raised => (
+            format!("{}BEGIN;{}", made(action), lowered(action)),
+            "fenced=1,",
+            format!("{}COMMIT;", raised(action, &format!("claim={claim}"))),
+        ),
+        Fence::AsItIs if record.is_empty() => (String::new(), "", String::new()),
+        Fence::AsItIs => ("BEGIN;".to_owned(), "", "COMMIT;".to_owned()),
+    };
+    let wanted = needless.map_or_else(String::new, |needless| format!(" AND NOT {needless}"));
+    // Who stands in line has come upon these tables before, with an attempt that checked them.
+    let version = match has_stood {
+        true => String::new(),
+        false => format!(" AND {SCHEMA_VERSION}={VERSION}"),
     };
     format!(
-        "{take}{make_fence}{begin}{lower_fence}{record}UPDATE dlock_lock SET {fenced}\
+        "{take}{begin}{record}UPDATE dlock_lock SET {fenced}\
          token=GREATEST(token+1,{SERVER_TIME}),\
          claim={claim},{facts},\
          server={HERE},session_id=CONNECTION_ID(),gated={gated},\
@@ -143,7 +118,7 @@ pub(in crate::store::mysql) fn attempt(
          acquired_at=UTC_TIMESTAMP(6),renewed_at=UTC_TIMESTAMP(6),\
          expires_at=UTC_TIMESTAMP(6)+INTERVAL {ttl_us} MICROSECOND,released_at=NULL \
          WHERE action={action_hex}{version}{have_gate} AND {standing} AND {OPEN}{wanted}{passable};\
-         SET {CHANGED}=ROW_COUNT();{raise_fence}{commit}",
+         SET {CHANGED}=ROW_COUNT();{commit}",
         facts = assigned(&contender.holder),
     )
 }

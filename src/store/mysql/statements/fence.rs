@@ -4,7 +4,7 @@
 //! row makes a transaction fail that begins after the next grant.
 
 use super::super::schema::quoted;
-use super::hex_action;
+use super::hex;
 use crate::lease::Token;
 use crate::lease::action::Action;
 
@@ -13,7 +13,7 @@ pub(super) const PASSABLE: &str = " AND @dlock_fence IS NOT NULL";
 
 /// Makes sure that the fence of `action` exists; to be said outside of a transaction.
 pub(super) fn made(action: &Action) -> String {
-    let action = hex_action(action);
+    let action = hex(action.as_str());
     format!(
         "INSERT INTO dlock_fence (action,token) SELECT {action},0 FROM DUAL \
          WHERE NOT EXISTS(SELECT 1 FROM dlock_fence WHERE action={action}) \
@@ -27,7 +27,7 @@ pub(super) fn lowered(action: &Action) -> String {
     format!(
         "SET @dlock_fence=NULL;SELECT token INTO @dlock_fence FROM dlock_fence WHERE action={} \
          FOR UPDATE SKIP LOCKED;",
-        hex_action(action)
+        hex(action.as_str())
     )
 }
 
@@ -35,7 +35,7 @@ pub(super) fn lowered(action: &Action) -> String {
 /// the fence is ours once more: MySQL would lock the row, and wait for it, before it looks at the
 /// other.
 pub(super) fn raised(action: &Action, condition: &str) -> String {
-    let action = hex_action(action);
+    let action = hex(action.as_str());
     format!(
         "UPDATE dlock_fence SET token=(SELECT token FROM dlock_lock WHERE action={action}) \
          WHERE action={action} AND EXISTS(SELECT 1 FROM dlock_lock WHERE action={action} \
@@ -53,6 +53,6 @@ pub fn fence_check(database: &str, action: &Action, token: Token) -> String {
         "SELECT IF(MAX(token)={token},'current',(SELECT 'stale' UNION SELECT 'token')) AS fence \
          FROM {}.dlock_fence WHERE action={} LOCK IN SHARE MODE;\n",
         quoted(database),
-        hex_action(action)
+        hex(action.as_str())
     )
 }

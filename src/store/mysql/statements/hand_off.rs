@@ -8,7 +8,7 @@
 //! names. A lock that is lost proves nothing, so a session's end or a server's never looks like a
 //! hand-off, and without one everybody waits for the row.
 
-use super::{HERE, gate_name, hex};
+use super::{HERE, REQUEST, gate_name, hex};
 use crate::lease::Claim;
 use crate::store::Contender;
 
@@ -20,17 +20,12 @@ fn name(claim: &str) -> String {
 /// Hands `claim` off, passes the gate on, and answers whether that was done. Changes no row. Whether the
 /// row is ours need not be known for that: a hand-off of a claim that it does not name means nothing,
 /// and to ask would take the server longer than everything else here.
-pub(in crate::store::mysql) fn give(
-    request: [u8; 8],
-    contender: &Contender,
-    claim: Claim,
-) -> String {
+pub(in crate::store::mysql) fn give(contender: &Contender, claim: Claim) -> String {
     format!(
         "SET @dlock_noticed=IF(GET_LOCK({},0)=1,COALESCE(RELEASE_LOCK({}),0)+1,0);\
-         SELECT {} AS request,@dlock_noticed>0 AS answer",
+         SELECT {REQUEST},@dlock_noticed>0 AS answer",
         name(&hex(claim.bytes())),
-        gate_name(&contender.action),
-        hex(&request),
+        gate_name(&hex(contender.action.as_str())),
     )
 }
 

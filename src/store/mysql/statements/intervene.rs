@@ -1,8 +1,8 @@
 //! What an operator does to an action by hand: end a lease, close the action, open it again.
 
 use super::fence::{lowered, raised};
-use super::record::{INTERVENED, ended_by_another, kept};
-use super::{HERE, facts, gate_name, hex, hex_action};
+use super::record::{INTERVENED, ended_by_another, entry};
+use super::{HERE, REQUEST, SERVER_TIME, facts, gate_name, hex};
 use crate::store::Fate;
 use crate::store::intervention::{Deed, Intervention};
 
@@ -17,18 +17,15 @@ use crate::store::intervention::{Deed, Intervention};
 ///
 /// With `wakes` it also answers which session to end, so that the holder looks at its row at once: the one
 /// that the row names, if it is on this server and has the gate now.
-pub(in crate::store::mysql) fn intervene(
-    request: [u8; 8],
-    intervention: &Intervention,
-    wakes: bool,
-) -> String {
+pub(in crate::store::mysql) fn intervene(intervention: &Intervention, wakes: bool) -> String {
     let Intervention {
         action,
         token,
         by,
         deed,
     } = intervention;
-    let shown = format!("action={} AND token={token}", hex_action(action));
+    let action_hex = hex(action.as_str());
+    let shown = format!("action={action_hex} AND token={token}");
     let facts = facts(by);
     let [label, host, pid, _, reason, ..] = &facts;
     let (fate, closed) = match deed {
@@ -57,35 +54,32 @@ pub(in crate::store::mysql) fn intervene(
     };
     let session = match wakes {
         true => format!(
-            "(SELECT session_id FROM dlock_lock WHERE action={} AND claim IS NOT NULL \
+            "(SELECT session_id FROM dlock_lock WHERE action={action_hex} AND claim IS NOT NULL \
              AND server={HERE} AND gated=1 AND session_id=IS_USED_LOCK({}))",
-            hex_action(action),
-            gate_name(action),
+            gate_name(&action_hex),
         ),
         false => "NULL".to_owned(),
     };
+    let entry = entry(
+        fate,
+        "deed,began_at",
+        &format!(
+            "action,token,{},{INTERVENED},UTC_TIMESTAMP(6)",
+            facts.join(",")
+        ),
+        &format!("dlock_lock WHERE {shown} FOR UPDATE"),
+    );
     format!(
-        "BEGIN;{lower}INSERT INTO dlock_run ({kept},deed,began_at,ended_at,ending) \
-         SELECT action,token,{who},{INTERVENED},UTC_TIMESTAMP(6),UTC_TIMESTAMP(6),'{word}' \
-         FROM dlock_lock WHERE {shown} FOR UPDATE \
-         ON DUPLICATE KEY UPDATE ended_at=dlock_run.ended_at;{record}\
+        "BEGIN;{lower}{entry}{record}\
          UPDATE dlock_lock SET operator={label},reason={reason}{closed}{broken},\
-         token=GREATEST(token+1,TIMESTAMPDIFF(MICROSECOND,'1970-01-01',UTC_TIMESTAMP(6))) \
-         WHERE {shown};{raise}COMMIT;\
-         SELECT {request} AS request,COUNT(*) AS answer,{session} AS session FROM dlock_run \
-         WHERE {shown} \
-         AND deed={INTERVENED} AND ending='{word}' AND host={host} AND pid={pid}",
-        kept = kept(),
-        who = facts.join(","),
+         token=GREATEST(token+1,{SERVER_TIME}) WHERE {shown};{raise}COMMIT;\
+         SELECT {REQUEST},COUNT(*) AS answer,{session} AS session FROM dlock_run \
+         WHERE {shown} AND deed={INTERVENED} AND ending='{word}' AND host={host} AND pid={pid}",
         word = fate.word(),
-        request = hex(&request),
     )
 }
 
 /// Ends another session.
-pub(in crate::store::mysql) fn wake(request: [u8; 8], session: u64) -> String {
-    format!(
-        "KILL {session};SELECT {} AS request,1 AS answer",
-        hex(&request)
-    )
+pub(in crate::store::mysql) fn wake(session: u64) -> String {
+    format!("KILL {session};SELECT {REQUEST},1 AS answer")
 }

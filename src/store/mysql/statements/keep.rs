@@ -4,29 +4,23 @@ use std::time::Duration;
 
 use super::hand_off;
 use super::line::place_given_up;
-use super::record::{ended, ended_as, pruned, recorded};
-use super::{CHANGED, HERE, gate_name, gate_ours, gate_taken, hex, hex_action};
+use super::record::{ended, ended_as, ended_by_another, pruned, recorded};
+use super::{CHANGED, HERE, REQUEST, gate_name, gate_ours, gate_taken, hex};
 use crate::lease::action::Action;
 use crate::lease::{Claim, Grant, Token};
-use crate::store::{Contender, Gate, Parting};
+use crate::store::{Contender, Fate, Gate, Parting};
+
+/// The condition that a row names `claim`, whatever has become of the lease.
+fn names(action: &Action, claim: Claim) -> String {
+    let action = hex(action.as_str());
+    format!("action={action} AND claim={}", hex(claim.bytes()))
+}
 
 /// The condition that a row of `dlock_lock` is held by `claim` under `token`: the same as
 /// [`is_held_by`](crate::store::Sighting::is_held_by) of a row that was read.
 fn is_holder(action: &Action, claim: Claim, token: Token) -> String {
-    format!(
-        "action={} AND claim={} AND token={token} AND broken_at IS NULL",
-        hex_action(action),
-        hex(claim.bytes()),
-    )
-}
-
-/// The condition that a row names `claim`, whatever has become of the lease.
-fn names(action: &Action, claim: Claim) -> String {
-    format!(
-        "action={} AND claim={}",
-        hex_action(action),
-        hex(claim.bytes())
-    )
+    let names = names(action, claim);
+    format!("{names} AND token={token} AND broken_at IS NULL")
 }
 
 /// Extends the lease, and writes this session into the row. Changes the row only while it is ours,
@@ -37,10 +31,11 @@ fn names(action: &Action, claim: Claim) -> String {
 /// judge by the session that the row names.
 pub(in crate::store::mysql) fn renew(contender: &Contender, grant: Grant, gate: Gate) -> String {
     let action = &contender.action;
+    let name = gate_name(&hex(action.as_str()));
     let (take, gated) = match gate {
         Gate::Used => (
-            format!("DO {};", gate_taken(action, 0)),
-            format!("COALESCE({},0)", gate_ours(action)),
+            format!("DO {};", gate_taken(&name, 0)),
+            format!("COALESCE({},0)", gate_ours(&name)),
         ),
         Gate::Absent => (String::new(), "0".to_owned()),
     };
@@ -57,80 +52,101 @@ pub(in crate::store::mysql) fn renew(contender: &Contender, grant: Grant, gate: 
 /// run in the same transaction; then clears the history. Without a token it frees whatever names our
 /// claim.
 ///
-/// The next waiter is let through the gate as soon as the row is changed, unless it was by a hand-off. It
+/// The next waiter is let through the gate as soon as the row is changed, unless it was by a hand-off, or
+/// the run may have made it needless: then it has to see the success, or it would take the lease. It
 /// comes to the row only some time later, and there the row's lock keeps it until the commit, or until
 /// it is undone: so the commit takes no time of its own.
 ///
 /// "No row changed": it was not ours, or this is a repetition, or the next holder has the row by now after
 /// a hand-off. Answers what was changed, what of ours is still there, and what is recorded.
-pub(in crate::store::mysql) fn release(
-    request: [u8; 8],
-    contender: &Contender,
-    parting: &Parting,
-) -> String {
+pub(in crate::store::mysql) fn release(contender: &Contender, parting: &Parting) -> String {
     let Parting { claim, token, .. } = *parting;
     let action = &contender.action;
     let is_success = parting.run.is_some_and(|run| run.fate.is_success());
-    let ours = match token {
-        Some(token) => is_holder(action, claim, token),
-        None => names(action, claim),
+    let (ours, left) = match token {
+        // What must not be there any more, and what an operator has left to us.
+        Some(token) => (
+            is_holder(action, claim, token),
+            format!("token={token} OR broken_at IS NOT NULL"),
+        ),
+        None => (names(action, claim), "TRUE".to_owned()),
     };
     let free = freed(&ours, parting.keep, is_success);
-    let run = token.zip(parting.run);
-    let (and_pass, pass) = match parting.gate {
-        Gate::Used => {
-            let pass = format!("RELEASE_LOCK({})", gate_name(action));
-            (format!(",@dlock_passed={pass}"), format!("DO {pass};"))
-        }
-        Gate::Absent => (String::new(), String::new()),
-    };
     let place = match parting.queued {
         true => place_given_up(claim),
         false => String::new(),
     };
-    let free = match (run, &contender.once) {
-        (None, _) => format!("{free}SET {CHANGED}=ROW_COUNT(){and_pass};{place}"),
-        (Some((token, run)), _) if parting.handed_off => {
-            let success = match is_success {
+    let pass = match parting.gate {
+        Gate::Used => format!("RELEASE_LOCK({})", gate_name(&hex(action.as_str()))),
+        Gate::Absent => "NULL".to_owned(),
+    };
+    let run = token.zip(parting.run);
+    let is_late = run.is_some() && (parting.handed_off || contender.once.is_some());
+    let (early, late) = match is_late {
+        true => (String::new(), format!("DO {pass};")),
+        false => (format!(",@dlock_passed={pass}"), String::new()),
+    };
+    let free = format!("{free}SET {CHANGED}=ROW_COUNT(){early};");
+    let (free, recorded, ending) = match run {
+        None => (
+            format!("{free}{place}"),
+            "NULL".to_owned(),
+            "NULL".to_owned(),
+        ),
+        Some((token, run)) => {
+            let success = match parting.handed_off && is_success {
                 true => succeeded_before(contender, token),
                 false => String::new(),
             };
-            format!(
-                "BEGIN;{free}SET {CHANGED}=ROW_COUNT();{success}{}{place}COMMIT;{}{pass}",
-                ended(contender, token, run, "TRUE"),
-                hand_off::withdrawn(claim),
+            let (record, withdraw) = match parting.handed_off {
+                true => (
+                    ended(contender, token, run, "TRUE"),
+                    hand_off::withdrawn(claim),
+                ),
+                false => (
+                    ended(contender, token, run, &format!("{CHANGED}>0")),
+                    String::new(),
+                ),
+            };
+            let prune = pruned(contender, token);
+            (
+                format!("BEGIN;{free}{success}{record}{place}COMMIT;{withdraw}{late}{prune}"),
+                recorded(contender, token, run.fate),
+                ended_as(contender, token),
             )
         }
-        (Some((token, run)), None) => format!(
-            "BEGIN;{free}SET {CHANGED}=ROW_COUNT(){and_pass};{}{place}COMMIT;",
-            ended(contender, token, run, &format!("{CHANGED}>0"))
-        ),
-        // A waiter whom this success may make needless has to see it, or it would take the lease.
-        (Some((token, run)), Some(_)) => format!(
-            "BEGIN;{free}SET {CHANGED}=ROW_COUNT();{}{place}COMMIT;{pass}",
-            ended(contender, token, run, &format!("{CHANGED}>0"))
-        ),
-    };
-    let prune = run.map_or_else(String::new, |(token, _)| pruned(contender, token));
-    // What must not be there any more, and what an operator has left to us.
-    let left = match token {
-        Some(token) => format!("token={token} OR broken_at IS NOT NULL"),
-        None => "TRUE".to_owned(),
-    };
-    let (recorded, ended_as) = match run {
-        Some((token, run)) => (
-            recorded(contender, token, run.fate),
-            ended_as(contender, token),
-        ),
-        None => ("NULL".to_owned(), "NULL".to_owned()),
     };
     format!(
-        "{free}{prune}SELECT {} AS request,{CHANGED}>0 AS changed,COUNT(*) AS named,\
-         MAX(IF(broken_at IS NULL,NULL,token)) AS broken,{recorded} AS recorded,{ended_as} AS ending \
+        "{free}SELECT {REQUEST},{CHANGED}>0 AS changed,COUNT(*) AS named,\
+         MAX(IF(broken_at IS NULL,NULL,token)) AS broken,{recorded} AS recorded,{ending} AS ending \
          FROM dlock_lock WHERE {} AND kept=0 AND ({left})",
-        hex(&request),
         names(action, claim),
     )
+}
+
+/// Frees a row that names the claim of `parting` and has the token `broken`, by which an operator has ended
+/// the lease. By the token, since the request may arrive once more while we hold another lease. Records a
+/// run as broken, if it is the last that had the row and somebody freed it by hand. Answers whether
+/// that row names us no more.
+pub(in crate::store::mysql) fn settle(
+    contender: &Contender,
+    parting: &Parting,
+    broken: Option<Token>,
+) -> String {
+    let record = match parting.token {
+        Some(token) if parting.run.is_some() && contender.history > 0 => {
+            let freed = format!("token={token} AND claim IS NULL");
+            ended_by_another(&contender.action, Fate::Broken, &freed)
+        }
+        _ => String::new(),
+    };
+    let ours = format!(
+        "{} AND broken_at IS NOT NULL AND token={}",
+        names(&contender.action, parting.claim),
+        broken.unwrap_or(Token(0)),
+    );
+    let free = freed(&ours, None, false);
+    format!("{free}{record}SELECT {REQUEST},COUNT(*)=0 AS answer FROM dlock_lock WHERE {ours}")
 }
 
 /// Notes a success on the row when the next holder has it already by a hand-off, unless that one has
@@ -140,8 +156,8 @@ fn succeeded_before(contender: &Contender, token: Token) -> String {
         "UPDATE dlock_lock SET succeeded_at=UTC_TIMESTAMP(6),succeeded_token={token},\
          succeeded_by={} WHERE action={} AND token>{token} \
          AND COALESCE(succeeded_token,0)<{token};",
-        hex(contender.holder.label.as_bytes()),
-        hex_action(&contender.action),
+        hex(&contender.holder.label),
+        hex(contender.action.as_str()),
     )
 }
 

@@ -1,8 +1,7 @@
 //! Standing in line: a place, the wait at the gate, and what can be seen of those who wait.
 
 use super::{
-    HERE, SESSIONS, SESSIONS_LISTED, Selection, assigned, facts_of, gate_name, gate_taken_by, hex,
-    hex_action,
+    HERE, REQUEST, SESSIONS, SESSIONS_LISTED, Selection, ago, assigned, gate_name, gate_taken, hex,
 };
 use crate::lease::Claim;
 use crate::lease::action::Action;
@@ -27,7 +26,7 @@ pub(in crate::store::mysql) fn queue(contender: &Contender, place: Place) -> Str
         "DELETE FROM dlock_waiter WHERE position=0;\
          INSERT INTO dlock_waiter SET action={},claim={},{},since=UTC_TIMESTAMP(6),{now} \
          ON DUPLICATE KEY UPDATE {now};",
-        hex_action(&contender.action),
+        hex(contender.action.as_str()),
         hex(place.claim.bytes()),
         assigned(&contender.holder),
     )
@@ -41,28 +40,18 @@ pub(super) fn place_given_up(claim: Claim) -> String {
     )
 }
 
-/// A place in the line whose session is gone.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::store::mysql) struct GonePlace {
-    /// The place.
-    pub(in crate::store::mysql) position: u64,
-    /// The session that it had.
-    pub(in crate::store::mysql) session: u64,
-}
-
 /// Takes a place in the line, waits for the gate, as long as `turn` says rounded up or for ever, and
 /// answers whether the server says that it is ours. Both in one packet, so that places and the gate's
-/// own queue have the same order as far as possible. Before that it clears away places whose sessions
-/// are gone, each only if its session is still the one that was seen to be gone.
+/// own queue have the same order as far as possible. Before that it clears away the places, each with its
+/// session, in `gone`, each only if its session is still the one that was seen to be gone.
 pub(in crate::store::mysql) fn stand(
-    request: [u8; 8],
     contender: &Contender,
     turn: &Turn,
-    gone: &[GonePlace],
+    gone: &[(u64, u64)],
 ) -> String {
     let clear: Vec<String> = gone
         .iter()
-        .map(|GonePlace { position, session }| {
+        .map(|(position, session)| {
             format!("DELETE FROM dlock_waiter WHERE position={position} AND session_id={session};")
         })
         .collect();
@@ -74,47 +63,37 @@ pub(in crate::store::mysql) fn stand(
         gate: Gate::Used,
     };
     format!(
-        "{}SET @dlock_gate={};{}SELECT {} AS request,{} AS answer",
+        "{}SET @dlock_gate={};{}SELECT {REQUEST},{} AS answer",
         clear.concat(),
-        gate_name(&contender.action),
+        gate_name(&hex(contender.action.as_str())),
         queue(contender, place),
-        hex(&request),
-        gate_taken_by("@dlock_gate", seconds)
+        gate_taken("@dlock_gate", seconds)
     )
 }
 
 /// Lists the waiters of the actions in `selection`, in order, with whether each one's session is
 /// there as far as our account can see: that of another account is hidden without the PROCESS
-/// privilege, that on another server always.
-pub(in crate::store::mysql) fn waiters(request: [u8; 8], selection: Selection) -> String {
-    let condition = match selection {
-        Selection::Named([]) => "FALSE".to_owned(),
-        Selection::Named(actions) => {
-            let names: Vec<String> = actions.iter().map(hex_action).collect();
-            format!("w.action IN ({})", names.join(","))
-        }
-        Selection::Wanted | Selection::All => "TRUE".to_owned(),
-    };
+/// privilege, that on another server always. Yields one row at least, as a look does.
+pub(super) fn waiters(selection: Selection) -> String {
     format!(
-        "SELECT {} AS request,w.position AS position,w.action AS action,w.session_id AS session,\
-         {facts},\
-         TIMESTAMPDIFF(MICROSECOND,w.since,UTC_TIMESTAMP(6)) AS waiting_us,\
+        "SELECT {REQUEST},w.*,{waiting} AS waiting_us,\
          CASE WHEN w.polls=1 THEN NOT {silent} \
          WHEN w.server<>{HERE} THEN NULL WHEN p.id IS NOT NULL THEN 1 \
          WHEN w.account=CURRENT_USER() AND {SESSIONS_LISTED} THEN 0 ELSE NULL END AS alive \
          FROM (SELECT 1) AS one LEFT JOIN (dlock_waiter AS w \
          LEFT JOIN {SESSIONS} AS p ON p.id=w.session_id AND w.server={HERE}) \
-         ON {condition} AND NOT {holds} ORDER BY w.position",
-        hex(&request),
-        holds = holds(),
-        facts = facts_of("w"),
+         ON {selected} AND NOT EXISTS(\
+         SELECT 1 FROM dlock_lock AS h WHERE h.action=w.action AND h.claim=w.claim) \
+         ORDER BY w.position",
+        waiting = ago("w.since"),
         silent = silent(),
+        selected = selection.includes("w.action"),
     )
 }
 
-/// The columns about the line: who has the gate, how many wait in front of `place` (those are not
-/// counted when the row is ours), and since when the first does.
-pub(super) fn line(action: &Action, place: Place) -> String {
+/// The columns about the line of `action`: who has the gate, how many wait in front of `place` (those are
+/// not counted when the row is ours), and since when the first does.
+pub(super) fn line(action: &str, place: Place) -> String {
     let keeper = match place.gate {
         Gate::Used => {
             let name = gate_name(action);
@@ -122,44 +101,37 @@ pub(super) fn line(action: &Action, place: Place) -> String {
                 "IS_USED_LOCK({name}) AS keeper,CONNECTION_ID() AS session,\
                  (IS_USED_LOCK({name})=l.session_id AND l.gated=1 AND l.server={HERE}) OR EXISTS(\
                  SELECT 1 FROM dlock_waiter AS w WHERE w.action=l.action \
-                 AND w.session_id=IS_USED_LOCK({name}) AND w.server={HERE}) AS keeper_known"
+                 AND w.session_id=IS_USED_LOCK({name}) AND w.server={HERE}) AS keeper_known,"
             )
         }
-        Gate::Absent => "NULL AS keeper,NULL AS session,NULL AS keeper_known".to_owned(),
+        Gate::Absent => String::new(),
     };
     let claim = hex(place.claim.bytes());
     let waits = "w.action=l.action AND NOT w.claim<=>l.claim";
     format!(
-        ",{keeper},IF(l.claim={claim},0,(SELECT COUNT(*) FROM dlock_waiter AS w \
+        ",{keeper}IF(l.claim={claim},0,(SELECT COUNT(*) FROM dlock_waiter AS w \
          WHERE {waits} AND w.claim<>{claim} AND NOT {silent} AND w.position<COALESCE(\
          (SELECT m.position FROM dlock_waiter AS m WHERE m.claim={claim}),~0))) AS ahead,\
-         (SELECT TIMESTAMPDIFF(MICROSECOND,MIN(w.since),UTC_TIMESTAMP(6)) FROM dlock_waiter AS w \
-         WHERE {waits}) AS first_us",
+         (SELECT {first} FROM dlock_waiter AS w WHERE {waits}) AS first_us",
         silent = silent(),
+        first = ago("MIN(w.since)"),
     )
 }
 
-/// Lists the places in the line of `action` of which the session is gone, as `position:session`. Only
-/// sessions of our own account on this server can be judged, those on another server by their age
-/// alone. The list may be cut; what is cut off names no session. Only the first places are looked at:
-/// among a thousand waiters each newcomer would compare a thousand places with as many sessions.
-pub(in crate::store::mysql) fn gone(request: [u8; 8], action: &Action) -> String {
+/// Lists the places in the line of `action` of which the session is gone. Only sessions of our own account
+/// on this server can be judged, those on another server by their age alone. Only the first places are
+/// looked at: among a thousand waiters each newcomer would compare a thousand places with as many sessions.
+pub(in crate::store::mysql) fn gone(action: &Action) -> String {
     format!(
-        "SELECT {} AS request,GROUP_CONCAT(w.position,':',w.session_id) AS gone \
+        "SELECT {REQUEST},w.position,w.session_id \
          FROM (SELECT * FROM dlock_waiter WHERE action={} ORDER BY position LIMIT 20) AS w \
          LEFT JOIN {SESSIONS} AS p ON p.id=w.session_id \
          WHERE {} OR (w.polls=0 AND IF(w.server={HERE},\
          w.account=CURRENT_USER() AND p.id IS NULL AND {SESSIONS_LISTED},\
          w.seen_at<UTC_TIMESTAMP(6)-INTERVAL 1 DAY))",
-        hex(&request),
-        hex_action(action),
+        hex(action.as_str()),
         silent()
     )
-}
-
-/// A place `w` whose waiter holds the lease by now.
-fn holds() -> &'static str {
-    "EXISTS(SELECT 1 FROM dlock_lock AS h WHERE h.action=w.action AND h.claim=w.claim)"
 }
 
 /// A waiter `w` that polls and has not been seen for long enough to be gone.
