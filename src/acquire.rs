@@ -289,12 +289,6 @@ impl Acquire {
         }
     }
 
-    /// Whether we wait at the gate: the open question takes as long as the line does.
-    #[must_use]
-    pub fn is_standing(&self) -> bool {
-        self.in_flight && self.phase == Phase::Stand
-    }
-
     /// Whether the gate is of use.
     #[must_use]
     pub const fn gate(&self) -> Gate {

@@ -306,6 +306,17 @@ impl FailureKind {
     }
 }
 
+impl Failure {
+    /// An `answer` to another question than the one that was asked.
+    #[must_use]
+    pub fn unexpected(answer: &Answer) -> Self {
+        Self {
+            kind: FailureKind::Unknown,
+            message: format!("unexpected answer: {answer:?}"),
+        }
+    }
+}
+
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)

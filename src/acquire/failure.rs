@@ -27,7 +27,7 @@ impl Acquire {
             FailureKind::NoGate if self.gate == Gate::Used => {
                 self.poll_from_now_on();
                 if matches!(self.phase, Phase::Look | Phase::Stand | Phase::Queue) {
-                    self.attempt_again();
+                    self.phase = Phase::Attempt(Mode::IfFree);
                 }
                 return;
             }
@@ -56,7 +56,7 @@ impl Acquire {
         if is_waiting && self.unknown_since.is_none() && self.place != OwnPlace::None {
             self.phase = Phase::Look;
         } else if is_waiting || matches!(self.phase, Phase::Attempt(Mode::TakeOver { .. })) {
-            self.attempt_again();
+            self.phase = Phase::Attempt(Mode::IfFree);
         }
     }
 }

@@ -18,12 +18,14 @@ mod wait;
 
 use std::ffi::OsStr;
 
-use self::start::{Plan, Started};
+use self::start::Plan;
 use crate::cli::ExecArgs;
-use crate::exit::{Ending, Status};
-use crate::report::Report;
-use crate::store::Holder;
+use crate::exit::{Cause, Ending, Status};
+use crate::lease::action::Action;
+use crate::lease::once::Once;
+use crate::report::{Report, words};
 use crate::store::target::Target;
+use crate::store::{Holder, Success};
 use crate::sys::host;
 use crate::sys::process::Unstartable;
 
@@ -40,20 +42,13 @@ pub fn run(args: ExecArgs, target: Target, report: &Report) -> anyhow::Result<St
     if let Some(outer) = plan.outer(&target)? {
         return Err(plan.run_under(&outer, report).into());
     }
-    let Started {
-        mut desk,
-        acquire,
-        conflict,
-        job,
-        monitor,
-        watching: _watching,
-    } = plan.start(target, report)?;
+    let (mut desk, acquire, monitor) = plan.start(target, report)?;
 
-    let outcome = desk.acquire(acquire, conflict).and_then(|lease| {
+    let outcome = desk.acquire(acquire, plan.conflict).and_then(|lease| {
         report.finish();
-        let run = desk.supervise(&lease, &job, &monitor);
-        let run = desk.release(&lease, run);
-        desk.news.ended(run.outcome.result(), &run.reason);
+        let mut run = desk.supervise(&lease, &plan.job, &monitor);
+        desk.release(&lease, &mut run, plan.job.min_hold);
+        desk.news.ended(run.outcome.result(), &run.reason, "");
         run.result()
     });
     report.finish();
@@ -84,17 +79,18 @@ fn fitting(mut text: String) -> String {
     text
 }
 
+/// The end of a dlock that finds what it is to do done.
+fn done(action: &Action, once: Option<&Once>, success: Success) -> Ending {
+    let why = words::done(action, once, &success);
+    Ending::new(Status::OK, why).because(Cause::Done(success.holder))
+}
+
 /// The end of a dlock whose command cannot be run.
 fn unstartable(program: &OsStr, why: &Unstartable) -> Ending {
+    let (status, why) = match why {
+        Unstartable::NotFound => (Status::NOT_FOUND, "no such command".to_owned()),
+        Unstartable::NotExecutable(error) => (Status::NOT_EXECUTABLE, error.to_string()),
+    };
     let program = program.to_string_lossy();
-    match why {
-        Unstartable::NotFound => Ending::new(
-            Status::NOT_FOUND,
-            format!("cannot run {program}: no such command"),
-        ),
-        Unstartable::NotExecutable(error) => Ending::new(
-            Status::NOT_EXECUTABLE,
-            format!("cannot run {program}: {error}"),
-        ),
-    }
+    Ending::new(status, format!("cannot run {program}: {why}"))
 }

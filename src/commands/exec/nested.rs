@@ -7,15 +7,16 @@ use std::ffi::OsString;
 use std::thread;
 use std::time::Duration;
 
+use super::done;
 use crate::commands::check::is_current;
 use crate::commands::{PATIENCE, ask_within};
-use crate::exit::{Cause, Ending, Status};
+use crate::exit::{Ending, Status};
 use crate::lease::Token;
 use crate::lease::action::Action;
 use crate::monitor;
 use crate::report::words;
 use crate::store::target::Target;
-use crate::store::{Answer, Contender, FailureKind, Question, Sighting};
+use crate::store::{Answer, Contender, Failure, FailureKind, Question, Sighting};
 use crate::sys::{ancestors, clock, host, threads};
 
 /// The variable in which the command is told the server and the database of its lease.
@@ -73,17 +74,11 @@ impl Outer {
         patience: Duration,
     ) -> anyhow::Result<bool> {
         let seen = match look(contender.clone(), target.clone(), patience)? {
-            Some(Answer::Done(success)) => {
-                let why = words::done(&contender.action, contender.once.as_ref(), &success);
-                let cause = Cause::Done(success.holder);
-                return Err(Ending::new(Status::OK, why).because(cause).into());
+            Answer::Looked(seen) => seen,
+            Answer::Done(success) => {
+                return Err(done(&contender.action, contender.once.as_ref(), success).into());
             }
-            Some(Answer::Looked(seen)) => seen,
-            Some(other) => {
-                let why = format!("not a look: {other:?}");
-                return Err(Ending::new(Status::INTERNAL, why).into());
-            }
-            None => Sighting::never_held(contender.action.clone()),
+            other => return Err(Failure::unexpected(&other).into()),
         };
         let is_current = is_current(&seen, self.token) && seen.broken_ago.is_none();
         if !is_current && *address(target) == *self.address {
@@ -102,24 +97,22 @@ impl Outer {
     }
 }
 
-/// Looks at the row; none if there are no tables yet. No thread of this is left when it returns.
-fn look(
-    contender: Contender,
-    target: Target,
-    patience: Duration,
-) -> anyhow::Result<Option<Answer>> {
+/// Looks at the row, which nobody has held if there are no tables yet. No thread of this is left when it
+/// returns.
+fn look(contender: Contender, target: Target, patience: Duration) -> anyhow::Result<Answer> {
     let until = clock::now() + patience;
     let answer = ask_within(target, patience + PATIENCE, move |database| {
         loop {
             match database.ask(&contender, &Question::Look).outcome {
-                Ok(answer) => return Ok(Some(answer)),
-                Err(failure) if failure.kind == FailureKind::NoTables => return Ok(None),
+                Err(failure) if failure.kind == FailureKind::NoTables => {
+                    return Ok(Answer::Looked(Sighting::never_held(contender.action)));
+                }
                 Err(failure)
                     if failure.kind.status() == Status::UNAVAILABLE && clock::now() < until =>
                 {
                     thread::park_timeout(PAUSE);
                 }
-                Err(failure) => return Err(failure),
+                outcome => return outcome,
             }
         }
     })?;

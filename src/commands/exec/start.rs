@@ -8,6 +8,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Context;
+use humantime::format_duration;
 
 use super::desk::Desk;
 use super::hold::Job;
@@ -18,13 +19,12 @@ use crate::cli::observe::ObserveArgs;
 use crate::cli::{ExecArgs, Wait};
 use crate::event::queue::Queue;
 use crate::exit::{Ending, Status};
-use crate::heartbeat::{self, Watching};
+use crate::heartbeat;
 use crate::lease::Claim;
 use crate::lease::timing::Timing;
 use crate::monitor::Monitor;
 use crate::report::Report;
 use crate::report::log::What;
-use crate::store::mysql::Database;
 use crate::store::target::Target;
 use crate::store::{Contender, Fence, Holder};
 use crate::sys::pending_child::PreparedCommand;
@@ -39,23 +39,11 @@ pub(super) struct Plan {
     command: Vec<OsString>,
     timing: Timing,
     limits: WaitLimits,
-    conflict: u8,
-    contender: Contender,
-    job: Job,
-    observe: ObserveArgs,
-    min_hold: Duration,
-}
-
-/// A run that waits for its lease.
-pub(super) struct Started<'a> {
-    pub(super) desk: Desk<'a>,
-    pub(super) acquire: Acquire,
     /// Status for an end of the wait without the lease.
     pub(super) conflict: u8,
+    contender: Contender,
     pub(super) job: Job,
-    pub(super) monitor: Monitor,
-    /// Ends the watching of the heartbeat file when it is dropped.
-    pub(super) watching: Option<Watching>,
+    observe: ObserveArgs,
 }
 
 impl Plan {
@@ -101,9 +89,9 @@ impl Plan {
                 program,
                 max_runtime: args.max_runtime,
                 heartbeat_file: args.heartbeat_file,
+                min_hold: args.once.min_hold.unwrap_or_default(),
             },
             observe: args.observe,
-            min_hold: args.once.min_hold.unwrap_or_default(),
         })
     }
 
@@ -134,15 +122,17 @@ impl Plan {
     ///
     /// # Errors
     /// When the kernel gives no process, thread or descriptor.
-    pub(super) fn start(self, target: Target, report: &Report) -> anyhow::Result<Started<'_>> {
-        let Self {
-            timing, contender, ..
-        } = self;
-        let ttl = humantime::format_duration(timing.ttl).to_string();
+    pub(super) fn start<'a>(
+        &self,
+        target: Target,
+        report: &'a Report,
+    ) -> anyhow::Result<(Desk<'a>, Acquire, Monitor)> {
+        const NO_THREAD: &str = "cannot start a thread";
+        let (timing, contender) = (self.timing, &self.contender);
         let additions = [
             ("DLOCK_ACTION", contender.action.to_string()),
             ("DLOCK_HOLDER", contender.holder.label.clone()),
-            ("DLOCK_TTL", ttl),
+            ("DLOCK_TTL", format_duration(timing.ttl).to_string()),
             (nested::ADDRESS, nested::address(&target)),
         ];
         let claim = Claim::new(random::bytes().context("no random numbers")?);
@@ -153,32 +143,18 @@ impl Plan {
             .context("cannot start the monitor")?;
         inherited::close_descriptors();
         // Nothing is forked any more.
-        report.write_behind().context("cannot start a thread")?;
-        let (events, teller) =
+        report.write_behind().context(NO_THREAD)?;
+        let (queue, events) =
             Queue::new(inbox, Some(monitor.clone())).context("cannot wait for events")?;
-        let pause = timing.interval / BEATS;
-        let watching = (self.job.heartbeat_file.clone())
-            .map(|file| heartbeat::start(file, pause, teller.clone()))
-            .transpose()
-            .context("cannot start a thread")?;
-        let database = Database::new(target, timing.attempt, timing.ttl);
-        let label = contender.holder.label.clone();
-        let for_news = teller.clone();
-        let mut desk = Desk::open(report, timing, contender, database, (events, teller))
-            .context("cannot start a thread")?;
-        let hook = self.observe.on_event.map(|command| (command, mask));
-        (desk
-            .news
-            .tell(label, self.observe.metrics_file, hook, &for_news))
-        .context("cannot start a thread")?;
-        desk.min_hold = self.min_hold;
-        Ok(Started {
-            desk,
-            acquire: Acquire::new(claim, timing, self.limits, clock::now()),
-            conflict: self.conflict,
-            job: self.job,
-            monitor,
-            watching,
-        })
+        if let Some(file) = &self.job.heartbeat_file {
+            let pause = timing.interval / BEATS;
+            heartbeat::start(file.clone(), pause, events.clone()).context(NO_THREAD)?;
+        }
+        let arrivals = (queue, events.clone());
+        let mut desk =
+            Desk::open(report, timing, contender.clone(), target, arrivals).context(NO_THREAD)?;
+        (desk.news.tell(&self.observe, mask, &events)).context(NO_THREAD)?;
+        let acquire = Acquire::new(claim, timing, self.limits, clock::now());
+        Ok((desk, acquire, monitor))
     }
 }
