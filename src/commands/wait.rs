@@ -65,9 +65,9 @@ pub fn run(args: WaitArgs, target: Target, report: &Report) -> anyhow::Result<St
     };
     let (inbox, _) = signal::open_inbox(true).context("cannot take signals")?;
     report.write_behind().context("cannot start a thread")?;
-    let events = Queue::new(inbox, None).context("cannot wait for events")?;
-    let mut desk =
-        Desk::open(report, timing, contender, target, events).context("cannot start a thread")?;
+    let (events, teller) = Queue::new(inbox, None).context("cannot wait for events")?;
+    let mut desk = Desk::open(report, timing, contender, target, events, teller)
+        .context("cannot start a thread")?;
     let started = clock::now();
     let limit = match args.timeout {
         Wait::Forever => None,

@@ -34,11 +34,9 @@ pub(in crate::commands) struct Desk<'a> {
     pub(in crate::commands) timing: Timing,
     events: Queue,
     pub(in crate::commands) database: DatabaseThread,
-    /// Questions asked and not answered; the database thread takes them one by one.
-    open: u32,
-    /// Since when the first of them has been open.
-    open_since: BootInstant,
-    /// Whether we wait at the gate: an open question takes as long as the line does.
+    /// Since when a question has been open, or was last broken off.
+    open_since: Option<BootInstant>,
+    /// Whether we wait at the gate: the open question takes as long as the line does.
     pub(super) standing: bool,
     clock: ClockStep,
     /// Who else is told what becomes of the run.
@@ -52,7 +50,8 @@ impl Desk<'_> {
         timing: Timing,
         contender: Contender,
         target: Target,
-        (events, teller): (Queue, Teller),
+        events: Queue,
+        teller: Teller,
     ) -> io::Result<Desk<'_>> {
         let database = Database::new(target, timing.attempt, timing.ttl);
         Ok(Desk {
@@ -63,26 +62,22 @@ impl Desk<'_> {
             timing,
             events,
             database: DatabaseThread::start(database, contender, teller)?,
-            open: 0,
-            open_since: clock::now(),
+            open_since: None,
             standing: false,
             clock: ClockStep::default(),
         })
     }
 
-    /// Asks; the reply comes as an event.
+    /// Asks when the last question has been answered; the reply comes as an event.
     pub(in crate::commands) fn ask(&mut self, question: Question) {
-        if self.open == 0 {
-            self.open_since = clock::now();
-        }
-        self.open += 1;
-        self.standing |= matches!(question, Question::Stand(_));
+        self.open_since = Some(clock::now());
+        self.standing = matches!(question, Question::Stand(_));
         self.database.ask(question);
     }
 
     /// Whether a question waits for its reply.
     pub(super) const fn is_asking(&self) -> bool {
-        self.open > 0
+        self.open_since.is_some()
     }
 
     /// The next event, none at `until`. An open question that has used up its limits is broken off
@@ -90,20 +85,18 @@ impl Desk<'_> {
     pub(in crate::commands) fn event(&mut self, until: BootInstant) -> Option<Event> {
         loop {
             let now = clock::now();
-            let is_limited = self.open > 0 && !self.standing;
-            let overdue = is_limited.then(|| self.open_since + 3 * self.timing.attempt);
+            let limited = self.open_since.filter(|_| !self.standing);
+            let overdue = limited.map(|since| since + 3 * self.timing.attempt);
             if overdue.is_some_and(|overdue| now >= overdue) {
                 self.database.interrupt();
-                self.open_since = now;
+                self.open_since = Some(now);
                 continue;
             }
             let wake = overdue.map_or(until, |overdue| overdue.min(until));
             let sleep = wake.since(now).min(LONGEST_SLEEP);
             match self.events.next(sleep) {
                 Some(Event::Reply(reply)) => {
-                    self.open = self.open.saturating_sub(1);
-                    self.open_since = clock::now();
-                    self.standing = false;
+                    (self.open_since, self.standing) = (None, false);
                     if let Some(step) = self.clock.observe(&reply) {
                         let text = format_args!(
                             "the server's clock was set {step}; ages in dlock status are off by that"
@@ -124,7 +117,7 @@ impl Desk<'_> {
 
     /// Ends the database thread, unless it is stuck: then the end of the process ends it.
     pub(in crate::commands) fn leave(self) {
-        if self.open == 0 {
+        if !self.is_asking() {
             self.database.stop();
         }
     }

@@ -1,12 +1,11 @@
 //! Holding: from the grant to the release, with the command in between. On the main thread.
 
-use std::ffi::OsString;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use super::desk::{Desk, LONGEST_SLEEP};
 use super::unstartable;
 use crate::acquire::AcquiredLease;
+use crate::cli::ExecArgs;
 use crate::event::Event;
 use crate::exit::{Ending, Status};
 use crate::lease::instant::{BootInstant, Deadline};
@@ -22,21 +21,9 @@ use crate::sys::clock;
 use crate::sys::process::Unstartable;
 use crate::sys::tree::{self, End, Tree};
 
-/// What is to be run, and how long it is trusted.
-pub(super) struct Job {
-    /// The command's name, for messages.
-    pub(super) program: OsString,
-    /// How long it may run.
-    pub(super) max_runtime: Option<Duration>,
-    /// What it changes to show that it is alive.
-    pub(super) heartbeat_file: Option<PathBuf>,
-    /// How long others are kept from the lease, from the grant on.
-    pub(super) min_hold: Duration,
-}
-
 /// A command under a lease, as the front sees it.
 struct Progress<'a> {
-    job: &'a Job,
+    args: &'a ExecArgs,
     monitor: &'a Monitor,
     renewals: Renewals,
     /// Since when the lease has not been renewed as it should.
@@ -59,7 +46,7 @@ impl Progress<'_> {
     }
 
     fn why_not_renewed(&self) -> String {
-        match (&self.failure, &self.job.heartbeat_file) {
+        match (&self.failure, &self.args.heartbeat_file) {
             (_, Some(file)) if self.renewals.is_silent() => {
                 format!("{} does not change", file.display())
             }
@@ -105,23 +92,23 @@ impl Desk<'_> {
     pub(super) fn supervise(
         &mut self,
         lease: &AcquiredLease,
-        job: &Job,
+        args: &ExecArgs,
         monitor: &Monitor,
     ) -> FinishedRun {
         let started = clock::now();
-        let life = match job.heartbeat_file {
+        let life = match args.heartbeat_file {
             Some(_) => Life::Awaited,
             None => Life::Assumed,
         };
         let renewals = Renewals::new(lease.grant, lease.gate, self.timing, lease.sent, life);
         monitor.order(Order::Start(Start {
             deadline: renewals.deadline(),
-            limit: job.max_runtime.map(|limit| started + limit),
+            limit: args.max_runtime.map(|limit| started + limit),
             token: lease.grant.token,
         }));
         self.news.granted(lease.grant.token);
         let mut run = Progress {
-            job,
+            args,
             monitor,
             renewals,
             failing_since: None,
@@ -168,23 +155,17 @@ impl Desk<'_> {
                     let now = clock::now();
                     run.failing_since.get_or_insert(now);
                     run.renewals.hasten(now);
-                    self.report.notice(
-                        What::Disconnected,
-                        format_args!(
-                            "the server has closed the connection of {}; connecting anew",
-                            self.action
-                        ),
+                    let action = &self.action;
+                    let text = format_args!(
+                        "the server has closed the connection of {action}; connecting anew"
                     );
+                    self.report.notice(What::Disconnected, text);
                 }
-                Some(Event::Monitor(Word::Unstartable(errno))) => {
-                    let why = Unstartable::from_errno(errno);
-                    let ending = unstartable(&run.job.program, &why);
-                    return (RunOutcome::NeverRan(ending.status), ending.why);
+                Some(Event::Monitor(word)) => {
+                    if let Some(over) = self.heard(word, run) {
+                        return over;
+                    }
                 }
-                Some(Event::Monitor(Word::Ended(end, blame))) => {
-                    return self.ended(end, blame, run);
-                }
-                Some(Event::Monitor(word)) => self.heard(word, run),
                 // Only when there is no news: who was frozen reads first what happened meanwhile.
                 None if run.overdue_at().is_some_and(|at| clock::now() >= at) => {
                     run.monitor.kill();
@@ -199,7 +180,7 @@ impl Desk<'_> {
                 let (again, stuck) = killing.round(tree, clock::now());
                 round = Some(again);
                 if let Some(pid) = stuck {
-                    self.heard(Word::Stuck(pid), run);
+                    self.stuck(pid, run);
                 }
             }
         }
@@ -213,14 +194,15 @@ impl Desk<'_> {
         };
         self.report.detail(What::Ended, &how);
         let reason = match blame {
-            Blame::Overran => self.overran(run.job),
+            Blame::Overran => self.overran(run.args),
             _ => how,
         };
         (RunOutcome::of(end, blame, run.loss), reason)
     }
 
-    /// Tells what the monitor did, and takes over from it when it is dead.
-    fn heard(&mut self, word: Word, run: &mut Progress<'_>) {
+    /// Tells what the monitor did, and takes over from it when it is dead. Returns what came of the run
+    /// when it is over.
+    fn heard(&mut self, word: Word, run: &mut Progress<'_>) -> Option<(RunOutcome, String)> {
         match word {
             Word::Sent(Act::Forward(signal)) => self
                 .report
@@ -235,27 +217,33 @@ impl Desk<'_> {
                 self.lost(None, &why, "stopping");
             }
             Word::Stopping(Blame::Overran) => {
-                let text = format_args!("{}; stopping the command", self.overran(run.job));
+                let text = format_args!("{}; stopping the command", self.overran(run.args));
                 self.report.error(What::Stopping, text);
             }
-            Word::Stuck(pid) => {
-                run.stuck = Some(pid);
-                self.report.error(
-                    What::Stuck,
-                    format_args!(
-                        "process {pid} of the command does not die; {} is not released before it \
-                         does",
-                        self.action
-                    ),
-                );
+            Word::Stopping(_) => {}
+            Word::Stuck(pid) => self.stuck(pid, run),
+            Word::Unstartable(errno) => {
+                let ending = unstartable(&run.args.command, &Unstartable::from_errno(errno));
+                return Some((RunOutcome::NeverRan(ending.status), ending.why));
             }
+            Word::Ended(end, blame) => return Some(self.ended(end, blame, run)),
             Word::Gone => {
                 let why = format!("the monitor of {} was killed", self.action);
                 self.lost(None, &why, "killing");
                 run.orphans = Some((Tree::inherited(), Killing::new(clock::now())));
             }
-            Word::Stopping(_) | Word::Unstartable(_) | Word::Ended(..) => {}
         }
+        None
+    }
+
+    /// Tells that `pid` does not die.
+    fn stuck(&self, pid: u32, run: &mut Progress<'_>) {
+        run.stuck = Some(pid);
+        let action = &self.action;
+        let text = format_args!(
+            "process {pid} of the command does not die; {action} is not released before it does"
+        );
+        self.report.error(What::Stuck, text);
     }
 
     /// Tells that the lease is lost or will be, to `whose` advantage if that is known.
@@ -267,8 +255,8 @@ impl Desk<'_> {
     }
 
     /// Why a command is stopped that has run for as long as it may.
-    fn overran(&self, job: &Job) -> String {
-        let limit = words::duration(job.max_runtime.unwrap_or_default());
+    fn overran(&self, args: &ExecArgs) -> String {
+        let limit = words::duration(args.max_runtime.unwrap_or_default());
         format!("{} has run for {limit}", self.action)
     }
 

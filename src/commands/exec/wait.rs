@@ -6,10 +6,11 @@ use std::time::Duration;
 use super::desk::Desk;
 use super::done;
 use crate::acquire::{Acquire, AcquiredLease, Step};
+use crate::cli::ExecArgs;
 use crate::event::Event;
 use crate::exit::{Cause, Ending, Status};
-use crate::lease::instant::BootInstant;
 use crate::monitor::Word;
+use crate::releasing::Releasing;
 use crate::report::log::What;
 use crate::report::words;
 use crate::store::{Answer, FailureKind, Gate, Question, Reply};
@@ -23,21 +24,20 @@ const PARTING: Duration = Duration::from_millis(60);
 const STALE: Duration = Duration::from_secs(2);
 
 impl Desk<'_> {
-    /// Stands in line until the lease is ours; leaves nothing behind in it otherwise. `conflict` is the
-    /// status for an end without the lease.
+    /// Stands in line until the lease is ours; leaves nothing behind in it otherwise.
     pub(super) fn acquire(
         &mut self,
         mut acquire: Acquire,
-        conflict: u8,
+        args: &ExecArgs,
     ) -> Result<AcquiredLease, Ending> {
-        let outcome = self.wait_for_grant(&mut acquire, conflict);
+        let outcome = self.wait_for_grant(&mut acquire, args);
         if let Err(ending) = &outcome {
             let time = match ending.cause {
                 // Nobody is in a hurry.
                 Cause::Done(_) => 2 * self.timing.attempt,
                 _ => PARTING,
             };
-            self.give_up(&acquire, time);
+            self.leave_line(&acquire, time);
         }
         outcome
     }
@@ -45,7 +45,7 @@ impl Desk<'_> {
     fn wait_for_grant(
         &mut self,
         acquire: &mut Acquire,
-        conflict: u8,
+        args: &ExecArgs,
     ) -> Result<AcquiredLease, Ending> {
         let started = clock::now();
         let mut gate = Gate::Used;
@@ -91,7 +91,8 @@ impl Desk<'_> {
                     };
                     let why = format!("{held}; gave up after {}", waited());
                     let cause = Cause::Held(words::whose(&seen).unwrap_or_default().to_owned());
-                    return Err(Ending::new(Status::from_code(conflict), why).because(cause));
+                    let status = Status::from_code(args.conflict_exit_code);
+                    return Err(Ending::new(status, why).because(cause));
                 }
                 Step::Unreachable(failure) => {
                     let cause = failure.map(|failure| failure.message);
@@ -147,32 +148,19 @@ impl Desk<'_> {
     }
 
     /// Gives up what is ours or may be without our knowing, if the server does it within `time`.
-    fn give_up(&mut self, acquire: &Acquire, time: Duration) {
+    fn leave_line(&mut self, acquire: &Acquire, time: Duration) {
         let Some(parting) = acquire.parting() else {
             return;
         };
         let now = clock::now();
-        // A wait at the gate would go on; an attempt gets half of the time to be answered.
-        let patience = match self.standing {
-            true => now,
-            false => now + time / 2,
-        };
-        self.ask(Question::Release(parting));
-        if !self.answered_release(patience) {
+        let (patience, until) = (now + time / 2, now + time);
+        // An attempt gets half of the time to be answered. A wait at the gate would go on.
+        while self.is_asking() && !self.standing && clock::now() < patience {
+            let _ = self.event(patience);
+        }
+        if self.is_asking() {
             self.database.interrupt();
-            self.answered_release(now + time);
         }
-    }
-
-    /// Whether the reply to a release came in time.
-    fn answered_release(&mut self, until: BootInstant) -> bool {
-        while clock::now() < until {
-            if let Some(Event::Reply(reply)) = self.event(until)
-                && matches!(reply.outcome, Ok(Answer::Released | Answer::NotOurs(_)))
-            {
-                return true;
-            }
-        }
-        false
+        self.give_up(&mut Releasing::new(parting, false, now), until, until);
     }
 }
