@@ -43,11 +43,7 @@ pub fn run(args: ExecArgs, target: Target, report: &Report) -> anyhow::Result<St
     let outcome = desk.acquire(acquire, &plan.args).and_then(|lease| {
         report.finish();
         let mut run = desk.supervise(&lease, &plan.args, &monitor);
-        desk.release(
-            &lease,
-            &mut run,
-            plan.args.once.min_hold.unwrap_or_default(),
-        );
+        desk.release(&lease, &mut run, &plan.args);
         desk.news.ended(run.outcome.result(), &run.reason, "");
         run.result()
     });

@@ -1,10 +1,9 @@
 //! Releasing: giving the lease up with the record of the run, in bounded time. On the main thread.
 
-use std::time::Duration;
-
 use super::desk::Desk;
 use super::hold::FinishedRun;
 use crate::acquire::AcquiredLease;
+use crate::cli::ExecArgs;
 use crate::event::Event;
 use crate::lease::instant::BootInstant;
 use crate::outcome::RunOutcome;
@@ -15,20 +14,20 @@ use crate::store::Loss;
 use crate::sys::{clock, signal};
 
 impl Desk<'_> {
-    /// Gives the lease of a run up whose tree is dead, but keeps others from it for `min_hold` since the
-    /// grant. A failure changes how the run ended only where a success had to be recorded, for which there
+    /// Gives the lease of a run up whose tree is dead. A failure changes how the run ended only where a success had to be recorded, for which there
     /// is time as long as the lease lasts; otherwise the lease expires by itself.
     pub(super) fn release(
         &mut self,
         lease: &AcquiredLease,
         run: &mut FinishedRun,
-        min_hold: Duration,
+        args: &ExecArgs,
     ) {
         if run.outcome == RunOutcome::LeftBehind {
             // With a process of the command alive, the lease has to stay.
             return;
         }
         let must_record = self.once.is_some() && run.outcome == RunOutcome::Exited(0);
+        let min_hold = args.once.min_hold.unwrap_or_default();
         let parting = run.outcome.parting(lease, run.took, min_hold);
         let hands_off = self.once.is_none() && lease.is_awaited(run.took);
         let mut releasing = Releasing::new(parting, hands_off, clock::now());
