@@ -34,8 +34,10 @@ pub(in crate::commands) struct Desk<'a> {
     pub(in crate::commands) timing: Timing,
     events: Queue,
     pub(in crate::commands) database: DatabaseThread,
-    /// Since when a question has been open, or was last broken off.
-    open_since: Option<BootInstant>,
+    /// Questions asked and not answered; the database thread takes them one by one.
+    open: u32,
+    /// Since when the first of them has been open, if any is.
+    open_since: BootInstant,
     /// Whether we wait at the gate: the open question takes as long as the line does.
     pub(super) standing: bool,
     clock: ClockStep,
@@ -62,22 +64,26 @@ impl Desk<'_> {
             timing,
             events,
             database: DatabaseThread::start(database, contender, teller)?,
-            open_since: None,
+            open: 0,
+            open_since: clock::now(),
             standing: false,
             clock: ClockStep::default(),
         })
     }
 
-    /// Asks when the last question has been answered; the reply comes as an event.
+    /// Asks; the reply comes as an event.
     pub(in crate::commands) fn ask(&mut self, question: Question) {
-        self.open_since = Some(clock::now());
-        self.standing = matches!(question, Question::Stand(_));
+        if self.open == 0 {
+            self.open_since = clock::now();
+        }
+        self.open += 1;
+        self.standing |= matches!(question, Question::Stand(_));
         self.database.ask(question);
     }
 
     /// Whether a question waits for its reply.
     pub(super) const fn is_asking(&self) -> bool {
-        self.open_since.is_some()
+        self.open > 0
     }
 
     /// The next event, none at `until`. An open question that has used up its limits is broken off
@@ -85,18 +91,19 @@ impl Desk<'_> {
     pub(in crate::commands) fn event(&mut self, until: BootInstant) -> Option<Event> {
         loop {
             let now = clock::now();
-            let limited = self.open_since.filter(|_| !self.standing);
-            let overdue = limited.map(|since| since + 3 * self.timing.attempt);
+            let is_limited = self.is_asking() && !self.standing;
+            let overdue = is_limited.then(|| self.open_since + 3 * self.timing.attempt);
             if overdue.is_some_and(|overdue| now >= overdue) {
                 self.database.interrupt();
-                self.open_since = Some(now);
+                self.open_since = now;
                 continue;
             }
             let wake = overdue.map_or(until, |overdue| overdue.min(until));
             let sleep = wake.since(now).min(LONGEST_SLEEP);
             match self.events.next(sleep) {
                 Some(Event::Reply(reply)) => {
-                    (self.open_since, self.standing) = (None, false);
+                    self.open = self.open.saturating_sub(1);
+                    (self.open_since, self.standing) = (clock::now(), false);
                     if let Some(step) = self.clock.observe(&reply) {
                         let text = format_args!(
                             "the server's clock was set {step}; ages in dlock status are off by that"

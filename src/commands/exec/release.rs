@@ -5,7 +5,6 @@ use super::hold::FinishedRun;
 use crate::acquire::AcquiredLease;
 use crate::cli::ExecArgs;
 use crate::event::Event;
-use crate::lease::instant::BootInstant;
 use crate::outcome::RunOutcome;
 use crate::releasing::{Released, Releasing, Step};
 use crate::report::log::What;
@@ -36,8 +35,31 @@ impl Desk<'_> {
             true => run.deadline.kill.max(shortly),
             false => shortly,
         };
-        if let Some(released) = self.give_up(&mut releasing, shortly, until) {
-            return self.released(run, &released, must_record);
+        while clock::now() < until {
+            let step = match self.is_asking() {
+                // A renewal that is still open has its reply first.
+                true => Step::Wait(None),
+                false => releasing.next(clock::now()),
+            };
+            let wake = match step {
+                Step::Ask(question) => {
+                    self.ask(question);
+                    None
+                }
+                Step::Wait(wake) => wake,
+                Step::Over(released) => return self.released(run, &released, must_record),
+            };
+            let was_asked = releasing.is_asked();
+            match self.event(wake.map_or(until, |wake| wake.min(until))) {
+                Some(Event::Reply(reply)) if was_asked => releasing.answered(clock::now(), &reply),
+                Some(Event::HungUp) => releasing.disconnected(clock::now()),
+                Some(Event::Signal(signal))
+                    if signal::is_deadly(signal.number) && clock::now() > shortly =>
+                {
+                    break;
+                }
+                _ => {}
+            }
         }
         let why = releasing
             .failure()
@@ -55,43 +77,6 @@ impl Desk<'_> {
             let text = format_args!("cannot release {action}: {why}; it lapses within {ttl}");
             self.report.notice(What::NotReleased, text);
         }
-    }
-
-    /// Has `releasing` carried out, until `until` or up to a signal after `shortly` that would end us.
-    /// Returns what came of it. None if the server has not told by then.
-    pub(super) fn give_up(
-        &mut self,
-        releasing: &mut Releasing,
-        shortly: BootInstant,
-        until: BootInstant,
-    ) -> Option<Released> {
-        while clock::now() < until {
-            let step = match self.is_asking() {
-                // What is still open has its reply first.
-                true => Step::Wait(None),
-                false => releasing.next(clock::now()),
-            };
-            let wake = match step {
-                Step::Ask(question) => {
-                    self.ask(question);
-                    None
-                }
-                Step::Wait(wake) => wake,
-                Step::Over(released) => return Some(released),
-            };
-            let was_asked = releasing.is_asked();
-            match self.event(wake.map_or(until, |wake| wake.min(until))) {
-                Some(Event::Reply(reply)) if was_asked => releasing.answered(clock::now(), &reply),
-                Some(Event::HungUp) => releasing.disconnected(clock::now()),
-                Some(Event::Signal(signal))
-                    if signal::is_deadly(signal.number) && clock::now() > shortly =>
-                {
-                    return None;
-                }
-                _ => {}
-            }
-        }
-        None
     }
 
     /// What the run came to after its release, which is reported.

@@ -9,8 +9,8 @@ use crate::acquire::{Acquire, AcquiredLease, Step};
 use crate::cli::ExecArgs;
 use crate::event::Event;
 use crate::exit::{Cause, Ending, Status};
+use crate::lease::instant::BootInstant;
 use crate::monitor::Word;
-use crate::releasing::Releasing;
 use crate::report::log::What;
 use crate::report::words;
 use crate::store::{Answer, FailureKind, Gate, Question, Reply};
@@ -153,14 +153,27 @@ impl Desk<'_> {
             return;
         };
         let now = clock::now();
-        let (patience, until) = (now + time / 2, now + time);
-        // An attempt gets half of the time to be answered. A wait at the gate would go on.
-        while self.is_asking() && !self.standing && clock::now() < patience {
-            let _ = self.event(patience);
-        }
-        if self.is_asking() {
+        // A wait at the gate would go on; an attempt gets half of the time to be answered.
+        let patience = match self.standing {
+            true => now,
+            false => now + time / 2,
+        };
+        // At once, though another may be open: the database thread needs nobody in between.
+        self.ask(Question::Release(parting));
+        if !self.is_released_by(patience) {
             self.database.interrupt();
+            self.is_released_by(now + time);
         }
-        self.give_up(&mut Releasing::new(parting, false, now), until, until);
+    }
+
+    fn is_released_by(&mut self, until: BootInstant) -> bool {
+        while clock::now() < until {
+            if let Some(Event::Reply(reply)) = self.event(until)
+                && matches!(reply.outcome, Ok(Answer::Released | Answer::NotOurs(_)))
+            {
+                return true;
+            }
+        }
+        false
     }
 }
