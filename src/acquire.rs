@@ -20,7 +20,6 @@ mod pace;
 use std::time::Duration;
 
 pub use self::confirm::AcquiredLease;
-use self::limits::Contact;
 pub use self::limits::WaitLimits;
 use self::pace::{LONGEST_PAUSE, Pace};
 use crate::lease::instant::BootInstant;
@@ -109,7 +108,10 @@ pub struct Acquire {
     timing: Timing,
     limits: WaitLimits,
     started: BootInstant,
-    contact: Contact,
+    /// When the server first answered.
+    answered: Option<BootInstant>,
+    /// Whether it had no connection for us.
+    was_full: bool,
     gate: Gate,
     phase: Phase,
     /// Whether a question waits for its reply.
@@ -141,7 +143,8 @@ impl Acquire {
             timing,
             limits,
             started: now,
-            contact: Contact::NotYet,
+            answered: None,
+            was_full: false,
             gate: Gate::Used,
             phase: Phase::Attempt(Mode::First),
             in_flight: false,
@@ -203,25 +206,21 @@ impl Acquire {
             claim: self.claim,
             gate: self.gate,
         };
+        if matches!(self.phase, Phase::Queue | Phase::Stand) {
+            self.place = OwnPlace::Outdated;
+        }
         match self.phase {
             Phase::Attempt(mode) => Question::Attempt(Wish {
                 claim: self.claim,
                 mode,
                 gate: self.gate,
             }),
-            Phase::Queue => {
-                self.place = OwnPlace::Outdated;
-                Question::Queue(place)
-            }
-            Phase::Stand => {
-                self.place = OwnPlace::Outdated;
-                let first_for = self.seen.as_ref().map(|seen| seen.first_for);
-                Question::Stand(Turn {
-                    claim: self.claim,
-                    patience: self.stand_limit(left),
-                    tidy: first_for.is_some_and(|waited| waited >= LONG_WAIT),
-                })
-            }
+            Phase::Queue => Question::Queue(place),
+            Phase::Stand => Question::Stand(Turn {
+                claim: self.claim,
+                patience: self.stand_limit(left),
+                tidy: (self.seen.as_ref()).is_some_and(|seen| seen.first_for >= LONG_WAIT),
+            }),
             Phase::Confirm { token, .. } => Question::Renew(self.grant(token), self.gate),
             Phase::Settle(token) => Question::Release(Parting {
                 token: Some(token),
@@ -248,7 +247,7 @@ impl Acquire {
         self.in_flight = false;
         self.next_at = now;
         if reply.outcome.is_ok() {
-            self.contact.made(now);
+            self.answered.get_or_insert(now);
             if self.failure.take().is_some() {
                 self.pace.recover();
             }
@@ -287,12 +286,6 @@ impl Acquire {
         if let OwnPlace::Current(_) = self.place {
             self.place = OwnPlace::Outdated;
         }
-    }
-
-    /// Whether we wait at the gate: the open question takes as long as the line does.
-    #[must_use]
-    pub fn is_standing(&self) -> bool {
-        self.in_flight && self.phase == Phase::Stand
     }
 
     /// Whether the gate is of use.
@@ -340,8 +333,8 @@ impl Acquire {
                 seen.ahead = 0;
             }
         }
-        if self.contact != Contact::NotYet && self.limits.wait.is_none() {
-            (self.started, self.contact) = (past, Contact::Since(past));
+        if (self.answered.is_some() || self.was_full) && self.limits.wait.is_none() {
+            (self.started, self.answered) = (past, Some(past));
             (self.seen, self.failure) = (None, None);
         }
     }

@@ -3,9 +3,11 @@
 //! Nothing is decided here. But an operator wants to know: ages in `status` are off by as much, and
 //! where nothing but the server's clock tells that a lease lapsed, a step forward may tell it early.
 
+use std::fmt;
 use std::time::Duration;
 
 use crate::lease::instant::BootInstant;
+use crate::report::words;
 use crate::store::{Reply, ServerTime};
 
 /// Below this a difference is the time that packets take.
@@ -18,6 +20,16 @@ pub enum Step {
     Forward(Duration),
     /// It went back by this.
     Back(Duration),
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (way, by) = match self {
+            Self::Forward(by) => ("forward", by),
+            Self::Back(by) => ("back", by),
+        };
+        write!(f, "{way} by {}", words::duration(*by))
+    }
 }
 
 /// The last pair of clock readings.

@@ -18,9 +18,10 @@ use anyhow::Context;
 
 use crate::database::THREAD_NAME;
 use crate::exit::{Ending, Status};
-use crate::store::Failure;
 use crate::store::mysql::Database;
 use crate::store::target::Target;
+use crate::store::{Failure, Holder};
+use crate::sys::host;
 
 /// Bound on one connect, one read, one write of a command that asks once.
 const LIMIT: Duration = Duration::from_secs(5);
@@ -28,6 +29,31 @@ const LIMIT: Duration = Duration::from_secs(5);
 /// Bound on all of it, name resolution included: longer than any healthy server takes, short
 /// enough for somebody who looks at a screen.
 const PATIENCE: Duration = Duration::from_secs(15);
+
+/// The most bytes of a fact about a holder.
+const FACT: usize = 255;
+
+/// Who we are, under the label and the note that the user chose.
+fn holder(label: Option<String>, note: Option<String>) -> Holder {
+    let (host, pid) = (host::name(), std::process::id());
+    let (pod, namespace) = host::pod();
+    Holder {
+        label: label.unwrap_or_else(|| format!("{host}/{pid}")),
+        host,
+        pid,
+        user: host::user(),
+        note: note.unwrap_or_default(),
+        pod: fitting(pod),
+        namespace: fitting(namespace),
+        command: String::new(),
+    }
+}
+
+/// What of `text` has room in the tables: facts for people, which must not keep a command from running.
+fn fitting(mut text: String) -> String {
+    text.truncate(text.floor_char_boundary(FACT));
+    text
+}
 
 /// Asks the database once, on a thread of its own: some of what the driver does has no limit.
 fn ask_once<T: Send + 'static>(

@@ -7,6 +7,8 @@
 
 use std::fmt;
 
+use crate::lease::action::Action;
+
 /// The number that the process ends with, 0 to 255.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Status(u8);
@@ -102,6 +104,13 @@ impl Ending {
     pub fn because(mut self, cause: Cause) -> Self {
         self.cause = cause;
         self
+    }
+
+    /// The end of a wait for `action` by `signal`.
+    #[must_use]
+    pub fn interrupted(signal: i32, action: &Action) -> Self {
+        let why = format!("signal {signal} while waiting for {action}");
+        Self::new(Status::from_signal(signal), why).because(Cause::Interrupted)
     }
 
     /// Whose lease or success it is that nothing was run for; none if that is not the cause.

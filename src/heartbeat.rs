@@ -8,30 +8,23 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
-use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::Duration;
 
 use crate::event::Event;
 use crate::event::queue::Teller;
 
-/// Ends the watching when it is dropped.
-#[derive(Debug)]
-pub struct Watching {
-    _end: Sender<()>,
-}
-
 /// Looks at `file` every `pause` and sends an event whenever it has changed.
 ///
 /// # Errors
 /// When the kernel gives no thread.
-pub fn start(file: PathBuf, pause: Duration, events: Teller) -> io::Result<Watching> {
-    let (end, ended) = mpsc::channel();
+pub fn start(file: PathBuf, pause: Duration, events: Teller) -> io::Result<()> {
     thread::Builder::new()
         .name("heartbeat".to_owned())
         .spawn(move || {
             let mut before = changed_at(&file);
-            while ended.recv_timeout(pause) == Err(RecvTimeoutError::Timeout) {
+            loop {
+                thread::park_timeout(pause);
                 let now = changed_at(&file);
                 let has_changed = now.is_some() && now != before;
                 before = now;
@@ -40,7 +33,7 @@ pub fn start(file: PathBuf, pause: Duration, events: Teller) -> io::Result<Watch
                 }
             }
         })?;
-    Ok(Watching { _end: end })
+    Ok(())
 }
 
 /// Seconds and nanoseconds of its last change; none if it is not there.

@@ -14,9 +14,13 @@ use std::sync::mpsc::{self, Receiver};
 use std::thread;
 use std::time::Duration;
 
+use crate::exit::Status;
 use crate::lease::Token;
+use crate::metrics::{Facts, Outcome};
+use crate::report::words;
 use crate::sys::group_child;
 use crate::sys::link::{Incoming, Link};
+use crate::sys::process::Unstartable;
 use crate::sys::tree::End;
 
 /// How long a hook may take: a request over the network with a retry, not a job.
@@ -26,7 +30,8 @@ pub const LIMIT: Duration = Duration::from_secs(10);
 /// Half of what dlock waits at its end, so that its last hook runs even if the first one hangs.
 const TURN: Duration = Duration::from_millis(500);
 
-/// How long dlock waits at its end for hooks. With [`TO_DIE`], it is later by a second at most.
+/// How long dlock waits at its end for hooks and for the file of metrics: enough for a disk that works. With
+/// [`TO_DIE`], it is later by a second at most.
 pub const AT_END: Duration = Duration::from_millis(900);
 
 /// From the [stop](Hook::stop) of hooks to giving up on those that do not die of it.
@@ -64,32 +69,7 @@ impl Occasion {
     }
 }
 
-/// What a hook is told. What is not known is empty.
-#[derive(Debug, Clone)]
-pub struct Facts<'a> {
-    /// When.
-    pub occasion: Occasion,
-    /// The lock.
-    pub action: &'a str,
-    /// The token of our grant.
-    pub token: Option<Token>,
-    /// Who we are.
-    pub holder: &'a str,
-    /// The other who has it, has done it or has taken it.
-    pub other: &'a str,
-    /// How the run ended, in one word.
-    pub result: &'a str,
-    /// What dlock ends with.
-    pub status: Option<u8>,
-    /// One line for people.
-    pub reason: &'a str,
-    /// From the start of dlock to the grant.
-    pub waited: Duration,
-    /// Since the grant.
-    pub held: Duration,
-}
-
-/// The variables of a hook, in the order in which the manual has them.
+/// The variables of a hook, in the order in which the manual has them. What is not known is empty.
 pub const VARIABLES: [&str; 10] = [
     "DLOCK_EVENT",
     "DLOCK_ACTION",
@@ -103,27 +83,35 @@ pub const VARIABLES: [&str; 10] = [
     "DLOCK_HELD_SECONDS",
 ];
 
-impl Facts<'_> {
-    fn variables(&self) -> Vec<(&'static str, String)> {
-        let number =
-            |number: Option<u64>| number.map(|number| number.to_string()).unwrap_or_default();
-        let seconds = |time: Duration| format!("{:.3}", time.as_secs_f64());
-        let values = [
-            self.occasion.word().to_owned(),
-            self.action.to_owned(),
-            number(self.token.map(|token| token.0)),
-            self.holder.to_owned(),
-            self.other.to_owned(),
-            self.result.to_owned(),
-            number(self.status.map(u64::from)),
-            self.reason[..self.reason.floor_char_boundary(REASON)].to_owned(),
-            seconds(self.waited),
-            seconds(self.held),
-        ];
-        // Nothing in an environment can hold a NUL.
-        let values = values.map(|value| value.replace('\0', ""));
-        VARIABLES.into_iter().zip(values).collect()
-    }
+fn variables(occasion: Occasion, facts: &Facts) -> Vec<(&'static str, String)> {
+    let seconds = |time: Duration| format!("{:.3}", time.as_secs_f64());
+    let values = [
+        occasion.word().to_owned(),
+        facts.action.to_string(),
+        facts
+            .token
+            .as_ref()
+            .map(Token::to_string)
+            .unwrap_or_default(),
+        facts.holder.clone(),
+        facts.other.clone(),
+        facts
+            .outcome
+            .map(Outcome::word)
+            .unwrap_or_default()
+            .to_owned(),
+        facts
+            .status
+            .as_ref()
+            .map(Status::to_string)
+            .unwrap_or_default(),
+        facts.reason[..facts.reason.floor_char_boundary(REASON)].to_owned(),
+        seconds(facts.wait),
+        seconds(facts.hold),
+    ];
+    // Nothing in an environment can hold a NUL.
+    let values = values.map(|value| value.replace('\0', ""));
+    VARIABLES.into_iter().zip(values).collect()
 }
 
 /// What came of a hook.
@@ -137,6 +125,27 @@ pub enum HookResult {
     Stopped,
     /// It could not be started, for this reason of the kernel.
     Unstartable(i32),
+}
+
+impl HookResult {
+    /// What went wrong, if anything did.
+    #[must_use]
+    pub fn failure(self) -> Option<String> {
+        Some(match self {
+            Self::Ended(End::Exited(0)) => return None,
+            Self::Ended(End::Exited(status)) => format!("exited with {status}"),
+            Self::Ended(End::Killed(signal)) => format!("was killed by signal {signal}"),
+            Self::TimedOut => {
+                let limit = words::duration(LIMIT);
+                format!("took more than {limit} and was killed")
+            }
+            Self::Stopped => "had not ended when dlock did and was killed".to_owned(),
+            Self::Unstartable(errno) => match Unstartable::from_errno(errno) {
+                Unstartable::NotFound => "cannot be run: no such command".to_owned(),
+                Unstartable::NotExecutable(error) => format!("cannot be run: {error}"),
+            },
+        })
+    }
 }
 
 /// The hook, and the threads that run it.
@@ -170,9 +179,8 @@ impl Hook {
     }
 
     /// Has the hook run; never waits for it.
-    pub fn run(&mut self, facts: &Facts) {
-        let occasion = facts.occasion;
-        let variables = facts.variables();
+    pub fn run(&mut self, occasion: Occasion, facts: &Facts) {
+        let variables = variables(occasion, facts);
         let command = Arc::clone(&self.command);
         let (tell, stop) = (Arc::clone(&self.tell), Arc::clone(&self.far));
         let before = self.before.take();
@@ -222,30 +230,34 @@ mod tests {
 
     use proptest::prelude::*;
 
-    use super::{Facts, Occasion, REASON};
+    use super::{Occasion, REASON, variables};
+    use crate::exit::Status;
     use crate::lease::Token;
+    use crate::lease::action::Action;
+    use crate::metrics::{Facts, Outcome};
 
     proptest! {
         #[test]
         fn a_variable_holds_any_text_but_nul_bytes_and_the_end_of_a_long_reason(
             action in any::<String>(),
+            holder in any::<String>(),
             reason in "\\PC{0,5000}",
         ) {
-            let facts = Facts {
-                occasion: Occasion::Lost,
-                action: &action,
-                token: Some(Token(u64::MAX)),
-                holder: "web-1",
-                other: "",
-                result: "lost",
-                status: Some(76),
-                reason: &reason,
-                waited: Duration::from_millis(1),
-                held: Duration::from_secs(90),
+            let Ok(action) = action.parse::<Action>() else {
+                return Ok(());
             };
-            let told = facts.variables();
+            let mut facts = Facts::new(action.clone(), holder.clone());
+            facts.token = Some(Token(u64::MAX));
+            facts.outcome = Some(Outcome::Lost);
+            facts.status = Some(Status::LOST);
+            facts.reason.clone_from(&reason);
+            facts.hold = Duration::from_secs(90);
+            let told = variables(Occasion::Lost, &facts);
             let value = |name: &str| &told.iter().find(|told| told.0 == name).expect("it is there").1;
-            prop_assert_eq!(value("DLOCK_ACTION"), &action.replace('\0', ""));
+            prop_assert_eq!(value("DLOCK_ACTION"), action.as_str());
+            prop_assert_eq!(value("DLOCK_HOLDER"), &holder.replace('\0', ""));
+            prop_assert_eq!(value("DLOCK_RESULT"), "lost");
+            prop_assert_eq!(value("DLOCK_EXIT_STATUS"), "76");
             prop_assert!(reason.starts_with(value("DLOCK_REASON")));
             prop_assert!(value("DLOCK_REASON").len() <= REASON);
             prop_assert_eq!(value("DLOCK_TOKEN"), &u64::MAX.to_string());

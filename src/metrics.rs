@@ -1,5 +1,5 @@
-//! What a monitoring system is told of a run, in Prometheus' text format. Pure; [`writer`] puts it
-//! into a file.
+//! The facts of a run that others are told, and their text in Prometheus' format. Pure; [`writer`] puts
+//! it into a file.
 //!
 //! The names are an interface, documented in dlock(7): metrics may be added, none may change.
 
@@ -62,22 +62,13 @@ impl Outcome {
     }
 }
 
-/// The end of a run.
-#[derive(Debug, Clone, Copy)]
-pub struct End {
-    /// How it ended.
-    pub outcome: Outcome,
-    /// What dlock ends with.
-    pub status: Status,
-    /// Since 1970 by this machine's clock.
-    pub at: Duration,
-}
-
-/// A run as it stands.
+/// A run as it stands, for metrics and hooks.
 #[derive(Debug, Clone)]
-pub struct Metrics {
+pub struct Facts {
     /// The lock.
     pub action: Action,
+    /// Who we are: the label.
+    pub holder: String,
     /// From dlock's start to the grant, or until now.
     pub wait: Duration,
     /// Since the grant.
@@ -90,27 +81,40 @@ pub struct Metrics {
     pub renewals: u64,
     /// Renewals that failed.
     pub failures: u64,
-    /// How it ended, once it has.
-    pub end: Option<End>,
+    /// How it ended, once that is known.
+    pub outcome: Option<Outcome>,
+    /// One line about that, for people.
+    pub reason: String,
+    /// The other who has it, has done it or has taken it; empty if that is nobody.
+    pub other: String,
+    /// What dlock ends with.
+    pub status: Option<Status>,
+    /// When it ended, since 1970 by this machine's clock. None before.
+    pub ended_at: Option<Duration>,
 }
 
-impl Metrics {
-    /// A run of `action` that begins.
+impl Facts {
+    /// A run of `action` by `holder` that begins.
     #[must_use]
-    pub const fn new(action: Action) -> Self {
+    pub const fn new(action: Action, holder: String) -> Self {
         Self {
             action,
+            holder,
             wait: Duration::ZERO,
             hold: Duration::ZERO,
             held: false,
             token: None,
             renewals: 0,
             failures: 0,
-            end: None,
+            outcome: None,
+            reason: String::new(),
+            other: String::new(),
+            status: None,
+            ended_at: None,
         }
     }
 
-    /// The whole file.
+    /// The whole file of metrics.
     #[must_use]
     pub fn text(&self) -> String {
         let mut page = Page {
@@ -145,11 +149,7 @@ impl Metrics {
         if let Some(token) = self.token {
             page.gauge("token", "Fencing token of the grant.", token);
         }
-        if let Some(End {
-            outcome,
-            status,
-            at,
-        }) = self.end
+        if let (Some(outcome), Some(status), Some(at)) = (self.outcome, self.status, self.ended_at)
         {
             let skipped = matches!(outcome, Outcome::Done | Outcome::Held);
             page.gauge(
@@ -237,7 +237,7 @@ mod tests {
     use openmetrics_parser::prometheus::parse_prometheus;
     use proptest::prelude::*;
 
-    use super::{End, Metrics, Outcome, escaped, seconds};
+    use super::{Facts, Outcome, escaped, seconds};
     use crate::exit::Status;
     use crate::lease::Token;
     use crate::lease::action::Action;
@@ -251,15 +251,13 @@ mod tests {
             let Ok(action) = name.parse::<Action>() else {
                 return Ok(());
             };
-            let mut metrics = Metrics::new(action);
-            metrics.hold = Duration::from_micros(micros);
-            metrics.token = Some(Token(micros));
-            metrics.end = Some(End {
-                outcome: Outcome::Lost,
-                status: Status::LOST,
-                at: Duration::MAX,
-            });
-            let page = parse_prometheus(&metrics.text()).expect("it is sound");
+            let mut facts = Facts::new(action, String::new());
+            facts.hold = Duration::from_micros(micros);
+            facts.token = Some(Token(micros));
+            facts.outcome = Some(Outcome::Lost);
+            facts.status = Some(Status::LOST);
+            facts.ended_at = Some(Duration::MAX);
+            let page = parse_prometheus(&facts.text()).expect("it is sound");
             prop_assert_eq!(page.families.len(), 10);
             for family in page.families.values() {
                 for sample in family.iter_samples() {
@@ -283,7 +281,10 @@ mod tests {
 
     #[test]
     fn before_the_end_nothing_is_said_of_it() {
-        let text = Metrics::new("init".parse().expect("a name")).text();
+        let mut facts = Facts::new("init".parse().expect("a name"), String::new());
+        facts.outcome = Some(Outcome::Lost);
+        facts.status = Some(Status::LOST);
+        let text = facts.text();
         assert!(text.contains("dlock_held{action=\"init\"} 0\n"), "{text}");
         for absent in ["result", "skipped", "status", "timestamp", "token"] {
             assert!(!text.contains(absent), "{absent} in {text}");

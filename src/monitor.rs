@@ -20,6 +20,7 @@
 //! [`Tree::inherited`]: crate::sys::tree::Tree::inherited
 
 mod guard;
+mod killing;
 mod message;
 
 use std::io;
@@ -29,27 +30,20 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+pub use self::killing::Killing;
 use crate::lease::Token;
 use crate::lease::instant::{BootInstant, Deadline};
-use crate::supervise::{Act, Blame};
+use crate::supervise::{Act, Blame, Input};
 use crate::sys::link::{Incoming, Link};
 use crate::sys::pending_child::PreparedCommand;
 use crate::sys::process::{self, ForkedProcess};
-use crate::sys::signal::Signal;
 use crate::sys::tree::End;
 
 /// Its name in lists of processes; not `dlock`, so that `killall -9 dlock` leaves it to do its work.
 pub const NAME: &std::ffi::CStr = c"lease-monitor";
 
-/// Pause between two rounds of killing: what an orphan's parent leaves behind becomes ours only when
-/// that has died.
-pub const ROUND: Duration = Duration::from_millis(5);
-
 /// How late the monitor may be before the front does without it: a part of the smallest margin.
 pub const LATE: Duration = Duration::from_millis(50);
-
-/// From SIGKILL to saying that something does not die of it.
-pub const STUCK: Duration = Duration::from_secs(2);
 
 /// What the command starts with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -67,12 +61,8 @@ pub struct Start {
 pub enum Order {
     /// The lease is ours: let the command go.
     Start(Start),
-    /// A renewal moved the deadline.
-    Renewed(Deadline),
-    /// This signal reached us.
-    Signal(Signal),
-    /// The row is not ours any more.
-    Lost,
+    /// Something happened that bears on it.
+    Input(Input),
 }
 
 /// What the monitor tells the front.

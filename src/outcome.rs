@@ -1,10 +1,13 @@
 //! How a run ended: the one value from which the exit status, the history, the metrics and the hook
 //! follow. Pure.
 
+use std::time::Duration;
+
+use crate::acquire::AcquiredLease;
 use crate::exit::Status;
 use crate::metrics::Outcome;
 use crate::releasing::Released;
-use crate::store::{Fate, Loss};
+use crate::store::{Fate, Loss, Parting, Run};
 use crate::supervise::Blame;
 use crate::sys::tree::End;
 
@@ -66,6 +69,23 @@ impl RunOutcome {
             Self::NeverRan(status) => Some(Fate::Exited(status.code())),
             Self::Lost => Some(Fate::Lost),
             Self::Revoked | Self::Unrecorded | Self::LeftBehind => None,
+        }
+    }
+
+    /// What to give up of `lease` after a run that ended like this and took `took` since the grant. A lease
+    /// that is still ours is kept from others for the rest of `min_hold`.
+    #[must_use]
+    pub fn parting(self, lease: &AcquiredLease, took: Duration, min_hold: Duration) -> Parting {
+        let keep = min_hold.saturating_sub(took);
+        Parting {
+            claim: lease.grant.claim,
+            // A revoked lease has another token by now, and the row is still ours to free.
+            token: (self != Self::Revoked).then_some(lease.grant.token),
+            gate: lease.gate,
+            queued: lease.queued,
+            keep: (self.is_ours() && !keep.is_zero()).then_some(keep),
+            run: self.fate().map(|fate| Run { fate, took }),
+            handed_off: false,
         }
     }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::lease::Grant;
 use crate::lease::instant::{BootInstant, Deadline};
 use crate::lease::timing::Timing;
-use crate::store::{Answer, Failure, FailureKind, Gate, Question, Reply, Sighting};
+use crate::store::{Answer, Failure, FailureKind, Gate, Loss, Question, Reply, Sighting};
 
 /// Pause before a failed renewal is tried again, at most: a blip of the network costs no more.
 const RETRY: Duration = Duration::from_millis(500);
@@ -24,12 +24,11 @@ pub struct Renewals {
     gate: Gate,
     timing: Timing,
     deadline: Deadline,
-    next_at: BootInstant,
+    /// When the next one is due. None while one is open, and once the lease is another's, so that there
+    /// is nothing left to renew.
+    next_at: Option<BootInstant>,
     /// When the last one was due, or the lease was granted.
     asked: BootInstant,
-    open: bool,
-    /// Whether the lease is another's, so that there is nothing left to renew.
-    lost: bool,
     /// Whether the command has shown that it is alive since the last renewal that was sent.
     life: Life,
 }
@@ -50,8 +49,8 @@ pub enum Life {
 pub enum Verdict {
     /// The lease goes on; this is its new deadline.
     Renewed(Deadline),
-    /// The row is not ours any more; as it stands now.
-    Lost(Box<Sighting>),
+    /// The row is not ours any more, and why; as it stands now.
+    Lost(Loss, Box<Sighting>),
     /// Nothing is known; it will be tried again.
     Failed(Failure),
 }
@@ -67,10 +66,8 @@ impl Renewals {
             gate,
             timing,
             deadline: timing.deadline(sent),
-            next_at: sent + timing.interval,
+            next_at: Some(sent + timing.interval),
             asked: sent,
-            open: false,
-            lost: false,
             life,
         }
     }
@@ -85,7 +82,8 @@ impl Renewals {
     /// The connection has ended: the row is worth a look at once, which takes the gate anew. Not sooner
     /// after the last than a failed one is tried again: something on the way may end each connection.
     pub fn hasten(&mut self, now: BootInstant) {
-        self.next_at = self.next_at.min(now.max(self.asked + self.retry()));
+        let soon = now.max(self.asked + self.retry());
+        self.next_at = self.next_at.map(|next| next.min(soon));
     }
 
     fn retry(&self) -> Duration {
@@ -95,7 +93,7 @@ impl Renewals {
     /// Whether it is the command's silence that keeps the lease from being renewed.
     #[must_use]
     pub fn is_silent(&self) -> bool {
-        self.life == Life::Awaited && !self.open
+        self.life == Life::Awaited && self.next_at.is_some()
     }
 
     /// The instants by which the command must be told to stop and be dead.
@@ -107,11 +105,11 @@ impl Renewals {
     /// The renewal to send at `now`, if one is due. None once the command has to be stopped: a
     /// lease that comes back then would come back to a dying command.
     pub fn due(&mut self, now: BootInstant) -> Option<Question> {
-        let too_early = now < self.next_at || self.life == Life::Awaited;
-        if self.open || self.lost || too_early || now >= self.deadline.term {
+        let is_due = self.next_at.is_some_and(|next| now >= next);
+        if !is_due || self.life == Life::Awaited || now >= self.deadline.term {
             return None;
         }
-        self.open = true;
+        self.next_at = None;
         self.asked = now;
         if self.life == Life::Shown {
             self.life = Life::Awaited;
@@ -121,25 +119,27 @@ impl Renewals {
 
     /// When the next renewal is due; none while one is open, or when there is nothing left to renew.
     #[must_use]
-    pub fn wake_at(&self) -> Option<BootInstant> {
-        (!self.open && !self.lost).then_some(self.next_at)
+    pub const fn wake_at(&self) -> Option<BootInstant> {
+        self.next_at
     }
 
     /// Takes in the reply to the open renewal.
     pub fn answered(&mut self, now: BootInstant, reply: Reply) -> Verdict {
-        self.open = false;
         match reply.outcome {
             Ok(Answer::Renewed) => {
                 self.deadline = self.deadline.max(self.timing.deadline(reply.sent));
-                self.next_at = reply.sent + self.timing.interval;
+                self.next_at = Some(reply.sent + self.timing.interval);
                 Verdict::Renewed(self.deadline)
             }
-            Ok(Answer::Lost(sighting)) => {
-                // The row would say the same again and again, for as long as the command takes to die.
-                self.lost = true;
-                Verdict::Lost(Box::new(sighting))
+            // The row would say the same again and again, for as long as the command takes to die.
+            Ok(Answer::Lost(seen)) => {
+                let loss = match seen.broken_ago {
+                    Some(_) => Loss::Revoked,
+                    None => Loss::TakenOver,
+                };
+                Verdict::Lost(loss, Box::new(seen))
             }
-            Ok(other) => self.failed(now, unexpected(&other)),
+            Ok(other) => self.failed(now, Failure::unexpected(&other)),
             Err(failure) => self.failed(now, failure),
         }
     }
@@ -148,17 +148,10 @@ impl Renewals {
         if failure.kind == FailureKind::NoGate {
             self.gate = Gate::Absent;
         }
-        self.next_at = now + self.retry();
+        self.next_at = Some(now + self.retry());
         // What the failed renewal was sent for still stands.
         self.beat();
         Verdict::Failed(failure)
-    }
-}
-
-fn unexpected(answer: &Answer) -> Failure {
-    Failure {
-        kind: FailureKind::Unknown,
-        message: format!("unexpected answer to a renewal: {answer:?}"),
     }
 }
 
@@ -170,7 +163,7 @@ mod tests {
     use crate::lease::instant::BootInstant;
     use crate::lease::timing::Timing;
     use crate::lease::{Claim, Grant, Token};
-    use crate::store::{Answer, Failure, FailureKind, Gate, Reply, Sighting};
+    use crate::store::{Answer, Failure, FailureKind, Gate, Loss, Reply, Sighting};
 
     const START: BootInstant = BootInstant::new(Duration::from_secs(1000));
 
@@ -228,7 +221,7 @@ mod tests {
         assert!(renewals.due(after(5_000)).is_some());
         let row = Sighting::never_held("init".parse().expect("a name"));
         let verdict = renewals.answered(after(5_100), reply(after(5_000), Ok(Answer::Lost(row))));
-        assert!(matches!(verdict, Verdict::Lost(_)));
+        assert!(matches!(verdict, Verdict::Lost(Loss::TakenOver, _)));
         assert!(renewals.due(after(5_100)).is_none());
         assert!(renewals.wake_at().is_none());
         renewals.hasten(after(6_000));

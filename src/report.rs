@@ -15,17 +15,25 @@ pub mod status;
 mod stderr;
 pub mod words;
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::fmt::Display;
 use std::io::{self, IsTerminal, Write};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use self::log::{Context, Subject, What};
 use self::stderr::{Message, Stderr};
 use crate::cli::Format;
 use crate::lease::Token;
 use crate::lease::action::Action;
-use crate::sys;
+use crate::lease::instant::BootInstant;
+use crate::sys::{self, clock};
+
+/// Shortest pause between two reminders that rewrite their line.
+const REWRITE: Duration = Duration::from_secs(1);
+
+/// Shortest pause between two reminders where each is a line of its own.
+const REMINDER: Duration = Duration::from_secs(10);
 
 /// How much is said.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -45,6 +53,7 @@ pub struct Report {
     format: Format,
     terminal: bool,
     stderr: RefCell<Stderr>,
+    reminded_at: Cell<Option<BootInstant>>,
     /// Shared with the writer thread; held for a copy only.
     context: Arc<Mutex<Context>>,
 }
@@ -59,6 +68,7 @@ impl Report {
             // No program waits for a line that is overwritten.
             terminal: format == Format::Text && io::stderr().is_terminal(),
             stderr: RefCell::new(Stderr::direct()),
+            reminded_at: Cell::new(None),
             context: Arc::default(),
         }
     }
@@ -97,12 +107,6 @@ impl Report {
         locked(&self.context).token = Some(token.0);
     }
 
-    /// Whether waiting is shown on one line that is rewritten.
-    #[must_use]
-    pub const fn is_terminal(&self) -> bool {
-        self.terminal
-    }
-
     /// Says why dlock failed or stopped the command; never silenced.
     pub fn error<'a>(&self, subject: impl Into<Subject<'a>>, text: impl Display) {
         self.line(Verbosity::Quiet, subject.into(), &text);
@@ -118,8 +122,19 @@ impl Report {
         self.line(Verbosity::Verbose, subject.into(), &text);
     }
 
-    /// Says something that the next line makes obsolete: on a terminal that line overwrites it.
-    pub fn progress<'a>(&self, subject: impl Into<Subject<'a>>, text: impl Display) {
+    /// Says whom or what we wait for: at once, and then no more often than anybody wants to read it. On a
+    /// terminal the next line overwrites this one.
+    pub fn remind<'a>(&self, subject: impl Into<Subject<'a>>, text: impl Display) {
+        let pause = match self.terminal {
+            true => REWRITE,
+            false => REMINDER,
+        };
+        let now = clock::now();
+        let reminded_at = self.reminded_at.get();
+        if reminded_at.is_some_and(|reminded| now.since(reminded) < pause) {
+            return;
+        }
+        self.reminded_at.set(Some(now));
         if !self.terminal {
             return self.notice(subject, text);
         }

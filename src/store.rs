@@ -314,6 +314,15 @@ impl Failure {
             message: message.into(),
         }
     }
+
+    /// An `answer` to another question than the one that was asked.
+    #[must_use]
+    pub fn unexpected(answer: &Answer) -> Self {
+        Self {
+            kind: FailureKind::Unknown,
+            message: format!("unexpected answer: {answer:?}"),
+        }
+    }
 }
 
 impl fmt::Display for Failure {

@@ -39,9 +39,10 @@ pub const TERM: i32 = 15;
 pub const CONT: i32 = 18;
 
 /// Something that bears on the command.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Input {
-    /// Time went by.
+    /// Time went by. Never sent.
+    #[serde(skip)]
     Tick,
     /// A signal reached us.
     Signal(Signal),
@@ -49,7 +50,8 @@ pub enum Input {
     Renewed(Deadline),
     /// The row is not ours any more.
     Lost,
-    /// dlock is dead.
+    /// dlock is dead. Never sent.
+    #[serde(skip)]
     Abandoned,
 }
 

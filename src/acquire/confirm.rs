@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::{Acquire, OwnPlace, Phase};
 use crate::lease::instant::BootInstant;
 use crate::lease::{Grant, Token};
-use crate::store::{Gate, Mode, Parting, Run};
+use crate::store::{Gate, Parting};
 
 /// From this length of a run on, somebody may have come to wait for its end, and the cost of a hand-off
 /// that nobody waits for does not show.
@@ -26,21 +26,6 @@ pub struct AcquiredLease {
 }
 
 impl AcquiredLease {
-    /// What to give up in the end; `run` is what came of the command, if it was started, and
-    /// `keep` how long nobody else is to have the lease.
-    #[must_use]
-    pub const fn parting(&self, run: Option<Run>, keep: Option<Duration>) -> Parting {
-        Parting {
-            claim: self.grant.claim,
-            token: Some(self.grant.token),
-            gate: self.gate,
-            queued: self.queued,
-            keep,
-            run,
-            handed_off: false,
-        }
-    }
-
     /// Whether somebody is likely to wait for the end of a run of this length: somebody who stood in
     /// line has others behind it soon enough.
     #[must_use]
@@ -115,10 +100,5 @@ impl Acquire {
             run: None,
             handed_off: false,
         }
-    }
-
-    /// Looks at what an attempt without an answer has left, before anything else is asked.
-    pub(super) fn attempt_again(&mut self) {
-        self.phase = Phase::Attempt(Mode::IfFree);
     }
 }

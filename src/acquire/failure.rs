@@ -19,7 +19,7 @@ impl Acquire {
             self.unknown_since.get_or_insert(reply.sent);
         }
         match failure.kind {
-            FailureKind::NotAdmitted if self.contact.is_made() => {}
+            FailureKind::NotAdmitted if self.answered.is_some() => {}
             FailureKind::NotAdmitted | FailureKind::Denied | FailureKind::Config => {
                 self.phase = Phase::Refused(failure.clone());
                 return;
@@ -27,16 +27,29 @@ impl Acquire {
             FailureKind::NoGate if self.gate == Gate::Used => {
                 self.poll_from_now_on();
                 if matches!(self.phase, Phase::Look | Phase::Stand | Phase::Queue) {
-                    self.attempt_again();
+                    self.phase = Phase::Attempt(Mode::IfFree);
                 }
                 return;
             }
-            // Somebody dropped them; an attempt makes them again.
-            FailureKind::NoTables => self.phase = Phase::Attempt(Mode::First),
-            FailureKind::Full => self.contact.full(),
+            FailureKind::Full => self.was_full = true,
             _ => {}
         }
-        self.ask_after_failure();
+        match self.phase {
+            // Somebody dropped them; an attempt makes them again.
+            _ if failure.kind == FailureKind::NoTables => {
+                self.phase = Phase::Attempt(Mode::First);
+            }
+            Phase::Look | Phase::Stand | Phase::Queue
+                if self.unknown_since.is_none() && self.place != OwnPlace::None =>
+            {
+                self.phase = Phase::Look;
+            }
+            // Only an attempt reads back whether the row is ours by an earlier one of unknown outcome.
+            Phase::Look | Phase::Stand | Phase::Queue | Phase::Attempt(Mode::TakeOver { .. }) => {
+                self.phase = Phase::Attempt(Mode::IfFree);
+            }
+            _ => {}
+        }
         let pause = match failure.kind {
             FailureKind::Conflict => MOMENT,
             _ => self.next_pause(LONGEST_RETRY),
@@ -44,19 +57,8 @@ impl Acquire {
         self.next_at = now + pause;
         self.failure = Some(failure.clone());
         // No sense in sleeping towards a limit that comes first.
-        if !self.contact.is_made() && self.next_at >= self.started + self.limits.connect {
+        if self.answered.is_none() && self.next_at >= self.started + self.limits.connect {
             self.limits.connect = Duration::ZERO;
-        }
-    }
-
-    /// With an attempt of unknown outcome in the past, only another attempt reads back whether the row
-    /// is ours.
-    fn ask_after_failure(&mut self) {
-        let is_waiting = matches!(self.phase, Phase::Look | Phase::Stand | Phase::Queue);
-        if is_waiting && self.unknown_since.is_none() && self.place != OwnPlace::None {
-            self.phase = Phase::Look;
-        } else if is_waiting || matches!(self.phase, Phase::Attempt(Mode::TakeOver { .. })) {
-            self.attempt_again();
         }
     }
 }

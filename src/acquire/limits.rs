@@ -19,51 +19,18 @@ pub struct WaitLimits {
     pub connect: Duration,
 }
 
-/// Whether the server has answered.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) enum Contact {
-    /// No.
-    NotYet,
-    /// It is there, but had no connection for us.
-    Full,
-    /// It first answered then.
-    Since(BootInstant),
-}
-
-impl Contact {
-    pub(super) const fn made(&mut self, now: BootInstant) {
-        if !self.is_made() {
-            *self = Self::Since(now);
-        }
-    }
-
-    pub(super) const fn full(&mut self) {
-        if !self.is_made() {
-            *self = Self::Full;
-        }
-    }
-
-    pub(super) const fn is_made(self) -> bool {
-        matches!(self, Self::Since(_))
-    }
-}
-
 impl Acquire {
     /// When to give up, as far as that is known by now.
     pub(super) fn limit(&self) -> Option<BootInstant> {
         let WaitLimits { wait, connect } = self.limits;
-        let answered = match self.contact {
-            Contact::Since(answered) => answered,
-            // It has been reached; what we wait for is a turn like any other.
-            Contact::Full => return wait.map(|wait| self.started + wait.max(connect)),
-            Contact::NotYet => {
+        let Some(answered) = self.answered else {
+            return match &self.failure {
+                // It has been reached; what we wait for is a turn like any other.
+                _ if self.was_full => wait.map(|wait| self.started + wait.max(connect)),
                 // The first attempt may use its own limits up: one connect and one reply.
-                let least = match self.failure {
-                    None => 2 * self.timing.attempt,
-                    Some(_) => Duration::ZERO,
-                };
-                return Some(self.started + connect.max(least));
-            }
+                None => Some(self.started + connect.max(2 * self.timing.attempt)),
+                Some(_) => Some(self.started + connect),
+            };
         };
         let (least, confirmed_by) = match self.phase {
             Phase::Confirm { since, .. } => (FINAL_TRY, Some(since + connect.max(FINAL_TRY))),

@@ -43,11 +43,13 @@ impl Acquire {
         });
         let observation = Observation::next(self.observation, received, row);
         self.observation = Some(observation);
-        if twin::is_out(Mechanism::OwnClock) {
-            let at = allowed_at(received, row, &observation, HolderSession::Unknown);
-            if self.try_if(now, at, row) {
-                return;
-            }
+        let session = match (self.gate, view.keeper) {
+            (Gate::Used, Keeper::Us) => HolderSession::LostQueueLock,
+            _ => HolderSession::Unknown,
+        };
+        let allowed_at = allowed_at(received, row, &observation, session);
+        if twin::is_out(Mechanism::OwnClock) && self.try_if(now, allowed_at, row) {
+            return;
         }
         match (self.gate, view.keeper) {
             // The server said that the gate is ours. If it is not, it only pretends.
@@ -58,10 +60,9 @@ impl Acquire {
             }
             // The gate came free between two packets, and we have a place: ask for it.
             (Gate::Used, Keeper::Nobody) if queued => self.phase = Phase::Stand,
-            (Gate::Used, Keeper::Us) => {
+            (Gate::Used, Keeper::Us) | (Gate::Absent, _) => {
                 (self.anomalies, self.turned_away) = (0, 0);
-                let at = allowed_at(received, row, &observation, HolderSession::LostQueueLock);
-                self.lead(now, at, row);
+                self.watch(now, allowed_at, row, view.ahead);
             }
             (Gate::Used, keeper @ (Keeper::Nobody | Keeper::Stranger | Keeper::Unasked)) => {
                 self.anomalies += 1;
@@ -70,10 +71,6 @@ impl Acquire {
                     true => self.phase = Phase::Stand,
                     false => self.doubt_gate(now, self.anomalies),
                 }
-            }
-            (Gate::Absent, _) => {
-                let at = allowed_at(received, row, &observation, HolderSession::Unknown);
-                self.poll(now, at, row);
             }
         }
     }
@@ -117,35 +114,14 @@ impl Acquire {
         self.disconnected();
     }
 
-    /// As the head, who has the gate: watches the row and takes it as soon as that is allowed.
-    fn lead(&mut self, now: BootInstant, allowed_at: BootInstant, row: &Sighting) {
-        if self.try_if(now, allowed_at, row) {
-            return;
-        }
-        let OwnPlace::Current(_) = self.place else {
-            self.phase = Phase::Queue;
-            return;
-        };
-        self.phase = Phase::Look;
-        // A row that looks free and is refused to the head is behind its fence, for as long as a
-        // transaction takes: no reason for haste.
-        let until = match allowed_at <= now {
-            true => now + LONGEST_PAUSE,
-            false => allowed_at,
-        };
-        self.pause_until(now, until, LONGEST_PAUSE);
-    }
-
-    /// Without a gate: watches the row, and tries it when it is our turn.
-    fn poll(&mut self, now: BootInstant, allowed_at: BootInstant, row: &Sighting) {
-        self.free_since = match self.free_since {
-            _ if allowed_at > now => None,
-            None => Some(now),
-            since => since,
-        };
-        let ahead = self.seen.as_ref().map_or(0, |seen| seen.ahead);
+    /// As the head, which has the gate, or without a gate: watches the row, and takes it as soon as that is
+    /// allowed and it is our turn.
+    fn watch(&mut self, now: BootInstant, allowed_at: BootInstant, row: &Sighting, ahead: u64) {
+        let has_gate = self.gate == Gate::Used;
+        let is_lying = !has_gate && allowed_at <= now;
+        self.free_since = is_lying.then(|| self.free_since.unwrap_or(now));
         let left_lying = |since| now.since(since) >= PRIVILEGE;
-        let is_our_turn = ahead == 0 || self.free_since.is_some_and(left_lying);
+        let is_our_turn = has_gate || ahead == 0 || self.free_since.is_some_and(left_lying);
         if is_our_turn && self.try_if(now, allowed_at, row) {
             return;
         }
@@ -153,14 +129,18 @@ impl Acquire {
             self.phase = Phase::Queue;
             return;
         };
-        self.phase = match now.since(since) < POLLER_LIFE / 3 {
+        self.phase = match has_gate || now.since(since) < POLLER_LIFE / 3 {
             true => Phase::Look,
             false => Phase::Queue,
         };
-        match ahead {
-            0 => self.pause_until(now, allowed_at, LONGEST_PAUSE),
-            _ => self.pause_until(now, now + LONGEST_PAUSE_BEHIND, LONGEST_PAUSE_BEHIND),
-        }
+        let (until, longest) = match has_gate {
+            // A row that looks free and is refused to the head is behind its fence, for as long as a
+            // transaction takes: no reason for haste.
+            true if allowed_at <= now => (now + LONGEST_PAUSE, LONGEST_PAUSE),
+            false if ahead > 0 => (now + LONGEST_PAUSE_BEHIND, LONGEST_PAUSE_BEHIND),
+            _ => (allowed_at, LONGEST_PAUSE),
+        };
+        self.pause_until(now, until, longest);
     }
 
     /// Decides to try if the row may be taken by now; without a pause, but not without end.

@@ -16,19 +16,17 @@ mod release;
 mod start;
 mod wait;
 
-use std::ffi::OsStr;
+use std::ffi::OsString;
 
-use self::start::{Plan, Started};
+use self::start::Plan;
 use crate::cli::ExecArgs;
-use crate::exit::{Ending, Status};
-use crate::report::Report;
-use crate::store::Holder;
+use crate::exit::{Cause, Ending, Status};
+use crate::lease::action::Action;
+use crate::lease::once::Once;
+use crate::report::{Report, words};
+use crate::store::Success;
 use crate::store::target::Target;
-use crate::sys::host;
 use crate::sys::process::Unstartable;
-
-/// The most bytes of a fact about a holder.
-const FACT: usize = 255;
 
 /// Runs the command under the lock.
 ///
@@ -37,64 +35,37 @@ const FACT: usize = 255;
 pub fn run(args: ExecArgs, target: Target, report: &Report) -> anyhow::Result<Status> {
     report.about(&args.action);
     let plan = Plan::new(args)?;
-    if let Some(outer) = plan.outer(&target)? {
-        return Err(plan.run_under(&outer, report).into());
+    if let Some(token) = nested::outer_token(&plan.contender, &target, plan.args.db_wait)? {
+        return Err(plan.run_under(token, report).into());
     }
-    let Started {
-        mut desk,
-        acquire,
-        conflict,
-        job,
-        monitor,
-        watching: _watching,
-    } = plan.start(target, report)?;
+    let (mut desk, acquire, monitor) = plan.start(target, report)?;
 
-    let outcome = desk.acquire(acquire, conflict).and_then(|lease| {
+    let outcome = desk.acquire(acquire, &plan.args).and_then(|lease| {
         report.finish();
-        let run = desk.supervise(&lease, &job, &monitor);
-        let run = desk.release(&lease, run);
-        desk.news.ended(run.outcome.result(), &run.reason);
+        let mut run = desk.supervise(&lease, &plan.args, &monitor);
+        desk.release(&lease, &mut run, &plan.args);
+        desk.news.ended(run.outcome.result(), &run.reason, "");
         run.result()
     });
     report.finish();
-    desk.conclude(outcome.as_ref().map(|status| *status));
+    desk.conclude(outcome.as_ref().copied());
     desk.leave();
     Ok(outcome?)
 }
 
-/// Who we are, under the label and the note that the user chose.
-pub(super) fn holder(label: Option<String>, note: Option<String>) -> Holder {
-    let (host, pid) = (host::name(), std::process::id());
-    let (pod, namespace) = host::pod();
-    Holder {
-        label: label.unwrap_or_else(|| format!("{host}/{pid}")),
-        host,
-        pid,
-        user: host::user(),
-        note: note.unwrap_or_default(),
-        pod: fitting(pod),
-        namespace: fitting(namespace),
-        command: String::new(),
-    }
-}
-
-/// What of `text` has room in the tables: facts for people, which must not keep a command from running.
-fn fitting(mut text: String) -> String {
-    text.truncate(text.floor_char_boundary(FACT));
-    text
+/// The end of a dlock that finds what it is to do done.
+fn done(action: &Action, once: Option<&Once>, success: Success) -> Ending {
+    let why = words::done(action, once, &success);
+    Ending::new(Status::OK, why).because(Cause::Done(success.holder))
 }
 
 /// The end of a dlock whose command cannot be run.
-fn unstartable(program: &OsStr, why: &Unstartable) -> Ending {
-    let program = program.to_string_lossy();
-    match why {
-        Unstartable::NotFound => Ending::new(
-            Status::NOT_FOUND,
-            format!("cannot run {program}: no such command"),
-        ),
-        Unstartable::NotExecutable(error) => Ending::new(
-            Status::NOT_EXECUTABLE,
-            format!("cannot run {program}: {error}"),
-        ),
-    }
+fn unstartable(command: &[OsString], why: &Unstartable) -> Ending {
+    let (status, why) = match why {
+        Unstartable::NotFound => (Status::NOT_FOUND, "no such command".to_owned()),
+        Unstartable::NotExecutable(error) => (Status::NOT_EXECUTABLE, error.to_string()),
+    };
+    let program = command.first().map(|program| program.to_string_lossy());
+    let program = program.unwrap_or_default();
+    Ending::new(status, format!("cannot run {program}: {why}"))
 }

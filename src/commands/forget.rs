@@ -1,7 +1,6 @@
 //! `dlock forget`: lets a command run again that has succeeded.
 
-use super::ask_once;
-use super::exec::holder;
+use super::{ask_once, holder};
 use crate::cli::forget::ForgetArgs;
 use crate::exit::Status;
 use crate::report::log::What;

@@ -6,8 +6,7 @@
 
 use std::io::{self, IsTerminal};
 
-use super::ask_once;
-use super::exec::holder;
+use super::{ask_once, holder};
 use crate::cli::release::ReleaseArgs;
 use crate::exit::{Ending, Status};
 use crate::lease::action::Action;

@@ -12,14 +12,13 @@ use crate::cli::Wait;
 use crate::cli::wait::WaitArgs;
 use crate::event::Event;
 use crate::event::queue::Queue;
-use crate::exit::{Cause, Ending, Status};
+use crate::exit::{Ending, Status};
 use crate::lease::action::Action;
 use crate::lease::instant::BootInstant;
 use crate::lease::once::{Key, Once};
 use crate::lease::timing::Timing;
 use crate::report::log::What;
 use crate::report::{Report, words};
-use crate::store::mysql::Database;
 use crate::store::takeover::{HolderSession, allowed_in};
 use crate::store::target::Target;
 use crate::store::{
@@ -32,9 +31,6 @@ use crate::sys::signal::{self, Inbox};
 /// question a second from everybody who waits.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
-
-/// How often it is said for what we wait, where the line cannot be rewritten.
-const REMINDER: Duration = Duration::from_secs(10);
 
 /// The lease that limits of time are taken from; we have none.
 const TTL: Duration = Duration::from_secs(30);
@@ -49,7 +45,6 @@ struct Watch<'a> {
     failure: Option<Failure>,
     /// The last good answer, or the start.
     heard: BootInstant,
-    said_at: Option<BootInstant>,
 }
 
 /// Waits.
@@ -71,10 +66,9 @@ pub fn run(args: WaitArgs, target: Target, report: &Report) -> anyhow::Result<St
     };
     let inbox = Inbox::open(true).context("cannot take signals")?;
     report.write_behind().context("cannot start a thread")?;
-    let events = Queue::new(inbox, None).context("cannot wait for events")?;
-    let database = Database::new(target, timing.attempt, timing.ttl);
-    let mut desk =
-        Desk::open(report, timing, contender, database, events).context("cannot start a thread")?;
+    let (events, teller) = Queue::new(inbox, None).context("cannot wait for events")?;
+    let mut desk = Desk::open(report, timing, contender, target, events, teller)
+        .context("cannot start a thread")?;
     let started = clock::now();
     let limit = match args.timeout {
         Wait::Forever => None,
@@ -87,7 +81,6 @@ pub fn run(args: WaitArgs, target: Target, report: &Report) -> anyhow::Result<St
         seen: None,
         failure: None,
         heard: started,
-        said_at: None,
     };
     let outcome = watch.until_over(&mut desk, started, limit, args.db_wait);
     report.finish();
@@ -125,7 +118,9 @@ impl Watch<'_> {
                 let why = format!("{}; gave up after {waited}", self.state());
                 return Err(Ending::new(status, why));
             }
-            self.remind(now);
+            let holder = self.seen.as_ref().and_then(words::whose);
+            let text = format_args!("waiting: {}", self.state());
+            self.report.remind(What::Waiting.by(holder), text);
             let next_at = now + pause;
             pause = (pause * 3 / 2).min(LONGEST_PAUSE);
             self.rest(desk, limit.map_or(next_at, |limit| next_at.min(limit)))?;
@@ -168,12 +163,7 @@ impl Watch<'_> {
                 }
                 _ => self.failure = Some(failure),
             },
-            Ok(other) => {
-                self.failure = Some(Failure {
-                    kind: FailureKind::Unknown,
-                    message: format!("unexpected answer to a look: {other:?}"),
-                });
-            }
+            Ok(other) => self.failure = Some(Failure::unexpected(&other)),
         }
         Ok(false)
     }
@@ -191,26 +181,8 @@ impl Watch<'_> {
     /// A signal that would end us does.
     fn heed(&self, number: i32) -> Result<(), Ending> {
         match signal::is_deadly(number) {
-            true => Err(Ending::new(
-                Status::from_signal(number),
-                format!("signal {number} while waiting for {}", self.action),
-            )
-            .because(Cause::Interrupted)),
+            true => Err(Ending::interrupted(number, &self.action)),
             false => Ok(()),
-        }
-    }
-
-    /// Tells what we wait for: at once, then now and again.
-    fn remind(&mut self, now: BootInstant) {
-        let pause = match self.report.is_terminal() {
-            true => LONGEST_PAUSE,
-            false => REMINDER,
-        };
-        if self.said_at.is_none_or(|said| now.since(said) >= pause) {
-            self.said_at = Some(now);
-            let holder = self.seen.as_ref().and_then(words::whose);
-            let text = format_args!("waiting: {}", self.state());
-            self.report.progress(What::Waiting.by(holder), text);
         }
     }
 

@@ -8,16 +8,11 @@ use std::fs::{self, File, Permissions};
 use std::io::{self, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
-use std::time::Duration;
 
-use super::Metrics;
+use super::Facts;
 use crate::sys::random;
-
-/// How long dlock waits at its end for the file: enough for a disk that works, and no more than
-/// whoever waits for the exit status puts up with.
-pub const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Read by a collector that is another user.
 const MODE: u32 = 0o644;
@@ -40,14 +35,8 @@ pub struct Writer {
 /// What lies between the two threads. Neither leaves it half changed, so a panic spoils nothing.
 #[derive(Debug, Default)]
 struct Slot {
-    content: Mutex<Content>,
+    newest: Mutex<Option<Facts>>,
     changed: Condvar,
-}
-
-#[derive(Debug, Default)]
-struct Content {
-    newest: Option<Metrics>,
-    is_last: bool,
 }
 
 impl Writer {
@@ -61,9 +50,11 @@ impl Writer {
         thread::Builder::new()
             .name("metrics".to_owned())
             .spawn(move || {
-                let mut told = false;
-                while let Some(metrics) = own.take() {
-                    if let Err(error) = replace(&path, &metrics.text())
+                let (mut told, mut is_over) = (false, false);
+                while !is_over {
+                    let facts = own.take();
+                    is_over = facts.ended_at.is_some();
+                    if let Err(error) = replace(&path, &facts.text())
                         && !told
                     {
                         told = true;
@@ -75,37 +66,31 @@ impl Writer {
         Ok(Self { slot })
     }
 
-    /// Has `metrics` written; does not wait for it.
-    pub fn write(&self, metrics: Metrics) {
-        self.slot.change(|content| content.newest = Some(metrics));
-    }
-
-    /// Has `metrics` written and the thread end.
-    pub fn write_last(&self, metrics: Metrics) {
-        self.slot.change(|content| {
-            content.newest = Some(metrics);
-            content.is_last = true;
-        });
+    /// Has `facts` written; does not wait for it. The thread ends with those of a run that is over.
+    pub fn write(&self, facts: Facts) {
+        // Held for an assignment only: whoever renews never waits for the file here.
+        *self.slot.lock() = Some(facts);
+        self.slot.changed.notify_one();
     }
 }
 
 impl Slot {
-    fn change(&self, change: impl FnOnce(&mut Content)) {
-        // Held for an assignment only: whoever renews never waits for the file here.
-        change(&mut self.content.lock().unwrap_or_else(PoisonError::into_inner));
-        self.changed.notify_one();
+    fn lock(&self) -> MutexGuard<'_, Option<Facts>> {
+        self.newest.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for something new; none when there will not be any.
-    fn take(&self) -> Option<Metrics> {
-        let content = self.content.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut content = self
-            .changed
-            .wait_while(content, |content| {
-                content.newest.is_none() && !content.is_last
-            })
-            .unwrap_or_else(PoisonError::into_inner);
-        content.newest.take()
+    /// Waits for something new.
+    fn take(&self) -> Facts {
+        let mut newest = self.lock();
+        loop {
+            if let Some(facts) = newest.take() {
+                return facts;
+            }
+            newest = self
+                .changed
+                .wait(newest)
+                .unwrap_or_else(PoisonError::into_inner);
+        }
     }
 }
 
@@ -145,9 +130,10 @@ mod tests {
     use std::fs;
     use std::os::unix::fs::PermissionsExt;
     use std::sync::mpsc;
+    use std::time::Duration;
 
     use super::{Note, Writer, replace};
-    use crate::metrics::Metrics;
+    use crate::metrics::Facts;
 
     #[test]
     fn a_file_is_replaced_as_a_whole_and_nothing_is_left_beside_it() {
@@ -176,12 +162,13 @@ mod tests {
             let path = folder.path().join(name);
             let tell = move |note| drop(sender.send(note));
             let writer = Writer::start(path.clone(), tell).expect("there are threads");
-            let mut metrics = Metrics::new("init".parse().expect("a name"));
-            writer.write(metrics.clone());
-            metrics.renewals = 7;
-            writer.write(metrics.clone());
-            metrics.renewals = 8;
-            writer.write_last(metrics);
+            let mut facts = Facts::new("init".parse().expect("a name"), String::new());
+            writer.write(facts.clone());
+            facts.renewals = 7;
+            writer.write(facts.clone());
+            facts.renewals = 8;
+            facts.ended_at = Some(Duration::ZERO);
+            writer.write(facts);
             let notes: Vec<Note> = notes.iter().collect();
             assert!(matches!(notes.last(), Some(Note::Over)), "{notes:?}");
             assert_eq!(notes.len(), failures + 1, "{notes:?}");

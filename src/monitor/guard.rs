@@ -7,8 +7,9 @@ use std::io;
 use std::os::fd::AsFd;
 use std::time::Duration;
 
+use super::killing::{Killing, next_round};
 use super::message::{decode, encode};
-use super::{NAME, Order, ROUND, STUCK, Start, Word};
+use super::{NAME, Order, Start, Word};
 use crate::lease::instant::BootInstant;
 use crate::supervise::{Act, Blame, CONT, Input, KILL, Supervisor};
 use crate::sys::alarm::{Alarm, wait_for};
@@ -54,8 +55,7 @@ pub(super) fn guard(
         supervisor: Supervisor::new(start.deadline, start.limit, grace, shares_terminal),
         tree,
         stop: None,
-        killed_at: None,
-        complained_at: None,
+        killing: None,
     };
     // The front may have been frozen with the order in its hand, or we with it unread.
     watch.take_orders(&post);
@@ -107,9 +107,8 @@ struct Watch {
     tree: Tree,
     /// A request to stop that has not reached all of the tree.
     stop: Option<Broadcast>,
-    /// Since when all that is left has to die.
-    killed_at: Option<BootInstant>,
-    complained_at: Option<BootInstant>,
+    /// All that is left has to die.
+    killing: Option<Killing>,
 }
 
 impl Watch {
@@ -127,7 +126,7 @@ impl Watch {
             }
             if has_ended {
                 // What the command leaves behind does not outlive it.
-                self.killed_at.get_or_insert(now);
+                self.kill_from(now);
             }
             let rounds = [self.stop_all_if_due(now), self.kill_all_if_due(post, now)];
             let wake = rounds.into_iter().chain([self.supervisor.wake_at()]);
@@ -141,12 +140,11 @@ impl Watch {
     fn take_orders(&mut self, post: &Post) -> bool {
         loop {
             match post.front.receive() {
-                Incoming::Message(message) => match decode(&message) {
-                    Some(Order::Renewed(deadline)) => self.act(post, Input::Renewed(deadline)),
-                    Some(Order::Signal(signal)) => self.act(post, Input::Signal(signal)),
-                    Some(Order::Lost) => self.act(post, Input::Lost),
-                    Some(Order::Start(_)) | None => {}
-                },
+                Incoming::Message(message) => {
+                    if let Some(Order::Input(input)) = decode(&message) {
+                        self.act(post, input);
+                    }
+                }
                 Incoming::Nothing => return true,
                 Incoming::Closed => {
                     self.act(post, Input::Abandoned);
@@ -166,7 +164,7 @@ impl Watch {
         for act in acts {
             match act {
                 Act::Forward(signal) => self.tree.signal_command(signal),
-                Act::Stop(KILL) => _ = self.killed_at.get_or_insert(clock::now()),
+                Act::Stop(KILL) => self.kill_from(clock::now()),
                 // Who is stopped would not hear it.
                 Act::Stop(signal) => {
                     self.stop = Some(Broadcast::new(&[signal, CONT], clock::now()));
@@ -176,23 +174,22 @@ impl Watch {
         }
     }
 
+    fn kill_from(&mut self, now: BootInstant) {
+        self.killing.get_or_insert_with(|| Killing::new(now));
+    }
+
     /// Kills all that is alive, if all of it has to be dead; tells when to do it again.
     fn kill_all_if_due(&mut self, post: &Post, now: BootInstant) -> Option<BootInstant> {
-        let killed_at = self.killed_at?;
-        let alive = self.tree.kill_all();
-        let complain_at = self.complained_at.unwrap_or(killed_at) + STUCK;
-        if now >= complain_at {
-            self.complained_at = Some(now);
-            if let Some(pid) = alive {
-                post.say(Word::Stuck(pid));
-            }
+        let (again, stuck) = self.killing.as_mut()?.round(&self.tree, now);
+        if let Some(pid) = stuck {
+            post.say(Word::Stuck(pid));
         }
-        Some(next_round(killed_at, now))
+        Some(again)
     }
 
     /// Asks all to stop that have not been asked, if they are to be; tells when to do it again.
     fn stop_all_if_due(&mut self, now: BootInstant) -> Option<BootInstant> {
-        let stop = self.stop.as_mut().filter(|_| self.killed_at.is_none())?;
+        let stop = self.stop.as_mut().filter(|_| self.killing.is_none())?;
         if self.tree.send(stop) {
             self.stop = None;
         }
@@ -208,10 +205,4 @@ impl Watch {
         // Nothing is left to guard: the front may take its time.
         post.front.send_waiting(&encode(&word))
     }
-}
-
-/// When to go through the tree again, since when that has been done: quick at first. What is not reached
-/// or does not die by then may take its time.
-fn next_round(since: BootInstant, now: BootInstant) -> BootInstant {
-    now + ROUND.max(now.since(since) / 8)
 }

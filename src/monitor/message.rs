@@ -26,7 +26,7 @@ mod tests {
     use crate::lease::Token;
     use crate::lease::instant::{BootInstant, Deadline};
     use crate::monitor::{Order, Start, Word};
-    use crate::supervise::{Act, Blame};
+    use crate::supervise::{Act, Blame, Input};
     use crate::sys::link::LONGEST;
     use crate::sys::signal::{Origin, Signal};
     use crate::sys::tree::End;
@@ -44,9 +44,9 @@ mod tests {
                 limit: Some(deadline.kill),
                 token: Token(u64::MAX),
             }),
-            Order::Renewed(deadline),
-            Order::Signal(Signal { number: 64, origin }),
-            Order::Lost,
+            Order::Input(Input::Renewed(deadline)),
+            Order::Input(Input::Signal(Signal { number: 64, origin })),
+            Order::Input(Input::Lost),
         ] {
             let bytes = encode(&order);
             assert!(bytes.len() < LONGEST, "{order:?}");

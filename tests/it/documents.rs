@@ -18,7 +18,7 @@ use dlock::hook::{self, Occasion};
 use dlock::lease::Token;
 use dlock::lease::instant::BootInstant;
 use dlock::lease::timing::Timing;
-use dlock::metrics::{End, Metrics, Outcome, writer};
+use dlock::metrics::{Facts, Outcome};
 use dlock::report::history;
 use dlock::report::log::What;
 use dlock::report::status::{json, table};
@@ -216,13 +216,11 @@ fn what_logs_metrics_and_hooks_tell_is_documented_word_by_word() {
     let [metrics, results] = &lists(".Ss Metrics")[..] else {
         panic!("not two lists");
     };
-    let mut run = Metrics::new("init".parse().expect("a name"));
+    let mut run = Facts::new("init".parse().expect("a name"), String::new());
     run.token = Some(Token(1));
-    run.end = Some(End {
-        outcome: Outcome::Lost,
-        status: exit::Status::LOST,
-        at: Duration::ZERO,
-    });
+    run.outcome = Some(Outcome::Lost);
+    run.status = Some(exit::Status::LOST);
+    run.ended_at = Some(Duration::ZERO);
     let text = run.text();
     let types = text.lines().filter_map(|line| line.strip_prefix("# TYPE "));
     let names: Vec<&str> = types.filter_map(|line| line.split(' ').next()).collect();
@@ -280,6 +278,7 @@ fn the_durations_in_the_documents_are_those_in_force() {
     let allowance = CLOCK_ALLOWANCE.as_secs();
     let gate_allowance = QUEUE_LOCK_ALLOWANCE.as_secs_f32();
     let silence = POLLER_LIFE.as_secs();
+    let at_end = (hook::AT_END + hook::TO_DIE).as_secs();
     for (path, claims) in [
         (
             "README.md",
@@ -298,11 +297,8 @@ fn the_durations_in_the_documents_are_those_in_force() {
                 format!("At most ttl + {allowance} seconds"),
                 format!("that is {} seconds", 25 + allowance),
                 format!("A hook has {} seconds", hook::LIMIT.as_secs()),
-                format!("waits {} second for it at most", writer::PATIENCE.as_secs()),
-                format!(
-                    "waits for hooks for {} second at most",
-                    (hook::AT_END + hook::TO_DIE).as_secs()
-                ),
+                format!("waits {at_end} second for it at most"),
+                format!("waits for hooks for {at_end} second at most"),
             ],
         ),
         (

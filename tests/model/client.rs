@@ -13,7 +13,7 @@ use dlock::lease::timing::Timing;
 use dlock::outcome::RunOutcome;
 use dlock::releasing::{self, Released, Releasing};
 use dlock::renew::{Life, Renewals, Verdict};
-use dlock::store::{Answer, Loss, Parting, Question, Reply, Run};
+use dlock::store::{Answer, Loss, Question, Reply};
 use dlock::supervise::{Act, Blame, Input};
 use dlock::sys::tree::End;
 
@@ -238,15 +238,7 @@ impl Client {
         };
         let told = loss.filter(|_| variant != Variant::EndBelieved);
         let outcome = RunOutcome::of(end, blame, told);
-        let took = Duration::ZERO;
-        let parting = lease.parting(outcome.fate().map(|fate| Run { fate, took }), None);
-        let parting = match outcome {
-            RunOutcome::Revoked => Parting {
-                token: None,
-                ..parting
-            },
-            _ => parting,
-        };
+        let parting = outcome.parting(&lease, Duration::ZERO, Duration::ZERO);
         self.front = Front::Leaving {
             releasing: Releasing::new(parting, true, instant(now)),
             outcome,
@@ -356,11 +348,8 @@ impl Client {
             Front::Holding { renewals, loss, .. } => {
                 let input = match renewals.answered(instant(now), reply) {
                     Verdict::Renewed(deadline) => Input::Renewed(deadline),
-                    Verdict::Lost(seen) => {
-                        *loss = Some(match seen.broken_ago {
-                            Some(_) => Loss::Revoked,
-                            None => Loss::TakenOver,
-                        });
+                    Verdict::Lost(how, _) => {
+                        *loss = Some(how);
                         Input::Lost
                     }
                     Verdict::Failed(_) => return,

@@ -6,7 +6,7 @@ use std::io;
 use std::time::Duration;
 
 use super::news::News;
-use crate::clock_step::{self, ClockStep};
+use crate::clock_step::ClockStep;
 use crate::database::DatabaseThread;
 use crate::event::Event;
 use crate::event::queue::{Queue, Teller};
@@ -14,10 +14,11 @@ use crate::lease::action::Action;
 use crate::lease::instant::BootInstant;
 use crate::lease::once::Once;
 use crate::lease::timing::Timing;
+use crate::report::Report;
 use crate::report::log::What;
-use crate::report::{Report, words};
 use crate::store::mysql::Database;
-use crate::store::{Contender, Question, Reply};
+use crate::store::target::Target;
+use crate::store::{Contender, Question};
 use crate::sys::clock;
 
 /// Longest sleep of the loop: its timer stops while the machine sleeps, leases do not, so a
@@ -30,17 +31,15 @@ pub(in crate::commands) struct Desk<'a> {
     pub(in crate::commands) action: Action,
     /// Which success makes a run needless, and so must be recorded.
     pub(in crate::commands) once: Option<Once>,
-    /// How long others are kept from the lease, from the grant on.
-    pub(in crate::commands) min_hold: Duration,
     pub(in crate::commands) timing: Timing,
     events: Queue,
     pub(in crate::commands) database: DatabaseThread,
     /// Questions asked and not answered; the database thread takes them one by one.
     open: u32,
-    /// Since when the first of them has been open.
+    /// Since when the first of them has been open, if any is.
     open_since: BootInstant,
-    /// Whether the open question takes as long as the line does.
-    pub(in crate::commands) standing: bool,
+    /// Whether we wait at the gate: the open question takes as long as the line does.
+    pub(super) standing: bool,
     clock: ClockStep,
     /// Who else is told what becomes of the run.
     pub(in crate::commands) news: News,
@@ -52,15 +51,16 @@ impl Desk<'_> {
         report: &Report,
         timing: Timing,
         contender: Contender,
-        database: Database,
-        (events, teller): (Queue, Teller),
+        target: Target,
+        events: Queue,
+        teller: Teller,
     ) -> io::Result<Desk<'_>> {
+        let database = Database::new(target, timing.attempt, timing.ttl);
         Ok(Desk {
             report,
-            news: News::to_nobody(contender.action.clone()),
+            news: News::to_nobody(&contender),
             action: contender.action.clone(),
             once: contender.once.clone(),
-            min_hold: Duration::ZERO,
             timing,
             events,
             database: DatabaseThread::start(database, contender, teller)?,
@@ -77,6 +77,7 @@ impl Desk<'_> {
             self.open_since = clock::now();
         }
         self.open += 1;
+        self.standing |= matches!(question, Question::Stand(_));
         self.database.ask(question);
     }
 
@@ -90,9 +91,8 @@ impl Desk<'_> {
     pub(in crate::commands) fn event(&mut self, until: BootInstant) -> Option<Event> {
         loop {
             let now = clock::now();
-            let patience = 3 * self.timing.attempt;
-            let limited = self.open > 0 && !self.standing;
-            let overdue = limited.then(|| self.open_since + patience);
+            let is_limited = self.is_asking() && !self.standing;
+            let overdue = is_limited.then(|| self.open_since + 3 * self.timing.attempt);
             if overdue.is_some_and(|overdue| now >= overdue) {
                 self.database.interrupt();
                 self.open_since = now;
@@ -103,42 +103,28 @@ impl Desk<'_> {
             match self.events.next(sleep) {
                 Some(Event::Reply(reply)) => {
                     self.open = self.open.saturating_sub(1);
-                    self.open_since = clock::now();
-                    self.standing = false;
-                    self.notice_clock_step(&reply);
+                    (self.open_since, self.standing) = (clock::now(), false);
+                    if let Some(step) = self.clock.observe(&reply) {
+                        let text = format_args!(
+                            "the server's clock was set {step}; ages in dlock status are off by that"
+                        );
+                        self.report.notice(What::ClockStep, text);
+                    }
                     return Some(Event::Reply(reply));
                 }
                 Some(event) => {
                     self.news.heard(self.report, &event);
                     return Some(event);
                 }
-                None => {
-                    if clock::now() >= until || sleep == LONGEST_SLEEP {
-                        return None;
-                    }
-                }
+                None if clock::now() >= until || sleep == LONGEST_SLEEP => return None,
+                None => {}
             }
         }
     }
 
-    fn notice_clock_step(&mut self, reply: &Reply) {
-        let (way, by) = match self.clock.observe(reply) {
-            Some(clock_step::Step::Forward(by)) => ("forward", by),
-            Some(clock_step::Step::Back(by)) => ("back", by),
-            None => return,
-        };
-        let by = words::duration(by);
-        self.report.notice(
-            What::ClockStep,
-            format_args!(
-                "the server's clock was set {way} by {by}; ages in dlock status are off by that"
-            ),
-        );
-    }
-
     /// Ends the database thread, unless it is stuck: then the end of the process ends it.
     pub(in crate::commands) fn leave(self) {
-        if self.open == 0 {
+        if !self.is_asking() {
             self.database.stop();
         }
     }

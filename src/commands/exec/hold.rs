@@ -1,62 +1,52 @@
-//! Holding: from the grant to the release, with the command in between.
+//! Holding: from the grant to the release, with the command in between. On the main thread.
 
-use std::ffi::OsString;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use super::desk::{Desk, LONGEST_SLEEP};
 use super::unstartable;
 use crate::acquire::AcquiredLease;
+use crate::cli::ExecArgs;
 use crate::event::Event;
 use crate::exit::{Ending, Status};
 use crate::lease::instant::{BootInstant, Deadline};
-use crate::monitor::{LATE, Monitor, Order, ROUND, STUCK, Start, Word};
+use crate::metrics::Outcome;
+use crate::monitor::{Killing, LATE, Monitor, Order, Start, Word};
 use crate::outcome::RunOutcome;
 use crate::renew::{Life, Renewals, Verdict};
 use crate::report::log::What;
 use crate::report::words;
 use crate::store::{Failure, Loss};
-use crate::supervise::{Act, Blame, INT, KILL, TERM};
+use crate::supervise::{Act, Blame, INT, Input, KILL, TERM};
 use crate::sys::clock;
 use crate::sys::process::Unstartable;
 use crate::sys::tree::{End, Tree};
 
-/// Failing renewals: since when, and the last reason; and whether they are over.
-#[derive(Debug, Default)]
-struct Trouble {
-    since: Option<BootInstant>,
-    last: Option<Failure>,
-    /// How the lease was lost, if the server has told so.
-    loss: Option<Loss>,
-}
-
-/// What is to be run, and how long it is trusted.
-pub(super) struct Job {
-    /// The command's name, for messages.
-    pub(super) program: OsString,
-    /// How long it may run.
-    pub(super) max_runtime: Option<Duration>,
-    /// What it changes to show that it is alive.
-    pub(super) heartbeat_file: Option<PathBuf>,
-}
-
 /// A command under a lease, as the front sees it.
 struct Progress<'a> {
-    job: &'a Job,
+    args: &'a ExecArgs,
     monitor: &'a Monitor,
     renewals: Renewals,
-    trouble: Trouble,
+    /// Since when the lease has not been renewed as it should.
+    failing_since: Option<BootInstant>,
+    /// Why the last renewal failed, if it did.
+    failure: Option<Failure>,
+    /// How the lease was lost, if the server has told so.
+    loss: Option<Loss>,
     /// Whether the monitor has sent SIGKILL, be it with success or not.
     killed: bool,
     /// A process that does not die of it.
     stuck: Option<u32>,
     /// What a dead monitor left us to kill.
-    orphans: Option<Orphans>,
+    orphans: Option<(Tree, Killing)>,
 }
 
 impl Progress<'_> {
+    fn order(&self, input: Input) {
+        self.monitor.order(Order::Input(input));
+    }
+
     fn why_not_renewed(&self) -> String {
-        match (&self.trouble.last, &self.job.heartbeat_file) {
+        match (&self.failure, &self.args.heartbeat_file) {
             (_, Some(file)) if self.renewals.is_silent() => {
                 format!("{} does not change", file.display())
             }
@@ -65,38 +55,10 @@ impl Progress<'_> {
         }
     }
 
-    /// When the tree is dead or the monitor has failed.
-    fn overdue_at(&self) -> BootInstant {
-        self.renewals.deadline().kill + LATE
-    }
-
-    /// Whether the monitor has let the deadline pass and said nothing.
-    fn is_overdue(&self, now: BootInstant) -> bool {
-        now >= self.overdue_at() && !self.killed && self.orphans.is_none()
-    }
-}
-
-/// The command's tree after the monitor's death.
-struct Orphans {
-    tree: Tree,
-    complain_at: BootInstant,
-}
-
-/// Why a run is over.
-enum Over {
-    /// All of the tree is dead.
-    Dead(End, Blame),
-    /// There never was a command.
-    Unstartable(Unstartable),
-    /// We were told to leave although this process does not die.
-    Left(u32),
-}
-
-/// How the command ended, in words.
-fn ended(end: End) -> String {
-    match end {
-        End::Exited(code) => format!("the command exited with {code}"),
-        End::Killed(signal) => format!("the command was killed by signal {signal}"),
+    /// When the monitor has let the deadline pass, if it has killed nothing by then.
+    fn overdue_at(&self) -> Option<BootInstant> {
+        let is_guarded = !self.killed && self.orphans.is_none();
+        is_guarded.then(|| self.renewals.deadline().kill + LATE)
     }
 }
 
@@ -130,49 +92,33 @@ impl Desk<'_> {
     pub(super) fn supervise(
         &mut self,
         lease: &AcquiredLease,
-        job: &Job,
+        args: &ExecArgs,
         monitor: &Monitor,
     ) -> FinishedRun {
         let started = clock::now();
-        let life = match job.heartbeat_file {
+        let life = match args.heartbeat_file {
             Some(_) => Life::Awaited,
             None => Life::Assumed,
         };
         let renewals = Renewals::new(lease.grant, lease.gate, self.timing, lease.sent, life);
         monitor.order(Order::Start(Start {
             deadline: renewals.deadline(),
-            limit: job.max_runtime.map(|limit| started + limit),
+            limit: args.max_runtime.map(|limit| started + limit),
             token: lease.grant.token,
         }));
         self.news.granted(lease.grant.token);
         let mut run = Progress {
-            job,
+            args,
             monitor,
             renewals,
-            trouble: Trouble::default(),
+            failing_since: None,
+            failure: None,
+            loss: None,
             killed: false,
             stuck: None,
             orphans: None,
         };
-        let over = self.run(&mut run);
-        let (outcome, reason) = match over {
-            Over::Dead(end, blame) => {
-                self.report.detail(What::Ended, ended(end));
-                let reason = match blame {
-                    Blame::Overran => self.overran(job),
-                    _ => ended(end),
-                };
-                (RunOutcome::of(end, blame, run.trouble.loss), reason)
-            }
-            Over::Unstartable(why) => {
-                let ending = unstartable(&job.program, &why);
-                (RunOutcome::NeverRan(ending.status), ending.why)
-            }
-            Over::Left(pid) => {
-                let why = format!("process {pid} is left behind alive; {} lapses", self.action);
-                (RunOutcome::LeftBehind, why)
-            }
-        };
+        let (outcome, reason) = self.run(&mut run);
         FinishedRun {
             outcome,
             reason,
@@ -181,74 +127,82 @@ impl Desk<'_> {
         }
     }
 
-    /// The loop from the grant to the end of the tree.
-    fn run(&mut self, run: &mut Progress<'_>) -> Over {
+    /// The loop from the grant to the end of the tree. Returns how that came, also in words.
+    fn run(&mut self, run: &mut Progress<'_>) -> (RunOutcome, String) {
+        let mut round = None;
         loop {
             let now = clock::now();
             if let Some(question) = run.renewals.due(now) {
                 self.ask(question);
             }
-            let round = run.orphans.as_ref().map(|_| now + ROUND);
-            let wake = [run.renewals.wake_at(), round, Some(run.overdue_at())];
+            let wake = [run.renewals.wake_at(), run.overdue_at(), round];
             let until = wake.into_iter().flatten().filter(|wake| *wake > now).min();
             match self.event(until.unwrap_or(now + LONGEST_SLEEP)) {
                 Some(Event::Signal(signal)) => match run.stuck {
-                    Some(pid) if [INT, TERM].contains(&signal.number) => return Over::Left(pid),
-                    _ => run.monitor.order(Order::Signal(signal)),
+                    Some(pid) if [INT, TERM].contains(&signal.number) => {
+                        let action = &self.action;
+                        let why = format!("process {pid} is left behind alive; {action} lapses");
+                        return (RunOutcome::LeftBehind, why);
+                    }
+                    _ => run.order(Input::Signal(signal)),
                 },
                 Some(Event::Reply(reply)) => {
                     let verdict = run.renewals.answered(clock::now(), *reply);
-                    if let Some(order) = self.judge(verdict, &mut run.trouble) {
-                        run.monitor.order(order);
-                    }
+                    self.judge(verdict, run);
                 }
                 Some(Event::Heartbeat) => run.renewals.beat(),
                 Some(Event::HungUp) => {
                     let now = clock::now();
-                    run.trouble.since.get_or_insert(now);
+                    run.failing_since.get_or_insert(now);
                     run.renewals.hasten(now);
-                    self.report.notice(
-                        What::Disconnected,
-                        format_args!(
-                            "the server has closed the connection of {}; connecting anew",
-                            self.action
-                        ),
+                    let action = &self.action;
+                    let text = format_args!(
+                        "the server has closed the connection of {action}; connecting anew"
                     );
+                    self.report.notice(What::Disconnected, text);
                 }
-                Some(Event::Monitor(Word::Unstartable(errno))) => {
-                    return Over::Unstartable(Unstartable::from_errno(errno));
+                Some(Event::Monitor(word)) => {
+                    if let Some(over) = self.heard(word, run) {
+                        return over;
+                    }
                 }
-                Some(Event::Monitor(Word::Ended(end, blame))) => return Over::Dead(end, blame),
-                Some(Event::Monitor(word)) => self.heard(word, run),
                 // Only when there is no news: who was frozen reads first what happened meanwhile.
-                None if run.is_overdue(clock::now()) => run.monitor.kill(),
+                None if run.overdue_at().is_some_and(|at| clock::now() >= at) => {
+                    run.monitor.kill();
+                }
                 Some(Event::Hook(..) | Event::Metrics(_)) | None => {}
             }
-            if self.have_orphans_died(run) {
-                return Over::Dead(End::Killed(KILL), Blame::Unguarded);
+            if let Some((tree, killing)) = &mut run.orphans {
+                // The last duty of the dead monitor.
+                if tree.reap() {
+                    return self.ended(End::Killed(KILL), Blame::Unguarded, run);
+                }
+                let (again, stuck) = killing.round(tree, clock::now());
+                round = Some(again);
+                if let Some(pid) = stuck {
+                    self.stuck(pid, run);
+                }
             }
         }
     }
 
-    /// Does a dead monitor's last duty: kills what it left.
-    fn have_orphans_died(&mut self, run: &mut Progress<'_>) -> bool {
-        let Some(orphans) = &mut run.orphans else {
-            return false;
+    /// What comes of a command that has ended, and whose tree is dead.
+    fn ended(&self, end: End, blame: Blame, run: &Progress<'_>) -> (RunOutcome, String) {
+        let how = match end {
+            End::Exited(code) => format!("the command exited with {code}"),
+            End::Killed(signal) => format!("the command was killed by signal {signal}"),
         };
-        if orphans.tree.reap() {
-            return true;
-        }
-        let alive = orphans.tree.kill_all();
-        let now = clock::now();
-        if let (true, Some(pid)) = (now >= orphans.complain_at, alive) {
-            orphans.complain_at = now + STUCK;
-            self.heard(Word::Stuck(pid), run);
-        }
-        false
+        self.report.detail(What::Ended, &how);
+        let reason = match blame {
+            Blame::Overran => self.overran(run.args),
+            _ => how,
+        };
+        (RunOutcome::of(end, blame, run.loss), reason)
     }
 
-    /// Tells what the monitor did, and takes over from it when it is dead.
-    fn heard(&mut self, word: Word, run: &mut Progress<'_>) {
+    /// Tells what the monitor did, and takes over from it when it is dead. Returns what came of the run
+    /// when it is over.
+    fn heard(&mut self, word: Word, run: &mut Progress<'_>) -> Option<(RunOutcome, String)> {
         match word {
             Word::Sent(Act::Forward(signal)) => self
                 .report
@@ -260,89 +214,88 @@ impl Desk<'_> {
             }
             Word::Stopping(Blame::Expired) => {
                 let why = format!("cannot keep {}: {}", self.action, run.why_not_renewed());
-                let text = format_args!("{why}; stopping the command");
-                self.report.error(What::Lost, text);
-                self.news.lost("", &why);
+                self.lost(None, &why, "stopping");
             }
             Word::Stopping(Blame::Overran) => {
-                let text = format_args!("{}; stopping the command", self.overran(run.job));
+                let text = format_args!("{}; stopping the command", self.overran(run.args));
                 self.report.error(What::Stopping, text);
             }
-            Word::Stuck(pid) => {
-                run.stuck = Some(pid);
-                self.report.error(
-                    What::Stuck,
-                    format_args!(
-                        "process {pid} of the command does not die; {} is not released before it \
-                         does",
-                        self.action
-                    ),
-                );
+            Word::Stopping(_) => {}
+            Word::Stuck(pid) => self.stuck(pid, run),
+            Word::Unstartable(errno) => {
+                let ending = unstartable(&run.args.command, &Unstartable::from_errno(errno));
+                return Some((RunOutcome::NeverRan(ending.status), ending.why));
             }
+            Word::Ended(end, blame) => return Some(self.ended(end, blame, run)),
             Word::Gone => {
                 let why = format!("the monitor of {} was killed", self.action);
-                let text = format_args!("{why}; killing the command");
-                self.report.error(What::Lost, text);
-                self.news.lost("", &why);
-                run.orphans = Some(Orphans {
-                    tree: Tree::inherited(),
-                    complain_at: clock::now() + STUCK,
-                });
+                self.lost(None, &why, "killing");
+                run.orphans = Some((Tree::inherited(), Killing::new(clock::now())));
             }
-            Word::Stopping(_) | Word::Unstartable(_) | Word::Ended(..) => {}
         }
+        None
+    }
+
+    /// Tells that `pid` does not die.
+    fn stuck(&self, pid: u32, run: &mut Progress<'_>) {
+        run.stuck = Some(pid);
+        let action = &self.action;
+        let text = format_args!(
+            "process {pid} of the command does not die; {action} is not released before it does"
+        );
+        self.report.error(What::Stuck, text);
+    }
+
+    /// Tells that the lease is lost or will be, to `whose` advantage if that is known.
+    fn lost(&mut self, whose: Option<&str>, why: &str, doing: &str) {
+        let text = format_args!("{why}; {doing} the command");
+        self.report.error(What::Lost.by(whose), text);
+        self.news
+            .ended(Outcome::Lost, why, whose.unwrap_or_default());
     }
 
     /// Why a command is stopped that has run for as long as it may.
-    fn overran(&self, job: &Job) -> String {
-        let limit = words::duration(job.max_runtime.unwrap_or_default());
+    fn overran(&self, args: &ExecArgs) -> String {
+        let limit = words::duration(args.max_runtime.unwrap_or_default());
         format!("{} has run for {limit}", self.action)
     }
 
     /// What a renewal's verdict means for the command; failures are told when they begin and end.
-    fn judge(&mut self, verdict: Verdict, trouble: &mut Trouble) -> Option<Order> {
+    fn judge(&mut self, verdict: Verdict, run: &mut Progress<'_>) {
         match verdict {
             Verdict::Renewed(deadline) => {
                 self.news.renewed();
-                if let Some(since) = trouble.since.take() {
+                run.order(Input::Renewed(deadline));
+                run.failure = None;
+                if let Some(since) = run.failing_since.take() {
                     let ago = words::duration(clock::now().since(since));
                     let text = format_args!("{} is renewed again after {ago}", self.action);
                     self.report.notice(What::Renewed, text);
                 }
-                trouble.last = None;
-                Some(Order::Renewed(deadline))
             }
             Verdict::Failed(failure) => {
                 self.news.renewal_failed();
+                run.failing_since.get_or_insert_with(clock::now);
                 let text = format!("cannot renew {}: {failure}; trying again", self.action);
-                trouble.since.get_or_insert_with(clock::now);
-                if trouble.last.is_none() {
-                    self.report.notice(What::RenewalFailed, text);
-                } else {
-                    self.report.detail(What::RenewalFailed, text);
+                match run.failure.replace(failure) {
+                    None => self.report.notice(What::RenewalFailed, text),
+                    Some(_) => self.report.detail(What::RenewalFailed, text),
                 }
-                trouble.last = Some(failure);
-                None
             }
-            Verdict::Lost(seen) => {
-                let is_revoked = seen.broken_ago.is_some();
-                trouble.loss = Some(match is_revoked {
-                    true => Loss::Revoked,
-                    false => Loss::TakenOver,
-                });
-                let (why, whose) = match seen.claim {
-                    _ if is_revoked => (words::released(&seen), words::operator(&seen)),
-                    Some(_) => (
-                        words::holding(&self.action, &seen),
-                        Some(&*seen.holder.label),
-                    ),
-                    None => ("its row was freed by somebody else".to_owned(), None),
+            Verdict::Lost(loss, seen) => {
+                run.order(Input::Lost);
+                run.loss = Some(loss);
+                let (why, whose) = match (loss, seen.claim) {
+                    (Loss::Revoked, _) => (words::released(&seen), words::operator(&seen)),
+                    (Loss::TakenOver, Some(_)) => {
+                        let whose = Some(&*seen.holder.label);
+                        (words::holding(&self.action, &seen), whose)
+                    }
+                    (Loss::TakenOver, None) => {
+                        ("its row was freed by somebody else".to_owned(), None)
+                    }
                 };
-                let why = format!("lost {}: {why}", self.action);
-                let text = format_args!("{why}; stopping the command");
-                self.report.error(What::Lost.by(whose), text);
-                self.news.lost(whose.unwrap_or_default(), &why);
-                Some(Order::Lost)
+                self.lost(whose, &format!("lost {}: {why}", self.action), "stopping");
             }
         }
     }

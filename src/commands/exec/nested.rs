@@ -3,19 +3,19 @@
 //!
 //! On the main thread, before anything is forked: what is decided here is whether anything is.
 
-use std::ffi::OsString;
+use std::env;
 use std::thread;
 use std::time::Duration;
 
+use super::done;
 use crate::commands::check::is_current;
 use crate::commands::{PATIENCE, ask_within};
-use crate::exit::{Cause, Ending, Status};
+use crate::exit::{Ending, Status};
 use crate::lease::Token;
-use crate::lease::action::Action;
 use crate::monitor;
 use crate::report::words;
 use crate::store::target::Target;
-use crate::store::{Answer, Contender, FailureKind, Question, Sighting};
+use crate::store::{Answer, Contender, Failure, FailureKind, Question, Sighting};
 use crate::sys::{clock, host, proc};
 
 /// The variable in which the command is told the server and the database of its lease.
@@ -38,88 +38,65 @@ pub(super) fn address(target: &Target) -> String {
     format!("{}/{}", target.address, target.database)
 }
 
-/// The lease that our surroundings name.
-#[derive(Debug)]
-pub(super) struct Outer {
-    /// Its token.
-    pub(super) token: Token,
-    /// Where its row is.
-    address: OsString,
-}
-
-impl Outer {
-    /// The outer lease of `action`, if that is what we were started under.
-    pub(super) fn of(action: &Action) -> Option<Self> {
-        let [name, token, ..] = VARIABLES;
-        let is_same = std::env::var_os(name).is_some_and(|name| name == action.as_str());
-        let token = std::env::var(token).ok()?.parse().ok()?;
-        let address = std::env::var_os(ADDRESS)?;
-        is_same.then_some(Self {
-            token: Token(token),
-            address,
-        })
-    }
-
-    /// Whether we are part of the command that has this lease now, so that its end is ours. If not,
-    /// another database is meant, or the holder is out of sight: the lock is taken as always.
-    ///
-    /// # Errors
-    /// When the lease of the same database is not current any more, when `--once` finds a success, or
-    /// when the server gives no answer within `patience`.
-    pub(super) fn is_ours(
-        &self,
-        contender: &Contender,
-        target: &Target,
-        patience: Duration,
-    ) -> anyhow::Result<bool> {
-        let seen = match look(contender.clone(), target.clone(), patience)? {
-            Some(Answer::Done(success)) => {
-                let why = words::done(&contender.action, contender.once.as_ref(), &success);
-                let cause = Cause::Done(success.holder);
-                return Err(Ending::new(Status::OK, why).because(cause).into());
-            }
-            Some(Answer::Looked(seen)) => seen,
-            Some(other) => {
-                let why = format!("not a look: {other:?}");
-                return Err(Ending::new(Status::INTERNAL, why).into());
-            }
-            None => Sighting::never_held(contender.action.clone()),
-        };
-        let is_current = is_current(&seen, self.token) && seen.broken_ago.is_none();
-        if !is_current && *address(target) == *self.address {
-            let now = words::last_granted(&contender.action, &seen);
-            let why = format!(
-                "the outer dlock's token {} is not current: {now}",
-                self.token
-            );
-            return Err(Ending::new(Status::LOST, why).into());
-        }
-        // Process ids are compared only below a monitor: another container of the same host name may
-        // have the holder's id for another process.
-        Ok(is_current
-            && seen.holder.host == host::name()
-            && proc::is_above_us(monitor::NAME, seen.holder.pid))
-    }
-}
-
-/// Looks at the row; none if there are no tables yet.
-fn look(
-    contender: Contender,
-    target: Target,
+/// The token of the outer lease: the one that the command has now that we are part of, so that its end is
+/// ours. None if we are not started under a lease of the action, another database is meant, or the holder
+/// is out of sight: the lock is taken as always.
+///
+/// # Errors
+/// When the lease of the same database is not current any more, when `--once` finds a success, or
+/// when the server gives no answer within `patience`.
+pub(super) fn outer_token(
+    contender: &Contender,
+    target: &Target,
     patience: Duration,
-) -> anyhow::Result<Option<Answer>> {
+) -> anyhow::Result<Option<Token>> {
+    let [action, token, ..] = VARIABLES.map(env::var_os);
+    let token = token
+        .and_then(|token| token.to_str()?.parse().ok())
+        .map(Token);
+    let (Some(token), Some(outer_address)) = (token, env::var_os(ADDRESS)) else {
+        return Ok(None);
+    };
+    if action.is_none_or(|action| action != contender.action.as_str()) {
+        return Ok(None);
+    }
+    let seen = match look(contender.clone(), target.clone(), patience)? {
+        Answer::Looked(seen) => seen,
+        Answer::Done(success) => {
+            return Err(done(&contender.action, contender.once.as_ref(), success).into());
+        }
+        other => return Err(Failure::unexpected(&other).into()),
+    };
+    let is_current = is_current(&seen, token) && seen.broken_ago.is_none();
+    if !is_current && *address(target) == *outer_address {
+        let now = words::last_granted(&contender.action, &seen);
+        let why = format!("the outer dlock's token {token} is not current: {now}");
+        return Err(Ending::new(Status::LOST, why).into());
+    }
+    // Process ids are compared only below a monitor: another container of the same host name may
+    // have the holder's id for another process.
+    let is_ours = is_current
+        && seen.holder.host == host::name()
+        && proc::is_above_us(monitor::NAME, seen.holder.pid);
+    Ok(is_ours.then_some(token))
+}
+
+/// Looks at the row, which nobody has held if there are no tables yet. No thread of this is left when it
+/// returns.
+fn look(contender: Contender, target: Target, patience: Duration) -> anyhow::Result<Answer> {
     let until = clock::now() + patience;
     ask_within(target, patience + PATIENCE, move |database| {
         loop {
             match database.ask(&contender, &Question::Look).outcome {
-                Ok(answer) => return Ok(Some(answer)),
-                Err(failure) if failure.kind == FailureKind::NoTables => return Ok(None),
+                Err(failure) if failure.kind == FailureKind::NoTables => {
+                    return Ok(Answer::Looked(Sighting::never_held(contender.action)));
+                }
                 Err(failure)
                     if failure.kind.status() == Status::UNAVAILABLE && clock::now() < until =>
                 {
                     thread::park_timeout(PAUSE);
                 }
-                Err(failure) => return Err(failure),
+                outcome => return outcome,
             }
         }
     })

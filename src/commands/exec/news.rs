@@ -1,47 +1,32 @@
-//! What others than the user are told of a run: metrics in a file, and hooks.
+//! What others than the user are told of a run: metrics in a file, and hooks. On the main thread.
 //!
 //! Nothing in here waits but [`Desk::conclude`], when the lease is given up and the command is dead,
 //! and that not for long. What goes wrong is told and changes nothing.
 
 use std::io;
-use std::path::PathBuf;
 
 use super::desk::Desk;
+use crate::cli::observe::ObserveArgs;
 use crate::event::Event;
 use crate::event::queue::Teller;
 use crate::exit::{Cause, Ending, Status};
-use crate::hook::{self, Facts, Hook, HookResult, Occasion};
+use crate::hook::{self, Hook, Occasion};
 use crate::lease::Token;
-use crate::lease::action::Action;
 use crate::lease::instant::BootInstant;
-use crate::metrics::writer::{self, Note, Writer};
-use crate::metrics::{End, Metrics, Outcome};
+use crate::metrics::writer::{Note, Writer};
+use crate::metrics::{Facts, Outcome};
+use crate::report::Report;
 use crate::report::escape::printable;
 use crate::report::log::What;
-use crate::report::{Report, words};
-use crate::sys::process::Unstartable;
-use crate::sys::tree;
+use crate::store::Contender;
 use crate::sys::{clock, signal};
 
-/// How a run ended, as far as it had begun.
-#[derive(Debug)]
-struct Verdict {
-    outcome: Outcome,
-    reason: String,
-    /// The other who has it, has done it or has taken it.
-    other: String,
-}
-
-/// What has been told, and to whom there is to tell.
+/// What there is to tell, and whom.
 #[derive(Debug)]
 pub(in crate::commands) struct News {
-    holder: String,
+    facts: Facts,
     started: BootInstant,
     granted: Option<BootInstant>,
-    metrics: Metrics,
-    verdict: Option<Verdict>,
-    /// Whether it has been told that the lease is lost.
-    is_lost: bool,
     writer: Option<Writer>,
     hook: Option<Hook>,
     /// Hooks that have not ended.
@@ -50,166 +35,130 @@ pub(in crate::commands) struct News {
 
 impl News {
     /// Nobody is told anything.
-    pub(in crate::commands) fn to_nobody(action: Action) -> Self {
+    pub(in crate::commands) fn to_nobody(contender: &Contender) -> Self {
         Self {
-            holder: String::new(),
+            facts: Facts::new(contender.action.clone(), contender.holder.label.clone()),
             started: clock::now(),
             granted: None,
-            metrics: Metrics::new(action),
-            verdict: None,
-            is_lost: false,
             writer: None,
             hook: None,
             running: Vec::new(),
         }
     }
 
-    /// From now on `hook` is run for `holder`, and metrics are kept in `file`.
-    pub(super) fn tell(
-        &mut self,
-        holder: String,
-        file: Option<PathBuf>,
-        hook: Option<String>,
-        events: &Teller,
-    ) -> io::Result<()> {
+    /// From now on those are told that `observe` names.
+    pub(super) fn tell(&mut self, observe: &ObserveArgs, events: &Teller) -> io::Result<()> {
         // Nobody receives events any more when the process ends.
-        if let Some(file) = file {
+        if let Some(file) = &observe.metrics_file {
             let events = events.clone();
             let tell = move |note| drop(events.tell(Event::Metrics(note)));
-            self.writer = Some(Writer::start(file, tell)?);
+            self.writer = Some(Writer::start(file.clone(), tell)?);
         }
-        if let Some(command) = hook {
+        if let Some(command) = &observe.on_event {
             let events = events.clone();
             let tell = move |occasion, result| drop(events.tell(Event::Hook(occasion, result)));
-            self.hook = Some(Hook::new(&command, tell)?);
+            self.hook = Some(Hook::new(command, tell)?);
         }
-        self.holder = holder;
         Ok(())
     }
 
     /// The lease is ours, and the command is let go.
     pub(super) fn granted(&mut self, token: Token) {
         self.granted = Some(clock::now());
-        self.metrics.token = Some(token);
-        self.metrics.held = true;
+        self.facts.token = Some(token);
+        self.facts.held = true;
         self.write();
-        self.run(Occasion::Granted, None);
+        self.run(Occasion::Granted);
     }
 
     /// A renewal succeeded.
     pub(super) fn renewed(&mut self) {
-        self.metrics.renewals += 1;
+        self.facts.renewals += 1;
         self.write();
     }
 
     /// A renewal failed.
     pub(super) fn renewal_failed(&mut self) {
-        self.metrics.failures += 1;
+        self.facts.failures += 1;
         self.write();
     }
 
-    /// The lease is not ours any more, or not for long: the command is being stopped. Told once, at
-    /// the first sign.
-    pub(super) fn lost(&mut self, other: &str, reason: &str) {
-        if !self.is_lost {
-            self.is_lost = true;
-            self.metrics.held = false;
-            self.verdict = Some(Verdict {
-                outcome: Outcome::Lost,
-                reason: reason.to_owned(),
-                other: other.to_owned(),
-            });
-            self.write();
-            self.run(Occasion::Lost, Some(Status::LOST));
+    /// How the run ended or will end, why, and on account of whom. The first word stands: what was lost
+    /// stays lost. A loss is told at once.
+    pub(super) fn ended(&mut self, outcome: Outcome, reason: &str, other: &str) {
+        if self.facts.outcome.is_some() {
+            return;
         }
-    }
-
-    /// The command has ended and the lease is given up; what was lost before stays so.
-    pub(super) fn ended(&mut self, outcome: Outcome, reason: &str) {
-        if !self.is_lost {
-            self.verdict = Some(Verdict {
-                outcome,
-                reason: reason.to_owned(),
-                other: String::new(),
-            });
+        self.facts.outcome = Some(outcome);
+        // Scripts print these.
+        self.facts.reason = printable(reason).into_owned();
+        self.facts.other = printable(other).into_owned();
+        if outcome == Outcome::Lost {
+            self.facts.status = Some(Status::LOST);
+            self.facts.held = false;
+            self.write();
+            self.run(Occasion::Lost);
         }
     }
 
     /// Nothing more will happen: dlock ends like this.
     fn over(&mut self, end: Result<Status, &Ending>) {
-        let status = match end {
-            Ok(status) => status,
-            Err(ending) => {
-                self.verdict.get_or_insert_with(|| never_run(ending));
-                ending.status
-            }
-        };
-        let outcome = self
-            .verdict
-            .as_ref()
-            .map_or(Outcome::Error, |it| it.outcome);
-        self.metrics.held = false;
-        self.metrics.end = Some(End {
-            outcome,
-            status,
-            at: clock::wall(),
+        let status = end.unwrap_or_else(|ending| {
+            let (outcome, other) = match &ending.cause {
+                Cause::Done(holder) => (Outcome::Done, &**holder),
+                Cause::Held(holder) => (Outcome::Held, &**holder),
+                Cause::Interrupted => (Outcome::Interrupted, ""),
+                Cause::Failed => (Outcome::Error, ""),
+            };
+            self.ended(outcome, &ending.why, other);
+            ending.status
         });
-        let metrics = self.measured();
-        if let Some(writer) = &self.writer {
-            writer.write_last(metrics);
-        }
-        match outcome {
-            Outcome::Lost if self.is_lost => {}
-            Outcome::Lost => self.run(Occasion::Lost, Some(status)),
-            Outcome::Done | Outcome::Held => self.run(Occasion::Skipped, Some(status)),
-            _ if self.granted.is_some() => self.run(Occasion::Released, Some(status)),
+        self.facts.held = false;
+        self.facts.status = Some(status);
+        self.facts.ended_at = Some(clock::wall());
+        self.write();
+        match self.facts.outcome {
+            // Told at the first sign of it.
+            Some(Outcome::Lost) => {}
+            Some(Outcome::Done | Outcome::Held) => self.run(Occasion::Skipped),
+            _ if self.granted.is_some() => self.run(Occasion::Released),
             _ => {}
         }
     }
 
-    /// The metrics as of now.
-    fn measured(&mut self) -> Metrics {
+    /// Brings the facts up to date that change with time alone.
+    fn measure(&mut self) {
         let now = clock::now();
-        self.metrics.wait = self.granted.unwrap_or(now).since(self.started);
-        self.metrics.hold = now.since(self.granted.unwrap_or(now));
-        self.metrics.clone()
+        let granted = self.granted.unwrap_or(now);
+        self.facts.wait = granted.since(self.started);
+        self.facts.hold = now.since(granted);
     }
 
     fn write(&mut self) {
-        if self.writer.is_some() {
-            let metrics = self.measured();
-            self.writer
-                .iter()
-                .for_each(|writer| writer.write(metrics.clone()));
+        self.measure();
+        if let Some(writer) = &self.writer {
+            writer.write(self.facts.clone());
         }
     }
 
-    fn run(&mut self, occasion: Occasion, status: Option<Status>) {
-        let Metrics { wait, hold, .. } = self.measured();
-        let Some(hook) = &mut self.hook else {
-            return;
-        };
-        let text = |text: fn(&Verdict) -> &str| self.verdict.as_ref().map(text).unwrap_or_default();
-        self.running.push(occasion);
-        hook.run(&Facts {
-            occasion,
-            action: self.metrics.action.as_str(),
-            token: self.metrics.token,
-            holder: &self.holder,
-            // Scripts print these.
-            other: &printable(text(|verdict| &verdict.other)),
-            result: text(|verdict| verdict.outcome.word()),
-            status: status.map(Status::code),
-            reason: &printable(text(|verdict| &verdict.reason)),
-            waited: wait,
-            held: hold,
-        });
+    fn run(&mut self, occasion: Occasion) {
+        self.measure();
+        if let Some(hook) = &mut self.hook {
+            self.running.push(occasion);
+            hook.run(occasion, &self.facts);
+        }
     }
 
     /// Takes in what hook and file have come to, if `event` is about them; what failed is told.
     pub(super) fn heard(&mut self, report: &Report, event: &Event) {
         match event {
-            Event::Hook(occasion, result) => self.hooked(report, *occasion, *result),
+            Event::Hook(occasion, result) => {
+                self.running.retain(|running| running != occasion);
+                if let Some(failure) = result.failure() {
+                    let text = format_args!("--on-event for {} {failure}", occasion.word());
+                    report.notice(What::HookFailed, text);
+                }
+            }
             Event::Metrics(Note::Over) => self.writer = None,
             Event::Metrics(Note::Failed(error)) => {
                 let text = format_args!("cannot write the metrics: {error}");
@@ -218,44 +167,6 @@ impl News {
             _ => {}
         }
     }
-
-    fn hooked(&mut self, report: &Report, occasion: Occasion, result: HookResult) {
-        self.running.retain(|running| *running != occasion);
-        let text = match result {
-            HookResult::Ended(tree::End::Exited(0)) => return,
-            HookResult::Ended(tree::End::Exited(status)) => format!("exited with {status}"),
-            HookResult::Ended(tree::End::Killed(signal)) => {
-                format!("was killed by signal {signal}")
-            }
-            HookResult::TimedOut => {
-                let limit = words::duration(hook::LIMIT);
-                format!("took more than {limit} and was killed")
-            }
-            HookResult::Stopped => "had not ended when dlock did and was killed".to_owned(),
-            HookResult::Unstartable(errno) => match Unstartable::from_errno(errno) {
-                Unstartable::NotFound => "cannot be run: no such command".to_owned(),
-                Unstartable::NotExecutable(error) => format!("cannot be run: {error}"),
-            },
-        };
-        let occasion = occasion.word();
-        let text = format_args!("--on-event for {occasion} {text}");
-        report.notice(What::HookFailed, text);
-    }
-}
-
-/// What is to be said of a run that never began.
-fn never_run(why: &Ending) -> Verdict {
-    let (outcome, other) = match &why.cause {
-        Cause::Done(holder) => (Outcome::Done, holder.clone()),
-        Cause::Held(holder) => (Outcome::Held, holder.clone()),
-        Cause::Interrupted => (Outcome::Interrupted, String::new()),
-        Cause::Failed => (Outcome::Error, String::new()),
-    };
-    Verdict {
-        outcome,
-        reason: why.why.clone(),
-        other,
-    }
 }
 
 impl Desk<'_> {
@@ -263,8 +174,16 @@ impl Desk<'_> {
     /// that would end us.
     pub(super) fn conclude(&mut self, end: Result<Status, &Ending>) {
         self.news.over(end);
-        let now = clock::now();
-        self.wait_until_told(now + hook::AT_END, now + writer::PATIENCE);
+        let told_by = clock::now() + hook::AT_END;
+        while (self.news.writer.is_some() || !self.news.running.is_empty())
+            && clock::now() < told_by
+        {
+            if let Some(Event::Signal(signal)) = self.event(told_by)
+                && signal::is_deadly(signal.number)
+            {
+                break;
+            }
+        }
         if let Some(hook) = &mut self.news.hook {
             hook.stop();
         }
@@ -276,24 +195,6 @@ impl Desk<'_> {
             let occasion = occasion.word();
             let text = format_args!("--on-event for {occasion} does not die and is left behind");
             self.report.notice(What::HookFailed, text);
-        }
-    }
-
-    fn wait_until_told(&mut self, told_by: BootInstant, written_by: BootInstant) {
-        loop {
-            let now = clock::now();
-            let running = !self.news.running.is_empty();
-            let told = running.then_some(told_by).filter(|until| now < *until);
-            let writing = self.news.writer.is_some();
-            let written = writing.then_some(written_by).filter(|until| now < *until);
-            let Some(until) = told.max(written) else {
-                return;
-            };
-            if let Some(Event::Signal(signal)) = self.event(until)
-                && signal::is_deadly(signal.number)
-            {
-                return;
-            }
         }
     }
 }

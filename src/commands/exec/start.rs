@@ -3,28 +3,25 @@
 //! Runs on the main thread, before there is any other: the monitor is forked in here, and nothing is
 //! forked once a thread was started.
 
-use std::ffi::OsString;
 use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Context;
+use humantime::format_duration;
 
 use super::desk::Desk;
-use super::hold::Job;
-use super::nested::{self, Outer};
-use super::{fitting, holder, unstartable};
+use super::{nested, unstartable};
 use crate::acquire::{Acquire, WaitLimits};
-use crate::cli::observe::ObserveArgs;
 use crate::cli::{ExecArgs, Wait};
+use crate::commands::{fitting, holder};
 use crate::event::queue::Queue;
 use crate::exit::{Ending, Status};
-use crate::heartbeat::{self, Watching};
-use crate::lease::Claim;
+use crate::heartbeat;
 use crate::lease::timing::Timing;
+use crate::lease::{Claim, Token};
 use crate::monitor::Monitor;
 use crate::report::Report;
 use crate::report::log::What;
-use crate::store::mysql::Database;
 use crate::store::target::Target;
 use crate::store::{Contender, Fence, Holder};
 use crate::sys::pending_child::PreparedCommand;
@@ -35,28 +32,11 @@ use crate::sys::{clock, inherited, random, terminal};
 /// How often in an interval the heartbeat file is looked at.
 const BEATS: u32 = 4;
 
-/// The settings of a run, checked as far as that is possible without a server.
+/// What a run is to be, checked as far as that is possible without a server.
 pub(super) struct Plan {
-    command: Vec<OsString>,
+    pub(super) args: ExecArgs,
     timing: Timing,
-    limits: WaitLimits,
-    conflict: u8,
-    contender: Contender,
-    job: Job,
-    observe: ObserveArgs,
-    min_hold: Duration,
-}
-
-/// A run that waits for its lease.
-pub(super) struct Started<'a> {
-    pub(super) desk: Desk<'a>,
-    pub(super) acquire: Acquire,
-    /// Status for an end of the wait without the lease.
-    pub(super) conflict: u8,
-    pub(super) job: Job,
-    pub(super) monitor: Monitor,
-    /// Ends the watching of the heartbeat file when it is dropped.
-    pub(super) watching: Option<Watching>,
+    pub(super) contender: Contender,
 }
 
 impl Plan {
@@ -67,15 +47,15 @@ impl Plan {
     pub(super) fn new(args: ExecArgs) -> anyhow::Result<Self> {
         let timing =
             Timing::new(args.ttl, args.grace).map_err(|why| Ending::new(Status::USAGE, why))?;
-        let program = args.command.first().context("no command")?.clone();
-        look_up(&program, std::env::var_os("PATH").as_deref())
-            .map_err(|why| unstartable(&program, &why))?;
-        let name = Path::new(&program).file_name().unwrap_or(&program);
+        let program = args.command.first().context("no command")?;
+        look_up(program, std::env::var_os("PATH").as_deref())
+            .map_err(|why| unstartable(&args.command, &why))?;
+        let name = Path::new(program).file_name().unwrap_or(program);
         let contender = Contender {
-            action: args.action,
+            action: args.action.clone(),
             holder: Holder {
                 command: fitting(name.to_string_lossy().into_owned()),
-                ..holder(args.holder, args.note)
+                ..holder(args.holder.clone(), args.note.clone())
             },
             ttl: timing.ttl,
             once: args.once.once(),
@@ -86,51 +66,23 @@ impl Plan {
             },
         };
         Ok(Self {
-            command: args.command,
+            args,
             timing,
-            limits: WaitLimits {
-                wait: match args.wait {
-                    _ if args.nonblock => Some(Duration::ZERO),
-                    Wait::Forever => None,
-                    Wait::AtMost(wait) => Some(wait),
-                },
-                connect: args.db_wait,
-            },
-            conflict: args.conflict_exit_code,
             contender,
-            job: Job {
-                program,
-                max_runtime: args.max_runtime,
-                heartbeat_file: args.heartbeat_file,
-            },
-            observe: args.observe,
-            min_hold: args.once.min_hold.unwrap_or_default(),
         })
     }
 
-    /// The run of this action that we are in, if there is one whose lease still stands.
-    ///
-    /// # Errors
-    /// When its lease is over, or the server does not say.
-    pub(super) fn outer(&self, target: &Target) -> anyhow::Result<Option<Outer>> {
-        let Some(outer) = Outer::of(&self.contender.action) else {
-            return Ok(None);
-        };
-        let is_ours = outer.is_ours(&self.contender, target, self.limits.connect)?;
-        Ok(Some(outer).filter(|_| is_ours))
-    }
-
-    /// Becomes the command, under the lease of `outer`. Returns why it could not.
-    pub(super) fn run_under(&self, outer: &Outer, report: &Report) -> Ending {
-        report.granted(outer.token);
-        let (action, token) = (&self.contender.action, outer.token);
+    /// Becomes the command, under the outer lease with `token`. Returns why it could not.
+    pub(super) fn run_under(&self, token: Token, report: &Report) -> Ending {
+        report.granted(token);
+        let action = &self.contender.action;
         let text = format_args!(
             "{action} is held by the outer dlock (token {token}): running under its lease"
         );
         report.detail(What::Nested, text);
         unstartable(
-            &self.job.program,
-            &PreparedCommand::new(&self.command, &[], true).exec(),
+            &self.args.command,
+            &PreparedCommand::new(&self.args.command, &[], true).exec(),
         )
     }
 
@@ -138,51 +90,47 @@ impl Plan {
     ///
     /// # Errors
     /// When the kernel gives no process, thread or descriptor.
-    pub(super) fn start(self, target: Target, report: &Report) -> anyhow::Result<Started<'_>> {
-        let Self {
-            timing, contender, ..
-        } = self;
-        let ttl = humantime::format_duration(timing.ttl).to_string();
+    pub(super) fn start<'a>(
+        &self,
+        target: Target,
+        report: &'a Report,
+    ) -> anyhow::Result<(Desk<'a>, Acquire, Monitor)> {
+        const NO_THREAD: &str = "cannot start a thread";
+        let (args, timing, contender) = (&self.args, self.timing, &self.contender);
         let additions = [
             ("DLOCK_ACTION", contender.action.to_string()),
             ("DLOCK_HOLDER", contender.holder.label.clone()),
-            ("DLOCK_TTL", ttl),
+            ("DLOCK_TTL", format_duration(timing.ttl).to_string()),
             (nested::ADDRESS, nested::address(&target)),
         ];
         let claim = Claim::new(random::bytes().context("no random numbers")?);
         let shares_terminal = terminal::is_controlling();
         let inbox = Inbox::open(shares_terminal).context("cannot take signals")?;
-        let command = PreparedCommand::new(&self.command, &additions, shares_terminal);
+        let command = PreparedCommand::new(&args.command, &additions, shares_terminal);
         let monitor = Monitor::start(command, timing.grace, shares_terminal)
             .context("cannot start the monitor")?;
         inherited::close_descriptors();
         // Nothing is forked any more.
-        report.write_behind().context("cannot start a thread")?;
-        let (events, teller) =
+        report.write_behind().context(NO_THREAD)?;
+        let (queue, events) =
             Queue::new(inbox, Some(monitor.clone())).context("cannot wait for events")?;
-        let pause = timing.interval / BEATS;
-        let watching = (self.job.heartbeat_file.clone())
-            .map(|file| heartbeat::start(file, pause, teller.clone()))
-            .transpose()
-            .context("cannot start a thread")?;
-        let database = Database::new(target, timing.attempt, timing.ttl);
-        let label = contender.holder.label.clone();
-        let for_news = teller.clone();
-        let mut desk = Desk::open(report, timing, contender, database, (events, teller))
-            .context("cannot start a thread")?;
-        let observe = self.observe;
-        (desk
-            .news
-            .tell(label, observe.metrics_file, observe.on_event, &for_news))
-        .context("cannot start a thread")?;
-        desk.min_hold = self.min_hold;
-        Ok(Started {
-            desk,
-            acquire: Acquire::new(claim, timing, self.limits, clock::now()),
-            conflict: self.conflict,
-            job: self.job,
-            monitor,
-            watching,
-        })
+        if let Some(file) = &args.heartbeat_file {
+            let pause = timing.interval / BEATS;
+            heartbeat::start(file.clone(), pause, events.clone()).context(NO_THREAD)?;
+        }
+        let contender = contender.clone();
+        let mut desk = Desk::open(report, timing, contender, target, queue, events.clone())
+            .context(NO_THREAD)?;
+        (desk.news.tell(&args.observe, &events)).context(NO_THREAD)?;
+        let limits = WaitLimits {
+            wait: match args.wait {
+                _ if args.nonblock => Some(Duration::ZERO),
+                Wait::Forever => None,
+                Wait::AtMost(wait) => Some(wait),
+            },
+            connect: args.db_wait,
+        };
+        let acquire = Acquire::new(claim, timing, limits, clock::now());
+        Ok((desk, acquire, monitor))
     }
 }
