@@ -47,7 +47,6 @@ pub enum Verbosity {
 }
 
 /// The way to stderr.
-#[derive(Debug)]
 pub struct Report {
     verbosity: Verbosity,
     format: Format,
@@ -76,10 +75,7 @@ impl Report {
     /// Leaves all writing to a thread from now on: after the last fork, which threads forbid, and after
     /// [signals are taken](crate::sys::signal::Inbox::open), or the thread would be sent them. Whoever
     /// calls this calls [`Report::close`] at the end.
-    ///
-    /// # Errors
-    /// When the kernel gives no thread.
-    pub fn write_behind(&self) -> io::Result<()> {
+    pub fn write_behind(&self) {
         let (format, context) = (self.format, Arc::clone(&self.context));
         let notice = move |count| {
             let context = locked(&context).clone();
@@ -87,9 +83,8 @@ impl Report {
             let text = words::dropped(count);
             line(format, Verbosity::Quiet, subject, &context, &text)
         };
-        let stderr = self.stderr.replace(Stderr::Closed).queued(notice)?;
+        let stderr = self.stderr.replace(Stderr::Closed).queued(notice);
         self.stderr.replace(stderr);
-        Ok(())
     }
 
     /// Waits for a short time until all is written; nothing is after it.

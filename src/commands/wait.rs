@@ -65,7 +65,7 @@ pub fn run(args: WaitArgs, target: Target, report: &Report) -> anyhow::Result<St
         fence: Fence::AsItIs,
     };
     let inbox = Inbox::open(true).context("cannot take signals")?;
-    report.write_behind().context("cannot start a thread")?;
+    report.write_behind();
     let (events, teller) = Queue::new(inbox, None).context("cannot wait for events")?;
     let mut desk = Desk::open(report, timing, contender, target, events, teller)
         .context("cannot start a thread")?;

@@ -13,7 +13,7 @@ use std::convert::Infallible;
 use std::io::{self, Write};
 use std::mem;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver, SyncSender, TryRecvError};
 use std::thread;
 use std::time::Duration;
@@ -80,7 +80,6 @@ impl<W: Write> Printer<W> {
 type Notice = Box<dyn Fn(u64) -> String + Send>;
 
 /// The way to stderr.
-#[derive(Debug)]
 pub(super) enum Stderr {
     /// The caller writes, and waits for the reader.
     Direct(Printer<io::Stderr>),
@@ -97,18 +96,10 @@ impl Stderr {
     }
 
     /// The same stderr behind a writer thread, which says by `notice` how many messages were dropped.
-    ///
-    /// # Errors
-    /// When the kernel gives no thread.
-    pub(super) fn queued(
-        self,
-        notice: impl Fn(u64) -> String + Send + 'static,
-    ) -> io::Result<Self> {
+    pub(super) fn queued(self, notice: impl Fn(u64) -> String + Send + 'static) -> Self {
         match self {
-            Self::Direct(printer) => {
-                Queue::start(printer, BOUND, Box::new(notice)).map(Self::Queued)
-            }
-            other => Ok(other),
+            Self::Direct(printer) => Self::Queued(Queue::new(printer, BOUND, Box::new(notice))),
+            other => other,
         }
     }
 
@@ -148,62 +139,70 @@ enum Entry {
 }
 
 /// The caller's end of the queue.
-#[derive(Debug)]
 pub(super) struct Queue {
     entries: SyncSender<Entry>,
+    /// The writer thread, until there is something to write: most runs have nothing to say.
+    writer: Option<Box<dyn FnOnce() + Send>>,
     /// Messages dropped and not yet told.
     dropped: Arc<AtomicU64>,
-    /// Whether something was sent since the last finish.
-    is_dirty: bool,
+    /// Messages sent and not yet written.
+    unwritten: Arc<AtomicUsize>,
+    /// Whether the last message was one that passes.
+    is_passing: bool,
     /// Closed when the writer thread ends.
     ended: Receiver<Infallible>,
 }
 
 impl Queue {
-    fn start<W: Write + Send + 'static>(
-        printer: Printer<W>,
-        bound: usize,
-        notice: Notice,
-    ) -> io::Result<Self> {
+    fn new<W: Write + Send + 'static>(printer: Printer<W>, bound: usize, notice: Notice) -> Self {
         let (entries, queue) = mpsc::sync_channel(bound);
         let (alive, ended) = mpsc::channel();
         let dropped = Arc::<AtomicU64>::default();
-        let is_dirty = printer.is_passing;
+        let unwritten = Arc::<AtomicUsize>::default();
+        let is_passing = printer.is_passing;
         let writer = Writing {
             printer,
             queue,
+            unwritten: Arc::clone(&unwritten),
             dropped: Arc::clone(&dropped),
             notice,
         };
-        let thread = thread::Builder::new().name("stderr".to_owned());
-        thread.spawn(move || {
-            writer.run();
-            drop(alive);
-        })?;
-        Ok(Self {
+        Self {
             entries,
+            writer: Some(Box::new(move || {
+                writer.run();
+                drop(alive);
+            })),
             dropped,
-            is_dirty,
+            unwritten,
+            is_passing,
             ended,
-        })
+        }
     }
 
     /// Never waits.
     fn send(&mut self, message: Message) {
-        self.is_dirty = true;
+        if let Some(writer) = self.writer.take() {
+            let thread = thread::Builder::new().name("stderr".to_owned());
+            // Without a thread the messages are lost, and the lease is not.
+            let _ = thread.spawn(writer);
+        }
+        self.is_passing = matches!(message, Message::Passing(_));
+        self.unwritten.fetch_add(1, Ordering::Relaxed);
         let before = self.dropped.swap(0, Ordering::Relaxed);
         if self
             .entries
             .try_send(Entry::Message(before, message))
             .is_err()
         {
+            self.unwritten.fetch_sub(1, Ordering::Relaxed);
             self.dropped.fetch_add(before + 1, Ordering::Relaxed);
         }
     }
 
     fn finish(&mut self) {
         // Without this, each grant would wait for the thread to wake up and do nothing.
-        if !mem::take(&mut self.is_dirty) {
+        if !self.is_passing && self.unwritten.load(Ordering::Acquire) == 0 {
             return;
         }
         self.send(Message::Clear);
@@ -212,11 +211,10 @@ impl Queue {
             // Time is over, or all is written.
             let _ = all.recv_timeout(FLUSH);
         }
-        self.is_dirty = false;
     }
 
     fn close(self) {
-        drop(self.entries);
+        drop((self.entries, self.writer));
         // Time is over, or the thread is. A thread that is stuck ends with the process.
         let _ = self.ended.recv_timeout(DRAIN);
     }
@@ -226,6 +224,7 @@ impl Queue {
 struct Writing<W> {
     printer: Printer<W>,
     queue: Receiver<Entry>,
+    unwritten: Arc<AtomicUsize>,
     dropped: Arc<AtomicU64>,
     notice: Notice,
 }
@@ -238,6 +237,7 @@ impl<W: Write> Writing<W> {
                 Entry::Message(dropped_before, message) => {
                     self.tell_dropped(dropped_before);
                     self.print(message, 1);
+                    self.unwritten.fetch_sub(1, Ordering::Release);
                 }
                 // Fails only if nobody waits any more.
                 Entry::Flush(written) => drop(written.send(())),
@@ -306,7 +306,7 @@ mod tests {
         let (taken, texts) = mpsc::channel();
         let printer = Printer::new(Slow { may_go, taken });
         let notice = |count| format!("{count} dropped\n");
-        let queue = Queue::start(printer, bound, Box::new(notice)).expect("there are threads");
+        let queue = Queue::new(printer, bound, Box::new(notice));
         (queue, go, texts)
     }
 

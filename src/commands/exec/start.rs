@@ -111,7 +111,7 @@ impl Plan {
             .context("cannot start the monitor")?;
         inherited::close_descriptors();
         // Nothing is forked any more.
-        report.write_behind().context(NO_THREAD)?;
+        report.write_behind();
         let (queue, events) =
             Queue::new(inbox, Some(monitor.clone())).context("cannot wait for events")?;
         if let Some(file) = &args.heartbeat_file {
