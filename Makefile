@@ -5,26 +5,38 @@ CARGO  ?= cargo
 PREFIX ?= /usr/local
 DESTDIR ?=
 
-.PHONY: all demo test static chaos rounds lint bench generated install clean
+.PHONY: help all check demo test model static chaos rounds lint bench generated install clean
 
-all:
+all: ## Build the release program
 	$(CARGO) build --release --locked
 
-# Three replicas race for one action on a private server.
-demo: all
+help: ## List the targets
+	@sed -nE 's/^([a-z]+):.*## (.*)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 14
+
+# The inner loop: no server, and under a minute after an edit of one file.
+check: ## Check format and lints, and run the unit tests
+	$(CARGO) fmt --check
+	$(CARGO) clippy --locked --all-targets -- --deny warnings
+	$(CARGO) test --locked --quiet --lib
+
+demo: all ## Let three replicas race for one action on a private server
 	examples/demo
 
 # Everything, on MariaDB and MySQL. Most of a test is waiting, so more run at once than there are
 # processors.
-test: static
+test: static ## Run all tests, on MariaDB and MySQL
 	tests/servers/fetch mariadb mysql faketime
 	$(CARGO) build --locked --features twins --bin dlock-twin
 	$(CARGO) test --locked -- --test-threads=8
+	$(CARGO) test --locked --profile model --test model
+
+model: ## Check the model of the protocol
+	$(CARGO) test --locked --profile model --test model -- --nocapture --test-threads=1
 
 # dlock as a static program, for one of the tests. In a folder of its own, since the flags would have everything else
 # compiled again.
 static: HOST = $(shell rustc -vV | sed -n 's/^host: //p')
-static:
+static: ## Build a static program for one of the tests
 	RUSTFLAGS='-C target-feature=+crt-static -C relocation-model=static' CARGO_PROFILE_DEV_DEBUG=0 \
 		$(CARGO) build --locked --bin dlock --target $(HOST) --target-dir $${CARGO_TARGET_DIR:-target}/static
 
@@ -33,7 +45,7 @@ static:
 # SEQUENCES=20000 random sequences of requests on the model's server and on both real ones, which have to do the same.
 chaos: SECONDS = 300
 chaos: SEQUENCES = 20000
-chaos:
+chaos: ## Random faults on real servers (SECONDS=300 SEED= FLAVOUR= ONLY= SEQUENCES=20000)
 	tests/servers/fetch mariadb mysql faketime
 	DLOCK_SEQUENCES=$(SEQUENCES) DLOCK_SEED=$(SEED) $(CARGO) test --locked --test compare -- do_the_same
 	$(CARGO) test --locked --test chaos -- --seconds=$(SECONDS) --seed=$(SEED) --flavour=$(FLAVOUR) --only=$(ONLY)
@@ -43,29 +55,29 @@ chaos:
 rounds: ROUNDS = 20
 rounds: TICKS = 50
 rounds: TTL = 5
-rounds:
+rounds: ## Count successes of 30 replicas and of a crontab (ROUNDS=20 TICKS=50 SEED= TTL=5)
 	tests/servers/fetch mariadb mysql
 	$(CARGO) test --locked --test rounds -- --timed --rounds=$(ROUNDS) --ticks=$(TICKS) --seed=$(SEED) --ttl=$(TTL)
 
 # What CI asks beyond the tests.
-lint:
+lint: ## Check what CI checks beside the tests
 	$(CARGO) fmt --check
 	$(CARGO) clippy --locked --all-targets -- --deny warnings
 	$(CARGO) clippy --locked --features twins -- --deny warnings
 	RUSTDOCFLAGS='--deny warnings' $(CARGO) doc --locked --no-deps --document-private-items
 
 # dlock beside etcdctl, flock and nothing at all, in one run: what one exec costs, the line, and a look at the locks.
-bench:
+bench: ## Measure dlock beside etcdctl and flock
 	tests/servers/fetch mariadb mysql etcd
 	$(CARGO) bench --locked --bench exec --bench line --bench status
 
 # Renders man/ and completions/ anew from the grammar, and writes what README.md and dlock(7) show of a stuck lock from
 # a real run.
-generated:
+generated: ## Render man pages, completions and the walk-through
 	tests/servers/fetch mariadb mysql
 	DLOCK_UPDATE=1 $(CARGO) test --locked --test it -- generated walkthrough
 
-install: all
+install: all ## Install program, man pages and completions below PREFIX
 	install -D -m 755 target/release/dlock $(DESTDIR)$(PREFIX)/bin/dlock
 	install -d $(DESTDIR)$(PREFIX)/share/man/man1 $(DESTDIR)$(PREFIX)/share/man/man7
 	install -m 644 man/*.1 $(DESTDIR)$(PREFIX)/share/man/man1
@@ -74,5 +86,5 @@ install: all
 	install -D -m 644 completions/_dlock $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_dlock
 	install -D -m 644 completions/dlock.fish $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/dlock.fish
 
-clean:
+clean: ## Remove what was built
 	$(CARGO) clean
