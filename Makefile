@@ -16,7 +16,7 @@ help: ## List the targets
 # The inner loop: no server, and under a minute after an edit of one file.
 check: ## Check format and lints, and run the unit tests
 	$(CARGO) fmt --check
-	$(CARGO) clippy --locked --all-targets -- --deny warnings
+	$(CARGO) clippy --locked --all-targets --test model -- --deny warnings
 	$(CARGO) test --locked --quiet --lib
 
 demo: all ## Let three replicas race for one action on a private server
@@ -62,7 +62,7 @@ rounds: ## Count successes of 30 replicas and of a crontab (ROUNDS=20 TICKS=50 S
 # What CI asks beyond the tests.
 lint: ## Check what CI checks beside the tests
 	$(CARGO) fmt --check
-	$(CARGO) clippy --locked --all-targets -- --deny warnings
+	$(CARGO) clippy --locked --all-targets --test model -- --deny warnings
 	$(CARGO) clippy --locked --features twins -- --deny warnings
 	RUSTDOCFLAGS='--deny warnings' $(CARGO) doc --locked --no-deps --document-private-items
 
