@@ -111,6 +111,32 @@ fn every_file_says_first_what_it_owns() {
     }
 }
 
+#[test]
+fn the_map_shows_every_room_and_no_file_that_is_not_there() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut shown = Vec::new();
+    for page in ["ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md"] {
+        let text = fs::read_to_string(root.join(page)).expect("the page is there");
+        let quoted = text.split('`').skip(1).step_by(2).map(str::to_owned);
+        let is_path = |path: &String| {
+            let folders = ["src/", "tests/", "benches/", "man/"];
+            folders.iter().any(|folder| path.starts_with(folder)) && !path.contains([' ', '*'])
+        };
+        for path in quoted.filter(is_path) {
+            assert!(root.join(&path).exists(), "{page} names {path}");
+            shown.push(path);
+        }
+    }
+    for room in LAYERS {
+        let path = format!("src/{}", room.replace("::", "/"));
+        let files = [format!("{path}.rs"), format!("{path}/")];
+        assert!(
+            files.iter().any(|file| shown.contains(file)),
+            "no page shows {path}"
+        );
+    }
+}
+
 fn layer(room: &str) -> usize {
     LAYERS
         .iter()
