@@ -225,7 +225,7 @@ impl Acquire {
             Phase::Settle(token) => Question::Release(Parting {
                 token: Some(token),
                 queued: false,
-                // Who has it keeps it, and its turn.
+                // If the gate is ours we keep it, and with it our turn.
                 gate: Gate::Absent,
                 ..self.all_of_ours()
             }),

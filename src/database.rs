@@ -1,10 +1,10 @@
 //! The database thread: the only one that waits for the server.
 //!
-//! It takes one question at a time and sends the reply as an event. In between it notices when the
-//! server ends the connection: a holder that looks at its row at once hears at once that its lease
-//! was ended by hand, and has the gate again before its lease is over. Whoever asks goes on with
-//! signals and deadlines meanwhile and never waits for it without a limit: resolving a name or
-//! connecting to a socket may block for longer than any lease.
+//! It takes one question at a time and sends the reply as an event. Between two questions it notices
+//! when the server closes the connection: a holder then looks at its row at once, learns whether an
+//! operator has ended its lease, and takes the gate again before the lease is over. The event loop handles
+//! signals and deadlines in the meantime and never waits for this thread without a limit: resolving a
+//! name or connecting may block for longer than any lease.
 
 use std::io;
 use std::os::fd::AsFd;

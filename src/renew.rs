@@ -79,8 +79,8 @@ impl Renewals {
         }
     }
 
-    /// The connection has ended: the row is worth a look at once, which takes the gate anew. Not sooner
-    /// after the last than a failed one is tried again: something on the way may end each connection.
+    /// The connection has ended: renew soon, which looks at the row and takes the gate again. The pause
+    /// after the last renewal is that of a failed one, since something on the way may end each connection.
     pub fn hasten(&mut self, now: BootInstant) {
         let soon = now.max(self.asked + self.retry());
         self.next_at = self.next_at.map(|next| next.min(soon));

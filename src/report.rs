@@ -73,8 +73,8 @@ impl Report {
     }
 
     /// Leaves all writing to a thread from now on: after the last fork, which threads forbid, and after
-    /// [signals are taken](crate::sys::signal::Inbox::open), or the thread would be sent them. Whoever
-    /// calls this calls [`Report::close`] at the end.
+    /// [signals are taken](crate::sys::signal::Inbox::open), or the thread would be sent them. The
+    /// caller calls [`Report::close`] at the end.
     pub fn write_behind(&self) {
         let (format, context) = (self.format, Arc::clone(&self.context));
         let notice = move |count| {

@@ -5,8 +5,8 @@
 //! - Every signal that reaches us reaches the command, as itself. Where the command shares our
 //!   terminal's group, a signal of the terminal (Ctrl-C) has reached it already, and what comes from
 //!   the command's own tree was meant for that group.
-//! - The second SIGTERM or SIGINT kills: whoever asks twice has waited long enough. A Ctrl-C on a
-//!   terminal that the command shares is between the two of them: to many it is a key like others.
+//! - The second SIGTERM or SIGINT kills: a user who asks twice has waited long enough. A Ctrl-C on a
+//!   terminal that the command shares does not count: many commands handle it like any other key.
 //! - When the lease cannot be kept: SIGTERM at the deadline's `term`, SIGKILL at its `kill`.
 //! - When the lease is lost: SIGTERM at once, SIGKILL a grace later, at the deadline at the latest.
 //! - When the command has run for as long as it may: SIGTERM, SIGKILL a grace later.

@@ -119,7 +119,7 @@ fn agreed(report: &Report, question: &str) -> anyhow::Result<bool> {
     Ok(["y", "yes"].contains(&answer.trim().to_lowercase().as_str()))
 }
 
-/// Who acts: a person, so a process id would tell nobody anything.
+/// The operator: a person, so a process id would say nothing.
 fn operator(label: Option<String>, reason: Option<String>) -> Holder {
     let who = holder(label.clone(), reason);
     Holder {

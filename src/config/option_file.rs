@@ -136,7 +136,7 @@ fn option_files_in(folder: &Path) -> Result<Vec<PathBuf>, Error> {
             .collect()
     };
     let failed = |error| unreadable(folder, &error);
-    // Whoever may add a file may add an option.
+    // A user who can add a file can add an option.
     if fs::metadata(folder).map_err(failed)?.permissions().mode() & 0o002 != 0 {
         return Err(open_to_all(folder));
     }

@@ -1,7 +1,7 @@
 //! Where events arrive: what the threads tell, signals, and the words of the monitor.
 //!
-//! One place to wait for all of them, so that no thread has to carry what another one heard: each
-//! such step costs whoever waits for the lock. What they mean is decided by whoever takes them.
+//! There is one place to wait for all of them, so that no thread passes on what another one received:
+//! each such step makes a hand-over slower. The event loop decides what an event means.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -33,7 +33,7 @@ pub struct Teller {
     bell: Arc<Link>,
 }
 
-/// Whoever tells is not needed any more.
+/// The queue is gone: nobody receives events any more.
 #[derive(Debug)]
 pub struct NobodyListens;
 
@@ -110,7 +110,7 @@ impl Queue {
 
     fn take(&self, signalled: bool) -> Option<Event> {
         let signal = signalled.then(|| self.inbox.take().ok())??;
-        // Later the children are what it left, and whoever buries them reaps them.
+        // After the monitor's death the children are what it left, and killing the tree reaps them.
         if signal.number == signal::SIGCHLD
             && let Some(monitor) = &self.monitor
         {

@@ -1,8 +1,7 @@
 //! The thread that keeps a file of metrics up to date.
 //!
-//! A thread of its own, because the file may lie on a disk that hangs, and whoever renews a lease
-//! must not wait for that. There is one place for what is to be written: what nobody has taken yet
-//! is overwritten by what is newer.
+//! It has a thread of its own because the file may lie on a disk that hangs, and renewals must not wait
+//! for that. The thread has one slot: newer metrics replace those that it has not written yet.
 
 use std::fs::{self, File, Permissions};
 use std::io::{self, Write};
@@ -68,7 +67,7 @@ impl Writer {
 
     /// Has `facts` written; does not wait for it. The thread ends with those of a run that is over.
     pub fn write(&self, facts: Facts) {
-        // Held for an assignment only: whoever renews never waits for the file here.
+        // Locked for an assignment only: a renewal never waits here for the file.
         *self.slot.lock() = Some(facts);
         self.slot.changed.notify_one();
     }

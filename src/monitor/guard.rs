@@ -165,7 +165,7 @@ impl Watch {
             match act {
                 Act::Forward(signal) => self.tree.signal_command(signal),
                 Act::Stop(KILL) => self.kill_from(clock::now()),
-                // Who is stopped would not hear it.
+                // A process that is stopped would not handle the signal.
                 Act::Stop(signal) => {
                     self.stop = Some(Broadcast::new(&[signal, CONT], clock::now()));
                 }

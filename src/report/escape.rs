@@ -1,4 +1,4 @@
-//! Making another's text harmless to a terminal and to whoever reads line by line.
+//! Makes the text of other clients harmless to a terminal and to programs that read line by line.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;

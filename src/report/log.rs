@@ -31,7 +31,7 @@ pub enum What {
     Granted,
     /// An outer dlock has the lease, under which the command runs.
     Nested,
-    /// The server has closed the connection; it is made anew.
+    /// The server has closed the connection; dlock reconnects.
     Disconnected,
     /// A renewal failed; it is tried again.
     RenewalFailed,

@@ -1,8 +1,8 @@
 //! Stderr: written by the caller, or by a writer thread behind a bounded queue.
 //!
-//! A thread that renews a lease must never wait for whoever reads stderr: a full pipe, a terminal
-//! that was stopped with Ctrl-S, or a log collector that hangs. Once [`Stderr::queued`] has started
-//! the writer thread, no caller waits for more than [`FLUSH`] (and [`DRAIN`] at the end of the
+//! A thread that renews a lease must never wait for the reader of stderr: a full pipe, a terminal
+//! that was stopped with Ctrl-S, or a log collector that hangs. After [`Stderr::queued`] a
+//! thread writes, and no caller waits for more than [`FLUSH`] (and [`DRAIN`] at the end of the
 //! process). Messages for which the queue has no room are dropped and counted.
 //!
 //! Each message is one `write(2)`, so that lines of several processes do not mix. A closed stderr is
@@ -28,8 +28,8 @@ const BOUND: usize = 256;
 const FLUSH: Duration = Duration::from_millis(50);
 
 /// How long the end of the process waits for the queue: enough for a reader that works but is slow,
-/// such as a terminal over a bad line. The lease is released by then, so that nobody but whoever
-/// waits for the exit status waits for this; a reader that hangs does not get to hold that up.
+/// such as a terminal over a bad line. The lease is released by then, so only the exit status waits for
+/// this, and a reader that hangs delays it no longer.
 const DRAIN: Duration = Duration::from_millis(500);
 
 /// Moves to the start of the terminal's line and erases it.

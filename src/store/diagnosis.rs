@@ -27,7 +27,7 @@ pub enum Diagnosis {
     /// A renewal is overdue. With a session that is there the process is frozen; otherwise it may be
     /// cut off as well.
     Silent,
-    /// The holder's session has ended and it has not come back yet: dead, or about to connect anew.
+    /// The holder's session has ended, and the holder has not reconnected: it is dead, or about to.
     Gone,
     /// The lease is over by the server's clock.
     Lapsed,

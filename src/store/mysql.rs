@@ -1,7 +1,7 @@
 //! The lock on a MySQL or MariaDB server: questions in, answers out, one connection at a time.
 //!
-//! [`Database::ask`] blocks, for as long as a name server or a stuck server pleases; it is called
-//! on the database thread alone, and whoever waits for the answer has a limit of its own.
+//! [`Database::ask`] blocks for as long as a name server or a stuck server takes. Only the database thread
+//! calls it, and the event loop has a limit of its own for each answer.
 
 mod attempt;
 mod connection;

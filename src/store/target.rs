@@ -60,7 +60,7 @@ impl fmt::Display for Address {
 pub enum SslMode {
     /// No TLS.
     Disabled,
-    /// TLS, whoever answers.
+    /// TLS without a check of the certificate.
     Required,
     /// TLS, and the certificate is signed by a known authority.
     VerifyCa,

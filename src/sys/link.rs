@@ -42,8 +42,8 @@ impl Link {
         Ok((Self(one), Self(other)))
     }
 
-    /// Sends, if there is room: whoever sends has deadlines of its own and must not wait for a
-    /// frozen process.
+    /// Sends, if there is room: the sender has deadlines of its own and must not wait for a frozen
+    /// process.
     ///
     /// # Errors
     /// When there is no room, or nobody at the other end.

@@ -158,8 +158,8 @@ pub fn adopt_orphans() -> io::Result<()> {
     Ok(set_child_subreaper(Some(getpid()))?)
 }
 
-/// Leaves the group of whoever started us, so that no signal to that group reaches us, and takes
-/// `name` for those who list processes.
+/// Leaves the process group that we were started in, so that no signal to that group reaches us, and
+/// takes `name` for lists of processes.
 ///
 /// # Errors
 /// When this process leads its session.

@@ -78,7 +78,7 @@ pub struct Signal {
     pub origin: Origin,
 }
 
-/// Who sent a signal.
+/// The sender of a signal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Origin {
     /// Our terminal, to every process of the group that we are in.
@@ -96,7 +96,7 @@ impl Origin {
         match info.ssi_code {
             // An alarm that was set before we were started, say, is for us alone.
             libc::SI_KERNEL if !TERMINAL.contains(&number) => Self::Process(0),
-            // Who leads the session is the only one that is told of a lost line.
+            // The kernel reports a lost line to the session leader alone.
             libc::SI_KERNEL if number == SIGHUP && getsid(None) == Ok(getpid()) => Self::Process(0),
             libc::SI_KERNEL => Self::Terminal,
             code if number == SIGCHLD && code > 0 => Self::Child,
@@ -176,9 +176,9 @@ impl AsFd for Inbox {
 /// where nobody is there to let it go on. Only for a process that leaves job control to the terminal.
 pub fn stop_job() {
     let before = Mask::of([SIGTSTP]).apply(libc::SIG_BLOCK);
-    // The group's signal may reach another thread, so that this one would go on for a moment: hence the
-    // second, for this thread alone. It must be there before the first can stop us, or it would stop us
-    // again when we go on; what lets us go on takes back both.
+    // The group's signal may reach another thread, and this one would go on for a moment. The second
+    // signal, for this thread alone, prevents that. It must be pending before the first can stop us, or it
+    // would stop us again when we continue; SIGCONT discards both.
     // SAFETY: raise takes a plain number.
     unsafe { libc::raise(SIGTSTP) };
     send(0, SIGTSTP);

@@ -120,7 +120,7 @@ impl Tree {
         self.end
     }
 
-    /// Sends `signal` to the command itself, as whoever sent it to dlock would have done.
+    /// Sends `signal` to the command itself, as if the sender had sent it there and not to dlock.
     pub fn signal_command(&self, signal: i32) {
         if let Some(command) = self.command {
             signal::send(command.as_raw_pid(), signal);

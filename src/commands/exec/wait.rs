@@ -16,8 +16,8 @@ use crate::report::words;
 use crate::store::{Answer, FailureKind, Gate, Question, Reply};
 use crate::sys::{clock, signal};
 
-/// For giving back what may have been granted when we leave the line: whoever set a time limit or
-/// sent a signal wants us gone within a tenth of a second.
+/// Maximum time to give back what may have been granted, when we leave the queue: a user who set a time
+/// limit or sent a signal expects the end within a tenth of a second.
 const PARTING: Duration = Duration::from_millis(60);
 
 /// From this age on, what was seen of a lock is told as the past.
@@ -84,7 +84,7 @@ impl Desk<'_> {
                     return Err(done(&self.action, self.once.as_ref(), success));
                 }
                 Step::Held(seen, looked_at) => {
-                    // Who stood at the gate has not looked since it came.
+                    // A waiter at the gate has not looked at the row since it arrived.
                     let held = match now.since(looked_at) < STALE {
                         true => words::holding(&self.action, &seen),
                         false => words::was_held(&self.action, &seen),

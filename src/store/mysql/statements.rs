@@ -33,10 +33,10 @@ use crate::store::Holder;
 /// The server that answers: sessions are counted and named locks are known there only.
 const HERE: &str = "CONCAT(@@hostname,':',@@port,'/',@@server_id)";
 
-/// Those sessions of [`HERE`] that our account can see. MySQL's list in `information_schema` is an error as
-/// long as one of them says something that is not text in utf8mb3, such as an emoji. From 8.0.22 on it has
-/// another, to which the comment leads it, and which is empty where the server keeps none: hence
-/// [`SESSIONS_LISTED`]. MariaDB skips the comment.
+/// Those sessions of [`HERE`] that our account can see. MySQL's list in `information_schema` fails
+/// while a session runs a statement that is not text in utf8mb3, such as an emoji. The comment makes MySQL
+/// read another list, which it has from 8.0.22 on and which is empty if the server keeps none
+/// ([`SESSIONS_LISTED`] checks that). MariaDB skips the comment.
 pub(super) const SESSIONS: &str = "(SELECT id,user,command FROM information_schema.processlist\
      /*!80022 WHERE FALSE UNION ALL SELECT id,user,command FROM performance_schema.processlist*/)";
 

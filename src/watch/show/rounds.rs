@@ -31,7 +31,8 @@ const PATIENCE: Duration = Duration::from_secs(15);
 /// Longest sleep: ages on the screen are in seconds.
 const TICK: Duration = Duration::from_secs(1);
 
-/// How long whoever leaves waits for the answer to an open question, to end the connection properly.
+/// At the end, how long to wait for the answer to an open question: the connection is then closed
+/// properly.
 const PARTING: Duration = Duration::from_millis(200);
 
 /// The server ends our session when it has not heard of us for two intervals, and at least this long:

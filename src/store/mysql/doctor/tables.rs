@@ -38,7 +38,7 @@ pub(super) fn judge(
     findings
 }
 
-/// Who may do nothing with a table is not told whether it is there.
+/// The server hides a table from an account without any right on it.
 fn is_hidden(table: &Table, rights: &[Right]) -> bool {
     let mut rights = rights.iter().filter(|right| right.table == table.name);
     let is_missing = |right: &Right| right.permission == Permission::Missing;

@@ -104,7 +104,7 @@ pub(in crate::store::mysql) fn attempt(
         Fence::AsItIs => ("BEGIN;".to_owned(), "", "COMMIT;".to_owned()),
     };
     let wanted = needless.map_or_else(String::new, |needless| format!(" AND NOT {needless}"));
-    // Who stands in line has come upon these tables before, with an attempt that checked them.
+    // A waiter has sent an attempt before, which checked the tables.
     let version = match has_stood {
         true => String::new(),
         false => format!(" AND {SCHEMA_VERSION}={VERSION}"),

@@ -57,8 +57,8 @@ pub(in crate::store::mysql) fn sight(contender: &Contender, place: Option<Place>
 /// Reads rows, each with the last run that is over, and with whether the holder's session is there if named
 /// locks may be asked for; then who waits.
 ///
-/// Who has the gate has it until the session ends. Of a session without a gate nothing is known: to name the
-/// list of sessions alone costs a third of a millisecond.
+/// A session has the gate until it ends. Nothing is known of a session without the gate: naming the list of
+/// sessions alone costs a third of a millisecond.
 pub(in crate::store::mysql) fn survey(selection: Selection, gate: Gate) -> String {
     let alive = match gate {
         Gate::Used => format!(

@@ -1,8 +1,7 @@
 //! What is written down of runs, and when it makes another run needless.
 //!
-//! A run is recorded in the transaction that ends it and by whoever that is: the holder with its
-//! release, or who takes its lease over. Recording it with the grant instead costs every grant an
-//! INSERT more.
+//! The transaction that ends a run records it: that of the holder's release, or that of the contender
+//! that takes the lease over. Recording it with the grant would cost every grant one more INSERT.
 
 use std::time::Duration;
 
