@@ -36,7 +36,7 @@ complete -c dlock -n "__fish_dlock_needs_command" -l user -d 'Account to log in 
 complete -c dlock -n "__fish_dlock_needs_command" -l password-file -d 'File that holds the password; a line end after it is dropped' -r -F
 complete -c dlock -n "__fish_dlock_needs_command" -l database -d 'Database that holds dlock\'s tables' -r
 complete -c dlock -n "__fish_dlock_needs_command" -l ssl-mode -d 'What TLS must prove [default: verify_identity; disabled for loopback and Unix sockets]' -r -f -a "disabled\t'No TLS'
-required\t'TLS, whoever answers'
+required\t'TLS without a check of the certificate'
 verify_ca\t'TLS, and the certificate is signed by a known authority'
 verify_identity\t'TLS, and the certificate is signed by a known authority and names the host'"
 complete -c dlock -n "__fish_dlock_needs_command" -l ssl-ca -d 'PEM file with certificate authorities to trust besides the public ones' -r -F
@@ -83,7 +83,7 @@ complete -c dlock -n "__fish_dlock_using_subcommand exec" -l user -d 'Account to
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -l password-file -d 'File that holds the password; a line end after it is dropped' -r -F
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -l database -d 'Database that holds dlock\'s tables' -r
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -l ssl-mode -d 'What TLS must prove [default: verify_identity; disabled for loopback and Unix sockets]' -r -f -a "disabled\t'No TLS'
-required\t'TLS, whoever answers'
+required\t'TLS without a check of the certificate'
 verify_ca\t'TLS, and the certificate is signed by a known authority'
 verify_identity\t'TLS, and the certificate is signed by a known authority and names the host'"
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -l ssl-ca -d 'PEM file with certificate authorities to trust besides the public ones' -r -F
@@ -112,7 +112,7 @@ complete -c dlock -n "__fish_dlock_using_subcommand status" -l user -d 'Account 
 complete -c dlock -n "__fish_dlock_using_subcommand status" -l password-file -d 'File that holds the password; a line end after it is dropped' -r -F
 complete -c dlock -n "__fish_dlock_using_subcommand status" -l database -d 'Database that holds dlock\'s tables' -r
 complete -c dlock -n "__fish_dlock_using_subcommand status" -l ssl-mode -d 'What TLS must prove [default: verify_identity; disabled for loopback and Unix sockets]' -r -f -a "disabled\t'No TLS'
-required\t'TLS, whoever answers'
+required\t'TLS without a check of the certificate'
 verify_ca\t'TLS, and the certificate is signed by a known authority'
 verify_identity\t'TLS, and the certificate is signed by a known authority and names the host'"
 complete -c dlock -n "__fish_dlock_using_subcommand status" -l ssl-ca -d 'PEM file with certificate authorities to trust besides the public ones' -r -F
@@ -141,7 +141,7 @@ complete -c dlock -n "__fish_dlock_using_subcommand wait" -l user -d 'Account to
 complete -c dlock -n "__fish_dlock_using_subcommand wait" -l password-file -d 'File that holds the password; a line end after it is dropped' -r -F
 complete -c dlock -n "__fish_dlock_using_subcommand wait" -l database -d 'Database that holds dlock\'s tables' -r
 complete -c dlock -n "__fish_dlock_using_subcommand wait" -l ssl-mode -d 'What TLS must prove [default: verify_identity; disabled for loopback and Unix sockets]' -r -f -a "disabled\t'No TLS'
-required\t'TLS, whoever answers'
+required\t'TLS without a check of the certificate'
 verify_ca\t'TLS, and the certificate is signed by a known authority'
 verify_identity\t'TLS, and the certificate is signed by a known authority and names the host'"
 complete -c dlock -n "__fish_dlock_using_subcommand wait" -l ssl-ca -d 'PEM file with certificate authorities to trust besides the public ones' -r -F
@@ -165,7 +165,7 @@ complete -c dlock -n "__fish_dlock_using_subcommand check" -l user -d 'Account t
 complete -c dlock -n "__fish_dlock_using_subcommand check" -l password-file -d 'File that holds the password; a line end after it is dropped' -r -F
 complete -c dlock -n "__fish_dlock_using_subcommand check" -l database -d 'Database that holds dlock\'s tables' -r
 complete -c dlock -n "__fish_dlock_using_subcommand check" -l ssl-mode -d 'What TLS must prove [default: verify_identity; disabled for loopback and Unix sockets]' -r -f -a "disabled\t'No TLS'
-required\t'TLS, whoever answers'
+required\t'TLS without a check of the certificate'
 verify_ca\t'TLS, and the certificate is signed by a known authority'
 verify_identity\t'TLS, and the certificate is signed by a known authority and names the host'"
 complete -c dlock -n "__fish_dlock_using_subcommand check" -l ssl-ca -d 'PEM file with certificate authorities to trust besides the public ones' -r -F
@@ -190,7 +190,7 @@ complete -c dlock -n "__fish_dlock_using_subcommand history" -l user -d 'Account
 complete -c dlock -n "__fish_dlock_using_subcommand history" -l password-file -d 'File that holds the password; a line end after it is dropped' -r -F
 complete -c dlock -n "__fish_dlock_using_subcommand history" -l database -d 'Database that holds dlock\'s tables' -r
 complete -c dlock -n "__fish_dlock_using_subcommand history" -l ssl-mode -d 'What TLS must prove [default: verify_identity; disabled for loopback and Unix sockets]' -r -f -a "disabled\t'No TLS'
-required\t'TLS, whoever answers'
+required\t'TLS without a check of the certificate'
 verify_ca\t'TLS, and the certificate is signed by a known authority'
 verify_identity\t'TLS, and the certificate is signed by a known authority and names the host'"
 complete -c dlock -n "__fish_dlock_using_subcommand history" -l ssl-ca -d 'PEM file with certificate authorities to trust besides the public ones' -r -F
@@ -217,7 +217,7 @@ complete -c dlock -n "__fish_dlock_using_subcommand forget" -l user -d 'Account 
 complete -c dlock -n "__fish_dlock_using_subcommand forget" -l password-file -d 'File that holds the password; a line end after it is dropped' -r -F
 complete -c dlock -n "__fish_dlock_using_subcommand forget" -l database -d 'Database that holds dlock\'s tables' -r
 complete -c dlock -n "__fish_dlock_using_subcommand forget" -l ssl-mode -d 'What TLS must prove [default: verify_identity; disabled for loopback and Unix sockets]' -r -f -a "disabled\t'No TLS'
-required\t'TLS, whoever answers'
+required\t'TLS without a check of the certificate'
 verify_ca\t'TLS, and the certificate is signed by a known authority'
 verify_identity\t'TLS, and the certificate is signed by a known authority and names the host'"
 complete -c dlock -n "__fish_dlock_using_subcommand forget" -l ssl-ca -d 'PEM file with certificate authorities to trust besides the public ones' -r -F
@@ -244,7 +244,7 @@ complete -c dlock -n "__fish_dlock_using_subcommand release" -l user -d 'Account
 complete -c dlock -n "__fish_dlock_using_subcommand release" -l password-file -d 'File that holds the password; a line end after it is dropped' -r -F
 complete -c dlock -n "__fish_dlock_using_subcommand release" -l database -d 'Database that holds dlock\'s tables' -r
 complete -c dlock -n "__fish_dlock_using_subcommand release" -l ssl-mode -d 'What TLS must prove [default: verify_identity; disabled for loopback and Unix sockets]' -r -f -a "disabled\t'No TLS'
-required\t'TLS, whoever answers'
+required\t'TLS without a check of the certificate'
 verify_ca\t'TLS, and the certificate is signed by a known authority'
 verify_identity\t'TLS, and the certificate is signed by a known authority and names the host'"
 complete -c dlock -n "__fish_dlock_using_subcommand release" -l ssl-ca -d 'PEM file with certificate authorities to trust besides the public ones' -r -F
@@ -268,7 +268,7 @@ complete -c dlock -n "__fish_dlock_using_subcommand setup" -l user -d 'Account t
 complete -c dlock -n "__fish_dlock_using_subcommand setup" -l password-file -d 'File that holds the password; a line end after it is dropped' -r -F
 complete -c dlock -n "__fish_dlock_using_subcommand setup" -l database -d 'Database that holds dlock\'s tables' -r
 complete -c dlock -n "__fish_dlock_using_subcommand setup" -l ssl-mode -d 'What TLS must prove [default: verify_identity; disabled for loopback and Unix sockets]' -r -f -a "disabled\t'No TLS'
-required\t'TLS, whoever answers'
+required\t'TLS without a check of the certificate'
 verify_ca\t'TLS, and the certificate is signed by a known authority'
 verify_identity\t'TLS, and the certificate is signed by a known authority and names the host'"
 complete -c dlock -n "__fish_dlock_using_subcommand setup" -l ssl-ca -d 'PEM file with certificate authorities to trust besides the public ones' -r -F
@@ -291,7 +291,7 @@ complete -c dlock -n "__fish_dlock_using_subcommand doctor" -l user -d 'Account 
 complete -c dlock -n "__fish_dlock_using_subcommand doctor" -l password-file -d 'File that holds the password; a line end after it is dropped' -r -F
 complete -c dlock -n "__fish_dlock_using_subcommand doctor" -l database -d 'Database that holds dlock\'s tables' -r
 complete -c dlock -n "__fish_dlock_using_subcommand doctor" -l ssl-mode -d 'What TLS must prove [default: verify_identity; disabled for loopback and Unix sockets]' -r -f -a "disabled\t'No TLS'
-required\t'TLS, whoever answers'
+required\t'TLS without a check of the certificate'
 verify_ca\t'TLS, and the certificate is signed by a known authority'
 verify_identity\t'TLS, and the certificate is signed by a known authority and names the host'"
 complete -c dlock -n "__fish_dlock_using_subcommand doctor" -l ssl-ca -d 'PEM file with certificate authorities to trust besides the public ones' -r -F

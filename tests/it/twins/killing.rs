@@ -39,7 +39,8 @@ fn without_waiting_for_the_tree_the_next_holder_meets_what_the_command_left() {
 }
 
 /// SIGKILL that takes a while to kill: a machine so busy, or a command so large, that its death
-/// takes a good part of the margin.
+/// takes a good part of the margin of 250 ms. The tree takes up to three: its group, the command, and the
+/// descendant if the monitor has inherited it by then.
 const SLOW_DEATH: &str = r"
 #define _GNU_SOURCE
 #include <signal.h>
@@ -47,7 +48,7 @@ const SLOW_DEATH: &str = r"
 #include <unistd.h>
 
 int kill(pid_t pid, int number) {
-    if (number == SIGKILL) usleep(75000);
+    if (number == SIGKILL) usleep(55000);
     return syscall(SYS_kill, pid, number);
 }
 ";
