@@ -5,6 +5,12 @@ CARGO  ?= cargo
 PREFIX ?= /usr/local
 DESTDIR ?=
 
+# Where the tests and their servers put their files: in memory if there is room for 4 GiB. After a build, or beside
+# another program that writes much, a flush to a disk can take seconds, and the tests are not about that.
+SCRATCH := $(shell [ "$$(df --output=avail -B1G /dev/shm 2>/dev/null | tail -n 1)" -ge 4 ] 2>/dev/null && \
+	[ -w /dev/shm ] && echo /dev/shm || echo $${TMPDIR:-/tmp})
+test chaos rounds: export TMPDIR := $(SCRATCH)
+
 .PHONY: help all check demo test model static chaos rounds lint bench generated install clean
 
 all: ## Build the release program

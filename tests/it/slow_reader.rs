@@ -26,8 +26,9 @@ const TTL: &str = "--ttl=2s";
 /// Renewals in more than two of these leases: there are three in one.
 const LONG: u64 = 7;
 
-/// From SIGTERM to the end of dlock: half a second is for the reader.
-const AT_ONCE: Duration = Duration::from_secs(2);
+/// From SIGTERM to the end of dlock: half a second is for the reader, the rest for a busy machine. A dlock that is held up
+/// would wait for the reader, who never reads.
+const AT_ONCE: Duration = Duration::from_secs(10);
 
 /// A signal that does nothing to a command that does not know it.
 const HARMLESS: &str = "URG";

@@ -88,9 +88,8 @@ impl Scene {
     pub(crate) fn on(database: Database, without: &str) -> Self {
         let stage = Stage::new();
         // Who makes the tables has a long first question; none of this is about that.
-        Dlock::on(&database, ["exec", "-a", "init", "--", "true"])
-            .run()
-            .expect(0, "", "");
+        let first = Dlock::on(&database, ["exec", "-a", "init", "--", "true"]).run();
+        assert_eq!(first.status, Some(0), "{first:#?}");
         Self {
             without: without.to_owned(),
             database,
