@@ -33,7 +33,7 @@ const PATIENCE: Duration = Duration::from_secs(15);
 /// The most bytes of a fact about a holder.
 const FACT: usize = 255;
 
-/// Who we are, under the label and the note that the user chose.
+/// Describes this process as a holder, with the label and the note that the user chose.
 fn holder(label: Option<String>, note: Option<String>) -> Holder {
     let (host, pid) = (host::name(), std::process::id());
     let (pod, namespace) = host::pod();
@@ -49,7 +49,7 @@ fn holder(label: Option<String>, note: Option<String>) -> Holder {
     }
 }
 
-/// What of `text` has room in the tables: facts for people, which must not keep a command from running.
+/// Cuts `text` to the length of its column. These facts are for people, so a long one must not stop a run.
 fn fitting(mut text: String) -> String {
     text.truncate(text.floor_char_boundary(FACT));
     text

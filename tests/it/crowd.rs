@@ -4,14 +4,14 @@
 //! been built without it.
 
 use std::fs;
-use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::sync::OnceLock;
 
 use tempfile::TempDir;
 
 use crate::command::{Stage, heard};
+use crate::compiler::compile;
 use crate::dlock::{Dlock, Running};
 use crate::holder::steal;
 use crate::servers::{Database, Flavour, shared};
@@ -70,16 +70,7 @@ fn program() -> &'static Path {
     let (_, path) = PROGRAM.get_or_init(|| {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let path = folder.path().join("crowd");
-        let mut compiler = Command::new("cc")
-            .args(["-w", "-x", "c", "-", "-o"])
-            .arg(&path)
-            .stdin(Stdio::piped())
-            .spawn()
-            .expect("cc, the C compiler, is installed");
-        let mut stdin = compiler.stdin.take().expect("stdin is a pipe");
-        stdin.write_all(SOURCE.as_bytes()).expect("cc reads it");
-        drop(stdin);
-        assert!(compiler.wait().expect("cc runs").success(), "cc failed");
+        compile(&[], SOURCE, &path);
         (folder, path)
     });
     path

@@ -131,7 +131,7 @@ fn a_connection_that_is_killed_is_made_anew_and_the_command_knows_nothing() {
         }
         holder.running.signal("TERM");
         let outcome = holder.running.wait();
-        let told = "the server has closed the connection of init; connecting anew";
+        let told = "the server has closed the connection of init; reconnecting";
         outcome.expect(4, "term\n", told);
         outcome.expect(4, "term\n", "is renewed again");
     }

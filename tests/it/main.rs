@@ -8,12 +8,12 @@
 
 mod bad_input;
 mod command;
+mod compiler;
 mod connection;
 mod dlock;
 mod holder;
 mod multiplexer;
 mod network;
-mod preload;
 mod proxy;
 mod recorder;
 mod secrets;

@@ -9,9 +9,9 @@ use openmetrics_parser::prometheus::parse_prometheus;
 use openmetrics_parser::{MetricNumber, PrometheusType, PrometheusValue};
 
 use crate::command::{Stage, tell};
+use crate::compiler::preload;
 use crate::dlock::{Dlock, eventually};
 use crate::holder::{Holder, is_free, renewals, steal, token};
-use crate::preload::compiled;
 use crate::proxy::{Fault, Kind, Proxy};
 use crate::servers::{Flavour, shared};
 
@@ -266,7 +266,7 @@ fn a_disk_that_hangs_holds_up_neither_the_command_nor_a_renewal_nor_the_release(
     for flavour in Flavour::ALL {
         let database = shared(flavour).database("metrics");
         let folder = Folder::new();
-        let library = compiled(&folder.stage, HANGING);
+        let library = preload(&folder.stage, HANGING);
         let fifo = folder.stage.fifo("hang");
         let dlock = Dlock::on(&database, ["exec"])
             .env("LD_PRELOAD", library)

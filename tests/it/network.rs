@@ -6,11 +6,11 @@
 use std::io::{self, Write};
 use std::net::{IpAddr, Ipv4Addr, Shutdown, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::OnceLock;
 use std::thread;
 use std::{fs, process};
 
+use crate::compiler::{LIBRARY, compile};
 use crate::dlock::Dlock;
 use crate::proxy::packet;
 
@@ -80,21 +80,12 @@ int getaddrinfo(const char *name, const char *service, const struct addrinfo *hi
 }
 "#;
 
-/// Compiles [`RESOLVER`]. The compiler is there: dlock's TLS library could not have been built without it.
+/// Compiles [`RESOLVER`].
 fn build_resolver() -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let library = folder.join("resolver.so");
     let unfinished = folder.join(format!("resolver-{}.so", process::id()));
-    let mut compiler = Command::new("cc")
-        .args(["-shared", "-fPIC", "-x", "c", "-", "-o"])
-        .arg(&unfinished)
-        .stdin(process::Stdio::piped())
-        .spawn()
-        .expect("cc, the C compiler, is installed");
-    let mut stdin = compiler.stdin.take().expect("stdin is a pipe");
-    stdin.write_all(RESOLVER.as_bytes()).expect("cc reads it");
-    drop(stdin);
-    assert!(compiler.wait().expect("cc runs").success(), "cc failed");
+    compile(LIBRARY, RESOLVER, &unfinished);
     // Whole or not at all, whoever else runs these tests.
     fs::rename(&unfinished, &library).expect("the folder is writable");
     library

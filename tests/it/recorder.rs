@@ -4,14 +4,13 @@
 //! The compiler is there: dlock's TLS library could not have been built without it.
 
 use std::fs;
-use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
 use tempfile::TempDir;
 
 use crate::command::{Stage, tell};
+use crate::compiler::compile;
 use crate::dlock::eventually;
 
 /// Every signal that a process can catch, but for two that the C library keeps for itself.
@@ -100,16 +99,7 @@ pub(crate) fn program() -> &'static Path {
     let (_, path) = PROGRAM.get_or_init(|| {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let path = folder.path().join("recorder");
-        let mut compiler = Command::new("cc")
-            .args(["-x", "c", "-", "-o"])
-            .arg(&path)
-            .stdin(Stdio::piped())
-            .spawn()
-            .expect("cc, the C compiler, is installed");
-        let mut stdin = compiler.stdin.take().expect("stdin is a pipe");
-        stdin.write_all(SOURCE.as_bytes()).expect("cc reads it");
-        drop(stdin);
-        assert!(compiler.wait().expect("cc runs").success(), "cc failed");
+        compile(&[], SOURCE, &path);
         (folder, path)
     });
     path

@@ -12,10 +12,10 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::Value;
 
 use crate::command::{Stage, heard, tell};
+use crate::compiler::preload;
 use crate::dlock::{Dlock, PATIENCE, Running, eventually};
 use crate::holder::{Holder, is_free, renewals};
 use crate::logs::messages;
-use crate::preload::compiled;
 use crate::proxy::{Fault, Kind, Proxy};
 use crate::servers::{Flavour, shared};
 use crate::terminal::{CTRL_Q, CTRL_S, Terminal};
@@ -287,7 +287,7 @@ fn a_heartbeat_file_that_hangs_keeps_no_command_from_starting() {
         let stage = Stage::new();
         let file = stage.path("heartbeat");
         let dlock = Dlock::on(&database, ["exec"])
-            .env("LD_PRELOAD", compiled(&stage, HANGING))
+            .env("LD_PRELOAD", preload(&stage, HANGING))
             .env("HANGS", &file);
         let option = format!("--heartbeat-file={}", file.display());
         let holder = Holder::start(dlock, &["--ttl=30s", &option]);
@@ -327,7 +327,7 @@ fn a_resolver_that_hangs_holds_up_no_signal_and_no_deadline() {
             let hangs = stage.path("hangs");
             let dlock = Dlock::new(["exec"])
                 .env("DLOCK_URL", &url)
-                .env("LD_PRELOAD", compiled(&stage, RESOLVER))
+                .env("LD_PRELOAD", preload(&stage, RESOLVER))
                 .env("HANGS", &hangs);
             let holder = Holder::start(dlock, &["--ttl=3s"]);
             fs::write(&hangs, "").expect("it can be written");

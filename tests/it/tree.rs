@@ -7,8 +7,8 @@ use std::sync::mpsc;
 use std::{fs, ptr, thread};
 
 use crate::command::{Stage, Witness, heard, signal, tell};
+use crate::compiler::preload;
 use crate::dlock::{Dlock, Running, eventually};
-use crate::preload::compiled;
 use crate::servers::{Database, Flavour, Server, shared};
 
 /// A command with all kinds of descendants, none of which wants to die: a child, one in a session of
@@ -270,7 +270,7 @@ fn immortal_holder(database: &Database) -> (Holder, Stage) {
     let immortal = stage.path("immortal");
     fs::write(&immortal, "").expect("writes");
     let dlock = Dlock::on(database, ["exec", "-a", "init"])
-        .env("LD_PRELOAD", compiled(&stage, IMMORTALITY))
+        .env("LD_PRELOAD", preload(&stage, IMMORTALITY))
         .env("IMMORTAL", &immortal);
     (Holder::start_with(dlock, &[]), stage)
 }
@@ -308,10 +308,11 @@ fn who_is_told_of_a_process_that_does_not_die_can_leave_it_behind() {
         .run()
         .expect(75, "", "init is held by");
     fs::remove_file(stage.path("immortal")).expect("removes");
-    holder
-        .running
-        .wait()
-        .expect(76, "", "is left behind alive; init lapses");
+    holder.running.wait().expect(
+        76,
+        "",
+        "is still alive and was left behind; init is free when its lease ends",
+    );
     eventually("the tree is dead", || holder.witness.is_alone());
 }
 

@@ -141,7 +141,9 @@ impl Desk<'_> {
                 Some(Event::Signal(signal)) => match run.stuck {
                     Some(pid) if [INT, TERM].contains(&signal.number) => {
                         let action = &self.action;
-                        let why = format!("process {pid} is left behind alive; {action} lapses");
+                        let why = format!(
+                            "process {pid} is still alive and was left behind; {action} is free when its lease ends"
+                        );
                         return (RunOutcome::LeftBehind, why);
                     }
                     _ => run.order(Input::Signal(signal)),
@@ -157,7 +159,7 @@ impl Desk<'_> {
                     run.renewals.hasten(now);
                     let action = &self.action;
                     let text = format_args!(
-                        "the server has closed the connection of {action}; connecting anew"
+                        "the server has closed the connection of {action}; reconnecting"
                     );
                     self.report.notice(What::Disconnected, text);
                 }
@@ -186,7 +188,7 @@ impl Desk<'_> {
         }
     }
 
-    /// What comes of a command that has ended, and whose tree is dead.
+    /// The outcome of a run whose command has ended and whose tree is dead.
     fn ended(&self, end: End, blame: Blame, run: &Progress<'_>) -> (RunOutcome, String) {
         let how = match end {
             End::Exited(code) => format!("the command exited with {code}"),

@@ -1,4 +1,4 @@
-//! What others than the user are told of a run: metrics in a file, and hooks. On the main thread.
+//! Writes the metrics file and runs the hooks of a run. On the main thread.
 //!
 //! Nothing in here waits but [`Desk::conclude`], when the lease is given up and the command is dead,
 //! and that not for long. What goes wrong is told and changes nothing.

@@ -2,8 +2,8 @@
 //! leaves behind, without the margin.
 
 use super::scene::{Scene, Verdict, compare};
+use crate::compiler::preload;
 use crate::dlock::{Dlock, eventually};
-use crate::preload::compiled;
 use crate::proxy::{Fault, Kind, Proxy};
 
 #[test]
@@ -62,7 +62,7 @@ fn without_the_margin_the_next_holder_meets_a_command_that_takes_time_to_die() {
         let port = scene.database.port;
         let (proxy, contenders) = (Proxy::to(port), Proxy::to(port));
         let dlock = scene.exec(proxy.port()).args(["--ttl", "3s"]);
-        let dlock = dlock.env("LD_PRELOAD", compiled(&scene.stage, SLOW_DEATH));
+        let dlock = dlock.env("LD_PRELOAD", preload(&scene.stage, SLOW_DEATH));
         let _holder = scene.holder(dlock);
 
         let url = scene.database.url_through(contenders.port());

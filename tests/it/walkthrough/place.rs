@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 use mysql::prelude::Queryable;
 
 use crate::command::{Stage, heard, tell};
+use crate::compiler::preload;
 use crate::dlock::{Dlock, Running, eventually};
-use crate::preload::compiled;
 use crate::servers::{Database, Flavour, shared};
 use crate::terminal::Terminal;
 
@@ -65,7 +65,7 @@ impl Place {
         stage.fifo("ready");
         stage.fifo("go");
         Self {
-            library: compiled(&stage, HOST),
+            library: preload(&stage, HOST),
             database,
             stage,
             ttl,

@@ -1,0 +1,35 @@
+//! Programs and libraries in C, for what no machine does on demand and no Rust program may do. The compiler is there:
+//! dlock's TLS library could not have been built without it.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use crate::command::Stage;
+
+/// Options for a library that goes before the C library of a program under test (`LD_PRELOAD`).
+pub(crate) const LIBRARY: &[&str] = &["-shared", "-fPIC"];
+
+/// Compiles the C text `source` with `options` to the file `target`.
+#[track_caller]
+pub(crate) fn compile(options: &[&str], source: &str, target: &Path) {
+    let mut compiler = Command::new("cc")
+        .args(options)
+        .args(["-w", "-x", "c", "-", "-o"])
+        .arg(target)
+        .stdin(Stdio::piped())
+        .spawn()
+        .expect("cc, the C compiler, is installed");
+    let mut stdin = compiler.stdin.take().expect("stdin is a pipe");
+    stdin.write_all(source.as_bytes()).expect("cc reads it");
+    drop(stdin);
+    assert!(compiler.wait().expect("cc runs").success(), "cc failed");
+}
+
+/// The C text `source` as a library for `LD_PRELOAD`, which lasts as long as `stage`.
+#[track_caller]
+pub(crate) fn preload(stage: &Stage, source: &str) -> PathBuf {
+    let library = stage.path("preload.so");
+    compile(LIBRARY, source, &library);
+    library
+}
