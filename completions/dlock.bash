@@ -272,7 +272,7 @@ _dlock() {
             return 0
             ;;
         dlock__subcmd__exec)
-            opts="-a -t -w -n -E -q -v -h -V --action --ttl --wait --nonblock --conflict-exit-code --once --once-per --min-hold --db-wait --grace --max-runtime --heartbeat-file --holder --note --fence --history --metrics-file --on-event --quiet --verbose --log-format --url --url-file --defaults-file --host --port --socket --user --password-file --database --ssl-mode --ssl-ca --ssl-cert --ssl-key --help --version"
+            opts="-a -t -w -n -E -q -v -h -V --action --ttl --wait --nonblock --conflict-exit-code --once --once-per --min-hold --connect-timeout --grace --max-runtime --heartbeat-file --holder --note --fence --history --metrics-file --on-event --quiet --verbose --log-format --url --url-file --defaults-file --host --port --socket --user --password-file --database --ssl-mode --ssl-ca --ssl-cert --ssl-key --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -322,7 +322,7 @@ _dlock() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
-                --db-wait)
+                --connect-timeout)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -620,7 +620,7 @@ _dlock() {
             return 0
             ;;
         dlock__subcmd__release)
-            opts="-a -y -q -v -h -V --action --token --reason --yes --hold-off --reopen --holder --quiet --verbose --log-format --url --url-file --defaults-file --host --port --socket --user --password-file --database --ssl-mode --ssl-ca --ssl-cert --ssl-key --help --version"
+            opts="-a -y -q -v -h -V --action --token --reason --yes --pause --resume --holder --quiet --verbose --log-format --url --url-file --defaults-file --host --port --socket --user --password-file --database --ssl-mode --ssl-ca --ssl-cert --ssl-key --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -642,7 +642,7 @@ _dlock() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
-                --hold-off)
+                --pause)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -870,7 +870,7 @@ _dlock() {
             return 0
             ;;
         dlock__subcmd__wait)
-            opts="-a -q -v -h -V --action --done --timeout --db-wait --quiet --verbose --log-format --url --url-file --defaults-file --host --port --socket --user --password-file --database --ssl-mode --ssl-ca --ssl-cert --ssl-key --help --version"
+            opts="-a -q -v -h -V --action --done --timeout --connect-timeout --quiet --verbose --log-format --url --url-file --defaults-file --host --port --socket --user --password-file --database --ssl-mode --ssl-ca --ssl-cert --ssl-key --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -892,7 +892,7 @@ _dlock() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
-                --db-wait)
+                --connect-timeout)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

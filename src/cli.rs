@@ -1,9 +1,10 @@
-//! The grammar: what can be typed, with its variables, defaults and help. No I/O, no meaning.
+//! The command-line grammar: options, their environment variables, defaults and help texts. It does no I/O and does not
+//! interpret values.
 //!
-//! `man/` and `completions/` are rendered from here by a test, so what stands here is what users
-//! read. No default depends on the machine.
+//! A test renders `man/` and `completions/` from this module, so users read these texts. No default depends on the
+//! machine.
 
-// Doc comments here are help texts: plain, without Markdown.
+// Doc comments in this module are help texts: plain, without Markdown.
 #![allow(clippy::doc_markdown, rustdoc::broken_intra_doc_links)]
 
 pub mod check;
@@ -37,41 +38,43 @@ use self::watch::WatchArgs;
 use crate::exit;
 use crate::lease::action::Action;
 
-/// Where to read on, at the end of each help.
-const MORE: &str = "dlock(7) tells how it works and what happens on each failure.";
+/// The reference to the manual at the end of each help text.
+const SEE_ALSO: &str = "See dlock(7) for how dlock works and what happens on each failure.";
 
-/// The end of each long help: the statuses, and where to read on.
-fn more() -> String {
-    format!("{}\n\n{MORE}", exit::help())
+/// Returns the end of each long help text: the exit statuses and [`SEE_ALSO`].
+fn long_footer() -> String {
+    format!("{}\n\n{SEE_ALSO}", exit::help())
 }
 
 /// Run a command on one machine at a time, with a lease in the MySQL or MariaDB you already have.
 #[derive(Debug, Parser)]
 #[command(name = "dlock", version, about, long_about = None, max_term_width = 100)]
-#[command(after_help = MORE, after_long_help = more())]
+#[command(after_help = SEE_ALSO, after_long_help = long_footer())]
 #[command(propagate_version = true, disable_help_subcommand = true)]
 #[command(args_override_self = true)]
 pub struct Cli {
-    /// What to do.
+    /// The subcommand.
     #[command(subcommand)]
     pub command: Command,
 
-    /// Say nothing but why dlock failed; wins over --verbose.
+    /// Print only why dlock failed; overrides --verbose.
     #[arg(short, long, global = true, env = "DLOCK_QUIET", display_order = 100)]
     #[arg(value_parser = clap::builder::FalseyValueParser::new())]
     pub quiet: bool,
 
-    /// Say what happens, step by step.
+    /// Print each step.
     #[arg(short, long, global = true, env = "DLOCK_VERBOSE", display_order = 100)]
     #[arg(value_parser = clap::builder::FalseyValueParser::new())]
     pub verbose: bool,
 
-    /// How messages on stderr are written; json is one object a line, as dlock(7) documents it.
+    /// Format of messages on stderr.
+    ///
+    /// json writes one object per line, as documented in dlock(7).
     #[arg(long, global = true, env = "DLOCK_LOG_FORMAT", display_order = 100)]
     #[arg(value_enum, value_name = "FORMAT", default_value_t)]
     pub log_format: Format,
 
-    /// How to reach the database.
+    /// Connection options.
     #[command(flatten)]
     pub connection: ConnectionArgs,
 }
@@ -81,21 +84,21 @@ pub struct Cli {
 pub enum Command {
     /// Run a command while holding the lock.
     Exec(Box<ExecArgs>),
-    /// Show who holds what and who waits.
+    /// Show holders and waiters.
     Status(StatusArgs),
-    /// Wait until nobody holds the lock, or until it has succeeded.
+    /// Wait until a lock is free, or until it has succeeded.
     Wait(WaitArgs),
-    /// Tell by the exit status whether a token is current, or print SQL that does.
+    /// Check by exit status that a token is current, or print SQL for this check.
     Check(CheckArgs),
-    /// Show the last runs and how they ended.
+    /// Show the last runs and their outcomes.
     History(HistoryArgs),
-    /// Forget that a run with --once has succeeded, so that it is run again.
+    /// Forget the success of a run with --once, so that it runs again.
     Forget(ForgetArgs),
-    /// End a lease by hand, close a lock for a time, or open it again.
+    /// End a lease by hand, pause a lock for a time, or resume it.
     Release(ReleaseArgs),
-    /// Create the tables, or print what a database administrator needs.
+    /// Create the tables, or print the SQL for a database administrator.
     Setup(SetupArgs),
-    /// Check server, account, tables and everything else that dlock rests on.
+    /// Check server, account, tables and everything else that dlock depends on.
     Doctor(DoctorArgs),
 }
 
@@ -104,15 +107,17 @@ pub enum Command {
 #[command(
     override_usage = "dlock exec [OPTIONS] --action <NAME> -- <COMMAND> [ARG]...\n\n\
                       Example: dlock exec --action init -- ./migrate.sh",
-    after_help = MORE,
-    after_long_help = more()
+    after_help = SEE_ALSO,
+    after_long_help = long_footer()
 )]
 pub struct ExecArgs {
     /// Name of the lock: 1 to 255 bytes of UTF-8 without control characters.
     #[arg(short, long, env = "DLOCK_OPT_ACTION", value_name = "NAME")]
     pub action: Action,
 
-    /// Length of the lease, renewed while the command runs; after a crash, others wait about this long.
+    /// Length of the lease.
+    ///
+    /// The lease is renewed while the command runs. After a crash, other contenders wait about this long.
     #[arg(
         short,
         long,
@@ -123,18 +128,21 @@ pub struct ExecArgs {
     #[arg(value_parser = humantime::parse_duration)]
     pub ttl: Duration,
 
-    /// How long to stand in line while another holds the lock, counted from the server's first
-    /// answer; 0 tries once.
+    /// Maximum time to wait in the queue; 0 tries once.
+    ///
+    /// The time counts from the first response of the server.
     #[arg(short, long, env = "DLOCK_OPT_WAIT", value_name = "DURATION|forever")]
     #[arg(default_value = "forever")]
     pub wait: Wait,
 
-    /// Do not wait: --wait 0, whatever --wait says.
+    /// Do not wait; overrides --wait.
     #[arg(short, long, env = "DLOCK_OPT_NONBLOCK")]
     #[arg(value_parser = clap::builder::FalseyValueParser::new())]
     pub nonblock: bool,
 
-    /// Exit status when another held the lock and time ran out; with 0 that is no failure.
+    /// Exit status if another process held the lock and time ran out.
+    ///
+    /// With 0, this case is not a failure.
     #[arg(
         short = 'E',
         long,
@@ -144,50 +152,51 @@ pub struct ExecArgs {
     #[arg(default_value_t = exit::Status::HELD.code())]
     pub conflict_exit_code: u8,
 
-    /// What makes a run needless.
+    /// Options that skip a run.
     #[command(flatten)]
     pub once: OnceArgs,
 
-    /// How long to keep trying to reach the server at the start; 0 tries once.
+    /// Maximum time to reach the server at the start; 0 tries once.
     #[arg(
         long,
-        env = "DLOCK_OPT_DB_WAIT",
+        env = "DLOCK_OPT_CONNECT_TIMEOUT",
         value_name = "DURATION",
         default_value = "1m"
     )]
     #[arg(value_parser = humantime::parse_duration)]
-    pub db_wait: Duration,
+    pub connect_timeout: Duration,
 
-    /// Time from SIGTERM to SIGKILL when the lease cannot be kept [default: a sixth of the ttl, at most 10s].
+    /// Time from SIGTERM to SIGKILL of the command [default: a sixth of the ttl, at most 10s].
     #[arg(long, env = "DLOCK_OPT_GRACE", value_name = "DURATION")]
     #[arg(value_parser = humantime::parse_duration)]
     pub grace: Option<Duration>,
 
-    /// Stop the command when it has run for this long, with status 124.
+    /// Maximum runtime of the command; it is then stopped, with status 124.
     #[arg(long, env = "DLOCK_OPT_MAX_RUNTIME", value_name = "DURATION")]
     #[arg(value_parser = runtime)]
     pub max_runtime: Option<Duration>,
 
-    /// Renew the lease only while this file keeps changing: a command that hangs loses it.
+    /// Renew the lease only while this file changes, so that a command that hangs loses it.
     #[arg(long, env = "DLOCK_OPT_HEARTBEAT_FILE", value_name = "FILE")]
     #[arg(value_hint = clap::ValueHint::FilePath)]
     pub heartbeat_file: Option<PathBuf>,
 
-    /// What status shows as the holder [default: HOST/PID].
+    /// Name of the holder in dlock status [default: HOST/PID].
     #[arg(long, env = "DLOCK_OPT_HOLDER", value_name = "TEXT", value_parser = label)]
     pub holder: Option<String>,
 
-    /// What status shows as the reason.
+    /// Note in dlock status, such as the reason for the run.
     #[arg(long, env = "DLOCK_OPT_NOTE", value_name = "TEXT", value_parser = note)]
     pub note: Option<String>,
 
-    /// Raise the action's fence with the grant, so that the command can lock it in a transaction of its
-    /// own: dlock check --sql prints how.
+    /// Advance the action's fence with the grant, for use with dlock check --sql.
+    ///
+    /// The command can then lock the fence in its own transaction.
     #[arg(long, env = "DLOCK_OPT_FENCE")]
     #[arg(value_parser = clap::builder::FalseyValueParser::new())]
     pub fence: bool,
 
-    /// How many runs of this action to keep in the history; with 0 this one is not recorded.
+    /// Number of runs of this action to keep in the history; 0 does not record this run.
     #[arg(
         long,
         env = "DLOCK_OPT_HISTORY",
@@ -197,7 +206,7 @@ pub struct ExecArgs {
     #[arg(value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
     pub history: u32,
 
-    /// Who else is told what becomes of the run.
+    /// Options for metrics and hooks.
     #[command(flatten)]
     pub observe: ObserveArgs,
 
@@ -209,63 +218,64 @@ pub struct ExecArgs {
 
 /// Options of `status`.
 #[derive(Debug, Args)]
-#[command(after_help = MORE, after_long_help = more())]
+#[command(after_help = SEE_ALSO, after_long_help = long_footer())]
 pub struct StatusArgs {
-    /// Only these actions; without any, all that are held, lapsed, closed or waited for.
+    /// Actions to show [default: all that are held, expired, paused or have waiters].
     #[arg(value_name = "ACTION")]
     pub actions: Vec<Action>,
 
-    /// Only this action; may be given several times.
+    /// Action to show; may be repeated.
     #[arg(short, long = "action", value_name = "NAME")]
     pub action: Vec<Action>,
 
-    /// All actions, also those that are free and that nobody waits for.
+    /// Show all actions, including those that are free and have no waiters.
     #[arg(long, env = "DLOCK_OPT_ALL")]
     #[arg(value_parser = clap::builder::FalseyValueParser::new())]
     pub all: bool,
 
-    /// JSON instead of tables; dlock-status(1) documents its form.
+    /// Print JSON instead of tables; see dlock-status(1) for the format.
     #[arg(long, env = "DLOCK_OPT_JSON")]
     #[arg(value_parser = clap::builder::FalseyValueParser::new())]
     pub json: bool,
 
-    /// Print nothing; the exit status is 75 if any of the actions is held or closed (lapsed counts as
-    /// not held), 0 if none is.
+    /// Print nothing and exit with 75 if any of the actions is held or paused, otherwise with 0.
+    ///
+    /// An expired lease counts as not held.
     #[arg(long, env = "DLOCK_OPT_CHECK")]
     #[arg(value_parser = clap::builder::FalseyValueParser::new())]
     pub check: bool,
 
-    /// Whether to show it again and again.
+    /// Options that repeat the output.
     #[command(flatten)]
     pub repeat: WatchArgs,
 }
 
 /// Options of `setup`.
 #[derive(Debug, Args)]
-#[command(after_help = MORE, after_long_help = more())]
+#[command(after_help = SEE_ALSO, after_long_help = long_footer())]
 pub struct SetupArgs {
-    /// Print the tables' definition and the least grants instead; needs no server.
+    /// Print the table definitions and the minimum grants instead; needs no server.
     #[arg(long, env = "DLOCK_OPT_PRINT")]
     #[arg(value_parser = clap::builder::FalseyValueParser::new())]
     pub print: bool,
 }
 
-/// In which form messages are written.
+/// Format of messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
 pub enum Format {
-    /// A line for people.
+    /// One line of text per message, for users.
     #[default]
     Text,
-    /// An object on a line, for programs.
+    /// One JSON object per line, for programs.
     Json,
 }
 
-/// How long to stand in line.
+/// Maximum time to wait in the queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wait {
-    /// Until the lock is ours.
+    /// Waits until the lock is acquired.
     Forever,
-    /// At most this long.
+    /// Waits for at most this duration.
     AtMost(Duration),
 }
 
@@ -280,7 +290,10 @@ impl FromStr for Wait {
     }
 }
 
-/// A time for a command to run, of which there must be some.
+/// Parses a duration that must not be zero.
+///
+/// # Errors
+/// Returns a message if `text` is not a duration or is zero.
 fn runtime(text: &str) -> Result<Duration, String> {
     match humantime::parse_duration(text) {
         Ok(Duration::ZERO) => Err("a command needs some time".to_owned()),
@@ -288,19 +301,19 @@ fn runtime(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// A text for the column `holder`.
+/// Parses a text for the column `holder`, of at most 255 bytes.
 fn label(text: &str) -> Result<String, String> {
     at_most(text, 255)
 }
 
-/// A text for the column `note`.
+/// Parses a text for the column `note`, of at most 1023 bytes.
 fn note(text: &str) -> Result<String, String> {
     at_most(text, 1023)
 }
 
 fn at_most(text: &str, bytes: usize) -> Result<String, String> {
     if text.len() > bytes {
-        // Refused rather than cut in the middle of what somebody meant to say.
+        // A longer text is rejected, because a truncated text may be misleading.
         return Err(format!("it has {} bytes, {bytes} are allowed", text.len()));
     }
     Ok(text.to_owned())
@@ -315,12 +328,12 @@ mod tests {
     use super::{Cli, Wait};
 
     #[test]
-    fn the_grammar_is_sound() {
+    fn clap_definition_is_valid() {
         Cli::command().debug_assert();
     }
 
     #[test]
-    fn wait_takes_a_duration_zero_or_forever() {
+    fn wait_accepts_duration_zero_and_forever() {
         assert_eq!("forever".parse(), Ok(Wait::Forever));
         assert_eq!("0".parse(), Ok(Wait::AtMost(Duration::ZERO)));
         assert_eq!("1m 30s".parse(), Ok(Wait::AtMost(Duration::from_secs(90))));
@@ -332,9 +345,9 @@ mod tests {
     }
 
     #[test]
-    fn the_command_keeps_its_own_options() {
-        let line = ["dlock", "exec", "-a", "x", "--", "ls", "-a", "--ttl", "1"];
-        let cli = Cli::try_parse_from(line).expect("parses");
+    fn options_after_the_command_belong_to_the_command() {
+        let args = ["dlock", "exec", "-a", "x", "--", "ls", "-a", "--ttl", "1"];
+        let cli = Cli::try_parse_from(args).expect("parses");
         let super::Command::Exec(exec) = cli.command else {
             panic!("not exec");
         };

@@ -1,4 +1,4 @@
-//! The subcommands, one file each, and what they share.
+//! The subcommands, one file each, and the code that they share.
 
 pub mod check;
 pub mod doctor;
@@ -16,22 +16,22 @@ use std::time::Duration;
 
 use anyhow::Context;
 
-use crate::database::THREAD_NAME;
-use crate::exit::{Ending, Status};
+use crate::event::database::THREAD_NAME;
+use crate::exit::{ExitError, Status};
 use crate::store::mysql::Database;
 use crate::store::target::Target;
 use crate::store::{Failure, Holder};
 use crate::sys::host;
 
-/// Bound on one connect, one read, one write of a command that asks once.
-const LIMIT: Duration = Duration::from_secs(5);
+/// Maximum time of each connect, read and write of a command that sends one query.
+const IO_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Bound on all of it, name resolution included: longer than any healthy server takes, short
-/// enough for somebody who looks at a screen.
-const PATIENCE: Duration = Duration::from_secs(15);
+/// Maximum time of a whole query, including name resolution. It is longer than a healthy server takes,
+/// and short enough for a user who waits at a terminal.
+const QUERY_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// The most bytes of a fact about a holder.
-const FACT: usize = 255;
+/// Maximum length in bytes of a fact about a holder.
+const MAX_FACT_LENGTH: usize = 255;
 
 /// Describes this process as a holder, with the label and the note that the user chose.
 fn holder(label: Option<String>, note: Option<String>) -> Holder {
@@ -43,48 +43,52 @@ fn holder(label: Option<String>, note: Option<String>) -> Holder {
         pid,
         user: host::user(),
         note: note.unwrap_or_default(),
-        pod: fitting(pod),
-        namespace: fitting(namespace),
+        pod: truncated(pod),
+        namespace: truncated(namespace),
         command: String::new(),
     }
 }
 
-/// Cuts `text` to the length of its column. These facts are for people, so a long one must not stop a run.
-fn fitting(mut text: String) -> String {
-    text.truncate(text.floor_char_boundary(FACT));
+/// Truncates `text` to the length of its column. These facts are only for users, so a long one must not
+/// stop a run.
+fn truncated(mut text: String) -> String {
+    text.truncate(text.floor_char_boundary(MAX_FACT_LENGTH));
     text
 }
 
-/// Asks the database once, on a thread of its own: some of what the driver does has no limit.
-fn ask_once<T: Send + 'static>(
+/// Runs `query` on a thread of its own and returns its result, within [`QUERY_TIMEOUT`]. The thread is
+/// needed because some operations of the driver have no time limit.
+fn query_once<T: Send + 'static>(
     target: Target,
-    question: impl FnOnce(&mut Database) -> Result<T, Failure> + Send + 'static,
+    query: impl FnOnce(&mut Database) -> Result<T, Failure> + Send + 'static,
 ) -> anyhow::Result<T> {
-    ask_within(target, PATIENCE, question)
+    query_within(target, QUERY_TIMEOUT, query)
 }
 
-/// The same, within `patience`. The thread is over when this returns an answer.
-fn ask_within<T: Send + 'static>(
+/// Runs `query` on a thread of its own and returns its result. Fails after `timeout`. The thread has
+/// ended when this function returns a result of the query.
+fn query_within<T: Send + 'static>(
     target: Target,
-    patience: Duration,
-    question: impl FnOnce(&mut Database) -> Result<T, Failure> + Send + 'static,
+    timeout: Duration,
+    query: impl FnOnce(&mut Database) -> Result<T, Failure> + Send + 'static,
 ) -> anyhow::Result<T> {
     let address = target.address.clone();
     let (sender, receiver) = mpsc::sync_channel(1);
     let thread = thread::Builder::new()
         .name(THREAD_NAME.to_owned())
         .spawn(move || {
-            let mut database = Database::new(target, LIMIT, PATIENCE);
-            // Fails only if nobody waits any more.
-            let _ = sender.send(question(&mut database));
+            let mut database = Database::new(target, IO_TIMEOUT, QUERY_TIMEOUT);
+            // Fails only if the caller does not wait any more.
+            let _ = sender.send(query(&mut database));
         })
         .context("cannot start a thread")?;
-    let Ok(outcome) = receiver.recv_timeout(patience) else {
-        // Not joined: it may be stuck in the resolver. The process ends now and it with it.
-        let why = format!("no answer from {address} within {patience:?}");
-        return Err(Ending::new(Status::UNAVAILABLE, why).into());
+    let Ok(outcome) = receiver.recv_timeout(timeout) else {
+        // The thread is not joined, because it may be stuck in the resolver. It ends with the process,
+        // which exits now.
+        let why = format!("no answer from {address} within {timeout:?}");
+        return Err(ExitError::new(Status::UNAVAILABLE, why).into());
     };
-    // It only has its connection left to close. A panic in it would have ended the receive.
+    // The thread only has to close its connection. If it had panicked, the receive would have failed.
     let _ = thread.join();
-    outcome.map_err(|failure| Ending::new(failure.kind.status(), failure).into())
+    outcome.map_err(|failure| ExitError::new(failure.kind.status(), failure).into())
 }

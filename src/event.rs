@@ -1,28 +1,30 @@
-//! What can happen while a lease is wanted or held: everything that reaches the one loop of `exec`.
+//! The events of an `exec`: everything that its event loop receives while a lease is acquired, held or released.
 
+pub mod database;
+pub mod heartbeat;
 pub mod queue;
 
-use crate::hook::{HookResult, Occasion};
 use crate::metrics::writer;
-use crate::monitor::Word;
-use crate::store::Reply;
+use crate::process::hook::{HookResult, HookTrigger};
+use crate::process::monitor::ParentMessage;
+use crate::store::TimedResponse;
 use crate::sys::signal::Signal;
 
-/// One thing that happened.
+/// One event.
 #[derive(Debug)]
 pub enum Event {
-    /// A signal reached us.
+    /// This process received a signal.
     Signal(Signal),
-    /// The monitor said something.
-    Monitor(Word),
-    /// The command has shown that it is alive.
+    /// The monitor sent a message.
+    Monitor(ParentMessage),
+    /// The heartbeat file of the command has changed.
     Heartbeat,
-    /// A hook is over.
-    Hook(Occasion, HookResult),
-    /// What became of the file of metrics.
+    /// A hook has ended.
+    Hook(HookTrigger, HookResult),
+    /// The result of writing the metrics file.
     Metrics(writer::Note),
-    /// The server has ended the connection while nothing was asked.
-    HungUp,
-    /// The database thread has a reply to the last question.
-    Reply(Box<Reply>),
+    /// The server closed the connection while no request was in flight.
+    Disconnected,
+    /// The database thread received the response to the last request.
+    Reply(Box<TimedResponse>),
 }

@@ -1,7 +1,7 @@
-//! The words of the protocol as values: action, key, claim, token, timing, instants and deadlines.
+//! The values of the protocol: action, key, owner id, token, timing, instants and deadlines.
 //!
-//! Pure: no clock is read, nothing is sent, nothing is printed. Everything above builds on these,
-//! so a rule about a name, a number or a duration is written here once.
+//! Pure: this module reads no clock, sends nothing and prints nothing. All other modules build on these types,
+//! so each rule about a name, a number or a duration is written here once.
 
 pub mod action;
 pub mod instant;
@@ -12,35 +12,35 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// A random 128-bit id of one process's wish to hold one action: the proof that a row is ours.
+/// A random 128-bit id of one contender for one action: the proof that a row is its own.
 ///
-/// It is sent in every statement and read back from every reply, which makes an attempt that is
-/// repeated after a lost reply harmless.
+/// Every statement contains it and every response returns it, so an attempt can safely be repeated after a lost
+/// response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Claim([u8; 16]);
+pub struct OwnerId([u8; 16]);
 
-impl Claim {
-    /// A claim of 16 random bytes.
+impl OwnerId {
+    /// Creates an owner id from 16 random bytes.
     #[must_use]
     pub const fn new(random: [u8; 16]) -> Self {
         Self(random)
     }
 
-    /// The bytes as they stand in the row.
+    /// Returns the bytes as stored in the row.
     #[must_use]
     pub const fn bytes(&self) -> &[u8; 16] {
         &self.0
     }
 
-    /// A number from 0 to 255 that differs between claims and between `turn`s: enough to keep
-    /// waiters that started together from polling together.
+    /// Returns a number from 0 to 255 that differs between owner ids and between `turn`s, so that waiters that started
+    /// at the same time do not poll at the same time.
     #[must_use]
     pub const fn jitter(&self, turn: u32) -> u8 {
         self.0[(turn % 16) as usize]
     }
 }
 
-/// The fencing token of one grant: grows with every grant of an action and is never used twice.
+/// The fencing token of one grant. It grows with every grant of an action and is never used twice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Token(pub u64);
 
@@ -50,11 +50,11 @@ impl fmt::Display for Token {
     }
 }
 
-/// What a holder must show to renew or release: its claim and the token it was granted with.
+/// The proof that a holder sends to renew or release: its owner id and the token of its grant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Grant {
-    /// The claim that the attempt was made with.
-    pub claim: Claim,
+    /// The owner id of the attempt.
+    pub owner_id: OwnerId,
     /// The token of this grant.
     pub token: Token,
 }

@@ -1,41 +1,34 @@
 //! dlock runs a command on one machine at a time, with a lease on a row of MySQL or MariaDB.
 //!
-//! Where to look:
-//! - what can be typed: [`cli`]; how it becomes a server and an account: [`config`]
-//! - the words of the protocol: [`lease`]; what it asks of a database: [`store`]; the SQL:
-//!   [`store::mysql`]
-//! - taking a lease: [`acquire`]; keeping it: [`renew`]; giving it up: [`releasing`]; what the command is sent: [`supervise`], by
-//!   the [`monitor`], a process of its own
-//! - the threads: [`database`] and [`heartbeat`] send [`event`]s to the loop in [`commands::exec`]
-//! - what others are told of a run: [`metrics`], and the [`hook`], by another process of its own
-//! - what the tests can take out of all that, to see that they notice: [`twin`]
-//! - the screen of `status --watch`: [`watch`]
-//! - how a run ended: [`outcome`]
-//! - what is printed: [`report`]; what the process ends with: [`exit`]; the kernel: [`sys`]
+//! The modules:
+//! - [`cli`]: the command line; [`config`]: the server and the account from flags, environment and option files
+//! - [`lease`]: the values of the protocol; [`store`]: the requests to a database; [`store::mysql`]: the SQL
+//! - [`protocol::acquire`], [`protocol::renew`] and [`protocol::release`]: the state machines of a lease
+//! - [`process::supervisor`]: decides which signals the command gets; [`process::monitor`]: the process that sends them
+//! - [`event`]: the events of the loop in [`commands::exec`], and the threads [`event::database`] and
+//!   [`event::heartbeat`] that send some of them
+//! - [`metrics`]: the metrics file of a run; [`process::hook`]: the command of `--on-event`
+//! - [`mutant`]: the safeguards that tests can disable to check that they find the fault
+//! - [`watch`]: the screen of `status --watch`
+//! - [`outcome`]: the outcome of a run
+//! - [`report`]: the output; [`exit`]: the exit statuses; [`sys`]: the kernel
 //!
-//! The library has no stable interface; the program has.
+//! The library has no stable interface; the program has one.
 
-pub mod acquire;
 pub mod cli;
-pub mod clock_step;
 pub mod commands;
 pub mod config;
-pub mod database;
 pub mod event;
 pub mod exit;
-pub mod heartbeat;
-pub mod hook;
 pub mod lease;
 pub mod metrics;
-pub mod monitor;
+pub mod mutant;
 pub mod outcome;
-pub mod releasing;
-pub mod renew;
+pub mod process;
+pub mod protocol;
 pub mod report;
 pub mod store;
-pub mod supervise;
 pub mod sys;
-pub mod twin;
 pub mod watch;
 
 use std::panic;
@@ -45,8 +38,8 @@ use clap::Parser;
 use clap::error::ErrorKind;
 
 use crate::cli::{Cli, Command, Format};
-use crate::exit::{Ending, Status};
-use crate::report::log::{Subject, What};
+use crate::exit::{ExitError, Status};
+use crate::report::log::{EventKind, EventMeta};
 use crate::report::{Report, Verbosity};
 
 /// Runs the program on the command line and the environment of this process.
@@ -55,7 +48,7 @@ pub fn run() -> Status {
     report_panics(Format::Text);
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
-        Err(error) => return unparsed(&error),
+        Err(error) => return report_parse_error(&error),
     };
     report_panics(cli.log_format);
     let verbosity = match (cli.quiet, cli.verbose) {
@@ -69,11 +62,11 @@ pub fn run() -> Status {
         Err(error) => {
             let status = status_of(&error);
             let why = format_args!("{error:#}");
-            let subject = subject_of(&error).ending_with(status.code());
-            // With -E 0 a held lock is no failure.
+            let meta = event_meta(&error).ending_with(status.code());
+            // With -E 0, a held lock is not a failure.
             match status {
-                Status::OK => report.notice(subject, why),
-                _ => report.error(subject, why),
+                Status::OK => report.info(meta, why),
+                _ => report.error(meta, why),
             }
             status
         }
@@ -94,7 +87,7 @@ fn dispatch(cli: Cli, report: &Report) -> anyhow::Result<Status> {
         Command::Forget(args) => commands::forget::run(args, target()?, report),
         Command::Setup(args) if args.print => match target() {
             Ok(target) => commands::setup::print(&target.database),
-            // Nothing but a database is needed; what was given beyond that must still be right.
+            // Only the database name is needed, but an invalid option is still an error.
             Err(error) if cli.connection.names_a_source() => Err(error.into()),
             Err(_) => commands::setup::print(cli.connection.database.as_deref().unwrap_or("dlock")),
         },
@@ -103,10 +96,10 @@ fn dispatch(cli: Cli, report: &Report) -> anyhow::Result<Status> {
     }
 }
 
-/// The status that an error carries; any other is a defect or the system's.
+/// Returns the status of `error`. An error without a status is a defect or a failure of the system.
 fn status_of(error: &anyhow::Error) -> Status {
-    if let Some(ending) = error.downcast_ref::<Ending>() {
-        ending.status
+    if let Some(error) = error.downcast_ref::<ExitError>() {
+        error.status
     } else if let Some(error) = error.downcast_ref::<config::Error>() {
         error.status()
     } else {
@@ -114,17 +107,18 @@ fn status_of(error: &anyhow::Error) -> Status {
     }
 }
 
-/// What the last message is about.
-fn subject_of(error: &anyhow::Error) -> Subject<'_> {
-    match error.downcast_ref().and_then(Ending::skipped_for) {
-        Some(holder) => What::Skipped.by(Some(holder).filter(|holder| !holder.is_empty())),
-        None => What::Failed.into(),
+/// Returns the kind of event of the last message, and the other holder if there is one.
+fn event_meta(error: &anyhow::Error) -> EventMeta<'_> {
+    match error.downcast_ref().and_then(ExitError::skipped_for) {
+        Some(holder) => EventKind::Skipped.by(Some(holder).filter(|holder| !holder.is_empty())),
+        None => EventKind::Failed.into(),
     }
 }
 
-/// Help and version go to stdout and are a success; everything else is a wrong command line.
-fn unparsed(error: &clap::Error) -> Status {
-    // Nobody is left to tell if this cannot be written.
+/// Prints the result of a command line that does not run a subcommand, and returns its status. Help and version are a
+/// success on stdout; everything else is a usage error.
+fn report_parse_error(error: &clap::Error) -> Status {
+    // A failed write cannot be reported anywhere.
     let _ = error.print();
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => Status::OK,
@@ -132,11 +126,11 @@ fn unparsed(error: &clap::Error) -> Status {
     }
 }
 
-/// A panic is told in one line. Those of the driver are not: the database thread catches them and
-/// reports them as a failed question.
+/// Reports each panic in one line. Panics of the driver are not reported here: the database thread catches them and
+/// returns a failed request.
 fn report_panics(format: Format) {
     panic::set_hook(Box::new(move |panic| {
-        if thread::current().name() != Some(database::THREAD_NAME) {
+        if thread::current().name() != Some(crate::event::database::THREAD_NAME) {
             report::panicked(format, panic);
         }
     }));

@@ -1,4 +1,4 @@
-//! The `dlock` program: everything is in the library, so that tests and benches reach it.
+//! The `dlock` program. All code is in the library, so that tests and benchmarks can use it.
 
 use std::process::ExitCode;
 

@@ -1,7 +1,7 @@
-//! The facts of a run that others are told, and their text in Prometheus' format. Pure; [`writer`] puts
-//! it into a file.
+//! The facts of a run for metrics and hooks, and their text in Prometheus' format. Pure; [`writer`]
+//! writes the text to a file.
 //!
-//! The names are an interface, documented in dlock(7): metrics may be added, none may change.
+//! The names are a stable interface, documented in dlock(7): metrics may be added, but never changed.
 
 pub mod writer;
 
@@ -12,29 +12,29 @@ use crate::exit::Status;
 use crate::lease::Token;
 use crate::lease::action::Action;
 
-/// How a run ended, in one word: the label `result`, and what hooks are told.
+/// Result of a run: the label `result`, and the value that hooks receive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Outcome {
-    /// The command ended with 0.
+pub enum MetricsResult {
+    /// The command exited with 0.
     Succeeded,
-    /// It ended otherwise, or could not be started.
+    /// The command ended in another way, or could not be started.
     Failed,
-    /// It ran for longer than it may.
+    /// The command exceeded its maximum runtime.
     TimedOut,
     /// The lease was lost or could not be kept, or a success that had to be recorded was not.
     Lost,
-    /// Nothing was run: it is done already.
+    /// Nothing was run: the command has already succeeded.
     Done,
-    /// Nothing was run: another held it, and time ran out.
+    /// Nothing was run: another process held the action until time ran out.
     Held,
-    /// Nothing was run: a signal ended the waiting.
+    /// Nothing was run: a signal ended the wait.
     Interrupted,
-    /// Nothing was run: something is wrong.
+    /// Nothing was run because of an error.
     Error,
 }
 
-impl Outcome {
-    /// All there are, in the order in which they are written.
+impl MetricsResult {
+    /// All results, in the order in which they are written.
     pub const ALL: [Self; 8] = [
         Self::Succeeded,
         Self::Failed,
@@ -46,9 +46,9 @@ impl Outcome {
         Self::Error,
     ];
 
-    /// The word.
+    /// Returns the result as text.
     #[must_use]
-    pub const fn word(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::Succeeded => "succeeded",
             Self::Failed => "failed",
@@ -62,39 +62,40 @@ impl Outcome {
     }
 }
 
-/// A run as it stands, for metrics and hooks.
+/// State of a run, for metrics and hooks.
 #[derive(Debug, Clone)]
 pub struct Facts {
-    /// The lock.
+    /// The name of the lock.
     pub action: Action,
-    /// Who we are: the label.
+    /// The label of this process.
     pub holder: String,
-    /// From dlock's start to the grant, or until now.
+    /// Time from dlock's start to the grant, or until now before the grant.
     pub wait: Duration,
-    /// Since the grant.
+    /// Time since the grant.
     pub hold: Duration,
-    /// Whether the lease is ours, as far as we know.
+    /// True if this process holds the lease, as far as it knows.
     pub held: bool,
-    /// The token, once there is one.
+    /// The token. None before the grant.
     pub token: Option<Token>,
-    /// Renewals that succeeded.
+    /// Number of renewals that succeeded.
     pub renewals: u64,
-    /// Renewals that failed.
+    /// Number of renewals that failed.
     pub failures: u64,
-    /// How it ended, once that is known.
-    pub outcome: Option<Outcome>,
-    /// One line about that, for people.
+    /// The result. None before it is known.
+    pub outcome: Option<MetricsResult>,
+    /// One line that explains the result to users.
     pub reason: String,
-    /// The other who has it, has done it or has taken it; empty if that is nobody.
+    /// Label of the other process that holds the lease, has succeeded, or has taken the lease over. Empty
+    /// if there is none.
     pub other: String,
-    /// What dlock ends with.
+    /// Exit status of dlock. None before it is known.
     pub status: Option<Status>,
-    /// When it ended, since 1970 by this machine's clock. None before.
+    /// Time of the end, since 1970 by this machine's clock. None before the end.
     pub ended_at: Option<Duration>,
 }
 
 impl Facts {
-    /// A run of `action` by `holder` that begins.
+    /// Creates the facts of a run of `action` by `holder` that starts now.
     #[must_use]
     pub const fn new(action: Action, holder: String) -> Self {
         Self {
@@ -114,68 +115,68 @@ impl Facts {
         }
     }
 
-    /// The whole file of metrics.
+    /// Returns the full text of the metrics file.
     #[must_use]
     pub fn text(&self) -> String {
-        let mut page = Page {
+        let mut metrics = MetricsText {
             action: escaped(self.action.as_str()),
             text: String::new(),
         };
-        page.gauge(
+        metrics.gauge(
             "wait_seconds",
             "Time from the start of dlock to the grant of the lease, or to giving up.",
             seconds(self.wait),
         );
-        page.gauge(
+        metrics.gauge(
             "hold_seconds",
             "Time since the grant of the lease, up to the end of the run.",
             seconds(self.hold),
         );
-        page.gauge(
+        metrics.gauge(
             "held",
             "Whether this dlock has the lease, as far as it knows.",
             u8::from(self.held),
         );
-        page.counter(
+        metrics.counter(
             "renewals_total",
             "Renewals of the lease that succeeded.",
             self.renewals,
         );
-        page.counter(
+        metrics.counter(
             "renewal_failures_total",
             "Renewals of the lease that failed and were tried again.",
             self.failures,
         );
         if let Some(token) = self.token {
-            page.gauge("token", "Fencing token of the grant.", token);
+            metrics.gauge("token", "Fencing token of the grant.", token);
         }
         if let (Some(outcome), Some(status), Some(at)) = (self.outcome, self.status, self.ended_at)
         {
-            let skipped = matches!(outcome, Outcome::Done | Outcome::Held);
-            page.gauge(
+            let skipped = matches!(outcome, MetricsResult::Done | MetricsResult::Held);
+            metrics.gauge(
                 "skipped",
                 "Whether nothing was run, since it is done already or another held it.",
                 u8::from(skipped),
             );
-            page.gauge("exit_status", "Status that dlock ended with.", status);
-            page.gauge(
+            metrics.gauge("exit_status", "Status that dlock ended with.", status);
+            metrics.gauge(
                 "end_timestamp_seconds",
                 "When dlock ended, since 1970 by this machine's clock.",
                 seconds(at),
             );
-            page.outcome(outcome);
+            metrics.outcome(outcome);
         }
-        page.text
+        metrics.text
     }
 }
 
-/// The file as it grows. Writing to a String cannot fail.
-struct Page {
+/// The text of the file while it is written. Writing to a String cannot fail.
+struct MetricsText {
     action: String,
     text: String,
 }
 
-impl Page {
+impl MetricsText {
     fn gauge(&mut self, name: &str, help: &str, value: impl std::fmt::Display) {
         self.head(name, help, "gauge");
         let _ = writeln!(
@@ -194,19 +195,20 @@ impl Page {
         );
     }
 
-    /// One sample for each outcome that there may be: an alert on one is not lost with the next.
-    fn outcome(&mut self, outcome: Outcome) {
+    /// Writes one sample for each possible result, so that the series of one result does not vanish when
+    /// the next run has a different one.
+    fn outcome(&mut self, outcome: MetricsResult) {
         self.head(
             "result",
             "How the run ended: 1 for what it is, 0 for what it is not.",
             "gauge",
         );
-        for each in Outcome::ALL {
-            let (word, value) = (each.word(), u8::from(each == outcome));
+        for each in MetricsResult::ALL {
+            let (name, value) = (each.as_str(), u8::from(each == outcome));
             let action = &self.action;
             let _ = writeln!(
                 self.text,
-                "dlock_result{{action=\"{action}\",result=\"{word}\"}} {value}"
+                "dlock_result{{action=\"{action}\",result=\"{name}\"}} {value}"
             );
         }
     }
@@ -217,7 +219,7 @@ impl Page {
     }
 }
 
-/// `value` as it stands between the quotes of a label.
+/// Escapes `value` for use between the quotes of a label.
 fn escaped(value: &str) -> String {
     value
         .replace('\\', "\\\\")
@@ -225,7 +227,7 @@ fn escaped(value: &str) -> String {
         .replace('"', "\\\"")
 }
 
-/// Microseconds are as fine as the protocol's own times.
+/// Formats a duration in seconds with microseconds, the precision of the protocol's times.
 fn seconds(duration: Duration) -> String {
     format!("{}.{:06}", duration.as_secs(), duration.subsec_micros())
 }
@@ -237,14 +239,14 @@ mod tests {
     use openmetrics_parser::prometheus::parse_prometheus;
     use proptest::prelude::*;
 
-    use super::{Facts, Outcome, escaped, seconds};
+    use super::{Facts, MetricsResult, escaped, seconds};
     use crate::exit::Status;
     use crate::lease::Token;
     use crate::lease::action::Action;
 
     proptest! {
         #[test]
-        fn whatever_the_action_is_called_the_page_says_just_that(
+        fn every_action_name_round_trips_through_the_metrics(
             name in any::<String>(),
             micros in any::<u64>(),
         ) {
@@ -254,35 +256,35 @@ mod tests {
             let mut facts = Facts::new(action, String::new());
             facts.hold = Duration::from_micros(micros);
             facts.token = Some(Token(micros));
-            facts.outcome = Some(Outcome::Lost);
+            facts.outcome = Some(MetricsResult::Lost);
             facts.status = Some(Status::LOST);
             facts.ended_at = Some(Duration::MAX);
-            let page = parse_prometheus(&facts.text()).expect("it is sound");
-            prop_assert_eq!(page.families.len(), 10);
-            for family in page.families.values() {
+            let metrics = parse_prometheus(&facts.text()).expect("valid metrics");
+            prop_assert_eq!(metrics.families.len(), 10);
+            for family in metrics.families.values() {
                 for sample in family.iter_samples() {
-                    let labels = sample.get_labelset().expect("it has labels");
+                    let labels = sample.get_labelset().expect("the sample has labels");
                     prop_assert_eq!(labels.get_label_value("action"), Some(name.as_str()));
                 }
             }
-            prop_assert_eq!(page.families["dlock_result"].iter_samples().count(), 8);
+            prop_assert_eq!(metrics.families["dlock_result"].iter_samples().count(), 8);
         }
     }
 
     #[test]
-    fn a_label_cannot_end_before_its_end() {
+    fn label_values_are_escaped() {
         assert_eq!(escaped("a\"} 1\nb\\"), r#"a\"} 1\nb\\"#);
     }
 
     #[test]
-    fn seconds_have_all_their_zeros() {
+    fn microseconds_keep_leading_zeros() {
         assert_eq!(seconds(Duration::new(12, 34_000)), "12.000034");
     }
 
     #[test]
-    fn before_the_end_nothing_is_said_of_it() {
-        let mut facts = Facts::new("init".parse().expect("a name"), String::new());
-        facts.outcome = Some(Outcome::Lost);
+    fn the_result_is_not_written_before_the_end() {
+        let mut facts = Facts::new("init".parse().expect("a valid action name"), String::new());
+        facts.outcome = Some(MetricsResult::Lost);
         facts.status = Some(Status::LOST);
         let text = facts.text();
         assert!(text.contains("dlock_held{action=\"init\"} 0\n"), "{text}");

@@ -1,53 +1,54 @@
-//! How a run ended: the one value from which the exit status, the history, the metrics and the hook
-//! follow. Pure.
+//! The outcome of a run: the one value that determines the exit status, the history, the metrics and the hooks. Pure.
 
 use std::time::Duration;
 
-use crate::acquire::AcquiredLease;
 use crate::exit::Status;
-use crate::metrics::Outcome;
-use crate::releasing::Released;
-use crate::store::{Fate, Loss, Parting, Run};
-use crate::supervise::Blame;
-use crate::sys::tree::End;
+use crate::metrics::MetricsResult;
+use crate::process::supervisor::StopReason;
+use crate::protocol::acquire::AcquiredLease;
+use crate::protocol::release::Released;
+use crate::store::{HistoryOutcome, Loss, ReleaseRequest, RunRecord};
+use crate::sys::tree::ExitReason;
 
-/// How a run ended.
+/// The outcome of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum RunOutcome {
-    /// The command ended by itself with this status.
+    /// The command exited with this status.
     Exited(u8),
-    /// This signal killed the command, and not on account of the lease.
+    /// This signal killed the command, for a reason other than the lease.
     Killed(i32),
-    /// The command ran for longer than it may.
+    /// The command ran for longer than `--max-runtime`.
     TimedOut,
-    /// The command could not be executed.
+    /// The command could not be executed. Contains the exit status of dlock.
     NeverRan(Status),
-    /// The lease could not be kept, became another's, or nobody was left to enforce its deadline.
+    /// The lease could not be renewed in time or was taken over, or the monitor that enforces its deadline died.
     Lost,
-    /// An operator ended the lease.
+    /// An operator revoked the lease.
     Revoked,
     /// The command succeeded, but the success that others rely on could not be recorded.
     Unrecorded,
-    /// A process of the command does not die, and dlock was told to leave.
+    /// A process of the command does not die, and dlock was asked to end.
     LeftBehind,
 }
 
 impl RunOutcome {
-    /// Of a command that ended like `end`; `blame` is the monitor's word, and `loss` what the parent was
-    /// told of the lease before: a run whose lease was lost is never a success.
+    /// Returns the outcome of a command that ended with `exit`. `stop_reason` comes from the monitor, and `loss` from
+    /// an earlier response of the server. A run whose lease was lost is never a success.
     #[must_use]
-    pub fn of(end: End, blame: Blame, loss: Option<Loss>) -> Self {
-        match (loss, blame, end) {
+    pub fn of(exit: ExitReason, stop_reason: StopReason, loss: Option<Loss>) -> Self {
+        match (loss, stop_reason, exit) {
             (Some(loss), _, _) => Self::from(loss),
-            (None, Blame::Lost | Blame::Expired | Blame::Unguarded, _) => Self::Lost,
-            (None, Blame::Overran, _) => Self::TimedOut,
-            (None, Blame::Nobody, End::Exited(code)) => Self::Exited(code),
-            (None, Blame::Nobody, End::Killed(signal)) => Self::Killed(signal),
+            (None, StopReason::Lost | StopReason::Expired | StopReason::MonitorDied, _) => {
+                Self::Lost
+            }
+            (None, StopReason::TimedOut, _) => Self::TimedOut,
+            (None, StopReason::None, ExitReason::Exited(code)) => Self::Exited(code),
+            (None, StopReason::None, ExitReason::Killed(signal)) => Self::Killed(signal),
         }
     }
 
-    /// The same after the release: a lease that was not ours any more by then was lost before the
-    /// command had ended.
+    /// Returns the outcome of the run after the release. If the release found that this process did not hold the lease
+    /// any more, the lease was lost before the command had ended.
     #[must_use]
     pub fn after(self, released: &Released) -> Self {
         match (self, released) {
@@ -58,44 +59,52 @@ impl RunOutcome {
         }
     }
 
-    /// What the release has to record. None of a lease that an operator ended: that is recorded, and so
-    /// is the end of a run that others have seen.
+    /// Returns the outcome that the release records in the history. None if the release records no run: a revocation
+    /// is recorded by the operator's request.
     #[must_use]
-    pub fn fate(self) -> Option<Fate> {
+    pub fn history_outcome(self) -> Option<HistoryOutcome> {
         match self {
-            Self::Exited(status) => Some(Fate::Exited(status)),
-            Self::Killed(signal) => Some(Fate::Killed(u8::try_from(signal).unwrap_or(0))),
-            Self::TimedOut => Some(Fate::Exited(Status::TIMED_OUT.code())),
-            Self::NeverRan(status) => Some(Fate::Exited(status.code())),
-            Self::Lost => Some(Fate::Lost),
+            Self::Exited(status) => Some(HistoryOutcome::Exited(status)),
+            Self::Killed(signal) => Some(HistoryOutcome::Killed(u8::try_from(signal).unwrap_or(0))),
+            Self::TimedOut => Some(HistoryOutcome::Exited(Status::TIMED_OUT.code())),
+            Self::NeverRan(status) => Some(HistoryOutcome::Exited(status.code())),
+            Self::Lost => Some(HistoryOutcome::Lost),
             Self::Revoked | Self::Unrecorded | Self::LeftBehind => None,
         }
     }
 
-    /// What to give up of `lease` after a run that ended like this and took `took` since the grant. A lease
-    /// that is still ours is kept from others for the rest of `min_hold`.
+    /// Returns the release request for `lease` after a run with this outcome that took `took` since the grant. A lease
+    /// that this process still holds stays held for the rest of `min_hold`.
     #[must_use]
-    pub fn parting(self, lease: &AcquiredLease, took: Duration, min_hold: Duration) -> Parting {
+    pub fn request(
+        self,
+        lease: &AcquiredLease,
+        took: Duration,
+        min_hold: Duration,
+    ) -> ReleaseRequest {
         let keep = min_hold.saturating_sub(took);
-        Parting {
-            claim: lease.grant.claim,
-            // A revoked lease has another token by now, and the row is still ours to free.
+        ReleaseRequest {
+            owner_id: lease.grant.owner_id,
+            // A revoked lease has a new token, and this process must still free the row.
             token: (self != Self::Revoked).then_some(lease.grant.token),
-            gate: lease.gate,
-            queued: lease.queued,
+            queue_lock: lease.queue_lock,
+            has_entry: lease.has_entry,
             keep: (self.is_ours() && !keep.is_zero()).then_some(keep),
-            run: self.fate().map(|fate| Run { fate, took }),
+            run: self.history_outcome().map(|outcome| RunRecord {
+                outcome,
+                duration: took,
+            }),
             handed_off: false,
         }
     }
 
-    /// Whether the lease was still ours when the command ended, as far as we know.
+    /// Returns true if this process still held the lease when the command ended, as far as it knows.
     #[must_use]
     pub const fn is_ours(self) -> bool {
         !matches!(self, Self::Lost | Self::Revoked | Self::LeftBehind)
     }
 
-    /// The status that dlock ends with.
+    /// Returns the exit status of dlock.
     #[must_use]
     pub fn status(self) -> Status {
         match self {
@@ -107,14 +116,14 @@ impl RunOutcome {
         }
     }
 
-    /// The word for metrics and hooks.
+    /// Returns the result for metrics and hooks.
     #[must_use]
-    pub const fn result(self) -> Outcome {
+    pub const fn result(self) -> MetricsResult {
         match self {
-            Self::Exited(0) => Outcome::Succeeded,
-            Self::Exited(_) | Self::Killed(_) | Self::NeverRan(_) => Outcome::Failed,
-            Self::TimedOut => Outcome::TimedOut,
-            Self::Lost | Self::Revoked | Self::Unrecorded | Self::LeftBehind => Outcome::Lost,
+            Self::Exited(0) => MetricsResult::Succeeded,
+            Self::Exited(_) | Self::Killed(_) | Self::NeverRan(_) => MetricsResult::Failed,
+            Self::TimedOut => MetricsResult::TimedOut,
+            Self::Lost | Self::Revoked | Self::Unrecorded | Self::LeftBehind => MetricsResult::Lost,
         }
     }
 }
@@ -131,22 +140,22 @@ impl From<Loss> for RunOutcome {
 #[cfg(test)]
 mod tests {
     use super::RunOutcome;
-    use crate::releasing::Released;
+    use crate::process::supervisor::StopReason;
+    use crate::protocol::release::Released;
     use crate::store::Loss;
-    use crate::supervise::Blame;
-    use crate::sys::tree::End;
+    use crate::sys::tree::ExitReason;
 
     #[test]
-    fn a_run_that_was_told_lost_or_revoked_never_ends_with_0() {
+    fn run_with_a_lost_or_revoked_lease_never_exits_with_0() {
         for loss in [Loss::TakenOver, Loss::Revoked] {
-            let told = RunOutcome::of(End::Exited(0), Blame::Nobody, Some(loss));
-            assert_eq!(told.status().code(), 76);
-            let ended = RunOutcome::of(End::Exited(0), Blame::Nobody, None);
+            let known = RunOutcome::of(ExitReason::Exited(0), StopReason::None, Some(loss));
+            assert_eq!(known.status().code(), 76);
+            let ended = RunOutcome::of(ExitReason::Exited(0), StopReason::None, None);
             assert_eq!(ended.status().code(), 0);
             assert_eq!(ended.after(&Released::NotOurs(loss)).status().code(), 76);
-            assert_eq!(told.after(&Released::Recorded), told);
+            assert_eq!(known.after(&Released::Recorded), known);
         }
-        let expired = RunOutcome::of(End::Exited(0), Blame::Expired, None);
+        let expired = RunOutcome::of(ExitReason::Exited(0), StopReason::Expired, None);
         assert_eq!(expired.status().code(), 76);
     }
 }

@@ -1,19 +1,20 @@
-//! Every line that dlock prints: to stderr with `dlock: ` in front or as JSON, or a result to stdout.
+//! Output of dlock: messages to stderr, as text with the prefix `dlock: ` or as JSON, and results to
+//! stdout.
 //!
-//! Nothing else prints. Each line is escaped here as a whole, so no text of another client or of
-//! a server can move the cursor or forge a line. A closed stderr or stdout is no reason to fail.
+//! No other module prints. Each line is escaped here as a whole, so that no text of another client or of
+//! a server can move the cursor or forge a line. A closed stderr or stdout is not an error.
 //!
-//! The main thread says what there is to say. It writes to stderr itself until
-//! [`Report::write_behind`]; from then on a writer thread does, so that no lease waits for a reader.
+//! The main thread reports the messages. It writes to stderr directly until [`Report::write_behind`];
+//! after that a writer thread writes, so that a slow reader of stderr cannot delay a renewal.
 
 pub mod doctor;
 pub mod escape;
-mod form;
+mod format;
 pub mod history;
 pub mod log;
+pub mod messages;
 pub mod status;
 mod stderr;
-pub mod words;
 
 use std::cell::{Cell, RefCell};
 use std::fmt::Display;
@@ -21,7 +22,7 @@ use std::io::{self, IsTerminal, Write};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use self::log::{Context, Subject, What};
+use self::log::{Context, EventKind, EventMeta};
 use self::stderr::{Message, Stderr};
 use crate::cli::Format;
 use crate::lease::Token;
@@ -29,42 +30,42 @@ use crate::lease::action::Action;
 use crate::lease::instant::BootInstant;
 use crate::sys::{self, clock};
 
-/// Shortest pause between two reminders that rewrite their line.
-const REWRITE: Duration = Duration::from_secs(1);
+/// Minimum time between two reminders that rewrite their line.
+const REWRITE_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Shortest pause between two reminders where each is a line of its own.
-const REMINDER: Duration = Duration::from_secs(10);
+/// Minimum time between two reminders that are printed on lines of their own.
+const REMINDER_INTERVAL: Duration = Duration::from_secs(10);
 
-/// How much is said.
+/// How many messages are printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Verbosity {
-    /// Only why dlock failed.
+    /// Only the reasons why dlock fails.
     Quiet,
-    /// And what somebody who waits wants to know.
+    /// Also what a user who waits wants to know.
     Normal,
-    /// And each step.
+    /// Also each step.
     Verbose,
 }
 
-/// The way to stderr.
+/// Writes messages to stderr.
 pub struct Report {
     verbosity: Verbosity,
     format: Format,
     terminal: bool,
     stderr: RefCell<Stderr>,
     reminded_at: Cell<Option<BootInstant>>,
-    /// Shared with the writer thread; held for a copy only.
+    /// Shared with the writer thread. The lock is held only to copy or to change the context.
     context: Arc<Mutex<Context>>,
 }
 
 impl Report {
-    /// A report to stderr, which may be a terminal or not.
+    /// Creates a report that writes to stderr directly.
     #[must_use]
     pub fn new(verbosity: Verbosity, format: Format) -> Self {
         Self {
             verbosity,
             format,
-            // No program waits for a line that is overwritten.
+            // Programs read a log line by line, so a line must never be overwritten.
             terminal: format == Format::Text && io::stderr().is_terminal(),
             stderr: RefCell::new(Stderr::direct()),
             reminded_at: Cell::new(None),
@@ -72,98 +73,98 @@ impl Report {
         }
     }
 
-    /// Leaves all writing to a thread from now on: after the last fork, which threads forbid, and after
-    /// [signals are taken](crate::sys::signal::Inbox::open), or the thread would be sent them. The
-    /// caller calls [`Report::close`] at the end.
+    /// Starts to write on a thread of its own. Call this after the last fork, because a process with
+    /// threads must not fork, and after [signals are blocked](crate::sys::signal::SignalFd::open),
+    /// because otherwise the thread could receive them. The caller calls [`Report::close`] at the end.
     pub fn write_behind(&self) {
         let (format, context) = (self.format, Arc::clone(&self.context));
-        let notice = move |count| {
+        let dropped_line = move |count| {
             let context = locked(&context).clone();
-            let subject = What::MessagesDropped.into();
-            let text = words::dropped(count);
-            line(format, Verbosity::Quiet, subject, &context, &text)
+            let meta = EventKind::MessagesDropped.into();
+            let text = messages::dropped(count);
+            line(format, Verbosity::Quiet, meta, &context, &text)
         };
-        let stderr = self.stderr.replace(Stderr::Closed).queued(notice);
+        let stderr = self.stderr.replace(Stderr::Closed).queued(dropped_line);
         self.stderr.replace(stderr);
     }
 
-    /// Waits for a short time until all is written; nothing is after it.
+    /// Waits for a short time until all messages are written. Later messages are dropped.
     pub fn close(&self) {
         self.stderr.borrow_mut().close();
     }
 
-    /// From now on, all that is said is about `action`.
+    /// Adds `action` to the context of all later messages.
     pub fn about(&self, action: &Action) {
         locked(&self.context).action = Some(action.to_string());
     }
 
-    /// From now on, all that is said is about the grant of `token`.
+    /// Adds the token of the grant to the context of all later messages.
     pub fn granted(&self, token: Token) {
         locked(&self.context).token = Some(token.0);
     }
 
-    /// Says why dlock failed or stopped the command; never silenced.
-    pub fn error<'a>(&self, subject: impl Into<Subject<'a>>, text: impl Display) {
-        self.line(Verbosity::Quiet, subject.into(), &text);
+    /// Reports why dlock fails or stops the command. Printed at every verbosity.
+    pub fn error<'a>(&self, meta: impl Into<EventMeta<'a>>, text: impl Display) {
+        self.line(Verbosity::Quiet, meta.into(), &text);
     }
 
-    /// Says what somebody who waits or will be surprised wants to know.
-    pub fn notice<'a>(&self, subject: impl Into<Subject<'a>>, text: impl Display) {
-        self.line(Verbosity::Normal, subject.into(), &text);
+    /// Reports what a user who waits wants to know, or what may surprise a user.
+    pub fn info<'a>(&self, meta: impl Into<EventMeta<'a>>, text: impl Display) {
+        self.line(Verbosity::Normal, meta.into(), &text);
     }
 
-    /// Says a step.
-    pub fn detail<'a>(&self, subject: impl Into<Subject<'a>>, text: impl Display) {
-        self.line(Verbosity::Verbose, subject.into(), &text);
+    /// Reports a step.
+    pub fn debug<'a>(&self, meta: impl Into<EventMeta<'a>>, text: impl Display) {
+        self.line(Verbosity::Verbose, meta.into(), &text);
     }
 
-    /// Says whom or what we wait for: at once, and then no more often than anybody wants to read it. On a
-    /// terminal the next line overwrites this one.
-    pub fn remind<'a>(&self, subject: impl Into<Subject<'a>>, text: impl Display) {
-        let pause = match self.terminal {
-            true => REWRITE,
-            false => REMINDER,
+    /// Reports why dlock waits: at once, and then at most once per interval. On a terminal the next line
+    /// overwrites this one.
+    pub fn remind<'a>(&self, meta: impl Into<EventMeta<'a>>, text: impl Display) {
+        let interval = match self.terminal {
+            true => REWRITE_INTERVAL,
+            false => REMINDER_INTERVAL,
         };
         let now = clock::now();
         let reminded_at = self.reminded_at.get();
-        if reminded_at.is_some_and(|reminded| now.since(reminded) < pause) {
+        if reminded_at.is_some_and(|reminded| now.since(reminded) < interval) {
             return;
         }
         self.reminded_at.set(Some(now));
         if !self.terminal {
-            return self.notice(subject, text);
+            return self.info(meta, text);
         }
         if self.verbosity >= Verbosity::Normal {
             let text = escape::printable(&text.to_string()).into_owned();
-            self.send(Message::Passing(format!("dlock: {text}")));
+            self.send(Message::Transient(format!("dlock: {text}")));
         }
     }
 
-    /// Leaves the terminal with a clean line and all said before, as far as its reader keeps up: what
-    /// the command writes comes after that.
+    /// Erases a reminder from the terminal and waits until all earlier messages are written, as long as
+    /// the reader keeps up. The output of the command follows them.
     pub fn finish(&self) {
         self.stderr.borrow_mut().finish();
     }
 
-    /// Shows text of several lines that is escaped already, as a table or the facts of a lock are; not
-    /// where each line is an object.
+    /// Prints text of several lines that is already escaped, such as a table or the facts of a lock.
+    /// Prints nothing if the messages are JSON.
     pub fn block(&self, text: &str) {
         if self.verbosity >= Verbosity::Normal && self.format == Format::Text {
-            self.send(Message::Lasting(text.to_owned()));
+            self.send(Message::Permanent(text.to_owned()));
         }
     }
 
-    /// Asks for a yes or a no, whose absence is a no; never silenced.
+    /// Prints a question whose answer is yes or no; no answer means no. Printed at every verbosity.
     pub fn ask(&self, question: &str) {
         let question = escape::printable(question);
-        self.send(Message::Lasting(format!("dlock: {question} [y/N] ")));
+        self.send(Message::Permanent(format!("dlock: {question} [y/N] ")));
     }
 
-    fn line(&self, level: Verbosity, subject: Subject, text: &dyn Display) {
+    fn line(&self, level: Verbosity, meta: EventMeta, text: &dyn Display) {
         if self.verbosity >= level {
             let context = locked(&self.context).clone();
-            let line = line(self.format, level, subject, &context, &text.to_string());
-            self.send(Message::Lasting(line));
+            let line = line(self.format, level, meta, &context, &text.to_string());
+            self.send(Message::Permanent(line));
         }
     }
 
@@ -172,62 +173,57 @@ impl Report {
     }
 }
 
-/// Neither thread leaves it half changed, so a panic spoils nothing.
+/// Returns the context. No thread leaves it half changed, so it is usable after a panic.
 fn locked(context: &Mutex<Context>) -> MutexGuard<'_, Context> {
     context.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A message as it is written.
+/// Returns the message in the form in which it is written.
 fn line(
     format: Format,
     level: Verbosity,
-    subject: Subject,
+    meta: EventMeta,
     context: &Context,
     text: &str,
 ) -> String {
     match format {
         Format::Text => format!("dlock: {}\n", escape::printable(text)),
-        Format::Json => log::line(level, subject, context, text),
+        Format::Json => log::line(level, meta, context, text),
     }
 }
 
-/// Tells of a panic, on whatever thread of whatever process of ours; never waits, so that a lease
-/// does not depend on it. Lost if nobody reads stderr.
+/// Reports a panic in any thread of any dlock process. Never waits, so that no lease depends on it; the
+/// message is lost if stderr is not read.
 pub fn panicked(format: Format, panic: &dyn Display) {
     let text = format!("internal error: {panic}");
-    let subject = What::Failed.into();
-    let line = line(
-        format,
-        Verbosity::Quiet,
-        subject,
-        &Context::default(),
-        &text,
-    );
-    // Not by the lock of std's stderr, which a writer thread that is stuck holds.
+    let meta = EventKind::Failed.into();
+    let line = line(format, Verbosity::Quiet, meta, &Context::default(), &text);
+    // std's lock of stderr is not used, because a writer thread that is stuck holds it.
     sys::stderr::write_if_room(line.as_bytes());
 }
 
-/// Whether anybody reads what is printed.
+/// State of the reader of stdout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reader {
-    /// As far as we know.
+    /// The reader is there, as far as dlock knows.
     There,
-    /// No more: the pipe is closed.
+    /// The reader has closed the pipe.
     Gone,
 }
 
 /// Prints a result to stdout.
 ///
 /// # Errors
-/// Those of the write, but for a reader that has gone away: it has seen what it wanted.
+/// Returns the errors of the write. A closed pipe is not an error: its reader has seen enough.
 pub fn result(text: &str) -> io::Result<()> {
     stream(text).map(drop)
 }
 
-/// Prints one of many results to stdout, at once; also tells whether to go on.
+/// Prints one of many results to stdout and flushes it. Returns the state of the reader, so that the
+/// caller can stop.
 ///
 /// # Errors
-/// Those of the write, but for a reader that has gone away.
+/// Returns the errors of the write, except for a closed pipe.
 pub fn stream(text: &str) -> io::Result<Reader> {
     let mut stdout = io::stdout().lock();
     match stdout

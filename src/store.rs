@@ -1,15 +1,15 @@
-//! What the lock needs from a database, as questions and answers; no SQL and no driver here.
+//! Requests that the lock sends to a database and the responses to them. No SQL and no driver here.
 //!
-//! The protocol is written against these types, the SQL behind them is `store::mysql`. An answer
-//! says what was *read back* from the row, never what a count of affected rows suggests.
+//! The protocol is written against these types; `store::mysql` has the SQL. A response contains what was *read back*
+//! from the record. It is never derived from a count of affected rows alone.
 
+pub mod check;
 pub mod diagnosis;
-pub mod finding;
-pub mod intervention;
+pub mod history;
 pub mod mysql;
+pub mod operator;
 pub mod read_back;
 pub mod record;
-pub mod sighting;
 pub mod takeover;
 pub mod target;
 
@@ -20,293 +20,296 @@ use crate::exit::Status;
 use crate::lease::action::Action;
 use crate::lease::instant::BootInstant;
 use crate::lease::once::Once;
-use crate::lease::{Claim, Grant, Token};
+use crate::lease::{Grant, OwnerId, Token};
 
-pub use self::record::{Entry, Fate, Run, Success};
-pub use self::sighting::{
-    Closed, Keeper, LastRun, Operator, Owner, Remainder, Sighting, State, Survey, View, Waiter,
+pub use self::history::{HistoryEntry, HistoryOutcome, RunRecord, Success};
+pub use self::record::{
+    Expiry, LastRun, LockRecord, LockState, Operator, Owner, Pause, QueueLockOwner, QueueState,
+    Snapshot, Waiter,
 };
 
-/// How long a waiter that polls counts as there after it was last seen.
-pub const POLLER_LIFE: Duration = Duration::from_secs(30);
+/// Time after its last poll for which a polling waiter counts as alive.
+pub const POLLER_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Who a holder says it is: a label for people, never a condition.
+/// Identity that a holder reports. It is shown to users and is never part of a condition.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct Holder {
-    /// `--holder`, by default `host/pid`.
+    /// `--holder`; by default `host/pid`.
     pub label: String,
-    /// Host name; in Kubernetes the pod's name.
+    /// Host name. In Kubernetes this is the name of the pod.
     pub host: String,
-    /// Process id of dlock on that host.
+    /// Process id of dlock on `host`.
     pub pid: u32,
     /// Operating-system user.
     pub user: String,
-    /// `--note`, empty if none.
+    /// `--note`. Empty if not given.
     pub note: String,
-    /// Name of the Kubernetes pod, empty if the environment tells none.
+    /// Name of the Kubernetes pod. Empty if the environment does not contain it.
     pub pod: String,
-    /// Its namespace.
+    /// Namespace of the pod. Empty if the environment does not contain it.
     pub namespace: String,
-    /// Name of the command, without its arguments: these may hold secrets.
+    /// Name of the command without its arguments, which may contain secrets.
     pub command: String,
 }
 
-/// One question about one action.
+/// One request about one action.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum Question {
-    /// Take the lease if the condition of the attempt holds.
-    Attempt(Wish),
-    /// Look at the row and the line.
-    Inspect(Place),
-    /// Look at the row, which may not exist yet.
-    Look,
-    /// Take a place in the line, or show that we still want it; then look.
-    Queue(Place),
-    /// Take a place in the line, wait at the gate, then attempt. The answer takes as long as the line
-    /// does.
-    Stand(Turn),
-    /// Extend the lease, and write this session into the row.
-    Renew(Grant, Gate),
-    /// Tell the next contender that the command is dead, before the release is committed. Only on the
-    /// connection that the row names: on a new one this fails without being sent.
+pub enum Request {
+    /// Acquires the lease if the condition of the attempt holds.
+    TryAcquire(AcquireRequest),
+    /// Reads the record and the state of the queue.
+    GetWithQueue(QueueEntry),
+    /// Reads the record, which may not exist yet.
+    Get,
+    /// Enters the queue or refreshes the queue entry, then reads the record and the state of the queue.
+    Enqueue(QueueEntry),
+    /// Enters the queue, waits for the queue lock, then attempts to acquire the lease. The response arrives when the
+    /// wait is over.
+    WaitTurn(WaitRequest),
+    /// Extends the lease, and writes this session into the record.
+    Renew(Grant, QueueLock),
+    /// Signals to the next contender that the command is dead, before the release is committed. It is sent only on an
+    /// open connection, which the record names. Without one it fails without being sent.
     HandOff(Grant),
-    /// Give up what is ours: the lease, the gate, the place in the line.
-    Release(Parting),
+    /// Releases the lease and the queue lock, and removes the queue entry.
+    Release(ReleaseRequest),
 }
 
-/// Whether a question may use the gate: the named lock that the holder has and waiters queue on.
+/// Availability of the queue lock: the named lock that the holder keeps and waiters queue on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Gate {
-    /// There is one.
-    Used,
-    /// The server refuses named locks, or they do not do what they should.
-    Absent,
+pub enum QueueLock {
+    /// Requests use the queue lock.
+    Available,
+    /// The server refuses named locks, or they do not work as they should.
+    Unavailable,
 }
 
-/// One contender's place.
+/// Queue entry of one contender.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Place {
-    /// Whose.
-    pub claim: Claim,
-    /// How it waits.
-    pub gate: Gate,
+pub struct QueueEntry {
+    /// Owner id of the contender.
+    pub owner_id: OwnerId,
+    /// With a queue lock the contender waits for it. Without one it polls.
+    pub queue_lock: QueueLock,
 }
 
-/// A wait at the gate, and the attempt that follows at once when it is ours.
+/// A wait for the queue lock, and the attempt that follows as soon as this session owns it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Turn {
-    /// Whose; with a gate always.
-    pub claim: Claim,
-    /// Maximum time to wait for the gate. None waits for ever.
-    pub patience: Option<Duration>,
-    /// Whether to clear away places in the line whose sessions are gone before.
-    pub tidy: bool,
+pub struct WaitRequest {
+    /// Owner id of the waiter.
+    pub owner_id: OwnerId,
+    /// Maximum time to wait for the queue lock. None waits forever.
+    pub limit: Option<Duration>,
+    /// True removes queue entries of dead sessions before the wait.
+    pub prune_dead: bool,
 }
 
-/// What is given up on leaving.
+/// A release of everything that a contender has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Parting {
-    /// Owner of what is given up.
-    pub claim: Claim,
-    /// Token of the lease. None gives up whatever the row says of the claim, also a lease that an
-    /// operator has ended: for a process without a command.
+pub struct ReleaseRequest {
+    /// Owner id of the contender.
+    pub owner_id: OwnerId,
+    /// Token of the lease. None releases any lease under the owner id, even one that an operator has revoked. It is for
+    /// a process without a command.
     pub token: Option<Token>,
-    /// The gate.
-    pub gate: Gate,
-    /// Whether there may be a place in the line to give up.
-    pub queued: bool,
-    /// How long the lease stays nevertheless, for nobody's use. None frees it at once.
+    /// The queue lock is released if it is available.
+    pub queue_lock: QueueLock,
+    /// True if there may be a queue entry to remove.
+    pub has_entry: bool,
+    /// Time (`--min-hold`) for which the lease stays held although the run is over. None frees it at once.
     pub keep: Option<Duration>,
-    /// The run, if there was one: it is recorded with the release or not at all.
-    pub run: Option<Run>,
-    /// Whether a [hand-off](Question::HandOff) may have gone before, so that the next holder may
-    /// have the row by now.
+    /// The run that is over. It is recorded in the same transaction as the release. None if no command ran.
+    pub run: Option<RunRecord>,
+    /// True if a [hand-off](Request::HandOff) may have preceded this release, so that the next holder may already have
+    /// the record.
     pub handed_off: bool,
 }
 
-/// What an attempt asks for.
+/// An attempt to acquire the lease.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Wish {
-    /// Proof of ownership, the same in every attempt of one process.
-    pub claim: Claim,
-    /// The condition.
-    pub mode: Mode,
-    /// With a gate, only the session that has it is granted anything.
-    pub gate: Gate,
+pub struct AcquireRequest {
+    /// Proof of ownership. It is the same in every attempt of one process.
+    pub owner_id: OwnerId,
+    /// Condition of the grant.
+    pub mode: AcquireMode,
+    /// With a queue lock, only the session that owns it is granted the lease.
+    pub queue_lock: QueueLock,
 }
 
-impl Wish {
-    /// Whether the row is taken as it was seen.
+impl AcquireRequest {
+    /// Returns true if the attempt takes over a lease.
     #[must_use]
     pub const fn is_take_over(&self) -> bool {
-        matches!(self.mode, Mode::TakeOver { .. })
+        matches!(self.mode, AcquireMode::TakeOver { .. })
     }
 }
 
-/// The condition of an attempt.
+/// Condition of an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Mode {
-    /// The row is free. The first attempt of a process: with `--once` a look goes before it, so that a
+pub enum AcquireMode {
+    /// The action is free. This is the first attempt of a process. With `--once` it reads the record first, so that a
     /// process with nothing to do writes nothing.
     First,
-    /// The row is free.
+    /// The action is free.
     IfFree,
-    /// The row still stands as it was seen: the [take-over rule](takeover) allows it.
+    /// The record still has the observed version. The [take-over rule](takeover) allows the take-over.
     TakeOver {
-        /// As it was seen.
+        /// Observed version.
         version: Version,
-        /// Whether each grant of the action has to raise the fence.
+        /// True if each grant of the action has to advance the fence.
         fenced: bool,
     },
 }
 
-/// A state of a held row: changes with every grant and every renewal.
+/// Version of a held record. It changes with every grant and every renewal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Version {
     /// Token of the grant.
     pub token: Token,
-    /// Renewals since that grant.
+    /// Number of renewals since that grant.
     pub renewals: u64,
 }
 
-/// The server's own clock when it answered: microseconds since 1970, UTC.
+/// Server time of a response: microseconds since 1970-01-01 UTC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ServerTime(pub u64);
 
-/// What the server answered to a [`Question`].
+/// Response to a [`Request`].
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Answer {
-    /// This attempt has changed the row, and the row is ours.
+pub enum Response {
+    /// This attempt changed the record, and this process holds the lease.
     Granted(Token),
-    /// The row is ours, and this attempt has not changed it: an earlier one was carried out, and nobody
-    /// knows when.
-    AlreadyOurs(Token),
-    /// The row as it stands, not ours, and the line.
-    Seen(Sighting, View),
-    /// The row as it stands.
-    Looked(Sighting),
-    /// We have a place in the line; the row and the line as they stand.
-    Queued(Sighting, View),
-    /// There is a success that makes a run needless; nothing was taken, nothing is ours.
-    Done(Success),
-    /// The wait at the gate ended without it.
-    TurnedAway,
-    /// The renewal has changed the row, and the row is ours.
+    /// This process holds the lease, but this attempt did not change the record. An earlier attempt did, at an unknown
+    /// time.
+    AlreadyHeld(Token),
+    /// This process does not hold the lease. Contains the current record and the state of the queue.
+    NotAcquired(LockRecord, QueueState),
+    /// The current record.
+    Record(LockRecord),
+    /// This process has a queue entry. Contains the current record and the state of the queue.
+    Enqueued(LockRecord, QueueState),
+    /// A recorded success makes a run unnecessary. Nothing was acquired, and this process holds nothing.
+    AlreadyDone(Success),
+    /// The wait ended without the queue lock.
+    WaitEnded,
+    /// The renewal changed the record, and this process holds the lease.
     Renewed,
-    /// The row is not ours any more.
-    Lost(Sighting),
-    /// The next contender may go on.
+    /// This process does not hold the lease any more.
+    Lost(LockRecord),
+    /// The next contender may proceed.
     HandedOff,
-    /// The row was ours and is free now, or kept from others for a while, and what was to be recorded
-    /// is.
+    /// This process held the lease. It is free now or held for `--min-hold`, and everything that had to be recorded is
+    /// recorded.
     Released,
-    /// The row was ours and is free now, but the history could not be written.
-    ReleasedOnly(Failure),
-    /// The lease was not ours any more, for this reason if the server knows it: no success was recorded.
-    NotOurs(Option<Loss>),
+    /// This process held the lease, and it is free now, but the history could not be written.
+    ReleasedUnrecorded(Failure),
+    /// This process did not hold the lease any more. No success was recorded. None if the reason is unknown.
+    NotHolder(Option<Loss>),
 }
 
-/// How a lease ended that its holder did not give up.
+/// Reason why a lease ended without a release by its holder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Loss {
-    /// Another contender has taken it over, or somebody has changed the row by hand.
+    /// Another contender took it over, or an operator changed the record with SQL.
     TakenOver,
-    /// An operator has ended it.
+    /// An operator revoked it.
     Revoked,
 }
 
-/// What stays the same in all questions of one process.
+/// Data that is the same in all requests of one process.
 #[derive(Debug, Clone)]
 pub struct Contender {
     /// The lock.
     pub action: Action,
-    /// Label and facts for `status`.
+    /// Holder as `status` shows it.
     pub holder: Holder,
     /// Length of the lease.
     pub ttl: Duration,
-    /// Which success makes a run needless, if any does.
+    /// Which recorded success makes a run unnecessary. None runs the command in any case.
     pub once: Option<Once>,
-    /// How many runs of the action stay in the history; with 0 none is recorded.
+    /// Number of runs of the action that stay in the history. With 0, runs are not recorded.
     pub history: u32,
-    /// Whether the command locks a fence.
-    pub fence: Fence,
+    /// Use of the fence by the command.
+    pub fence: FenceMode,
 }
 
-/// What a grant does with the action's fence: the row that a command's own transaction locks, so that
-/// nobody else is granted the action before it ends.
+/// Effect of a grant on the fence of the action: the row that a command's own transaction locks, so that
+/// no other contender is granted the action before the transaction ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fence {
-    /// Raises it, after making it if need be.
-    Raised,
-    /// Nothing, unless another has made one.
-    AsItIs,
+pub enum FenceMode {
+    /// Creates the fence if it does not exist, and advances it.
+    Advance,
+    /// Leaves the fence as it is, unless another contender has created one.
+    Unchanged,
 }
 
-/// An answer or a failure, and when the question was sent.
+/// A response or a failure, and the time when the request was sent.
 #[derive(Debug, Clone)]
-pub struct Reply {
-    /// Read before the first byte of the question was written: deadlines count from here.
+pub struct TimedResponse {
+    /// Time before the first byte of the request was written. Deadlines count from here.
     pub sent: BootInstant,
-    /// Read after the last byte of the reply.
+    /// Time after the last byte of the response was read.
     pub received: BootInstant,
-    /// The server's clock in between, when it told.
+    /// Server time between `sent` and `received`. None if the response does not contain it.
     pub server_time: Option<ServerTime>,
-    /// Whether a request that can grant the lease was sent. With a failure, whatever its kind, nobody
-    /// knows then whether the lease was granted: an error proves nothing of what was committed before it.
+    /// True if a request that can grant the lease was sent. After a failure of any kind it is then unknown if the lease
+    /// was granted: an error does not prove that nothing was committed before it.
     pub could_grant: bool,
-    /// What came of it.
-    pub outcome: Result<Answer, Failure>,
+    /// The response or the failure.
+    pub outcome: Result<Response, Failure>,
 }
 
-/// Why there is no answer.
+/// Reason why there is no response.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Failure {
-    /// What it means for the protocol.
+    /// Meaning for the protocol.
     pub kind: FailureKind,
-    /// One line for people; may hold text of the server, so it is escaped where it is printed.
+    /// One line for users. It may contain text of the server and is escaped where it is printed.
     pub message: String,
 }
 
-/// What a failure means for the protocol.
+/// Meaning of a failure for the protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum FailureKind {
-    /// There is no connection, or the server takes no writes. Worth another try.
+    /// There is no connection, or the server does not accept writes. A retry may help.
     Unreachable,
-    /// The server is there and has no connection left for us. Worth another try.
-    Full,
-    /// The server reports a conflict with another session. Worth an early retry.
+    /// The server is up, but has no connection left for this account. A retry may help.
+    TooManyConnections,
+    /// The server reports a conflict with another session. An early retry may help.
     Conflict,
-    /// The question was sent and no usable reply came.
+    /// The request was sent, and no usable response arrived.
     Unknown,
-    /// The server did not let the account in. A retry would not help, unless it was let in before:
-    /// then the server is starting, or its grants are being changed.
-    NotAdmitted,
-    /// The account may not do this; a retry would not help.
+    /// The server refused the login. A retry does not help, unless an earlier login succeeded: then the server is
+    /// starting, or its grants are being changed.
+    LoginRefused,
+    /// The account lacks a privilege. A retry does not help.
     Denied,
-    /// Something is set up wrongly; a retry would not help.
+    /// The configuration of the server or the database is wrong. A retry does not help.
     Config,
-    /// The tables are not there.
+    /// The tables do not exist.
     NoTables,
-    /// Named locks are refused: the same question without the gate may be answered.
-    NoGate,
+    /// The server refuses named locks. The same request without the queue lock may succeed.
+    NoQueueLock,
 }
 
 impl FailureKind {
-    /// The status of a command that ends because of it.
+    /// Returns the exit status of a dlock that ends because of this failure.
     #[must_use]
     pub const fn status(self) -> Status {
         match self {
-            Self::Unreachable | Self::Full | Self::Conflict | Self::Unknown | Self::NoGate => {
-                Status::UNAVAILABLE
-            }
-            Self::NotAdmitted | Self::Denied => Status::DENIED,
+            Self::Unreachable
+            | Self::TooManyConnections
+            | Self::Conflict
+            | Self::Unknown
+            | Self::NoQueueLock => Status::UNAVAILABLE,
+            Self::LoginRefused | Self::Denied => Status::DENIED,
             Self::Config | Self::NoTables => Status::CONFIG,
         }
     }
 }
 
 impl Failure {
-    /// A failure of this kind, with one line for people.
+    /// Returns a failure with one line for users.
     #[must_use]
     pub fn new(kind: FailureKind, message: impl Into<String>) -> Self {
         Self {
@@ -315,12 +318,12 @@ impl Failure {
         }
     }
 
-    /// An `answer` to another question than the one that was asked.
+    /// Returns the failure for a `response` that does not belong to the request.
     #[must_use]
-    pub fn unexpected(answer: &Answer) -> Self {
+    pub fn unexpected(response: &Response) -> Self {
         Self {
             kind: FailureKind::Unknown,
-            message: format!("unexpected answer: {answer:?}"),
+            message: format!("unexpected answer: {response:?}"),
         }
     }
 }

@@ -1,13 +1,13 @@
-//! Everything that is asked of the kernel: the clock, processes, signals, sockets, the terminal.
+//! All calls to the kernel: the clock, processes, signals, sockets, the terminal.
 //!
-//! The only module that may say `unsafe` or name a libc call; above it there are only safe words.
+//! This is the only module that may contain `unsafe` or call libc. Its public functions are safe.
 
-pub mod alarm;
+pub mod boot_timer;
+pub mod channel;
 pub mod clock;
 pub mod group_child;
 pub mod host;
 pub mod inherited;
-pub mod link;
 pub mod pending_child;
 pub mod proc;
 pub mod process;

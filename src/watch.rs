@@ -1,9 +1,10 @@
-//! `dlock status --watch`: what is on the screen, as values.
+//! `dlock status --watch`: the content of the screen, as values.
 //!
-//! Keys and answers of the server change a [`state::State`], and a state makes a [`frame::Frame`];
-//! nothing of that reads a clock or touches a terminal, so all of it is tested without one. Only
-//! [`terminal`] knows a terminal, and [`show`] brings keys, signals, answers and screen together.
+//! Keys and responses of the server change a [`state::State`], which is rendered to a [`frame::Frame`]. This code reads
+//! no clock and uses no terminal, so that tests need neither. Only [`terminal`] uses a terminal. [`app`] connects keys,
+//! signals, responses and the screen.
 
+pub mod app;
 pub mod asked;
 pub mod columns;
 pub mod details;
@@ -12,7 +13,6 @@ pub mod heard;
 pub mod key;
 pub mod list;
 pub mod opened;
-pub mod show;
 pub mod state;
 pub mod terminal;
 

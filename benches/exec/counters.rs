@@ -1,8 +1,8 @@
-//! What one `dlock exec` on an action that exists makes a server do, by the server's own count.
+//! The work of a server for one `dlock exec` on an existing action, by the server's own counters.
 //!
-//! Each count is what the global status gained over one `exec`, less what it gains over nothing: looking at it counts
-//! too. The median of several such differences leaves out what the server did by itself meanwhile. Which counters:
-//! - statements: the sum of `Com_…`. `Questions` would also count the farewell of the connection.
+//! Each count is the growth of the global status over one `exec`, less its growth over no work, because reading the
+//! status counts too. The median of several such differences excludes background work of the server. The counters:
+//! - statements: the sum of `Com_…`. `Questions` would also count the end of the connection (`COM_QUIT`).
 //! - commits: `InnoDB`'s `trx_rw_commits`, the transactions that wrote. `Handler_commit` would also count each SELECT,
 //!   and on MySQL each of them twice more for the binary log.
 
@@ -13,23 +13,23 @@ use mysql::Conn;
 use mysql::prelude::Queryable;
 
 use crate::Site;
-use crate::race::median;
+use crate::timing::median;
 use crate::traffic::{self, Traffic};
 
 const SAMPLES: usize = 5;
 
-/// Everything that one `exec` was charged.
-pub(crate) struct Bill {
+/// The cost of one `exec` on the server.
+pub(crate) struct ServerCost {
     pub(crate) server: &'static str,
     pub(crate) traffic: Traffic,
     pub(crate) connections: i64,
     pub(crate) statements: i64,
-    /// The statements by kind.
+    /// Statements by kind, as text.
     pub(crate) kinds: String,
     pub(crate) commits: i64,
-    /// Transactions in the binary log; 0 where there is none.
+    /// Transactions in the binary log; 0 if there is no binary log.
     pub(crate) logged: i64,
-    /// `fsync` and its like, of `InnoDB` alone.
+    /// Calls of `fsync` and similar functions by `InnoDB`.
     pub(crate) syncs: i64,
     pub(crate) received: i64,
     pub(crate) sent: i64,
@@ -37,11 +37,11 @@ pub(crate) struct Bill {
 
 type Counts = BTreeMap<String, i64>;
 
-/// Counts one `exec` over TCP, with nobody else on the server.
-pub(crate) fn bill(site: &Site) -> Bill {
+/// Counts one `exec` over TCP, on a server without other clients.
+pub(crate) fn cost(site: &Site) -> ServerCost {
     let mut root = site.server.admin();
     root.query_drop("SET GLOBAL innodb_monitor_enable='trx_rw_commits'")
-        .expect("root may count");
+        .expect("root can enable the counter");
     let exec = ["-a", "x", "--", "true"];
     let samples: Vec<Counts> = (0..SAMPLES)
         .map(|_| {
@@ -72,7 +72,7 @@ pub(crate) fn bill(site: &Site) -> Bill {
         command.env("DLOCK_SSL_MODE", "disabled");
         command
     });
-    Bill {
+    ServerCost {
         server: site.name(),
         traffic,
         connections: count("Connections"),
@@ -95,7 +95,7 @@ fn succeed(command: &mut Command) {
     assert!(status.success(), "dlock exec: {status}");
 }
 
-/// All that the server counts.
+/// Returns all counters of the server.
 fn look(root: &mut Conn) -> Counts {
     let status = root.query::<(String, Option<String>), _>("SHOW GLOBAL STATUS");
     let metrics = "SELECT name, CAST(count AS CHAR) FROM information_schema.innodb_metrics \
@@ -103,7 +103,7 @@ fn look(root: &mut Conn) -> Counts {
     let metrics = root.query::<(String, Option<String>), _>(metrics);
     [status, metrics]
         .into_iter()
-        .flat_map(|rows| rows.expect("root may look"))
+        .flat_map(|rows| rows.expect("root can read the counters"))
         .filter_map(|(name, value)| Some((name, value?.parse().ok()?)))
         .collect()
 }

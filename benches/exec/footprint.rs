@@ -1,4 +1,4 @@
-//! How much memory a running client takes, and the size of the program.
+//! The memory of a running client, and the size of the program.
 
 use std::process::{Command, Stdio};
 use std::thread;
@@ -8,32 +8,39 @@ use mysql::prelude::Queryable;
 
 use crate::Site;
 
-/// How long a client may take to get where it is measured: far above what a busy machine needs.
+/// Maximum time for a client to reach the state in which it is measured: far more than a busy machine needs.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// Pause between two looks at a client.
+/// Pause between two checks of a client.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Bytes.
+/// Sizes in bytes.
 pub(crate) struct Footprint {
-    /// Peak resident size of dlock, by the way that it reaches its server.
+    /// Peak resident size of dlock, by the route to its server.
     pub(crate) memory: Vec<(String, u64)>,
-    /// The same of `etcdctl`.
+    /// Peak resident size of `etcdctl`.
     pub(crate) peer: u64,
     pub(crate) binary: u64,
 }
 
-/// The peak resident size of `holder`, whose command waits for the end of its input, as soon as `ready` says so.
+/// Returns the peak resident size of `holder` at the time when `ready` returns true. The command of `holder` must wait
+/// for the end of its input.
 ///
-/// It is the kernel's high-water mark of the program itself, which begins with its `execve`. What `wait4` tells would
+/// The value is the kernel's high-water mark of the program, which begins with its `execve`. The value of `wait4` would
 /// begin with the fork, and so with the size of this process.
 pub(crate) fn peak(mut holder: Command, mut ready: impl FnMut() -> bool) -> u64 {
-    let mut child = holder.stdin(Stdio::piped()).spawn().expect("it runs");
+    let mut child = holder
+        .stdin(Stdio::piped())
+        .spawn()
+        .expect("the program starts");
     let started = Instant::now();
     while !ready() {
-        let ended = child.try_wait().expect("a child can be asked");
+        let ended = child.try_wait().expect("a child can be waited for");
         assert!(ended.is_none(), "the holder ended: {ended:?}");
-        assert!(started.elapsed() < PATIENCE, "the holder never held");
+        assert!(
+            started.elapsed() < PATIENCE,
+            "the holder never got the lock"
+        );
         thread::sleep(PAUSE);
     }
     let status = std::fs::read_to_string(format!("/proc/{}/status", child.id()));
@@ -49,9 +56,9 @@ pub(crate) fn peak(mut holder: Command, mut ready: impl FnMut() -> bool) -> u64 
     kibibytes * 1024
 }
 
-/// How often the lease on `action` was renewed since somebody took it; 0 when nobody has it.
+/// Returns how often the lease on `action` was renewed since its grant; 0 if the action is free.
 pub(crate) fn renewals(site: &Site, action: &str) -> u64 {
-    let query = "SELECT renewals FROM dlock_lock WHERE action = ? AND claim IS NOT NULL";
+    let query = "SELECT renewals FROM dlock_lock WHERE action = ? AND owner_id IS NOT NULL";
     let row = site.database.admin_conn().exec_first(query, (action,));
-    row.expect("root may look").unwrap_or(0)
+    row.expect("root can read the row").unwrap_or(0)
 }

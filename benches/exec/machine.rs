@@ -1,4 +1,4 @@
-//! Where the numbers come from: processor, kernel, storage, servers. No name and no path of the machine.
+//! The origin of the figures: processor, kernel, storage and servers, without the name and paths of the machine.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -11,7 +11,7 @@ use crate::Site;
 use crate::etcd::Etcd;
 use crate::host;
 
-/// Name and value of each fact that is known before anything runs.
+/// Returns name and value of each fact that is known before the benchmark runs.
 pub(crate) fn facts() -> Vec<(String, String)> {
     [
         (
@@ -26,7 +26,7 @@ pub(crate) fn facts() -> Vec<(String, String)> {
     .into()
 }
 
-/// How busy the machine is: the load averages.
+/// Returns the load averages of the machine.
 pub(crate) fn load() -> String {
     let averages = host::load().map(|average| format!("{average:.2}"));
     format!(
@@ -35,13 +35,13 @@ pub(crate) fn load() -> String {
     )
 }
 
-/// Version and durability of a server: its name and a line of text.
+/// Returns the name of a server, and its version and durability settings as text.
 pub(crate) fn settings(site: &Site) -> (String, String) {
     let (flush, sync, log): (u8, u32, bool) = site
         .server
         .admin()
         .query_first("SELECT @@innodb_flush_log_at_trx_commit, @@sync_binlog, @@log_bin")
-        .expect("root may look")
+        .expect("root can read the settings")
         .expect("a row");
     let log = if log { "on" } else { "off" };
     let text = format!(
@@ -51,12 +51,12 @@ pub(crate) fn settings(site: &Site) -> (String, String) {
     (site.name().to_owned(), text)
 }
 
-/// Whether all servers, and the folder of this process, write to the same file system, and of which kind it is.
+/// Returns a fact about storage: whether all servers and the folder `own` use the same file system, and its type.
 pub(crate) fn storage(sites: &[Site], etcd: &Etcd, own: &Path) -> (String, String) {
     let folders = sites.iter().map(|site| site.server.dir());
     let mut devices: Vec<u64> = folders
         .chain([etcd.folder(), own])
-        .map(|folder| folder.metadata().expect("the folder is there").dev())
+        .map(|folder| folder.metadata().expect("the folder exists").dev())
         .collect();
     devices.sort_unstable();
     devices.dedup();
@@ -78,7 +78,7 @@ fn kind(device: u64) -> String {
     let mount = mounts
         .lines()
         .find(|line| line.split(' ').nth(2) == Some(&id));
-    // The kind is the first word after the lone dash.
+    // The type is the first word after the separator `-`.
     let kind = mount.and_then(|line| line.split_once(" - ")?.1.split(' ').next());
     kind.unwrap_or("of unknown kind").to_owned()
 }

@@ -1,16 +1,14 @@
-//! `make bench`: what one `dlock exec -a x -- true` costs, beside its peers, on servers of both kinds.
+//! `make bench`: the cost of one `dlock exec -a x -- true` on MariaDB and MySQL, compared with `etcdctl`.
 //!
-//! Starts one MariaDB, one MySQL and one etcd, all in `TMPDIR`, and writes a Markdown table to stdout and to
-//! `target/bench/exec.md`. It reports and never judges: only a run that fails ends it. `ROUNDS` (100) says how often
-//! each program is timed.
+//! The benchmark starts one MariaDB, one MySQL and one etcd, all in `TMPDIR`, and writes Markdown to stdout and to
+//! `target/bench/exec.md`. A missed target does not make it fail; a failed run of a program does. `ROUNDS` (100) is the
+//! number of times that each program is timed.
 //!
-//! - `race` times whole processes against each other, `etcd` starts the one server that `servers` does not know
-//! - `counters` asks the servers what one `exec` made them do, `traffic` counts its packets on the way, by the tests' `proxy`
-//! - `footprint` measures memory and size, `machine` and `host` say where all this was, `sample` makes numbers of
-//!   measurements, `table` writes it down
+//! - `race` times whole processes in turns; `etcd` starts the etcd server, which `servers` does not support
+//! - `counters` reads the servers' counters of one `exec`; `traffic` counts its packets with the tests' `proxy`
+//! - `footprint` measures memory and size; `machine` and `host` describe the machine; `sample` computes percentiles;
+//!   `table` writes the page
 
-#[path = "../machine/bare.rs"]
-mod bare;
 mod counters;
 #[path = "../peers/etcd.rs"]
 mod etcd;
@@ -18,13 +16,15 @@ mod footprint;
 #[path = "../machine/host.rs"]
 mod host;
 mod machine;
+#[path = "../machine/spawn.rs"]
+mod spawn;
 // The tests use the rest of it.
 #[path = "../../tests/it/proxy.rs"]
 mod proxy;
-mod race;
 #[allow(dead_code, reason = "the other benches use the rest of it")]
-#[path = "../line/sample.rs"]
+#[path = "../queue/sample.rs"]
 mod sample;
+mod timing;
 // The tests use the rest of it.
 #[path = "../../tests/it/servers.rs"]
 mod servers;
@@ -37,23 +37,23 @@ use std::process::Command;
 
 use tempfile::TempDir;
 
-use self::bare::bare;
 use self::etcd::Etcd;
 use self::footprint::Footprint;
-use self::race::Contestant;
 use self::servers::{Database, Flavour, Server};
+use self::spawn::bare;
+use self::timing::Contestant;
 
 /// The program as `cargo bench` builds it: with the release profile.
 const DLOCK: &str = env!("CARGO_BIN_EXE_dlock");
 
-/// Rounds that are not counted: they create the rows and fill the caches, those of the servers' accounts too.
+/// Rounds that are not counted: they create the rows and fill all caches, including those of the servers' accounts.
 const WARM_UP: usize = 5;
 
-/// A server and the account that dlock has there.
+/// A server and dlock's account on it.
 struct Site {
     server: Server,
     database: Database,
-    /// The authority that the server's certificate is signed by.
+    /// Certificate authority that signed the server's certificate.
     authority: PathBuf,
 }
 
@@ -82,7 +82,7 @@ impl Site {
         }
     }
 
-    /// `dlock exec -a ACTION -- COMMAND…` here, over TCP without TLS.
+    /// Returns `dlock exec ARGUMENTS…` on this server, over TCP without TLS.
     fn exec(&self, arguments: &[&str]) -> Command {
         let mut command = alone(DLOCK);
         command.arg("exec").args(arguments);
@@ -104,13 +104,13 @@ impl Site {
     }
 }
 
-/// `program` as all are started that are compared.
+/// Returns a command for `program` with the environment that all compared programs get.
 fn alone(program: impl AsRef<Path>) -> Command {
     bare(Command::new(program.as_ref()))
 }
 
 fn main() {
-    // `cargo test --benches` runs this too, with another build of dlock and with nobody to read the table.
+    // `cargo test --benches` also runs this program, with an unoptimized dlock. Do nothing then.
     if !std::env::args().any(|argument| argument == "--bench") {
         return;
     }
@@ -130,19 +130,19 @@ fn main() {
         format!("{}, fsync at every commit (its default)", etcd.version()),
     ));
 
-    let records = race::run(contestants(&sites, &etcd, &folder), WARM_UP, rounds);
+    let records = timing::run(contestants(&sites, &etcd, &folder), WARM_UP, rounds);
     facts.push(("load".to_owned(), machine::load()));
-    let bills = sites.each_ref().map(counters::bill);
+    let costs = sites.each_ref().map(counters::cost);
     let footprint = measure(&sites, &etcd);
 
-    let text = table::text(&facts, &records, &bills, &footprint);
+    let text = table::text(&facts, &records, &costs, &footprint);
     print!("{text}");
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("bench");
-    fs::create_dir_all(&target).expect("the target folder takes a folder");
-    fs::write(target.join("exec.md"), text).expect("the target folder takes a file");
+    fs::create_dir_all(&target).expect("a folder can be created in the target folder");
+    fs::write(target.join("exec.md"), text).expect("the page can be written to the target folder");
 }
 
-/// Who is timed; the first is the one that the others are compared with.
+/// Returns the contestants. The first is the reference of the ratios.
 fn contestants(sites: &[Site], etcd: &Etcd, folder: &TempDir) -> Vec<Contestant> {
     let exec = ["-a", "x", "--", "true"];
     let mut flock = alone("flock");
@@ -177,11 +177,11 @@ fn measure(sites: &[Site], etcd: &Etcd) -> Footprint {
             memory.push((format!("{}, {way}", site.name()), peak));
         }
     }
-    // Unlike dlock, etcdctl gives its command no standard input to wait on.
+    // Unlike dlock, etcdctl does not pass its standard input to the command.
     let peer = footprint::peak(etcd.lock("memory", &["sleep", "5"]), || {
         etcd.queue("memory") > 0
     });
-    let binary = fs::metadata(DLOCK).expect("dlock was built").len();
+    let binary = fs::metadata(DLOCK).expect("dlock is built").len();
     Footprint {
         memory,
         peer,
@@ -189,13 +189,13 @@ fn measure(sites: &[Site], etcd: &Etcd) -> Footprint {
     }
 }
 
-/// Writes a certificate for 127.0.0.1, which is its own authority, and its key.
+/// Writes a self-signed certificate for 127.0.0.1 and its key.
 fn certify(folder: &TempDir) {
     let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).expect("a certificate");
     for (name, text) in [
         ("cert.pem", made.cert.pem()),
         ("key.pem", made.signing_key.serialize_pem()),
     ] {
-        fs::write(folder.path().join(name), text).expect("the temporary folder takes a file");
+        fs::write(folder.path().join(name), text).expect("a file can be created");
     }
 }

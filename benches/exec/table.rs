@@ -1,23 +1,23 @@
-//! The numbers as Markdown, beside what the contract allows.
+//! The figures as Markdown, with their targets.
 
 use std::fmt::Write;
 use std::time::Duration;
 
-use crate::counters::Bill;
+use crate::counters::ServerCost;
 use crate::footprint::Footprint;
-use crate::race::Record;
 use crate::sample::percentile;
+use crate::timing::Record;
 
-/// What is promised: shares of etcdctl's time, bytes.
+/// Targets: the maximum ratio to etcdctl's time, and maximum sizes in bytes.
 const RATIO: f64 = 0.40;
 const MEMORY: u64 = 8 << 20;
 const BINARY: u64 = 6 << 20;
 
-/// The whole page. The first of `records` is what the others are compared with.
+/// Returns the whole page. The first of `records` is the reference of the ratios.
 pub(crate) fn text(
     facts: &[(String, String)],
     records: &[Record],
-    bills: &[Bill],
+    costs: &[ServerCost],
     footprint: &Footprint,
 ) -> String {
     let mut text = "# What one `dlock exec` costs\n\n".to_owned();
@@ -25,7 +25,7 @@ pub(crate) fn text(
         line(&mut text, format_args!("- {name}: {value}"));
     }
     race(&mut text, records);
-    charged(&mut text, bills);
+    charged(&mut text, costs);
     size(&mut text, footprint);
     text
 }
@@ -86,7 +86,7 @@ fn race(text: &mut String, records: &[Record]) {
     );
 }
 
-fn charged(text: &mut String, bills: &[Bill]) {
+fn charged(text: &mut String, costs: &[ServerCost]) {
     line(
         text,
         format_args!("\n## One `exec`, as the server counts\n"),
@@ -98,18 +98,18 @@ fn charged(text: &mut String, bills: &[Bill]) {
              packets are counted by a proxy.\n"
         ),
     );
-    let names: Vec<&str> = bills.iter().map(|bill| bill.server).collect();
+    let names: Vec<&str> = costs.iter().map(|cost| cost.server).collect();
     row(
         text,
         &[&["one `exec`"], names.as_slice(), &["allowed"]].concat(),
     );
     row(
         text,
-        &[&["---"], vec!["---:"; bills.len()].as_slice(), &["---:"]].concat(),
+        &[&["---"], vec!["---:"; costs.len()].as_slice(), &["---:"]].concat(),
     );
-    let mut count = |name: &str, allowed: Option<i64>, value: fn(&Bill) -> i64| {
-        let cells = bills.iter().map(|bill| {
-            let value = value(bill);
+    let mut count = |name: &str, allowed: Option<i64>, value: fn(&ServerCost) -> i64| {
+        let cells = costs.iter().map(|cost| {
+            let value = value(cost);
             format!(
                 "{value}{}",
                 verdict(allowed.is_none_or(|allowed| value <= allowed))
@@ -119,38 +119,38 @@ fn charged(text: &mut String, bills: &[Bill]) {
         cells.push(allowed.map_or_else(|| "–".to_owned(), |allowed| allowed.to_string()));
         row(text, &cells);
     };
-    count("connections", Some(1), |bill| bill.connections);
-    count("packets of the login", None, |bill| {
-        signed(bill.traffic.login)
+    count("connections", Some(1), |cost| cost.connections);
+    count("packets of the login", None, |cost| {
+        signed(cost.traffic.login)
     });
-    count("requests before the first attempt", Some(0), |bill| {
-        signed(bill.traffic.before_attempt)
+    count("requests before the first attempt", Some(0), |cost| {
+        signed(cost.traffic.before_attempt)
     });
-    count("requests after the login", Some(2), |bill| {
-        signed(bill.traffic.requests)
+    count("requests after the login", Some(2), |cost| {
+        signed(cost.traffic.requests)
     });
-    count("farewells (no answer)", None, |bill| {
-        signed(bill.traffic.quits)
+    count("farewells (no answer)", None, |cost| {
+        signed(cost.traffic.quits)
     });
     count(
         "round trips: connect, greeting, login, requests",
         None,
-        |bill| {
-            let Bill { traffic, .. } = bill;
+        |cost| {
+            let ServerCost { traffic, .. } = cost;
             signed(2 * traffic.connections + traffic.login + traffic.requests)
         },
     );
-    count("statements", None, |bill| bill.statements);
-    count("commits that wrote", Some(2), |bill| bill.commits);
-    count("transactions in the binary log", None, |bill| bill.logged);
-    count("syncs by InnoDB", None, |bill| bill.syncs);
-    count("bytes to the server", None, |bill| bill.received);
-    count("bytes from the server", None, |bill| bill.sent);
+    count("statements", None, |cost| cost.statements);
+    count("commits that wrote", Some(2), |cost| cost.commits);
+    count("transactions in the binary log", None, |cost| cost.logged);
+    count("syncs by InnoDB", None, |cost| cost.syncs);
+    count("bytes to the server", None, |cost| cost.received);
+    count("bytes from the server", None, |cost| cost.sent);
     line(text, format_args!(""));
-    for bill in bills {
+    for cost in costs {
         line(
             text,
-            format_args!("- Statements on {}: {}.", bill.server, bill.kinds),
+            format_args!("- Statements on {}: {}.", cost.server, cost.kinds),
         );
     }
 }
@@ -219,5 +219,5 @@ fn row(text: &mut String, cells: &[impl AsRef<str>]) {
 }
 
 fn line(text: &mut String, line: std::fmt::Arguments<'_>) {
-    writeln!(text, "{line}").expect("a String takes all");
+    writeln!(text, "{line}").expect("writing to a String cannot fail");
 }

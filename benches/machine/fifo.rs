@@ -1,5 +1,5 @@
-//! How a benchmark keeps a command where it is until it is let go: by a fifo that the command reads and that this process
-//! has open. When this process ends, however that happens, the command goes on and ends too.
+//! Blocks a command until the benchmark releases it: the command reads a fifo whose write end this process has open. If
+//! this process ends for any reason, the command continues and ends too.
 
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::OpenOptionsExt;
@@ -9,15 +9,15 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::{CWD, FileType, Mode, OFlags, mknodat};
 
-/// How long anything that must happen may take: far above what a busy machine needs.
+/// Maximum time for a condition to become true: far more than a busy machine needs.
 const PATIENCE: Duration = Duration::from_mins(2);
 
 pub(crate) fn make_fifo(path: &Path) {
     let mode = Mode::RUSR | Mode::WUSR;
-    mknodat(CWD, path, FileType::Fifo, mode, 0).expect("the folder takes a fifo");
+    mknodat(CWD, path, FileType::Fifo, mode, 0).expect("a fifo can be created");
 }
 
-/// Opens `fifo` for writing as soon as somebody reads it.
+/// Waits until a process has `fifo` open for reading, and opens it for writing.
 pub(crate) fn reader_came(fifo: &Path) -> File {
     let flags = OFlags::NONBLOCK.bits().cast_signed();
     let mut open = OpenOptions::new();
@@ -31,10 +31,10 @@ pub(crate) fn reader_came(fifo: &Path) -> File {
             writer.is_some()
         },
     );
-    writer.expect("it was opened")
+    writer.expect("the fifo was opened")
 }
 
-/// Asks every `pause` until `condition` holds, which must be some time.
+/// Checks `condition` every `pause` until it is true. Panics after two minutes.
 pub(crate) fn eventually(what: &str, pause: Duration, mut condition: impl FnMut() -> bool) {
     let start = Instant::now();
     while !condition() {

@@ -1,12 +1,12 @@
-//! The machine that a figure comes from, and how busy it is. No name and no path of it.
+//! The processor, kernel and load of the machine, without its name and paths.
 
 use std::fs;
 use std::thread;
 
-/// Its processor, and how many of them.
+/// Returns the model of the processor and the number of cores.
 pub(crate) fn processor() -> String {
     let cpuinfo = read("/proc/cpuinfo");
-    // arm64 has no such line.
+    // arm64 has no line with the model.
     let model = cpuinfo
         .lines()
         .find_map(|line| line.strip_prefix("model name"));
@@ -21,13 +21,13 @@ pub(crate) fn kernel() -> String {
     format!("Linux {}", read("/proc/sys/kernel/osrelease").trim())
 }
 
-/// How many processes ran or wanted to: the averages over 1, 5 and 15 minutes.
+/// Returns the load averages over 1, 5 and 15 minutes.
 pub(crate) fn load() -> [f64; 3] {
     let text = read("/proc/loadavg");
     let mut words = text.split(' ').map(str::parse);
     [(); 3].map(|()| match words.next() {
         Some(Ok(average)) => average,
-        _ => panic!("these are no load averages: {text}"),
+        _ => panic!("not load averages: {text}"),
     })
 }
 

@@ -1,6 +1,6 @@
 //! The etcd server and its client `etcdctl`, both from Debian.
 //!
-//! The script that starts the server ends it when the pipe to its standard input closes, which happens however this
+//! The script that starts the server kills it when the pipe to its standard input closes, which happens however this
 //! process ends.
 
 use std::ffi::OsStr;
@@ -10,7 +10,7 @@ use std::process::{Child, Command, Stdio};
 
 use crate::alone;
 
-/// A running server, which ends with this value.
+/// A running server, which is killed when this value is dropped.
 pub(crate) struct Etcd {
     script: Child,
     client: PathBuf,
@@ -26,8 +26,8 @@ impl Etcd {
             .args(["--path", "etcdctl"])
             .stderr(Stdio::inherit())
             .output()
-            .expect("fetch runs");
-        assert!(found.status.success(), "there is no etcdctl");
+            .expect("tests/servers/fetch can be run");
+        assert!(found.status.success(), "etcdctl cannot be fetched");
         let client = String::from_utf8(found.stdout).expect("the path is UTF-8");
 
         let mut script = Command::new(scripts.join("run"))
@@ -35,7 +35,7 @@ impl Etcd {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
-            .expect("run runs");
+            .expect("tests/servers/run can be run");
         let mut ready = String::new();
         BufReader::new(script.stdout.take().expect("stdout is a pipe"))
             .read_line(&mut ready)
@@ -54,21 +54,21 @@ impl Etcd {
         }
     }
 
-    /// `etcdctl lock KEY COMMAND…`
+    /// Returns `etcdctl lock KEY COMMAND…`.
     pub(crate) fn lock(&self, key: &str, command: &[impl AsRef<OsStr>]) -> Command {
         let mut lock = self.client();
         lock.args(["lock", key]).args(command);
         lock
     }
 
-    /// `etcdctl get --prefix` of those who hold or wait for the lock `key`.
+    /// Returns `etcdctl get --prefix`, which lists the holder and the waiters of the lock `key`.
     pub(crate) fn look(&self, key: &str) -> Command {
         let mut look = self.client();
         look.args(["get", "--prefix", &format!("{key}/")]);
         look
     }
 
-    /// How many hold or wait for the lock `key`.
+    /// Returns the number of holders and waiters of the lock `key`.
     pub(crate) fn queue(&self, key: &str) -> usize {
         let mut look = self.look(key);
         look.arg("--keys-only");
@@ -81,8 +81,8 @@ impl Etcd {
         &self.version
     }
 
-    /// The folder that holds its data.
-    #[allow(dead_code, reason = "the bench of the line does not name the storage")]
+    /// Returns the data folder.
+    #[allow(dead_code, reason = "the bench `line` does not report the storage")]
     pub(crate) fn folder(&self) -> &Path {
         &self.folder
     }
@@ -98,7 +98,7 @@ impl Etcd {
 impl Drop for Etcd {
     fn drop(&mut self) {
         drop(self.script.stdin.take());
-        // The only failure is that there is nobody to wait for.
+        // It can only fail if the child was waited for already.
         let _ = self.script.wait();
     }
 }

@@ -1,17 +1,16 @@
-//! `make bench`: what `dlock status` costs, beside `etcdctl get --prefix`, and with a million actions beside a hundred.
+//! `make bench`: the cost of `dlock status`, compared with `etcdctl get --prefix`, and with a million actions compared
+//! with a hundred.
 //!
-//! Starts one MariaDB, one MySQL and one etcd, all in `TMPDIR`, fills tables, which takes about a minute and 1.5 GB,
-//! and writes a Markdown page to stdout and to `target/bench/status.md`. It reports and never judges: only a run that
-//! fails ends it. `ROUNDS` (100) says how often each program is timed.
+//! The benchmark starts one MariaDB, one MySQL and one etcd, all in `TMPDIR`, fills tables, which takes about a minute
+//! and 1.5 GB, and writes Markdown to stdout and to `target/bench/status.md`. A missed target does not make it fail; a
+//! failed run of a program does. `ROUNDS` (100) is the number of times that each program is timed.
 //!
-//! - `site` is a server with its tables, which `population` fills; `pair` is a holder and one who waits for it
-//! - `race` times whole processes against each other, `etcd` starts the one server that `servers` does not know
-//! - `traffic` counts packets on their way, by the tests' `proxy`
-//! - `verdicts` makes tables of all that, `sample` numbers of measurements, `machine` and `host` say where all this
-//!   was, `page` writes it down; `fifo` keeps a command where it is
+//! - `site` is a server with its tables, which `population` fills; `pair` is a holder and a waiter
+//! - `race` times whole processes in turns; `etcd` starts the etcd server, which `servers` does not support
+//! - `traffic` counts packets with the tests' `proxy`; `fifo` blocks a command
+//! - `verdicts` formats the tables; `sample` computes percentiles; `machine` and `host` describe the machine; `page`
+//!   writes the page
 
-#[path = "../machine/bare.rs"]
-mod bare;
 #[path = "../peers/etcd.rs"]
 mod etcd;
 #[path = "../machine/fifo.rs"]
@@ -20,53 +19,55 @@ mod fifo;
 mod host;
 #[path = "../exec/machine.rs"]
 mod machine;
-#[path = "../line/page.rs"]
-mod page;
+#[path = "../queue/markdown.rs"]
+mod markdown;
 mod pair;
 mod population;
+#[path = "../machine/spawn.rs"]
+mod spawn;
 // The tests use the rest of it.
 #[path = "../../tests/it/proxy.rs"]
 mod proxy;
-#[allow(dead_code, reason = "the bench of exec uses the rest of it")]
-#[path = "../exec/race.rs"]
-mod race;
 #[allow(dead_code, reason = "the other benches use the rest of it")]
-#[path = "../line/sample.rs"]
+#[path = "../queue/sample.rs"]
 mod sample;
 #[path = "../../tests/it/servers.rs"]
 mod servers;
 mod site;
+mod tables;
+#[allow(dead_code, reason = "the bench of exec uses the rest of it")]
+#[path = "../exec/timing.rs"]
+mod timing;
 #[allow(dead_code, reason = "the bench of exec uses the rest of it")]
 #[path = "../exec/traffic.rs"]
 mod traffic;
-mod verdicts;
 
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 use std::thread;
 
-use self::bare::bare;
 use self::etcd::Etcd;
-use self::page::Page;
+use self::markdown::Page;
 use self::pair::Pair;
-use self::race::Contestant;
 use self::servers::Flavour;
 use self::site::Site;
+use self::spawn::bare;
+use self::timing::Contestant;
 
-/// Rounds that are not counted: they create the rows and fill the caches, those of the servers' accounts too.
+/// Rounds that are not counted: they create the rows and fill all caches, including those of the servers' accounts.
 const WARM_UP: usize = 5;
 
-/// The action that somebody holds and somebody else waits for.
+/// The action with a holder and a waiter.
 const ACTION: &str = "init";
 
-/// `program` as all are started that are compared.
+/// Returns a command for `program` with the environment that all compared programs get.
 fn alone(program: impl AsRef<Path>) -> Command {
     bare(Command::new(program.as_ref()))
 }
 
 fn main() {
-    // `cargo test --benches` runs this too, with another build of dlock and with nobody to read the page.
+    // `cargo test --benches` also runs this program, with an unoptimized dlock. Do nothing then.
     if !std::env::args().any(|argument| argument == "--bench") {
         return;
     }
@@ -77,39 +78,39 @@ fn main() {
     let folder = folder.path();
     let sites = start_all();
     let etcd = Etcd::start();
-    // Ended before what they run on.
+    // Declared after the servers, so that a panic ends the pairs first.
     let pairs = pairs(&sites, &etcd, folder);
     sites.iter().for_each(Site::check);
 
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("bench");
-    fs::create_dir_all(&target).expect("the target folder takes a folder");
+    fs::create_dir_all(&target).expect("a folder can be created in the target folder");
     let mut page = Page::new("What `dlock status` costs", target.join("status.md"));
     for (name, value) in facts(&sites, &etcd, folder) {
         page.item(format_args!("{name}: {value}"));
     }
-    // By themselves: what others commit meanwhile would cost one of them more than the other.
-    let looks = race::run(looks(&sites, &etcd), WARM_UP, rounds);
-    verdicts::one(&mut page, &looks);
+    // In a race of their own: commits by other contestants would slow one of them down more than the other.
+    let looks = timing::run(looks(&sites, &etcd), WARM_UP, rounds);
+    tables::one(&mut page, &looks);
     let contestants = sites.iter().flat_map(Site::contestants).collect();
-    let records = race::run(contestants, WARM_UP, rounds);
-    verdicts::many(&mut page, &records);
-    let bills = sites.each_ref().map(Site::traffic);
-    verdicts::requests(&mut page, &sites, &bills);
+    let records = timing::run(contestants, WARM_UP, rounds);
+    tables::many(&mut page, &records);
+    let costs = sites.each_ref().map(Site::traffic);
+    tables::requests(&mut page, &sites, &costs);
     page.section("Load", &machine::load());
     page.publish();
     drop(pairs);
 }
 
-/// The servers, filled side by side.
+/// Starts and fills the servers at the same time.
 fn start_all() -> [Site; 2] {
     thread::scope(|scope| {
         Flavour::ALL
             .map(|flavour| scope.spawn(move || Site::start(flavour)))
-            .map(|start| start.join().expect("the server takes the rows"))
+            .map(|start| start.join().expect("the server can be filled"))
     })
 }
 
-/// A holder and a waiter of [`ACTION`] wherever it is looked at.
+/// Starts a holder and a waiter of [`ACTION`] on each server and in each database that is read.
 fn pairs(sites: &[Site], etcd: &Etcd, folder: &Path) -> Vec<Pair> {
     let waits = || etcd.queue(ACTION) == 2;
     let peer = Pair::start(
@@ -135,7 +136,7 @@ fn facts(sites: &[Site], etcd: &Etcd, folder: &Path) -> Vec<(String, String)> {
     facts
 }
 
-/// Those who look at one lock; the first is the one that the others are compared with.
+/// Returns the contestants that read one lock. The first is the reference of the ratios.
 fn looks(sites: &[Site], etcd: &Etcd) -> Vec<Contestant> {
     let peer = Contestant::program("`etcdctl get --prefix init/`", etcd.look(ACTION));
     let ours = sites.iter().map(Site::look);

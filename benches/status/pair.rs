@@ -1,4 +1,4 @@
-//! A process that holds a lock, and one that waits for it: what there is to be seen of a lock in use.
+//! A process that holds a lock and a process that waits for it.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -8,18 +8,19 @@ use std::time::Duration;
 
 use crate::fifo::{eventually, make_fifo, reader_came};
 
-/// Between two looks at who waits.
+/// Pause between two checks for the waiter.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// The two, which end with this value.
+/// A holder and a waiter, which end when this value is dropped.
 pub(crate) struct Pair {
-    /// Closed to let the holder go.
+    /// Write end of the fifo; the holder's command ends when it is closed.
     stay: Option<File>,
     children: [Child; 2],
 }
 
 impl Pair {
-    /// Starts both by `lock`, which runs a command under the lock, and returns when one holds and the other `waits`.
+    /// Starts both with `lock`, which runs a command under the lock. Returns when the first holds the lock and `waits`
+    /// returns true for the second.
     pub(crate) fn start(
         lock: impl Fn(&[&OsStr]) -> Command,
         waits: impl FnMut() -> bool,
@@ -42,7 +43,7 @@ impl Drop for Pair {
     fn drop(&mut self) {
         drop(self.stay.take());
         for child in &mut self.children {
-            // The only failure is that there is nobody to wait for.
+            // It can only fail if the child was waited for already.
             let _ = child.wait();
         }
     }

@@ -1,7 +1,7 @@
-//! A database with many actions, of which a hundred are held, as runs of dlock would have left it.
+//! A database with many actions, of which a hundred are held, as left behind by runs of dlock.
 //!
-//! Every action has run once. The leases last an hour; one session has their gates, as their holders' sessions would
-//! have. [`ACTION`] is one of the held actions and left out here: that one is held by a process.
+//! Every action has run once. The leases last an hour. One session owns all their queue locks, instead of the sessions
+//! of their holders. [`ACTION`] is one of the held actions, but not created here: a process holds it.
 
 use std::process::Command;
 
@@ -14,21 +14,21 @@ use crate::{ACTION, alone};
 /// The program as `cargo bench` builds it: with the release profile.
 const DLOCK: &str = env!("CARGO_BIN_EXE_dlock");
 
-/// How many actions are held, with [`ACTION`].
+/// Number of held actions, including [`ACTION`].
 pub(crate) const HELD: u32 = 100;
 
-/// Rows of one transaction: the servers' logs are small.
+/// Rows per transaction, limited because the servers' logs are small.
 const BATCH: u32 = 100_000;
 
 /// A database that has been filled.
 pub(crate) struct Population {
     pub(crate) database: Database,
-    /// Has the gates.
+    /// Session that owns the queue locks.
     session: Conn,
 }
 
 impl Population {
-    /// A new database with so many actions.
+    /// Creates a database with `actions` actions.
     pub(crate) fn of(server: &Server, actions: u32) -> Self {
         let database = server.database("bench");
         let mut population = Self {
@@ -37,30 +37,31 @@ impl Population {
         };
         let setup = population.dlock(&["setup"]).status();
         assert!(setup.expect("dlock runs").success(), "dlock setup");
-        // The binary log would take longer than the tables, and nobody reads it.
+        // Writing the binary log would take longer than filling the tables, and it is not used.
         population.run("SET SESSION sql_log_bin=0");
         let held = format!("number%{}=0", actions / HELD);
         for first in (0..actions).step_by(BATCH as usize) {
-            // Number 0 is ACTION.
+            // Number 0 is `ACTION`.
             let (least, end) = (first.max(1), actions.min(first + BATCH));
             population.run(&rows(&held, least, end));
             population.run(&runs(least, end));
         }
-        let gates =
-            format!("SELECT SUM(GET_LOCK({GATE},0)) FROM dlock_lock WHERE claim IS NOT NULL");
+        let gates = format!(
+            "SELECT SUM(GET_LOCK({LOCK_NAME},0)) FROM dlock_lock WHERE owner_id IS NOT NULL"
+        );
         let gates = population.session.query_first(gates);
-        let gates: Option<u32> = gates.expect("the server answers");
-        assert_eq!(gates, Some(HELD - 1), "each lease has its gate");
+        let gates: Option<u32> = gates.expect("the server responds");
+        assert_eq!(gates, Some(HELD - 1), "each lease has its queue lock");
         population
     }
 
-    /// Takes the secondary indices of the locks away.
+    /// Drops the secondary indices of `dlock_lock`.
     pub(crate) fn without_indices(mut self) -> Self {
-        self.run("ALTER TABLE dlock_lock DROP KEY claimed,DROP KEY closed");
+        self.run("ALTER TABLE dlock_lock DROP KEY owned,DROP KEY paused");
         self
     }
 
-    /// `dlock ARGUMENTS…` here, over TCP without TLS.
+    /// Returns `dlock ARGUMENTS…` on this database, over TCP without TLS.
     pub(crate) fn dlock(&self, arguments: &[&str]) -> Command {
         let mut command = alone(DLOCK);
         command.args(arguments);
@@ -68,11 +69,11 @@ impl Population {
         command
     }
 
-    /// How many wait for [`ACTION`].
+    /// Returns the number of waiters for [`ACTION`].
     pub(crate) fn waiting(&self) -> usize {
         let query = format!("SELECT COUNT(*) FROM dlock_waiter WHERE action='{ACTION}'");
         let count = self.database.admin_conn().query_first(query);
-        count.expect("the server answers").expect("one row")
+        count.expect("the server responds").expect("one row")
     }
 
     fn run(&mut self, statement: &str) {
@@ -81,14 +82,14 @@ impl Population {
     }
 }
 
-/// The name of the gate of a row's action.
-const GATE: &str = "CONCAT('dlock:',LEFT(SHA2(CONCAT(DATABASE(),'/',action),256),40))";
+/// SQL expression for the name of the queue lock of a row's action.
+const LOCK_NAME: &str = "CONCAT('dlock:',LEFT(SHA2(CONCAT(DATABASE(),'/',action),256),40))";
 
-/// Writes the actions with the numbers from `least` to before `end`, which are held where `held` says so.
+/// Returns the statement that inserts the actions numbered `least..end`, held if the SQL condition `held` is true.
 fn rows(held: &str, least: u32, end: u32) -> String {
     format!(
-        "INSERT INTO dlock_lock (action,token,claim,holder,host,pid,user,command,\
-         server,session_id,gated,ttl_us,renewals,acquired_at,renewed_at,expires_at,released_at) \
+        "INSERT INTO dlock_lock (action,token,owner_id,holder,host,pid,user,command,\
+         server,session_id,has_queue_lock,ttl_us,renewals,acquired_at,renewed_at,expires_at,released_at) \
          WITH RECURSIVE low AS (SELECT 0 AS n UNION ALL SELECT n+1 FROM low WHERE n<999),\
          high AS (SELECT low.n FROM low WHERE low.n<{BATCH}/1000),\
          numbered AS (SELECT {base}+high.n*1000+low.n AS number FROM high,low) \
@@ -104,11 +105,11 @@ fn rows(held: &str, least: u32, end: u32) -> String {
     )
 }
 
-/// Writes the one run that each of these actions has had.
+/// Returns the statement that inserts one run of each of these actions into the history.
 fn runs(least: u32, end: u32) -> String {
     let facts = "holder,host,pid,user,note,pod,namespace,command";
     format!(
-        "INSERT INTO dlock_run (action,token,{facts},began_at,ended_at,ending,number) \
+        "INSERT INTO dlock_history (action,token,{facts},started_at,ended_at,outcome,code) \
          SELECT action,token-1,{facts},acquired_at-INTERVAL 1 DAY,acquired_at-INTERVAL 23 HOUR,'exited',0 \
          FROM dlock_lock WHERE action BETWEEN {} AND {}",
         name(&least.to_string()),
@@ -116,7 +117,7 @@ fn runs(least: u32, end: u32) -> String {
     )
 }
 
-/// The action of a number, as an expression; in order of the numbers.
+/// Returns the SQL expression for the name of an action. Names sort like their numbers.
 fn name(number: &str) -> String {
     format!("CONCAT('job-',LPAD({number},7,'0'))")
 }

@@ -1,4 +1,4 @@
-//! A MariaDB or MySQL with a hundred actions in one database and a million in another, and what is done there.
+//! A MariaDB or MySQL server with a hundred actions in one database and a million in another.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -9,39 +9,39 @@ use serde_json::Value;
 use crate::ACTION;
 use crate::pair::Pair;
 use crate::population::{HELD, Population};
-use crate::race::{Contestant, Record};
 use crate::servers::{Flavour, Server};
+use crate::timing::{Contestant, Record};
 use crate::traffic::{Traffic, traffic};
 
-/// All actions are held.
+/// Number of actions in the small database, all of which are held.
 pub(crate) const FEW: u32 = HELD;
 
-/// As many are held.
+/// Number of actions in the large database, of which as many are held.
 pub(crate) const MANY: u32 = 1_000_000;
 
 /// A running server with its databases.
 pub(crate) struct Site {
     pub(crate) server: Server,
     few: Population,
-    /// The same without the secondary indices of `dlock_lock`.
+    /// Like `few`, but without the secondary indices of `dlock_lock`.
     plain: Population,
     many: Population,
 }
 
 /// The times of one site, in the order of [`Site::contestants`].
 pub(crate) struct Times<'a> {
-    /// Of `dlock status init`, with few actions and with many.
+    /// Times of `dlock status init`, with few actions and with many.
     pub(crate) one: [&'a Record; 2],
-    /// Of `dlock status`.
+    /// Times of `dlock status`, with few actions and with many.
     pub(crate) all: [&'a Record; 2],
-    /// Of `dlock exec -a x -- true`.
+    /// Times of `dlock exec -a x -- true`, with few actions and with many.
     pub(crate) exec: [&'a Record; 2],
-    /// And with few actions and no secondary indices.
+    /// Times of `dlock exec -a x -- true`, with few actions and no secondary indices.
     pub(crate) plain: &'a Record,
 }
 
 impl<'a> Times<'a> {
-    /// How many records there are of a site.
+    /// Number of records of a site.
     pub(crate) const COUNT: usize = 7;
 
     pub(crate) fn of(records: &'a [Record]) -> Self {
@@ -75,16 +75,16 @@ impl Site {
         }
     }
 
-    /// In bytes.
+    /// Returns the size of the buffer pool in bytes.
     pub(crate) fn buffer_pool(&self) -> u64 {
         let size = self
             .server
             .admin()
             .query_first("SELECT @@innodb_buffer_pool_size");
-        size.expect("root may look").expect("one row")
+        size.expect("root can read the settings").expect("one row")
     }
 
-    /// A holder and a waiter of [`ACTION`] in each database that is looked at.
+    /// Starts a holder and a waiter of [`ACTION`] in each database that is read.
     pub(crate) fn pairs(&self, folder: &Path) -> [Pair; 2] {
         [&self.few, &self.many].map(|population| {
             let lock = |command: &[&std::ffi::OsStr]| {
@@ -97,16 +97,16 @@ impl Site {
         })
     }
 
-    /// Panics unless what is to be timed shows what is to be seen.
+    /// Panics unless the programs that are timed show the expected locks and waiters.
     pub(crate) fn check(&self) {
         for population in [&self.few, &self.many] {
             let all = shown(population.dlock(&["status", "--json"]));
-            assert_eq!(all.len(), HELD as usize, "so many are held");
+            assert_eq!(all.len(), HELD as usize, "number of held actions");
             for lock in &all {
                 assert_eq!(lock["state"], "held", "{lock}");
                 assert_eq!(lock["session_alive"], true, "{lock}");
                 assert_eq!(
-                    lock["last_ending"].is_null(),
+                    lock["last_outcome"].is_null(),
                     lock["action"] == ACTION,
                     "{lock}"
                 );
@@ -117,13 +117,13 @@ impl Site {
         }
     }
 
-    /// A look at one lock, timed beside the peer's.
+    /// Returns the contestant that reads one lock, to compare with etcdctl.
     pub(crate) fn look(&self) -> Contestant {
         let name = format!("`dlock status {ACTION}`, {}", self.name());
         Contestant::program(&name, self.few.dlock(&["status", ACTION]))
     }
 
-    /// What is timed here beside each other; see [`Times`].
+    /// Returns the contestants of this site; see [`Times`].
     pub(crate) fn contestants(&self) -> [Contestant; Times::COUNT] {
         let exec = ["exec", "-a", "x", "--", "true"];
         [
@@ -141,7 +141,7 @@ impl Site {
         })
     }
 
-    /// What `dlock status init` and `dlock status` send.
+    /// Returns the packets of `dlock status init` and of `dlock status`.
     pub(crate) fn traffic(&self) -> [Traffic; 2] {
         [&["status", ACTION][..], &["status"]].map(|arguments| {
             traffic(self.server.port(), |port| {
@@ -153,7 +153,7 @@ impl Site {
     }
 }
 
-/// The locks in the document that `status` writes.
+/// Returns the locks in the JSON document that `status` prints.
 fn shown(mut status: Command) -> Vec<Value> {
     let output = status.stdout(Stdio::piped()).output().expect("dlock runs");
     assert!(output.status.success(), "dlock status: {}", output.status);

@@ -1,14 +1,15 @@
--- The same without a column, in the database of dlock's tables; the account needs SELECT on dlock_fence. In the
--- command of dlock exec --fence --action init:
+-- Fencing without a column, in the database that has dlock's tables. The account needs SELECT on
+-- dlock_fence. In the command of dlock exec --fence --action init:
 --
 --   { echo "SET @token=$DLOCK_TOKEN;"; cat transaction.sql; } | mysql app
 --
--- The SELECT is that of dlock check --sql, with the token in a variable. It fails with error 1242 if another
--- has been granted init; otherwise nobody is granted it before the COMMIT.
+-- The SELECT is the one that dlock check --sql prints, with the token in a variable. It fails with
+-- error 1242 if init has been granted to another holder. Otherwise init is not granted to another
+-- contender before the COMMIT.
 --
--- Crash: what was not committed is rolled back, and the next holder can be granted init.
--- Database lost: that is where this transaction would be committed, so it is not.
--- Rollback of a release: has a larger token like every later run.
+-- Crash: uncommitted changes are rolled back, and the next contender can be granted init.
+-- Database lost: this transaction uses the same database, so it cannot be committed.
+-- Rollback of a release: the run has a larger token, like every later run.
 START TRANSACTION;
 SELECT IF(MAX(token)=@token, 'current', (SELECT 'stale' UNION SELECT 'token')) AS fence
   FROM dlock_fence WHERE action='init' LOCK IN SHARE MODE;

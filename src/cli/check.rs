@@ -4,18 +4,20 @@ use crate::lease::action::Action;
 
 /// Options of `check`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = super::MORE, after_long_help = super::more())]
+#[command(after_help = super::SEE_ALSO, after_long_help = super::long_footer())]
 pub struct CheckArgs {
-    /// Name of the lock; inside the command of exec, the lock that it runs under.
+    /// Name of the lock; inside dlock exec, the lock that the command runs under.
     #[arg(short, long, env = "DLOCK_ACTION", value_name = "NAME")]
     pub action: Action,
 
-    /// The fencing token to check; inside the command of exec, the one that it was granted.
+    /// Fencing token to check; inside dlock exec, the token of its grant.
     #[arg(long, env = "DLOCK_TOKEN", value_name = "TOKEN")]
     pub token: u64,
 
-    /// Print the statement that checks the token in a transaction and keeps others from the lock until
-    /// the transaction ends; needs no server, and --fence on exec.
+    /// Print a statement that checks the token in a transaction; needs exec --fence.
+    ///
+    /// The lock is not granted to another contender until the transaction ends. Printing the statement
+    /// needs no server.
     #[arg(long, env = "DLOCK_OPT_SQL")]
     #[arg(value_parser = clap::builder::FalseyValueParser::new())]
     pub sql: bool,

@@ -1,12 +1,12 @@
-//! The options that say how to reach the database; the same for every command.
+//! The connection options, which all subcommands share.
 //!
-//! Only the grammar: files named here are read, and the sources merged, by `config`.
+//! This module contains only the grammar. `config` reads the files that these options name, and merges the sources.
 
 use std::path::PathBuf;
 
 use crate::store::target::SslMode;
 
-/// How to reach the database.
+/// Connection options.
 #[derive(Debug, Clone, Default, clap::Args)]
 #[command(next_help_heading = "Connection")]
 pub struct ConnectionArgs {
@@ -15,7 +15,7 @@ pub struct ConnectionArgs {
     /// In full: mysql://[USER[:PASSWORD]@][HOST[:PORT]][/DATABASE][?KEY=VALUE&...], where KEY is
     /// socket, ssl-mode, ssl-ca, ssl-cert or ssl-key. Special characters are percent-encoded.
     ///
-    /// Other users of the machine can read the command line: give a password by DLOCK_URL,
+    /// Other users of the machine can read the command line: pass a password with DLOCK_URL,
     /// --url-file, --password-file, DLOCK_PASSWORD or --defaults-file.
     #[arg(
         long,
@@ -26,11 +26,11 @@ pub struct ConnectionArgs {
     )]
     pub url: Option<String>,
 
-    /// File that holds the URL, such as a mounted Kubernetes secret.
+    /// File that contains the URL, such as a mounted Kubernetes secret.
     #[arg(long, env = "DLOCK_URL_FILE", value_name = "PATH", global = true)]
     pub url_file: Option<PathBuf>,
 
-    /// Option file as of the mysql client; groups [client] and [dlock] are read.
+    /// Option file of the mysql client; the groups [client] and [dlock] are read.
     #[arg(long, env = "DLOCK_DEFAULTS_FILE", value_name = "PATH", global = true)]
     pub defaults_file: Option<PathBuf>,
 
@@ -50,17 +50,17 @@ pub struct ConnectionArgs {
     #[arg(long, env = "DLOCK_USER", value_name = "USER", global = true)]
     pub user: Option<String>,
 
-    /// File that holds the password; a line end after it is dropped.
+    /// File that contains the password; a line end after it is removed.
     ///
-    /// DLOCK_PASSWORD may hold the password itself.
+    /// DLOCK_PASSWORD can contain the password itself.
     #[arg(long, env = "DLOCK_PASSWORD_FILE", value_name = "PATH", global = true)]
     pub password_file: Option<PathBuf>,
 
-    /// Database that holds dlock's tables.
+    /// Database with dlock's tables.
     #[arg(long, env = "DLOCK_DATABASE", value_name = "NAME", global = true)]
     pub database: Option<String>,
 
-    /// What TLS must prove [default: verify_identity; disabled for loopback and Unix sockets].
+    /// TLS verification [default: verify_identity; disabled for loopback and Unix sockets].
     #[arg(
         long,
         env = "DLOCK_SSL_MODE",
@@ -71,11 +71,11 @@ pub struct ConnectionArgs {
     )]
     pub ssl_mode: Option<SslMode>,
 
-    /// PEM file with certificate authorities to trust besides the public ones.
+    /// PEM file with certificate authorities to trust in addition to the public ones.
     #[arg(long, env = "DLOCK_SSL_CA", value_name = "PATH", global = true)]
     pub ssl_ca: Option<PathBuf>,
 
-    /// PEM file with dlock's own certificate, when the server asks for one.
+    /// PEM file with the client certificate, if the server requires one.
     #[arg(long, env = "DLOCK_SSL_CERT", value_name = "PATH", global = true)]
     pub ssl_cert: Option<PathBuf>,
 
@@ -85,7 +85,7 @@ pub struct ConnectionArgs {
 }
 
 impl ConnectionArgs {
-    /// Whether a URL or a file is named that may say anything about the server.
+    /// Returns true if a URL, a URL file or an option file is given, which may contain any connection setting.
     #[must_use]
     pub const fn names_a_source(&self) -> bool {
         self.url.is_some() || self.url_file.is_some() || self.defaults_file.is_some()

@@ -1,12 +1,12 @@
 //! The grammar of `dlock doctor`.
 
-use super::{MORE, more};
+use super::{SEE_ALSO, long_footer};
 
 /// Options of `doctor`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = MORE, after_long_help = more())]
+#[command(after_help = SEE_ALSO, after_long_help = long_footer())]
 pub struct DoctorArgs {
-    /// JSON instead of lines; dlock-doctor(1) documents its form.
+    /// Print JSON instead of lines; see dlock-doctor(1) for the format.
     #[arg(long, env = "DLOCK_OPT_JSON")]
     #[arg(value_parser = clap::builder::FalseyValueParser::new())]
     pub json: bool,

@@ -5,22 +5,22 @@ use crate::lease::once::Key;
 
 /// Options of `forget`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = super::MORE, after_long_help = super::more())]
+#[command(after_help = super::SEE_ALSO, after_long_help = super::long_footer())]
 pub struct ForgetArgs {
     /// Name of the lock.
     #[arg(short, long, env = "DLOCK_OPT_ACTION", value_name = "NAME")]
     pub action: Action,
 
-    /// Which success: the one under this KEY, or without one the one of --once alone.
+    /// The success to forget: that of exec --once, with the same KEY if there was one.
     #[arg(long, env = "DLOCK_OPT_ONCE", value_name = "KEY", num_args = 0..=1, require_equals = true)]
     #[arg(required = true)]
     pub once: Option<Option<Key>>,
 
-    /// What the history shows as who did it [default: HOST/PID].
+    /// Name of the operator in the history [default: HOST/PID].
     #[arg(long, env = "DLOCK_OPT_HOLDER", value_name = "TEXT", value_parser = super::label)]
     pub holder: Option<String>,
 
-    /// What the history shows as the reason.
+    /// Note in the history, such as the reason.
     #[arg(long, env = "DLOCK_OPT_NOTE", value_name = "TEXT", value_parser = super::note)]
     pub note: Option<String>,
 }

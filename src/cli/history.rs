@@ -4,17 +4,17 @@ use crate::lease::action::Action;
 
 /// Options of `history`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = super::MORE, after_long_help = super::more())]
+#[command(after_help = super::SEE_ALSO, after_long_help = super::long_footer())]
 pub struct HistoryArgs {
-    /// Only these actions; without any, all.
+    /// Actions to show [default: all].
     #[arg(value_name = "ACTION")]
     pub actions: Vec<Action>,
 
-    /// Only this action; may be given several times.
+    /// Action to show; may be repeated.
     #[arg(short, long = "action", value_name = "NAME")]
     pub action: Vec<Action>,
 
-    /// How many runs to show, the last ones.
+    /// Number of runs to show, newest first.
     #[arg(
         short,
         long,
@@ -25,7 +25,7 @@ pub struct HistoryArgs {
     #[arg(value_parser = clap::value_parser!(u32).range(1..))]
     pub number: u32,
 
-    /// JSON instead of a table; dlock-history(1) documents its form.
+    /// Print JSON instead of a table; see dlock-history(1) for the format.
     #[arg(long, env = "DLOCK_OPT_JSON")]
     #[arg(value_parser = clap::builder::FalseyValueParser::new())]
     pub json: bool,

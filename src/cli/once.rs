@@ -1,20 +1,23 @@
-//! The options of `exec` that make a run needless.
+//! The options of `exec` that skip a run or hold the lock after it.
 
 use std::time::Duration;
 
 use crate::lease::once::{Key, Once};
 use crate::lease::timing::MAX_TTL;
 
-/// What makes a run needless, and what keeps the lock from the next.
+/// Options that skip a run or hold the lock after it.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub struct OnceArgs {
-    /// Run the command only if it has not succeeded yet (under this KEY, an image tag for
-    /// instance); otherwise exit with 0. Who waits leaves with 0 as soon as another succeeds.
+    /// Run the command only if it has not succeeded yet; otherwise exit with 0.
+    ///
+    /// With KEY, for example an image tag, only successes under this key count. Waiters exit with 0 as
+    /// soon as another run succeeds.
     #[arg(long, env = "DLOCK_OPT_ONCE", value_name = "KEY", num_args = 0..=1, require_equals = true)]
     pub once: Option<Option<Key>>,
 
-    /// Run the command only if it has not succeeded for this long by the server's clock; otherwise
-    /// exit with 0, as with --once.
+    /// Run the command only if it has not succeeded within this time; otherwise exit with 0.
+    ///
+    /// The time is measured by the server's clock. Waiters exit as with --once.
     #[arg(
         long,
         env = "DLOCK_OPT_ONCE_PER",
@@ -24,14 +27,15 @@ pub struct OnceArgs {
     #[arg(value_parser = humantime::parse_duration)]
     pub once_per: Option<Duration>,
 
-    /// Keep the lock from others until this long after it was granted, also when the command ends
-    /// sooner; dlock itself does not wait for it.
+    /// Minimum time to hold the lock, counted from the grant.
+    ///
+    /// This also applies if the command ends earlier; dlock itself does not wait.
     #[arg(long, env = "DLOCK_OPT_MIN_HOLD", value_name = "DURATION", value_parser = min_hold)]
     pub min_hold: Option<Duration>,
 }
 
 impl OnceArgs {
-    /// The rule, if there is one.
+    /// Returns the rule for skipping a run. None if neither --once nor --once-per is given.
     #[must_use]
     pub fn once(&self) -> Option<Once> {
         match (&self.once, self.once_per) {
@@ -42,7 +46,10 @@ impl OnceArgs {
     }
 }
 
-/// At most as long as a lease may be: nobody is there to give it up sooner.
+/// Parses a duration of at most [`MAX_TTL`]: the process has exited by then and cannot release the lease earlier.
+///
+/// # Errors
+/// Returns a message if `text` is not a duration or is longer.
 fn min_hold(text: &str) -> Result<Duration, String> {
     match humantime::parse_duration(text) {
         Ok(duration) if duration <= MAX_TTL => Ok(duration),

@@ -11,15 +11,15 @@ use crate::lease::once::Key;
 #[command(
     override_usage = "dlock wait [OPTIONS] <ACTION>\n\n\
                       Example: dlock wait init --done=v42",
-    after_help = super::MORE,
-    after_long_help = super::more()
+    after_help = super::SEE_ALSO,
+    after_long_help = super::long_footer()
 )]
 pub struct WaitArgs {
     /// Name of the lock.
     #[arg(value_name = "ACTION", required_unless_present = "named")]
     pub action: Option<Action>,
 
-    /// The same as an option.
+    /// Name of the lock, as an option.
     #[arg(
         short = 'a',
         long = "action",
@@ -28,22 +28,22 @@ pub struct WaitArgs {
     )]
     pub named: Option<Action>,
 
-    /// Wait until it has succeeded by exec --once (under this KEY), not until it is free.
+    /// Wait until exec --once has succeeded (under this KEY), not until the lock is free.
     #[arg(long, env = "DLOCK_OPT_DONE", value_name = "KEY", num_args = 0..=1, require_equals = true)]
     pub done: Option<Option<Key>>,
 
-    /// How long to wait; 0 looks once.
+    /// Maximum time to wait; 0 checks once.
     #[arg(long, env = "DLOCK_OPT_TIMEOUT", value_name = "DURATION|forever")]
     #[arg(default_value = "forever")]
     pub timeout: Wait,
 
-    /// How long to keep trying to reach the server; 0 tries once.
+    /// Maximum time to reach the server; 0 tries once.
     #[arg(
         long,
-        env = "DLOCK_OPT_DB_WAIT",
+        env = "DLOCK_OPT_CONNECT_TIMEOUT",
         value_name = "DURATION",
         default_value = "1m"
     )]
     #[arg(value_parser = humantime::parse_duration)]
-    pub db_wait: Duration,
+    pub connect_timeout: Duration,
 }

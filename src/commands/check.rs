@@ -1,20 +1,20 @@
-//! `dlock check`: whether the command still has the lock that it was started under.
+//! `dlock check`: checks that the command still holds the lock under which it was started.
 
 use std::time::Duration;
 
-use super::ask_once;
+use super::query_once;
 use crate::cli::check::CheckArgs;
-use crate::exit::{Ending, Status};
+use crate::exit::{ExitError, Status};
 use crate::lease::Token;
-use crate::report::{self, words};
+use crate::report::{self, messages};
 use crate::store::mysql::fence_check;
 use crate::store::target::Target;
-use crate::store::{Answer, Contender, Fence, Holder, Question, Sighting};
+use crate::store::{Contender, FenceMode, Holder, LockRecord, Request, Response};
 
-/// Says by the status whether the token is current, or prints the SQL that does.
+/// Returns a status that shows if the token is current, or prints SQL that checks it.
 ///
 /// # Errors
-/// When it is not, or the server cannot be reached or refuses.
+/// Fails if the token is not current, or if the server cannot be reached or refuses the request.
 pub fn run(args: CheckArgs, target: Target) -> anyhow::Result<Status> {
     let CheckArgs { action, token, sql } = args;
     let token = Token(token);
@@ -28,23 +28,23 @@ pub fn run(args: CheckArgs, target: Target) -> anyhow::Result<Status> {
         ttl: Duration::ZERO,
         once: None,
         history: 0,
-        fence: Fence::AsItIs,
+        fence: FenceMode::Unchanged,
     };
-    let answer = ask_once(target, move |database| {
-        database.ask(&contender, &Question::Look).outcome
+    let response = query_once(target, move |database| {
+        database.ask(&contender, &Request::Get).outcome
     })?;
-    let Answer::Looked(seen) = answer else {
-        return Err(Ending::new(Status::INTERNAL, format!("not a look: {answer:?}")).into());
+    let Response::Record(record) = response else {
+        return Err(ExitError::new(Status::INTERNAL, format!("not a look: {response:?}")).into());
     };
-    if is_current(&seen, token) {
+    if is_current(&record, token) {
         return Ok(Status::OK);
     }
-    let now = words::last_granted(&action, &seen);
-    let why = format!("token {token} is not current: {now}");
-    Err(Ending::new(Status::LOST, why).into())
+    let last_grant = messages::last_granted(&action, &record);
+    let why = format!("token {token} is not current: {last_grant}");
+    Err(ExitError::new(Status::LOST, why).into())
 }
 
-/// Whether the run that was granted `token` still has the row.
-pub(super) fn is_current(seen: &Sighting, token: Token) -> bool {
-    seen.version.token == token && seen.claim.is_some() && seen.kept_until.is_none()
+/// Returns true if the run that was granted `token` still holds the lock.
+pub(super) fn is_current(record: &LockRecord, token: Token) -> bool {
+    record.version.token == token && record.owner_id.is_some() && record.min_hold_until.is_none()
 }

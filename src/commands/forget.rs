@@ -1,16 +1,16 @@
-//! `dlock forget`: lets a command run again that has succeeded.
+//! `dlock forget`: deletes the record of a success, so that the command can run again.
 
-use super::{ask_once, holder};
+use super::{holder, query_once};
 use crate::cli::forget::ForgetArgs;
 use crate::exit::Status;
-use crate::report::log::What;
-use crate::report::{Report, words};
+use crate::report::log::EventKind;
+use crate::report::{Report, messages};
 use crate::store::target::Target;
 
-/// Forgets one success; that there was none is no failure.
+/// Forgets one success. It is not an error if there is none.
 ///
 /// # Errors
-/// When the server cannot be reached or refuses.
+/// Fails if the server cannot be reached or refuses the request.
 pub fn run(args: ForgetArgs, target: Target, report: &Report) -> anyhow::Result<Status> {
     let ForgetArgs {
         action,
@@ -20,13 +20,13 @@ pub fn run(args: ForgetArgs, target: Target, report: &Report) -> anyhow::Result<
     } = args;
     report.about(&action);
     let key = once.flatten().unwrap_or_default();
-    let what = words::with_key(&action, &key);
+    let what = messages::with_key(&action, &key);
     let who = holder(label, note);
-    let forgotten = ask_once(target, move |database| database.forget(&action, &key, &who))?;
+    let forgotten = query_once(target, move |database| database.forget(&action, &key, &who))?;
     let text = match forgotten {
         true => format!("{what} is forgotten: the next dlock exec --once runs it again"),
         false => format!("{what} was not recorded as done"),
     };
-    report.notice(What::Message, text);
+    report.info(EventKind::Message, text);
     Ok(Status::OK)
 }

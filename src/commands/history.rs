@@ -1,6 +1,6 @@
-//! `dlock history`: what ran, and how it ended.
+//! `dlock history`: shows past runs and their outcomes.
 
-use super::ask_once;
+use super::query_once;
 use crate::cli::history::HistoryArgs;
 use crate::exit::Status;
 use crate::report;
@@ -10,12 +10,12 @@ use crate::store::target::Target;
 /// Shows the last runs, newest first.
 ///
 /// # Errors
-/// When the server cannot be reached, refuses, or has no tables of ours.
+/// Fails if the server cannot be reached, refuses the query, or does not have dlock's tables.
 pub fn run(args: HistoryArgs, target: Target) -> anyhow::Result<Status> {
     let mut actions = args.actions;
     actions.extend(args.action);
     let limit = args.number;
-    let entries = ask_once(target, move |database| {
+    let entries = query_once(target, move |database| {
         let selection = match actions.as_slice() {
             [] => Selection::All,
             named => Selection::Named(named),

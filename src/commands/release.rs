@@ -1,153 +1,158 @@
-//! `dlock release`: an operator ends a lease, closes an action for a time, or opens it again.
+//! `dlock release`: an operator revokes a lease, pauses an action, or resumes it.
 //!
-//! Nothing is done to anything but what was shown: the change has the token for its condition. And
-//! no release starts a second command: the lease goes on, not to be renewed, until its command is
-//! dead or its time is over.
+//! The operator action only applies to the grant that was shown, because the change requires its token. A
+//! release never starts a second command: the lease stays without renewal until the holder's command is
+//! dead or the lease expires.
 
 use std::io::{self, IsTerminal};
 
-use super::{ask_once, holder};
+use super::{holder, query_once};
 use crate::cli::release::ReleaseArgs;
-use crate::exit::{Ending, Status};
+use crate::exit::{ExitError, Status};
 use crate::lease::action::Action;
 use crate::lease::timing::silence;
-use crate::report::log::What;
-use crate::report::{self, Report, words};
-use crate::store::intervention::{Deed, Intervention, Outcome};
+use crate::report::log::EventKind;
+use crate::report::{self, Report, messages};
 use crate::store::mysql::Selection;
+use crate::store::operator::{OperatorAction, OperatorRequest, OperatorResult};
 use crate::store::target::Target;
-use crate::store::{Holder, Sighting, State};
+use crate::store::{Holder, LockRecord, LockState};
 
-/// Shows the lock, asks, and acts.
+/// Shows the lock, asks for confirmation, and applies the operator action.
 ///
 /// # Errors
-/// When the server cannot be reached or refuses, when nobody can be asked, when the token is not
-/// the one that was shown.
+/// Fails if the server cannot be reached or refuses the request, if there is no terminal for the
+/// confirmation, or if the token is not the one that was shown.
 pub fn run(args: ReleaseArgs, target: Target, report: &Report) -> anyhow::Result<Status> {
     let action = args.action;
     report.about(&action);
     let looked_at = action.clone();
-    let survey = ask_once(target.clone(), move |database| {
+    let survey = query_once(target.clone(), move |database| {
         database.survey(Selection::Named(&[looked_at]))
     })?;
-    let seen = survey.locks.into_iter().next();
-    let seen = seen.unwrap_or_else(|| Sighting::never_held(action.clone()));
-    let deed = match args.hold_off {
-        _ if args.reopen => Deed::Reopen,
-        Some(time) => Deed::Close(time),
-        None => Deed::Release,
+    let record = survey.locks.into_iter().next();
+    let record = record.unwrap_or_else(|| LockRecord::never_held(action.clone()));
+    let kind = match args.pause {
+        _ if args.resume => OperatorAction::Resume,
+        Some(time) => OperatorAction::Pause(time),
+        None => OperatorAction::Release,
     };
-    if let Some((status, why)) = needless(&action, &seen, deed) {
-        report.notice(What::Message.by(None).ending_with(status.code()), why);
+    if let Some((status, why)) = nothing_to_do(&action, &record, kind) {
+        report.info(EventKind::Message.by(None).ending_with(status.code()), why);
         return Ok(status);
     }
-    let token = seen.version.token;
+    let token = record.version.token;
     if args.token.is_some_and(|expected| expected != token.0) {
         let why = format!("{action} has token {token} by now: look at it again");
-        return Err(Ending::new(Status::LOST, why).into());
+        return Err(ExitError::new(Status::LOST, why).into());
     }
-    report.block(&report::status::details(&seen, &survey.waiters));
-    if !args.yes && !agreed(report, &question(&action, deed))? {
+    report.block(&report::status::details(&record, &survey.waiters));
+    if !args.yes && !is_confirmed(report, &prompt(&action, kind))? {
         let why = format!("{action} is left as it is");
-        return Err(Ending::new(Status::USAGE, why).into());
+        return Err(ExitError::new(Status::USAGE, why).into());
     }
-    let intervention = Intervention {
+    let request = OperatorRequest {
         action: action.clone(),
         token,
         by: operator(args.holder, args.reason),
-        deed,
+        kind,
     };
-    let is_alive = seen.session_alive == Some(true);
-    let wakes = seen.is_leased() && is_alive && deed != Deed::Reopen;
-    let outcome = ask_once(target, move |database| {
-        database.intervene(&intervention, wakes)
+    let is_alive = record.session_alive == Some(true);
+    let may_wake = record.is_leased() && is_alive && kind != OperatorAction::Resume;
+    let outcome = query_once(target, move |database| {
+        database.intervene(&request, may_wake)
     })?;
-    let Outcome::Done { woken } = outcome else {
+    let OperatorResult::Applied { woken } = outcome else {
         let why = format!("{action} has changed and was left alone: look at it again");
-        return Err(Ending::new(Status::LOST, why).into());
+        return Err(ExitError::new(Status::LOST, why).into());
     };
-    let what = match deed {
-        Deed::Release => What::Released,
-        Deed::Close(_) => What::Closed,
-        Deed::Reopen => What::Reopened,
+    let event = match kind {
+        OperatorAction::Release => EventKind::Released,
+        OperatorAction::Pause(_) => EventKind::Paused,
+        OperatorAction::Resume => EventKind::Resumed,
     };
-    let text = done(&action, &seen, deed, woken);
-    report.notice(what.by(words::whose(&seen)), text);
+    let text = done(&action, &record, kind, woken);
+    report.info(event.by(messages::whose(&record)), text);
     Ok(Status::OK)
 }
 
-/// Why there is nothing to do, if that is so.
-fn needless(action: &Action, seen: &Sighting, deed: Deed) -> Option<(Status, String)> {
-    let diagnosis = words::diagnosis(seen);
-    match deed {
-        Deed::Reopen if seen.closed.is_none() => {
-            Some((Status::NOTHING, format!("{action} is not closed")))
+/// Returns the exit status and the reason if there is nothing to do. None if there is something to do.
+fn nothing_to_do(
+    action: &Action,
+    record: &LockRecord,
+    kind: OperatorAction,
+) -> Option<(Status, String)> {
+    let diagnosis = messages::diagnosis(record);
+    match kind {
+        OperatorAction::Resume if record.pause.is_none() => {
+            Some((Status::NOTHING, format!("{action} is not paused")))
         }
-        Deed::Reopen | Deed::Close(_) => None,
-        Deed::Release if seen.state() == State::Broken => {
+        OperatorAction::Resume | OperatorAction::Pause(_) => None,
+        OperatorAction::Release if record.state() == LockState::Revoked => {
             Some((Status::OK, format!("{action} is released: {diagnosis}")))
         }
-        Deed::Release if seen.claim.is_some() => None,
-        Deed::Release if seen.version.token.0 == 0 => Some((
+        OperatorAction::Release if record.owner_id.is_some() => None,
+        OperatorAction::Release if record.version.token.0 == 0 => Some((
             Status::NOTHING,
             format!("{action} is unknown: nobody has ever held it"),
         )),
-        Deed::Release => Some((
+        OperatorAction::Release => Some((
             Status::NOTHING,
             format!("there is nothing to release: {action} is {diagnosis}"),
         )),
     }
 }
 
-fn question(action: &Action, deed: Deed) -> String {
-    match deed {
-        Deed::Release => format!("release {action}?"),
-        Deed::Close(time) => format!("close {action} for {}?", words::duration(time)),
-        Deed::Reopen => format!("open {action} again?"),
+fn prompt(action: &Action, kind: OperatorAction) -> String {
+    match kind {
+        OperatorAction::Release => format!("release {action}?"),
+        OperatorAction::Pause(time) => format!("pause {action} for {}?", messages::duration(time)),
+        OperatorAction::Resume => format!("resume {action}?"),
     }
 }
 
-/// Whether somebody at the terminal says yes.
-fn agreed(report: &Report, question: &str) -> anyhow::Result<bool> {
+/// Returns true if the user at the terminal confirms.
+fn is_confirmed(report: &Report, prompt: &str) -> anyhow::Result<bool> {
     if !io::stdin().is_terminal() {
         let why = "nobody can be asked here: give --yes";
-        return Err(Ending::new(Status::USAGE, why).into());
+        return Err(ExitError::new(Status::USAGE, why).into());
     }
-    report.ask(question);
+    report.ask(prompt);
     let mut answer = String::new();
     io::stdin().read_line(&mut answer)?;
     Ok(["y", "yes"].contains(&answer.trim().to_lowercase().as_str()))
 }
 
-/// The operator: a person, so a process id would say nothing.
+/// Describes the operator. The default label is user@host without a process id, because an operator is a
+/// person.
 fn operator(label: Option<String>, reason: Option<String>) -> Holder {
-    let who = holder(label.clone(), reason);
+    let operator = holder(label.clone(), reason);
     Holder {
-        label: label.unwrap_or_else(|| format!("{}@{}", who.user, who.host)),
-        ..who
+        label: label.unwrap_or_else(|| format!("{}@{}", operator.user, operator.host)),
+        ..operator
     }
 }
 
-fn done(action: &Action, seen: &Sighting, deed: Deed, is_woken: bool) -> String {
-    let closed = match deed {
-        Deed::Reopen => return format!("{action} is open again"),
-        Deed::Release => "released".to_owned(),
-        Deed::Close(time) => format!("closed for {}", words::duration(time)),
+fn done(action: &Action, record: &LockRecord, kind: OperatorAction, is_woken: bool) -> String {
+    let paused = match kind {
+        OperatorAction::Resume => return format!("{action} is resumed"),
+        OperatorAction::Release => "released".to_owned(),
+        OperatorAction::Pause(time) => format!("paused for {}", messages::duration(time)),
     };
-    if !seen.is_leased() {
-        return format!("{action} is {closed}");
+    if !record.is_leased() {
+        return format!("{action} is {paused}");
     }
-    let label = &seen.holder.label;
-    let soon = match (is_woken, seen.state()) {
+    let label = &record.holder.label;
+    let soon = match (is_woken, record.state()) {
         (true, _) => "now".to_owned(),
-        (false, State::Held) => {
-            format!("within {}", words::duration(silence(seen.ttl)))
+        (false, LockState::Held) => {
+            format!("within {}", messages::duration(silence(record.ttl)))
         }
         (false, _) => "if it is alive".to_owned(),
     };
-    let end = words::duration(crate::store::diagnosis::takeable_in(seen));
+    let end = messages::duration(crate::store::diagnosis::takeable_in(record));
     format!(
-        "{action} is {closed}: {label} stops its command {soon}; its lease is over in {end} at the \
+        "{action} is {paused}: {label} stops its command {soon}; its lease is over in {end} at the \
          latest"
     )
 }

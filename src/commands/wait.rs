@@ -1,165 +1,169 @@
-//! `dlock wait`: until nobody holds the action, or until it has succeeded.
+//! `dlock wait`: waits until the action is free, or until its command has succeeded.
 //!
-//! It looks again and again and changes nothing, so it needs no right but to read. It stays out of
-//! the line: at the gate it would be one that everybody behind has to wait for.
+//! It polls the server and changes nothing, so it only needs the right to read. It does not join the
+//! queue, because every waiter behind it would have to wait for it.
 
 use std::time::Duration;
 
 use anyhow::Context;
 
-use super::exec::desk::Desk;
+use super::exec::event_loop::EventLoop;
 use crate::cli::Wait;
 use crate::cli::wait::WaitArgs;
 use crate::event::Event;
-use crate::event::queue::Queue;
-use crate::exit::{Ending, Status};
+use crate::event::queue::EventQueue;
+use crate::exit::{ExitError, Status};
 use crate::lease::action::Action;
 use crate::lease::instant::BootInstant;
 use crate::lease::once::{Key, Once};
 use crate::lease::timing::Timing;
-use crate::report::log::What;
-use crate::report::{Report, words};
+use crate::report::log::EventKind;
+use crate::report::{Report, messages};
 use crate::store::takeover::{HolderSession, allowed_in};
 use crate::store::target::Target;
 use crate::store::{
-    Answer, Contender, Failure, FailureKind, Fence, Holder, Question, Sighting, State,
+    Contender, Failure, FailureKind, FenceMode, Holder, LockRecord, LockState, Request, Response,
 };
 use crate::sys::clock;
-use crate::sys::signal::{self, Inbox};
+use crate::sys::signal::{self, SignalFd};
 
-/// First and longest pause between two looks: soon enough for a short job, and then one cheap
-/// question a second from everybody who waits.
-const FIRST_PAUSE: Duration = Duration::from_millis(100);
-const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+/// First and longest interval between two polls. The first one is short, for a short job; later, each
+/// process that waits sends one cheap request per second.
+const FIRST_POLL_INTERVAL: Duration = Duration::from_millis(100);
+const LONGEST_POLL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// The lease that limits of time are taken from; we have none.
+/// The ttl from which the time limits are derived; `wait` holds no lease.
 const TTL: Duration = Duration::from_secs(30);
 
-/// What is known of the thing waited for.
-struct Watch<'a> {
+/// State of one wait.
+struct SuccessWait<'a> {
     report: &'a Report,
     action: Action,
-    /// The success that is waited for; none: the action is to be free.
+    /// The success to wait for. None waits until the action is free.
     done: Option<Key>,
-    seen: Option<Sighting>,
+    record: Option<LockRecord>,
     failure: Option<Failure>,
-    /// The last good answer, or the start.
-    heard: BootInstant,
+    /// Time of the last valid response; before the first one, the start.
+    responded_at: BootInstant,
 }
 
-/// Waits.
+/// Waits until the action is free, or until the success is recorded.
 ///
 /// # Errors
-/// When time runs out, a signal comes, or the server does not answer or refuses.
+/// Fails if time runs out, if a signal arrives, or if the server does not respond or refuses a request.
 pub fn run(args: WaitArgs, target: Target, report: &Report) -> anyhow::Result<Status> {
     let action = args.action.or(args.named).context("no action")?;
     report.about(&action);
     let done = args.done.map(Option::unwrap_or_default);
-    let timing = Timing::new(TTL, None).map_err(|why| Ending::new(Status::INTERNAL, why))?;
+    let timing = Timing::new(TTL, None).map_err(|why| ExitError::new(Status::INTERNAL, why))?;
     let contender = Contender {
         action: action.clone(),
         holder: Holder::default(),
         ttl: timing.ttl,
         once: done.clone().map(Once::Ever),
         history: 0,
-        fence: Fence::AsItIs,
+        fence: FenceMode::Unchanged,
     };
-    let inbox = Inbox::open(true).context("cannot take signals")?;
+    let signals = SignalFd::open(true).context("cannot take signals")?;
     report.write_behind();
-    let (events, teller) = Queue::new(inbox, None).context("cannot wait for events")?;
-    let mut desk = Desk::open(report, timing, contender, target, events, teller)
+    let (events, sender) = EventQueue::new(signals, None).context("cannot wait for events")?;
+    let mut event_loop = EventLoop::open(report, timing, contender, target, events, sender)
         .context("cannot start a thread")?;
     let started = clock::now();
     let limit = match args.timeout {
         Wait::Forever => None,
         Wait::AtMost(timeout) => Some(started + timeout),
     };
-    let mut watch = Watch {
+    let mut wait = SuccessWait {
         report,
         action,
         done,
-        seen: None,
+        record: None,
         failure: None,
-        heard: started,
+        responded_at: started,
     };
-    let outcome = watch.until_over(&mut desk, started, limit, args.db_wait);
+    let outcome = wait.run(&mut event_loop, started, limit, args.connect_timeout);
     report.finish();
-    desk.leave();
+    event_loop.stop();
     Ok(outcome?)
 }
 
-impl Watch<'_> {
-    /// Looks until it is over, with a pause between two looks.
-    fn until_over(
+impl SuccessWait<'_> {
+    /// Polls until the wait is over, with a pause between two polls.
+    fn run(
         &mut self,
-        desk: &mut Desk,
+        event_loop: &mut EventLoop,
         started: BootInstant,
         limit: Option<BootInstant>,
-        reach: Duration,
-    ) -> Result<Status, Ending> {
-        let mut pause = FIRST_PAUSE;
+        connect_timeout: Duration,
+    ) -> Result<Status, ExitError> {
+        let mut pause = FIRST_POLL_INTERVAL;
         loop {
-            if self.look(desk)? {
+            if self.poll(event_loop)? {
                 return Ok(Status::OK);
             }
             let now = clock::now();
-            let waited = words::duration(now.since(started));
+            let waited = messages::duration(now.since(started));
             if let Some(failure) = &self.failure
-                && now.since(self.heard) >= reach
+                && now.since(self.responded_at) >= connect_timeout
             {
                 let why = format!("{failure}; gave up after {waited}");
-                return Err(Ending::new(failure.kind.status(), why));
+                return Err(ExitError::new(failure.kind.status(), why));
             }
             if limit.is_some_and(|limit| now >= limit) {
-                let status = match (&self.failure, &self.seen) {
+                let status = match (&self.failure, &self.record) {
                     (Some(failure), None) => failure.kind.status(),
                     _ => Status::HELD,
                 };
                 let why = format!("{}; gave up after {waited}", self.state());
-                return Err(Ending::new(status, why));
+                return Err(ExitError::new(status, why));
             }
-            let holder = self.seen.as_ref().and_then(words::whose);
+            let holder = self.record.as_ref().and_then(messages::whose);
             let text = format_args!("waiting: {}", self.state());
-            self.report.remind(What::Waiting.by(holder), text);
+            self.report.remind(EventKind::Waiting.by(holder), text);
             let next_at = now + pause;
-            pause = (pause * 3 / 2).min(LONGEST_PAUSE);
-            self.rest(desk, limit.map_or(next_at, |limit| next_at.min(limit)))?;
+            pause = (pause * 3 / 2).min(LONGEST_POLL_INTERVAL);
+            self.sleep_until(
+                event_loop,
+                limit.map_or(next_at, |limit| next_at.min(limit)),
+            )?;
         }
     }
 
-    /// Looks once; whether what we wait for is there.
-    fn look(&mut self, desk: &mut Desk) -> Result<bool, Ending> {
-        desk.ask(Question::Look);
-        let reply = loop {
-            match desk.event(clock::now() + LONGEST_PAUSE) {
-                Some(Event::Reply(reply)) => break reply,
-                Some(Event::Signal(signal)) => self.heed(signal.number)?,
-                // The desk breaks a question off that takes too long: the reply comes.
+    /// Polls once. Returns true if the wait is over.
+    fn poll(&mut self, event_loop: &mut EventLoop) -> Result<bool, ExitError> {
+        event_loop.send(Request::Get);
+        let response = loop {
+            match event_loop.event(clock::now() + LONGEST_POLL_INTERVAL) {
+                Some(Event::Reply(response)) => break response,
+                Some(Event::Signal(signal)) => self.handle_signal(signal.number)?,
+                // The event loop interrupts a request that takes too long, so a response always arrives.
                 Some(_) | None => {}
             }
         };
         let now = clock::now();
-        match reply.outcome {
-            Ok(Answer::Done(_)) => return Ok(true),
-            Ok(Answer::Looked(seen)) => {
-                (self.heard, self.failure) = (now, None);
-                let over = self.done.is_none() && is_free(&seen);
-                self.seen = Some(seen);
-                return Ok(over);
+        match response.outcome {
+            Ok(Response::AlreadyDone(_)) => return Ok(true),
+            Ok(Response::Record(record)) => {
+                (self.responded_at, self.failure) = (now, None);
+                let is_over = self.done.is_none() && is_free(&record);
+                self.record = Some(record);
+                return Ok(is_over);
             }
-            // Nobody has run anything yet, and the first who does makes them.
+            // No command has run yet; the first one to run creates the tables.
             Err(failure) if failure.kind == FailureKind::NoTables && self.done.is_some() => {
-                self.heard = now;
+                self.responded_at = now;
                 self.failure = None;
             }
             Err(failure) => match failure.kind {
-                // It let us in before: it is starting, or its grants are being changed.
-                FailureKind::NotAdmitted if self.seen.is_some() => self.failure = Some(failure),
-                FailureKind::NotAdmitted
+                // The server accepted this account before: it is starting, or its grants are being
+                // changed.
+                FailureKind::LoginRefused if self.record.is_some() => self.failure = Some(failure),
+                FailureKind::LoginRefused
                 | FailureKind::Denied
                 | FailureKind::Config
                 | FailureKind::NoTables => {
-                    return Err(Ending::new(failure.kind.status(), failure));
+                    return Err(ExitError::new(failure.kind.status(), failure));
                 }
                 _ => self.failure = Some(failure),
             },
@@ -168,50 +172,53 @@ impl Watch<'_> {
         Ok(false)
     }
 
-    /// Does nothing until `until`.
-    fn rest(&self, desk: &mut Desk, until: BootInstant) -> Result<(), Ending> {
+    /// Handles signals until `until`.
+    fn sleep_until(&self, event_loop: &mut EventLoop, until: BootInstant) -> Result<(), ExitError> {
         while clock::now() < until {
-            if let Some(Event::Signal(signal)) = desk.event(until) {
-                self.heed(signal.number)?;
+            if let Some(Event::Signal(signal)) = event_loop.event(until) {
+                self.handle_signal(signal.number)?;
             }
         }
         Ok(())
     }
 
-    /// A signal that would end us does.
-    fn heed(&self, number: i32) -> Result<(), Ending> {
-        match signal::is_deadly(number) {
-            true => Err(Ending::interrupted(number, &self.action)),
+    /// Fails if the signal is one that would end this process.
+    fn handle_signal(&self, number: i32) -> Result<(), ExitError> {
+        match signal::is_fatal(number) {
+            true => Err(ExitError::interrupted(number, &self.action)),
             false => Ok(()),
         }
     }
 
-    /// How things stand.
+    /// Describes the current state.
     fn state(&self) -> String {
         if let Some(failure) = &self.failure {
             return failure.to_string();
         }
         let held = self
-            .seen
+            .record
             .as_ref()
-            .filter(|seen| seen.state() != State::Free)
-            .map(|seen| words::holding(&self.action, seen));
+            .filter(|record| record.state() != LockState::Free)
+            .map(|record| messages::holding(&self.action, record));
         match (&self.done, held) {
             (None, held) => held.unwrap_or_else(|| format!("{} is held", self.action)),
-            (Some(key), None) => format!("{} is not done", words::with_key(&self.action, key)),
+            (Some(key), None) => format!("{} is not done", messages::with_key(&self.action, key)),
             (Some(key), Some(held)) => {
-                format!("{} is not done; {held}", words::with_key(&self.action, key))
+                format!(
+                    "{} is not done; {held}",
+                    messages::with_key(&self.action, key)
+                )
             }
         }
     }
 }
 
-/// Whether nobody has it: a lease that lapsed is left alone for a moment, since the next in line
-/// may be about to take it over.
-fn is_free(seen: &Sighting) -> bool {
-    match seen.state() {
-        _ if seen.closed.is_some() => false,
-        State::Free => true,
-        _ => allowed_in(seen, HolderSession::Unknown).is_zero(),
+/// Returns true if no process holds the action. A lease that has just expired still counts as held,
+/// because the next waiter may be about to take it over.
+fn is_free(record: &LockRecord) -> bool {
+    match record.state() {
+        _ if record.pause.is_some() => false,
+        LockState::Free => true,
+        _ => allowed_in(record, HolderSession::Unknown).is_zero(),
     }
 }

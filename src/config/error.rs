@@ -1,14 +1,14 @@
-//! What was wrong with the connection settings, and the exit status that it leads to.
+//! An error in the connection settings, with its exit status.
 //!
-//! The message names options, files and lines. It must never hold a value: where the value comes
-//! from a place that may hold a password, the text is a [`Fault`](super::value::Fault), which is
-//! fixed when dlock is built.
+//! The message contains names of options and files, and line numbers. It must never contain a value. If the source of
+//! the value may contain a password, the text is an [`InvalidValue`](super::value::InvalidValue), which is fixed when
+//! dlock is built.
 
 use std::fmt;
 
 use crate::exit::Status;
 
-/// Settings that cannot be used.
+/// An error in the connection settings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Error {
     message: String,
@@ -16,7 +16,7 @@ pub struct Error {
 }
 
 impl Error {
-    /// The command line or the environment is wrong.
+    /// Creates an error in the command line or the environment.
     pub(super) fn usage(message: impl Into<String>) -> Self {
         Self {
             message: message.into(),
@@ -24,7 +24,7 @@ impl Error {
         }
     }
 
-    /// A file that the command line names is wrong.
+    /// Creates an error in a file that the command line or the environment names.
     pub(super) fn file(message: impl Into<String>) -> Self {
         Self {
             message: message.into(),
@@ -32,7 +32,7 @@ impl Error {
         }
     }
 
-    /// What to exit with: [`Status::USAGE`] or [`Status::CONFIG`].
+    /// Returns the exit status: [`Status::USAGE`] or [`Status::CONFIG`].
     #[must_use]
     pub const fn status(&self) -> Status {
         self.status

@@ -1,15 +1,15 @@
-//! What the single flags say; clap has filled in their variables already.
+//! The settings from the single flags. clap has already read their environment variables.
 //!
-//! A host and a socket together are refused: one of them usually comes from a variable that was
-//! forgotten, and clap does not tell which. Taking the wrong one would lock on another server.
+//! A host and a socket together are refused: one of them usually comes from a forgotten variable, and clap does not
+//! report which one. With the wrong one, dlock would lock on a different server.
 
 use super::error::Error;
-use super::partial::{Partial, Place};
-use super::value::{self, Fault};
+use super::settings::{Endpoint, Partial};
+use super::value::{self, InvalidValue};
 use crate::cli::connection::ConnectionArgs;
 
-/// The settings in `args` that are not names of files to read.
-pub(super) fn partial(args: &ConnectionArgs) -> Result<Partial, Error> {
+/// Returns the settings in `args`, without the files that `args` names.
+pub(super) fn settings(args: &ConnectionArgs) -> Result<Partial, Error> {
     let host = checked(args.host.as_deref(), "--host (DLOCK_HOST)", value::host)?;
     let place = match (host, args.socket.clone()) {
         (Some(host), Some(_)) if !host.eq_ignore_ascii_case("localhost") => {
@@ -17,8 +17,8 @@ pub(super) fn partial(args: &ConnectionArgs) -> Result<Partial, Error> {
                 "--host and --socket are both given (DLOCK_HOST and DLOCK_SOCKET count): give one",
             ));
         }
-        (_, Some(socket)) => Some(Place::Socket(socket)),
-        (Some(host), None) => Some(Place::Host(host)),
+        (_, Some(socket)) => Some(Endpoint::Socket(socket)),
+        (Some(host), None) => Some(Endpoint::Host(host)),
         (None, None) => None,
     };
     Ok(Partial {
@@ -38,11 +38,11 @@ pub(super) fn partial(args: &ConnectionArgs) -> Result<Partial, Error> {
     })
 }
 
-/// `given`, when there, as `check` sees it; `names` opens the message when it is refused.
+/// Applies `check` to `given`. An error message begins with `names`. Returns None if `given` is None.
 fn checked<A, B>(
     given: Option<A>,
     names: &str,
-    check: impl Fn(A) -> Result<B, Fault>,
+    check: impl Fn(A) -> Result<B, InvalidValue>,
 ) -> Result<Option<B>, Error> {
     given
         .map(check)
@@ -52,29 +52,29 @@ fn checked<A, B>(
 
 #[cfg(test)]
 mod tests {
-    use super::partial;
+    use super::settings;
     use crate::cli::connection::ConnectionArgs;
-    use crate::config::partial::Place;
+    use crate::config::settings::Endpoint;
     use crate::exit::Status;
 
     #[test]
-    fn a_host_and_a_socket_together_are_refused_unless_the_host_is_localhost() {
+    fn host_with_socket_is_refused_unless_it_is_localhost() {
         let mut args = ConnectionArgs {
             host: Some("db".into()),
             socket: Some("/run/sock".into()),
             ..ConnectionArgs::default()
         };
-        let error = partial(&args).expect_err("which one?");
+        let error = settings(&args).expect_err("host and socket are ambiguous");
         assert!(error.to_string().contains("DLOCK_SOCKET"), "{error}");
         assert_eq!(error.status(), Status::USAGE);
 
         args.host = Some("localhost".into());
-        let merged = partial(&args).expect("the mysql client's way to name a socket");
-        assert_eq!(merged.place, Some(Place::Socket("/run/sock".into())));
+        let merged = settings(&args).expect("the mysql client accepts localhost with a socket");
+        assert_eq!(merged.place, Some(Endpoint::Socket("/run/sock".into())));
     }
 
     #[test]
-    fn a_bad_value_is_refused_by_flag_and_variable() {
+    fn invalid_value_is_reported_with_flag_and_variable() {
         let text = |text: &str| Some(text.to_owned());
         for (args, wanted) in [
             (
@@ -106,7 +106,7 @@ mod tests {
                 "--database (DLOCK_DATABASE) is empty",
             ),
         ] {
-            let error = partial(&args).expect_err("bad").to_string();
+            let error = settings(&args).expect_err("bad").to_string();
             assert!(
                 error.starts_with(wanted) && !error.contains("S3NTINEL"),
                 "{error}"

@@ -1,9 +1,11 @@
-//! An option file of the `mysql` client and what it includes, read as `[dlock]` over `[client]`.
+//! An option file of the `mysql` client and the files that it includes. Options in `[dlock]` override those in
+//! `[client]`.
 //!
-//! Walks files and folders and holds the policy: a file that others may write to, or may read a
-//! password in, is refused; in `[dlock]` an unknown option is an error, in `[client]` it belongs to
-//! another program. Stricter than the client, which skips what it cannot read or does not know:
-//! a lock with half its settings is worse than none. Errors name file and line, never a value.
+//! Reads files and folders, and enforces the policy. A file is refused if other users can write to it, or if they can
+//! read it and it contains a password. An unknown option is an error in `[dlock]`; in `[client]` it is ignored,
+//! because it belongs to another program. The policy is stricter than that of the client, which skips files that it
+//! cannot read and lines that it does not know: a lock with incomplete settings is worse than no lock. Errors contain
+//! file and line, never a value.
 
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -13,13 +15,13 @@ use std::path::{Path, PathBuf};
 use super::error::Error;
 use super::option_group::{Assignment, Group};
 use super::option_line::{self, Line};
-use super::partial::Partial;
+use super::settings::Partial;
 use super::text_file::{TextFile, unreadable};
 
-/// How deep files may include each other; the limit of the `mysql` client.
-const DEPTH: usize = 10;
+/// Maximum depth of included files, which is the limit of the `mysql` client.
+const MAX_DEPTH: usize = 10;
 
-/// What the file at `path` says.
+/// Reads the settings in the file at `path`.
 pub(super) fn read(path: &Path) -> Result<Partial, Error> {
     let mut groups = Groups::default();
     groups.read(path, 0)?;
@@ -32,14 +34,14 @@ struct Groups {
     dlock: Group,
 }
 
-/// The group that the lines of a file are in.
+/// The group to which the current line of a file belongs.
 #[derive(Clone, Copy)]
 enum Section {
-    /// None yet.
+    /// The line is before the first group.
     Before,
     Client,
     Dlock,
-    /// Another program's.
+    /// A group of another program.
     Foreign,
 }
 
@@ -59,21 +61,21 @@ impl Groups {
     fn read(&mut self, path: &Path, depth: usize) -> Result<(), Error> {
         let file = TextFile::read(path)?;
         if file.world_writable {
-            return Err(open_to_all(path));
+            return Err(world_writable(path));
         }
-        // A file starts outside all groups even when it is included in one.
+        // A file starts outside all groups, even if it is included from within a group.
         let mut section = Section::Before;
         for (line, number) in file.text.lines().zip(1usize..) {
             let at = |what: &str| Error::file(format!("{}:{number}: {what}", path.display()));
             match option_line::parse(line).map_err(at)? {
                 Line::Blank => {}
                 Line::Group(name) => section = Section::of(name),
-                Line::Include(_) | Line::IncludeFolder(_) if depth == DEPTH => {
+                Line::Include(_) | Line::IncludeFolder(_) if depth == MAX_DEPTH => {
                     return Err(at(
                         "more than 10 files include each other: is there a circle?",
                     ));
                 }
-                // A relative path counts from the working directory, as in the client.
+                // A relative path is relative to the working directory, as in the client.
                 Line::Include(included) => self.read(Path::new(included), depth + 1)?,
                 Line::IncludeFolder(folder) => {
                     for included in option_files_in(Path::new(folder))? {
@@ -110,12 +112,12 @@ impl Groups {
             Section::Client => &mut self.client,
             Section::Dlock => &mut self.dlock,
         };
-        // Catches `password SECRET`, which would else be an unknown option, ignored in [client].
+        // Refuses `password SECRET`, which otherwise would be an unknown option and be ignored in [client].
         if key.is_empty() || key.contains(char::is_whitespace) {
             return Err("this is not an option: write KEY = VALUE".to_owned());
         }
-        // The key is printed once it is known to be one of ours, and not before: in a garbled line
-        // it may be the password.
+        // The key is printed only if it is an option of dlock. In a malformed line the key may be the
+        // password.
         match group
             .assign(key, value)
             .map_err(|fault| format!("{key} {fault}"))?
@@ -128,7 +130,7 @@ impl Groups {
     }
 }
 
-/// The `*.cnf` files in `folder`, by name, hidden ones too, as in the client.
+/// Returns the `*.cnf` files in `folder`, sorted by name. Includes hidden files, as the client does.
 fn option_files_in(folder: &Path) -> Result<Vec<PathBuf>, Error> {
     let listed = || -> std::io::Result<Vec<PathBuf>> {
         fs::read_dir(folder)?
@@ -136,9 +138,9 @@ fn option_files_in(folder: &Path) -> Result<Vec<PathBuf>, Error> {
             .collect()
     };
     let failed = |error| unreadable(folder, &error);
-    // A user who can add a file can add an option.
+    // A user who can add a file to the folder can also add an option.
     if fs::metadata(folder).map_err(failed)?.permissions().mode() & 0o002 != 0 {
-        return Err(open_to_all(folder));
+        return Err(world_writable(folder));
     }
     let mut files = listed().map_err(failed)?;
     files.retain(|file| file.as_os_str().as_bytes().ends_with(b".cnf"));
@@ -146,7 +148,7 @@ fn option_files_in(folder: &Path) -> Result<Vec<PathBuf>, Error> {
     Ok(files)
 }
 
-fn open_to_all(path: &Path) -> Error {
+fn world_writable(path: &Path) -> Error {
     Error::file(format!(
         "{0}: every user can write to it: chmod o-w {0}",
         path.display()

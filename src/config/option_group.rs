@@ -1,23 +1,23 @@
-//! What the options of one group, `[client]` or `[dlock]`, mean to dlock.
+//! The meaning of the options of one group, `[client]` or `[dlock]`.
 //!
-//! Holds what was set so far; the last one wins, as in the `mysql` client. Knows MySQL's `ssl-mode`
-//! and MariaDB's `ssl` and `ssl-verify-server-cert`, of which one mode is made in the end. Does not
-//! know files or lines.
+//! Stores the options that have been set so far. The last one wins, as in the `mysql` client. Supports MySQL's
+//! `ssl-mode` and MariaDB's `ssl` and `ssl-verify-server-cert`, and combines them to one mode. Does not know files or
+//! lines.
 
 use std::path::PathBuf;
 
-use super::partial::{Partial, Place};
-use super::value::{self, Fault};
+use super::settings::{Endpoint, Partial};
+use super::value::{self, InvalidValue};
 use crate::store::target::{Secret, SslMode};
 
-/// What became of an option.
+/// The result of the assignment of an option.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Assignment {
-    /// It is one of ours.
+    /// dlock uses the option.
     Done,
-    /// It is one of ours and holds a password.
+    /// dlock uses the option, and its value is a password.
     Sensitive,
-    /// It is none of ours.
+    /// dlock does not use the option.
     Unknown,
 }
 
@@ -32,8 +32,12 @@ pub(super) struct Group {
 }
 
 impl Group {
-    /// Takes `key`, spelled with `-`, without `loose-`.
-    pub(super) fn assign(&mut self, key: &str, text: Option<String>) -> Result<Assignment, Fault> {
+    /// Sets the option `key`, which is spelled with `-` and has no `loose-` prefix.
+    pub(super) fn assign(
+        &mut self,
+        key: &str,
+        text: Option<String>,
+    ) -> Result<Assignment, InvalidValue> {
         if let Some((switch, on)) = self.switch(key) {
             let given = text.as_deref().map_or(Ok(true), value::switch)?;
             *switch = Some(given == on);
@@ -42,12 +46,12 @@ impl Group {
         let Some(setter) = setter(key) else {
             return Ok(Assignment::Unknown);
         };
-        // For `password` the client would ask on the terminal.
+        // The client would prompt for the value of `password`; dlock does not.
         let text = text.ok_or("needs a value")?;
         setter(self, text)
     }
 
-    /// The switch that `key` turns, and whether `key` turns it on.
+    /// Returns the switch that `key` sets, and true if `key` turns it on. None if `key` is not a switch.
     fn switch(&mut self, key: &str) -> Option<(&mut Option<bool>, bool)> {
         let (key, on) = ["skip-", "disable-"]
             .iter()
@@ -60,21 +64,21 @@ impl Group {
         }
     }
 
-    /// What the group says as a whole.
+    /// Returns the settings of the whole group.
     pub(super) fn into_partial(self) -> Partial {
-        // As in the client, the socket is the way to localhost only. Debian puts one into [client];
-        // it must not turn a host that is named beside it into this machine.
+        // As in the client, the socket is used only for localhost. Debian sets a socket in [client], which must
+        // not override a different host in the same group.
         let place = match (self.host, self.socket) {
             (Some(host), Some(socket)) if host.eq_ignore_ascii_case("localhost") => {
-                Some(Place::Socket(socket))
+                Some(Endpoint::Socket(socket))
             }
-            (Some(host), _) => Some(Place::Host(host)),
-            (None, socket) => socket.map(Place::Socket),
+            (Some(host), _) => Some(Endpoint::Host(host)),
+            (None, socket) => socket.map(Endpoint::Socket),
         };
         let ssl_mode = self.rest.ssl_mode.or(match (self.ssl, self.verify) {
             (Some(false), _) => Some(SslMode::Disabled),
             (_, Some(false)) => Some(SslMode::Required),
-            // As from MariaDB 11.4 on; older clients looked at no certificate here.
+            // As in MariaDB 11.4 and later. Older clients did not verify the certificate here.
             (Some(true), _) | (_, Some(true)) => Some(SslMode::VerifyIdentity),
             (None, None) => None,
         });
@@ -86,9 +90,9 @@ impl Group {
     }
 }
 
-type Setter = fn(&mut Group, String) -> Result<Assignment, Fault>;
+type Setter = fn(&mut Group, String) -> Result<Assignment, InvalidValue>;
 
-/// How the value of `key` is taken; `None` when `key` is none of ours.
+/// Returns the function that sets the value of `key`. None if dlock does not use `key`.
 fn setter(key: &str) -> Option<Setter> {
     let setter: Setter = match key {
         "host" => |group, text| done(&mut group.host, value::host(&text)),
@@ -114,7 +118,10 @@ fn setter(key: &str) -> Option<Setter> {
     Some(setter)
 }
 
-fn done<T>(field: &mut Option<T>, value: Result<T, Fault>) -> Result<Assignment, Fault> {
+fn done<T>(
+    field: &mut Option<T>,
+    value: Result<T, InvalidValue>,
+) -> Result<Assignment, InvalidValue> {
     *field = Some(value?);
     Ok(Assignment::Done)
 }
@@ -122,10 +129,10 @@ fn done<T>(field: &mut Option<T>, value: Result<T, Fault>) -> Result<Assignment,
 #[cfg(test)]
 mod tests {
     use super::{Assignment, Group};
-    use crate::config::partial::{Partial, Place};
+    use crate::config::settings::{Endpoint, Partial};
     use crate::store::target::SslMode;
 
-    /// The group that has `options`, each `key` or `key=value`.
+    /// Returns the settings of a group with `options`, each of which is `key` or `key=value`.
     #[track_caller]
     fn group(options: &[&str]) -> Partial {
         let mut group = Group::default();
@@ -145,9 +152,9 @@ mod tests {
     }
 
     #[test]
-    fn a_socket_is_the_way_to_localhost_only() {
-        let host = |name: &str| Some(Place::Host(name.to_owned()));
-        let socket = || Some(Place::Socket("/s".into()));
+    fn socket_is_used_only_for_localhost() {
+        let host = |name: &str| Some(Endpoint::Host(name.to_owned()));
+        let socket = || Some(Endpoint::Socket("/s".into()));
         for (options, wanted) in [
             (&["host=db"][..], host("db")),
             (&["socket=/s"], socket()),
@@ -162,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn the_switches_of_mariadb_become_one_mode() {
+    fn mariadb_switches_are_combined_to_one_mode() {
         for (options, wanted) in [
             (&["user=u"][..], None),
             (&["ssl"], Some(SslMode::VerifyIdentity)),
@@ -195,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn values_that_are_missing_or_bad_are_refused() {
+    fn missing_and_invalid_values_are_refused() {
         for (key, value, wanted) in [
             ("host", None, "needs a value"),
             ("password", None, "needs a value"),
@@ -210,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_password_is_no_secret() {
+    fn empty_password_is_not_sensitive() {
         let mut group = Group::default();
         assert_eq!(
             group.assign("password", Some(String::new())),

@@ -1,29 +1,32 @@
-//! The grammar of one line of a MySQL option file, as `mysys/my_default` of both servers reads it.
+//! The grammar of one line of a MySQL option file, as in `mysys/my_default` of both servers.
 //!
-//! An own parser, because INI crates know neither `!include` nor keys without a value nor the
-//! escapes of MySQL, and a password read differently than by the `mysql` client is a wrong
-//! password. Pure text, one line at a time; what a key means is not known here.
+//! INI crates support neither `!include`, nor keys without a value, nor the escapes of MySQL, and a password that is
+//! not parsed exactly as in the `mysql` client is a wrong password. Therefore this is a separate parser. It parses
+//! text, one line at a time, and does not know the meaning of a key.
 
-use super::value::Fault;
+use super::value::InvalidValue;
 
-/// What one line says.
+/// The content of one line.
 #[cfg_attr(test, derive(Debug, PartialEq))]
 pub(super) enum Line<'a> {
-    /// Nothing, or a comment.
+    /// An empty line or a comment.
     Blank,
-    /// `[group]`: the following options belong to it.
+    /// `[group]`, to which the following options belong.
     Group(&'a str),
     /// `!include FILE`.
     Include(&'a str),
     /// `!includedir FOLDER`.
     IncludeFolder(&'a str),
-    /// `key = value`, or `key` alone, which may be any text; the value has lost its quotes and
-    /// escapes.
+    /// `key = value`, or `key` alone. The key may be any text. Quotes and escapes of the value are already
+    /// resolved.
     Option { key: &'a str, value: Option<String> },
 }
 
-/// Reads `line`, which has no line end.
-pub(super) fn parse(line: &str) -> Result<Line<'_>, Fault> {
+/// Parses `line`, which has no line end.
+///
+/// # Errors
+/// Fails if a group is not closed, or if a directive is unknown or names no file or folder.
+pub(super) fn parse(line: &str) -> Result<Line<'_>, InvalidValue> {
     let line = line.trim_matches(is_space);
     match line.chars().next() {
         None | Some('#' | ';') => Ok(Line::Blank),
@@ -38,20 +41,20 @@ pub(super) fn parse(line: &str) -> Result<Line<'_>, Fault> {
     }
 }
 
-/// The white space of C, which has the vertical tab that Rust's ASCII white space lacks.
+/// Returns true for white space as defined by C, which, unlike Rust's ASCII white space, includes the vertical tab.
 fn is_space(c: char) -> bool {
     c.is_ascii_whitespace() || c == '\x0b'
 }
 
-fn directive(text: &str) -> Result<Line<'_>, Fault> {
-    // The rest of the line is the path: no quotes, no comment after it.
+fn directive(text: &str) -> Result<Line<'_>, InvalidValue> {
+    // The rest of the line is the path. It has no quotes and no comment.
     let (word, path) = text.split_once(is_space).unwrap_or((text, ""));
     let path = path.trim_start_matches(is_space);
     match word {
         "include" | "includedir" if path.is_empty() => Err("this directive names nothing"),
         "include" => Ok(Line::Include(path)),
         "includedir" => Ok(Line::IncludeFolder(path)),
-        // The servers skip it in silence; here a typo shall not be silent.
+        // The servers silently skip an unknown directive. Here it is an error, because it may be a typo.
         _ => Err("this is neither !include FILE nor !includedir FOLDER"),
     }
 }
@@ -65,8 +68,8 @@ fn option(text: &str) -> Line<'_> {
     Line::Option { key, value }
 }
 
-/// `line` up to the first `#` outside quotes. A backslash hides a quote only within quotes; a quote
-/// that is never closed hides every `#` after it.
+/// Returns `line` up to the first `#` outside quotes. A backslash escapes a quote only within quotes. After a quote
+/// that is never closed, no `#` starts a comment.
 fn without_comment(line: &str) -> &str {
     let mut quote = None;
     let mut escaped = false;
@@ -82,8 +85,8 @@ fn without_comment(line: &str) -> &str {
     line
 }
 
-/// `text` without the pair of quotes around it, if any, and with its escapes replaced; those hold
-/// outside quotes too.
+/// Returns `text` without the pair of quotes around it, if any, and with its escapes replaced. Escapes are also
+/// valid outside quotes.
 fn unquoted(text: &str) -> String {
     let inner = ['"', '\'']
         .into_iter()
@@ -103,7 +106,7 @@ fn unquoted(text: &str) -> String {
             Some('b') => plain.push('\x08'),
             Some('s') => plain.push(' '),
             Some(same @ ('"' | '\'' | '\\')) => plain.push(same),
-            // Unknown, or the last character: the backslash stands for itself.
+            // The escape is unknown, or the backslash is the last character: the backslash is literal.
             other => {
                 plain.push('\\');
                 plain.extend(other);
@@ -126,7 +129,7 @@ mod tests {
         }
     }
 
-    /// What a careful person would write for `value`.
+    /// Returns `value` in quotes, with all escapes.
     fn rendered(value: &str) -> String {
         let mut text = String::from("\"");
         for c in value.chars() {
@@ -205,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_that_say_nothing_are_refused() {
+    fn malformed_lines_are_refused() {
         for (line, wanted) in [
             ("[client", "this group has no closing ]"),
             ("!include", "this directive names nothing"),
@@ -225,19 +228,19 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_rendered_comes_back(value in any::<String>()) {
+        fn quoted_value_round_trips(value in any::<String>()) {
             let line = format!("password = {} # a comment", rendered(&value));
             prop_assert_eq!(parse(&line), Ok(option("password", &value)));
         }
 
         #[test]
-        fn quoting_characters_in_any_order_come_back(value in "[\"'\\\\# sntrb=;]{0,12}") {
+        fn quoting_characters_in_any_order_round_trip(value in "[\"'\\\\# sntrb=;]{0,12}") {
             let line = format!("password={}", rendered(&value));
             prop_assert_eq!(parse(&line), Ok(option("password", &value)));
         }
 
         #[test]
-        fn no_line_makes_it_panic(line in any::<String>()) {
+        fn parse_never_panics(line in any::<String>()) {
             let _ = parse(&line);
         }
     }

@@ -1,7 +1,7 @@
-//! The password that is given by itself: `--password-file`, or the variable `DLOCK_PASSWORD`.
+//! The password from `--password-file` or from the variable `DLOCK_PASSWORD`.
 //!
-//! There is no flag for the password itself, on purpose: other users of the machine can read the
-//! command line. The text goes straight into a [`Secret`].
+//! There is deliberately no flag for the password itself, because other users of the machine can read the command line.
+//! The text is immediately put into a [`Secret`].
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -10,11 +10,11 @@ use super::error::Error;
 use super::text_file;
 use crate::store::target::Secret;
 
-/// Holds the password itself.
+/// The variable that contains the password itself.
 const VARIABLE: &str = "DLOCK_PASSWORD";
 
-/// The password from `file`, else from the environment, else none.
-pub(super) fn given(
+/// Reads the password from `file`, or else from the environment. Returns None if neither is given.
+pub(super) fn read_password(
     file: Option<&Path>,
     environment: &impl Fn(&str) -> Option<OsString>,
 ) -> Result<Option<Secret>, Error> {
@@ -28,7 +28,8 @@ pub(super) fn given(
         .into_string()
         .map_err(|_| Error::usage(format!("{VARIABLE} is not UTF-8")))?;
     if text.is_empty() {
-        // More often a variable of the caller's that is not set than an account without password.
+        // An empty value is more often caused by an unset variable of the caller than by an account without a
+        // password.
         return Err(Error::usage(format!(
             "{VARIABLE} is empty: unset it to log in without a password"
         )));
@@ -42,25 +43,27 @@ mod tests {
     use std::io::Write;
     use std::os::unix::ffi::OsStringExt;
 
-    use super::given;
+    use super::read_password;
     use crate::exit::Status;
 
     #[test]
-    fn the_file_goes_before_the_variable() {
+    fn password_file_overrides_the_variable() {
         let mut file = tempfile::NamedTempFile::new().expect("a file");
         writeln!(file, "from file").expect("written");
         let environment = |name: &str| (name == "DLOCK_PASSWORD").then(|| "from variable".into());
-        let password = given(Some(file.path()), &environment)
+        let password = read_password(Some(file.path()), &environment)
             .expect("good")
             .expect("given");
         assert_eq!(password.reveal(), "from file");
-        let password = given(None, &environment).expect("good").expect("given");
+        let password = read_password(None, &environment)
+            .expect("good")
+            .expect("given");
         assert_eq!(password.reveal(), "from variable");
-        assert_eq!(given(None, &|_: &str| None), Ok(None));
+        assert_eq!(read_password(None, &|_: &str| None), Ok(None));
     }
 
     #[test]
-    fn a_variable_that_is_empty_or_binary_is_refused() {
+    fn empty_or_binary_variable_is_refused() {
         for (bytes, wanted) in [
             (
                 &b""[..],
@@ -69,7 +72,7 @@ mod tests {
             (b"S3NTINEL\xff", "DLOCK_PASSWORD is not UTF-8"),
         ] {
             let environment = |_: &str| Some(OsString::from_vec(bytes.to_vec()));
-            let error = given(None, &environment).expect_err("unusable");
+            let error = read_password(None, &environment).expect_err("unusable");
             assert_eq!(error.to_string(), wanted);
             assert_eq!(error.status(), Status::USAGE);
         }

@@ -1,35 +1,35 @@
-//! Which source wins, and what must be there in the end.
+//! The precedence of the sources, and the check that the settings are complete.
 //!
-//! Highest first: the single flags with their variables; for the password its file, then its
+//! From highest to lowest: the single flags with their variables; for the password its file, then its
 //! variable; the URL; the option file; the default port. Every source that is named is read in
-//! full, also when a higher one has said it all: a broken file shall not come to light on the day
-//! when the variable above it is gone.
+//! full, even if a higher one has set everything. Otherwise an error in a file would be reported only after the
+//! variable that overrides it has been removed.
 
 use std::ffi::OsString;
 
 use super::error::Error;
-use super::partial::{Partial, Place};
+use super::settings::{Endpoint, Partial};
 use super::{flags, option_file, password, text_file, tls, url};
 use crate::cli::connection::ConnectionArgs;
 use crate::store::target::{Address, Target};
 
-/// The port that IANA gave to MySQL.
+/// The port that IANA has assigned to MySQL.
 const PORT: u16 = 3306;
 
-/// Collects where the database is and how to log in.
+/// Collects the address of the database and the credentials.
 ///
-/// `environment` looks up a variable; it is asked for the password only, clap having read the rest.
+/// `environment` looks up a variable. It is used only for the password, because clap has already read the others.
 ///
 /// # Errors
 ///
-/// When a source is unusable, or all of them together do not name a server, a user and a database.
+/// Fails if a source is unusable, or if the sources together do not name a server, a user and a database.
 pub fn target(
     args: &ConnectionArgs,
     environment: impl Fn(&str) -> Option<OsString>,
 ) -> Result<Target, Error> {
-    let flags = flags::partial(args)?;
+    let flags = flags::settings(args)?;
     let password = Partial {
-        password: password::given(args.password_file.as_deref(), &environment)?,
+        password: password::read_password(args.password_file.as_deref(), &environment)?,
         ..Partial::default()
     };
     let url = from_url(args)?;
@@ -60,11 +60,11 @@ fn complete(merged: Partial) -> Result<Target, Error> {
         return Err(Error::usage(missing));
     };
     let address = match place {
-        Place::Host(host) => Address::Tcp {
+        Endpoint::Host(host) => Address::Tcp {
             host,
             port: merged.port.unwrap_or(PORT),
         },
-        Place::Socket(path) => Address::Socket(path),
+        Endpoint::Socket(path) => Address::Socket(path),
     };
     let tls = tls::settings(
         &address,
@@ -84,7 +84,7 @@ fn complete(merged: Partial) -> Result<Target, Error> {
     })
 }
 
-/// One line about all that is missing, so that it need not be found out one run at a time.
+/// Returns one message about all missing settings, so that the user does not find them one run at a time.
 fn missing(merged: &Partial) -> String {
     let absent: Vec<&str> = [
         (
@@ -135,7 +135,7 @@ mod tests {
         }
     }
 
-    /// A file with mode 0600 in `folder`.
+    /// Creates a file with mode 0600 in `folder`.
     fn file(folder: &TempDir, name: &str, text: &str) -> PathBuf {
         use std::os::unix::fs::PermissionsExt;
         let path = folder.path().join(name);
@@ -169,14 +169,14 @@ mod tests {
     }
 
     #[test]
-    fn flags_go_before_the_url_and_the_url_before_the_option_file() {
+    fn flags_override_the_url_and_the_url_overrides_the_option_file() {
         let folder = tempfile::tempdir().expect("a folder");
         let options = "[client]\nhost=c\nport=1\nuser=c\npassword=c\ndatabase=c\nssl-ca=/c\n";
         let mut args = ConnectionArgs {
             defaults_file: Some(file(&folder, "my.cnf", options)),
             ..ConnectionArgs::default()
         };
-        let found = target(&args, none).expect("the file says it all");
+        let found = target(&args, none).expect("the file has all settings");
         assert_eq!((found.address, &*found.user), (tcp("c", 1), "c"));
 
         args.url_file = Some(file(&folder, "url", "mysql://b:b@b/b\n"));
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn the_highest_source_that_names_a_server_names_it_alone() {
+    fn the_highest_source_that_names_a_server_wins() {
         let mut args = url("mysql://u@db/x");
         args.socket = Some("/s".into());
         assert_eq!(
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_password_in_a_file_is_none() {
+    fn empty_password_in_a_file_means_no_password() {
         let folder = tempfile::tempdir().expect("a folder");
         let options = "[client]\nhost=c\nuser=c\ndatabase=c\npassword=c\n[dlock]\npassword=\n";
         let args = ConnectionArgs {
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_named_with_its_flag_and_variable() {
+    fn missing_settings_are_reported_with_flag_and_variable() {
         let error = target(&ConnectionArgs::default(), none)
             .expect_err("nothing")
             .to_string();
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn the_place_of_a_bad_url_decides_the_status() {
+    fn source_of_a_bad_url_decides_the_status() {
         let bad = "mysql://d:S3NTINEL@ss/w0rd@host/db";
         let error = target(&url(bad), none).expect_err("bad");
         assert!(
@@ -295,7 +295,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_url_brings_its_password_into_a_message(
+        fn no_message_contains_the_password_of_a_url(
             before in "[ -~]{0,4}",
             after in "[ -~]{0,4}",
             tail in any::<String>(),

@@ -1,7 +1,7 @@
-//! A small text file that the user named: its content and who else may touch it.
+//! A small text file that the user named: its content and its permissions for other users.
 //!
-//! Only reading and telling; what a permission leads to is the caller's business. Errors name the
-//! path and what the system said, never the content.
+//! This file only reads and reports; the caller decides about permissions. Errors contain the path and the system's
+//! error message, never the content.
 
 use std::fs::{File, Metadata};
 use std::io::Read;
@@ -10,10 +10,10 @@ use std::path::Path;
 
 use super::error::Error;
 
-/// More than any option file holds; keeps `/dev/zero` and a wrong path from filling the memory.
+/// Maximum size of a file. No option file is larger, and `/dev/zero` or a wrong path cannot fill the memory.
 const LIMIT: u64 = 1 << 20;
 
-/// What was read, and the permissions at that moment.
+/// The content of a file, and its permissions when it was read.
 pub(super) struct TextFile {
     pub(super) text: String,
     pub(super) world_readable: bool,
@@ -21,7 +21,7 @@ pub(super) struct TextFile {
 }
 
 impl TextFile {
-    /// Reads `path` to its end.
+    /// Reads the file at `path`.
     pub(super) fn read(path: &Path) -> Result<Self, Error> {
         let (metadata, bytes) = open_and_read(path).map_err(|error| unreadable(path, &error))?;
         if bytes.len() as u64 > LIMIT {
@@ -29,7 +29,7 @@ impl TextFile {
         }
         let text = String::from_utf8(bytes)
             .map_err(|_| Error::file(format!("{}: not UTF-8", path.display())))?;
-        // Pipes and devices have modes that say nothing about who wrote what came out of them.
+        // The mode of a pipe or a device does not show who has written its content.
         let mode = if metadata.is_file() {
             metadata.permissions().mode()
         } else {
@@ -43,10 +43,10 @@ impl TextFile {
     }
 }
 
-/// The one value that the file at `path` holds, such as a password: a line end after it is dropped.
+/// Reads the file at `path`, which contains one value, such as a password. Removes one line end after the value.
 ///
-/// Permissions are not looked at: Kubernetes mounts secrets with mode 0644 unless told otherwise,
-/// and keeps others out by the pod's file system, not by the mode.
+/// Permissions are not checked: by default Kubernetes mounts secrets with mode 0644, and protects them by the pod's
+/// file system and not by the mode.
 pub(super) fn value(path: &Path) -> Result<String, Error> {
     let TextFile { mut text, .. } = TextFile::read(path)?;
     if text.ends_with('\n') {
@@ -64,12 +64,12 @@ pub(super) fn value(path: &Path) -> Result<String, Error> {
     Ok(text)
 }
 
-/// The error for a path that the system does not let us read.
+/// Returns the error for a path that cannot be read.
 pub(super) fn unreadable(path: &Path, error: &std::io::Error) -> Error {
     Error::file(format!("cannot read {}: {error}", path.display()))
 }
 
-/// The metadata come from the open file, so nobody can swap the file between check and use.
+/// Reads the metadata from the open file, so that the file cannot be replaced between check and use.
 fn open_and_read(path: &Path) -> std::io::Result<(Metadata, Vec<u8>)> {
     let file = File::open(path)?;
     let metadata = file.metadata()?;
@@ -87,7 +87,7 @@ mod tests {
     use crate::exit::Status;
 
     #[test]
-    fn one_line_end_is_dropped_and_nothing_else() {
+    fn only_one_line_end_is_removed() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("password");
         for (content, wanted) in [
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn empty_binary_huge_and_missing_files_are_refused_by_name_only() {
+    fn unusable_files_are_refused_without_their_content() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("password");
         let huge = vec![b'S'; usize::try_from(LIMIT).expect("small") + 1];

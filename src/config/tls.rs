@@ -1,8 +1,8 @@
-//! Which TLS is in force when nobody, or somebody in part, said so.
+//! The TLS settings that apply if the user has given none, or only some of them.
 //!
-//! The rule: a mode that was given holds; files with certificates without a mode ask for the full
-//! check; else nothing on the machine itself and the full check on a network. There is no mode that
-//! falls back to plain text by itself.
+//! A given mode always applies. On TCP, certificate files without a mode mean the full check. Otherwise there is no TLS
+//! for connections within the machine, and the full check on a network. No mode falls back to plain text
+//! automatically.
 
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use super::error::Error;
 use crate::store::target::{Address, SslMode, Tls};
 
-/// The settings for `address`.
+/// Returns the settings for `address`.
 pub(super) fn settings(
     address: &Address,
     mode: Option<SslMode>,
@@ -21,8 +21,8 @@ pub(super) fn settings(
     let identity = match (cert, key) {
         (Some(cert), Some(key)) => Some((cert, key)),
         (None, None) => None,
-        (Some(_), None) => return Err(Error::usage(lonely("ssl-cert", "ssl-key"))),
-        (None, Some(_)) => return Err(Error::usage(lonely("ssl-key", "ssl-cert"))),
+        (Some(_), None) => return Err(Error::usage(incomplete_pair("ssl-cert", "ssl-key"))),
+        (None, Some(_)) => return Err(Error::usage(incomplete_pair("ssl-key", "ssl-cert"))),
     };
     let has_files = ca.is_some() || identity.is_some();
     let (mode, chosen) = match (mode, address) {
@@ -40,13 +40,13 @@ pub(super) fn settings(
     })
 }
 
-fn lonely(given: &str, missing: &str) -> String {
+fn incomplete_pair(given: &str, missing: &str) -> String {
     let variable = missing.to_uppercase().replace('-', "_");
     format!("{given} is given without {missing}: set --{missing} (DLOCK_{variable}) too")
 }
 
-/// Whether `host` never leaves the machine. Names other than `localhost` are not looked up: what
-/// the name server says now is no promise for the connection.
+/// Returns true if a connection to `host` never leaves the machine. Names other than `localhost` are not resolved,
+/// because the name server may return a different address for the connection.
 fn is_this_machine(host: &str) -> bool {
     host.parse::<IpAddr>().map_or_else(
         |_| {
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_stays_on_the_machine_goes_without_tls_by_default() {
+    fn only_local_connections_default_to_no_tls() {
         for (host, wanted) in [
             ("localhost", SslMode::Disabled),
             ("LocalHost.", SslMode::Disabled),
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mode_that_is_given_holds_everywhere() {
+    fn given_mode_always_applies() {
         for address in [
             tcp("localhost"),
             tcp("db"),
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn certificates_without_a_mode_ask_for_the_full_check() {
+    fn certificates_without_a_mode_mean_the_full_check() {
         let path = |text: &str| Some(PathBuf::from(text));
         for host in ["localhost", "127.0.0.1", "db"] {
             let tls = settings(&tcp(host), None, path("/ca"), None, None).expect("good");
@@ -135,13 +135,14 @@ mod tests {
     }
 
     #[test]
-    fn a_certificate_and_its_key_come_together() {
+    fn certificate_requires_its_key_and_vice_versa() {
         let path = || Some(PathBuf::from("/x"));
         for (cert, key, wanted) in [
             (path(), None, "--ssl-key (DLOCK_SSL_KEY)"),
             (None, path(), "--ssl-cert (DLOCK_SSL_CERT)"),
         ] {
-            let error = settings(&tcp("db"), None, None, cert, key).expect_err("half");
+            let error =
+                settings(&tcp("db"), None, None, cert, key).expect_err("the pair is incomplete");
             assert!(error.to_string().contains(wanted), "{error}");
             assert_eq!(error.status(), Status::USAGE);
         }

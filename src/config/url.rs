@@ -1,25 +1,25 @@
 //! The grammar of `mysql://USER:PASSWORD@HOST:PORT/DATABASE?socket=PATH&ssl-mode=MODE`.
 //!
-//! Pure text. A password with a raw `@`, `/`, `?` or `#` is refused before anything is parsed: by
-//! the rules of URLs `d:p@ss/w0rd@db` has the host `ss`, and half a password would go to the name
-//! server and into messages. Errors are [`Fault`]s and so cannot repeat any part of the URL.
+//! This file only processes text. A password with a raw `@`, `/`, `?` or `#` is refused before the URL is parsed: by
+//! the rules of URLs, `d:p@ss/w0rd@db` has the host `ss`, and a part of the password would be sent to the name server
+//! and appear in messages. Errors are [`InvalidValue`]s, so they cannot contain any part of the URL.
 
 use url::{Host, ParseError, Url};
 
-use super::partial::{Partial, Place};
-use super::value::{self, Fault};
+use super::settings::{Endpoint, Partial};
+use super::value::{self, InvalidValue};
 use crate::store::target::Secret;
 
-const UNENCODED: Fault = "cannot be taken apart: percent-encode special characters in user and \
+const UNENCODED: InvalidValue = "cannot be taken apart: percent-encode special characters in user and \
                           password (@ is %40, / is %2F, ? is %3F, # is %23, % is %25)";
-const SCHEME: Fault = "must begin with mysql://";
-const PATH: Fault = "must have one database name after the host, and no further /";
-const QUERY: Fault =
+const SCHEME: InvalidValue = "must begin with mysql://";
+const PATH: InvalidValue = "must have one database name after the host, and no further /";
+const QUERY: InvalidValue =
     "may have socket, ssl-mode, ssl-ca, ssl-cert and ssl-key after the ?, each as KEY=VALUE";
 
-/// Takes `text` apart. The error reads on after "the URL".
-pub(super) fn parse(text: &str) -> Result<Partial, Fault> {
-    refuse_what_urls_would_misread(text)?;
+/// Parses `text`. The error continues a sentence that begins with "the URL".
+pub(super) fn parse(text: &str) -> Result<Partial, InvalidValue> {
+    refuse_ambiguous_text(text)?;
     let url = Url::parse(text).map_err(|error| match error {
         ParseError::EmptyHost => "has no host: write localhost with ?socket=PATH",
         ParseError::InvalidPort => "must have a number from 1 to 65535 as its port",
@@ -28,7 +28,7 @@ pub(super) fn parse(text: &str) -> Result<Partial, Fault> {
     })?;
 
     let mut partial = Partial {
-        place: host(&url)?.map(Place::Host),
+        place: host(&url)?.map(Endpoint::Host),
         port: url
             .port()
             .map(value::port_number)
@@ -54,9 +54,9 @@ pub(super) fn parse(text: &str) -> Result<Partial, Fault> {
     Ok(partial)
 }
 
-/// The checks that must see the text as it was typed: `Url` drops tabs and line ends, and takes the
-/// last `@` before the first `/` for the one that ends the password.
-fn refuse_what_urls_would_misread(text: &str) -> Result<(), Fault> {
+/// Checks the text before it is parsed, because `Url` removes tabs and line ends, and assumes that the last `@` before
+/// the first `/` ends the password.
+fn refuse_ambiguous_text(text: &str) -> Result<(), InvalidValue> {
     let (scheme, rest) = text.split_once("://").ok_or(SCHEME)?;
     if !["mysql", "mariadb"]
         .iter()
@@ -80,7 +80,7 @@ fn refuse_what_urls_would_misread(text: &str) -> Result<(), Fault> {
     Ok(())
 }
 
-fn host(url: &Url) -> Result<Option<String>, Fault> {
+fn host(url: &Url) -> Result<Option<String>, InvalidValue> {
     match url.host() {
         None | Some(Host::Domain("")) => Ok(None),
         Some(Host::Domain(name)) => value::host(name)
@@ -91,7 +91,7 @@ fn host(url: &Url) -> Result<Option<String>, Fault> {
     }
 }
 
-fn database(path: &str) -> Result<Option<String>, Fault> {
+fn database(path: &str) -> Result<Option<String>, InvalidValue> {
     match path.strip_prefix('/').unwrap_or(path) {
         "" => Ok(None),
         name if name.contains('/') => Err(PATH),
@@ -99,17 +99,17 @@ fn database(path: &str) -> Result<Option<String>, Fault> {
     }
 }
 
-/// Sets what one `KEY=VALUE` of the query says; `-` and `_` in keys are equal, as in option files.
-fn query(partial: &mut Partial, pair: &str) -> Result<(), Fault> {
-    const TWICE: Fault = "has one key twice after the ?";
+/// Applies one `KEY=VALUE` of the query. `-` and `_` are equal in keys, as in option files.
+fn query(partial: &mut Partial, pair: &str) -> Result<(), InvalidValue> {
+    const TWICE: InvalidValue = "has one key twice after the ?";
     let (key, text) = pair.split_once('=').ok_or(QUERY)?;
     let text = decoded(text)?;
-    let fresh = match key.replace('_', "-").as_str() {
+    let is_first = match key.replace('_', "-").as_str() {
         "socket" => {
-            // A URL can hardly do without a host, so the socket wins, as in other drivers.
-            let socket = Place::Socket(value::path(&text).map_err(|_| QUERY)?);
+            // A URL usually needs a host, so the socket takes precedence, as in other drivers.
+            let socket = Endpoint::Socket(value::path(&text).map_err(|_| QUERY)?);
             let before = partial.place.replace(socket);
-            !matches!(before, Some(Place::Socket(_)))
+            !matches!(before, Some(Endpoint::Socket(_)))
         }
         "ssl-mode" => {
             let mode = value::ssl_mode(&text).map_err(
@@ -131,12 +131,12 @@ fn query(partial: &mut Partial, pair: &str) -> Result<(), Fault> {
             .is_none(),
         _ => return Err(QUERY),
     };
-    if fresh { Ok(()) } else { Err(TWICE) }
+    if is_first { Ok(()) } else { Err(TWICE) }
 }
 
-/// Percent-decoding that refuses what it cannot decode: a raw `%` in a password is a mistake that
-/// would otherwise end as "access denied". A `+` stays a `+`; this is no form.
-fn decoded(text: &str) -> Result<String, Fault> {
+/// Percent-decodes `text`. A raw `%` is an error: in a password it would otherwise lead to "access denied". A `+`
+/// stays a `+`, because this is not form data.
+fn decoded(text: &str) -> Result<String, InvalidValue> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let Some((&first, after)) = rest.split_first() {
@@ -163,11 +163,11 @@ mod tests {
     use proptest::prelude::{Strategy, any, prop_assert, prop_assert_eq, proptest};
 
     use super::{UNENCODED, parse};
-    use crate::config::partial::{Partial, Place};
+    use crate::config::settings::{Endpoint, Partial};
     use crate::store::target::{Secret, SslMode};
 
-    fn host(name: &str) -> Place {
-        Place::Host(name.to_owned())
+    fn host(name: &str) -> Endpoint {
+        Endpoint::Host(name.to_owned())
     }
 
     fn text(text: &str) -> String {
@@ -180,13 +180,13 @@ mod tests {
 
     fn encoded(text: &str) -> String {
         text.bytes().fold(String::new(), |mut all, byte| {
-            write!(all, "%{byte:02X}").expect("a String takes all");
+            write!(all, "%{byte:02X}").expect("a write to a String never fails");
             all
         })
     }
 
     #[test]
-    fn urls_are_taken_apart() {
+    fn urls_are_parsed() {
         for (url, wanted) in [
             (
                 "mysql://u:p@db:3307/dlock",
@@ -245,7 +245,7 @@ mod tests {
             (
                 "mysql://u@localhost/x?socket=/run/my%20sql+.sock&ssl_mode=Verify_CA",
                 Partial {
-                    place: Some(Place::Socket("/run/my sql+.sock".into())),
+                    place: Some(Endpoint::Socket("/run/my sql+.sock".into())),
                     user: Some(text("u")),
                     database: Some(text("x")),
                     ssl_mode: Some(SslMode::VerifyCa),
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn a_password_that_urls_would_misread_is_refused() {
+    fn password_with_raw_delimiters_is_refused() {
         for url in [
             "mysql://d:p@ss/w0rd@host/db",
             "mysql://d:p@ss@host/db",
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_url_of_ours_is_refused() {
+    fn malformed_urls_are_refused() {
         for (url, wanted) in [
             ("", "must begin with mysql://"),
             ("db/dlock", "must begin with mysql://"),
@@ -320,7 +320,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn encoded_parts_come_back_whole(
+        fn encoded_parts_round_trip(
             user in "[^\\pC]{1,20}",
             password in any::<String>(),
             database in any::<String>().prop_filter("a name", |name| {
@@ -329,7 +329,7 @@ mod tests {
         ) {
             let [u, p, d] = [&user, &password, &database].map(|part| encoded(part));
             let partial = parse(&format!("mysql://{u}:{p}@db:3307/{d}"));
-            let partial = partial.expect("all is encoded");
+            let partial = partial.expect("all parts are encoded");
             prop_assert_eq!(partial.place, Some(host("db")));
             prop_assert_eq!(partial.user, Some(user));
             let revealed = partial.password.as_ref().map_or("", |password| password.reveal());
@@ -338,7 +338,7 @@ mod tests {
         }
 
         #[test]
-        fn a_raw_password_comes_back_whole_or_not_at_all(password in "[ -~&&[^%]]{1,12}") {
+        fn raw_password_is_read_exactly_or_refused(password in "[ -~&&[^%]]{1,12}") {
             if let Ok(partial) = parse(&format!("mysql://d:{password}@db/x")) {
                 prop_assert_eq!(partial.place, Some(host("db")));
                 prop_assert_eq!(partial.user, Some(text("d")));
@@ -347,7 +347,7 @@ mod tests {
         }
 
         #[test]
-        fn no_text_makes_it_panic_or_sets_something_to_nothing(tail in any::<String>()) {
+        fn parse_never_panics_and_never_sets_an_empty_value(tail in any::<String>()) {
             let _ = parse(&tail);
             if let Ok(partial) = parse(&format!("mysql://{tail}")) {
                 prop_assert!(partial.user != Some(String::new()));

@@ -1,7 +1,7 @@
-//! What the value of each setting may be: text in, checked value out.
+//! The allowed values of each setting. Each function takes a text and returns a checked value.
 //!
-//! Pure, and the same for flags, URLs and option files. A refusal is a [`Fault`], a text fixed when
-//! dlock is built, so it cannot repeat what was given: people put passwords into the wrong option.
+//! The functions are pure, and flags, URLs and option files share them. An error is an [`InvalidValue`], a text that is
+//! fixed when dlock is built. It cannot contain the value that was given, which may be a password in the wrong option.
 
 use std::net::Ipv6Addr;
 use std::path::PathBuf;
@@ -10,13 +10,13 @@ use clap::ValueEnum;
 
 use crate::store::target::SslMode;
 
-/// Why a value is refused; reads on after the option's name.
-pub(super) type Fault = &'static str;
+/// The reason why a value is refused. The text continues a sentence that begins with the name of the option.
+pub(super) type InvalidValue = &'static str;
 
-const EMPTY: Fault = "is empty";
+const EMPTY: InvalidValue = "is empty";
 
-/// A host name or an IP literal; the brackets of `[::1]` are taken off.
-pub(super) fn host(text: &str) -> Result<String, Fault> {
+/// Checks a host name or an IP literal. Removes the brackets of `[::1]`.
+pub(super) fn host(text: &str) -> Result<String, InvalidValue> {
     if text.is_empty() {
         return Err(EMPTY);
     }
@@ -24,7 +24,7 @@ pub(super) fn host(text: &str) -> Result<String, Fault> {
         .strip_prefix('[')
         .and_then(|rest| rest.strip_suffix(']'))
         .unwrap_or(text);
-    // Nothing else may stand in a host: it is printed, and it is sent to name servers in the clear.
+    // A host may contain nothing else, because it is printed and sent to name servers without encryption.
     let is_label = |part: &str| {
         part.bytes()
             .all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b))
@@ -42,15 +42,15 @@ pub(super) fn host(text: &str) -> Result<String, Fault> {
     }
 }
 
-/// A TCP port.
-pub(super) fn port(text: &str) -> Result<u16, Fault> {
+/// Parses and checks a TCP port.
+pub(super) fn port(text: &str) -> Result<u16, InvalidValue> {
     text.parse()
         .map_err(|_| "must be a number from 1 to 65535")
         .and_then(port_number)
 }
 
-/// A TCP port that is a number already.
-pub(super) const fn port_number(number: u16) -> Result<u16, Fault> {
+/// Checks a TCP port that is already a number.
+pub(super) const fn port_number(number: u16) -> Result<u16, InvalidValue> {
     if number == 0 {
         Err("must be a number from 1 to 65535")
     } else {
@@ -58,20 +58,20 @@ pub(super) const fn port_number(number: u16) -> Result<u16, Fault> {
     }
 }
 
-/// The name of an account or a database.
-pub(super) fn name(text: &str) -> Result<String, Fault> {
+/// Checks the name of an account or a database.
+pub(super) fn name(text: &str) -> Result<String, InvalidValue> {
     if text.is_empty() {
         Err(EMPTY)
     } else if text.chars().any(char::is_control) {
-        // A NUL would end the name early in the handshake and log in as somebody else.
+        // A NUL would truncate the name in the handshake, and the login would be as a different user.
         Err("must not have control characters")
     } else {
         Ok(text.to_owned())
     }
 }
 
-/// The path of a file or a socket.
-pub(super) fn path(text: &str) -> Result<PathBuf, Fault> {
+/// Checks the path of a file or a socket.
+pub(super) fn path(text: &str) -> Result<PathBuf, InvalidValue> {
     if text.is_empty() {
         Err(EMPTY)
     } else if text.contains('\0') {
@@ -81,8 +81,8 @@ pub(super) fn path(text: &str) -> Result<PathBuf, Fault> {
     }
 }
 
-/// A TLS mode, in any case.
-pub(super) fn ssl_mode(text: &str) -> Result<SslMode, Fault> {
+/// Parses a TLS mode in upper or lower case.
+pub(super) fn ssl_mode(text: &str) -> Result<SslMode, InvalidValue> {
     if text.eq_ignore_ascii_case("preferred") {
         return Err(
             "must not be preferred, which goes on without encryption when the server offers none: \
@@ -93,8 +93,8 @@ pub(super) fn ssl_mode(text: &str) -> Result<SslMode, Fault> {
         .map_err(|_| "must be disabled, required, verify_ca or verify_identity")
 }
 
-/// An on/off switch of an option file.
-pub(super) fn switch(text: &str) -> Result<bool, Fault> {
+/// Parses an on/off switch of an option file.
+pub(super) fn switch(text: &str) -> Result<bool, InvalidValue> {
     match text.to_ascii_lowercase().as_str() {
         "1" | "on" | "true" => Ok(true),
         "0" | "off" | "false" => Ok(false),
@@ -108,7 +108,7 @@ mod tests {
     use crate::store::target::SslMode;
 
     #[test]
-    fn hosts_are_names_and_literals_and_nothing_else() {
+    fn host_is_a_name_or_an_ip_literal() {
         for (text, wanted) in [
             ("db", Some("db")),
             ("db-1.example_x.org.", Some("db-1.example_x.org.")),
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn names_and_paths_are_not_empty_and_end_where_they_seem_to() {
+    fn empty_names_and_control_characters_are_refused() {
         assert_eq!(name("dlock"), Ok("dlock".to_owned()));
         assert!(name("").is_err());
         assert!(name("root\0x").is_err());
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn modes_are_read_in_any_case() {
+    fn ssl_modes_are_case_insensitive() {
         for (text, wanted) in [
             ("DISABLED", Some(SslMode::Disabled)),
             ("Required", Some(SslMode::Required)),
@@ -172,7 +172,7 @@ mod tests {
 
     #[test]
     fn preferred_is_refused_with_the_choices() {
-        let fault = ssl_mode("PREFERRED").expect_err("it protects nobody");
+        let fault = ssl_mode("PREFERRED").expect_err("preferred does not enforce encryption");
         for choice in ["required", "verify_ca", "verify_identity", "disabled"] {
             assert!(fault.contains(choice), "{fault}");
         }

@@ -1,7 +1,7 @@
-//! Where events arrive: what the threads tell, signals, and the words of the monitor.
+//! The event queue: receives events from threads, signals, and messages from the monitor.
 //!
-//! There is one place to wait for all of them, so that no thread passes on what another one received:
-//! each such step makes a hand-over slower. The event loop decides what an event means.
+//! The event loop waits for all of them in one call, so that no thread forwards what another one received;
+//! each such step would make a hand-over slower. The event loop decides how to handle an event.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -10,111 +10,113 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use std::time::Duration;
 
 use crate::event::Event;
-use crate::monitor::{Monitor, Word};
-use crate::sys::alarm::wait_for;
-use crate::sys::link::Link;
-use crate::sys::signal::{self, Inbox, Origin};
+use crate::process::monitor::{Monitor, ParentMessage};
+use crate::sys::boot_timer::wait_for;
+use crate::sys::channel::Channel;
+use crate::sys::signal::{self, Origin, SignalFd};
 
-/// The receiving end.
+/// The receiver of events.
 #[derive(Debug)]
-pub struct Queue {
-    told: Receiver<Event>,
-    /// Rings when something has been told.
-    rung: Link,
-    inbox: Inbox,
-    /// None once it has said its last word, or where there is no command.
+pub struct EventQueue {
+    events: Receiver<Event>,
+    /// Readable when a thread has sent an event.
+    wakeup: Channel,
+    signals: SignalFd,
+    /// None after its last message, or if there is no command.
     monitor: Option<Monitor>,
 }
 
-/// The way for a thread to tell of an event.
+/// Sends events from a thread.
 #[derive(Debug, Clone)]
-pub struct Teller {
-    told: Sender<Event>,
-    bell: Arc<Link>,
+pub struct EventSender {
+    events: Sender<Event>,
+    waker: Arc<Channel>,
 }
 
-/// The queue is gone: nobody receives events any more.
+/// The error of a send to a queue that was dropped.
 #[derive(Debug)]
-pub struct NobodyListens;
+pub struct QueueClosed;
 
-impl Teller {
-    /// Tells of `event`; never waits.
+impl EventSender {
+    /// Sends `event` without waiting.
     ///
     /// # Errors
-    /// When nobody takes events any more.
-    pub fn tell(&self, event: Event) -> Result<(), NobodyListens> {
-        self.told.send(event).map_err(|_| NobodyListens)?;
-        // Fails only if it has been rung so often that it is heard anyway.
-        let _ = self.bell.send(&[0]);
+    /// Fails if the queue was dropped.
+    pub fn send(&self, event: Event) -> Result<(), QueueClosed> {
+        self.events.send(event).map_err(|_| QueueClosed)?;
+        // Fails only if so many wake-ups are pending that the queue wakes anyway.
+        let _ = self.waker.send(&[0]);
         Ok(())
     }
 }
 
-impl Queue {
-    /// A queue for each signal from `inbox` and each word of `monitor`, if there is one, and a way for
-    /// threads to tell more.
+impl EventQueue {
+    /// Creates a queue for signals from `signals`, for messages from `monitor` if there is one, and for the events of
+    /// threads, which use the returned sender.
     ///
     /// # Errors
-    /// When the kernel gives no descriptor.
-    pub fn new(inbox: Inbox, monitor: Option<Monitor>) -> io::Result<(Self, Teller)> {
-        let (sender, told) = mpsc::channel();
-        let (bell, rung) = Link::pair()?;
+    /// Fails if the kernel cannot create a descriptor.
+    pub fn new(signals: SignalFd, monitor: Option<Monitor>) -> io::Result<(Self, EventSender)> {
+        let (sender, events) = mpsc::channel();
+        let (waker, wakeup) = Channel::pair()?;
         let queue = Self {
-            told,
-            rung,
-            inbox,
+            events,
+            wakeup,
+            signals,
             monitor,
         };
-        let teller = Teller {
-            told: sender,
-            bell: Arc::new(bell),
+        let sender = EventSender {
+            events: sender,
+            waker: Arc::new(waker),
         };
-        Ok((queue, teller))
+        Ok((queue, sender))
     }
 
-    /// The next event; none when there is none within `patience`, or something happened meanwhile that
-    /// is no event.
-    pub fn next(&mut self, patience: Duration) -> Option<Event> {
-        if let Ok(event) = self.told.try_recv() {
+    /// Waits for the next event. None if none arrives within `timeout`, or if the wait ended for a reason that is not
+    /// an event.
+    pub fn next(&mut self, timeout: Duration) -> Option<Event> {
+        if let Ok(event) = self.events.try_recv() {
             return Some(event);
         }
-        let [rung, signalled, spoken] = self.wait(patience)?;
-        if rung {
-            // Before the queue is looked at: what is told after that rings again.
-            self.rung.drain();
+        let [has_event, has_signal, has_message] = self.wait(timeout)?;
+        if has_event {
+            // Drain before reading the channel: an event that is sent after this wakes the queue again.
+            self.wakeup.drain();
         }
-        let told = self.told.try_recv().ok();
-        told.or_else(|| self.hear(spoken))
-            .or_else(|| self.take(signalled))
+        let event = self.events.try_recv().ok();
+        event
+            .or_else(|| self.recv_from_monitor(has_message))
+            .or_else(|| self.recv_signal(has_signal))
     }
 
-    /// Waits for whatever comes first.
-    fn wait(&self, patience: Duration) -> Option<[bool; 3]> {
-        let (rung, inbox) = (self.rung.as_fd(), self.inbox.as_fd());
+    /// Waits at most `timeout` for events of threads, signals or the monitor. Returns true for each of them that is
+    /// ready, or None if the wait failed.
+    fn wait(&self, timeout: Duration) -> Option<[bool; 3]> {
+        let (wakeup, signals) = (self.wakeup.as_fd(), self.signals.as_fd());
         let ready = match &self.monitor {
-            Some(monitor) => wait_for([rung, inbox, monitor.as_fd()], Some(patience)),
-            None => wait_for([rung, inbox], Some(patience))
-                .map(|[rung, signalled]| [rung, signalled, false]),
+            Some(monitor) => wait_for([wakeup, signals, monitor.as_fd()], Some(timeout)),
+            None => wait_for([wakeup, signals], Some(timeout))
+                .map(|[has_event, has_signal]| [has_event, has_signal, false]),
         };
         ready.ok()
     }
 
-    fn hear(&mut self, spoken: bool) -> Option<Event> {
-        let word = self.monitor.as_ref().filter(|_| spoken)?.hear()?;
-        if word == Word::Gone {
-            // What is closed is always readable.
+    fn recv_from_monitor(&mut self, has_message: bool) -> Option<Event> {
+        let message = self.monitor.as_ref().filter(|_| has_message)?.recv()?;
+        if message == ParentMessage::Gone {
+            // A closed descriptor would always be readable.
             self.monitor = None;
         }
-        Some(Event::Monitor(word))
+        Some(Event::Monitor(message))
     }
 
-    fn take(&self, signalled: bool) -> Option<Event> {
-        let signal = signalled.then(|| self.inbox.take().ok())??;
-        // After the monitor's death the children are what it left, and killing the tree reaps them.
+    fn recv_signal(&self, has_signal: bool) -> Option<Event> {
+        let signal = has_signal.then(|| self.signals.take().ok())??;
+        // After the monitor's death the children are the rest of its tree, and killing the tree reaps them.
         if signal.number == signal::SIGCHLD
             && let Some(monitor) = &self.monitor
         {
-            monitor.tend();
+            monitor.resume_and_reap();
         }
         (signal.origin != Origin::Child).then_some(Event::Signal(signal))
     }

@@ -1,19 +1,19 @@
-//! The name of a lock: what is allowed in it and why the rest is not.
+//! The name of a lock, and which names are valid.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// Longest name in bytes: the width of the column.
+/// Maximum length of a name in bytes, which is the width of the column.
 pub const MAX_BYTES: usize = 255;
 
 /// The name of a lock: 1 to 255 bytes of UTF-8 without control characters.
 ///
-/// Compared as bytes, by dlock and by the server: `Init` and `init` are two locks.
+/// dlock and the server compare names as bytes: `Init` and `init` are two locks.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Action(String);
 
 impl Action {
-    /// The name as typed.
+    /// Returns the name as typed.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -26,14 +26,14 @@ impl fmt::Display for Action {
     }
 }
 
-/// Why a text is no name.
+/// The reason why a text is not a valid name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ActionError {
-    /// Nothing at all; an unset variable in a script looks like this.
+    /// The name is empty, for example because a variable in a script is not set.
     Empty,
-    /// More than [`MAX_BYTES`] bytes: this many.
+    /// The name has this many bytes, more than [`MAX_BYTES`].
     TooLong(usize),
-    /// A control character, which could forge lines wherever the name is shown.
+    /// The name has a control character, which could forge lines of output.
     Control,
 }
 
@@ -58,7 +58,7 @@ impl FromStr for Action {
         if text.is_empty() {
             Err(ActionError::Empty)
         } else if text.len() > MAX_BYTES {
-            // Refused rather than cut: two long names must never share a lock.
+            // A long name is refused, not truncated: two names must never share a lock.
             Err(ActionError::TooLong(text.len()))
         } else if text.chars().any(char::is_control) {
             Err(ActionError::Control)
@@ -73,7 +73,7 @@ mod tests {
     use super::{Action, ActionError};
 
     #[test]
-    fn a_name_has_1_to_255_bytes_and_no_control_characters() {
+    fn name_has_1_to_255_bytes_and_no_control_characters() {
         let cases = [
             ("init", Ok(())),
             ("größe/été 数", Ok(())),

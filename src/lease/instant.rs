@@ -1,31 +1,31 @@
-//! Instants on the machine's own boot clock, and deadlines counted from them.
+//! Instants on the machine's boot clock, and deadlines on that clock.
 //!
-//! `std::time::Instant` stops while the machine sleeps; a lease does not. So all of dlock's time
-//! is `CLOCK_BOOTTIME`, read in `sys::clock` alone and passed around as values.
+//! `std::time::Instant` stops while the machine sleeps; a lease does not. Therefore dlock measures all time with
+//! `CLOCK_BOOTTIME`. Only `sys::clock` reads that clock; all other modules get instants as values.
 
 use std::ops::{Add, Sub};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// An instant on `CLOCK_BOOTTIME`: time since boot, sleep included.
+/// An instant on `CLOCK_BOOTTIME`: time since boot, including sleep.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct BootInstant(Duration);
 
 impl BootInstant {
-    /// The instant `since_boot` after boot.
+    /// Creates the instant `since_boot` after boot.
     #[must_use]
     pub const fn new(since_boot: Duration) -> Self {
         Self(since_boot)
     }
 
-    /// Time since boot.
+    /// Returns the time since boot.
     #[must_use]
     pub const fn since_boot(self) -> Duration {
         self.0
     }
 
-    /// Time from `earlier` to `self`, zero if `earlier` is later.
+    /// Returns the time from `earlier` to `self`, or zero if `earlier` is later.
     #[must_use]
     pub const fn since(self, earlier: Self) -> Duration {
         self.0.saturating_sub(earlier.0)
@@ -48,11 +48,11 @@ impl Sub<Duration> for BootInstant {
     }
 }
 
-/// The instants by which a command must be told to stop and be dead.
+/// The instants at which a command gets SIGTERM and SIGKILL unless its lease is renewed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Deadline {
-    /// SIGTERM: one grace before `kill`.
+    /// Time of SIGTERM: one grace before `kill`.
     pub term: BootInstant,
-    /// SIGKILL: one margin before the lease ends.
+    /// Time of SIGKILL: one margin before the lease expires.
     pub kill: BootInstant,
 }

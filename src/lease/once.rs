@@ -1,36 +1,36 @@
-//! When a run is needless: the key of a success, and the rule that makes one count.
+//! The key of a success, and the rule by which a success makes a run unnecessary.
 
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// Longest key in bytes: the width of the column.
+/// Maximum length of a key in bytes, which is the width of the column.
 pub const MAX_BYTES: usize = 255;
 
-/// What a success was about, an image's tag for instance: 1 to 255 bytes of UTF-8 without control
-/// characters, or nothing where the action alone says it.
+/// The key of a success, for example the tag of an image: 1 to 255 bytes of UTF-8 without control
+/// characters, or empty if the action alone identifies the success.
 ///
-/// Compared as bytes. Keys stand side by side: a success under one says nothing of another.
+/// Keys are compared as bytes and are independent: a success under one key does not count for another.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct Key(String);
 
 impl Key {
-    /// The key as typed; empty if there is none.
+    /// Returns the key as typed, or an empty text if there is none.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 }
 
-/// Why a text is no key.
+/// The reason why a text is not a valid key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum KeyError {
-    /// Nothing at all; an unset variable in a script looks like this, and must not be taken for
-    /// the wish to have no key.
+    /// The key is empty, for example because a variable in a script is not set. This must not count as a run without
+    /// a key.
     Empty,
-    /// More than [`MAX_BYTES`] bytes: this many.
+    /// The key has this many bytes, more than [`MAX_BYTES`].
     TooLong(usize),
-    /// A control character, which could forge lines wherever the key is shown.
+    /// The key has a control character, which could forge lines of output.
     Control,
 }
 
@@ -53,7 +53,7 @@ impl FromStr for Key {
         if text.is_empty() {
             Err(KeyError::Empty)
         } else if text.len() > MAX_BYTES {
-            // Refused rather than cut: two long keys must never share a success.
+            // A long key is refused, not truncated: two keys must never share a success.
             Err(KeyError::TooLong(text.len()))
         } else if text.chars().any(char::is_control) {
             Err(KeyError::Control)
@@ -63,12 +63,12 @@ impl FromStr for Key {
     }
 }
 
-/// Which success makes a run needless.
+/// The successes that make a run unnecessary.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Once {
-    /// Any under this key, however long ago.
+    /// Any success under this key, regardless of its age.
     Ever(Key),
-    /// Any of the action that is younger than this by the server's clock.
+    /// Any success of the action that is younger than this by the server's clock.
     Per(Duration),
 }
 
@@ -77,7 +77,7 @@ mod tests {
     use super::{Key, KeyError};
 
     #[test]
-    fn a_key_has_1_to_255_bytes_and_no_control_characters() {
+    fn key_has_1_to_255_bytes_and_no_control_characters() {
         for (text, expected) in [
             ("v1", Ok(())),
             ("registry/app:größe", Ok(())),

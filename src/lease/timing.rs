@@ -1,48 +1,48 @@
-//! The durations that follow from a ttl, and whether they fit into it.
+//! The durations that follow from a ttl, and the check that they fit into it.
 //!
 //! ```text
 //! send ──interval──┬─try─┬─try─┬─try─┬────…──── TERM ──grace── KILL ──margin── lease ends
 //! ```
-//! One interval and three failed tries must pass before TERM, so that a short fault of the network
-//! or the server never touches the command.
+//! One interval and three failed tries must fit before TERM, so that a short fault of the network
+//! or the server never affects the command.
 
 use std::fmt;
 use std::time::Duration;
 
 use super::instant::{BootInstant, Deadline};
-use crate::twin::{self, Mechanism};
+use crate::mutant::{self, Safeguard};
 
-/// Longest lease: beyond a day a crashed holder would block longer than anybody waits.
+/// Maximum ttl. With a longer one, a crashed holder would block its action for longer than users wait.
 pub const MAX_TTL: Duration = Duration::from_hours(24);
 
 /// All durations of one lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Timing {
-    /// Length of the lease.
+    /// Duration of the lease.
     pub ttl: Duration,
-    /// From SIGTERM to SIGKILL.
+    /// Time from SIGTERM to SIGKILL.
     pub grace: Duration,
-    /// Taken off the end of the lease: covers the time that killing takes and clocks that do not
+    /// Time between SIGKILL and the end of the lease. It covers the time that killing takes and clocks that do not
     /// run at exactly the same rate.
     pub margin: Duration,
-    /// From the send of one renewal to the next.
-    pub interval: Duration,
-    /// How long one request may take before its connection is given up.
-    pub attempt: Duration,
+    /// Time from the send of one renewal to the send of the next.
+    pub renew_interval: Duration,
+    /// Maximum time of one request. After it, the connection is closed.
+    pub request_timeout: Duration,
 }
 
-/// Why a ttl and a grace do not go together.
+/// The reason why a ttl is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TimingError {
-    /// Longer than [`MAX_TTL`].
+    /// The ttl is longer than [`MAX_TTL`].
     TooLong,
-    /// The parts need `needed`, more than the ttl has.
+    /// The ttl is shorter than its parts.
     TooShort {
-        /// The ttl that was asked for.
+        /// The requested ttl.
         ttl: Duration,
-        /// The grace in force.
+        /// The requested or default grace.
         grace: Duration,
-        /// What the parts add up to.
+        /// The sum of the parts.
         needed: Duration,
     },
 }
@@ -70,47 +70,49 @@ impl fmt::Display for TimingError {
 
 impl std::error::Error for TimingError {}
 
-/// At most 10 s, so that a holder of a long lease hears soon that it was broken.
-fn interval(ttl: Duration) -> Duration {
+/// Returns the time between two renewals: at most 10 s, so that the holder of a long lease learns soon that it was
+/// revoked.
+fn renew_interval(ttl: Duration) -> Duration {
     (ttl / 6).min(Duration::from_secs(10))
 }
 
-/// Two seconds is above any healthy server's answer; longer would eat up the retries.
-fn attempt(ttl: Duration) -> Duration {
+/// Returns the timeout of a request: at most 2 s, which is longer than any response of a healthy server. A longer
+/// timeout would leave no time for retries.
+fn request_timeout(ttl: Duration) -> Duration {
     (ttl / 6).min(Duration::from_secs(2))
 }
 
-/// How long after a renewal the next one must have come, if the holder of a lease of `ttl` is well.
+/// Returns the time after a renewal within which a healthy holder of a lease of `ttl` renews again.
 #[must_use]
 pub fn silence(ttl: Duration) -> Duration {
-    interval(ttl) + attempt(ttl)
+    renew_interval(ttl) + request_timeout(ttl)
 }
 
 impl Timing {
-    /// The timing of a lease of `ttl`, with `grace` if the user chose one.
+    /// Returns the timing of a lease of `ttl`. If `grace` is None, it is a sixth of the ttl, at most 10 s.
     ///
     /// # Errors
-    /// When the parts do not fit into the ttl, or it is longer than [`MAX_TTL`].
+    /// Fails if the parts do not fit into the ttl, or if the ttl is longer than [`MAX_TTL`].
     pub fn new(ttl: Duration, grace: Option<Duration>) -> Result<Self, TimingError> {
         if ttl > MAX_TTL {
             return Err(TimingError::TooLong);
         }
         let timing = Self {
             ttl,
-            // A sixth of the ttl is 5 s of the default 30 s, what most programs need to stop; more
-            // than 10 s has to be asked for, since it is taken from the time for renewals.
+            // With the default ttl of 30 s the grace is 5 s, enough for most programs to stop. A grace of more than
+            // 10 s must be requested, because it shortens the time for renewals.
             grace: grace.unwrap_or_else(|| (ttl / 6).min(Duration::from_secs(10))),
-            // 1/30 is far above any clock's rate error; the floor is for killing on a busy machine.
-            margin: match twin::is_out(Mechanism::Margin) {
+            // 1/30 is far above the rate error of any clock. The minimum covers killing on a busy machine.
+            margin: match mutant::is_disabled(Safeguard::Margin) {
                 false => (ttl / 30).clamp(Duration::from_millis(250), Duration::from_secs(5)),
                 true => Duration::ZERO,
             },
-            interval: interval(ttl),
-            attempt: attempt(ttl),
+            renew_interval: renew_interval(ttl),
+            request_timeout: request_timeout(ttl),
         };
         let needed = timing
             .grace
-            .saturating_add(timing.margin + timing.interval + 3 * timing.attempt);
+            .saturating_add(timing.margin + timing.renew_interval + 3 * timing.request_timeout);
         if needed > ttl {
             return Err(TimingError::TooShort {
                 ttl,
@@ -121,10 +123,10 @@ impl Timing {
         Ok(timing)
     }
 
-    /// The deadline of a lease whose last good request was sent at `sent`.
+    /// Returns the deadline of a lease whose last successful request was sent at `sent`.
     ///
-    /// Counted from before the send: the server counts from when it got the request, which is
-    /// later, so its lease outlives ours.
+    /// The deadline counts from before the send. The server counts from the arrival of the request, which is
+    /// later, so the lease on the server ends after the deadline.
     #[must_use]
     pub fn deadline(&self, sent: BootInstant) -> Deadline {
         let kill = sent + self.ttl - self.margin;
@@ -147,10 +149,13 @@ mod tests {
     }
 
     #[test]
-    fn the_default_lease_leaves_a_grace_of_5_s_and_a_margin_of_1_s() {
-        let timing = Timing::new(secs(30), None).expect("30s fits");
+    fn default_ttl_has_a_grace_of_5_s_and_a_margin_of_1_s() {
+        let timing = Timing::new(secs(30), None).expect("a valid ttl");
         assert_eq!((timing.grace, timing.margin), (secs(5), secs(1)));
-        assert_eq!((timing.interval, timing.attempt), (secs(5), secs(2)));
+        assert_eq!(
+            (timing.renew_interval, timing.request_timeout),
+            (secs(5), secs(2))
+        );
         let sent = BootInstant::new(secs(100));
         let deadline = timing.deadline(sent);
         assert_eq!(deadline.term.since(sent), secs(24));
@@ -158,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn every_accepted_lease_has_room_for_three_failed_renewals_before_term() {
+    fn every_valid_ttl_has_room_for_three_failed_renewals_before_term() {
         for millis in (500..120_000).step_by(250) {
             let ttl = Duration::from_millis(millis);
             let Ok(timing) = Timing::new(ttl, None) else {
@@ -167,12 +172,15 @@ mod tests {
             };
             let sent = BootInstant::new(secs(1));
             let room = timing.deadline(sent).term.since(sent);
-            assert!(room >= timing.interval + 3 * timing.attempt, "{ttl:?}");
+            assert!(
+                room >= timing.renew_interval + 3 * timing.request_timeout,
+                "{ttl:?}"
+            );
         }
     }
 
     #[test]
-    fn what_cannot_fit_is_refused() {
+    fn ttl_that_is_too_short_or_too_long_is_refused() {
         assert!(matches!(
             Timing::new(secs(1), None),
             Err(TimingError::TooShort { .. })

@@ -1,7 +1,7 @@
 //! The thread that keeps a file of metrics up to date.
 //!
-//! It has a thread of its own because the file may lie on a disk that hangs, and renewals must not wait
-//! for that. The thread has one slot: newer metrics replace those that it has not written yet.
+//! The metrics have their own thread because the file may be on a disk that hangs, and renewals must not
+//! wait for it. The thread has one slot: newer metrics replace those that are not written yet.
 
 use std::fs::{self, File, Permissions};
 use std::io::{self, Write};
@@ -13,25 +13,25 @@ use std::thread;
 use super::Facts;
 use crate::sys::random;
 
-/// Read by a collector that is another user.
+/// Readable by all users, because the collector may run as another one.
 const MODE: u32 = 0o644;
 
-/// What the thread tells.
+/// Notification from the thread.
 #[derive(Debug)]
 pub enum Note {
-    /// The file could not be written. Told once.
+    /// The file could not be written. Sent only for the first failure.
     Failed(io::Error),
-    /// Everything is written, as far as it can be, and the thread is over.
+    /// All facts are written, or have failed to be written, and the thread ends.
     Over,
 }
 
-/// The way to the thread.
+/// Sends facts to the thread.
 #[derive(Debug)]
 pub struct Writer {
     slot: Arc<Slot>,
 }
 
-/// What lies between the two threads. Neither leaves it half changed, so a panic spoils nothing.
+/// State that the two threads share. No thread leaves it half changed, so it is usable after a panic.
 #[derive(Debug, Default)]
 struct Slot {
     newest: Mutex<Option<Facts>>,
@@ -39,35 +39,36 @@ struct Slot {
 }
 
 impl Writer {
-    /// Starts the thread, which keeps `path` and tells by `tell` what comes of it.
+    /// Starts the thread, which keeps `path` up to date and reports its progress with `notify`.
     ///
     /// # Errors
-    /// When the kernel gives no thread.
-    pub fn start(path: PathBuf, tell: impl Fn(Note) + Send + 'static) -> io::Result<Self> {
+    /// Fails if the kernel cannot start a thread.
+    pub fn start(path: PathBuf, notify: impl Fn(Note) + Send + 'static) -> io::Result<Self> {
         let slot = Arc::<Slot>::default();
         let own = Arc::clone(&slot);
         thread::Builder::new()
             .name("metrics".to_owned())
             .spawn(move || {
-                let (mut told, mut is_over) = (false, false);
-                while !is_over {
+                let (mut has_failed, mut has_ended) = (false, false);
+                while !has_ended {
                     let facts = own.take();
-                    is_over = facts.ended_at.is_some();
+                    has_ended = facts.ended_at.is_some();
                     if let Err(error) = replace(&path, &facts.text())
-                        && !told
+                        && !has_failed
                     {
-                        told = true;
-                        tell(Note::Failed(error));
+                        has_failed = true;
+                        notify(Note::Failed(error));
                     }
                 }
-                tell(Note::Over);
+                notify(Note::Over);
             })?;
         Ok(Self { slot })
     }
 
-    /// Has `facts` written; does not wait for it. The thread ends with those of a run that is over.
+    /// Passes `facts` to the thread and does not wait until they are written. The thread ends after it
+    /// has received the facts of a run that has ended.
     pub fn write(&self, facts: Facts) {
-        // Locked for an assignment only: a renewal never waits here for the file.
+        // The lock is only held for an assignment, so a renewal never waits for the file.
         *self.slot.lock() = Some(facts);
         self.slot.changed.notify_one();
     }
@@ -78,7 +79,7 @@ impl Slot {
         self.newest.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for something new.
+    /// Waits for new facts and returns them.
     fn take(&self) -> Facts {
         let mut newest = self.lock();
         loop {
@@ -93,13 +94,13 @@ impl Slot {
     }
 }
 
-/// Puts `text` in the place of whatever is at `path`, so that a reader sees all of the one or all of
-/// the other.
+/// Replaces the file at `path` with `text` atomically: a reader sees either the old content or the new
+/// one.
 fn replace(path: &Path, text: &str) -> io::Result<()> {
     let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
-    // In the same folder, since a file cannot be renamed into another file system; with a dot in
-    // front and another end than `.prom`, so that no collector reads it; by a name that nobody can
-    // have prepared, since in a folder like /tmp it might be a link to something else.
+    // The temporary file is in the same folder, because a file cannot be renamed to another file system.
+    // Its name starts with a dot and does not end with `.prom`, so that no collector reads it. The name
+    // is random, so that no other user can prepare a link of that name in a folder like /tmp.
     let random: [u8; 8] = random::bytes()?;
     let mut temporary = std::ffi::OsString::from(".");
     temporary.push(name);
@@ -107,7 +108,7 @@ fn replace(path: &Path, text: &str) -> io::Result<()> {
     let temporary = path.with_file_name(temporary);
     let outcome = fill(&temporary, text).and_then(|()| fs::rename(&temporary, path));
     if outcome.is_err() {
-        // Nothing more can be done, and the first error is the one to tell.
+        // The removal is the last resort; the first error is the one to report.
         let _ = fs::remove_file(&temporary);
     }
     outcome
@@ -120,7 +121,7 @@ fn fill(path: &Path, text: &str) -> io::Result<()> {
         .mode(MODE)
         .open(path)?;
     file.write_all(text.as_bytes())?;
-    // Whatever the umask took away.
+    // The umask may have removed some of these permissions.
     file.set_permissions(Permissions::from_mode(MODE))
 }
 
@@ -135,33 +136,35 @@ mod tests {
     use crate::metrics::Facts;
 
     #[test]
-    fn a_file_is_replaced_as_a_whole_and_nothing_is_left_beside_it() {
+    fn the_file_is_replaced_atomically_without_leftovers() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let path = folder.path().join("dlock.prom");
-        replace(&path, "one").expect("it can be written");
-        replace(&path, "two").expect("it can be written");
-        assert_eq!(fs::read_to_string(&path).expect("it is there"), "two");
+        replace(&path, "one").expect("the file can be written");
+        replace(&path, "two").expect("the file can be written");
+        assert_eq!(fs::read_to_string(&path).expect("the file exists"), "two");
         let mode = fs::metadata(&path)
-            .expect("it is there")
+            .expect("the file exists")
             .permissions()
             .mode();
         assert_eq!(mode & 0o777, 0o644);
         assert!(replace(&folder.path().join("no/such/folder"), "").is_err());
-        // The folder is in the way of a file.
+        // A folder cannot be replaced by a file.
         assert!(replace(folder.path(), "").is_err());
-        let left = fs::read_dir(folder.path()).expect("it is there").count();
+        let left = fs::read_dir(folder.path())
+            .expect("the folder exists")
+            .count();
         assert_eq!(left, 1);
     }
 
     #[test]
-    fn what_is_written_last_is_there_when_it_is_over_and_a_failure_is_told_once() {
+    fn the_last_facts_are_written_and_one_failure_is_reported() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         for (name, failures) in [("dlock.prom", 0), ("no/such/folder", 1)] {
             let (sender, notes) = mpsc::channel();
             let path = folder.path().join(name);
-            let tell = move |note| drop(sender.send(note));
-            let writer = Writer::start(path.clone(), tell).expect("there are threads");
-            let mut facts = Facts::new("init".parse().expect("a name"), String::new());
+            let notify = move |note| drop(sender.send(note));
+            let writer = Writer::start(path.clone(), notify).expect("the thread starts");
+            let mut facts = Facts::new("init".parse().expect("a valid action name"), String::new());
             writer.write(facts.clone());
             facts.renewals = 7;
             writer.write(facts.clone());
@@ -172,7 +175,7 @@ mod tests {
             assert!(matches!(notes.last(), Some(Note::Over)), "{notes:?}");
             assert_eq!(notes.len(), failures + 1, "{notes:?}");
             if failures == 0 {
-                let text = fs::read_to_string(&path).expect("it is there");
+                let text = fs::read_to_string(&path).expect("the file exists");
                 assert!(
                     text.contains("renewals_total{action=\"init\"} 8\n"),
                     "{text}"

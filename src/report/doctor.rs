@@ -1,6 +1,6 @@
-//! The two forms of `dlock doctor`: lines for people and JSON for programs.
+//! The two output formats of `dlock doctor`: lines for users and JSON for programs.
 //!
-//! The JSON form is documented in dlock-doctor(1) and stable: fields are added, never renamed or
+//! The JSON form is documented in dlock-doctor(1) and is stable: fields are added, but never renamed or
 //! removed.
 
 use std::fmt::Write as _;
@@ -8,105 +8,103 @@ use std::fmt::Write as _;
 use serde::Serialize;
 
 use super::escape::printable;
-use super::form::json_line;
+use super::format::json_line;
 use crate::exit::Status;
-use crate::store::finding::{Advice, Check, Finding, Verdict};
+use crate::store::check::{Advice, Check, CheckStatus, Finding};
 
-/// A line a finding; below it, where something is to be done, why it matters and what to do. The
-/// last line counts.
+/// Returns one line per finding. A warning or failure is followed by its reason and its fix. The last
+/// line shows the number of findings per status.
 #[must_use]
 pub fn text(findings: &[Finding]) -> String {
     let width = Check::ALL.map(|check| check.name().len());
     let width = width.into_iter().max().unwrap_or(0);
     let mut text = String::new();
     for finding in findings {
-        let fact = match (&finding.verdict, finding.fact.as_str()) {
-            (Verdict::Unchecked, "") => "not checked".to_owned(),
-            (Verdict::Unchecked, fact) => format!("not checked: {fact}"),
+        let fact = match (&finding.status, finding.fact.as_str()) {
+            (CheckStatus::Skipped, "") => "not checked".to_owned(),
             (_, fact) => fact.to_owned(),
         };
-        let mark = match word(&finding.verdict) {
-            "unchecked" => "-",
-            word => word,
-        };
+        let status_name = status_name(&finding.status);
         // Writing to a String cannot fail.
         let _ = writeln!(
             text,
-            "{mark:<4}  {:<width$}  {}",
+            "{status_name:<4}  {:<width$}  {}",
             finding.check.name(),
             printable(&fact)
         );
-        if let Some(Advice { why, remedy }) = advice(&finding.verdict) {
-            let (why, remedy) = (printable(why), printable(remedy));
-            let _ = writeln!(text, "{:8}why: {why}\n{:8}do:  {remedy}", "", "");
+        if let Some(Advice { why, fix }) = advice(&finding.status) {
+            let (why, fix) = (printable(why), printable(fix));
+            let _ = writeln!(text, "{:8}why: {why}\n{:8}fix: {fix}", "", "");
         }
     }
     let count = |wanted| {
-        let verdicts = findings.iter().map(|finding| word(&finding.verdict));
-        verdicts.filter(|word| *word == wanted).count()
+        let statuses = findings.iter().map(|finding| status_name(&finding.status));
+        statuses
+            .filter(|status_name| *status_name == wanted)
+            .count()
     };
     let _ = writeln!(
         text,
-        "{} to mend, {} to note, {} ok, {} not checked",
-        count("mend"),
-        count("note"),
+        "{} failed, {} warned, {} ok, {} skipped",
+        count("fail"),
+        count("warn"),
         count("ok"),
-        count("unchecked")
+        count("skip")
     );
     text
 }
 
 #[derive(Serialize)]
-struct Document<'a> {
+struct DoctorDocument<'a> {
     status: u8,
-    checks: Vec<Line<'a>>,
+    checks: Vec<CheckLine<'a>>,
 }
 
 /// One finding in JSON.
 #[derive(Serialize)]
-struct Line<'a> {
+struct CheckLine<'a> {
     check: &'static str,
-    verdict: &'static str,
+    status: &'static str,
     fact: &'a str,
     why: Option<&'a str>,
-    remedy: Option<&'a str>,
+    fix: Option<&'a str>,
 }
 
-/// The JSON document, one line.
+/// Returns the JSON document on one line.
 ///
 /// # Errors
-/// Never for what is in a [`Finding`]; the serializer's type demands it.
+/// Never fails for a [`Finding`]; the serializer's type demands a result.
 pub fn json(findings: &[Finding], status: Status) -> serde_json::Result<String> {
-    json_line(&Document {
+    json_line(&DoctorDocument {
         status: status.code(),
         checks: findings.iter().map(line).collect(),
     })
 }
 
-fn line(finding: &Finding) -> Line<'_> {
-    let advice = advice(&finding.verdict);
-    Line {
+fn line(finding: &Finding) -> CheckLine<'_> {
+    let advice = advice(&finding.status);
+    CheckLine {
         check: finding.check.name(),
-        verdict: word(&finding.verdict),
+        status: status_name(&finding.status),
         fact: &finding.fact,
         why: advice.map(|advice| advice.why.as_str()),
-        remedy: advice.map(|advice| advice.remedy.as_str()),
+        fix: advice.map(|advice| advice.fix.as_str()),
     }
 }
 
-const fn word(verdict: &Verdict) -> &'static str {
-    match verdict {
-        Verdict::Ok => "ok",
-        Verdict::Note(_) => "note",
-        Verdict::Mend(_) => "mend",
-        Verdict::Unchecked => "unchecked",
+const fn status_name(status: &CheckStatus) -> &'static str {
+    match status {
+        CheckStatus::Ok => "ok",
+        CheckStatus::Warn(_) => "warn",
+        CheckStatus::Fail(_) => "fail",
+        CheckStatus::Skipped => "skip",
     }
 }
 
-const fn advice(verdict: &Verdict) -> Option<&Advice> {
-    match verdict {
-        Verdict::Note(advice) | Verdict::Mend(advice) => Some(advice),
-        Verdict::Ok | Verdict::Unchecked => None,
+const fn advice(status: &CheckStatus) -> Option<&Advice> {
+    match status {
+        CheckStatus::Warn(advice) | CheckStatus::Fail(advice) => Some(advice),
+        CheckStatus::Ok | CheckStatus::Skipped => None,
     }
 }
 
@@ -115,42 +113,42 @@ mod tests {
     use super::{json, text};
     use crate::exit::Status;
     use crate::report::escape::is_harmful;
-    use crate::store::finding::{Check, Finding};
+    use crate::store::check::{Check, Finding};
 
     #[test]
-    fn each_verdict_has_its_word_and_what_is_wrong_its_advice() {
+    fn each_status_has_a_name_and_each_problem_its_advice() {
         let findings = [
             Finding::ok(Check::Address, "here"),
-            Finding::note(Check::Tls, "none", "somebody reads", "turn it on"),
-            Finding::mend(Check::Grants, "missing", "no lease", "GRANT"),
-            Finding::unchecked(Check::Gate, ""),
-            Finding::unchecked(Check::Clock, "no answer"),
+            Finding::warn(Check::Tls, "none", "somebody reads", "turn it on"),
+            Finding::fail(Check::Grants, "missing", "no lease", "GRANT"),
+            Finding::skip(Check::NamedLocks, ""),
+            Finding::skip(Check::Clock, "no answer"),
         ];
         assert_eq!(
             text(&findings),
             "ok    address      here\n\
-             note  tls          none\n\
+             warn  tls          none\n\
              \x20       why: somebody reads\n\
-             \x20       do:  turn it on\n\
-             mend  grants       missing\n\
+             \x20       fix: turn it on\n\
+             fail  grants       missing\n\
              \x20       why: no lease\n\
-             \x20       do:  GRANT\n\
-             -     gate         not checked\n\
-             -     clock        not checked: no answer\n\
-             1 to mend, 1 to note, 1 ok, 2 not checked\n"
+             \x20       fix: GRANT\n\
+             skip  named-locks  not checked\n\
+             skip  clock        no answer\n\
+             1 failed, 1 warned, 1 ok, 2 skipped\n"
         );
     }
 
     #[test]
-    fn text_of_the_server_cannot_act_on_a_terminal_in_either_form() {
+    fn server_text_is_escaped_in_both_formats() {
         let hostile = "a\x1b[2J\nb\u{9b}\u{202e}";
-        let findings = [Finding::mend(Check::Login, hostile, hostile, hostile)];
-        let json = json(&findings, Status::CONFIG).expect("it can be written");
+        let findings = [Finding::fail(Check::Login, hostile, hostile, hostile)];
+        let json = json(&findings, Status::CONFIG).expect("the findings serialize");
         for text in [text(&findings), json.clone()] {
             let found = text.chars().find(|&c| c != '\n' && is_harmful(c));
             assert_eq!(found, None, "{text}");
         }
-        let document: serde_json::Value = serde_json::from_str(&json).expect("it is JSON");
+        let document: serde_json::Value = serde_json::from_str(&json).expect("valid JSON");
         assert_eq!(document["checks"][0]["fact"], hostile);
         assert_eq!(document["status"], 78);
     }

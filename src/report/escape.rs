@@ -3,10 +3,11 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-/// `text` with everything that a terminal would act on written as `\u{…}`: C0 and C1 controls,
-/// DEL, line and paragraph separators, and the characters that turn the reading direction.
+/// Returns `text` with every character that a terminal would interpret written as `\u{…}`: C0 and C1
+/// controls, DEL, line and paragraph separators, and the characters that change the reading direction.
 ///
-/// A backslash stays as it is: this is to be read, not parsed; JSON does its own escaping.
+/// A backslash is not escaped, because the text is for users and not for parsers; JSON has its own
+/// escapes.
 #[must_use]
 pub fn printable(text: &str) -> Cow<'_, str> {
     if !text.contains(is_harmful) {
@@ -24,8 +25,8 @@ pub fn printable(text: &str) -> Cow<'_, str> {
     Cow::Owned(escaped)
 }
 
-/// Control characters (C0, DEL, C1) and Unicode's bidirectional and line-breaking formats, which
-/// can show a text as what it is not (CVE-2021-42574).
+/// Returns true for control characters (C0, DEL, C1) and for Unicode's bidirectional and line-breaking
+/// formats, which can make a text look like a different one (CVE-2021-42574).
 pub(super) fn is_harmful(character: char) -> bool {
     character.is_control()
         || matches!(character,
@@ -41,7 +42,7 @@ pub(super) mod tests {
 
     use super::{is_harmful, printable};
 
-    /// Texts as nobody means well by: proptest's own contain no control characters.
+    /// Returns texts with many harmful characters. proptest's own texts contain no control characters.
     pub(in crate::report) fn hostile() -> impl Strategy<Value = String> {
         let bad =
             "\u{0}\t\n\r\u{1b}\"\\{}\u{7f}\u{85}\u{9b}\u{200f}\u{2028}\u{202e}\u{2066}\u{feff}";
@@ -50,7 +51,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn what_moves_a_cursor_is_spelled_out() {
+    fn control_characters_are_escaped() {
         assert_eq!(printable("web-1/4711 größe"), "web-1/4711 größe");
         assert_eq!(
             printable("a\x1b[2Jb\nc\u{9b}d"),
@@ -61,7 +62,7 @@ pub(super) mod tests {
 
     proptest! {
         #[test]
-        fn nothing_harmful_is_left(text in hostile()) {
+        fn no_harmful_character_remains(text in hostile()) {
             prop_assert!(!printable(&text).contains(is_harmful));
         }
     }

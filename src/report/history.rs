@@ -1,20 +1,20 @@
-//! The two forms of `dlock history`: a table for people and JSON for programs.
+//! The two output formats of `dlock history`: a table for users and JSON for programs.
 //!
-//! The JSON form is documented in dlock-history(1) and stable: fields are added, never renamed or
-//! removed. Times are the server's, durations are whole milliseconds.
+//! The JSON form is documented in dlock-history(1) and is stable: fields are added, but never renamed or
+//! removed. Times are the server's; durations are whole milliseconds.
 
 use serde::Serialize;
 
 use super::escape::printable;
-use super::form::{json_line, millis, rendered};
-use super::words::duration;
-use crate::store::Entry;
+use super::format::{json_line, millis, rendered};
+use super::messages::duration;
+use crate::store::HistoryEntry;
 
-/// A heading, and a line a run.
+/// Returns a table with a heading and one line per run.
 #[must_use]
-pub fn table(entries: &[Entry]) -> String {
+pub fn table(entries: &[HistoryEntry]) -> String {
     let heading = [
-        "ACTION", "KEY", "TOKEN", "HOLDER", "BEGAN", "TOOK", "ENDED", "NOTE",
+        "ACTION", "KEY", "TOKEN", "HOLDER", "STARTED", "DURATION", "RESULT", "NOTE",
     ];
     let rows = entries.iter().map(|entry| {
         [
@@ -26,9 +26,9 @@ pub fn table(entries: &[Entry]) -> String {
                 .map_or_else(|| "-".to_owned(), |key| printable(key).into_owned()),
             entry.token.to_string(),
             printable(&entry.holder.label).into_owned(),
-            entry.began_at.clone(),
-            duration(entry.took),
-            format!("{}, {} ago", entry.fate, duration(entry.ago)),
+            entry.started_at.clone(),
+            duration(entry.duration),
+            format!("{}, {} ago", entry.outcome, duration(entry.ago)),
             printable(&entry.holder.note).into_owned(),
         ]
     });
@@ -37,7 +37,7 @@ pub fn table(entries: &[Entry]) -> String {
 
 /// One run in JSON.
 #[derive(Serialize)]
-struct Run<'a> {
+struct RunJson<'a> {
     action: &'a str,
     once_key: Option<&'a str>,
     token: u64,
@@ -46,25 +46,25 @@ struct Run<'a> {
     pid: u32,
     user: &'a str,
     note: &'a str,
-    began_at: &'a str,
+    started_at: &'a str,
     ended_at: &'a str,
     took_ms: u64,
     ended_ago_ms: u64,
-    ending: &'static str,
-    number: Option<u8>,
+    outcome: &'static str,
+    code: Option<u8>,
 }
 
 #[derive(Serialize)]
-struct Document<'a> {
-    runs: Vec<Run<'a>>,
+struct HistoryDocument<'a> {
+    runs: Vec<RunJson<'a>>,
 }
 
-/// The JSON document, one line.
+/// Returns the JSON document on one line.
 ///
 /// # Errors
-/// Never for what is in an [`Entry`]; the serializer's type demands it.
-pub fn json(entries: &[Entry]) -> serde_json::Result<String> {
-    let runs = entries.iter().map(|entry| Run {
+/// Never fails for a [`HistoryEntry`]; the serializer's type demands a result.
+pub fn json(entries: &[HistoryEntry]) -> serde_json::Result<String> {
+    let runs = entries.iter().map(|entry| RunJson {
         action: entry.action.as_str(),
         once_key: entry.key.as_deref(),
         token: entry.token.0,
@@ -73,14 +73,14 @@ pub fn json(entries: &[Entry]) -> serde_json::Result<String> {
         pid: entry.holder.pid,
         user: &entry.holder.user,
         note: &entry.holder.note,
-        began_at: &entry.began_at,
+        started_at: &entry.started_at,
         ended_at: &entry.ended_at,
-        took_ms: millis(entry.took),
+        took_ms: millis(entry.duration),
         ended_ago_ms: millis(entry.ago),
-        ending: entry.fate.word(),
-        number: entry.fate.number(),
+        outcome: entry.outcome.as_str(),
+        code: entry.outcome.code(),
     });
-    json_line(&Document {
+    json_line(&HistoryDocument {
         runs: runs.collect(),
     })
 }

@@ -1,63 +1,64 @@
-//! Messages as JSON: one object a line, with fields that keep their names and meaning.
+//! Messages as JSON: one object per line, with fields that keep their names and meaning.
 //!
-//! The form is documented in dlock(7) and is an interface: fields and events may be added, none may
-//! change. Pure but for the wall clock, which stands in each line and decides nothing.
+//! The form is documented in dlock(7) and is stable: fields and events may be added, but never changed.
+//! This file is pure except for the wall clock, which is printed in each line and decides nothing.
 
 use std::time::{Duration, UNIX_EPOCH};
 
 use serde::Serialize;
 
 use super::Verbosity;
-use super::form::json_line;
+use super::format::json_line;
 use crate::sys::clock;
 
-/// The last second that RFC 3339 can write.
+/// Last second that RFC 3339 can represent.
 const LAST_SECOND: Duration = Duration::from_secs(253_402_300_799);
 
-/// What a message is about, as a program tells messages apart.
+/// Kind of a message, by which a program can distinguish messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum What {
-    /// Anything that has no word of its own.
+pub enum EventKind {
+    /// A message without a kind of its own.
     Message,
-    /// It is held, or wanted by others, or the server does not answer; we wait.
+    /// dlock waits: another process holds or wants the action, or the server does not respond.
     Waiting,
     /// Named locks do not work on this server.
-    NoGate,
+    NoNamedLocks,
     /// The server's clock was set.
     ClockStep,
-    /// The server's clock and ours differ.
+    /// The server's clock and the clock of this machine differ.
     ClockDifference,
-    /// The lease is ours.
+    /// This process holds the lease.
     Granted,
-    /// An outer dlock has the lease, under which the command runs.
+    /// An outer dlock holds the lease, and the command runs under it.
     Nested,
     /// The server has closed the connection; dlock reconnects.
     Disconnected,
-    /// A renewal failed; it is tried again.
+    /// A renewal failed; dlock retries it.
     RenewalFailed,
     /// A renewal succeeded after others had failed.
     Renewed,
-    /// The lease was lost or cannot be kept; the command is stopped.
+    /// The lease was lost or cannot be kept; dlock stops the command.
     Lost,
-    /// The command is stopped for another reason.
+    /// dlock stops the command for another reason.
     Stopping,
-    /// A signal was sent to the command.
+    /// dlock sent a signal to the command.
     Signal,
     /// The command has ended.
     Ended,
     /// A process of the command does not die.
     Stuck,
-    /// The lease was given up, or an operator has ended it.
+    /// The holder released the lease, or an operator revoked it.
     Released,
-    /// An operator has closed the action for a time.
-    Closed,
-    /// And has opened it again.
-    Reopened,
-    /// It could not be given up, or was not ours any more: it lapses.
+    /// An operator has paused the action.
+    Paused,
+    /// An operator has resumed the action.
+    Resumed,
+    /// The lease could not be released, or this process did not hold it any more; it expires.
     NotReleased,
     /// The run is not in the history, or its success does not count.
     NotRecorded,
-    /// Nothing was run: it is done already, or held by another and time ran out.
+    /// dlock ran nothing: the command has already succeeded, or another process held the action until
+    /// time ran out.
     Skipped,
     /// A hook failed.
     HookFailed,
@@ -65,15 +66,15 @@ pub enum What {
     MetricsFailed,
     /// Messages were dropped, because stderr was not read in time.
     MessagesDropped,
-    /// Why dlock ends.
+    /// The reason why dlock ends.
     Failed,
 }
 
-impl What {
-    /// All there are, in the order in which the manual has them.
+impl EventKind {
+    /// All kinds, in the order of the manual.
     pub const ALL: [Self; 25] = [
         Self::Waiting,
-        Self::NoGate,
+        Self::NoNamedLocks,
         Self::Granted,
         Self::Nested,
         Self::Skipped,
@@ -88,8 +89,8 @@ impl What {
         Self::Released,
         Self::NotReleased,
         Self::NotRecorded,
-        Self::Closed,
-        Self::Reopened,
+        Self::Paused,
+        Self::Resumed,
         Self::HookFailed,
         Self::MetricsFailed,
         Self::MessagesDropped,
@@ -99,18 +100,18 @@ impl What {
         Self::Message,
     ];
 
-    /// The word in the field `event`.
+    /// Returns the value of the field `event`.
     #[must_use]
-    pub const fn word(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::Message => "message",
             Self::Waiting => "waiting",
-            Self::NoGate => "no-gate",
+            Self::NoNamedLocks => "no-named-locks",
             Self::ClockStep => "clock-step",
             Self::ClockDifference => "clock-difference",
             Self::Disconnected => "disconnected",
-            Self::Closed => "closed",
-            Self::Reopened => "reopened",
+            Self::Paused => "paused",
+            Self::Resumed => "resumed",
             Self::Granted => "granted",
             Self::Nested => "nested",
             Self::RenewalFailed => "renewal-failed",
@@ -131,27 +132,28 @@ impl What {
         }
     }
 
-    /// This, with `holder` as the other that is meant.
+    /// Returns the metadata of a message of this kind, with `holder` as the other process. None if there
+    /// is no other.
     #[must_use]
-    pub const fn by(self, holder: Option<&str>) -> Subject<'_> {
-        Subject {
-            what: self,
+    pub const fn by(self, holder: Option<&str>) -> EventMeta<'_> {
+        EventMeta {
+            kind: self,
             holder,
             status: None,
         }
     }
 }
 
-/// What a message is about, and whom.
+/// Metadata of a message: its kind, the other process, and the exit status.
 #[derive(Debug, Clone, Copy)]
-pub struct Subject<'a> {
-    what: What,
+pub struct EventMeta<'a> {
+    kind: EventKind,
     holder: Option<&'a str>,
     status: Option<u8>,
 }
 
-impl Subject<'_> {
-    /// The same, as the last that is said: dlock ends with `status`.
+impl EventMeta<'_> {
+    /// Marks the message as the last one: dlock exits with `status`.
     #[must_use]
     pub const fn ending_with(mut self, status: u8) -> Self {
         self.status = Some(status);
@@ -159,13 +161,13 @@ impl Subject<'_> {
     }
 }
 
-impl From<What> for Subject<'_> {
-    fn from(what: What) -> Self {
-        what.by(None)
+impl From<EventKind> for EventMeta<'_> {
+    fn from(kind: EventKind) -> Self {
+        kind.by(None)
     }
 }
 
-/// What stays the same in all messages of a run, once it is known.
+/// Fields that are the same in all messages of a run, once they are known.
 #[derive(Debug, Default, Clone)]
 pub(super) struct Context {
     pub(super) action: Option<String>,
@@ -174,7 +176,7 @@ pub(super) struct Context {
 
 /// One line.
 #[derive(Serialize)]
-struct Line<'a> {
+struct LogLine<'a> {
     time: String,
     level: &'static str,
     event: &'static str,
@@ -189,27 +191,28 @@ struct Line<'a> {
     message: &'a str,
 }
 
-/// The message as a line of JSON, its end included, on which no terminal acts.
-pub(super) fn line(level: Verbosity, subject: Subject, context: &Context, text: &str) -> String {
-    let line = Line {
+/// Returns the message as a line of JSON, including its end, without characters that a terminal
+/// interprets.
+pub(super) fn line(level: Verbosity, meta: EventMeta, context: &Context, text: &str) -> String {
+    let line = LogLine {
         time: time(clock::wall()),
         level: match level {
             Verbosity::Quiet => "error",
-            Verbosity::Normal => "notice",
-            Verbosity::Verbose => "detail",
+            Verbosity::Normal => "info",
+            Verbosity::Verbose => "debug",
         },
-        event: subject.what.word(),
+        event: meta.kind.as_str(),
         action: context.action.as_deref(),
         token: context.token,
-        holder: subject.holder,
-        status: subject.status,
+        holder: meta.holder,
+        status: meta.status,
         message: text,
     };
-    // Fails only for maps whose keys are no texts.
+    // Fails only for maps whose keys are not strings.
     json_line(&line).unwrap_or_default()
 }
 
-/// A time since 1970 as RFC 3339, UTC, with milliseconds.
+/// Formats a time since 1970 as RFC 3339, in UTC, with milliseconds.
 fn time(since_1970: Duration) -> String {
     humantime::format_rfc3339_millis(UNIX_EPOCH + since_1970.min(LAST_SECOND)).to_string()
 }
@@ -221,12 +224,12 @@ mod tests {
     use proptest::prelude::*;
     use serde_json::Value;
 
-    use super::{Context, What, line, time};
+    use super::{Context, EventKind, line, time};
     use crate::report::Verbosity;
     use crate::report::escape::is_harmful;
 
     #[test]
-    fn a_time_has_milliseconds_and_is_utc_whatever_the_clock_says() {
+    fn times_are_utc_with_milliseconds_for_any_clock() {
         let millis = |millis| time(Duration::from_millis(millis));
         assert_eq!(millis(1_795_167_913_042), "2026-11-20T09:45:13.042Z");
         assert_eq!(millis(0), "1970-01-01T00:00:00.000Z");
@@ -234,27 +237,27 @@ mod tests {
     }
 
     #[test]
-    fn no_two_events_share_a_word() {
-        let mut words: Vec<&str> = What::ALL.iter().map(|what| what.word()).collect();
-        words.sort_unstable();
-        words.dedup();
-        assert_eq!(words.len(), What::ALL.len());
+    fn event_names_are_unique() {
+        let mut names: Vec<&str> = EventKind::ALL.iter().map(|kind| kind.as_str()).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), EventKind::ALL.len());
     }
 
     proptest! {
         #[test]
-        fn whatever_is_said_is_one_line_that_says_just_that(
+        fn every_message_round_trips_as_one_json_line(
             text in any::<String>(),
             action in any::<String>(),
             holder in any::<String>(),
             token in any::<u64>(),
         ) {
             let context = Context { action: Some(action.clone()), token: Some(token) };
-            let subject = What::Lost.by(Some(&holder)).ending_with(76);
-            let line = line(Verbosity::Quiet, subject, &context, &text);
-            let body = line.strip_suffix('\n').expect("it ends the line");
+            let meta = EventKind::Lost.by(Some(&holder)).ending_with(76);
+            let line = line(Verbosity::Quiet, meta, &context, &text);
+            let body = line.strip_suffix('\n').expect("the line ends with a newline");
             prop_assert!(!body.contains(is_harmful), "{body:?}");
-            let value: Value = serde_json::from_str(body).expect("it is JSON");
+            let value: Value = serde_json::from_str(body).expect("valid JSON");
             prop_assert_eq!(&value["message"], &Value::from(text));
             prop_assert_eq!(&value["action"], &Value::from(action));
             prop_assert_eq!(&value["holder"], &Value::from(holder));

@@ -1,24 +1,24 @@
-//! The forms of `dlock status`: tables and facts for people here, JSON for programs in `document`.
+//! The output formats of `dlock status`: tables and facts for users, and JSON for programs in `json`.
 
-mod document;
-mod facts;
+mod details;
+mod json;
 #[cfg(test)]
 mod tests;
 
 use super::escape::printable;
-use super::form::rendered;
-use super::words::{self, duration};
+use super::format::rendered;
+use super::messages::{self, duration};
 use crate::lease::action::Action;
-use crate::store::{LastRun, Remainder, Sighting, Waiter};
+use crate::store::{Expiry, LastRun, LockRecord, Waiter};
 
-pub use self::document::json;
-pub use self::facts::{details, facts};
+pub use self::details::{details, facts};
+pub use self::json::json;
 
-/// The tables: a line an action, and below, if anybody waits, a line a waiter in the order
-/// of their places. Lines are never folded: a terminal that is too narrow wraps them, which can
-/// still be read and copied, unlike a token broken over two lines of its cell.
+/// Returns a table with one line per action, followed by a table of the waiters in the order of their
+/// positions, if there are waiters. Lines are not wrapped here. A terminal that is too narrow wraps them;
+/// such a line can still be read and copied, unlike a token that is split over two lines of its cell.
 #[must_use]
-pub fn table(sightings: &[Sighting], waiters: &[Waiter]) -> String {
+pub fn table(records: &[LockRecord], waiters: &[Waiter]) -> String {
     let heading = [
         "ACTION",
         "STATE",
@@ -28,75 +28,67 @@ pub fn table(sightings: &[Sighting], waiters: &[Waiter]) -> String {
         "USER",
         "TOKEN",
         "HELD FOR",
-        "LAPSES IN",
+        "EXPIRES IN",
         "WAITERS",
         "LAST RUN",
         "NOTE",
         "DIAGNOSIS",
     ];
-    let rows = sightings.iter().map(|seen| {
-        let line = line_of(waiters, &seen.action);
-        let there = line.filter(|waiter| waiter.alive != Some(false));
-        holder_cells(seen, there.count())
+    let rows = records.iter().map(|record| {
+        let waiting = waiters_of(waiters, &record.action);
+        let alive = waiting.filter(|waiter| waiter.alive != Some(false));
+        holder_cells(record, alive.count())
     });
     let mut text = rendered(heading, rows);
     if !waiters.is_empty() {
         text.push('\n');
-        text.push_str(&line(sightings, waiters));
+        text.push_str(&waiter_table(records, waiters));
     }
     text
 }
 
-/// The table of the waiters, in the order of their places.
-fn line(sightings: &[Sighting], waiters: &[Waiter]) -> String {
+/// Returns the table of the waiters, in the order of their positions.
+fn waiter_table(records: &[LockRecord], waiters: &[Waiter]) -> String {
     let heading = [
-        "ACTION",
-        "PLACE",
-        "WAITER",
-        "HOST",
-        "PID",
-        "USER",
-        "WAITING FOR",
-        "SESSION",
-        "NOTE",
+        "ACTION", "POSITION", "WAITER", "HOST", "PID", "USER", "WAITED", "SESSION", "NOTE",
     ];
-    let rows = sightings.iter().flat_map(|seen| {
-        let line = line_of(waiters, &seen.action);
+    let rows = records.iter().flat_map(|record| {
+        let waiting = waiters_of(waiters, &record.action);
         (1..)
-            .zip(line)
-            .map(|(place, waiter)| waiter_cells(place, waiter))
+            .zip(waiting)
+            .map(|(position, waiter)| waiter_cells(position, waiter))
     });
     rendered(heading, rows)
 }
 
-fn line_of<'a>(waiters: &'a [Waiter], action: &'a Action) -> impl Iterator<Item = &'a Waiter> {
+fn waiters_of<'a>(waiters: &'a [Waiter], action: &'a Action) -> impl Iterator<Item = &'a Waiter> {
     waiters
         .iter()
         .filter(move |waiter| waiter.action == *action)
 }
 
-fn holder_cells(seen: &Sighting, waiters: usize) -> [String; 13] {
-    let held = seen.is_leased();
-    let when_held = |text: String| if held { text } else { "-".to_owned() };
-    let lapses = match seen.remainder {
-        Remainder::Left(left) => duration(left),
-        Remainder::Lapsed(ago) => format!("{} ago", duration(ago)),
+fn holder_cells(record: &LockRecord, waiters: usize) -> [String; 13] {
+    let is_held = record.is_leased();
+    let unless_free = |text: String| if is_held { text } else { "-".to_owned() };
+    let expires = match record.expiry {
+        Expiry::In(left) => duration(left),
+        Expiry::Ago(ago) => format!("{} ago", duration(ago)),
     };
-    let holder = &seen.holder;
+    let holder = &record.holder;
     [
-        printable(seen.action.as_str()).into_owned(),
-        seen.state().to_string(),
-        when_held(printable(&holder.label).into_owned()),
-        when_held(printable(&holder.host).into_owned()),
-        when_held(holder.pid.to_string()),
-        when_held(printable(&holder.user).into_owned()),
-        seen.version.token.to_string(),
-        when_held(duration(seen.held_for)),
-        when_held(lapses),
+        printable(record.action.as_str()).into_owned(),
+        record.state().to_string(),
+        unless_free(printable(&holder.label).into_owned()),
+        unless_free(printable(&holder.host).into_owned()),
+        unless_free(holder.pid.to_string()),
+        unless_free(printable(&holder.user).into_owned()),
+        record.version.token.to_string(),
+        unless_free(duration(record.held_for)),
+        unless_free(expires),
         waiters.to_string(),
-        seen.last.map_or_else(|| "-".to_owned(), last_run),
-        when_held(printable(&holder.note).into_owned()),
-        printable(&words::diagnosis(seen)).into_owned(),
+        record.last.map_or_else(|| "-".to_owned(), last_run),
+        unless_free(printable(&holder.note).into_owned()),
+        printable(&messages::diagnosis(record)).into_owned(),
     ]
 }
 
@@ -104,11 +96,11 @@ fn last_run(last: LastRun) -> String {
     format!("{}, {} ago", last.fate, duration(last.ago))
 }
 
-fn waiter_cells(place: usize, waiter: &Waiter) -> [String; 9] {
+fn waiter_cells(position: usize, waiter: &Waiter) -> [String; 9] {
     let holder = &waiter.holder;
     [
         printable(waiter.action.as_str()).into_owned(),
-        place.to_string(),
+        position.to_string(),
         printable(&holder.label).into_owned(),
         printable(&holder.host).into_owned(),
         holder.pid.to_string(),

@@ -1,13 +1,13 @@
-//! Stderr: written by the caller, or by a writer thread behind a bounded queue.
+//! Writes to stderr, from the calling thread or from a writer thread behind a bounded queue.
 //!
-//! A thread that renews a lease must never wait for the reader of stderr: a full pipe, a terminal
-//! that was stopped with Ctrl-S, or a log collector that hangs. After [`Stderr::queued`] a
-//! thread writes, and no caller waits for more than [`FLUSH`] (and [`DRAIN`] at the end of the
+//! A thread that renews a lease must never wait for the reader of stderr, which may be a full pipe, a
+//! terminal that was stopped with Ctrl-S, or a log collector that hangs. After [`Stderr::queued`], a
+//! writer thread writes, and no caller waits for more than [`FLUSH_TIMEOUT`] (and [`DRAIN_TIMEOUT`] at the end of the
 //! process). Messages for which the queue has no room are dropped and counted.
 //!
-//! Each message is one `write(2)`, so that lines of several processes do not mix. A closed stderr is
-//! no reason to fail: what cannot be written is lost. The SIGPIPE of a closed pipe stays with the
-//! writer thread, so that the main thread does not take it for a signal to the command.
+//! Each message is one `write(2)`, so that the lines of several processes do not mix. A closed stderr is
+//! not an error: the messages are lost. The SIGPIPE of a closed pipe is sent to the writer thread, so
+//! that the main thread does not mistake it for a signal to the command.
 
 use std::convert::Infallible;
 use std::io::{self, Write};
@@ -18,31 +18,33 @@ use std::sync::mpsc::{self, Receiver, SyncSender, TryRecvError};
 use std::thread;
 use std::time::Duration;
 
-/// The most messages in the queue. Enough for some minutes of a run whose renewals fail and who is
-/// verbose about it, at about 60 KiB, as much as a pipe holds. More would only delay the news: the
-/// oldest messages are kept and the newest dropped, so that what is read has no gap before the count.
-const BOUND: usize = 256;
+/// Maximum number of messages in the queue. It is enough for some minutes of a verbose run whose renewals
+/// fail, and takes about 60 KiB, as much as a pipe. A larger queue would only delay the newest messages.
+/// The oldest messages are kept and the newest are dropped, so that the output has no gap before the
+/// number of dropped messages.
+const MAX_QUEUED: usize = 256;
 
-/// How long a flush waits for the writer thread: enough to be scheduled on a busy machine, and short
-/// enough for a run that holds a lease of the smallest ttl and handles no signal meanwhile.
-const FLUSH: Duration = Duration::from_millis(50);
+/// Maximum time that a flush waits for the writer thread. It is long enough for the thread to be
+/// scheduled on a busy machine, and short enough for a run that holds a lease with the smallest ttl and
+/// handles no signal during the flush.
+const FLUSH_TIMEOUT: Duration = Duration::from_millis(50);
 
-/// How long the end of the process waits for the queue: enough for a reader that works but is slow,
-/// such as a terminal over a bad line. The lease is released by then, so only the exit status waits for
-/// this, and a reader that hangs delays it no longer.
-const DRAIN: Duration = Duration::from_millis(500);
+/// Maximum time that the end of the process waits for the queue. It is long enough for a reader that is
+/// slow but works, such as a terminal over a bad line. The lease is released before, so only the exit
+/// status is delayed, and a reader that hangs delays it by this time at most.
+const DRAIN_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// Moves to the start of the terminal's line and erases it.
+/// Moves the cursor to the start of the terminal's line and erases the line.
 const ERASE: &str = "\r\x1b[K";
 
-/// Something to be written.
+/// A message to the writer.
 #[derive(Debug)]
 pub(super) enum Message {
-    /// Text that stays, with the end of its line.
-    Lasting(String),
+    /// Text that stays, including the end of its line.
+    Permanent(String),
     /// Text on a terminal that the next message overwrites.
-    Passing(String),
-    /// Nothing but an end of what is passing.
+    Transient(String),
+    /// Erases transient text.
     Clear,
 }
 
@@ -50,70 +52,72 @@ pub(super) enum Message {
 #[derive(Debug)]
 pub(super) struct Printer<W> {
     sink: W,
-    /// Whether the sink shows something passing.
-    is_passing: bool,
+    /// True if the sink shows transient text.
+    is_transient: bool,
 }
 
 impl<W: Write> Printer<W> {
     const fn new(sink: W) -> Self {
         Self {
             sink,
-            is_passing: false,
+            is_transient: false,
         }
     }
 
     fn print(&mut self, message: Message) -> io::Result<()> {
-        let is_passing = matches!(message, Message::Passing(_));
-        let erase = match mem::replace(&mut self.is_passing, is_passing) || is_passing {
+        let is_transient = matches!(message, Message::Transient(_));
+        let erase = match mem::replace(&mut self.is_transient, is_transient) || is_transient {
             true => ERASE,
             false => "",
         };
         let text = match message {
-            Message::Lasting(text) | Message::Passing(text) => format!("{erase}{text}"),
+            Message::Permanent(text) | Message::Transient(text) => format!("{erase}{text}"),
             Message::Clear => erase.to_owned(),
         };
         self.sink.write_all(text.as_bytes())
     }
 }
 
-/// Makes the line that says how many messages were dropped.
-type Notice = Box<dyn Fn(u64) -> String + Send>;
+/// Returns the line that reports how many messages were dropped.
+type DroppedLine = Box<dyn Fn(u64) -> String + Send>;
 
-/// The way to stderr.
+/// The ways to write to stderr.
 pub(super) enum Stderr {
     /// The caller writes, and waits for the reader.
     Direct(Printer<io::Stderr>),
     /// The writer thread writes.
     Queued(Queue),
-    /// Nothing is written any more.
+    /// Messages are dropped.
     Closed,
 }
 
 impl Stderr {
-    /// The caller writes.
+    /// Returns a stderr to which the caller writes.
     pub(super) fn direct() -> Self {
         Self::Direct(Printer::new(io::stderr()))
     }
 
-    /// The same stderr behind a writer thread, which says by `notice` how many messages were dropped.
-    pub(super) fn queued(self, notice: impl Fn(u64) -> String + Send + 'static) -> Self {
+    /// Moves the writing to a thread, which uses `dropped_line` to report how many messages were dropped.
+    pub(super) fn queued(self, dropped_line: impl Fn(u64) -> String + Send + 'static) -> Self {
         match self {
-            Self::Direct(printer) => Self::Queued(Queue::new(printer, BOUND, Box::new(notice))),
+            Self::Direct(printer) => {
+                Self::Queued(Queue::new(printer, MAX_QUEUED, Box::new(dropped_line)))
+            }
             other => other,
         }
     }
 
-    /// Writes `message`, or leaves it to the writer thread.
+    /// Writes `message`, or passes it to the writer thread.
     pub(super) fn send(&mut self, message: Message) {
         match self {
-            // Fails if nobody listens.
+            // Fails if stderr is closed.
             Self::Direct(printer) => drop(printer.print(message)),
             Self::Queued(queue) => queue.send(message),
             Self::Closed => {}
         }
     }
 
-    /// Ends what is passing and waits until all that was sent is written, for at most [`FLUSH`].
+    /// Erases transient text and waits until all messages are written, for at most [`FLUSH_TIMEOUT`].
     pub(super) fn finish(&mut self) {
         match self {
             Self::Direct(_) => self.send(Message::Clear),
@@ -122,7 +126,7 @@ impl Stderr {
         }
     }
 
-    /// Waits until all that was sent is written, for at most [`DRAIN`]. Nothing is written after it.
+    /// Waits until all messages are written, for at most [`DRAIN_TIMEOUT`]. Later messages are dropped.
     pub(super) fn close(&mut self) {
         if let Self::Queued(queue) = mem::replace(self, Self::Closed) {
             queue.close();
@@ -130,42 +134,46 @@ impl Stderr {
     }
 }
 
-/// What the queue carries.
+/// Entries of the queue.
 enum Entry {
-    /// A message, and how many were dropped immediately before it.
+    /// A message, and the number of messages that were dropped immediately before it.
     Message(u64, Message),
-    /// All before it is written.
+    /// Notifies the sender when all earlier entries are written.
     Flush(SyncSender<()>),
 }
 
 /// The caller's end of the queue.
 pub(super) struct Queue {
     entries: SyncSender<Entry>,
-    /// The writer thread, until there is something to write: most runs have nothing to say.
+    /// The code of the writer thread until the first message starts it. Most runs print no message.
     writer: Option<Box<dyn FnOnce() + Send>>,
-    /// Messages dropped and not yet told.
+    /// Number of messages that were dropped and not yet reported.
     dropped: Arc<AtomicU64>,
-    /// Messages sent and not yet written.
+    /// Number of messages that were sent and not yet written.
     unwritten: Arc<AtomicUsize>,
-    /// Whether the last message was one that passes.
-    is_passing: bool,
-    /// Closed when the writer thread ends.
+    /// True if the last message was transient.
+    is_transient: bool,
+    /// Disconnected when the writer thread ends.
     ended: Receiver<Infallible>,
 }
 
 impl Queue {
-    fn new<W: Write + Send + 'static>(printer: Printer<W>, bound: usize, notice: Notice) -> Self {
+    fn new<W: Write + Send + 'static>(
+        printer: Printer<W>,
+        bound: usize,
+        dropped_line: DroppedLine,
+    ) -> Self {
         let (entries, queue) = mpsc::sync_channel(bound);
         let (alive, ended) = mpsc::channel();
         let dropped = Arc::<AtomicU64>::default();
         let unwritten = Arc::<AtomicUsize>::default();
-        let is_passing = printer.is_passing;
-        let writer = Writing {
+        let is_transient = printer.is_transient;
+        let writer = WriterThread {
             printer,
             queue,
             unwritten: Arc::clone(&unwritten),
             dropped: Arc::clone(&dropped),
-            notice,
+            dropped_line,
         };
         Self {
             entries,
@@ -175,19 +183,19 @@ impl Queue {
             })),
             dropped,
             unwritten,
-            is_passing,
+            is_transient,
             ended,
         }
     }
 
-    /// Never waits.
+    /// Sends `message` to the writer thread, or drops it. Never waits.
     fn send(&mut self, message: Message) {
         if let Some(writer) = self.writer.take() {
             let thread = thread::Builder::new().name("stderr".to_owned());
-            // Without a thread the messages are lost, and the lease is not.
+            // If no thread can be started, only the messages are lost, not the lease.
             let _ = thread.spawn(writer);
         }
-        self.is_passing = matches!(message, Message::Passing(_));
+        self.is_transient = matches!(message, Message::Transient(_));
         self.unwritten.fetch_add(1, Ordering::Relaxed);
         let before = self.dropped.swap(0, Ordering::Relaxed);
         if self
@@ -201,75 +209,75 @@ impl Queue {
     }
 
     fn finish(&mut self) {
-        // Without this, each grant would wait for the thread to wake up and do nothing.
-        if !self.is_passing && self.unwritten.load(Ordering::Acquire) == 0 {
+        // Without this check, each grant would wait for the thread to wake up and do nothing.
+        if !self.is_transient && self.unwritten.load(Ordering::Acquire) == 0 {
             return;
         }
         self.send(Message::Clear);
         let (written, all) = mpsc::sync_channel(1);
         if self.entries.try_send(Entry::Flush(written)).is_ok() {
-            // Time is over, or all is written.
-            let _ = all.recv_timeout(FLUSH);
+            // Returns on timeout, or when all messages are written.
+            let _ = all.recv_timeout(FLUSH_TIMEOUT);
         }
     }
 
     fn close(self) {
         drop((self.entries, self.writer));
-        // Time is over, or the thread is. A thread that is stuck ends with the process.
-        let _ = self.ended.recv_timeout(DRAIN);
+        // Returns on timeout, or when the thread ends. A thread that is stuck ends with the process.
+        let _ = self.ended.recv_timeout(DRAIN_TIMEOUT);
     }
 }
 
-/// The writer thread.
-struct Writing<W> {
+/// State of the writer thread.
+struct WriterThread<W> {
     printer: Printer<W>,
     queue: Receiver<Entry>,
     unwritten: Arc<AtomicUsize>,
     dropped: Arc<AtomicU64>,
-    notice: Notice,
+    dropped_line: DroppedLine,
 }
 
-impl<W: Write> Writing<W> {
-    /// Writes until the queue is closed.
+impl<W: Write> WriterThread<W> {
+    /// Writes messages until the queue is closed.
     fn run(mut self) {
         while let Some(entry) = self.next() {
             match entry {
                 Entry::Message(dropped_before, message) => {
-                    self.tell_dropped(dropped_before);
+                    self.print_dropped_count(dropped_before);
                     self.print(message, 1);
                     self.unwritten.fetch_sub(1, Ordering::Release);
                 }
-                // Fails only if nobody waits any more.
+                // Fails only if the caller does not wait any more.
                 Entry::Flush(written) => drop(written.send(())),
             }
         }
     }
 
-    /// The next entry. If there is none yet, no message will say what was dropped after the last one,
-    /// perhaps for long.
+    /// Returns the next entry. If the queue is empty, first reports the dropped messages, because the
+    /// next message may not come for a long time.
     fn next(&mut self) -> Option<Entry> {
         match self.queue.try_recv() {
             Ok(entry) => return Some(entry),
             Err(TryRecvError::Empty | TryRecvError::Disconnected) => {
                 let dropped = self.dropped.swap(0, Ordering::Relaxed);
-                self.tell_dropped(dropped);
+                self.print_dropped_count(dropped);
             }
         }
         self.queue.recv().ok()
     }
 
-    fn tell_dropped(&mut self, count: u64) {
+    fn print_dropped_count(&mut self, count: u64) {
         if count > 0 {
-            self.print(Message::Lasting((self.notice)(count)), count);
+            self.print(Message::Permanent((self.dropped_line)(count)), count);
         }
     }
 
-    /// Prints `message`, which stands for `count` of them.
+    /// Prints `message`. If stderr has no room for it, counts it as `count` dropped messages.
     fn print(&mut self, message: Message, count: u64) {
         if let Err(error) = self.printer.print(message)
             && error.kind() == io::ErrorKind::WouldBlock
         {
-            // A stderr that does not wait for its reader, as some programs make theirs.
+            // Stderr is non-blocking, as some programs set theirs.
             self.dropped.fetch_add(count, Ordering::Relaxed);
         }
     }
@@ -282,15 +290,15 @@ mod tests {
 
     use super::{Message, Printer, Queue};
 
-    /// A reader that takes a write when it is told to.
-    struct Slow {
-        may_go: Receiver<()>,
+    /// A reader that accepts a write only after a signal from the test.
+    struct SlowReader {
+        may_read: Receiver<()>,
         taken: Sender<String>,
     }
 
-    impl Write for Slow {
+    impl Write for SlowReader {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            let _ = self.may_go.recv();
+            let _ = self.may_read.recv();
             let text = String::from_utf8_lossy(bytes).into_owned();
             self.taken.send(text).map_err(io::Error::other)?;
             Ok(bytes.len())
@@ -301,35 +309,40 @@ mod tests {
         }
     }
 
-    fn slow(bound: usize) -> (Queue, Sender<()>, Receiver<String>) {
-        let (go, may_go) = mpsc::channel();
+    fn slow_reader(bound: usize) -> (Queue, Sender<()>, Receiver<String>) {
+        let (allow_read, may_read) = mpsc::channel();
         let (taken, texts) = mpsc::channel();
-        let printer = Printer::new(Slow { may_go, taken });
-        let notice = |count| format!("{count} dropped\n");
-        let queue = Queue::new(printer, bound, Box::new(notice));
-        (queue, go, texts)
+        let printer = Printer::new(SlowReader { may_read, taken });
+        let dropped_line = |count| format!("{count} dropped\n");
+        let queue = Queue::new(printer, bound, Box::new(dropped_line));
+        (queue, allow_read, texts)
     }
 
     fn line(number: usize) -> Message {
-        Message::Lasting(format!("{number}\n"))
+        Message::Permanent(format!("{number}\n"))
     }
 
     #[test]
-    fn messages_that_do_not_fit_are_counted_in_their_place() {
-        let (mut queue, go, texts) = slow(2);
+    fn dropped_messages_are_counted_where_they_were_dropped() {
+        let (mut queue, allow_read, texts) = slow_reader(2);
         queue.send(line(0));
-        go.send(()).expect("it writes");
+        allow_read
+            .send(())
+            .expect("the writer thread waits for the reader");
         assert_eq!(texts.recv().as_deref(), Ok("0\n"));
-        // The thread may take one more of them out of the queue, and is stuck with that.
+        // The thread may take one more message out of the queue, and then waits for the reader.
         (1..=9).for_each(|number| queue.send(line(number)));
         let mut read = Vec::new();
         for _ in 0..2 {
-            go.send(()).expect("it writes");
-            read.push(texts.recv().expect("it is written"));
+            allow_read
+                .send(())
+                .expect("the writer thread waits for the reader");
+            read.push(texts.recv().expect("the message is written"));
         }
-        // There is room again, and what was dropped comes before this, unless it was told already.
+        // The queue has room again, and the number of dropped messages precedes this message, unless it
+        // was reported before.
         queue.send(line(10));
-        drop(go);
+        drop(allow_read);
         queue.close();
         read.extend(texts.iter());
         let dropped: Vec<usize> = read
@@ -344,10 +357,10 @@ mod tests {
     }
 
     #[test]
-    fn the_count_is_told_at_the_latest_at_the_end() {
-        let (mut queue, go, texts) = slow(1);
+    fn dropped_messages_are_reported_at_the_end_at_the_latest() {
+        let (mut queue, allow_read, texts) = slow_reader(1);
         (0..5).for_each(|number| queue.send(line(number)));
-        drop(go);
+        drop(allow_read);
         queue.close();
         let read: Vec<String> = texts.iter().collect();
         let count = 5 - (read.len() - 1);
@@ -355,30 +368,32 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_that_never_reads_holds_nobody_up_for_long() {
-        let (mut queue, _go, _texts) = slow(4);
+    fn a_reader_that_never_reads_delays_the_caller_only_briefly() {
+        let (mut queue, _allow_read, _texts) = slow_reader(4);
         (0..100).for_each(|number| queue.send(line(number)));
         queue.finish();
         queue.close();
     }
 
     #[test]
-    fn what_passes_is_overwritten_by_whatever_is_printed_next() {
+    fn transient_text_is_overwritten_by_the_next_message() {
         let mut printer = Printer::new(Vec::new());
-        let passing = |text: &str| Message::Passing(text.to_owned());
+        let transient = |text: &str| Message::Transient(text.to_owned());
         for message in [
             Message::Clear,
-            passing("a"),
-            passing("b"),
+            transient("a"),
+            transient("b"),
             line(1),
             line(2),
-            passing("c"),
+            transient("c"),
             Message::Clear,
             Message::Clear,
         ] {
-            printer.print(message).expect("a vector takes all");
+            printer
+                .print(message)
+                .expect("a vector accepts every write");
         }
-        let text = String::from_utf8(printer.sink).expect("it is text");
+        let text = String::from_utf8(printer.sink).expect("valid UTF-8");
         assert_eq!(text, "\r\x1b[Ka\r\x1b[Kb\r\x1b[K1\n2\n\r\x1b[Kc\r\x1b[K");
     }
 }

@@ -1,77 +1,79 @@
-//! What is the matter with an action, as far as a look at it can tell.
+//! Diagnoses the state of an action from its record.
 //!
-//! The row says when the lease was last renewed, by the server's clock; the server says whether the
-//! holder's session is there. The rest follows from how often a healthy holder renews.
+//! The record contains the time of the last renewal by the server's clock. The server shows if the holder's session is
+//! alive. The rest follows from how often a healthy holder renews.
 
 use std::time::Duration;
 
 use super::takeover::{HolderSession, allowed_in};
-use super::{Sighting, State};
+use super::{LockRecord, LockState};
 use crate::lease::timing;
 
-/// What is the matter.
+/// Diagnosis of one action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Diagnosis {
-    /// Nobody holds it.
+    /// There is no lease.
     Free,
-    /// Nobody is granted it: an operator closed it.
-    Closed,
-    /// All is well.
+    /// An operator paused the action. It is not granted.
+    Paused,
+    /// The holder renews its lease in time.
     Renewing,
-    /// The run is over; `--min-hold` keeps the lease.
-    Kept,
-    /// An operator ended the lease, which goes on until the command is dead.
-    Broken,
-    /// The last renewal lies in the server's future: its clock was set back since.
+    /// The run is over, and the lease is held for `--min-hold`.
+    MinHold,
+    /// An operator revoked the lease, which lasts until the command is dead or the lease expires.
+    Revoked,
+    /// The last renewal is ahead of the server's clock, which was set back after it.
     ClockSetBack,
-    /// A renewal is overdue. With a session that is there the process is frozen; otherwise it may be
-    /// cut off as well.
-    Silent,
-    /// The holder's session has ended, and the holder has not reconnected: it is dead, or about to.
+    /// A renewal is overdue. If the session is alive, the process is frozen. Otherwise the process may also be cut off
+    /// from the server.
+    NotRenewing,
+    /// The holder's session has ended, and the holder has not reconnected. It is dead or cut off from the server.
     Gone,
-    /// The lease is over by the server's clock.
-    Lapsed,
+    /// The lease has expired by the server's clock.
+    Expired,
 }
 
 impl Diagnosis {
-    /// What the matter with `seen` is.
+    /// Returns the diagnosis of `record`.
     #[must_use]
-    pub fn of(seen: &Sighting) -> Self {
-        match seen.state() {
-            State::Free => Self::Free,
-            State::Closed => Self::Closed,
-            State::Broken => Self::Broken,
-            State::Lapsed => Self::Lapsed,
-            State::Held if seen.kept_until.is_some() => Self::Kept,
-            State::Held if seen.session_alive == Some(false) => Self::Gone,
-            State::Held if !seen.renewed_ahead.is_zero() => Self::ClockSetBack,
-            State::Held if seen.renewed_ago > timing::silence(seen.ttl) => Self::Silent,
-            State::Held => Self::Renewing,
+    pub fn of(record: &LockRecord) -> Self {
+        match record.state() {
+            LockState::Free => Self::Free,
+            LockState::Paused => Self::Paused,
+            LockState::Revoked => Self::Revoked,
+            LockState::Expired => Self::Expired,
+            LockState::Held if record.min_hold_until.is_some() => Self::MinHold,
+            LockState::Held if record.session_alive == Some(false) => Self::Gone,
+            LockState::Held if !record.renewed_ahead.is_zero() => Self::ClockSetBack,
+            LockState::Held if record.renewed_ago > timing::silence(record.ttl) => {
+                Self::NotRenewing
+            }
+            LockState::Held => Self::Renewing,
         }
     }
 
-    /// The word for it in JSON.
+    /// Returns the value for JSON.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
             Self::Free => "free",
-            Self::Closed => "closed",
+            Self::Paused => "paused",
             Self::Renewing => "renewing",
-            Self::Kept => "kept",
-            Self::Broken => "broken",
+            Self::MinHold => "min-hold",
+            Self::Revoked => "revoked",
             Self::ClockSetBack => "clock-set-back",
-            Self::Silent => "silent",
+            Self::NotRenewing => "not-renewing",
             Self::Gone => "gone",
-            Self::Lapsed => "lapsed",
+            Self::Expired => "expired",
         }
     }
 }
 
-/// When another may take the lease over, if it is not renewed any more and the action not opened before.
-/// Assumes that the queue lock, where the holder has it, passes to the next contender.
+/// Returns the time until another contender may take over the lease, if the lease is not renewed and the action is not
+/// resumed before. Assumes that the queue lock, if the holder has it, passes to the next contender.
 #[must_use]
-pub fn takeable_in(seen: &Sighting) -> Duration {
-    allowed_in(seen, HolderSession::LostQueueLock)
+pub fn takeable_in(record: &LockRecord) -> Duration {
+    allowed_in(record, HolderSession::LostQueueLock)
 }
 
 #[cfg(test)]
@@ -79,47 +81,47 @@ mod tests {
     use std::time::Duration;
 
     use super::{Diagnosis, takeable_in};
-    use crate::lease::Claim;
-    use crate::store::{Remainder, Sighting};
+    use crate::lease::OwnerId;
+    use crate::store::{Expiry, LockRecord};
 
-    /// Held for 30 s and renewed `ago` seconds ago.
-    fn renewed(ago: u64) -> Sighting {
-        Sighting {
-            claim: Some(Claim::new([1; 16])),
+    /// Returns the record of a lease of 30 s that was renewed `ago` seconds ago.
+    fn renewed(ago: u64) -> LockRecord {
+        LockRecord {
+            owner_id: Some(OwnerId::new([1; 16])),
             ttl: Duration::from_secs(30),
             renewed_ago: Duration::from_secs(ago),
-            remainder: match 30_u64.checked_sub(ago) {
-                Some(left) => Remainder::Left(Duration::from_secs(left)),
-                None => Remainder::Lapsed(Duration::from_secs(ago - 30)),
+            expiry: match 30_u64.checked_sub(ago) {
+                Some(left) => Expiry::In(Duration::from_secs(left)),
+                None => Expiry::Ago(Duration::from_secs(ago - 30)),
             },
-            ..Sighting::never_held("init".parse().expect("a name"))
+            ..LockRecord::never_held("init".parse().expect("a name"))
         }
     }
 
     #[test]
-    fn a_holder_is_silent_only_when_a_renewal_and_the_time_it_may_take_are_over() {
+    fn holder_is_silent_after_renew_interval_plus_request_timeout() {
         assert_eq!(Diagnosis::of(&renewed(7)), Diagnosis::Renewing);
-        assert_eq!(Diagnosis::of(&renewed(8)), Diagnosis::Silent);
-        assert_eq!(Diagnosis::of(&renewed(31)), Diagnosis::Lapsed);
+        assert_eq!(Diagnosis::of(&renewed(8)), Diagnosis::NotRenewing);
+        assert_eq!(Diagnosis::of(&renewed(31)), Diagnosis::Expired);
     }
 
     #[test]
-    fn a_session_that_has_ended_is_told_before_the_silence_that_comes_of_it() {
-        let seen = Sighting {
+    fn ended_session_has_priority_over_overdue_renewal() {
+        let record = LockRecord {
             session_alive: Some(false),
             ..renewed(20)
         };
-        assert_eq!(Diagnosis::of(&seen), Diagnosis::Gone);
+        assert_eq!(Diagnosis::of(&record), Diagnosis::Gone);
     }
 
     #[test]
-    fn a_lease_whose_session_had_the_gate_is_taken_over_sooner() {
-        let seen = renewed(20);
-        assert_eq!(takeable_in(&seen), Duration::from_secs(15));
-        let gated = Sighting {
-            gated_here: true,
-            ..seen
+    fn lease_with_queue_lock_is_taken_over_sooner() {
+        let record = renewed(20);
+        assert_eq!(takeable_in(&record), Duration::from_secs(15));
+        let has_queue_lock = LockRecord {
+            had_queue_lock_here: true,
+            ..record
         };
-        assert_eq!(takeable_in(&gated), Duration::from_millis(10_900));
+        assert_eq!(takeable_in(&has_queue_lock), Duration::from_millis(10_900));
     }
 }

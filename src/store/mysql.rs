@@ -1,14 +1,14 @@
-//! The lock on a MySQL or MariaDB server: questions in, answers out, one connection at a time.
+//! The lock on a MySQL or MariaDB server: receives requests and returns responses, on one connection at a time.
 //!
-//! [`Database::ask`] blocks for as long as a name server or a stuck server takes. Only the database thread
-//! calls it, and the event loop has a limit of its own for each answer.
+//! [`Database::ask`] blocks for as long as a name server or a hanging server takes. Only the database thread
+//! calls it, and the event loop has its own limit for each response.
 
+mod admin;
 mod attempt;
 mod connection;
 pub mod doctor;
 mod errors;
 mod exchange;
-mod operate;
 mod release;
 mod rows;
 pub mod schema;
@@ -17,27 +17,28 @@ mod statements;
 use std::time::Duration;
 
 use self::connection::Connection;
-use self::exchange::Trace;
+use self::exchange::RequestTiming;
 pub use self::statements::{Selection, fence_check};
 use super::target::Target;
-use super::{Answer, Contender, Failure, FailureKind, Question, Reply, Sighting};
+use super::{Contender, Failure, FailureKind, LockRecord, Request, Response, TimedResponse};
 use crate::sys::{clock, socket::Interrupter};
 
 /// One account on one server, with at most one connection.
 pub struct Database {
     target: Target,
-    /// Bound on one connect, one read, one write.
+    /// Maximum time of one connect, one read and one write.
     limit: Duration,
-    /// The server ends our session when we say nothing for this long.
+    /// Time without a request after which the server ends the session.
     idle: Duration,
+    /// Open connection. None before the first request and after an error.
     connection: Option<Connection>,
     interrupter: Interrupter,
-    /// Notes on the question that is being answered.
-    trace: Trace,
+    /// Timing of the current request.
+    timing: RequestTiming,
 }
 
 impl Database {
-    /// No connection is made before the first question.
+    /// Returns a database without a connection. The first request connects.
     #[must_use]
     pub fn new(target: Target, limit: Duration, idle: Duration) -> Self {
         Self {
@@ -46,69 +47,69 @@ impl Database {
             idle,
             connection: None,
             interrupter: Interrupter::default(),
-            trace: Trace::new(),
+            timing: RequestTiming::new(),
         }
     }
 
-    /// A handle with which another thread ends a call that takes too long.
+    /// Returns a handle with which another thread ends a call that takes too long.
     #[must_use]
     pub fn interrupter(&self) -> Interrupter {
         self.interrupter.clone()
     }
 
-    /// Drops the connection, which the server has ended. The next question makes a new one.
+    /// Drops the connection, which the server has ended. The next request reconnects.
     pub fn hang_up(&mut self) {
         self.connection = None;
     }
 
-    /// Asks one question about the contender's action; one round trip on an open connection.
-    pub fn ask(&mut self, contender: &Contender, question: &Question) -> Reply {
-        self.trace = Trace::new();
-        let outcome = self.answer(contender, question);
-        Reply {
-            sent: self.trace.sent,
+    /// Sends one request about the contender's action. It usually takes one round trip on an open connection.
+    pub fn ask(&mut self, contender: &Contender, request: &Request) -> TimedResponse {
+        self.timing = RequestTiming::new();
+        let outcome = self.answer(contender, request);
+        TimedResponse {
+            sent: self.timing.sent,
             received: clock::now(),
-            server_time: self.trace.server_time,
-            could_grant: self.trace.could_grant,
+            server_time: self.timing.server_time,
+            could_grant: self.timing.could_grant,
             outcome,
         }
     }
 
-    fn answer(&mut self, contender: &Contender, question: &Question) -> Result<Answer, Failure> {
-        match question {
-            Question::Attempt(wish) => self.try_acquire(contender, wish),
-            Question::Inspect(place) => {
-                let found = self.look(contender, "", Some(*place))?;
-                found.unless_done(Answer::Seen)
+    fn answer(&mut self, contender: &Contender, request: &Request) -> Result<Response, Failure> {
+        match request {
+            Request::TryAcquire(request) => self.attempt_unless_done(contender, request),
+            Request::GetWithQueue(entry) => {
+                let found = self.query(contender, "", Some(*entry))?;
+                found.unless_done(Response::NotAcquired)
             }
-            Question::Look => {
-                let mut found = self.look(contender, "", None)?;
-                let never_held = || Sighting::never_held(contender.action.clone());
+            Request::Get => {
+                let mut found = self.query(contender, "", None)?;
+                let never_held = || LockRecord::never_held(contender.action.clone());
                 found.row.get_or_insert_with(never_held);
-                found.unless_done(|row, _| Answer::Looked(row))
+                found.unless_done(|row, _| Response::Record(row))
             }
-            Question::Queue(place) => {
-                let queue = statements::queue(contender, *place);
-                let found = self.look(contender, &queue, Some(*place))?;
-                found.unless_done(Answer::Queued)
+            Request::Enqueue(entry) => {
+                let queue = statements::enqueue(contender, *entry);
+                let found = self.query(contender, &queue, Some(*entry))?;
+                found.unless_done(Response::Enqueued)
             }
-            Question::Stand(turn) => self.stand(contender, turn),
-            Question::Renew(grant, gate) => {
-                let renew = statements::renew(contender, *grant, *gate);
-                let found = self.look(contender, &renew, None)?;
-                let row = found.row.ok_or_else(rows::vanished)?;
-                match row.is_held_by(grant.claim, Some(grant.token)) {
-                    true if found.changed => Ok(Answer::Renewed),
-                    // Some proxies send a SELECT to a replica, which knows nothing of it yet.
+            Request::WaitTurn(turn) => self.wait_then_attempt(contender, turn),
+            Request::Renew(grant, queue_lock) => {
+                let renew = statements::renew(contender, *grant, *queue_lock);
+                let found = self.query(contender, &renew, None)?;
+                let row = found.row.ok_or_else(rows::row_missing)?;
+                match row.is_held_by(grant.owner_id, Some(grant.token)) {
+                    true if found.changed => Ok(Response::Renewed),
+                    // Some proxies send a SELECT to a replica, which does not have the renewal yet.
                     true => Err(Failure::new(
                         FailureKind::Unknown,
                         "the renewal cannot be read back",
                     )),
-                    false => Ok(Answer::Lost(row)),
+                    false => Ok(Response::Lost(row)),
                 }
             }
-            Question::HandOff(grant) => self.hand_off(contender, *grant),
-            Question::Release(parting) => self.release(contender, parting),
+            Request::HandOff(grant) => self.hand_off(contender, *grant),
+            Request::Release(request) => self.release(contender, request),
         }
     }
 }

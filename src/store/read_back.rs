@@ -1,86 +1,90 @@
-//! What is read back behind a change, and what that means. Pure; the model of the protocol uses it too.
+//! Interprets what is read back after a change. Pure; the model of the protocol uses it too.
 //!
-//! No count of changed rows is proof by itself: a change counts by the row that stands there after it.
+//! A count of changed rows alone is not proof. The record that is read after the change is.
 
-use super::{Answer, Fate, Loss, Owner, Parting};
-use crate::lease::{Claim, Token};
+use super::{HistoryOutcome, Loss, Owner, ReleaseRequest, Response};
+use crate::lease::{OwnerId, Token};
 
-/// What is read back behind an attempt.
+/// Data read back after an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct AttemptReadBack {
-    /// Whether the attempt changed the row.
+    /// True if the attempt changed the record.
     pub changed: bool,
-    /// Whose the row is.
+    /// Owner of the record.
     pub owner: Owner,
 }
 
 impl AttemptReadBack {
-    /// The answer if the row is held by `claim`. None if it is not.
+    /// Returns the response if `owner_id` holds the lease. None if it does not.
     #[must_use]
-    pub fn granted(&self, claim: Claim) -> Option<Answer> {
+    pub fn granted(&self, owner_id: OwnerId) -> Option<Response> {
         let token = self.owner.token;
-        match self.owner.is_held_by(claim, None) {
-            true if self.changed => Some(Answer::Granted(token)),
-            true => Some(Answer::AlreadyOurs(token)),
+        match self.owner.is_held_by(owner_id, None) {
+            true if self.changed => Some(Response::Granted(token)),
+            true => Some(Response::AlreadyHeld(token)),
             false => None,
         }
     }
 }
 
-/// What is read back behind a release.
+/// Data read back after a release.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ReleaseReadBack {
-    /// Whether the release changed the row.
+    /// True if the release changed the record.
     pub changed: bool,
-    /// Whether the lease is still there.
+    /// True if the record still contains the lease.
     pub is_named: bool,
-    /// The row's token, if an operator has ended the lease and the row still names us.
-    pub broken: Option<Token>,
-    /// Whether the success is recorded. None where none had to be.
+    /// Token of the record, if an operator has revoked the lease and the record still contains the owner id.
+    pub revoked: Option<Token>,
+    /// True if the success is recorded. None if no success had to be recorded.
     pub is_recorded: Option<bool>,
-    /// How the run ended according to the history. None without an entry.
-    pub ending: Option<Fate>,
+    /// Outcome of the run according to the history. None without an entry.
+    pub outcome: Option<HistoryOutcome>,
 }
 
 impl ReleaseReadBack {
-    /// The answer to a release of `parting`. None if the lease is still there, which nothing explains.
+    /// Returns the response to the release `request`. None if the lease still exists and was not revoked, which is
+    /// unexpected.
     #[must_use]
-    pub fn answer(&self, parting: &Parting) -> Option<Answer> {
-        if self.is_named && self.broken.is_none() {
+    pub fn answer(&self, request: &ReleaseRequest) -> Option<Response> {
+        if self.is_named && self.revoked.is_none() {
             return None;
         }
-        Some(match self.is_done(parting) {
-            true => Answer::Released,
-            false => Answer::NotOurs(self.loss()),
+        Some(match self.is_done(request) {
+            true => Response::Released,
+            false => Response::NotHolder(self.loss()),
         })
     }
 
-    /// Whether something is left to settle: a row that an operator has left to us, or the record of a run
-    /// whose row was freed by hand.
+    /// Returns true if a second request has to reconcile the tables: to free a revoked lease, or to record a run whose
+    /// lease this release did not free.
     #[must_use]
-    pub fn needs_settling(&self, parting: &Parting) -> bool {
-        let explained = self.answer(parting).is_some();
-        explained && (self.broken.is_some() || parting.run.is_some() && !self.is_done(parting))
+    pub fn needs_settling(&self, request: &ReleaseRequest) -> bool {
+        let explained = self.answer(request).is_some();
+        explained && (self.revoked.is_some() || request.run.is_some() && !self.is_done(request))
     }
 
-    /// Whether the lease was given up by us, and the success recorded where one had to be: by this
-    /// request, or by one before it whose answer was lost.
-    const fn is_done(&self, parting: &Parting) -> bool {
-        let is_ours = matches!(self.ending, Some(Fate::Exited(_) | Fate::Killed(_)));
-        let by_hand_off = parting.handed_off && self.ending.is_none();
+    /// Returns true if this process released the lease and, if required, recorded the success: by this request, or by
+    /// an earlier one whose response was lost.
+    const fn is_done(&self, request: &ReleaseRequest) -> bool {
+        let was_recorded_by_holder = matches!(
+            self.outcome,
+            Some(HistoryOutcome::Exited(_) | HistoryOutcome::Killed(_))
+        );
+        let by_hand_off = request.handed_off && self.outcome.is_none();
         match self.is_recorded {
-            _ if self.broken.is_some() => false,
+            _ if self.revoked.is_some() => false,
             Some(is_recorded) => is_recorded,
-            None => self.changed || is_ours || by_hand_off,
+            None => self.changed || was_recorded_by_holder || by_hand_off,
         }
     }
 
-    /// Why the lease was not ours any more, as far as anybody has recorded it.
+    /// Returns the reason why this process did not hold the lease any more. None if no reason is recorded.
     const fn loss(&self) -> Option<Loss> {
-        match self.ending {
-            _ if self.broken.is_some() => Some(Loss::Revoked),
-            Some(Fate::Broken) => Some(Loss::Revoked),
-            Some(Fate::Lost) => Some(Loss::TakenOver),
+        match self.outcome {
+            _ if self.revoked.is_some() => Some(Loss::Revoked),
+            Some(HistoryOutcome::Revoked) => Some(Loss::Revoked),
+            Some(HistoryOutcome::Lost) => Some(Loss::TakenOver),
             _ => None,
         }
     }

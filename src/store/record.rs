@@ -1,132 +1,250 @@
-//! What is recorded of runs: how each ended, and which successes make another run needless.
+//! Data read from the server: the record of an action, the state of its queue, and the waiters.
 
 use std::fmt;
 use std::time::Duration;
 
-use super::Holder;
-use crate::lease::Token;
+use super::{HistoryOutcome, Holder, ServerTime, Version};
 use crate::lease::action::Action;
+use crate::lease::{OwnerId, Token};
+use crate::mutant::{self, Safeguard};
 
-/// How a run ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Fate {
-    /// The command ended with this status.
-    Exited(u8),
-    /// This signal killed the command.
-    Killed(u8),
-    /// The lease was lost or could not be kept, or its holder died: nobody knows how far it came.
-    Lost,
-    /// Somebody freed the row by hand.
-    Broken,
-    /// It was no run: a success was forgotten, so that it can be had again.
-    Forgotten,
-    /// It was no run: somebody ended the lease by hand.
-    Released,
-    /// It was no run: somebody closed the action for a time, and ended the lease if there was one.
-    Closed,
-    /// It was no run: somebody opened a closed action.
-    Reopened,
+/// Record of an action as read from the server. The server computes all ages and remaining times.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct LockRecord {
+    /// Name of the lock.
+    pub action: Action,
+    /// Owner id of the holder. None if the action is free.
+    pub owner_id: Option<OwnerId>,
+    /// Token and number of renewals.
+    pub version: Version,
+    /// The holder, or the last holder if the action is free.
+    pub holder: Holder,
+    /// Length of the lease.
+    pub ttl: Duration,
+    /// Time of the last grant by the server's clock, as RFC 3339. None if the action was never granted.
+    pub acquired_at: Option<String>,
+    /// Time since the grant.
+    pub held_for: Duration,
+    /// Time since the grant or the last renewal. Zero if that time is ahead of the server's clock.
+    pub renewed_ago: Duration,
+    /// Time by which the grant or the last renewal is ahead of the server's clock. Zero unless that clock was set back.
+    pub renewed_ahead: Duration,
+    /// Time until the lease expires, or since it expired.
+    pub expiry: Expiry,
+    /// True if each grant has to advance the fence.
+    pub fenced: bool,
+    /// Time when the lease expires, as RFC 3339, if the run is over and the lease is only held for `--min-hold`. None
+    /// in all other cases.
+    pub min_hold_until: Option<String>,
+    /// The last completed run. None if there is none, or if the request does not read it.
+    pub last: Option<LastRun>,
+    /// True if the holder's session had the queue lock on the server that sent the response.
+    pub had_queue_lock_here: bool,
+    /// True if the holder's session is alive. None if the request does not read it or the server does not show it.
+    pub session_alive: Option<bool>,
+    /// Time since the lease was revoked. A revoked lease is not renewed any more. None if it is not revoked.
+    pub revoked_ago: Option<Duration>,
+    /// Pause during which the action is not granted. None if the action is not paused.
+    pub pause: Option<Pause>,
+    /// Operator of the last operator action, and the reason. None without an operator action.
+    pub operator: Option<Operator>,
 }
 
-impl Fate {
-    /// Whether it is a success.
-    #[must_use]
-    pub const fn is_success(self) -> bool {
-        matches!(self, Self::Exited(0))
-    }
+/// Owner of a record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Owner {
+    /// Owner id in the record. None if the action is free.
+    pub owner_id: Option<OwnerId>,
+    /// Token of the last grant, or of the operator action after it.
+    pub token: Token,
+    /// True if an operator has revoked the lease.
+    pub is_revoked: bool,
+}
 
-    /// What the table says by `word` and `number`; none if no dlock wrote that.
+impl Owner {
+    /// Returns true if `owner_id` holds the lease, under `token` if that is given: the record contains the owner id,
+    /// and the lease is not revoked. This is the only predicate of ownership in Rust. The SQL has an equal one.
     #[must_use]
-    pub fn read(word: &str, number: Option<u8>) -> Option<Self> {
-        Some(match (word, number) {
-            ("exited", Some(status)) => Self::Exited(status),
-            ("killed", Some(signal)) => Self::Killed(signal),
-            ("lost", _) => Self::Lost,
-            ("broken", _) => Self::Broken,
-            ("forgotten", _) => Self::Forgotten,
-            ("released", _) => Self::Released,
-            ("closed", _) => Self::Closed,
-            ("reopened", _) => Self::Reopened,
-            _ => return None,
+    pub fn is_held_by(&self, owner_id: OwnerId, token: Option<Token>) -> bool {
+        let has_token = token.is_none_or(|token| self.token == token);
+        mutant::is_disabled(Safeguard::ReadBack)
+            || self.owner_id == Some(owner_id) && has_token && !self.is_revoked
+    }
+}
+
+/// Pause of an action for maintenance.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Pause {
+    /// End of the pause by the server's clock, as RFC 3339.
+    pub until: String,
+    /// Remaining time of the pause.
+    pub left: Duration,
+}
+
+/// Operator of an operator action.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Operator {
+    /// `--holder` of `dlock release`.
+    pub label: String,
+    /// `--reason`. Empty if not given.
+    pub reason: String,
+}
+
+/// Last completed run of an action.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct LastRun {
+    /// Token of the run.
+    pub token: Token,
+    /// Outcome of the run.
+    pub fate: HistoryOutcome,
+    /// Time since the run ended.
+    pub ago: Duration,
+}
+
+/// State of the queue of one action.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct QueueState {
+    /// Owner of the queue lock.
+    pub lock_owner: QueueLockOwner,
+    /// Number of waiters ahead of this process. All waiters count if this process has no queue entry.
+    pub ahead: u64,
+    /// Time for which the first waiter has waited. None if the queue is empty.
+    pub head_waiting_for: Option<Duration>,
+}
+
+/// Owner of the queue lock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum QueueLockOwner {
+    /// The session of this process.
+    Own,
+    /// The session of the holder or of a waiter, which is the normal case.
+    Known,
+    /// A session that belongs neither to the holder nor to a waiter.
+    Foreign,
+    /// No session.
+    Free,
+    /// The request does not read the owner.
+    NotQueried,
+}
+
+/// Expiry of a lease by the server's clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Expiry {
+    /// It expires in this time.
+    In(Duration),
+    /// It expired this long ago.
+    Ago(Duration),
+}
+
+/// State of an action as `status` prints it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum LockState {
+    /// A holder has a live lease.
+    Held,
+    /// There is no lease.
+    Free,
+    /// The holder did not renew its lease in time. The next contender takes it over.
+    Expired,
+    /// An operator revoked the lease. It lasts until the command is dead or the lease expires.
+    Revoked,
+    /// There is no lease, and the action is not granted until the pause ends.
+    Paused,
+}
+
+impl fmt::Display for LockState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Held => "held",
+            Self::Free => "free",
+            Self::Expired => "expired",
+            Self::Revoked => "revoked",
+            Self::Paused => "paused",
         })
     }
+}
 
-    /// The word for it in the table.
+impl LockRecord {
+    /// Returns the record of an action that was never held: free, with token 0.
     #[must_use]
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Exited(_) => "exited",
-            Self::Killed(_) => "killed",
-            Self::Lost => "lost",
-            Self::Broken => "broken",
-            Self::Forgotten => "forgotten",
-            Self::Released => "released",
-            Self::Closed => "closed",
-            Self::Reopened => "reopened",
+    pub fn never_held(action: Action) -> Self {
+        Self {
+            action,
+            owner_id: None,
+            version: Version {
+                token: Token(0),
+                renewals: 0,
+            },
+            holder: Holder::default(),
+            ttl: Duration::ZERO,
+            acquired_at: None,
+            held_for: Duration::ZERO,
+            renewed_ago: Duration::ZERO,
+            renewed_ahead: Duration::ZERO,
+            expiry: Expiry::Ago(Duration::ZERO),
+            fenced: false,
+            min_hold_until: None,
+            last: None,
+            had_queue_lock_here: false,
+            session_alive: None,
+            revoked_ago: None,
+            pause: None,
+            operator: None,
         }
     }
 
-    /// The number that goes with it.
+    /// Returns true if `owner_id` holds the lease of this record, under `token` if that is given.
     #[must_use]
-    pub const fn number(self) -> Option<u8> {
-        match self {
-            Self::Exited(number) | Self::Killed(number) => Some(number),
-            _ => None,
+    pub fn is_held_by(&self, owner_id: OwnerId, token: Option<Token>) -> bool {
+        let owner = Owner {
+            owner_id: self.owner_id,
+            token: self.version.token,
+            is_revoked: self.revoked_ago.is_some(),
+        };
+        owner.is_held_by(owner_id, token)
+    }
+
+    /// Returns the state of the action.
+    #[must_use]
+    pub const fn state(&self) -> LockState {
+        match (&self.owner_id, self.expiry) {
+            (Some(_), Expiry::In(_)) if self.revoked_ago.is_some() => LockState::Revoked,
+            (Some(_), Expiry::In(_)) => LockState::Held,
+            (Some(_), Expiry::Ago(_)) if self.min_hold_until.is_none() => LockState::Expired,
+            (Some(_) | None, _) if self.pause.is_some() => LockState::Paused,
+            (Some(_) | None, _) => LockState::Free,
         }
+    }
+
+    /// Returns true if a holder has a lease, even if it is expired or revoked: its command may be alive.
+    #[must_use]
+    pub const fn is_leased(&self) -> bool {
+        matches!(
+            self.state(),
+            LockState::Held | LockState::Expired | LockState::Revoked
+        )
     }
 }
 
-impl fmt::Display for Fate {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Exited(status) => write!(f, "exited {status}"),
-            Self::Killed(signal) => write!(f, "killed {signal}"),
-            _ => f.write_str(self.word()),
-        }
-    }
+/// Records and waiters at one time, as `status` shows them.
+#[derive(Debug, Clone)]
+pub struct Snapshot {
+    /// Server time of the snapshot.
+    pub server_time: ServerTime,
+    /// Records, sorted by the bytes of the action's name.
+    pub locks: Vec<LockRecord>,
+    /// Waiters, sorted by queue position.
+    pub waiters: Vec<Waiter>,
 }
 
-/// A run that is over, as its holder knows it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Run {
-    /// How it ended.
-    pub fate: Fate,
-    /// Time since the grant.
-    pub took: Duration,
-}
-
-/// An entry of the history.
+/// A waiter in the queue of an action.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Entry {
-    /// The lock's name.
+pub struct Waiter {
+    /// Action that the waiter waits for.
     pub action: Action,
-    /// The key of `--once`, empty without one; none if it was no `--once`.
-    pub key: Option<String>,
-    /// Token of the run.
-    pub token: Token,
-    /// Who it was.
+    /// Identity of the waiter.
     pub holder: Holder,
-    /// When the lease was granted, by the server's clock, as RFC 3339.
-    pub began_at: String,
-    /// When the run was recorded.
-    pub ended_at: String,
-    /// From the one to the other.
-    pub took: Duration,
-    /// Since the end.
-    pub ago: Duration,
-    /// How it ended.
-    pub fate: Fate,
-}
-
-/// A success that makes a run needless.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Success {
-    /// Token of the run.
-    pub token: Token,
-    /// `--holder` of the run.
-    pub holder: String,
-    /// When it was recorded, by the server's clock, as RFC 3339.
-    pub at: String,
-    /// Since then.
-    pub ago: Duration,
+    /// Time since the waiter entered the queue.
+    pub waiting_for: Duration,
+    /// True if the waiter's session is alive. None if the server does not show it to this account.
+    pub alive: Option<bool>,
 }

@@ -1,109 +1,111 @@
-//! When a contender may take a lease over: the one rule, which `acquire`, `diagnosis`, `wait` and the
-//! model of the protocol call. Pure, no clock and no I/O.
+//! Decides when a contender may take over a lease. `acquire`, `diagnosis`, `wait` and the model of the protocol call
+//! this one rule. Pure: no clock and no I/O.
 //!
 //! A lease that is not renewed may be taken over
-//! - by the server's clock: [`QUEUE_LOCK_ALLOWANCE`] after it expired, if the contender has the queue
-//!   lock of the server on which the holder's session had it, which proves that this session is gone;
-//!   otherwise [`CLOCK_ALLOWANCE`] after it expired;
-//! - by the contender's own clock: when the row has not changed for a full ttl since the contender first
-//!   saw it. No clock of the server is trusted then.
+//! - by the server's clock: [`QUEUE_LOCK_ALLOWANCE`] after it expired, if the contender owns the queue lock of the
+//!   server on which the holder's session had it. This proves that the holder's session has ended. Without this proof,
+//!   [`CLOCK_ALLOWANCE`] after it expired;
+//! - by the contender's own clock: when the record has not changed for a full ttl since the contender first read it. No
+//!   clock of the server is trusted in this case.
 //!
-//! No lease of an action that an operator keeps closed may be taken over, and a lease that is only kept by
-//! `--min-hold` needs no allowance: no command runs under it. The statement that takes the lease over has
-//! the version as a condition, so a renewal in between wins.
+//! A lease of a paused action cannot be taken over. A lease that is only held for `--min-hold` needs no allowance,
+//! because no command runs under it. The statement that takes over the lease has the version as a condition, so a
+//! renewal in between wins.
 
 use std::time::Duration;
 
-use super::{Remainder, Sighting, Version};
+use super::{Expiry, LockRecord, Version};
 use crate::lease::instant::BootInstant;
-use crate::twin::{self, Mechanism};
+use crate::mutant::{self, Safeguard};
 
-/// How long after its end, by the server's clock, a lease is left alone where nothing but that clock
-/// says that it ended. Longer makes contenders of a dead holder wait for longer; shorter trusts the
-/// clocks of a cluster's nodes more.
+/// Time to wait after a lease expired by the server's clock, if that clock is the only evidence. A longer time makes
+/// contenders wait longer for the lease of a dead holder. A shorter time tolerates less clock skew between the nodes of
+/// a cluster.
 pub const CLOCK_ALLOWANCE: Duration = Duration::from_secs(5);
 
-/// The same where the queue lock proves that the holder's session is gone. A little less than the
-/// second that users are promised, which includes the time to act.
+/// Time to wait after a lease expired, if the queue lock proves that the holder's session has ended. A little less than
+/// the second that users are promised, which includes the time to act.
 pub const QUEUE_LOCK_ALLOWANCE: Duration = Duration::from_millis(900);
 
-/// What a contender knows of the holder's session.
+/// Knowledge of a contender about the holder's session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HolderSession {
-    /// The contender has the queue lock, so a session that had it here is gone.
+    /// The contender owns the queue lock, so the session that had it on this server has ended.
     LostQueueLock,
-    /// Nothing.
+    /// The state of the session is unknown.
     Unknown,
 }
 
-/// A version of the row, and since when a contender has seen it on its own clock.
+/// A version of the record, and the time when a contender first read it, by the contender's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Observation {
     version: Version,
-    /// When it was first seen.
+    /// Time when this version was first read.
     pub since: BootInstant,
     ttl: Duration,
 }
 
 impl Observation {
-    /// What is known of the row after it was `seen` at `received`, with what was known before.
+    /// Returns the observation after `record` was read at `received`, given the observation `before`.
     #[must_use]
-    pub fn next(before: Option<Self>, received: BootInstant, seen: &Sighting) -> Self {
+    pub fn next(before: Option<Self>, received: BootInstant, record: &LockRecord) -> Self {
         match before {
-            Some(same) if same.version == seen.version => same,
-            // The lease ends, at the latest, a ttl after the server showed it.
+            Some(same) if same.version == record.version => same,
+            // The lease ends at most one ttl after the server returned this version.
             _ => Self {
-                version: seen.version,
+                version: record.version,
                 since: received,
-                ttl: seen.ttl,
+                ttl: record.ttl,
             },
         }
     }
 
-    /// When the row has not changed for a full ttl.
+    /// Returns the time when the record has not changed for a full ttl.
     #[must_use]
     pub fn stale_at(&self) -> BootInstant {
         self.since + self.ttl
     }
 }
 
-/// Time until the lease may be taken over by the server's clock, zero if it may be now or if the row is
-/// free. An operator's pause counts.
+/// Returns the time until the lease may be taken over by the server's clock. Zero if it may be taken over now or if the
+/// action is free. An operator's pause counts.
 #[must_use]
-pub fn allowed_in(seen: &Sighting, session: HolderSession) -> Duration {
-    let expired = match (&seen.claim, seen.remainder) {
+pub fn allowed_in(record: &LockRecord, session: HolderSession) -> Duration {
+    let expired = match (&record.owner_id, record.expiry) {
         (None, _) => Duration::ZERO,
-        (Some(_), Remainder::Left(left)) => left + allowance(seen, session),
-        (Some(_), Remainder::Lapsed(ago)) => allowance(seen, session).saturating_sub(ago),
+        (Some(_), Expiry::In(left)) => left + allowance(record, session),
+        (Some(_), Expiry::Ago(ago)) => allowance(record, session).saturating_sub(ago),
     };
-    expired.max(closed(seen))
+    expired.max(paused_for(record))
 }
 
-/// The instant from which on the lease may be taken over, or the free row be granted, by either clock.
+/// Returns the instant from which the lease may be taken over, or the free action be granted, by either clock.
 #[must_use]
 pub fn allowed_at(
     received: BootInstant,
-    seen: &Sighting,
+    record: &LockRecord,
     observation: &Observation,
     session: HolderSession,
 ) -> BootInstant {
-    let by_server = received + allowed_in(seen, session);
+    let by_server = received + allowed_in(record, session);
     by_server
         .min(observation.stale_at())
-        .max(received + closed(seen))
+        .max(received + paused_for(record))
 }
 
-fn allowance(seen: &Sighting, session: HolderSession) -> Duration {
+fn allowance(record: &LockRecord, session: HolderSession) -> Duration {
     match session {
-        _ if seen.kept_until.is_some() || twin::is_out(Mechanism::OwnClock) => Duration::ZERO,
-        HolderSession::LostQueueLock if seen.gated_here => QUEUE_LOCK_ALLOWANCE,
+        _ if record.min_hold_until.is_some() || mutant::is_disabled(Safeguard::OwnClock) => {
+            Duration::ZERO
+        }
+        HolderSession::LostQueueLock if record.had_queue_lock_here => QUEUE_LOCK_ALLOWANCE,
         HolderSession::LostQueueLock | HolderSession::Unknown => CLOCK_ALLOWANCE,
     }
 }
 
-fn closed(seen: &Sighting) -> Duration {
-    let closed = seen.closed.as_ref();
-    closed.map_or(Duration::ZERO, |closed| closed.left)
+fn paused_for(record: &LockRecord) -> Duration {
+    let paused = record.pause.as_ref();
+    paused.map_or(Duration::ZERO, |paused| paused.left)
 }
 
 #[cfg(test)]
@@ -111,9 +113,9 @@ mod tests {
     use std::time::Duration;
 
     use super::{HolderSession, Observation, allowed_at, allowed_in};
-    use crate::lease::Claim;
+    use crate::lease::OwnerId;
     use crate::lease::instant::BootInstant;
-    use crate::store::{Closed, Remainder, Sighting};
+    use crate::store::{Expiry, LockRecord, Pause};
 
     const START: BootInstant = BootInstant::new(Duration::from_secs(1000));
 
@@ -121,42 +123,42 @@ mod tests {
         Duration::from_secs(seconds)
     }
 
-    fn held(remainder: Remainder) -> Sighting {
-        Sighting {
-            claim: Some(Claim::new([1; 16])),
+    fn held(expiry: Expiry) -> LockRecord {
+        LockRecord {
+            owner_id: Some(OwnerId::new([1; 16])),
             ttl: secs(30),
-            remainder,
-            gated_here: true,
-            ..Sighting::never_held("init".parse().expect("a name"))
+            expiry,
+            had_queue_lock_here: true,
+            ..LockRecord::never_held("init".parse().expect("a name"))
         }
     }
 
     #[test]
-    fn an_expired_lease_is_left_alone_for_the_allowance_that_the_proof_deserves() {
-        let left = held(Remainder::Left(secs(10)));
+    fn take_over_waits_for_the_allowance_after_expiry() {
+        let left = held(Expiry::In(secs(10)));
         for (session, allowance) in [
             (HolderSession::LostQueueLock, Duration::from_millis(900)),
             (HolderSession::Unknown, secs(5)),
         ] {
             assert_eq!(allowed_in(&left, session), secs(10) + allowance);
-            let expired = held(Remainder::Lapsed(allowance));
+            let expired = held(Expiry::Ago(allowance));
             assert_eq!(allowed_in(&expired, session), Duration::ZERO);
         }
-        let elsewhere = Sighting {
-            gated_here: false,
+        let elsewhere = LockRecord {
+            had_queue_lock_here: false,
             ..left
         };
         let proven = allowed_in(&elsewhere, HolderSession::LostQueueLock);
         assert_eq!(
             proven,
             secs(15),
-            "another server's queue lock proves nothing"
+            "the queue lock of another server is not proof"
         );
     }
 
     #[test]
-    fn a_row_that_does_not_change_for_a_ttl_is_stale_whatever_the_servers_clock_says() {
-        let forever = held(Remainder::Left(secs(999)));
+    fn record_unchanged_for_a_ttl_is_stale_despite_the_server_clock() {
+        let forever = held(Expiry::In(secs(999)));
         let first = Observation::next(None, START, &forever);
         let again = Observation::next(Some(first), START + secs(9), &forever);
         assert_eq!(again.stale_at(), START + secs(30));
@@ -169,26 +171,26 @@ mod tests {
     }
 
     #[test]
-    fn a_paused_action_is_not_granted_whoever_held_it() {
-        let closed = Sighting {
-            closed: Some(Closed {
+    fn paused_action_is_not_granted() {
+        let paused = LockRecord {
+            pause: Some(Pause {
                 until: String::new(),
                 left: secs(60),
             }),
-            ..held(Remainder::Lapsed(secs(50)))
+            ..held(Expiry::Ago(secs(50)))
         };
-        assert_eq!(allowed_in(&closed, HolderSession::Unknown), secs(60));
-        let seen = Observation::next(None, START, &closed);
-        let at = allowed_at(START, &closed, &seen, HolderSession::Unknown);
+        assert_eq!(allowed_in(&paused, HolderSession::Unknown), secs(60));
+        let observation = Observation::next(None, START, &paused);
+        let at = allowed_at(START, &paused, &observation, HolderSession::Unknown);
         assert_eq!(at, START + secs(60));
     }
 
     #[test]
-    fn a_lease_that_only_min_hold_keeps_needs_no_allowance() {
-        let kept = Sighting {
-            kept_until: Some(String::new()),
-            ..held(Remainder::Left(secs(7)))
+    fn min_hold_lease_needs_no_allowance() {
+        let min_hold = LockRecord {
+            min_hold_until: Some(String::new()),
+            ..held(Expiry::In(secs(7)))
         };
-        assert_eq!(allowed_in(&kept, HolderSession::Unknown), secs(7));
+        assert_eq!(allowed_in(&min_hold, HolderSession::Unknown), secs(7));
     }
 }

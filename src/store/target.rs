@@ -1,23 +1,23 @@
-//! Where the database is and how to get in: what `config` collects and `store::mysql` connects to.
+//! Address and credentials of the database. `config` collects them, and `store::mysql` connects with them.
 //!
-//! Plain values; nothing here reads a file or opens a socket. The password lives in [`Secret`],
-//! which cannot be printed by accident.
+//! Plain values: nothing here reads a file or opens a socket. The password is a [`Secret`], which cannot be printed by
+//! accident.
 
 use std::fmt;
 use std::path::PathBuf;
 
-/// A text that must reach the server and nothing else: no `Display`, and `Debug` hides it.
+/// A text that only the server may receive. It has no `Display`, and `Debug` hides it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
 
 impl Secret {
-    /// Wraps `text`, of which no copy should be kept.
+    /// Wraps `text`. The caller should keep no copy of it.
     #[must_use]
     pub const fn new(text: String) -> Self {
         Self(text)
     }
 
-    /// The text itself, for the driver's `pass`.
+    /// Returns the text, for `pass` of the driver.
     #[must_use]
     pub fn reveal(&self) -> &str {
         &self.0
@@ -30,17 +30,17 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// The server's address.
+/// Address of the server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Address {
-    /// A host name or an IP literal (no brackets) and a port.
+    /// Host and port.
     Tcp {
-        /// Name or literal; every address that it resolves to is tried.
+        /// Host name, or IP address without brackets. Every address that a name resolves to is tried.
         host: String,
-        /// TCP port, 3306 unless told otherwise.
+        /// TCP port. The default is 3306.
         port: u16,
     },
-    /// A Unix socket.
+    /// Path of a Unix socket.
     Socket(PathBuf),
 }
 
@@ -54,7 +54,7 @@ impl fmt::Display for Address {
     }
 }
 
-/// How far the server is to be trusted; the words are the `mysql` client's.
+/// TLS mode of the connection. The names are those of the `mysql` client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 #[value(rename_all = "snake_case")]
 pub enum SslMode {
@@ -62,9 +62,9 @@ pub enum SslMode {
     Disabled,
     /// TLS without a check of the certificate.
     Required,
-    /// TLS, and the certificate is signed by a known authority.
+    /// TLS with a certificate that is signed by a trusted authority.
     VerifyCa,
-    /// TLS, and the certificate is signed by a known authority and names the host.
+    /// TLS with a certificate that is signed by a trusted authority and names the host.
     VerifyIdentity,
 }
 
@@ -79,30 +79,30 @@ impl fmt::Display for SslMode {
     }
 }
 
-/// TLS settings in force for one target.
+/// TLS settings of one target.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tls {
-    /// What is checked.
+    /// TLS mode.
     pub mode: SslMode,
-    /// Whether somebody asked for `mode`, as opposed to the default for the address.
+    /// True if the user set `mode`. False if it is the default for the address.
     pub chosen: bool,
-    /// PEM file with authorities trusted besides the built-in public ones.
+    /// PEM file with authorities that are trusted in addition to the built-in public ones. None adds no authority.
     pub ca: Option<PathBuf>,
-    /// PEM files of our own certificate chain and its key.
+    /// PEM files of the client's certificate chain and its key. None sends no certificate.
     pub identity: Option<(PathBuf, PathBuf)>,
 }
 
-/// One database on one server, and who we are there.
+/// One database on one server, and the account to use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {
-    /// Where the server listens.
+    /// Address of the server.
     pub address: Address,
-    /// Account name.
+    /// Name of the account.
     pub user: String,
-    /// Password, if any.
+    /// Password of the account. None logs in without a password.
     pub password: Option<Secret>,
-    /// Database that holds dlock's tables.
+    /// Database that contains dlock's tables.
     pub database: String,
-    /// TLS settings; of no effect on a Unix socket.
+    /// TLS settings. They have no effect on a Unix socket.
     pub tls: Tls,
 }

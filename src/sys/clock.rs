@@ -1,4 +1,4 @@
-//! The one clock that dlock lives by, and the wall clock, which is for showing only.
+//! The clock that dlock uses for all decisions, and the wall clock, which is for display only.
 
 use std::time::Duration;
 
@@ -6,19 +6,20 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::lease::instant::BootInstant;
 
-/// The present instant on `CLOCK_BOOTTIME`.
+/// Returns the current instant on `CLOCK_BOOTTIME`.
 #[must_use]
 pub fn now() -> BootInstant {
     BootInstant::new(read(ClockId::Boottime))
 }
 
-/// The time since 1970 by the machine's wall clock, which anybody may set: never for a decision.
+/// Returns the time since 1970 on the machine's wall clock. No decision may use it, because the clock can be set at any
+/// time.
 #[must_use]
 pub fn wall() -> Duration {
     read(ClockId::Realtime)
 }
 
 fn read(clock: ClockId) -> Duration {
-    // Negative only before 1970.
+    // The time is negative only before 1970.
     Duration::try_from(clock_gettime(clock)).unwrap_or_default()
 }

@@ -1,7 +1,7 @@
-//! A child in a process group of its own, beside the command's tree, which one thread starts and waits for.
+//! A child in its own process group, outside the command's tree. The thread that starts the child also waits for it.
 //!
-//! The thread must wait for it: the kernel kills the child when the thread that has started it ends, and
-//! the thread that reaps the command's tree leaves the children of other threads alone (`OWN_CHILDREN`).
+//! The thread must wait for two reasons. The kernel kills the child when the thread that started it ends. And the
+//! thread that reaps the command's tree does not reap the children of other threads (`OWN_CHILDREN`).
 
 use std::io;
 use std::os::fd::AsFd;
@@ -11,25 +11,25 @@ use std::time::Duration;
 
 use rustix::process::{Pid, PidfdFlags, WaitId, WaitIdOptions, getpid, pidfd_open, waitid};
 
-use super::alarm::wait_for;
+use super::boot_timer::wait_for;
+use super::channel::Channel;
 use super::inherited;
-use super::link::Link;
 use super::process::die_with;
 use super::signal;
-use super::tree::End;
+use super::tree::ExitReason;
 
-/// Runs `sh -c script` with our environment and `variables`, for `limit` at most and as long as the other end
-/// of `link` is open; then kills what is left of its group. It reads nothing and writes to our stderr. Returns
-/// how the shell ended; none if it was killed.
+/// Runs `sh -c script` with this process's environment and `variables`, until it exits, `limit` has passed, or the
+/// other end of `link` is closed. Then kills all processes that are left in its group. Its stdin is `/dev/null`; its
+/// stdout and stderr are this process's stderr. Returns how the shell ended. None means that this function killed it.
 ///
 /// # Errors
-/// When the kernel gives no process or no descriptor, or there is no shell.
+/// Fails if the kernel cannot create a process or a descriptor, or if there is no shell.
 pub fn run(
     script: &str,
     variables: &[(&str, String)],
     limit: Duration,
-    link: &Link,
-) -> io::Result<Option<End>> {
+    link: &Channel,
+) -> io::Result<Option<ExitReason>> {
     let parent = getpid();
     let mut command = Command::new("sh");
     command
@@ -38,7 +38,7 @@ pub fn run(
         .process_group(0)
         .stdin(Stdio::null())
         .stdout(io::stderr().as_fd().try_clone_to_owned()?);
-    // SAFETY: these are system calls, which a process forked from one with threads may do.
+    // SAFETY: the closure makes only system calls, which are allowed in a process forked from one with threads.
     unsafe {
         command.pre_exec(move || {
             inherited::restore_signals();
@@ -48,17 +48,17 @@ pub fn run(
     let mut child = command.spawn()?;
     let pid = Pid::from_child(&child);
     let has_ended = match pidfd_open(pid, PidfdFlags::empty()) {
-        Ok(held) => {
-            wait_for([held.as_fd(), link.as_fd()], Some(limit)).is_ok_and(|[ended, _]| ended)
+        Ok(pidfd) => {
+            wait_for([pidfd.as_fd(), link.as_fd()], Some(limit)).is_ok_and(|[ended, _]| ended)
         }
-        // On a kernel before 5.3 nothing limits the wait.
+        // Before Linux 5.3 there is no pidfd, and the wait has no limit.
         Err(_) => waitid(
             WaitId::Pid(pid),
             WaitIdOptions::EXITED | WaitIdOptions::NOWAIT,
         )
         .is_ok(),
     };
-    // Until the child is reaped the number of its group is nobody else's.
+    // The kernel does not reuse the id of the group before the child is reaped.
     signal::send(-pid.as_raw_pid(), libc::SIGKILL);
     let end = child.wait()?.into();
     Ok(has_ended.then_some(end))

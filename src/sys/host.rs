@@ -1,9 +1,9 @@
-//! Facts about this process for `status`: labels, so none of them may cost time or fail.
+//! Facts about this process that `status` shows. They are only labels, so reading them must be fast and cannot fail.
 
-/// Where Kubernetes tells a pod its namespace.
+/// The file in which Kubernetes gives a pod its namespace.
 const NAMESPACE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
 
-/// The host's name; in Kubernetes the pod's.
+/// Returns the name of the host, which in Kubernetes is the name of the pod.
 #[must_use]
 pub fn name() -> String {
     hostname::get().map_or_else(
@@ -12,7 +12,7 @@ pub fn name() -> String {
     )
 }
 
-/// The Kubernetes pod that we are in and its namespace; empty where the environment tells none.
+/// Returns the Kubernetes pod of this process and its namespace. Both are empty if the environment names no pod.
 #[must_use]
 pub fn pod() -> (String, String) {
     let in_cluster = variable("KUBERNETES_SERVICE_HOST").map(|_| name());
@@ -23,8 +23,8 @@ pub fn pod() -> (String, String) {
     (pod, namespace.unwrap_or_default().trim().to_owned())
 }
 
-/// Our user: as login and cron say it, else the number. Not from the user database, which may be
-/// a directory server that is down.
+/// Returns the user of this process: the name that login or cron has put into the environment, or else the number. The
+/// user database is not read, because it may be on a directory server that is down.
 #[must_use]
 pub fn user() -> String {
     variable("USER")

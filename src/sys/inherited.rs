@@ -1,9 +1,9 @@
-//! What dlock was started with: open descriptors, closed standard streams, ignored and blocked signals. The
-//! command gets all of it; dlock and the monitor keep no descriptor that is the command's.
+//! The state that dlock inherits at its start: open descriptors, closed standard streams, ignored and blocked signals.
+//! The command gets all of it. dlock and the monitor keep no descriptor that belongs to the command.
 //!
-//! Recorded before `main`. The Rust runtime opens `/dev/null` where stdin, stdout or stderr is closed,
-//! and ignores SIGPIPE. dlock itself must hear SIGCHLD. And a library may open a descriptor of its own
-//! at any time, which nobody else may close.
+//! The state is recorded before `main`. The Rust runtime opens `/dev/null` where stdin, stdout or stderr is closed,
+//! and ignores SIGPIPE. dlock itself must receive SIGCHLD. And a library may open a descriptor of its own
+//! at any time, which no other code may close.
 
 use std::fs::{self, File};
 use std::mem::{self, MaybeUninit};
@@ -12,32 +12,31 @@ use std::sync::{LazyLock, Mutex, PoisonError};
 
 use rustix::stdio::{dup2_stdin, dup2_stdout};
 
-use super::signal::Mask;
+use super::signal::SignalMask;
 
 struct Inherited {
-    /// Those of the first three descriptors that were closed.
+    /// The standard streams (descriptors 0 to 2) that were closed.
     closed: Vec<RawFd>,
-    /// All other descriptors that were open, until they are closed.
+    /// All other descriptors that were open. [`close_descriptors`] empties the list.
     open: Mutex<Vec<RawFd>>,
     ignored: Vec<i32>,
-    blocked: Mask,
+    blocked: SignalMask,
 }
 
 static INHERITED: LazyLock<Inherited> = LazyLock::new(|| {
     let closed = (0..3).filter(|descriptor| !is_open(*descriptor)).collect();
-    let mut open = listed().unwrap_or_default();
-    // The listing had a descriptor of its own, which is closed by now.
+    let mut open = list_descriptors().unwrap_or_default();
+    // The directory listing used a descriptor of its own, which is now closed.
     open.retain(|descriptor| is_open(*descriptor));
     Inherited {
         closed,
         open: Mutex::new(open),
         ignored: (1..=64).filter(|signal| is_ignored(*signal)).collect(),
-        blocked: Mask::of([]).apply(libc::SIG_BLOCK),
+        blocked: SignalMask::of([]).apply(libc::SIG_BLOCK),
     }
 });
 
-/// Run by the C library before the Rust runtime; statics that are never read again are kept by
-/// `used`.
+/// Makes the C library call [`record`] before the Rust runtime starts. `used` keeps a static that no code reads.
 #[used]
 #[unsafe(link_section = ".init_array")]
 static RECORD: extern "C" fn() = record;
@@ -47,45 +46,46 @@ extern "C" fn record() {
 }
 
 fn is_open(descriptor: RawFd) -> bool {
-    // SAFETY: F_GETFD only asks, and fails for a number that is not open.
+    // SAFETY: F_GETFD only reads, and fails for a descriptor that is not open.
     unsafe { libc::fcntl(descriptor, libc::F_GETFD) >= 0 }
 }
 
-/// All descriptors from 3 on. None without `/proc`.
-fn listed() -> Option<Vec<RawFd>> {
+/// Returns all descriptors from 3 on. None means that there is no `/proc`.
+fn list_descriptors() -> Option<Vec<RawFd>> {
     let entries = fs::read_dir("/proc/self/fd").ok()?;
     let numbers = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
     Some(numbers.filter(|number| *number >= 3).collect())
 }
 
-/// Closes the descriptors that this process has inherited, and puts `/dev/null` in the place of stdin
-/// and stdout: a reader of a pipe waits for its last writer, which must be the command.
+/// Closes the descriptors that this process has inherited, and replaces stdin and stdout with `/dev/null`. The reader
+/// of a pipe waits until its last writer closes it, and that writer must be the command.
 pub fn close_descriptors() {
     let mut open = INHERITED
         .open
         .lock()
         .unwrap_or_else(PoisonError::into_inner);
     for descriptor in mem::take(&mut *open) {
-        // SAFETY: it was open before anything in this program could open one, so nothing refers to it,
-        // and it is not closed twice.
+        // SAFETY: the descriptor was open before any code of this program could open one, so no code refers to
+        // it. It is not closed twice.
         unsafe { rustix::io::close(descriptor) };
     }
     if let Ok(null) = File::options().read(true).write(true).open("/dev/null") {
-        // They fail for no descriptors that are open.
+        // These calls do not fail for open descriptors.
         let _ = (dup2_stdin(&null), dup2_stdout(&null));
     }
 }
 
-/// Closes again those of the first three that were closed, in a process that is about to become the
-/// command.
+/// Closes again the standard streams that were closed at the start of dlock. Only for a process that is about to
+/// execute the command.
 pub(super) fn restore_streams() {
     for descriptor in &INHERITED.closed {
-        // SAFETY: the runtime has put `/dev/null` there; what writes to it is not run any more.
+        // SAFETY: the runtime has put `/dev/null` there, and the code that would write to it no longer runs.
         unsafe { rustix::io::close(*descriptor) };
     }
 }
 
-/// Ignores and blocks again what was ignored and blocked, in a process that is about to become a command.
+/// Restores the ignored and blocked signals that dlock inherited. Only for a process that is about to execute a
+/// command.
 pub(super) fn restore_signals() {
     for signal in [libc::SIGPIPE, libc::SIGCHLD] {
         let disposition = match was_ignored(signal) {
@@ -98,15 +98,15 @@ pub(super) fn restore_signals() {
     INHERITED.blocked.apply(libc::SIG_SETMASK);
 }
 
-/// Whether `signal` was ignored when dlock was started.
+/// Returns true if `signal` was ignored when dlock was started.
 pub(super) fn was_ignored(signal: i32) -> bool {
     INHERITED.ignored.contains(&signal)
 }
 
 fn is_ignored(signal: i32) -> bool {
     let mut action = MaybeUninit::<libc::sigaction>::zeroed();
-    // SAFETY: a null new action only queries; `action` is large enough, and all zero bytes are a
-    // valid value should the call fail, as it does for numbers that the C library keeps for itself.
+    // SAFETY: with a null new action the call only reads, and `action` is large enough. The call fails for numbers
+    // that the C library reserves; `action` is then all zero bytes, which is a valid value.
     unsafe {
         libc::sigaction(signal, std::ptr::null(), action.as_mut_ptr());
         action.assume_init().sa_sigaction == libc::SIG_IGN

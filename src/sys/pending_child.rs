@@ -1,8 +1,8 @@
-//! The command before it runs: a process that the monitor forks while dlock still waits for the lock.
+//! The process of a command that does not run yet. The monitor forks it while dlock still waits for the lock.
 //!
-//! The process waits for the token of the grant and then executes the command, so that a fork is not
-//! part of a hand-over. Its one thread shares no memory with the monitor. It ends without a command
-//! when the monitor dies or drops the [`PendingChild`].
+//! The process waits for the token of the grant and then executes the command, so that no fork happens between a grant
+//! and the start of its command. The process has one thread and shares no memory with the monitor. It exits without
+//! executing the command when the monitor dies or drops the [`PendingChild`].
 
 use std::env;
 use std::ffi::{CString, OsStr, OsString};
@@ -13,25 +13,25 @@ use std::ptr;
 use rustix::process::{Pid, getpgrp, getpid, setpgid};
 
 use super::inherited;
-use super::process::{ForkedProcess, Unstartable, die_with, fork};
+use super::process::{ExecError, ForkedProcess, die_with, fork};
 
 const TOKEN: &str = "DLOCK_TOKEN";
 
-/// A command that can be executed with what dlock was started with: environment, streams, ignored and
-/// blocked signals.
+/// A command that will run with the state that dlock inherited: environment, streams, ignored and blocked signals.
 ///
-/// Its arguments and environment have the form that `execve(2)` wants long before it is executed: between a
-/// grant and its command every microsecond counts, and `std::process::Command` allocates them then.
+/// Its arguments and environment are prepared in the form of `execve(2)` long before it is executed, because every
+/// microsecond between a grant and the start of its command counts. `std::process::Command` would allocate them at
+/// that time.
 pub struct PreparedCommand {
     arguments: Vec<CString>,
     environment: Vec<CString>,
-    /// The process group of a child. None gives it one of its own.
+    /// The process group of the child. None creates a new group for it.
     group: Option<Pid>,
 }
 
 impl PreparedCommand {
     /// Prepares `words`, a program and its arguments, with `additions` to the environment. A child that
-    /// shares our terminal will be in our process group, where the terminal's signals arrive.
+    /// shares the terminal will be in the process group of this process, which receives the terminal's signals.
     #[must_use]
     pub fn new(words: &[OsString], additions: &[(&str, String)], shares_terminal: bool) -> Self {
         let is_kept = |name: &OsStr| additions.iter().all(|(added, _)| name != *added);
@@ -47,16 +47,16 @@ impl PreparedCommand {
         }
     }
 
-    /// Executes it in place of this process. Returns only if that fails.
+    /// Replaces this process with the command. Returns only if that fails.
     #[must_use]
-    pub fn exec(self) -> Unstartable {
-        Unstartable::from_errno(errno(&self.execute()))
+    pub fn exec(self) -> ExecError {
+        ExecError::from_errno(errno(&self.execute()))
     }
 
     /// Forks the process that will execute the command.
     ///
     /// # Errors
-    /// When the kernel gives no process or no descriptor, or this process has more than one thread.
+    /// Fails if the kernel cannot create a process or a descriptor, or if this process has more than one thread.
     pub fn spawn_pending(mut self) -> io::Result<PendingChild> {
         let outer = format!("{TOKEN}=");
         (self.environment).retain(|variable| !variable.as_bytes().starts_with(outer.as_bytes()));
@@ -65,7 +65,7 @@ impl PreparedCommand {
         let (parent, own_group) = (getpid(), self.group.is_none());
         let (process, (token, failure)) = fork((token, failure), move || {
             if let Err(error) = self.wait_and_exec(parent, token_reader) {
-                // Fails only if nobody is left to read it.
+                // The write fails only if the parent no longer reads.
                 let _ = failure_writer.write_all(&errno(&error).to_ne_bytes());
             }
         })?;
@@ -77,18 +77,19 @@ impl PreparedCommand {
         })
     }
 
-    /// Returns only if the command is not to run, or cannot be executed.
+    /// Waits for the token and executes the command. Returns Ok if the parent has dropped its end, and an error if the
+    /// command cannot be executed.
     fn wait_and_exec(mut self, parent: Pid, mut token: PipeReader) -> io::Result<()> {
         die_with(parent)?;
         let mut bytes = [0; size_of::<u64>()];
         if token.read_exact(&mut bytes).is_err() {
-            // The parent dropped its end: there is nothing to run.
+            // The parent has dropped its end, so the command must not run.
             return Ok(());
         }
         let token = u64::from_ne_bytes(bytes).to_string();
         self.environment
             .push(variable(TOKEN.as_ref(), token.as_ref()));
-        // Not before: signals for the terminal's group are none of a process that only waits.
+        // Not earlier: a process that only waits must not receive the signals of the terminal's group.
         setpgid(None, self.group)?;
         Err(self.execute())
     }
@@ -104,7 +105,7 @@ impl PreparedCommand {
         };
         inherited::restore_signals();
         inherited::restore_streams();
-        // SAFETY: both lists end with a null pointer, and what they point to lives longer than the call.
+        // SAFETY: both lists end with a null pointer, and the strings live longer than the call.
         unsafe { libc::execvpe(program.as_ptr(), arguments.as_ptr(), environment.as_ptr()) };
         io::Error::last_os_error()
     }
@@ -114,7 +115,7 @@ fn variable(name: &OsStr, value: &OsStr) -> CString {
     c_string(&[name.as_bytes(), b"=", value.as_bytes()].concat())
 }
 
-/// `bytes` up to the first NUL: an argument or a variable cannot hold one.
+/// Converts `bytes` up to the first NUL, which no argument or variable can contain.
 fn c_string(bytes: &[u8]) -> CString {
     let text = bytes.split(|byte| *byte == 0).next().unwrap_or_default();
     CString::new(text).unwrap_or_default()
@@ -124,7 +125,7 @@ fn errno(error: &io::Error) -> i32 {
     error.raw_os_error().unwrap_or(libc::EINVAL)
 }
 
-/// A process that waits for its token to become the command.
+/// A process that waits for its token and then becomes the command.
 #[derive(Debug)]
 pub struct PendingChild {
     pub(super) process: ForkedProcess,
@@ -134,15 +135,15 @@ pub struct PendingChild {
 }
 
 impl PendingChild {
-    /// Lets it execute the command, with `token` as its `DLOCK_TOKEN`.
+    /// Makes the process execute the command, with `token` as its `DLOCK_TOKEN`.
     ///
     /// # Errors
-    /// When the process is gone.
+    /// Fails if the process has ended.
     pub fn start(&mut self, token: u64) -> io::Result<()> {
         self.token.write_all(&token.to_ne_bytes())
     }
 
-    /// The error of `execve(2)`, once the process has ended. None if it was.
+    /// Returns the error of `execve(2)` after the process has ended. None means that the command was executed.
     pub fn failure(&mut self) -> Option<i32> {
         let mut errno = [0; size_of::<i32>()];
         self.failure.read_exact(&mut errno).ok()?;

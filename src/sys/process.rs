@@ -1,4 +1,4 @@
-//! Processes: whether a command can be started, forking, and what a parent owes its children.
+//! Processes: checks if a command can be started, forks, and sets the relations between parent and child.
 
 use std::ffi::{CStr, OsStr};
 use std::io;
@@ -18,21 +18,21 @@ use rustix::process::{
 
 use super::{clock, signal};
 
-/// How long the kernel may take to bury a thread that was joined: a join returns a moment before. It
-/// takes microseconds.
-const BURIAL: Duration = Duration::from_secs(1);
+/// Maximum time to wait until the kernel has removed a thread that was joined. A join returns shortly before the
+/// removal, which takes microseconds.
+const THREAD_REMOVAL_LIMIT: Duration = Duration::from_secs(1);
 
-/// Why a command cannot be started.
+/// The reason why a command cannot be started.
 #[derive(Debug)]
-pub enum Unstartable {
-    /// There is no such file.
+pub enum ExecError {
+    /// The file does not exist.
     NotFound,
-    /// The file is there, but this stands against running it.
+    /// The file exists, but this error prevents its execution.
     NotExecutable(io::Error),
 }
 
-impl Unstartable {
-    /// What `execve(2)` said, as the case that the shell would report.
+impl ExecError {
+    /// Converts the error of `execve(2)` to the case that a shell would report.
     #[must_use]
     pub fn from_errno(errno: i32) -> Self {
         let error = io::Error::from_raw_os_error(errno);
@@ -43,22 +43,22 @@ impl Unstartable {
     }
 }
 
-/// Looks `program` up as `execvp(3)` will, without running it.
+/// Looks up `program` in the same way as `execvp(3)`, without running it.
 ///
 /// # Errors
-/// The case that the shell would report as 127 or 126. What only `execve(2)` itself finds out (a
-/// missing interpreter, say) is known once the command has been let go.
-pub fn look_up(program: &OsStr, path: Option<&OsStr>) -> Result<(), Unstartable> {
+/// Returns the case that a shell would report as 127 or 126. An error that only `execve(2)` can find, such as a missing
+/// interpreter, is known only after the command has been started.
+pub fn find_program(program: &OsStr, path: Option<&OsStr>) -> Result<(), ExecError> {
     if program.is_empty() {
-        return Err(Unstartable::NotFound);
+        return Err(ExecError::NotFound);
     }
     let path = match program.as_bytes().contains(&b'/') {
-        // One empty folder: the path is that of the file.
+        // With one empty folder, the joined path is `program` itself.
         true => OsStr::new(""),
-        // The C library's default where PATH is not set.
+        // The C library's default if PATH is not set.
         false => path.unwrap_or_else(|| OsStr::new("/bin:/usr/bin")),
     };
-    let mut refused = Unstartable::NotFound;
+    let mut refused = ExecError::NotFound;
     for folder in std::env::split_paths(path) {
         let file = folder.join(program);
         let error = match access(&file, Access::EXEC_OK) {
@@ -67,72 +67,71 @@ pub fn look_up(program: &OsStr, path: Option<&OsStr>) -> Result<(), Unstartable>
             Err(Errno::NOENT | Errno::NOTDIR) => continue,
             Err(error) => error.into(),
         };
-        refused = Unstartable::NotExecutable(error);
+        refused = ExecError::NotExecutable(error);
     }
     Err(refused)
 }
 
-/// Runs `work` in a new process, which ends with it. `kept` is for this process alone: the new one drops it
-/// first, as this one drops what `work` owns.
+/// Runs `work` in a new process, which exits when `work` returns. `kept` is only for this process: the new process
+/// drops it first, and this process drops what `work` owns.
 ///
 /// # Errors
-/// When the kernel gives no process, or there is more than one thread: the new process would have
-/// one only, and whatever the others were at would stay half done in it for ever.
+/// Fails if the kernel cannot create a process, or if this process has more than one thread. The new process would have
+/// only one of the threads, and what the others were doing would never be completed in it.
 pub fn fork<K>(kept: K, work: impl FnOnce()) -> io::Result<(ForkedProcess, K)> {
-    // A directory has two links and one for each folder in it; without /proc nobody can tell.
+    // A directory has two links, and one more for each folder in it. Without /proc the number of threads is unknown.
     let has_threads = || std::fs::metadata("/proc/self/task").is_ok_and(|tasks| tasks.nlink() > 3);
-    let until = clock::now() + BURIAL;
+    let until = clock::now() + THREAD_REMOVAL_LIMIT;
     while has_threads() {
         if clock::now() >= until {
             return Err(io::Error::other("this process has threads"));
         }
         thread::yield_now();
     }
-    // SAFETY: there is no other thread, so the new process may do whatever this one may.
+    // SAFETY: there is no other thread, so the new process may do everything that this process may do.
     let pid = unsafe { libc::fork() };
     if pid == 0 {
         drop(kept);
         let outcome = catch_unwind(AssertUnwindSafe(work));
-        // SAFETY: it never returns, and does nothing for other objects of this process.
+        // SAFETY: the call never returns, and runs no destructor or exit handler.
         unsafe { libc::_exit(i32::from(outcome.is_err())) }
     }
-    // It is -1 after an error.
+    // The id is -1 after an error.
     let pid = Pid::from_raw(pid.max(0)).ok_or_else(io::Error::last_os_error)?;
-    let held = pidfd_open(pid, PidfdFlags::empty()).ok();
-    Ok((ForkedProcess { pid, held }, kept))
+    let pidfd = pidfd_open(pid, PidfdFlags::empty()).ok();
+    Ok((ForkedProcess { pid, pidfd }, kept))
 }
 
-/// Has the kernel kill this process when the thread of `parent` that has forked it ends.
+/// Makes the kernel kill this process when the thread of `parent` that has forked it ends.
 ///
 /// # Errors
-/// When that has ended already.
+/// Fails if `parent` has already ended.
 pub(super) fn die_with(parent: Pid) -> io::Result<()> {
     set_parent_process_death_signal(Some(Signal::KILL))?;
-    // If the parent died before, there is no signal.
+    // If the parent died before this call, the kernel sends no signal.
     match getppid() == Some(parent) {
         true => Ok(()),
         false => Err(io::ErrorKind::BrokenPipe.into()),
     }
 }
 
-/// Has wait(2) look only at the children of this thread. Those are the processes that it has forked
-/// and, if it is the first thread of the process, the orphans that the process adopts. The children of
-/// other threads, which are hooks, are theirs to reap.
+/// Restricts wait(2) to the children of this thread: the processes that it has forked and, if it is the first thread of
+/// the process, the orphans that the process adopts. The children of other threads are hooks, which those threads reap.
 pub(super) const OWN_CHILDREN: WaitOptions =
     WaitOptions::from_bits_retain(libc::__WNOTHREAD as u32);
 
-/// A process that we have forked.
+/// A process that this process has forked.
 #[derive(Debug)]
 pub struct ForkedProcess {
     pub(super) pid: Pid,
-    /// By this it is meant and nobody who gets its number later. A kernel before 5.3 has none.
-    held: Option<OwnedFd>,
+    /// A pidfd, which never refers to a later process with the same id. None before Linux 5.3.
+    pidfd: Option<OwnedFd>,
 }
 
 impl ForkedProcess {
-    /// Lets it go on should somebody have stopped it, and reaps whatever else has ended: where we
-    /// are process 1 of a container, everybody's orphans are ours. For the thread that forked it.
-    pub fn tend(&self) {
+    /// Continues the process if it has been stopped, and reaps all other children that have ended: process 1 of a
+    /// container adopts all orphans. Only for the thread that has forked the process.
+    pub fn resume_and_reap(&self) {
         let news = WaitOptions::NOHANG | WaitOptions::UNTRACED | OWN_CHILDREN;
         while let Ok(Some((pid, status))) = wait(news) {
             if pid == self.pid && status.stopped() {
@@ -141,30 +140,30 @@ impl ForkedProcess {
         }
     }
 
-    /// Kills it, unless it is dead.
+    /// Kills the process, unless it is already dead.
     pub fn kill(&self) {
-        if let Some(held) = &self.held {
-            // Fails when it is dead.
-            let _ = pidfd_send_signal(held, Signal::KILL);
+        if let Some(pidfd) = &self.pidfd {
+            // The call fails if the process is dead.
+            let _ = pidfd_send_signal(pidfd, Signal::KILL);
         }
     }
 }
 
-/// Makes this process the heir of all its descendants: those whose parent dies become its children.
+/// Makes this process a subreaper: each descendant whose parent dies becomes its child.
 ///
 /// # Errors
-/// When the kernel is older than 3.4.
-pub fn adopt_orphans() -> io::Result<()> {
+/// Fails before Linux 3.4.
+pub fn become_subreaper() -> io::Result<()> {
     Ok(set_child_subreaper(Some(getpid()))?)
 }
 
-/// Leaves the process group that we were started in, so that no signal to that group reaches us, and
-/// takes `name` for lists of processes.
+/// Moves this process to a new process group, so that it does not receive signals to the group in which it was started,
+/// and sets `name` as its name in process lists.
 ///
 /// # Errors
-/// When this process leads its session.
-pub fn stand_apart(name: &CStr) -> io::Result<()> {
-    // Fails only on a name that is too long, and is nothing but a label.
+/// Fails if this process is a session leader.
+pub fn detach(name: &CStr) -> io::Result<()> {
+    // The call fails only if the name is too long, and the name is only a label.
     let _ = rustix::thread::set_name(name);
     Ok(setpgid(None, None)?)
 }
@@ -173,21 +172,21 @@ pub fn stand_apart(name: &CStr) -> io::Result<()> {
 mod tests {
     use std::ffi::OsStr;
 
-    use super::{Unstartable, look_up};
+    use super::{ExecError, find_program};
 
     #[test]
-    fn a_command_is_looked_up_as_the_shell_does() {
+    fn program_is_looked_up_like_in_a_shell() {
         let path = Some(OsStr::new("/nonexistent:/etc:/bin:/usr/bin"));
-        assert!(look_up(OsStr::new("sh"), path).is_ok());
-        assert!(look_up(OsStr::new("/bin/sh"), None).is_ok());
+        assert!(find_program(OsStr::new("sh"), path).is_ok());
+        assert!(find_program(OsStr::new("/bin/sh"), None).is_ok());
         for absent in ["no-such-command", "", "/nonexistent/x", "/etc/passwd/x"] {
-            let found = look_up(OsStr::new(absent), path);
-            assert!(matches!(found, Err(Unstartable::NotFound)), "{absent:?}");
+            let found = find_program(OsStr::new(absent), path);
+            assert!(matches!(found, Err(ExecError::NotFound)), "{absent:?}");
         }
         for refused in ["passwd", "/etc/passwd", "/etc"] {
-            let found = look_up(OsStr::new(refused), Some(OsStr::new("/etc")));
+            let found = find_program(OsStr::new(refused), Some(OsStr::new("/etc")));
             assert!(
-                matches!(found, Err(Unstartable::NotExecutable(_))),
+                matches!(found, Err(ExecError::NotExecutable(_))),
                 "{refused:?}"
             );
         }

@@ -2,10 +2,10 @@
 
 use std::io;
 
-/// `N` bytes that nobody can guess.
+/// Returns `N` cryptographically secure random bytes.
 ///
 /// # Errors
-/// When the kernel has none to give.
+/// Fails if the kernel cannot supply random bytes.
 pub fn bytes<const N: usize>() -> io::Result<[u8; N]> {
     let mut bytes = [0; N];
     getrandom::fill(&mut bytes).map_err(io::Error::other)?;

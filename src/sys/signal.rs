@@ -1,9 +1,9 @@
-//! Signals by number: which there are, taking them one by one, sending them.
+//! Signals by number: their classification, receiving them one by one, and sending them.
 //!
-//! They are blocked and read from a descriptor, not caught by handlers: that costs two system calls
-//! where handlers for all of them cost some three hundred, no call of any thread is interrupted
-//! (the kernel would restart the timeouts of socket calls with every signal), and the kernel tells
-//! who sent each. Process 1 of a container hears them too, as it would not without a handler.
+//! Signals are blocked and read from a descriptor instead of being caught by handlers. That takes two system calls
+//! instead of about three hundred, interrupts no system call of any thread (the kernel would restart the timeouts of
+//! socket calls with every signal), and reports the sender of each signal. It also works for process 1 of a container,
+//! which does not receive a signal without a handler.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -15,36 +15,35 @@ use libc::{SIGHUP, SIGINT, SIGQUIT, SIGTSTP, SIGTTIN, SIGTTOU, SIGURG};
 use rustix::process::{getpid, getsid};
 use serde::{Deserialize, Serialize};
 
-use super::alarm::wait_for;
+use super::boot_timer::wait_for;
 use super::inherited::was_ignored;
 use super::proc::is_below_us;
 
-/// Signals that the kernel sends to all of a terminal's foreground group: for a key, another size, a
-/// lost line.
+/// Signals that the kernel sends to the foreground group of a terminal: for a key, a new size, or a hang-up.
 const TERMINAL: [i32; 8] = [
     SIGHUP, SIGINT, SIGQUIT, SIGCONT, SIGTSTP, SIGTTIN, SIGTTOU, SIGWINCH,
 ];
 
-/// Signals that by default do nothing or stop the process; all others end it.
+/// Signals whose default action is not to end the process. All other signals end it.
 const HARMLESS: [i32; 7] = [
     SIGCHLD, SIGCONT, SIGURG, SIGWINCH, SIGTSTP, SIGTTIN, SIGTTOU,
 ];
 
-/// Whether `signal` ends a process that did not ask for it.
+/// Returns true if the default action of `signal` ends the process.
 #[must_use]
-pub fn is_deadly(signal: i32) -> bool {
+pub fn is_fatal(signal: i32) -> bool {
     !HARMLESS.contains(&signal)
 }
 
 /// A set of signals.
 #[derive(Debug)]
-pub(super) struct Mask(libc::sigset_t);
+pub(super) struct SignalMask(libc::sigset_t);
 
-impl Mask {
+impl SignalMask {
     pub(super) fn of(numbers: impl IntoIterator<Item = i32>) -> Self {
         let mut set = MaybeUninit::uninit();
-        // SAFETY: sigemptyset initialises `set`; sigaddset refuses a number that is no signal, or that
-        // the C library keeps for itself.
+        // SAFETY: sigemptyset initialises `set`; sigaddset refuses a number that is not a signal or that
+        // the C library reserves.
         unsafe {
             libc::sigemptyset(set.as_mut_ptr());
             for number in numbers {
@@ -54,7 +53,8 @@ impl Mask {
         }
     }
 
-    /// Changes what this thread blocks, `how` being that of `sigprocmask(2)`. Returns what it blocked before.
+    /// Applies this set to the signal mask of this thread, with `how` as in `sigprocmask(2)`. Returns the previous
+    /// mask.
     pub(super) fn apply(&self, how: i32) -> Self {
         let mut before = MaybeUninit::uninit();
         // SAFETY: the set is initialised, and the call initialises `before` and keeps no pointer.
@@ -65,38 +65,38 @@ impl Mask {
     }
 }
 
-/// Where signals arrive.
+/// The descriptor from which signals are read.
 #[derive(Debug)]
-pub struct Inbox(OwnedFd);
+pub struct SignalFd(OwnedFd);
 
-/// A signal as it arrived.
+/// A signal that was received.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Signal {
     /// Its number.
     pub number: i32,
-    /// Where it came from.
+    /// Its sender.
     pub origin: Origin,
 }
 
 /// The sender of a signal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Origin {
-    /// Our terminal, to every process of the group that we are in.
+    /// The controlling terminal, which sends to every process of this process's group.
     Terminal,
-    /// The kernel, about a child of ours.
+    /// The kernel, about a child of this process.
     Child,
-    /// A process that we have started, or one below it.
+    /// A descendant of this process.
     Below,
-    /// Another process, by its number: 0 for one that we cannot see, and for the kernel.
+    /// Another process, by its id. The id is 0 for the kernel and for a process of a namespace that is not visible.
     Process(u32),
 }
 
 impl Origin {
     fn of(info: &libc::signalfd_siginfo, number: i32) -> Self {
         match info.ssi_code {
-            // An alarm that was set before we were started, say, is for us alone.
+            // For example an alarm that was set before dlock was started, which is only for this process.
             libc::SI_KERNEL if !TERMINAL.contains(&number) => Self::Process(0),
-            // The kernel reports a lost line to the session leader alone.
+            // The kernel reports a hang-up to the session leader alone.
             libc::SI_KERNEL if number == SIGHUP && getsid(None) == Ok(getpid()) => Self::Process(0),
             libc::SI_KERNEL => Self::Terminal,
             code if number == SIGCHLD && code > 0 => Self::Child,
@@ -106,25 +106,26 @@ impl Origin {
     }
 }
 
-impl Inbox {
-    /// From now on signals wait to be taken from the inbox.
+impl SignalFd {
+    /// Blocks all signals, which from now on are read from the descriptor.
     ///
-    /// Threads and processes that are started later inherit this, so it must come before any thread. What
-    /// was ignored by who started us stays so (nohup). A fault of our own still kills: the kernel does
-    /// not let it wait. With `job_control` left to the terminal, SIGTSTP and its like keep stopping us.
+    /// Threads and processes that are started later inherit the mask, so this must be called before any thread is
+    /// started. Signals that the caller of dlock ignores stay ignored (nohup). A fault of this process still kills it,
+    /// because the kernel does not let a fault wait. With `job_control`, SIGTSTP, SIGTTIN and SIGTTOU are not blocked
+    /// and stop this process as usual.
     ///
     /// # Errors
-    /// When the kernel has no descriptor left.
+    /// Fails if the kernel has no free descriptor.
     pub fn open(job_control: bool) -> io::Result<Self> {
-        let taken = Mask::of((1..=64).filter(|number| match *number {
+        let taken = SignalMask::of((1..=64).filter(|number| match *number {
             SIGCHLD => true,
             SIGTSTP | SIGTTIN | SIGTTOU if job_control => false,
-            // Blocked, an ignored signal would not be thrown away but wait to be taken.
+            // If an ignored signal were blocked, the kernel would queue it instead of discarding it.
             number => !was_ignored(number),
         }));
-        // SAFETY: the set is initialised and its pointer not kept. The descriptor is new and nobody
-        // else's. A child that nobody waits for must not be reaped by the kernel, even where the parent
-        // of dlock asked for that: its end would go unheard.
+        // SAFETY: the set is initialised and its pointer is not kept. The descriptor is new and has no other owner.
+        // SIGCHLD is set to its default because the kernel reaps children silently while it is ignored, and the
+        // parent of dlock may have ignored it.
         unsafe {
             libc::signal(SIGCHLD, libc::SIG_DFL);
             match libc::signalfd(-1, &raw const taken.0, libc::SFD_CLOEXEC) {
@@ -137,7 +138,7 @@ impl Inbox {
         }
     }
 
-    /// Takes all that have arrived.
+    /// Discards all signals that have arrived.
     pub fn clear(&self) {
         let has_one = || wait_for([self.as_fd()], Some(Duration::ZERO)).is_ok_and(|[ready]| ready);
         while has_one() && self.take().is_ok() {}
@@ -146,11 +147,11 @@ impl Inbox {
     /// Waits for the next signal.
     ///
     /// # Errors
-    /// When the kernel does not give one, which it has no reason for.
+    /// Fails if the descriptor cannot be read, for which no cause is known.
     pub fn take(&self) -> io::Result<Signal> {
         let size = size_of::<libc::signalfd_siginfo>();
         let mut info = MaybeUninit::<libc::signalfd_siginfo>::zeroed();
-        // SAFETY: the kernel writes at most `size` bytes into `info`, which is made of numbers alone.
+        // SAFETY: the kernel writes at most `size` bytes into `info`, which contains only integers.
         let (count, info) = unsafe {
             let count = libc::read(self.0.as_raw_fd(), info.as_mut_ptr().cast(), size);
             (count, info.assume_init())
@@ -166,28 +167,29 @@ impl Inbox {
     }
 }
 
-impl AsFd for Inbox {
+impl AsFd for SignalFd {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
     }
 }
 
-/// Stops this process and the rest of its group as Ctrl-Z would; returns when it goes on, or at once
-/// where nobody is there to let it go on. Only for a process that leaves job control to the terminal.
-pub fn stop_job() {
-    let before = Mask::of([SIGTSTP]).apply(libc::SIG_BLOCK);
-    // The group's signal may reach another thread, and this one would go on for a moment. The second
-    // signal, for this thread alone, prevents that. It must be pending before the first can stop us, or it
-    // would stop us again when we continue; SIGCONT discards both.
+/// Stops this process and the rest of its group, like Ctrl-Z. Returns when the process is continued, or immediately if
+/// the group is orphaned and nothing could continue it. Only for a process that leaves job control to the terminal.
+pub fn suspend_self() {
+    let before = SignalMask::of([SIGTSTP]).apply(libc::SIG_BLOCK);
+    // The kernel may deliver the signal to the group to another thread, and this thread would run for a moment. A
+    // second signal, to this thread alone, prevents that. It must be pending before the first signal can stop the
+    // process; otherwise it would stop the process again after SIGCONT. SIGCONT discards both.
     // SAFETY: raise takes a plain number.
     unsafe { libc::raise(SIGTSTP) };
     send(0, SIGTSTP);
     before.apply(libc::SIG_SETMASK);
 }
 
-/// Sends `signal` to the process `pid`, to the process group `-pid`, or to our own group if it is 0.
+/// Sends `signal` to the process `pid`, to the process group `-pid` if `pid` is negative, or to the group of this
+/// process if `pid` is 0.
 pub(super) fn send(pid: i32, signal: i32) {
-    // SAFETY: kill takes plain numbers. It fails when nobody is left, which is what we wanted.
+    // SAFETY: kill takes plain numbers. It fails if no such process is left, which is not an error here.
     unsafe {
         libc::kill(pid, signal);
     }

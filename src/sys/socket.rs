@@ -1,4 +1,4 @@
-//! Time limits of a socket, its end, and ending a blocked read of another thread by shutting it down.
+//! The time limits of a socket, the end of its connection, and a shutdown that ends a blocked read of another thread.
 
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd, RawFd};
@@ -9,12 +9,12 @@ use rustix::event::{PollFd, PollFlags};
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{Shutdown, shutdown};
 
-use super::alarm::wait_for_flags;
+use super::boot_timer::wait_for_flags;
 
-/// Sets how long one read of the socket `fd` may take; none: for ever.
+/// Sets the maximum time of one read of the socket `fd`. None waits forever.
 ///
 /// # Errors
-/// When the kernel refuses.
+/// Fails if the kernel refuses.
 pub fn limit_reads(fd: RawFd, limit: Option<Duration>) -> io::Result<()> {
     // SAFETY: the caller owns the connection that `fd` belongs to and keeps it open during this
     // call; the borrow ends here.
@@ -23,50 +23,50 @@ pub fn limit_reads(fd: RawFd, limit: Option<Duration>) -> io::Result<()> {
     Ok(())
 }
 
-/// Waits until `bell` has something to say, or the peer of `socket` ends the connection; tells whether
-/// it was the latter. What the peer says before is left to who reads it.
+/// Waits until `bell` is readable or the peer of `socket` closes the connection. Returns true if the peer has closed it
+/// and `bell` is not readable. Does not read data that the peer has sent.
 ///
 /// # Errors
-/// When the kernel is out of memory.
+/// Fails if the kernel is out of memory.
 pub fn hangs_up(socket: BorrowedFd<'_>, bell: BorrowedFd<'_>) -> io::Result<bool> {
     let polled = [
         PollFd::from_borrowed_fd(bell, PollFlags::IN),
         PollFd::from_borrowed_fd(socket, PollFlags::RDHUP),
     ];
-    wait_for_flags(polled, None).map(|[has_rung, _]| !has_rung)
+    wait_for_flags(polled, None).map(|[is_readable, _]| !is_readable)
 }
 
-/// A handle on whatever connection the database thread has at the moment.
+/// A handle to the current connection of the database thread.
 ///
-/// The driver's time limits count per system call: a server that drips one byte a second outlives
-/// them. A shutdown ends the read at once, whatever the driver is at.
+/// The driver's time limits apply to each system call, so a server that sends one byte a second never exceeds them. A
+/// shutdown ends the read immediately, at any stage of the driver's work.
 #[derive(Debug, Clone, Default)]
 pub struct Interrupter(Arc<Mutex<Option<OwnedFd>>>);
 
 impl Interrupter {
-    /// Watches the socket `fd` from now on, instead of the one before.
+    /// Watches the socket `fd` instead of the previous one.
     pub fn watch(&self, fd: RawFd) {
         // SAFETY: the caller owns the connection that `fd` belongs to and keeps it open during
-        // this call; the borrow ends here, what is kept is a descriptor of our own.
+        // this call; the borrow ends here, and only a duplicate of the descriptor is kept.
         let socket = unsafe { BorrowedFd::borrow_raw(fd) };
         *self.lock() = rustix::io::fcntl_dupfd_cloexec(socket, 0).ok();
     }
 
-    /// A descriptor of the connection, if there is one.
+    /// Returns a descriptor of the connection. None if there is no connection.
     #[must_use]
     pub fn watched(&self) -> Option<OwnedFd> {
         self.lock().as_ref()?.try_clone().ok()
     }
 
-    /// Watches nothing any more.
+    /// Stops watching the connection.
     pub fn unwatch(&self) {
         *self.lock() = None;
     }
 
-    /// Ends the read or write that is going on, if any. The connection is of no use afterwards.
+    /// Ends the current read or write, if any. The connection cannot be used afterwards.
     pub fn interrupt(&self) {
         if let Some(socket) = self.lock().take() {
-            // Fails only if the peer was faster.
+            // The call fails only if the peer has already closed the connection.
             let _ = shutdown(socket, Shutdown::Both);
         }
     }

@@ -1,19 +1,19 @@
-//! Writing to stderr without waiting for its reader.
+//! Writes to stderr without waiting for its reader.
 //!
-//! Any thread, and any forked process: takes no lock and starts no thread.
+//! Any thread and any forked process may call this module: it takes no lock and starts no thread.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-/// The most bytes that a pipe takes at once when it says that it has room (`PIPE_BUF`).
+/// The number of bytes that a pipe accepts in one write if it is ready for writing (`PIPE_BUF`).
 const ROOM: usize = 4096;
 
-/// Writes the beginning of `text` to stderr, in one write, if there is room for it.
+/// Writes the first 4096 bytes of `text` to stderr, in one write, if stderr has room for them.
 ///
-/// Another process that fills a shared pipe between the look and the write may make this wait: it
-/// is only for what is said in an emergency.
+/// The write can block if another process fills a shared pipe after the check. Use this function only for emergency
+/// messages.
 pub fn write_if_room(text: &[u8]) {
     write_to(io::stderr().as_fd(), text);
 }
@@ -23,7 +23,7 @@ fn write_to(fd: BorrowedFd<'_>, text: &[u8]) {
     if poll(&mut polled, Some(&Timespec::default())) == Ok(1)
         && polled[0].revents() == PollFlags::OUT
     {
-        // Lost if it cannot be written.
+        // The text is lost if the write fails.
         let _ = rustix::io::write(fd, &text[..text.len().min(ROOM)]);
     }
 }
@@ -36,7 +36,7 @@ mod tests {
     use super::write_to;
 
     #[test]
-    fn what_a_full_pipe_has_no_room_for_is_lost_and_nobody_waits() {
+    fn text_is_lost_without_waiting_if_the_pipe_is_full() {
         let (mut reader, mut writer) = pipe().expect("a pipe");
         write_to(writer.as_fd(), b"first");
         let mut read = [0; 5];

@@ -1,15 +1,15 @@
-//! What there is of a terminal.
+//! Checks for a controlling terminal and for a screen.
 
 use std::fs::File;
 use std::io::IsTerminal;
 
-/// Whether this process has a controlling terminal: one whose Ctrl-C and Ctrl-Z reach it.
+/// Returns true if this process has a controlling terminal, which sends it the signals of Ctrl-C and Ctrl-Z.
 #[must_use]
 pub fn is_controlling() -> bool {
     File::open("/dev/tty").is_ok()
 }
 
-/// Whether results go to a terminal on which a cursor can be moved, and there are keys.
+/// Returns true if stdout is a terminal with a movable cursor and keys can be read.
 #[must_use]
 pub fn is_screen() -> bool {
     let is_dumb = std::env::var_os("TERM").is_none_or(|term| term.is_empty() || term == "dumb");

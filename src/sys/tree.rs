@@ -1,9 +1,9 @@
-//! The command's tree: the command, its children, theirs, and so on, whatever groups and sessions
-//! they have put themselves in. Signalling all of it, and knowing when it is dead.
+//! The command's tree: the command and all its descendants, in any process group or session. Signals the whole tree
+//! and detects when it is dead.
 //!
-//! Works in a process that [adopts orphans](super::process::adopt_orphans): who is left when a
-//! parent dies becomes a child of ours, so nobody can slip away. Only the thread that holds the
-//! [`Tree`] reaps, so the number of a child of ours cannot come to mean another process.
+//! Works in a process that is a [subreaper](super::process::become_subreaper): when a process of the tree dies, its
+//! children become children of this process, so no process can escape. Only the thread that holds the [`Tree`] reaps,
+//! so the kernel cannot reuse the id of a child.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -20,19 +20,19 @@ use super::process::OWN_CHILDREN;
 use super::signal;
 use crate::lease::instant::BootInstant;
 
-/// Clock ticks a second in `/proc` (`USER_HZ`), the same on x86-64 and arm64.
+/// Clock ticks per second in `/proc` (`USER_HZ`), on both x86-64 and arm64.
 const TICKS: u128 = 100;
 
-/// How a command ended.
+/// The way in which a command ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum End {
-    /// It exited with this status.
+pub enum ExitReason {
+    /// The command exited with this status.
     Exited(u8),
-    /// This signal killed it.
+    /// This signal killed the command.
     Killed(i32),
 }
 
-impl From<ExitStatus> for End {
+impl From<ExitStatus> for ExitReason {
     fn from(status: ExitStatus) -> Self {
         match status.code() {
             Some(code) => Self::Exited(u8::try_from(code).unwrap_or(u8::MAX)),
@@ -41,27 +41,27 @@ impl From<ExitStatus> for End {
     }
 }
 
-/// A command and all that it started.
+/// A command and all its descendants.
 #[derive(Debug, Default)]
 pub struct Tree {
-    /// None once it is reaped, or if it was never ours.
+    /// None after the command is reaped, or if the command was never a child of this process.
     command: Option<Pid>,
     own_group: bool,
-    end: Option<End>,
+    end: Option<ExitReason>,
 }
 
-/// Signals on their way to every process of a tree, each of which gets them once. For that the tree is
-/// gone through several times. A process that starts later, because of the signal, say, is left alone.
+/// Signals that are being sent once to every process of a tree, which takes several passes over the tree. A process
+/// that starts later, for example because of the signal, does not get them.
 #[derive(Debug)]
 pub struct Broadcast {
     signals: Vec<Signal>,
-    /// When it began.
+    /// The instant at which the broadcast began.
     pub began: BootInstant,
     reached: BTreeSet<Process>,
 }
 
 impl Broadcast {
-    /// A broadcast of `signals` that begins `now`.
+    /// Creates a broadcast of `signals` that begins `now`.
     #[must_use]
     pub fn new(signals: &[i32], now: BootInstant) -> Self {
         let signals = signals.iter().copied();
@@ -74,7 +74,7 @@ impl Broadcast {
 }
 
 impl Tree {
-    /// The tree that will grow from `command`.
+    /// Creates the tree that has `command` as its root.
     #[must_use]
     pub const fn of(command: &PendingChild) -> Self {
         Self {
@@ -84,20 +84,20 @@ impl Tree {
         }
     }
 
-    /// What a process that has died left us: all children of this thread.
+    /// Creates the tree that this process inherits from a dead process: all children of this thread.
     #[must_use]
     pub fn inherited() -> Self {
         Self::default()
     }
 
-    /// Reaps what is dead. Returns whether that is all of the tree.
+    /// Reaps all dead processes. Returns true if no process of the tree is left.
     #[must_use]
     pub fn reap(&mut self) -> bool {
-        let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
-        let has_ended = |command| matches!(waitid(WaitId::Pid(command), look), Ok(Some(_)));
+        let peek = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        let has_ended = |command| matches!(waitid(WaitId::Pid(command), peek), Ok(Some(_)));
         if self.command.is_some_and(has_ended) {
-            // Until it is reaped the number of its group is nobody else's. Only a short cut, but one that
-            // works without /proc.
+            // The kernel does not reuse the id of the group before the command is reaped. This is only a
+            // shortcut, but it works without /proc.
             self.signal_group(&[Signal::KILL]);
         }
         loop {
@@ -108,31 +108,31 @@ impl Tree {
                 }
                 Ok(Some(_)) => {}
                 Ok(None) => return false,
-                // ECHILD: there is none left.
+                // ECHILD: no child is left.
                 Err(_) => return true,
             }
         }
     }
 
-    /// How the command ended, if it did.
+    /// Returns how the command ended. None if it has not ended or was never a child of this process.
     #[must_use]
-    pub const fn end(&self) -> Option<End> {
+    pub const fn end(&self) -> Option<ExitReason> {
         self.end
     }
 
-    /// Sends `signal` to the command itself, as if the sender had sent it there and not to dlock.
+    /// Sends `signal` to the command itself, but not to its descendants.
     pub fn signal_command(&self, signal: i32) {
         if let Some(command) = self.command {
             signal::send(command.as_raw_pid(), signal);
         }
     }
 
-    /// Sends SIGKILL to everything that is alive. Returns the number of one such process. Repeat this
-    /// until all is dead: a process that is born meanwhile may be missed.
+    /// Sends SIGKILL to every process that is alive. Returns the id of one of them, or None if there is none. The caller
+    /// must repeat this until the tree is dead, because a process that is forked during the call may be missed.
     #[must_use]
     pub fn kill_all(&self) -> Option<u32> {
         let mut broadcast = Broadcast::new(&[libc::SIGKILL], BootInstant::new(Duration::ZERO));
-        // At once, and whatever /proc says; the rest takes a tenth of a millisecond for each process.
+        // Immediate and independent of /proc. The rest takes 0.1 ms for each process.
         self.signal_group(&broadcast.signals);
         let _ = self.send(&mut broadcast);
         let command = self.command.map(Pid::as_raw_pid);
@@ -140,13 +140,13 @@ impl Tree {
         alive.and_then(|pid| u32::try_from(pid).ok())
     }
 
-    /// Signals every process that `broadcast` is for and has not reached. Returns whether none was missed
-    /// and none was new, so that there is nobody left to reach. Until then repeat this.
+    /// Signals every process that `broadcast` has not reached yet. Returns true if the search was complete and found no
+    /// new process, so that no process is left to signal. The caller must repeat this until then.
     #[must_use]
     pub fn send(&self, broadcast: &mut Broadcast) -> bool {
         let children = match own_children() {
             Ok(children) => children,
-            // Without /proc, the command and its group are all that can be found.
+            // Without /proc only the command and its group can be found.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 self.signal_group(&broadcast.signals);
                 return true;
@@ -154,7 +154,7 @@ impl Tree {
             Err(_) => return false,
         };
         let began = broadcast.began.since_boot().as_millis() * TICKS / 1000;
-        // The first pass finds all before it signals one.
+        // The first pass finds all processes before it signals any of them.
         let is_first = broadcast.reached.is_empty();
         let (found, mut is_complete) = find(&children);
         for process in found {
@@ -162,7 +162,7 @@ impl Tree {
             if is_later || broadcast.reached.contains(&process) {
                 continue;
             }
-            // Reached or gone, it may have left children to us that were not found.
+            // If the process has died, this process may have adopted children of it that were not found.
             is_complete = false;
             if children.contains(&process.pid) {
                 for signal in &broadcast.signals {
@@ -179,9 +179,9 @@ impl Tree {
     fn signal_group(&self, signals: &[Signal]) {
         if let Some(command) = self.command {
             let command = command.as_raw_pid();
-            let whom = if self.own_group { -command } else { command };
+            let target = if self.own_group { -command } else { command };
             for signal in signals {
-                signal::send(whom, signal.as_raw());
+                signal::send(target, signal.as_raw());
             }
         }
     }

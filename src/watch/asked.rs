@@ -1,20 +1,21 @@
-//! Which actions somebody asked for, and how that is put to the server.
+//! The actions that the user asked for, and the corresponding request to the server.
 
 use crate::lease::action::Action;
 use crate::store::mysql::Selection;
-use crate::store::{Sighting, Survey};
+use crate::store::{LockRecord, Snapshot};
 
-/// Which actions somebody asked for.
+/// The actions that the user asked for.
 #[derive(Debug, Clone)]
 pub struct Asked {
-    /// In order, each once; if there are none, those held or waited for.
+    /// The named actions, sorted and without duplicates. If there are none, `all` decides.
     named: Vec<Action>,
-    /// Or all.
+    /// True for all actions, false for those that are held or waited for. Used only if `named` is empty.
     all: bool,
 }
 
 impl Asked {
-    /// The actions `named`, or if there are none, `all` of them or those held or waited for.
+    /// Selects the actions in `named`. If there are none, selects all actions if `all` is true, or else those that are
+    /// held or waited for.
     pub fn new(named: impl IntoIterator<Item = Action>, all: bool) -> Self {
         let mut named: Vec<Action> = named.into_iter().collect();
         named.sort();
@@ -22,29 +23,29 @@ impl Asked {
         Self { named, all }
     }
 
-    /// Whether any was named.
+    /// Returns true if at least one action was named.
     #[must_use]
     pub const fn is_named(&self) -> bool {
         !self.named.is_empty()
     }
 
-    /// What to ask the server for.
+    /// Returns the selection to request from the server.
     #[must_use]
     pub fn selection(&self) -> Selection<'_> {
         match self.named.as_slice() {
             [] if self.all => Selection::All,
-            [] => Selection::Wanted,
+            [] => Selection::Active,
             named => Selection::Named(named),
         }
     }
 
-    /// Adds what was named and never held, and puts all in order: who asks for an action by name gets
-    /// an answer about it.
-    pub fn complete(&self, survey: &mut Survey) {
+    /// Adds a record for each named action that was never held, so that the output contains all named actions, and
+    /// sorts the records.
+    pub fn complete(&self, survey: &mut Snapshot) {
         let locks = &mut survey.locks;
         for action in &self.named {
-            if !locks.iter().any(|seen| seen.action == *action) {
-                locks.push(Sighting::never_held(action.clone()));
+            if !locks.iter().any(|record| record.action == *action) {
+                locks.push(LockRecord::never_held(action.clone()));
             }
         }
         locks.sort_by(|one, other| one.action.cmp(&other.action));

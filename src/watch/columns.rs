@@ -1,9 +1,9 @@
-//! A table on a screen: which columns there is room for, and how wide they are.
+//! The layout of a table on a screen: the columns that fit, and their widths.
 //!
-//! Columns take what their texts need. When that is more than there is, those that can be cut are;
-//! when they are cut to the least, whole columns go, the least important first.
+//! Each column is as wide as its texts. If the columns do not fit, those that may be cut are cut. If they do not fit at
+//! their minimum width, whole columns are removed, the least important first.
 
-use super::frame::{Line, Paint, width};
+use super::frame::{Line, Style, width};
 use crate::report::escape::printable;
 
 /// Space between two columns.
@@ -12,16 +12,16 @@ const GAP: usize = 2;
 /// One column.
 #[derive(Debug, Clone, Copy)]
 pub struct Column {
-    /// What stands above it.
+    /// The heading of the column.
     pub heading: &'static str,
-    /// To how many characters it may be cut.
+    /// Minimum width in characters to which the column may be cut.
     pub least: usize,
-    /// The column with the highest rank goes first.
+    /// The importance of the column. The column with the highest rank is removed first.
     pub rank: u8,
 }
 
 impl Column {
-    /// A column that is shown whole or not at all.
+    /// Creates a column that is shown at full width or not at all.
     #[must_use]
     pub const fn whole(heading: &'static str, rank: u8) -> Self {
         Self {
@@ -31,7 +31,7 @@ impl Column {
         }
     }
 
-    /// A column that may be cut to `least` characters.
+    /// Creates a column that may be cut to `least` characters.
     #[must_use]
     pub const fn cut(heading: &'static str, rank: u8, least: usize) -> Self {
         Self {
@@ -42,15 +42,15 @@ impl Column {
     }
 }
 
-/// A text and what it is.
-pub type Painted = (String, Paint);
+/// A text and its style.
+pub type Painted = (String, Style);
 
-/// The widths of the columns on a screen; none for one that there is no room for.
+/// The widths of the columns on a screen. None for a column that is not shown.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Widths<const N: usize>([Option<usize>; N]);
 
 impl<const N: usize> Widths<N> {
-    /// Divides `room` among `columns` by what `rows` need.
+    /// Divides `room` among `columns` according to the texts in `rows`.
     #[must_use]
     pub fn new<'a>(
         columns: &[Column; N],
@@ -78,8 +78,8 @@ impl<const N: usize> Widths<N> {
         for &at in &by_rank {
             widths[at] = Some(least(at).min(room));
         }
-        // What is left goes to the narrowest of those that need more, so that one long name does not
-        // leave the others without.
+        // The spare room goes to the narrowest columns that need more, so that one long name does not take
+        // the room of the other columns.
         while spare > 0
             && let Some(at) = (0..N)
                 .filter(|&at| widths[at].is_some_and(|width| width < needs[at]))
@@ -91,14 +91,14 @@ impl<const N: usize> Widths<N> {
         Self(widths)
     }
 
-    /// The line of headings, from `column` on.
+    /// Returns the line of headings, which begins at `column`.
     #[must_use]
     pub fn headings(&self, columns: &[Column; N], column: usize) -> Line {
-        let cells = columns.map(|column| (column.heading.to_owned(), Paint::Strong));
+        let cells = columns.map(|column| (column.heading.to_owned(), Style::Strong));
         self.line(Line::default(), &cells, column)
     }
 
-    /// `line` with the `cells` of a row, from `column` on.
+    /// Returns `line` with the `cells` of a row added, which begin at `column`.
     #[must_use]
     pub fn line(&self, mut line: Line, cells: &[Painted; N], mut column: usize) -> Line {
         for (width, (text, paint)) in self.0.iter().zip(cells) {

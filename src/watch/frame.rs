@@ -1,8 +1,8 @@
-//! What a screen shows at one instant: lines of cells, each at its own column.
+//! The content of the screen at one instant: lines of cells, each at its own column.
 //!
-//! Every text is made harmless here, when it becomes a cell. Nobody counts on how wide a terminal
-//! draws it: each cell is put at its column, so that an emoji which the terminal and we measure
-//! differently moves nothing but itself.
+//! Control characters are escaped here, when a text becomes a cell. The code does not rely on the width with which the
+//! terminal draws a text: each cell is placed at its own column, so that an emoji whose width the terminal measures
+//! differently does not shift other cells.
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
@@ -17,53 +17,53 @@ pub struct Size {
     pub rows: usize,
 }
 
-/// What a text is to the reader; the terminal decides how that looks.
+/// The meaning of a text. The terminal module decides its appearance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Paint {
+pub enum Style {
     /// Nothing special.
     Plain,
     /// A heading.
     Strong,
-    /// What need not be read.
+    /// Less important text.
     Faint,
-    /// All is well.
+    /// A healthy state.
     Good,
-    /// Worth a look.
+    /// A state that deserves attention.
     Doubtful,
-    /// Something is wrong.
+    /// A problem.
     Bad,
 }
 
-/// A text at its place in a line.
+/// A text at a column of a line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cell {
-    /// First column that it takes, from 0.
+    /// First column of the text, from 0.
     pub column: usize,
-    /// Harmless, and no wider than there is room for.
+    /// The text, with control characters escaped, and cut to the available width.
     pub text: String,
-    /// What it is.
-    pub paint: Paint,
+    /// The style of the text.
+    pub paint: Style,
 }
 
-/// One line.
+/// A line of the screen.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Line {
-    /// From left to right.
+    /// The cells from left to right.
     pub cells: Vec<Cell>,
-    /// Whether it is the selected one.
+    /// True if this is the selected line.
     pub is_marked: bool,
 }
 
 impl Line {
-    /// A line of one text.
+    /// Creates a line with one text.
     #[must_use]
-    pub fn of(text: &str, paint: Paint) -> Self {
+    pub fn of(text: &str, paint: Style) -> Self {
         Self::default().with(0, usize::MAX, text, paint)
     }
 
-    /// With `text` at `column`, at most `width` wide.
+    /// Returns the line with `text` added at `column`, cut to `width` columns.
     #[must_use]
-    pub fn with(mut self, column: usize, width: usize, text: &str, paint: Paint) -> Self {
+    pub fn with(mut self, column: usize, width: usize, text: &str, paint: Style) -> Self {
         let text = fit(&printable(text), width);
         if !text.is_empty() {
             self.cells.push(Cell {
@@ -75,9 +75,9 @@ impl Line {
         self
     }
 
-    /// With `text` so that it ends at `columns`, unless something stands there already.
+    /// Returns the line with `text` added so that it ends at `columns`, unless it would touch existing text.
     #[must_use]
-    pub fn ending(self, columns: usize, text: &str, paint: Paint) -> Self {
+    pub fn ending(self, columns: usize, text: &str, paint: Style) -> Self {
         let column = columns.saturating_sub(width(&printable(text)));
         match self.end() < column {
             true => self.with(column, usize::MAX, text, paint),
@@ -85,13 +85,13 @@ impl Line {
         }
     }
 
-    /// The first column that nothing stands in, nor behind it.
+    /// Returns the first column after the last text.
     #[must_use]
     pub fn end(&self) -> usize {
         self.cells.iter().map(Cell::end).max().unwrap_or(0)
     }
 
-    /// Cut to what a screen has room for.
+    /// Returns the line cut to `columns` columns.
     fn clipped(mut self, columns: usize) -> Self {
         self.cells.retain(|cell| cell.column < columns);
         for cell in &mut self.cells {
@@ -100,7 +100,7 @@ impl Line {
         self
     }
 
-    /// The line as characters.
+    /// Returns the line as plain text.
     #[must_use]
     pub fn text(&self) -> String {
         let mut text = String::new();
@@ -119,18 +119,18 @@ impl Cell {
     }
 }
 
-/// The whole screen: as many lines as it has rows, none wider than its columns.
+/// The whole screen. It has one line per row, and no line is wider than the screen.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Frame {
-    /// How wide the screen is.
+    /// Width of the screen.
     pub columns: usize,
-    /// From the top.
+    /// The lines from top to bottom.
     pub lines: Vec<Line>,
 }
 
 impl Frame {
-    /// `head` at the top, `foot` at the bottom, and in between as much of `body` as there is room for.
-    /// On a screen that is too low the body keeps a line, and the head loses its last ones.
+    /// Creates a frame with `head` at the top, `foot` at the bottom, and between them the part of `body` that fits. On
+    /// a screen with too few rows the body keeps one line, and the last lines of the head are removed.
     #[must_use]
     pub fn new(size: Size, mut head: Vec<Line>, body: Vec<Line>, foot: Line) -> Self {
         let foot = Some(foot).filter(|_| size.rows > 1);
@@ -150,20 +150,20 @@ impl Frame {
         }
     }
 
-    /// The screen as characters, a line a row.
+    /// Returns the screen as plain text, with one line per row.
     #[must_use]
     pub fn text(&self) -> String {
         self.lines.iter().map(|line| line.text() + "\n").collect()
     }
 }
 
-/// How many columns `text` takes.
+/// Returns the width of `text` in columns.
 #[must_use]
 pub fn width(text: &str) -> usize {
     text.width()
 }
 
-/// `text` cut to `width` columns, with an ellipsis for what is lost.
+/// Returns `text` cut to `width` columns, with an ellipsis in place of the removed part.
 #[must_use]
 pub fn fit(text: &str, width: usize) -> String {
     if self::width(text) <= width {
@@ -183,7 +183,7 @@ pub fn fit(text: &str, width: usize) -> String {
     kept
 }
 
-/// `text` in lines of at most `width` columns, broken at spaces where there are any.
+/// Wraps `text` into lines of at most `width` columns, at spaces where possible.
 #[must_use]
 pub fn folded(text: &str, width: usize) -> Vec<String> {
     let mut lines = Vec::new();
@@ -206,7 +206,7 @@ pub fn folded(text: &str, width: usize) -> Vec<String> {
     lines
 }
 
-/// How many bytes of `text` fit into `width` columns; at least one character.
+/// Returns the number of bytes of `text` that fit into `width` columns, but at least one character.
 fn cut(text: &str, width: usize) -> usize {
     let mut end = 0;
     for (at, character) in text.char_indices() {

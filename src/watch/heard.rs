@@ -1,30 +1,30 @@
-//! What the server answered, and when.
+//! A response of the server, with the time at which it arrived.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::lease::action::Action;
 use crate::lease::instant::BootInstant;
-use crate::report::words;
-use crate::store::{Sighting, State, Survey, Waiter};
+use crate::report::messages;
+use crate::store::{LockRecord, LockState, Snapshot, Waiter};
 
-/// One answer.
+/// A response of the server.
 #[derive(Debug, Clone)]
 pub struct Heard {
-    /// Each action once, in the order of their bytes, and who waits.
-    pub survey: Survey,
-    /// When it came.
+    /// Each action once, in byte order, and the waiters.
+    pub survey: Snapshot,
+    /// Time at which the response arrived.
     pub at: BootInstant,
-    /// The same on the wall clock of this machine, since 1970: to be compared with the server's.
+    /// The same time on this machine's wall clock, since 1970. Used for a comparison with the server's clock.
     pub at_ours: Duration,
-    /// Waiters of each action whose sessions are not known to be gone.
+    /// Number of waiters of each action, without those whose sessions are known to be gone.
     waiting: BTreeMap<Action, usize>,
 }
 
 impl Heard {
-    /// The answer `survey`, which came at these times.
+    /// Creates the response `survey`, which arrived at `at`, or at `at_ours` on the wall clock.
     #[must_use]
-    pub fn new(survey: Survey, at: BootInstant, at_ours: Duration) -> Self {
+    pub fn new(survey: Snapshot, at: BootInstant, at_ours: Duration) -> Self {
         let mut waiting = BTreeMap::new();
         let waiters = survey.waiters.iter();
         for waiter in waiters.filter(|waiter| waiter.alive != Some(false)) {
@@ -38,47 +38,47 @@ impl Heard {
         }
     }
 
-    /// The server's clock, since 1970.
+    /// Returns the time on the server's clock, since 1970.
     #[must_use]
     pub const fn server_time(&self) -> Duration {
         Duration::from_micros(self.survey.server_time.0)
     }
 
-    /// How far the clocks are apart, if that is worth a word.
+    /// Returns a message about the difference between the clocks. None if the difference is not worth reporting.
     #[must_use]
     pub fn clock_difference(&self) -> Option<String> {
-        words::clock_difference(self.server_time(), self.at_ours)
+        messages::clock_difference(self.server_time(), self.at_ours)
     }
 
-    /// The action as it was found.
+    /// Returns the record of `action`. None if the response does not contain it.
     #[must_use]
-    pub fn sighting(&self, action: &Action) -> Option<&Sighting> {
+    pub fn record(&self, action: &Action) -> Option<&LockRecord> {
         let mut locks = self.survey.locks.iter();
-        locks.find(|seen| seen.action == *action)
+        locks.find(|record| record.action == *action)
     }
 
-    /// How many wait for it.
+    /// Returns the number of waiters for `action`.
     #[must_use]
     pub fn waiting(&self, action: &Action) -> usize {
         self.waiting.get(action).copied().unwrap_or(0)
     }
 
-    /// How many wait for any.
+    /// Returns the number of waiters for all actions.
     #[must_use]
     pub fn all_waiting(&self) -> usize {
         self.waiting.values().sum()
     }
 
-    /// The line of an action, with places.
+    /// Returns the queue of `action`, as positions from 1 and waiters.
     pub fn line_of(&self, action: &Action) -> impl Iterator<Item = (usize, &Waiter)> {
         let waiters = self.survey.waiters.iter();
         (1..).zip(waiters.filter(|waiter| waiter.action == *action))
     }
 
-    /// How many actions are in `state`.
+    /// Returns the number of actions in `state`.
     #[must_use]
-    pub fn count(&self, state: State) -> usize {
+    pub fn count(&self, state: LockState) -> usize {
         let locks = self.survey.locks.iter();
-        locks.filter(|seen| seen.state() == state).count()
+        locks.filter(|record| record.state() == state).count()
     }
 }

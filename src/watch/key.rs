@@ -1,6 +1,6 @@
-//! The keys that mean something here.
+//! The keys that have a function on the screen.
 
-/// One key as it was pressed.
+/// A key that was pressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Key {
     /// A character.
@@ -19,13 +19,13 @@ pub enum Key {
     PageUp,
     /// One page down.
     PageDown,
-    /// To the first.
+    /// To the first line.
     Home,
-    /// To the last.
+    /// To the last line.
     End,
-    /// Ctrl-C, which is a key and no signal while the screen is up.
+    /// Ctrl-C, which is a key and not a signal while the screen is active.
     Interrupt,
-    /// Ctrl-Z, the same.
+    /// Ctrl-Z, which is also a key and not a signal.
     Suspend,
     /// Ctrl-L.
     Redraw,

@@ -1,34 +1,34 @@
-//! The list: a line an action. And what stands above and below it on every page.
+//! The list, with one line for each action, and the header and footer of every page.
 
 use std::time::{Duration, UNIX_EPOCH};
 
 use super::columns::{Column, Painted, Widths};
-use super::frame::{Frame, Line, Paint, folded};
-use super::state::{Order, State};
+use super::frame::{Frame, Line, Style, folded};
+use super::state::{SortOrder, State};
 use crate::lease::instant::BootInstant;
 use crate::report::escape::printable;
-use crate::report::words;
+use crate::report::messages;
 use crate::store::diagnosis::Diagnosis;
-use crate::store::{Remainder, Sighting};
+use crate::store::{Expiry, LockRecord};
 
-/// Where the texts begin: in front stands the mark of the selected line.
+/// Column in which the texts begin. The columns before it are for the mark of the selected line.
 const INDENT: usize = 2;
 
-/// How many lines the reason of a failure may take.
-const TROUBLE_LINES: usize = 2;
+/// Maximum number of lines for the reason of a failure.
+const FAILURE_LINES: usize = 2;
 
-/// From how many rows on the diagnosis of the selected action stands below the list.
-const TALL: usize = 10;
+/// Minimum number of rows for which the diagnosis of the selected action is shown below the list.
+const MIN_ROWS_FOR_DIAGNOSIS: usize = 10;
 
-/// How many lines it has there.
-const SENTENCE: usize = 2;
+/// Number of lines for the diagnosis below the list.
+const DIAGNOSIS_LINES: usize = 2;
 
 const COLUMNS: [Column; 10] = [
     Column::cut("ACTION", 0, 12),
     Column::whole("STATE", 1),
     Column::cut("HOLDER", 2, 12),
     Column::whole("HELD FOR", 3),
-    Column::whole("LAPSES IN", 4),
+    Column::whole("EXPIRES IN", 4),
     Column::whole("WAITERS", 5),
     Column::whole("TOKEN", 7),
     Column::whole("LAST RUN", 9),
@@ -36,10 +36,10 @@ const COLUMNS: [Column; 10] = [
     Column::cut("DIAGNOSIS", 6, 50),
 ];
 
-/// The page.
+/// Renders the page.
 pub(super) fn frame(state: &State, now: BootInstant) -> Frame {
     let rows = state.rows();
-    let cells: Vec<[Painted; 10]> = rows.iter().map(|seen| cells(state, seen)).collect();
+    let cells: Vec<[Painted; 10]> = rows.iter().map(|record| cells(state, record)).collect();
     let room = state.size.columns.saturating_sub(INDENT);
     let widths = Widths::new(&COLUMNS, cells.iter(), room);
     let selected = state.selected(&rows);
@@ -54,7 +54,7 @@ pub(super) fn frame(state: &State, now: BootInstant) -> Frame {
         .map(|(at, cells)| {
             let is_marked = selected == Some(at);
             let mark = if is_marked { ">" } else { "" };
-            let line = Line::of(mark, Paint::Strong);
+            let line = Line::of(mark, Style::Strong);
             let line = widths.line(line, cells, INDENT);
             Line { is_marked, ..line }
         })
@@ -62,28 +62,28 @@ pub(super) fn frame(state: &State, now: BootInstant) -> Frame {
     if body.is_empty() {
         let locks = &state.heard.survey.locks;
         let why = match locks.is_empty() {
-            true => "nobody holds or waits for anything",
+            true => "no lock is held, and there are no waiters",
             false => "nothing has that in its action, holder or host",
         };
-        body.push(Line::default().with(INDENT, usize::MAX, why, Paint::Faint));
+        body.push(Line::default().with(INDENT, usize::MAX, why, Style::Faint));
     }
     body.resize(room, Line::default());
-    if let Some(seen) = selected.map(|at| rows[at]) {
-        body.extend(sentence(state, seen));
+    if let Some(record) = selected.map(|at| rows[at]) {
+        body.extend(diagnosis_lines(state, record));
     }
-    Frame::new(state.size, head, body, foot(state))
+    Frame::new(state.size, head, body, footer(state))
 }
 
-/// What is the matter with the selected action, which a column may have no room for.
-fn sentence(state: &State, seen: &Sighting) -> Vec<Line> {
-    let text = format!("{}: {}", seen.action, words::diagnosis(seen));
+/// Returns the diagnosis of the selected action, for which the column may be too narrow.
+fn diagnosis_lines(state: &State, record: &LockRecord) -> Vec<Line> {
+    let text = format!("{}: {}", record.action, messages::diagnosis(record));
     let mut lines = folded(&printable(&text), state.size.columns);
-    lines.truncate(SENTENCE);
-    let lines = lines.iter().map(|text| Line::of(text, paint(seen)));
+    lines.truncate(DIAGNOSIS_LINES);
+    let lines = lines.iter().map(|text| Line::of(text, paint(record)));
     lines.collect()
 }
 
-/// The page about the keys.
+/// Renders the help page about the keys.
 pub(super) fn help(state: &State, now: BootInstant) -> Frame {
     let keys = [
         ("up, k", "one action up"),
@@ -105,34 +105,38 @@ pub(super) fn help(state: &State, now: BootInstant) -> Frame {
             "s",
             "sort by action, diagnosis, time held, length of the line",
         ),
-        ("Ctrl-L", "draw the screen anew"),
+        ("Ctrl-L", "redraw the screen"),
         ("Ctrl-Z", "back to the shell; fg comes back"),
         ("q, Ctrl-C", "end"),
     ];
     let line = |(key, meaning): (&str, &str)| {
-        let line = Line::default().with(INDENT, usize::MAX, key, Paint::Strong);
-        line.with(INDENT + 13, usize::MAX, meaning, Paint::Plain)
+        let line = Line::default().with(INDENT, usize::MAX, key, Style::Strong);
+        line.with(INDENT + 13, usize::MAX, meaning, Style::Plain)
     };
     let body = keys.map(line).into();
-    let foot = Line::of("any key: back", Paint::Faint);
-    Frame::new(state.size, head(state, now), body, foot)
+    let footer = Line::of("any key: back", Style::Faint);
+    Frame::new(state.size, head(state, now), body, footer)
 }
 
-/// How many actions there is room for.
+/// Returns the number of actions that fit on the screen.
 pub(super) fn room(state: &State) -> usize {
-    let sentence = if state.size.rows < TALL { 0 } else { SENTENCE };
-    // The headings stand between the head and the list.
-    text_room(state).saturating_sub(1 + sentence)
+    let diagnosis = if state.size.rows < MIN_ROWS_FOR_DIAGNOSIS {
+        0
+    } else {
+        DIAGNOSIS_LINES
+    };
+    // One line is for the headings between the header and the list.
+    text_room(state).saturating_sub(1 + diagnosis)
 }
 
-/// How many lines there are between head and foot.
+/// Returns the number of lines between header and footer.
 pub(super) fn text_room(state: &State) -> usize {
-    // Of the head only the number of lines matters, which no time changes.
+    // Only the number of lines of the header matters, and the time does not change that.
     let head = head(state, BootInstant::new(Duration::ZERO));
     state.size.rows.saturating_sub(head.len() + 1)
 }
 
-/// What stands at the top of every page: server and time, counts, and what is wrong.
+/// Returns the header of every page: server and time, counts, and problems.
 pub(super) fn head(state: &State, now: BootInstant) -> Vec<Line> {
     let columns = state.size.columns;
     let title = format!("dlock status  {}", state.title.server);
@@ -141,43 +145,43 @@ pub(super) fn head(state: &State, now: BootInstant) -> Vec<Line> {
         state.title.interval,
         time_of_day(state.heard.server_time())
     );
-    let first = Line::of(&title, Paint::Strong).ending(columns, &time, Paint::Plain);
+    let first = Line::of(&title, Style::Strong).ending(columns, &time, Style::Plain);
     let mut head = vec![first, counts(state)];
     if let Some(difference) = state.heard.clock_difference() {
-        head.push(Line::of(&difference, Paint::Doubtful));
+        head.push(Line::of(&difference, Style::Doubtful));
     }
-    head.extend(trouble(state, now));
+    head.extend(failure_lines(state, now));
     head
 }
 
 fn counts(state: &State) -> Line {
-    use crate::store::State::{Broken, Closed, Free, Held, Lapsed};
+    use crate::store::LockState::{Expired, Free, Held, Paused, Revoked};
     let heard = &state.heard;
     let mut counts = vec![format!("{} actions", heard.survey.locks.len())];
-    for kind in [Held, Lapsed, Broken, Closed, Free] {
+    for kind in [Held, Expired, Revoked, Paused, Free] {
         match heard.count(kind) {
             0 => {}
             count => counts.push(format!("{count} {kind}")),
         }
     }
     counts.push(format!("{} waiting", heard.all_waiting()));
-    let line = Line::of(&counts.join(", "), Paint::Plain);
+    let line = Line::of(&counts.join(", "), Style::Plain);
     let mut order = match state.order {
-        Order::Action => String::new(),
-        Order::Trouble => "sorted by diagnosis".to_owned(),
-        Order::HeldFor => "sorted by time held".to_owned(),
-        Order::Waiters => "sorted by waiters".to_owned(),
+        SortOrder::Action => String::new(),
+        SortOrder::Trouble => "sorted by diagnosis".to_owned(),
+        SortOrder::HeldFor => "sorted by time held".to_owned(),
+        SortOrder::Waiters => "sorted by waiters".to_owned(),
     };
     if !state.filter.is_empty() {
         let shown = state.rows().len();
         let gap = if order.is_empty() { "" } else { "; " };
         order = format!("{order}{gap}{shown} with {:?}", state.filter);
     }
-    line.ending(state.size.columns, &order, Paint::Doubtful)
+    line.ending(state.size.columns, &order, Style::Doubtful)
 }
 
-/// How old what is shown is, and why.
-fn trouble(state: &State, now: BootInstant) -> Vec<Line> {
+/// Returns the age of the shown data and the reason for it, if the last request failed.
+fn failure_lines(state: &State, now: BootInstant) -> Vec<Line> {
     let Some(trouble) = &state.trouble else {
         return Vec::new();
     };
@@ -187,85 +191,85 @@ fn trouble(state: &State, now: BootInstant) -> Vec<Line> {
         age(now.since(state.heard.at)),
     );
     let mut why = folded(&printable(&trouble.why), state.size.columns);
-    why.truncate(TROUBLE_LINES);
-    let bad = |text: &String| Line::of(text, Paint::Bad);
+    why.truncate(FAILURE_LINES);
+    let bad = |text: &String| Line::of(text, Style::Bad);
     std::iter::once(&age).chain(&why).map(bad).collect()
 }
 
-fn foot(state: &State) -> Line {
+fn footer(state: &State) -> Line {
     if state.is_typing {
         let text = format!("/{}_", state.filter);
-        return Line::of(&text, Paint::Strong).ending(
+        return Line::of(&text, Style::Strong).ending(
             state.size.columns,
             "Enter: keep  Esc: show all",
-            Paint::Faint,
+            Style::Faint,
         );
     }
     let rows = state.rows();
-    let place = match state.selected(&rows) {
+    let position = match state.selected(&rows) {
         Some(at) => format!("{}/{}", at + 1, rows.len()),
         None => String::new(),
     };
     let keys = "Enter: open  /: filter  s: sort  ?: keys  q: quit";
-    Line::of(keys, Paint::Faint).ending(state.size.columns, &place, Paint::Faint)
+    Line::of(keys, Style::Faint).ending(state.size.columns, &position, Style::Faint)
 }
 
-fn cells(state: &State, seen: &Sighting) -> [Painted; 10] {
-    let when_held = |text: String| match seen.is_leased() {
-        true => (text, Paint::Plain),
-        false => (String::new(), Paint::Plain),
+fn cells(state: &State, record: &LockRecord) -> [Painted; 10] {
+    let when_held = |text: String| match record.is_leased() {
+        true => (text, Style::Plain),
+        false => (String::new(), Style::Plain),
     };
-    let lapses = match seen.remainder {
-        Remainder::Left(left) => when_held(age(left)),
-        Remainder::Lapsed(ago) => when_held(format!("{} ago", age(ago))),
+    let expires = match record.expiry {
+        Expiry::In(left) => when_held(age(left)),
+        Expiry::Ago(ago) => when_held(format!("{} ago", age(ago))),
     };
-    let waiting = match state.heard.waiting(&seen.action) {
+    let waiting = match state.heard.waiting(&record.action) {
         0 => String::new(),
         count => count.to_string(),
     };
-    let last = seen.last.map_or_else(String::new, |last| {
+    let last = record.last.map_or_else(String::new, |last| {
         format!("{}, {} ago", last.fate, age(last.ago))
     });
-    let paint = paint(seen);
+    let paint = paint(record);
     [
-        (seen.action.to_string(), Paint::Plain),
-        (seen.state().to_string(), paint),
-        when_held(seen.holder.label.clone()),
-        when_held(age(seen.held_for)),
-        lapses,
-        (waiting, Paint::Doubtful),
-        (seen.version.token.to_string(), Paint::Faint),
-        (last, Paint::Plain),
-        when_held(seen.holder.note.clone()),
-        (words::diagnosis(seen), paint),
+        (record.action.to_string(), Style::Plain),
+        (record.state().to_string(), paint),
+        when_held(record.holder.label.clone()),
+        when_held(age(record.held_for)),
+        expires,
+        (waiting, Style::Doubtful),
+        (record.version.token.to_string(), Style::Faint),
+        (last, Style::Plain),
+        when_held(record.holder.note.clone()),
+        (messages::diagnosis(record), paint),
     ]
 }
 
-/// How a state is shown: by what is the matter with it.
-pub(super) fn paint(seen: &Sighting) -> Paint {
-    match Diagnosis::of(seen) {
-        Diagnosis::Free => Paint::Faint,
-        Diagnosis::Renewing => Paint::Good,
-        Diagnosis::Closed | Diagnosis::Kept => Paint::Doubtful,
-        Diagnosis::Broken
+/// Returns the style of an action, according to its diagnosis.
+pub(super) fn paint(record: &LockRecord) -> Style {
+    match Diagnosis::of(record) {
+        Diagnosis::Free => Style::Faint,
+        Diagnosis::Renewing => Style::Good,
+        Diagnosis::Paused | Diagnosis::MinHold => Style::Doubtful,
+        Diagnosis::Revoked
         | Diagnosis::ClockSetBack
-        | Diagnosis::Silent
+        | Diagnosis::NotRenewing
         | Diagnosis::Gone
-        | Diagnosis::Lapsed => Paint::Bad,
+        | Diagnosis::Expired => Style::Bad,
     }
 }
 
-/// The lower, the earlier somebody has to look at it.
-pub(super) fn severity(seen: &Sighting) -> u8 {
-    match paint(seen) {
-        Paint::Bad => 0,
-        Paint::Doubtful => 1,
-        Paint::Good => 2,
-        Paint::Plain | Paint::Strong | Paint::Faint => 3,
+/// Returns the severity of an action. The lower the number, the more urgent the action.
+pub(super) fn severity(record: &LockRecord) -> u8 {
+    match paint(record) {
+        Style::Bad => 0,
+        Style::Doubtful => 1,
+        Style::Good => 2,
+        Style::Plain | Style::Strong | Style::Faint => 3,
     }
 }
 
-/// A duration in at most two units: a column has no room for more.
+/// Formats a duration in at most two units, because a column has no room for more.
 pub(super) fn age(duration: Duration) -> String {
     let seconds = duration.as_secs();
     let two = |big: u64, big_unit, small: u64, small_unit| match small {

@@ -1,7 +1,7 @@
-//! The state of the screen: what is known, what is selected, what is open. Keys and answers change it.
+//! The state of the screen: the last response, the selection, the open page. Keys and responses change it.
 //!
-//! The selection is an action and no number of a line, so it stays where it is when others come and
-//! go above it.
+//! The selection is an action and not a line number, so it does not change when other actions appear or disappear
+//! above it.
 
 use super::frame::{Frame, Size};
 use super::heard::Heard;
@@ -10,98 +10,98 @@ use super::opened::{History, Opened};
 use super::{details, list};
 use crate::lease::action::Action;
 use crate::lease::instant::BootInstant;
-use crate::store::{Entry, Sighting};
+use crate::store::{HistoryEntry, LockRecord};
 
-/// All that there is to the screen.
+/// The complete state of the screen.
 #[derive(Debug, Clone)]
 pub struct State {
-    /// The server and how often it is asked, for the heading.
-    pub title: Title,
-    /// The last good answer.
+    /// The server and the interval, for the heading.
+    pub title: Header,
+    /// The last successful response.
     pub heard: Heard,
-    /// Why there is none since.
-    pub trouble: Option<Trouble>,
+    /// The failure of the later requests. None if the last request succeeded.
+    pub trouble: Option<QueryFailure>,
     /// The screen's size.
     pub size: Size,
-    /// What the list is filtered by; empty if it is not.
+    /// The text by which the list is filtered. Empty if the list is not filtered.
     pub filter: String,
-    /// In which order the list is.
-    pub order: Order,
-    /// What is on the screen.
+    /// The order of the list.
+    pub order: SortOrder,
+    /// The page on the screen.
     pub page: Page,
-    /// Whether the filter is being typed.
+    /// True while the filter is being typed.
     pub is_typing: bool,
     selected: Option<Action>,
-    /// How many lines of the list are above the screen.
+    /// Number of lines of the list above the screen.
     above: usize,
 }
 
-/// What stays the same in the heading.
+/// The constant part of the heading.
 #[derive(Debug, Clone)]
-pub struct Title {
+pub struct Header {
     /// Server and database.
     pub server: String,
-    /// The interval in words.
+    /// The interval as text.
     pub interval: String,
 }
 
-/// Why there is no answer.
+/// The reason why there is no current response.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Trouble {
-    /// When it was first noticed.
+pub struct QueryFailure {
+    /// Time of the first failure.
     pub since: BootInstant,
-    /// The last failure.
+    /// Message of the last failure.
     pub why: String,
 }
 
 /// The order of the list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Order {
+pub enum SortOrder {
     /// By the bytes of the action.
     Action,
-    /// What is the matter comes first, then what is well, then what is free.
+    /// By severity: problems first, then healthy leases, then free actions.
     Trouble,
-    /// Who has held the longest comes first.
+    /// Longest held first.
     HeldFor,
-    /// The longest line comes first.
+    /// Longest queue first.
     Waiters,
 }
 
-/// What is on the screen.
+/// The page on the screen.
 #[derive(Debug, Clone)]
 pub enum Page {
-    /// A line an action.
+    /// The list, with one line for each action.
     List,
-    /// One action.
+    /// The details of one action.
     Opened(Box<Opened>),
-    /// The keys.
+    /// The help page about the keys.
     Help,
 }
 
-/// What a key asks of others than the state.
+/// The effect of a key outside the state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Request {
-    /// Nothing.
+    /// No effect.
     None,
-    /// To leave.
+    /// Quit the program.
     Quit,
-    /// To give the terminal back for a while.
+    /// Restore the terminal and suspend the process.
     Suspend,
-    /// To draw all of the screen anew.
+    /// Redraw the whole screen.
     Redraw,
 }
 
 impl State {
-    /// The list, with the first of its actions selected.
+    /// Creates a state that shows the list, with the first action selected.
     #[must_use]
-    pub fn new(title: Title, heard: Heard, size: Size) -> Self {
+    pub fn new(title: Header, heard: Heard, size: Size) -> Self {
         let mut state = Self {
             title,
             heard,
             trouble: None,
             size,
             filter: String::new(),
-            order: Order::Action,
+            order: SortOrder::Action,
             page: Page::List,
             is_typing: false,
             selected: None,
@@ -111,7 +111,7 @@ impl State {
         state
     }
 
-    /// What is on the screen at `now`.
+    /// Renders the screen at `now`.
     #[must_use]
     pub fn frame(&self, now: BootInstant) -> Frame {
         match &self.page {
@@ -121,7 +121,7 @@ impl State {
         }
     }
 
-    /// Takes up a new answer.
+    /// Applies a new response.
     pub fn learn(&mut self, heard: Heard) {
         self.heard = heard;
         self.trouble = None;
@@ -131,82 +131,82 @@ impl State {
         self.follow();
     }
 
-    /// Takes up that there is none.
+    /// Records that a request has failed at `now` with the message `why`.
     pub fn miss(&mut self, why: String, now: BootInstant) {
         let since = self.trouble.as_ref().map_or(now, |trouble| trouble.since);
-        self.trouble = Some(Trouble { since, why });
+        self.trouble = Some(QueryFailure { since, why });
         self.follow();
     }
 
-    /// The action of which the last runs are to be asked for.
+    /// Returns the action whose last runs must be requested. None if no request is needed.
     #[must_use]
     pub fn history_wanted(&self) -> Option<&Action> {
         match &self.page {
             Page::Opened(opened) if matches!(opened.history, History::Wanted(_)) => {
-                Some(&opened.seen.action)
+                Some(&opened.record.action)
             }
             _ => None,
         }
     }
 
-    /// Takes up the last runs of `action`.
-    pub fn recall(&mut self, action: &Action, entries: Vec<Entry>) {
+    /// Applies the last runs of `action`.
+    pub fn recall(&mut self, action: &Action, entries: Vec<HistoryEntry>) {
         if let Page::Opened(opened) = &mut self.page {
             opened.recall(action, entries);
         }
     }
 
-    /// Takes up another size of the screen.
+    /// Applies a new size of the screen.
     pub fn resize(&mut self, size: Size) {
         self.size = size;
         self.follow();
     }
 
-    /// The actions in the list: filtered, and in order.
+    /// Returns the records in the list, filtered and sorted.
     #[must_use]
-    pub fn rows(&self) -> Vec<&Sighting> {
+    pub fn rows(&self) -> Vec<&LockRecord> {
         let wanted = self.filter.to_lowercase();
         let matches = |text: &str| text.to_lowercase().contains(&wanted);
-        let mut rows: Vec<&Sighting> = self
+        let mut rows: Vec<&LockRecord> = self
             .heard
             .survey
             .locks
             .iter()
-            .filter(|seen| {
-                let holder = Some(&seen.holder).filter(|_| seen.is_leased());
-                matches(seen.action.as_str())
+            .filter(|record| {
+                let holder = Some(&record.holder).filter(|_| record.is_leased());
+                matches(record.action.as_str())
                     || holder.is_some_and(|holder| matches(&holder.label) || matches(&holder.host))
             })
             .collect();
-        // Stable: what is equal stays in the order of the bytes.
+        // The sorts are stable: equal rows stay in the byte order of their actions.
         match self.order {
-            Order::Action => {}
-            Order::Trouble => rows.sort_by_key(|seen| list::severity(seen)),
-            Order::HeldFor => rows.sort_by_key(|seen| {
-                let held_for = seen.is_leased().then_some(seen.held_for);
+            SortOrder::Action => {}
+            SortOrder::Trouble => rows.sort_by_key(|record| list::severity(record)),
+            SortOrder::HeldFor => rows.sort_by_key(|record| {
+                let held_for = record.is_leased().then_some(record.held_for);
                 std::cmp::Reverse(held_for)
             }),
-            Order::Waiters => {
-                rows.sort_by_key(|seen| std::cmp::Reverse(self.heard.waiting(&seen.action)));
+            SortOrder::Waiters => {
+                rows.sort_by_key(|record| std::cmp::Reverse(self.heard.waiting(&record.action)));
             }
         }
         rows
     }
 
-    /// The place of the selected action in `rows`.
+    /// Returns the index of the selected action in `rows`. None if it is not there.
     #[must_use]
-    pub fn selected(&self, rows: &[&Sighting]) -> Option<usize> {
+    pub fn selected(&self, rows: &[&LockRecord]) -> Option<usize> {
         let selected = self.selected.as_ref()?;
-        rows.iter().position(|seen| seen.action == *selected)
+        rows.iter().position(|record| record.action == *selected)
     }
 
-    /// How many lines of the list are above the screen.
+    /// Returns the number of lines of the list above the screen.
     #[must_use]
     pub const fn above(&self) -> usize {
         self.above
     }
 
-    /// Takes up a key.
+    /// Applies a key. Returns its effect outside the state.
     pub fn press(&mut self, key: Key) -> Request {
         match key {
             Key::Interrupt => return Request::Quit,
@@ -231,10 +231,10 @@ impl State {
                 Key::Text('/') => self.is_typing = true,
                 Key::Text('s') => {
                     self.order = match self.order {
-                        Order::Action => Order::Trouble,
-                        Order::Trouble => Order::HeldFor,
-                        Order::HeldFor => Order::Waiters,
-                        Order::Waiters => Order::Action,
+                        SortOrder::Action => SortOrder::Trouble,
+                        SortOrder::Trouble => SortOrder::HeldFor,
+                        SortOrder::HeldFor => SortOrder::Waiters,
+                        SortOrder::Waiters => SortOrder::Action,
                     }
                 }
                 Key::Escape => self.filter.clear(),
@@ -246,13 +246,13 @@ impl State {
         Request::None
     }
 
-    /// Scrolls what is open to line `to`, or as far as it goes.
+    /// Scrolls the open action to line `to`, or to the maximum. None keeps the position, limited to the maximum.
     fn scroll(&mut self, to: Option<usize>) {
         let Page::Opened(opened) = &self.page else {
             return;
         };
-        let furthest = details::furthest(self, opened);
-        let to = to.unwrap_or(opened.above).min(furthest);
+        let max_scroll = details::max_scroll(self, opened);
+        let to = to.unwrap_or(opened.above).min(max_scroll);
         if let Page::Opened(opened) = &mut self.page {
             opened.above = to;
         }
@@ -275,14 +275,14 @@ impl State {
     }
 
     fn open(&mut self) {
-        let Some(seen) = self
+        let Some(record) = self
             .selected
             .as_ref()
-            .and_then(|action| self.heard.sighting(action))
+            .and_then(|action| self.heard.record(action))
         else {
             return;
         };
-        self.page = Page::Opened(Box::new(Opened::new(seen.clone())));
+        self.page = Page::Opened(Box::new(Opened::new(record.clone())));
     }
 
     /// Moves the selection.
@@ -294,24 +294,24 @@ impl State {
             return;
         };
         let to = to.min(rows.len().saturating_sub(1));
-        self.selected = rows.get(to).map(|seen| seen.action.clone());
+        self.selected = rows.get(to).map(|record| record.action.clone());
     }
 
-    /// Selects something if there is anything, and scrolls so that it is on the screen.
+    /// Selects an action if the list has any, and scrolls so that the selection is on the screen.
     fn follow(&mut self) {
         self.scroll(None);
         let rows = self.rows();
         let at = self.selected(&rows);
-        // What went away is followed by what stood below it, or the last.
+        // If the selected action has disappeared, the next one in byte order is selected, or else the last row.
         let at = at.or_else(|| {
             let gone = self.selected.as_ref()?;
-            let next = rows.iter().position(|seen| seen.action > *gone);
+            let next = rows.iter().position(|record| record.action > *gone);
             next.or(rows.len().checked_sub(1))
         });
         let at = at.unwrap_or(0);
-        let selected = rows.get(at).map(|seen| seen.action.clone());
+        let selected = rows.get(at).map(|record| record.action.clone());
         let count = rows.len();
-        // A filter that leaves nothing keeps the selection for when it is gone.
+        // If the list is empty, the selection is kept for later, for example until the filter is cleared.
         if selected.is_some() {
             self.selected = selected;
         }
@@ -322,7 +322,8 @@ impl State {
     }
 }
 
-/// Where a key leads from line `at`; the caller knows which line is the last.
+/// Returns the line that a key moves to from line `at`, without a limit at the last line. None if the key does not
+/// move.
 fn moved(key: Key, at: usize, page: usize) -> Option<usize> {
     Some(match key {
         Key::Up | Key::Text('k') => at.saturating_sub(1),

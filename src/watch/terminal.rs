@@ -1,7 +1,7 @@
-//! The terminal: the only file that moves a cursor, colours a text or changes a terminal's mode.
+//! The terminal. Only this file moves the cursor, sets colours, or changes the terminal's mode.
 //!
-//! While a [`Screen`] is up, the terminal is in raw mode on its alternate screen; whatever ends the
-//! screen, a panic too, gives the terminal back as it was. Each change is one write.
+//! While a [`Screen`] is active, the terminal is in raw mode on its alternate screen. Every end of the screen,
+//! including a panic, restores the terminal. Each change is one write.
 
 pub mod keyboard;
 
@@ -19,49 +19,49 @@ use crossterm::terminal::{
 };
 use crossterm::{queue, style};
 
-use super::frame::{Frame, Line, Paint, Size};
-use crate::database::THREAD_NAME;
+use super::frame::{Frame, Line, Size, Style};
+use crate::event::database::THREAD_NAME;
 
-/// What a terminal is taken to be that does not know its size, as over a serial line.
-const USUAL: Size = Size {
+/// The size that is assumed if the terminal does not report one, as on a serial line.
+const DEFAULT_SIZE: Size = Size {
     columns: 80,
     rows: 24,
 };
 
-/// Whether texts are coloured; bold and reversed they are in any case.
+/// The use of colours. Bold and reverse text is used in both cases.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Colors {
-    /// They are.
+    /// Texts are coloured.
     Shown,
-    /// They are not.
+    /// Texts are not coloured.
     Left,
 }
 
-/// The screen, which is up until this is dropped.
+/// The screen, which is active until this value is dropped.
 #[derive(Debug)]
 pub struct Screen {
     colors: Colors,
-    /// What is on it; none if that is not known.
+    /// The frame on the screen. None if the content is not known.
     drawn: Option<Frame>,
     is_up: Arc<AtomicBool>,
 }
 
 impl Screen {
-    /// Takes the terminal over.
+    /// Switches the terminal to raw mode and to its alternate screen.
     ///
     /// # Errors
-    /// When stdout is no terminal, or is hung up.
+    /// Fails if stdout is not a terminal, or if the terminal has hung up.
     pub fn enter(colors: Colors) -> io::Result<Self> {
-        // The library heeds NO_COLOR by itself; here that is for one place to decide, see `paint`.
+        // The library checks NO_COLOR on its own. That is disabled here: only [`Colors`] decides.
         style::force_color_output(true);
         let is_up = Arc::new(AtomicBool::new(false));
         let guard = Arc::clone(&is_up);
         let before = panic::take_hook();
-        // What a panic has to say would be on the screen that goes away. The driver's panics are failed
-        // questions, of which the screen itself tells.
+        // A panic message on the alternate screen would be lost. A panic of the driver is a failed request,
+        // which the screen itself shows.
         panic::set_hook(Box::new(move |panic| {
             if thread::current().name() != Some(THREAD_NAME) {
-                leave(&guard);
+                restore(&guard);
             }
             before(panic);
         }));
@@ -70,12 +70,12 @@ impl Screen {
             drawn: None,
             is_up,
         };
-        screen.begin()?;
+        screen.activate()?;
         Ok(screen)
     }
 
-    fn begin(&mut self) -> io::Result<()> {
-        // In the background this stops us before a byte is written to another's screen.
+    fn activate(&mut self) -> io::Result<()> {
+        // In the background this call stops the process before it writes to the foreground job's screen.
         enable_raw_mode()?;
         self.is_up.store(true, Ordering::SeqCst);
         let mut bytes = Vec::new();
@@ -84,31 +84,31 @@ impl Screen {
         self.redraw()
     }
 
-    /// Gives the terminal back, lets `pause` happen, and takes it over again.
+    /// Restores the terminal, calls `pause`, and activates the screen again.
     ///
     /// # Errors
-    /// When the terminal is hung up.
+    /// Fails if the terminal has hung up.
     pub fn suspend(&mut self, pause: impl FnOnce()) -> io::Result<()> {
-        leave(&self.is_up);
+        restore(&self.is_up);
         pause();
-        self.begin()
+        self.activate()
     }
 
-    /// Sets the terminal's mode anew, after somebody has stopped us and the shell has changed it.
+    /// Sets the terminal's mode again after this process was stopped and the shell has changed the mode.
     ///
     /// # Errors
-    /// When the terminal is hung up.
+    /// Fails if the terminal has hung up.
     pub fn resume(&mut self) -> io::Result<()> {
-        // The library sets no mode that it has set before.
+        // The library does not set a mode that it has already set.
         disable_raw_mode()?;
         enable_raw_mode()?;
         self.redraw()
     }
 
-    /// Clears the screen; the next [`Screen::draw`] writes all of it.
+    /// Clears the screen. The next [`Screen::draw`] writes all lines.
     ///
     /// # Errors
-    /// When the terminal is hung up.
+    /// Fails if the terminal has hung up.
     pub fn redraw(&mut self) -> io::Result<()> {
         self.drawn = None;
         let mut bytes = Vec::new();
@@ -122,7 +122,7 @@ impl Screen {
         write(&bytes)
     }
 
-    /// The terminal's size at this moment.
+    /// Returns the current size of the terminal.
     #[must_use]
     pub fn size(&self) -> Size {
         match window_size() {
@@ -130,14 +130,14 @@ impl Screen {
                 columns: size.columns.into(),
                 rows: size.rows.into(),
             },
-            _ => USUAL,
+            _ => DEFAULT_SIZE,
         }
     }
 
-    /// Shows `frame`: writes the lines that are not there yet.
+    /// Shows `frame`. Writes only the lines that have changed.
     ///
     /// # Errors
-    /// When the terminal is hung up, or was given back because another thread has panicked.
+    /// Fails if the terminal has hung up, or if it was restored because another thread has panicked.
     pub fn draw(&mut self, frame: Frame) -> io::Result<()> {
         if !self.is_up.load(Ordering::SeqCst) {
             return Err(io::Error::other("it was given back"));
@@ -157,10 +157,10 @@ impl Screen {
     }
 
     fn put(&self, bytes: &mut Vec<u8>, row: usize, line: &Line, width: usize) -> io::Result<()> {
-        let at = |column| MoveTo(number(column), number(row));
+        let at = |column| MoveTo(coordinate(column), coordinate(row));
         queue!(bytes, at(0), Clear(ClearType::CurrentLine))?;
         if line.is_marked {
-            // From edge to edge: what is between the cells too.
+            // The mark covers the whole line, including the gaps between the cells.
             queue!(
                 bytes,
                 SetAttribute(Attribute::Reverse),
@@ -173,7 +173,7 @@ impl Screen {
                 self.paint(bytes, cell.paint)?;
             }
             queue!(bytes, Print(&cell.text))?;
-            if !line.is_marked && cell.paint != Paint::Plain {
+            if !line.is_marked && cell.paint != Style::Plain {
                 queue!(bytes, SetAttribute(Attribute::Reset))?;
             }
         }
@@ -183,20 +183,20 @@ impl Screen {
         Ok(())
     }
 
-    fn paint(&self, bytes: &mut Vec<u8>, paint: Paint) -> io::Result<()> {
-        // The terminal's own eight colours, which people have set to what they can read.
+    fn paint(&self, bytes: &mut Vec<u8>, paint: Style) -> io::Result<()> {
+        // Only the terminal's own eight colours are used, which users have configured to be readable.
         let color = match paint {
-            Paint::Plain | Paint::Strong | Paint::Faint => None,
-            Paint::Good => Some(Color::DarkGreen),
-            Paint::Doubtful => Some(Color::DarkYellow),
-            Paint::Bad => Some(Color::DarkRed),
+            Style::Plain | Style::Strong | Style::Faint => None,
+            Style::Good => Some(Color::DarkGreen),
+            Style::Doubtful => Some(Color::DarkYellow),
+            Style::Bad => Some(Color::DarkRed),
         };
         match (paint, color.filter(|_| self.colors == Colors::Shown)) {
-            (Paint::Strong | Paint::Bad, None) => {
+            (Style::Strong | Style::Bad, None) => {
                 queue!(bytes, SetAttribute(Attribute::Bold))
             }
-            (Paint::Faint, None) => queue!(bytes, SetAttribute(Attribute::Dim)),
-            (Paint::Bad, Some(color)) => queue!(
+            (Style::Faint, None) => queue!(bytes, SetAttribute(Attribute::Dim)),
+            (Style::Bad, Some(color)) => queue!(
                 bytes,
                 SetAttribute(Attribute::Bold),
                 SetForegroundColor(color)
@@ -209,13 +209,12 @@ impl Screen {
 
 impl Drop for Screen {
     fn drop(&mut self) {
-        leave(&self.is_up);
+        restore(&self.is_up);
     }
 }
 
-/// Gives the terminal back, if it is taken. What cannot be written is not worth a word: the terminal
-/// is gone.
-fn leave(is_up: &AtomicBool) {
+/// Restores the terminal if the screen is active. Errors are ignored, because they mean that the terminal is gone.
+fn restore(is_up: &AtomicBool) {
     if is_up.swap(false, Ordering::SeqCst) {
         let mut bytes = Vec::new();
         let _ = queue!(
@@ -236,6 +235,6 @@ fn write(bytes: &[u8]) -> io::Result<()> {
     stdout.flush()
 }
 
-fn number(place: usize) -> u16 {
-    u16::try_from(place).unwrap_or(u16::MAX)
+fn coordinate(index: usize) -> u16 {
+    u16::try_from(index).unwrap_or(u16::MAX)
 }

@@ -1,4 +1,4 @@
-//! The screen as values: which key does what, and what fits on how small a screen.
+//! Tests of the screen as values: the effect of each key, and the content that fits on a small screen.
 
 mod scene;
 
@@ -8,12 +8,12 @@ use proptest::prelude::*;
 
 use self::scene::*;
 use super::columns::{Column, Widths};
-use super::frame::{Line, Paint, Size, width};
+use super::frame::{Line, Size, Style, width};
 use super::key::Key;
 use super::state::{Page, Request, State};
 use crate::lease::Token;
 use crate::report::escape::printable;
-use crate::store::{Entry, Fate, LastRun, Remainder};
+use crate::store::{Expiry, HistoryEntry, HistoryOutcome, LastRun};
 
 #[test]
 fn arrows_letters_and_page_keys_select_and_scroll() {
@@ -38,18 +38,18 @@ fn arrows_letters_and_page_keys_select_and_scroll() {
 }
 
 #[test]
-fn the_selection_stays_with_its_action() {
+fn selection_stays_with_its_action() {
     let mut state = five(LOW);
     press(&mut state, &[Key::Down, Key::Down]);
     let others = ["0", "1", "2", "c", "x"].map(|name| held(name, "web-9/1", 5));
     state.learn(heard(others.to_vec(), Vec::new()));
     assert_eq!(marked(&state), "c");
-    // When it goes away, what comes after it is selected.
+    // When the selected action disappears, the next one is selected.
     state.learn(heard(vec![held("0", "", 1), held("x", "", 1)], Vec::new()));
     assert_eq!(marked(&state), "x");
     state.learn(heard(Vec::new(), Vec::new()));
     assert!(
-        screen(&state).contains("nobody holds"),
+        screen(&state).contains("no lock is held"),
         "{}",
         screen(&state)
     );
@@ -59,12 +59,12 @@ fn the_selection_stays_with_its_action() {
 }
 
 #[test]
-fn a_filter_shows_what_has_it_in_action_holder_or_host() {
+fn filter_matches_action_holder_and_host() {
     let mut state = five(USUAL);
     typed(&mut state, "/WEB-50");
     assert_eq!(marked(&state), "c");
     assert!(!screen(&state).contains("web-30"), "{}", screen(&state));
-    // As it is typed, letters are no commands.
+    // While the filter is typed, letters are not commands.
     assert!(screen(&state).contains("/WEB-50_"));
     press(&mut state, &[Key::Enter]);
     assert!(screen(&state).contains("1 with \"WEB-50\""));
@@ -73,13 +73,13 @@ fn a_filter_shows_what_has_it_in_action_holder_or_host() {
     typed(&mut state, "/zzz");
     assert!(screen(&state).contains("nothing has that"));
     press(&mut state, &[Key::Erase, Key::Backspace]);
-    assert_eq!(marked(&state), "c", "the selection outlives a filter");
+    assert_eq!(marked(&state), "c", "the selection survives a filter");
     typed(&mut state, "j");
     assert_eq!(marked(&state), "d");
 }
 
 #[test]
-fn s_sorts_by_diagnosis_by_time_held_by_waiters_and_by_action() {
+fn s_cycles_through_the_sort_orders() {
     let first = |state: &mut State| {
         press(state, &[Key::Text('s'), Key::Home]);
         marked(state)
@@ -97,7 +97,7 @@ fn s_sorts_by_diagnosis_by_time_held_by_waiters_and_by_action() {
 }
 
 #[test]
-fn enter_opens_an_action_with_its_line_and_history() {
+fn enter_opens_an_action_with_its_queue_and_history() {
     let mut state = five(USUAL);
     assert_eq!(state.history_wanted(), None);
     press(&mut state, &[Key::Down, Key::Enter]);
@@ -114,15 +114,15 @@ fn enter_opens_an_action_with_its_line_and_history() {
         "release 42",
         "2026-11-20T09:30:00.000000Z, 10s ago",
         "3 times, 4s ago",
-        "30s, lapses in 26s",
-        "2 in line",
+        "30s, expires in 26s",
+        "2 waiting",
         "web-2/1",
         "web-3/1",
         "exited 0, 1h ago",
     ] {
         assert!(text.contains(fact), "{fact}:\n{text}");
     }
-    // What another action did in the past is not shown here.
+    // The history of another action is not shown.
     state.recall(&action("c"), vec![entry("c", 99), entry("c", 98)]);
     assert_eq!(screen(&state), text);
     for back in [Key::Escape, Key::Backspace, Key::Text('q')] {
@@ -133,7 +133,7 @@ fn enter_opens_an_action_with_its_line_and_history() {
 }
 
 #[test]
-fn the_history_is_asked_for_again_when_a_run_has_ended() {
+fn history_is_requested_again_when_a_run_has_ended() {
     let mut state = five(USUAL);
     press(&mut state, &[Key::Enter]);
     state.recall(&action("a"), vec![entry("a", 16)]);
@@ -142,24 +142,24 @@ fn the_history_is_asked_for_again_when_a_run_has_ended() {
     let mut next = held("a", "web-31/1", 1);
     next.last = Some(LastRun {
         token: Token(17),
-        fate: Fate::Exited(0),
+        fate: HistoryOutcome::Exited(0),
         ago: Duration::from_secs(1),
     });
     state.learn(heard(vec![next], Vec::new()));
     assert_eq!(state.history_wanted(), Some(&action("a")));
-    assert!(screen(&state).contains("exited 0"), "the old one stays");
-    // Nobody holds it any more: it is not in the answer.
+    assert!(screen(&state).contains("exited 0"), "the old history stays");
+    // The action is no longer held, so the response does not contain it.
     state.recall(&action("a"), vec![entry("a", 17)]);
     state.learn(heard(Vec::new(), Vec::new()));
     assert_eq!(state.history_wanted(), Some(&action("a")));
-    assert!(screen(&state).contains("free, and nobody waits"));
+    assert!(screen(&state).contains("free, no waiters"));
 }
 
 #[test]
-fn details_scroll_as_far_as_there_are_any() {
+fn details_scroll_to_their_last_line() {
     let mut state = five(LOW);
     press(&mut state, &[Key::Enter]);
-    let entries: Vec<Entry> = (1..=30).map(|token| entry("a", token)).collect();
+    let entries: Vec<HistoryEntry> = (1..=30).map(|token| entry("a", token)).collect();
     state.recall(&action("a"), entries);
     assert!(!screen(&state).contains(" 30 "));
     press(&mut state, &[Key::End]);
@@ -170,7 +170,7 @@ fn details_scroll_as_far_as_there_are_any() {
     assert_eq!(screen(&state), last);
     press(&mut state, &[Key::Home]);
     assert!(screen(&state).contains("a: held"));
-    // A larger screen is filled.
+    // On a larger screen the scroll position is reduced until the screen is full.
     press(&mut state, &[Key::End]);
     state.resize(Size {
         columns: 80,
@@ -180,7 +180,7 @@ fn details_scroll_as_far_as_there_are_any() {
 }
 
 #[test]
-fn q_ends_the_list_alone_and_ctrl_c_everything() {
+fn q_quits_only_the_list_and_ctrl_c_quits_every_page() {
     let mut state = five(USUAL);
     typed(&mut state, "?");
     assert!(matches!(state.page, Page::Help));
@@ -201,7 +201,7 @@ fn q_ends_the_list_alone_and_ctrl_c_everything() {
 }
 
 #[test]
-fn without_an_answer_the_screen_says_since_when_and_why() {
+fn failed_requests_show_their_duration_and_reason() {
     let mut state = five(LOW);
     press(&mut state, &[Key::End]);
     state.miss("cannot reach db: refused".to_owned(), at(1_003));
@@ -213,18 +213,18 @@ fn without_an_answer_the_screen_says_since_when_and_why() {
     );
     assert!(
         text.contains("> e "),
-        "the selected one is in sight: {text}"
+        "the selected action is visible: {text}"
     );
     state.learn(heard(vec![held("e", "", 1)], Vec::new()));
     assert!(!screen(&state).contains("no answer"));
 }
 
 #[test]
-fn what_is_the_matter_with_the_selected_action_stands_below_the_list() {
+fn diagnosis_of_the_selected_action_is_below_the_list() {
     let mut state = five(USUAL);
     let mut locks = state.heard.survey.locks.clone();
     locks[1].renewed_ago = Duration::from_secs(12);
-    locks[1].remainder = Remainder::Left(Duration::from_secs(18));
+    locks[1].expiry = Expiry::In(Duration::from_secs(18));
     state.learn(heard(locks, Vec::new()));
     assert!(screen(&state).contains("\na: held and renewing\n"));
     press(&mut state, &[Key::Down]);
@@ -234,7 +234,7 @@ fn what_is_the_matter_with_the_selected_action_stands_below_the_list() {
 }
 
 #[test]
-fn clocks_that_differ_are_told() {
+fn clock_difference_is_shown() {
     let mut state = five(USUAL);
     assert!(!screen(&state).contains("clock"));
     state.heard.at_ours += Duration::from_secs(5);
@@ -243,14 +243,14 @@ fn clocks_that_differ_are_told() {
 }
 
 #[test]
-fn columns_share_what_is_too_little_and_the_last_in_rank_go() {
+fn columns_shrink_and_then_drop_out_by_rank() {
     let columns = [
         Column::cut("ONE", 0, 4),
         Column::whole("TWO", 1),
         Column::cut("THREE", 2, 5),
     ];
     let row = ["a".repeat(50), "22".to_owned(), "c".repeat(20)];
-    let row = row.map(|text| (text, Paint::Plain));
+    let row = row.map(|text| (text, Style::Plain));
     let text = |room| {
         let widths = Widths::new(&columns, std::iter::once(&row), room);
         widths.line(Line::default(), &row, 0).text()
@@ -263,7 +263,7 @@ fn columns_share_what_is_too_little_and_the_last_in_rank_go() {
 }
 
 #[test]
-fn a_wide_screen_has_all_columns_and_a_narrow_one_the_first() {
+fn wide_screen_has_all_columns_and_narrow_screen_the_first() {
     let headings = |columns| {
         let state = five(Size { columns, rows: 24 });
         let line = screen(&state).lines().nth(2).map(str::to_owned);
@@ -276,27 +276,27 @@ fn a_wide_screen_has_all_columns_and_a_narrow_one_the_first() {
     assert_eq!(headings(25), "  ACTION  STATE  HOLDER");
 }
 
-/// Any characters. The generator of `String` leaves out those that move a cursor.
+/// Generates any characters. The generator of `String` omits those that move a cursor.
 fn text() -> impl Strategy<Value = String> {
     prop::collection::vec(any::<char>(), 0..20).prop_map(String::from_iter)
 }
 
 proptest! {
     #[test]
-    fn no_label_no_size_and_no_keys_break_the_screen(
+    fn any_label_size_and_keys_give_a_valid_screen(
         labels in prop::collection::vec(text(), 0..6),
         columns in 1_usize..100,
         rows in 1_usize..30,
         keys in prop::collection::vec(0_usize..16, 0..12),
         why in text(),
     ) {
-        let sightings = labels.iter().enumerate().map(|(at, label)| {
-            let mut seen = held(&format!("action-{at}"), label, at as u64);
-            seen.holder.note.clone_from(label);
-            seen.holder.host.clone_from(label);
-            seen
+        let records = labels.iter().enumerate().map(|(at, label)| {
+            let mut record = held(&format!("action-{at}"), label, at as u64);
+            record.holder.note.clone_from(label);
+            record.holder.host.clone_from(label);
+            record
         });
-        let mut state = state(sightings.collect(), Size { columns, rows });
+        let mut state = state(records.collect(), Size { columns, rows });
         let all = [
             Key::Up, Key::Down, Key::PageUp, Key::PageDown, Key::Home, Key::End, Key::Enter,
             Key::Escape, Key::Backspace, Key::Text('/'), Key::Text('e'), Key::Text('s'),

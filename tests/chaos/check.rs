@@ -1,6 +1,6 @@
-//! The checkers: claims about a whole history, each a function from the story to what breaks the claim.
+//! The checkers: claims about a whole history, each a function from the timeline to the violations of the claim.
 //!
-//! None of them believes dlock: they go by what the commands, their kernel and the faults' own records say.
+//! No checker trusts dlock: they use only what the commands, the kernel and the nemeses recorded.
 
 mod cause;
 mod counter;
@@ -11,7 +11,7 @@ mod takeover;
 mod tokens;
 
 use crate::history::Micros;
-use crate::story::Story;
+use crate::timeline::Timeline;
 
 pub(crate) use cause::{cause, excused};
 pub(crate) use counter::counter;
@@ -21,18 +21,18 @@ pub(crate) use served::served;
 pub(crate) use takeover::{count as takeovers, latencies, takeover};
 pub(crate) use tokens::tokens;
 
-/// How much later than promised something may be seen on a machine on which much else runs. What the machine is known
-/// to have stood still comes on top.
+/// Time in microseconds by which an event may be later than promised, because other programs use the machine. Recorded
+/// stalls of the machine are added to it.
 const ALLOWANCE: Micros = 1_500_000;
 
-/// Something that breaks a claim.
+/// A violation of a claim.
 #[derive(Debug)]
 pub(crate) struct Violation {
-    /// When.
+    /// Time of the violation.
     pub(crate) at: Micros,
-    /// With which action, if with one.
+    /// Action that the violation is about. None if it is about no single action.
     pub(crate) action: Option<String>,
-    /// What is wrong.
+    /// Description of the violation.
     pub(crate) what: String,
 }
 
@@ -43,16 +43,16 @@ impl Violation {
     }
 }
 
-/// A claim as people say it, and its checker.
-pub(crate) type Claim = (&'static str, fn(&Story) -> Vec<Violation>);
+/// A claim in words, and its checker.
+pub(crate) type Claim = (&'static str, fn(&Timeline) -> Vec<Violation>);
 
-/// All of them.
+/// All claims.
 pub(crate) const CLAIMS: [Claim; 7] = [
     ("no two trees of an action live at once", overlap),
     ("tokens grow in order of start", tokens),
     ("a store that checks tokens loses nothing", counter),
     ("a lease is taken over in time", takeover),
-    ("nobody is killed without cause", cause),
+    ("no run of dlock ends without cause", cause),
     ("a tree dies with its dlock", deaths),
-    ("everybody is served when the faults are over", served),
+    ("every contender is served after the faults", served),
 ];

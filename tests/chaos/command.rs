@@ -1,8 +1,9 @@
-//! What dlock runs: this same program in another mode, which bears witness of its own life.
+//! The command that dlock runs: this same program in another mode, which records its own life.
 //!
 //! The worker takes a `flock` on its action's witness file and passes the descriptor on to all its descendants. The
-//! kernel gives the lock back when the last of them is dead, so a worker that does not get it is not alone, whatever
-//! anybody's log says. They also share the writing end of a fifo, whose reader learns so of the last one's death.
+//! kernel releases the lock when the last of them is dead, so a worker that fails to get the lock is not alone,
+//! independent of any log. They also share the write end of a fifo: its reader gets a hangup when the last of them
+//! dies.
 
 use std::ffi::OsString;
 use std::fs::OpenOptions;
@@ -20,25 +21,25 @@ use crate::history::{Event, Journal, micros, now};
 use crate::schedule::{Plan, Shape};
 use crate::store::{Reply, Store};
 
-/// The variables by which a command knows which run it belongs to.
+/// Environment variables that name the chaos run and the run of dlock to which a command belongs.
 pub(crate) const MARK: &str = "CHAOS_MARK";
 pub(crate) const RUN: &str = "CHAOS_RUN";
 
-/// What a worker ends with that is not alone, and one whose token the store refused.
+/// Exit status of a worker that is not alone, and of a worker whose token the store refused.
 const NOT_ALONE: i32 = 99;
 const REFUSED: i32 = 98;
 
-/// How long a descendant lives that nobody kills: longer than any lease, so that it is in the next holder's way.
+/// Lifetime of a descendant that is not killed: longer than any lease, so that it overlaps with the next holder.
 const LINGER: Duration = Duration::from_secs(20);
 
-/// Time between reading the count and writing it back, at most.
+/// Maximum time between reading the count and writing it back.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// The command line for `plan`, to be run by `worker` in `folder`.
+/// Returns the command line that runs `worker` on `plan` in `folder`.
 pub(crate) fn line(worker: &Path, folder: &Path, plan: &Plan) -> Vec<OsString> {
     let mut line: Vec<OsString> = Vec::new();
     if plan.shape == Shape::Shell {
-        // Not the shell's last command, so that it does not become the worker itself.
+        // A command follows the worker, so that the shell forks instead of becoming the worker.
         line.extend(["sh", "-c", r#""$@"; exit $?"#, "sh"].map(OsString::from));
     }
     let plan = serde_json::to_string(plan).expect("a plan is plain data");
@@ -47,7 +48,7 @@ pub(crate) fn line(worker: &Path, folder: &Path, plan: &Plan) -> Vec<OsString> {
     line
 }
 
-/// The worker: `arguments` are the folder and the plan.
+/// Runs the worker; `arguments` are the folder and the plan.
 pub(crate) fn work(arguments: &[String]) -> ! {
     let [folder, plan] = arguments else {
         panic!("--worker takes a folder and a plan");
@@ -103,7 +104,7 @@ pub(crate) fn work(arguments: &[String]) -> ! {
     process::exit(plan.exit);
 }
 
-/// Adds one to the count, slowly.
+/// Adds one to the count, with a pause between read and write.
 fn count(store: &mut Store, token: u64, pause: Duration, note: impl Fn(u64, bool)) -> Reply {
     let before = match store.look(token).expect("the store can be read") {
         Reply::Count(count) => count,
@@ -111,14 +112,16 @@ fn count(store: &mut Store, token: u64, pause: Duration, note: impl Fn(u64, bool
     };
     thread::sleep(pause);
     note(before + 1, false);
-    let reply = store.put(token, before + 1).expect("the store takes it");
+    let reply = store
+        .put(token, before + 1)
+        .expect("the store can be written");
     if let Reply::Count(count) = reply {
         note(count, true);
     }
     reply
 }
 
-/// A descendant: `arguments` say of which kind. It has all descriptors of the worker that matter.
+/// Runs a descendant of the kind in `arguments`. It inherits the witness and the fifo of the worker.
 pub(crate) fn descend(arguments: &[String]) -> ! {
     match arguments.first().map(String::as_str) {
         Some("parent") => {
@@ -129,16 +132,16 @@ pub(crate) fn descend(arguments: &[String]) -> ! {
             process::exit(0);
         }
         Some("apart") => {
-            rustix::process::setsid().expect("whoever leads no group can get a session");
+            rustix::process::setsid().expect("a process that leads no group can create a session");
         }
         Some("leaf") => {}
-        other => panic!("no such descendant: {other:?}"),
+        other => panic!("unknown descendant: {other:?}"),
     }
     thread::sleep(LINGER);
     process::exit(0);
 }
 
-/// Gives the worker the descendants that `shape` says.
+/// Starts the descendants that `shape` defines.
 fn raise(shape: Shape) {
     match shape {
         Shape::Plain | Shape::Stubborn | Shape::Shell => {}
@@ -149,31 +152,31 @@ fn raise(shape: Shape) {
 }
 
 fn spawn(kind: &str) {
-    let program = std::env::current_exe().expect("this program has a path");
+    let program = std::env::current_exe().expect("the path of this program is known");
     let child = Command::new(program)
         .args(["--descendant", kind])
         .stdin(Stdio::null())
         .spawn();
-    // Nobody waits for it: what becomes of it is the monitor's business.
+    // The worker does not wait for the child: the monitor has to kill it.
     drop(child.expect("a child can be started"));
 }
 
-/// Opens a file that descendants keep open.
+/// Opens a file that descendants inherit.
 fn kept(path: &Path) -> OwnedFd {
     let mut options = OpenOptions::new();
     let flags = OFlags::NONBLOCK.bits().cast_signed();
     let file = options.write(true).custom_flags(flags).open(path);
     let file = OwnedFd::from(file.unwrap_or_else(|error| panic!("{}: {error}", path.display())));
-    fcntl_setfd(&file, FdFlags::empty()).expect("a descriptor can be kept over exec");
+    fcntl_setfd(&file, FdFlags::empty()).expect("the close-on-exec flag can be cleared");
     file
 }
 
-/// Makes the fifo that tells of the death of `run`'s tree.
+/// Creates the fifo whose hangup reports the death of the process tree of `run`.
 pub(crate) fn make_life(folder: &Path, run: u64) -> PathBuf {
     let path = folder.join("life").join(run.to_string());
     let mode = Mode::RUSR | Mode::WUSR;
     rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, mode, 0)
-        .expect("a fifo can be made");
+        .expect("a fifo can be created");
     path
 }
 
@@ -185,7 +188,7 @@ fn number(name: &str) -> u64 {
 }
 
 fn ignore_term() {
-    // SAFETY: a change of disposition to one without a handler, before there are other threads.
+    // SAFETY: sets a disposition without a handler, before other threads exist.
     unsafe {
         libc::signal(libc::SIGTERM, libc::SIG_IGN);
     }

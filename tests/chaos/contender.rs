@@ -1,4 +1,4 @@
-//! Contenders: each wants its action again and again, one run of dlock after the other.
+//! Contenders: each runs dlock on its action again and again, one run after the other.
 
 use std::fs::{self, File};
 use std::io;
@@ -11,26 +11,26 @@ use std::time::Duration;
 use rustix::process::{Signal, set_parent_process_death_signal, setsid};
 
 use crate::command::{self, RUN};
-use crate::course::Course;
 use crate::history::{Event, Line, now};
+use crate::run_context::RunContext;
 use crate::schedule::{Plan, Route, Shape, plans};
-use crate::site::Site;
+use crate::testbed::Site;
 
-/// As much of what a run says as is worth keeping.
+/// Maximum number of bytes of a run's standard error that the history keeps.
 const SAID: usize = 2_000;
 
-/// Contends for `action` until it is calm, and then once more.
-pub(crate) fn contend(course: &Course, site: &Site, action: &str, slot: usize) {
+/// Contends for `action` until the faults are over, and then once more.
+pub(crate) fn contend(context: &RunContext, site: &Site, action: &str, slot: usize) {
     let patience = site.purpose.patience();
-    for mut plan in plans(course.seed, action, slot) {
+    for mut plan in plans(context.seed, action, slot) {
         plan.ttl *= patience;
-        if !course.weather.pause(Duration::from_millis(plan.pause)) {
+        if !context.fault_phase.pause(Duration::from_millis(plan.pause)) {
             break;
         }
-        run(course, site, action, plan);
+        run(context, site, action, plan);
     }
-    // Whoever comes when all faults are over is served.
-    course.weather.wait_for_calm();
+    // A contender that starts after all faults must be served.
+    context.fault_phase.wait_for_quiet();
     let last = Plan {
         pause: 0,
         ttl: 2_000 * patience,
@@ -40,17 +40,17 @@ pub(crate) fn contend(course: &Course, site: &Site, action: &str, slot: usize) {
         wait: None,
         route: Route::Tcp,
     };
-    run(course, site, action, last);
+    run(context, site, action, last);
 }
 
-/// One run of dlock from its start to its end.
-fn run(course: &Course, site: &Site, action: &str, plan: Plan) {
-    let run = course.runs.fetch_add(1, Ordering::Relaxed);
-    let life = command::make_life(&course.folder, run);
-    course.undertaker.watch(run, action, &life);
-    let said = course.folder.join("said").join(run.to_string());
-    let file = File::create(&said).expect("a file can be made");
-    let (reader, stderr) = io::pipe().expect("a pipe can be made");
+/// Runs dlock once, from its start to its end.
+fn run(context: &RunContext, site: &Site, action: &str, plan: Plan) {
+    let run = context.runs.fetch_add(1, Ordering::Relaxed);
+    let life = command::make_life(&context.folder, run);
+    context.tree_watcher.watch(run, action, &life);
+    let said = context.folder.join("said").join(run.to_string());
+    let file = File::create(&said).expect("a file can be created");
+    let (reader, stderr) = io::pipe().expect("a pipe can be created");
     let wait = match plan.wait {
         Some(millis) => format!("{millis}ms"),
         None => "forever".to_owned(),
@@ -63,38 +63,38 @@ fn run(course: &Course, site: &Site, action: &str, plan: Plan) {
         Route::Tcp => site.database.url(),
         Route::Socket => site.database.socket_url(),
     };
-    let mut dlock = course.dlock();
+    let mut dlock = context.dlock();
     dlock
         .env("DLOCK_URL", url)
         .env(RUN, run.to_string())
         .args(["exec", "--action", action, "--wait", &wait])
         .args(["--ttl", &format!("{}ms", plan.ttl)])
         .args(["--holder", &format!("run {run}"), "--"])
-        .args(command::line(&course.worker, &course.folder, &plan))
+        .args(command::line(&context.worker, &context.folder, &plan))
         .stdout(Stdio::null())
-        .stderr(stderr.try_clone().expect("there are descriptors"));
-    // SAFETY: only system calls that may be made between fork and exec.
+        .stderr(stderr.try_clone().expect("a descriptor is available"));
+    // SAFETY: `prepare` only makes system calls that are allowed between fork and exec.
     unsafe {
         dlock.pre_exec(prepare);
     }
     let mut child = dlock.spawn().expect("dlock starts");
-    // Or the pipe would never come to its end.
+    // The builder holds a write end of the pipe, which would never reach its end.
     drop(dlock);
-    course.readers.join(run, stderr);
-    course.journal.note(Event::Asked {
+    context.readers.join(run, stderr);
+    context.journal.note(Event::Asked {
         run,
         action: action.to_owned(),
-        front: child.id(),
+        parent: child.id(),
         plan,
     });
     let (status, at) = thread::scope(|scope| {
-        let copies = scope.spawn(|| course.readers.copy(run, reader, file));
+        let copies = scope.spawn(|| context.readers.copy(run, reader, file));
         let status = child.wait().expect("dlock can be waited for");
-        // Before the end of the pipe, which a process that is left behind would put off.
+        // The time is taken before the end of the pipe, which a leftover process would delay.
         let at = now();
-        course.readers.leave(run);
+        context.readers.leave(run);
         let outcome = copies.join().expect("a reader does not panic");
-        outcome.expect("what is said can be kept");
+        outcome.expect("standard error can be copied");
         (status, at)
     });
     let event = Event::Ended {
@@ -102,16 +102,16 @@ fn run(course: &Course, site: &Site, action: &str, plan: Plan) {
         action: action.to_owned(),
         status: status.code(),
         signal: status.signal(),
-        stderr: tail(&fs::read(&said).expect("what was said can be read")),
+        stderr: tail(&fs::read(&said).expect("the copy of standard error can be read")),
     };
-    course.journal.write(&Line { at, event });
-    course.undertaker.ended(run);
+    context.journal.write(&Line { at, event });
+    context.tree_watcher.ended(run);
     for file in [life, said] {
         fs::remove_file(file).expect("the run's files are there");
     }
 }
 
-/// Makes dlock's life independent of a terminal, and bound to this thread's.
+/// Detaches dlock from the terminal, and lets the kernel kill it when this thread ends.
 fn prepare() -> io::Result<()> {
     setsid()?;
     set_parent_process_death_signal(Some(Signal::KILL))?;

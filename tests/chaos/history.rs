@@ -1,8 +1,8 @@
-//! The history of a run: what happened when, one JSON line an event.
+//! The history of a run: one line of JSON for each event.
 //!
-//! Every process of the run appends to the same file: the runner, and each command that dlock started. A line goes out
-//! in one write to a file opened for appending, so lines never mix. All times are `CLOCK_BOOTTIME` of this machine, taken
-//! by whoever was alive to see the event, so that they can be compared.
+//! Every process of the run appends to the same file: the runner, and each command that dlock started. Each line is
+//! one write to a file opened for appending, so lines never mix. The process that observes an event takes its time
+//! from `CLOCK_BOOTTIME`, so times of all processes can be compared.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -12,21 +12,21 @@ use std::time::Duration;
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
-use crate::kind::Kind;
+use crate::fault_kind::FaultKind;
 use crate::schedule::Plan;
 
-/// Microseconds since the machine was started.
+/// Microseconds since the boot of the machine.
 pub(crate) type Micros = u64;
 
-/// The time on the clock that all processes of a run share.
+/// Returns the time of the clock that all processes of a run share.
 pub(crate) fn now() -> Micros {
     let time = clock_gettime(ClockId::Boottime);
-    let seconds = u64::try_from(time.tv_sec).expect("a machine's age is not negative");
-    let micros = u64::try_from(time.tv_nsec / 1_000).expect("a part of a second is not negative");
+    let seconds = u64::try_from(time.tv_sec).expect("the uptime is not negative");
+    let micros = u64::try_from(time.tv_nsec / 1_000).expect("the nanoseconds are not negative");
     seconds * 1_000_000 + micros
 }
 
-/// `duration` as the history counts.
+/// Returns `duration` in microseconds.
 pub(crate) fn micros(duration: Duration) -> Micros {
     u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }
@@ -39,11 +39,11 @@ pub(crate) struct Line {
     pub(crate) event: Event,
 }
 
-/// What can happen. `run` numbers the runs of dlock, `fault` the faults.
+/// An event. `run` is the number of a run of dlock, `fault` the number of a fault.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "kebab-case")]
 pub(crate) enum Event {
-    /// The run begins.
+    /// The chaos run begins.
     Began {
         seed: u64,
         flavour: String,
@@ -53,10 +53,10 @@ pub(crate) enum Event {
     Asked {
         run: u64,
         action: String,
-        front: u32,
+        parent: u32,
         plan: Plan,
     },
-    /// Its command runs. `alone` says whether no process of an earlier command of this action lived at that time.
+    /// The command of dlock runs. `alone` is true if no process of an earlier command of this action was alive.
     Started {
         run: u64,
         action: String,
@@ -71,7 +71,7 @@ pub(crate) enum Event {
         action: String,
         count: u64,
     },
-    /// The store took it.
+    /// The store accepted the count.
     Counted {
         run: u64,
         action: String,
@@ -84,11 +84,11 @@ pub(crate) enum Event {
         token: u64,
         highest: u64,
     },
-    /// The command has done all that it had to do.
+    /// The command has finished its work.
     Finished { run: u64, action: String },
     /// The last process of the command's tree is dead.
     Dead { run: u64, action: String },
-    /// dlock ended, by itself or by a signal.
+    /// dlock exited or was killed by a signal.
     Ended {
         run: u64,
         action: String,
@@ -96,31 +96,31 @@ pub(crate) enum Event {
         signal: Option<i32>,
         stderr: String,
     },
-    /// A fault begins. Without an action it bears on the whole site, without a run on all of the action's.
+    /// A fault begins. Without an action it affects the whole site, without a run all runs of the action.
     Fault {
         fault: u64,
-        kind: Kind,
+        kind: FaultKind,
         site: String,
         action: Option<String>,
         run: Option<u64>,
         pid: Option<u32>,
     },
-    /// That fault is over; whether it hit anybody.
+    /// The fault is over. `hit` is true if it affected a run.
     Healed { fault: u64, hit: bool },
-    /// A fault of the schedule found nobody to bear on.
-    Missed { kind: Kind, action: String },
-    /// The site's server did not commit for so long until now, or without a site, the machine did not let us run.
+    /// A fault of the schedule found no victim.
+    Missed { kind: FaultKind, action: String },
+    /// The site's server did not commit for this time until now. Without a site: the runner was not scheduled.
     Stalled {
         site: Option<String>,
         micros: Micros,
     },
     /// From now on there are no faults.
-    Calm,
-    /// From now on nobody may still want anything.
+    Quiet,
+    /// The time limit for all contenders has passed.
     Overdue,
-    /// A process of the run that nobody ended.
+    /// A process of the run that was still alive after the end.
     Orphan { pid: u32, words: String },
-    /// What the store of an action holds in the end.
+    /// The content of an action's store after the run.
     Counter {
         action: String,
         count: u64,
@@ -129,7 +129,7 @@ pub(crate) enum Event {
 }
 
 impl Event {
-    /// The action that the event is about, if it is about one.
+    /// Returns the action of the event. None if the event is not about one action.
     pub(crate) fn action(&self) -> Option<&str> {
         match self {
             Self::Asked { action, .. }
@@ -146,18 +146,18 @@ impl Event {
             Self::Began { .. }
             | Self::Healed { .. }
             | Self::Stalled { .. }
-            | Self::Calm
+            | Self::Quiet
             | Self::Overdue
             | Self::Orphan { .. } => None,
         }
     }
 }
 
-/// The file, open for appending.
+/// The history file, open for appending.
 pub(crate) struct Journal(File);
 
 impl Journal {
-    /// Opens the history in `folder`, which is made if need be.
+    /// Opens the history in `folder`; creates it if it does not exist.
     pub(crate) fn open(folder: &Path) -> io::Result<Self> {
         let path = folder.join("history");
         Ok(Self(
@@ -165,14 +165,14 @@ impl Journal {
         ))
     }
 
-    /// Writes that `event` happens now; returns when that was.
+    /// Writes `event` with the present time, and returns that time.
     pub(crate) fn note(&self, event: Event) -> Micros {
         let at = now();
         self.write(&Line { at, event });
         at
     }
 
-    /// Writes a line whose time was taken before.
+    /// Writes a line with the time that it contains.
     pub(crate) fn write(&self, line: &Line) {
         let mut text = serde_json::to_string(line).expect("an event is plain data");
         text.push('\n');
@@ -182,7 +182,7 @@ impl Journal {
     }
 }
 
-/// All of the history in `folder`, in order of time.
+/// Reads the history in `folder`, in order of time.
 pub(crate) fn read(folder: &Path) -> io::Result<Vec<Line>> {
     let text = fs::read_to_string(folder.join("history"))?;
     let mut lines: Vec<Line> = text

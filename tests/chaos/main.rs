@@ -1,24 +1,25 @@
 //! The chaos run: many contenders on real servers, random faults from one seed, and checkers over the history.
 //!
 //! ```text
-//! make chaos SECONDS=1800 SEED=7 FLAVOUR=mysql      FLAVOUR: mariadb, mysql, or both side by side
-//! DLOCK_UNDER_TEST=path make chaos …                another dlock than the one that is built here
-//! make chaos ONLY=kill-front,freeze-front-long …    only these faults
-//! cargo test --test chaos -- --judge --folder=FOLDER  judge these histories once more
+//! make chaos SECONDS=1800 SEED=7 FLAVOUR=mysql      FLAVOUR: mariadb, mysql or both (default)
+//! DLOCK_UNDER_TEST=path make chaos …                test another dlock than the one that is built here
+//! make chaos ONLY=kill-parent,freeze-parent-long …  only these faults
+//! cargo test --test chaos -- --judge --folder=FOLDER  check the histories in FOLDER again
 //! ```
-//! Ends with 1 if a claim does not hold. The same program is the command that dlock runs (`--worker`).
+//! The program exits with 1 if a claim does not hold. It is also the command that dlock runs (`--worker`).
 //!
-//! - `schedule` decides beforehand, from the seed: `contender` and `nemesis` do it, to the `kind`s of faults
-//! - `command` bears witness of its life, `store` checks tokens, `undertaker` sees trees die: all into the `history`
-//! - `story` and `check` judge it afterwards
+//! - `schedule` derives all runs and faults from the seed; `contender` makes the runs, `nemesis` the faults (`fault_kind`)
+//! - `command` records its own life, `store` checks tokens, `tree_watcher` detects the death of each process tree; all
+//!   of them write to the `history`
+//! - `timeline` and `check` evaluate the history after the run
 
-mod board;
 mod check;
 mod command;
 mod contender;
-mod course;
+mod fault_kind;
+mod fault_phase;
 mod history;
-mod kind;
+mod live_runs;
 mod nemesis;
 mod options;
 mod probe;
@@ -28,14 +29,14 @@ mod proxy;
 mod readers;
 mod report;
 mod run;
+mod run_context;
 mod schedule;
 #[path = "../it/servers.rs"]
 mod servers;
-mod site;
 mod store;
-mod story;
-mod undertaker;
-mod weather;
+mod testbed;
+mod timeline;
+mod tree_watcher;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -43,7 +44,7 @@ use std::thread;
 
 use options::Options;
 use servers::Flavour;
-use story::Story;
+use timeline::Timeline;
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -62,7 +63,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Runs on all flavours side by side.
+/// Runs on all flavours at the same time.
 fn both(options: &Options) -> ExitCode {
     let folder = options.folder.clone().unwrap_or_else(|| {
         let name = format!("chaos-{}-{}", options.seed, std::process::id());
@@ -76,11 +77,11 @@ fn both(options: &Options) -> ExitCode {
     );
     let run = |flavour: Flavour| {
         let folder = folder.join(flavour.to_string());
-        let story = match options.judges_only {
-            true => Story::of(history::read(&folder).expect("there is a history")),
+        let timeline = match options.judges_only {
+            true => Timeline::of(history::read(&folder).expect("the history can be read")),
             false => run::run(flavour, options, &folder),
         };
-        report::report(&story, flavour, options, &folder)
+        report::report(&timeline, flavour, options, &folder)
     };
     let reports: Vec<_> = thread::scope(|scope| {
         let spawn = |flavour: &Flavour| {
@@ -100,7 +101,7 @@ fn both(options: &Options) -> ExitCode {
                 print!("{text}");
                 holds &= all;
             }
-            // Its message is out already.
+            // The thread has printed its panic message already.
             Err(_) => holds = false,
         }
     }

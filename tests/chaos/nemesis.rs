@@ -1,7 +1,7 @@
-//! Those who bring the faults of the schedule, one after the other, each against its own action or its own server.
+//! The nemeses: each causes the faults of its schedule, one after the other, on its own action or its own server.
 //!
-//! A nemesis waits after each fault until somebody's command begins again: so faults of one action do not overlap, and
-//! it is clear which of them a take-over is due to.
+//! After each fault a nemesis waits until a command starts again, so faults of one action do not overlap and each
+//! take-over can be attributed to one of them.
 
 mod clock;
 mod holder;
@@ -15,29 +15,29 @@ mod waiter;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use crate::course::Course;
+use crate::fault_kind::{FaultKind, Victim};
 use crate::history::{Event, Micros};
-use crate::kind::{Kind, Victim};
+use crate::run_context::RunContext;
 use crate::schedule::{Step, steps};
-use crate::site::Site;
+use crate::testbed::Site;
 
 pub(crate) use clock::Clock;
 pub(crate) use server::rage;
 
-/// How long to look for a victim.
+/// Maximum time to look for a victim.
 const SEARCH: Duration = Duration::from_secs(12);
 
-/// How long to wait for the life after a fault before the next one comes nevertheless.
+/// Maximum time to wait after a fault for a command to start. After that the next fault comes anyway.
 const RECOVERY: Duration = Duration::from_secs(20);
 
-/// Whoever brings faults to one action.
+/// The nemesis of one action.
 pub(crate) struct Nemesis<'a> {
-    pub(crate) course: &'a Course,
+    pub(crate) context: &'a RunContext,
     pub(crate) site: &'a Site,
     pub(crate) action: String,
 }
 
-/// A fault that goes on.
+/// A fault in progress.
 #[must_use]
 struct Fault {
     number: u64,
@@ -45,10 +45,10 @@ struct Fault {
 }
 
 impl Nemesis<'_> {
-    /// Brings faults of these kinds until it is calm.
-    pub(crate) fn rage(&self, kinds: &[Kind]) {
-        for step in steps(self.course.seed, &self.action, kinds) {
-            if !self.course.weather.pause(step.pause) {
+    /// Causes faults of `kinds` until the fault phase ends.
+    pub(crate) fn rage(&self, kinds: &[FaultKind]) {
+        for step in steps(self.context.seed, &self.action, kinds) {
+            if !self.context.fault_phase.pause(step.pause) {
                 return;
             }
             let brought = match step.kind.victim() {
@@ -59,7 +59,7 @@ impl Nemesis<'_> {
                 Victim::Lease => self.strike_lease(step),
                 Victim::Reader => self.strike_reader(step),
                 Victim::Server | Victim::Clock => {
-                    unreachable!("that is the site's, not an action's")
+                    unreachable!("a fault of the site, not of an action")
                 }
             };
             match brought {
@@ -69,44 +69,46 @@ impl Nemesis<'_> {
         }
     }
 
-    /// Waits for the life after the fault that began at `at`.
+    /// Waits until a command starts after the fault that began at `at`.
     fn recover(&self, at: Micros) {
         let actions = [self.action.clone()];
-        // In ten parts, so that it is noticed soon when it becomes calm.
+        // In ten parts, so that the end of the fault phase is noticed soon.
         for _ in 0..10 {
             let patience = RECOVERY / 10;
-            if !self.course.weather.rages() || self.course.board.goes_on(&actions, at, patience) {
+            if !self.context.fault_phase.is_active()
+                || self.context.live_runs.goes_on(&actions, at, patience)
+            {
                 return;
             }
         }
     }
 
     fn miss(&self, step: Step) {
-        if self.course.weather.rages() {
-            self.course.journal.note(Event::Missed {
+        if self.context.fault_phase.is_active() {
+            self.context.journal.note(Event::Missed {
                 kind: step.kind,
                 action: self.action.clone(),
             });
         }
     }
 
-    /// Notes that a fault begins.
-    fn begin(&self, kind: Kind, run: Option<u64>, pid: Option<u32>) -> Fault {
+    /// Records that a fault begins.
+    fn begin(&self, kind: FaultKind, run: Option<u64>, pid: Option<u32>) -> Fault {
         let action = Some(self.action.clone());
-        begin(self.course, self.site, kind, action, run, pid)
+        begin(self.context, self.site, kind, action, run, pid)
     }
 }
 
 fn begin(
-    course: &Course,
+    context: &RunContext,
     site: &Site,
-    kind: Kind,
+    kind: FaultKind,
     action: Option<String>,
     run: Option<u64>,
     pid: Option<u32>,
 ) -> Fault {
-    let number = course.faults.fetch_add(1, Ordering::Relaxed);
-    let at = course.journal.note(Event::Fault {
+    let number = context.faults.fetch_add(1, Ordering::Relaxed);
+    let at = context.journal.note(Event::Fault {
         fault: number,
         kind,
         site: site.name.clone(),
@@ -118,10 +120,10 @@ fn begin(
 }
 
 impl Fault {
-    /// Notes that it is over, and whether it hit anybody; returns when it began, if so.
-    fn end(self, course: &Course, hit: bool) -> Option<Micros> {
+    /// Records that the fault is over and whether it hit a run. Returns the time of its begin if it did.
+    fn end(self, context: &RunContext, hit: bool) -> Option<Micros> {
         let fault = self.number;
-        course.journal.note(Event::Healed { fault, hit });
+        context.journal.note(Event::Healed { fault, hit });
         hit.then_some(self.at)
     }
 }

@@ -1,32 +1,32 @@
-//! The command line. It also takes what `cargo test` says to every target, because it is one.
+//! The command line. It also accepts the arguments that `cargo test` passes to every target.
 
 use std::path::PathBuf;
 
-use crate::kind::Kind;
+use crate::fault_kind::FaultKind;
 use crate::servers::Flavour;
 
-/// How long the run is that is part of the tests.
+/// Length in seconds of the run that is part of the tests.
 const SHORT: u64 = 75;
 
-/// What to do.
+/// The options of the command line.
 #[derive(Debug)]
 pub(crate) struct Options {
     pub(crate) seconds: u64,
     pub(crate) seed: u64,
-    /// Side by side, if there are several.
+    /// Flavours to test, at the same time.
     pub(crate) flavours: Vec<Flavour>,
-    /// Only faults of these kinds; of all, if there are none.
-    pub(crate) only: Vec<Kind>,
+    /// Kinds of faults to cause. If empty, all kinds.
+    pub(crate) only: Vec<FaultKind>,
     /// The program under test.
     pub(crate) dlock: PathBuf,
-    /// Where the histories go.
+    /// Folder of the histories. None for a new folder in the target folder.
     pub(crate) folder: Option<PathBuf>,
-    /// Nothing is run: the histories in the folder are judged once more.
+    /// If true, nothing is run, and the histories in the folder are checked again.
     pub(crate) judges_only: bool,
 }
 
 impl Options {
-    /// Reads the command line; none if it asks for other tests than this one.
+    /// Reads the command line. Returns None if it selects other tests than this one.
     pub(crate) fn read(arguments: &[String]) -> Result<Option<Self>, String> {
         let dlock = std::env::var_os("DLOCK_UNDER_TEST")
             .map_or_else(|| env!("CARGO_BIN_EXE_dlock").into(), PathBuf::from);
@@ -92,12 +92,12 @@ fn flavours(text: &str) -> Result<Vec<Flavour>, String> {
     }
 }
 
-fn kinds(text: &str) -> Result<Vec<Kind>, String> {
+fn kinds(text: &str) -> Result<Vec<FaultKind>, String> {
     let names = text.split(',').filter(|name| !name.is_empty());
     names
         .map(|name| {
-            Kind::named(name).ok_or_else(|| {
-                let all: Vec<String> = Kind::ALL.iter().map(Kind::to_string).collect();
+            FaultKind::named(name).ok_or_else(|| {
+                let all: Vec<String> = FaultKind::ALL.iter().map(FaultKind::to_string).collect();
                 format!("{name}: no such fault; there are {}", all.join(", "))
             })
         })

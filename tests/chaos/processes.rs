@@ -1,5 +1,5 @@
-//! The processes of a run, as the kernel shows them: finding them by the mark in their environment, and signalling
-//! them without ever hitting another that got the same number.
+//! The processes of a run: finds them by the mark in their environment, and signals them without ever hitting another
+//! process that got the same process id.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,19 +9,19 @@ use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use crate::command::{MARK, RUN};
 use crate::history::Micros;
 
-/// A process that carries our mark.
+/// A process with the mark of the chaos run.
 #[derive(Clone, Debug)]
 pub(crate) struct Process {
     pub(crate) pid: u32,
     pub(crate) parent: u32,
-    /// Which run of dlock it belongs to.
+    /// Run of dlock to which the process belongs.
     pub(crate) run: u64,
     pub(crate) program: PathBuf,
-    /// Its command line, for people.
+    /// Command line, for display.
     pub(crate) words: String,
 }
 
-/// All living processes with this mark.
+/// Returns all live processes with this mark.
 pub(crate) fn marked(mark: &str) -> Vec<Process> {
     let Ok(entries) = fs::read_dir("/proc") else {
         return Vec::new();
@@ -33,32 +33,32 @@ pub(crate) fn marked(mark: &str) -> Vec<Process> {
         .collect()
 }
 
-/// Those of one run.
+/// Returns the live processes with this mark that belong to `run`.
 pub(crate) fn of_run(mark: &str, run: u64) -> Vec<Process> {
     let mut processes = marked(mark);
     processes.retain(|process| process.run == run);
     processes
 }
 
-/// Sends `signal` to `pid` if that carries the mark; whether it was sent.
+/// Sends `signal` to `pid` if that process has the mark. Returns true if it was sent.
 pub(crate) fn send(pid: u32, mark: &str, signal: Signal) -> bool {
     let number = i32::try_from(pid).ok().and_then(Pid::from_raw);
     let Some(Ok(process)) = number.map(|pid| pidfd_open(pid, PidfdFlags::empty())) else {
         return false;
     };
-    // Looked at with the descriptor open: it stands for this process or for one that is gone, never for a later one.
+    // Read while the descriptor is open, which refers to this process or to one that is gone, never to a later one.
     environment(pid, MARK).is_some_and(|found| found == mark)
         && pidfd_send_signal(process, signal).is_ok()
 }
 
-/// Whether `pid` is there and no zombie.
+/// Returns true if `pid` exists and is no zombie.
 pub(crate) fn is_alive(pid: u32) -> bool {
     stat(pid).is_some_and(|(state, _)| state != 'Z')
 }
 
-/// When `pid` was started, to a hundredth of a second.
+/// Returns the start time of `pid`, to a hundredth of a second. None if the process does not exist.
 pub(crate) fn started(pid: u32) -> Option<Micros> {
-    /// What the kernel counts in for everybody who asks (`USER_HZ`), and where it says so.
+    /// The kernel's unit of time in `/proc/PID/stat` (`USER_HZ`), and the index of the field.
     const TICK: Micros = 10_000;
     const FIELD: usize = 19;
     let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
@@ -80,15 +80,15 @@ fn look(pid: u32, mark: &str) -> Option<Process> {
     })
 }
 
-/// The state and the parent of `pid`.
+/// Returns the state and the parent of `pid`. None if the process does not exist.
 fn stat(pid: u32) -> Option<(char, u32)> {
     let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name in parentheses may hold anything.
+    // The name in parentheses may contain any characters.
     let mut words = text.rsplit_once(") ")?.1.split(' ');
     Some((words.next()?.chars().next()?, words.next()?.parse().ok()?))
 }
 
-/// The variable `name` that `pid` was started with; a zombie has none.
+/// Returns the environment variable `name` with which `pid` was started. None for a zombie.
 fn environment(pid: u32, name: &str) -> Option<String> {
     let variables = fs::read(format!("/proc/{pid}/environ")).ok()?;
     variables

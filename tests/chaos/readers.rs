@@ -1,4 +1,4 @@
-//! Those who read what each run writes to standard error, and may be stopped: one pipe and one thread a run.
+//! Readers of the standard error of each run, which a fault can stop: one pipe and one thread per run.
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
@@ -7,7 +7,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-/// What fills the pipe of a stopped reader. No message has it, and no reader passes it on.
+/// Byte that fills the pipe of a stopped reader. No message contains it, and no reader copies it.
 const FILLER: u8 = 0;
 
 #[derive(Default)]
@@ -16,17 +16,17 @@ pub(crate) struct Readers {
     changed: Condvar,
 }
 
-/// The pipe of a run that is not over.
+/// The pipe of a run that has not ended.
 struct Pipe {
-    /// Our own end, for filling it.
+    /// Write end of the runner, to fill the pipe.
     writer: PipeWriter,
     is_stopped: bool,
-    /// Whether its reader has noticed that.
+    /// True once the reader has noticed that it is stopped.
     waits: bool,
 }
 
 impl Readers {
-    /// Takes on `run`, which writes to `writer`, until [`Readers::leave`].
+    /// Registers `run`, which writes to `writer`, until [`Readers::leave`].
     pub(crate) fn join(&self, run: u64, writer: PipeWriter) {
         let pipe = Pipe {
             writer,
@@ -36,13 +36,13 @@ impl Readers {
         self.locked().insert(run, pipe);
     }
 
-    /// Forgets `run`, whose dlock is over: its reader comes to the end of what is written.
+    /// Removes `run`, whose dlock has ended, so that its reader can reach the end of the pipe.
     pub(crate) fn leave(&self, run: u64) {
         self.locked().remove(&run);
         self.changed.notify_all();
     }
 
-    /// Copies what `run` writes to `said`, until nobody can write any more.
+    /// Copies the output of `run` to `said`, until no process has the write end open.
     pub(crate) fn copy(&self, run: u64, mut from: PipeReader, mut said: File) -> io::Result<()> {
         let mut buffer = [0; 4096];
         loop {
@@ -57,7 +57,7 @@ impl Readers {
         }
     }
 
-    /// Waits for as long as the reader of `run` is stopped.
+    /// Waits while the reader of `run` is stopped.
     fn wait(&self, run: u64) {
         let mut pipes = self.locked();
         while let Some(pipe) = pipes.get_mut(&run).filter(|pipe| pipe.is_stopped) {
@@ -68,14 +68,14 @@ impl Readers {
         }
     }
 
-    /// Stops the reader of `run` and fills its pipe; whether the run was there.
+    /// Stops the reader of `run` and fills its pipe. Returns false if the run has ended.
     pub(crate) fn stop(&self, run: u64) -> bool {
         let mut pipes = self.locked();
         let Some(pipe) = pipes.get_mut(&run) else {
             return false;
         };
         pipe.is_stopped = true;
-        // A reader that waits for something to read notices only then.
+        // Wakes a reader that is blocked in a read.
         if pipe.writer.write_all(&[FILLER]).is_err() {
             return false;
         }
@@ -90,7 +90,7 @@ impl Readers {
         false
     }
 
-    /// Lets the reader of `run` read on.
+    /// Resumes the reader of `run`.
     pub(crate) fn go_on(&self, run: u64) {
         if let Some(pipe) = self.locked().get_mut(&run) {
             (pipe.is_stopped, pipe.waits) = (false, false);
@@ -103,14 +103,14 @@ impl Readers {
     }
 }
 
-/// Fills a pipe to the last byte.
+/// Fills a pipe completely.
 fn fill(writer: &PipeWriter) {
-    /// Opened once more: the flag belongs to the opening, and the run's own must not have it.
+    /// Set on a new open file description, because the run's own must stay blocking.
     const O_NONBLOCK: i32 = 0o4000;
     let path = format!("/proc/self/fd/{}", writer.as_raw_fd());
     let mut options = OpenOptions::new();
     let pipe = options.write(true).custom_flags(O_NONBLOCK).open(path);
-    let mut pipe = pipe.expect("a pipe can be opened once more");
+    let mut pipe = pipe.expect("a pipe can be opened again");
     for length in [4096, 1] {
         while pipe.write(&[FILLER; 4096][..length]).is_ok() {}
     }

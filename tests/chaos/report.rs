@@ -1,38 +1,38 @@
-//! What a run came to, for people.
+//! The report of a run, as text.
 
 use std::fmt::Write as _;
 use std::path::Path;
 
 use crate::check::{self, CLAIMS, Violation, latencies};
+use crate::fault_kind::FaultKind;
 use crate::history::{Event, Line};
-use crate::kind::Kind;
 use crate::options::Options;
 use crate::servers::Flavour;
-use crate::story::Story;
+use crate::timeline::Timeline;
 
-/// What a run of half an hour has to come to, at least.
+/// Length of a full run in seconds, and the minimum numbers that it must reach.
 const FULL: u64 = 1_800;
 const GRANTS: u64 = 3_000;
 const TAKEOVERS: u64 = 300;
 const EACH_FAULT: u64 = 50;
 
-/// How many violations of one claim are shown, and how many lines of the history before and after each.
+/// Maximum number of violations shown per claim, and of lines of the history before and after each.
 const SHOWN: usize = 4;
 const BEFORE: usize = 16;
 const AFTER: usize = 6;
 
-/// The report as text, and whether all claims hold.
+/// Returns the report as text, and true if all claims hold.
 pub(crate) fn report(
-    story: &Story,
+    timeline: &Timeline,
     flavour: Flavour,
     options: &Options,
     folder: &Path,
 ) -> (String, bool) {
     let mut text = String::new();
     let Options { seed, seconds, .. } = options;
-    let grants: usize = story.grants().values().map(Vec::len).sum();
-    let takeovers = check::takeovers(story);
-    let runs = story.runs.len();
+    let grants: usize = timeline.grants().values().map(Vec::len).sum();
+    let takeovers = check::takeovers(timeline);
+    let runs = timeline.runs.len();
     // Writing to a String cannot fail.
     let _ = writeln!(
         text,
@@ -47,28 +47,28 @@ pub(crate) fn report(
     };
     ask("grants", grants, GRANTS);
     ask("take-overs", takeovers, TAKEOVERS);
-    let wanted = Kind::ALL
+    let wanted = FaultKind::ALL
         .into_iter()
         .filter(|kind| options.only.is_empty() || options.only.contains(kind));
     for kind in wanted {
-        let hits: Vec<i64> = lengths(story, kind);
+        let hits: Vec<i64> = lengths(timeline, kind);
         let _ = writeln!(text, "  {kind:<22} {}", percentiles(&hits));
         let hits = hits.len();
         ask(&kind.to_string(), hits, EACH_FAULT);
     }
     for (what, kind, promise) in [
-        ("killed", Kind::KillFront, "1 s"),
-        ("frozen", Kind::FreezeFrontLong, "2 s"),
+        ("killed", FaultKind::KillParent, "1 s"),
+        ("frozen", FaultKind::FreezeParentLong, "2 s"),
     ] {
-        let late = latencies(story, kind);
+        let late = latencies(timeline, kind);
         let _ = writeln!(
             text,
-            "  take-over after a {what} front, beyond the ttl ({promise} promised): {}",
+            "  take-over after a {what} parent, beyond the ttl ({promise} promised): {}",
             percentiles(&late)
         );
     }
-    // A claim that holds because much was excused does not say much: whoever reads this shall see it.
-    let excused = check::excused(story);
+    // A claim that holds because much was excused proves little, so the report shows the number.
+    let excused = check::excused(timeline);
     let actions: Vec<&str> = excused.iter().map(|run| run.action.as_str()).collect();
     let _ = writeln!(
         text,
@@ -80,19 +80,19 @@ pub(crate) fn report(
     }
     let mut holds = true;
     for (claim, checker) in CLAIMS {
-        let violations = checker(story);
+        let violations = checker(timeline);
         holds &= violations.is_empty();
         let _ = writeln!(text, "  {:>4} against: {claim}", violations.len());
         for violation in violations.iter().take(SHOWN) {
-            show(&mut text, story, violation);
+            show(&mut text, timeline, violation);
         }
     }
     (text, holds)
 }
 
-/// How long the faults of this kind really lasted that hit somebody. Sorted.
-fn lengths(story: &Story, kind: Kind) -> Vec<i64> {
-    let hits = story
+/// Returns the real lengths of the faults of this kind that hit a run. Sorted.
+fn lengths(timeline: &Timeline, kind: FaultKind) -> Vec<i64> {
+    let hits = timeline
         .faults
         .iter()
         .filter(|fault| fault.kind == kind && fault.hit);
@@ -119,7 +119,7 @@ fn percentiles(sorted: &[i64]) -> String {
     )
 }
 
-fn show(text: &mut String, story: &Story, violation: &Violation) {
+fn show(text: &mut String, timeline: &Timeline, violation: &Violation) {
     let Violation { at, action, what } = violation;
     let action = action.as_deref();
     let _ = writeln!(text, "    {at} {}: {what}", action.unwrap_or("-"));
@@ -131,13 +131,13 @@ fn show(text: &mut String, story: &Story, violation: &Violation) {
                 .action()
                 .is_none_or(|other| Some(other) == action)
     };
-    let place = story.lines.partition_point(|line| line.at <= *at);
-    let (before, after) = story.lines.split_at(place);
+    let place = timeline.lines.partition_point(|line| line.at <= *at);
+    let (before, after) = timeline.lines.split_at(place);
     let mut around: Vec<&Line> = before.iter().rev().filter(bears).take(BEFORE).collect();
     around.reverse();
     around.extend(after.iter().filter(bears).take(AFTER));
     for line in around {
-        let line = serde_json::to_string(line).expect("a line is plain data");
+        let line = serde_json::to_string(line).expect("a line serializes");
         let _ = writeln!(text, "      {line}");
     }
 }

@@ -1,87 +1,87 @@
-//! The schedule: everything that is decided beforehand, derived from one seed.
+//! The schedule: all decisions that are made before the run, derived from one seed.
 //!
-//! Each contender and each nemesis has dice of its own, thrown by nobody else, so that what one of them gets does not
-//! depend on how fast another is. Who happens to hold a lock when a fault is due is not decided here.
+//! Each contender and each nemesis has its own random numbers, so that its schedule does not depend on how fast another
+//! thread runs. The schedule does not decide which run holds a lock when a fault is due.
 
 use std::time::Duration;
 
 use fastrand::Rng;
 use serde::{Deserialize, Serialize};
 
-use crate::kind::Kind;
+use crate::fault_kind::FaultKind;
 
-/// The leases that are asked for, in milliseconds: the shortest that a user may want, and not all of one length.
+/// The ttls, in milliseconds: the shortest that a user may want, of several lengths.
 const TTLS: [u64; 4] = [2_000, 2_500, 3_000, 4_000];
 
-/// A run of dlock that a contender is to make.
+/// The plan of one run of dlock.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Plan {
-    /// Milliseconds before it.
+    /// Milliseconds before the run.
     pub(crate) pause: u64,
-    /// The lease's length in milliseconds.
+    /// Ttl in milliseconds.
     pub(crate) ttl: u64,
-    /// How many milliseconds the command works.
+    /// Milliseconds for which the command works.
     pub(crate) hold: u64,
-    /// The processes that it is made of.
+    /// Processes of the command.
     pub(crate) shape: Shape,
-    /// What it ends with.
+    /// Exit status of the command.
     pub(crate) exit: i32,
-    /// How many milliseconds to wait in line; for ever, if not given.
+    /// Maximum milliseconds to wait in the queue. None waits forever.
     pub(crate) wait: Option<u64>,
-    /// How to get to the server.
+    /// The route to the server.
     pub(crate) route: Route,
 }
 
-/// The processes that a command is made of.
+/// The processes of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Shape {
-    /// One.
+    /// One process.
     Plain,
-    /// One that ignores SIGTERM.
+    /// One process, which ignores SIGTERM.
     Stubborn,
     /// A child and a grandchild in its group.
     Family,
-    /// A child in a session of its own.
+    /// A child in its own session.
     Apart,
-    /// A grandchild in a session of its own whose parent is gone.
+    /// A grandchild in its own session, whose parent has exited.
     Daemon,
-    /// The command is a shell, which has the worker as its child.
+    /// A shell with the worker as its child.
     Shell,
 }
 
-/// How to get to the server.
+/// The route to the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Route {
     Tcp,
     Socket,
-    /// Through the action's proxy, where there is one.
+    /// Through the action's proxy if there is one, otherwise like `Tcp`.
     Proxy,
 }
 
-/// A fault that a nemesis is to bring.
+/// A scheduled fault.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Step {
-    /// Before it.
+    /// Pause before the fault.
     pub(crate) pause: Duration,
-    pub(crate) kind: Kind,
-    /// How much of it, from 0 to 1.
+    pub(crate) kind: FaultKind,
+    /// Severity, from 0 to 1.
     pub(crate) severity: f64,
-    /// Which of several victims.
+    /// Choice among several victims, modulo their number.
     pub(crate) choice: usize,
 }
 
-/// Dice for `whom` alone.
+/// Returns a random number generator that depends only on the seed and on `whom`.
 fn dice(seed: u64, whom: &str) -> Rng {
-    // FNV-1a: all that is asked of it is that other names give other numbers, the same on every machine.
+    // FNV-1a: different names have to give different numbers, the same on every machine.
     let hash = whom.bytes().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
     });
     Rng::with_seed(seed ^ hash)
 }
 
-/// The runs that contender number `slot` of `action` makes, without an end.
+/// Returns the endless plans of contender number `slot` of `action`.
 pub(crate) fn plans(seed: u64, action: &str, slot: usize) -> impl Iterator<Item = Plan> {
     let mut dice = dice(seed, &format!("{action}/contender-{slot}"));
     std::iter::repeat_with(move || plan(&mut dice))
@@ -99,8 +99,8 @@ fn plan(dice: &mut Rng) -> Plan {
     Plan {
         pause: dice.u64(0..300),
         ttl: TTLS[dice.usize(..TTLS.len())],
-        // Many short ones, for the number of grants; and enough long ones that a fault meets a holder, also one that
-        // holds for longer than its lease.
+        // Many short commands, for the number of grants, and enough long ones that a fault finds a holder, also one
+        // that runs for longer than its ttl.
         hold: match dice.u8(..20) {
             0..11 => dice.u64(5..50),
             11..15 => dice.u64(100..500),
@@ -108,7 +108,7 @@ fn plan(dice: &mut Rng) -> Plan {
             _ => dice.u64(3_000..6_000),
         },
         shape,
-        // Statuses that dlock itself never has.
+        // dlock itself never exits with 3 or 42.
         exit: [0, 0, 0, 0, 3, 42][dice.usize(..6)],
         wait: match dice.u8(..10) {
             0 => Some(0),
@@ -119,10 +119,10 @@ fn plan(dice: &mut Rng) -> Plan {
     }
 }
 
-/// The faults that the nemesis of `whom` brings, out of `kinds`, without an end unless there are no kinds.
+/// Returns the endless faults of the nemesis of `whom`. Empty if `kinds` is empty.
 ///
-/// They come in rounds, each with every kind once, so that none is rare.
-pub(crate) fn steps(seed: u64, whom: &str, kinds: &[Kind]) -> impl Iterator<Item = Step> {
+/// The faults come in rounds with every kind once, so that no kind is rare.
+pub(crate) fn steps(seed: u64, whom: &str, kinds: &[FaultKind]) -> impl Iterator<Item = Step> {
     let mut dice = dice(seed, &format!("{whom}/nemesis"));
     let kinds = kinds.to_vec();
     let rounds = if kinds.is_empty() { 0 } else { usize::MAX };

@@ -1,5 +1,5 @@
-//! A store that checks tokens, as a resource behind a lock should: it takes nothing from a holder once it has seen a
-//! later one. One file an action, with the count and the highest token in it.
+//! A store that checks tokens, as a resource behind a lock should: it refuses a holder once it has seen a higher token.
+//! Each action has one file, with the count and the highest token.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -7,19 +7,19 @@ use std::path::Path;
 
 use rustix::fs::{FlockOperation, flock};
 
-/// What a store holds.
+/// The content of a store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Content {
     pub(crate) count: u64,
     pub(crate) highest: u64,
 }
 
-/// What the store says to a holder.
+/// The response of the store to a holder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reply {
-    /// This is the count, from now on or still.
+    /// The present count, after a write if there was one.
     Count(u64),
-    /// It has seen this higher token.
+    /// The store has seen this higher token.
     Refused(u64),
 }
 
@@ -33,17 +33,17 @@ impl Store {
         Ok(Self(file.open(path)?))
     }
 
-    /// The count, for a holder with `token`.
+    /// Returns the count to a holder with `token`.
     pub(crate) fn look(&mut self, token: u64) -> io::Result<Reply> {
         self.exchange(token, None)
     }
 
-    /// Replaces the count, for a holder with `token`.
+    /// Replaces the count for a holder with `token`.
     pub(crate) fn put(&mut self, token: u64, count: u64) -> io::Result<Reply> {
         self.exchange(token, Some(count))
     }
 
-    /// What is in it.
+    /// Returns the content, without a check.
     pub(crate) fn content(&mut self) -> io::Result<Content> {
         let mut text = String::new();
         self.0.seek(SeekFrom::Start(0))?;
@@ -57,14 +57,14 @@ impl Store {
     }
 
     fn exchange(&mut self, token: u64, count: Option<u64>) -> io::Result<Reply> {
-        // The kernel gives it back when the holder is killed in here.
+        // The kernel releases the lock if the holder is killed in here.
         flock(&self.0, FlockOperation::LockExclusive)?;
         let before = self.content()?;
         let reply = if token < before.highest {
             Reply::Refused(before.highest)
         } else {
             let count = count.unwrap_or(before.count);
-            // Of one length, so that one write replaces all of it.
+            // The length is fixed, so that one write replaces the whole content.
             let text = format!("{count:020} {token:020}\n");
             self.0.seek(SeekFrom::Start(0))?;
             self.0.write_all(text.as_bytes())?;

@@ -1,28 +1,28 @@
-//! Runs sequences on the model and on a real server side by side, and finds the shortest one on which they differ.
+//! Runs sequences on the model and on a real server, and shortens a sequence on which they differ.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::mutation::Variant;
 use crate::peer::Rewrite;
 use crate::reality::Reality;
 use crate::server::Rules;
 use crate::servers::{Database, Server};
 use crate::step::{Sequence, Step};
 use crate::theory::Theory;
-use crate::variant::Variant;
 
-/// How many sequences run at once on one server.
+/// Number of sequences that run at the same time on one server.
 const WORKERS: usize = 3;
 
-/// How often a sequence is run that differs and takes too long.
+/// Maximum number of runs of a sequence that differs and takes too long.
 const TRIES: usize = 3;
 
-/// How long a sequence may be shortened. Where a contender waits that should not, each run takes seconds.
+/// Maximum time to shorten a sequence. If a contender waits by mistake, each run takes seconds.
 const SHORTENING: Duration = Duration::from_mins(1);
 
-/// What is compared: the model, sound or broken, and the server, sound or with a statement that is broken.
+/// The subject of a comparison: the model, sound or broken, and the server, sound or with a broken statement.
 #[derive(Clone, Copy)]
 pub(crate) struct Subject {
     pub(crate) rules: Rules,
@@ -34,7 +34,7 @@ pub(crate) struct Subject {
 pub(crate) struct Difference {
     number: u64,
     sequence: Sequence,
-    /// What each of them says of the last step.
+    /// The results of both for the last step.
     text: String,
 }
 
@@ -49,7 +49,7 @@ impl fmt::Display for Difference {
     }
 }
 
-/// Runs the sequences `0..count` of `seed` on `server`, until one differs.
+/// Runs the sequences `0..count` of `seed` on `server`, until one differs. Returns None if none does.
 pub(crate) fn compare(
     server: &Server,
     subject: Subject,
@@ -88,7 +88,7 @@ pub(crate) fn compare(
     })
 }
 
-/// Where the sequences of one worker run.
+/// The environment in which the sequences of one worker run.
 struct Arena {
     database: Database,
     subject: Subject,
@@ -104,10 +104,10 @@ impl Arena {
         }
     }
 
-    /// Runs `sequence` on a new action; the first step that differs, and how.
+    /// Runs `sequence` on a new action. Returns the first step that differs with a description; None if none does.
     fn differ(&mut self, sequence: &Sequence) -> Option<(usize, String)> {
         let mut outcome = None;
-        // On a machine that is busy for seconds, leases expire that should not.
+        // If the machine is busy for seconds, leases expire too early for the model.
         for _ in 0..TRIES {
             let difference = self.run(sequence);
             let is_late = self.reality.is_late();
@@ -124,7 +124,7 @@ impl Arena {
     }
 
     fn run(&mut self, sequence: &Sequence) -> Option<(usize, String)> {
-        // Hand-offs are known by the claim alone on the whole server.
+        // Hand-offs are identified by the owner id alone, on the whole server.
         static SERIAL: AtomicU64 = AtomicU64::new(1);
         self.reality.begin(SERIAL.fetch_add(1, Ordering::Relaxed));
         let mut theory = Theory::new(sequence, self.subject.rules, self.subject.variant);
@@ -144,7 +144,7 @@ impl Arena {
         None
     }
 
-    /// Leaves out of a sequence, which differs at step `at`, all that can be left out.
+    /// Removes all steps and faults from a sequence, which differs at step `at`, that are not needed for a difference.
     fn shortened(
         &mut self,
         number: u64,
@@ -174,7 +174,7 @@ impl Arena {
     }
 }
 
-/// The sequence without each of its steps, and without each of its faults.
+/// Returns the sequences that lack one of the steps, and those that lack one of the faults.
 fn simpler(sequence: &Sequence) -> Vec<Sequence> {
     let without = |at: usize| {
         let mut shorter = sequence.clone();

@@ -1,41 +1,43 @@
-//! What the model's server keeps of the action, as it is compared.
+//! The rows of the model's server, in the form that is compared.
 
 use crate::observed::{Rows, word};
 use crate::server::Server;
 use crate::time::Tick;
 
-/// What `server` keeps at tick `now`, whose clock is right.
+/// Returns the rows of `server` at tick `now`. The server's clock must be correct.
 pub(crate) fn rows(server: &Server, now: Tick) -> Rows {
     let Server {
         row,
-        gate,
-        line,
+        queue_lock,
+        queue,
         handed_off,
         history,
         ..
     } = server;
     let clock = now.cast_signed();
     let mut handed_off = handed_off.clone();
-    handed_off.sort_unstable_by_key(|(claim, _)| *claim);
+    handed_off.sort_unstable_by_key(|(owner_id, _)| *owner_id);
     handed_off.dedup();
     let runs = history.iter();
     Rows {
-        claim: row.claim,
+        owner_id: row.owner_id,
         token: row.token,
         renewals: row.renewals.into(),
-        gated: row.gated,
+        has_queue_lock: row.has_queue_lock,
         session: row.session,
-        broken: row.broken,
-        left: row.claim.map(|_| i64::from(row.expires - clock)),
-        closed: row
-            .closed
+        revoked: row.revoked,
+        left: row.owner_id.map(|_| i64::from(row.expires - clock)),
+        paused: row
+            .paused
             .map_or(0, |until| i64::from((until - clock).max(0))),
-        line: line
+        queue: queue
             .iter()
-            .map(|place| (place.claim, place.session))
+            .map(|entry| (entry.owner_id, entry.session))
             .collect(),
-        runs: runs.map(|(token, fate)| (*token, word(*fate))).collect(),
-        gate: gate.first().copied(),
+        runs: runs
+            .map(|(token, outcome)| (*token, word(*outcome)))
+            .collect(),
+        queue_lock: queue_lock.first().copied(),
         handed_off,
     }
 }

@@ -1,15 +1,18 @@
-//! The model's server and real servers, compared: random sequences of requests, errors before and after a commit,
-//! lost replies, operators' changes and ends of sessions bring the same responses and leave the same rows.
+//! Compares the model's server with real servers: random sequences of requests, errors before and after a commit, lost
+//! responses, operator actions and ends of sessions must give the same responses and leave the same rows.
 //!
-//! The model proves the protocol (`tests/model`), so its server must not have rules of its own. After each step
-//! of a sequence all that a contender hears and all that the server keeps of the action is compared. Where they
-//! differ, the test prints the shortest sequence that shows it. To run more: `make chaos SEQUENCES=20000 SEED=7`.
+//! The model checks the protocol (`tests/model`), so its server must behave as the real ones. After each step of a
+//! sequence, the test compares all responses and all that the server stores about the action. If they differ, the test
+//! prints the shortest sequence that it found. To run more sequences: `make chaos SEQUENCES=20000 SEED=7`.
 //!
-//! Not compared: what is only printed, `--once`, fences and `--min-hold`, which the model does not know; servers
-//! without named locks; two requests that are carried out at the same time, but for a wait at the gate.
+//! Not compared: columns that are only printed, `--once`, fences and `--min-hold`, which the model does not have;
+//! servers without named locks; two requests that are executed at the same time, except a wait for the queue lock.
 
 mod duel;
 mod kept;
+#[path = "../model/mutation.rs"]
+#[allow(dead_code, reason = "the model uses more of it")]
+mod mutation;
 mod observed;
 mod operator;
 mod peer;
@@ -30,16 +33,13 @@ mod theory;
 #[path = "../model/time.rs"]
 #[allow(dead_code, reason = "the model uses more of it")]
 mod time;
-#[path = "../model/variant.rs"]
-#[allow(dead_code, reason = "the model uses more of it")]
-mod variant;
 
 use std::sync::OnceLock;
 
 use crate::duel::{Subject, compare};
+use crate::mutation::{Run, Variant};
 use crate::server::Rules;
 use crate::servers::{Flavour, Server};
-use crate::variant::{Run, Variant};
 
 const SOUND: Subject = Subject {
     rules: Run::sound().rules,
@@ -47,10 +47,10 @@ const SOUND: Subject = Subject {
     rewrite: None,
 };
 
-/// How many sequences run on each server, unless the environment says otherwise.
+/// Number of sequences on each server, unless `DLOCK_SEQUENCES` sets another.
 const SEQUENCES: u64 = 2000;
 
-/// The one server of this flavour for all tests here. What it keeps need not survive a crash.
+/// Returns the server of this flavour that all tests here share. Its data need not survive a crash.
 fn server(flavour: Flavour) -> &'static Server {
     static MARIADB: OnceLock<Server> = OnceLock::new();
     static MYSQL: OnceLock<Server> = OnceLock::new();
@@ -64,16 +64,16 @@ fn server(flavour: Flavour) -> &'static Server {
     server.get_or_init(|| Server::start(flavour, options))
 }
 
-/// A number from the environment, if it is set and not empty.
+/// Returns a number from the environment. None if the variable is not set or empty.
 fn setting(name: &str) -> Option<u64> {
     let text = std::env::var(name).ok().filter(|text| !text.is_empty())?;
     Some(
         text.parse()
-            .unwrap_or_else(|_| panic!("{name}={text} is no number")),
+            .unwrap_or_else(|_| panic!("{name}={text} is not a number")),
     )
 }
 
-/// The same sequences each time, unless it is told how many: then others each time.
+/// Compares the same sequences each time. With `DLOCK_SEQUENCES` and without `DLOCK_SEED`, the seed is random.
 fn agree_on(flavour: Flavour) {
     let (count, seed) = (setting("DLOCK_SEQUENCES"), setting("DLOCK_SEED"));
     let random = || match count {
@@ -89,21 +89,21 @@ fn agree_on(flavour: Flavour) {
 }
 
 #[test]
-fn the_model_and_mariadb_do_the_same() {
+fn model_and_mariadb_do_the_same() {
     agree_on(Flavour::MariaDb);
 }
 
 #[test]
-fn the_model_and_mysql_do_the_same() {
+fn model_and_mysql_do_the_same() {
     agree_on(Flavour::MySql);
 }
 
 #[test]
-fn a_model_with_a_broken_rule_is_found() {
+fn model_with_a_broken_rule_is_detected() {
     let sound = SOUND.rules;
     let rules = [
         Rules {
-            revoked_is_ours: true,
+            revoked_is_held: true,
             ..sound
         },
         Rules {
@@ -111,7 +111,7 @@ fn a_model_with_a_broken_rule_is_found() {
             ..sound
         },
         Rules {
-            gate_alone: true,
+            queue_lock_alone: true,
             ..sound
         },
         Rules {
@@ -125,12 +125,12 @@ fn a_model_with_a_broken_rule_is_found() {
     }
 }
 
-/// A contender that believes what it should not: of a grant (R1), of a revoked lease (R2, R9), of any reply.
+/// A contender that trusts an old grant (R1), a revoked lease (R2, R9) or any response.
 #[test]
-fn a_contender_with_a_broken_rule_is_found() {
+fn contender_with_a_broken_rule_is_detected() {
     for variant in [
         Variant::OldGrantBelieved,
-        Variant::RevokedIsOurs,
+        Variant::RevokedIsHeld,
         Variant::SumBelieved,
         Variant::OkBelieved,
     ] {
@@ -139,7 +139,7 @@ fn a_contender_with_a_broken_rule_is_found() {
     }
 }
 
-/// Statements that lack one of their conditions or assignments.
+/// Statements without one of their conditions or assignments: a name, the text, and its replacement.
 const BROKEN: [(&str, &str, &str); 8] = [
     (
         "a grant of unknown time counts as a new one (R1)",
@@ -148,18 +148,18 @@ const BROKEN: [(&str, &str, &str); 8] = [
     ),
     (
         "a revoked lease is renewed and released (R2, R9)",
-        " AND broken_at IS NULL",
-        " AND TRUE             ",
+        " AND revoked_at IS NULL",
+        " AND TRUE              ",
     ),
     (
         "a renewal leaves the old session in the row (R5)",
-        "session_id=CONNECTION_ID(),gated=COALESCE(",
-        "session_id=session_id+0,   gated=COALESCE(",
+        "session_id=CONNECTION_ID(),has_queue_lock=COALESCE(",
+        "session_id=session_id+0,   has_queue_lock=COALESCE(",
     ),
     (
-        "a renewal does not note that it has the gate",
-        "gated=COALESCE(",
-        "gated=0*IFNULL(",
+        "a renewal does not record that it has the queue lock",
+        "has_queue_lock=COALESCE(",
+        "has_queue_lock=0*IFNULL(",
     ),
     (
         "a renewal does not count",
@@ -168,28 +168,28 @@ const BROKEN: [(&str, &str, &str); 8] = [
     ),
     (
         "a hand-off is not seen",
-        "session_id=IS_USED_LOCK(CONCAT('dlock-notice",
-        "session_id>IS_USED_LOCK(CONCAT('dlock-notice",
+        "session_id=IS_USED_LOCK(CONCAT('dlock-handoff",
+        "session_id>IS_USED_LOCK(CONCAT('dlock-handoff",
     ),
     (
-        "a take-over does not mind renewals",
+        "a take-over ignores renewals",
         " AND renewals=",
         " AND 1>    -1-",
     ),
     (
-        "a closed action is granted",
-        "closed_until<=",
-        "closed_until>=",
+        "a paused action is granted",
+        "paused_until<=",
+        "paused_until>=",
     ),
 ];
 
 #[test]
-fn a_broken_statement_is_found_on_mariadb() {
+fn broken_statement_is_detected_on_mariadb() {
     assert_all_found(Flavour::MariaDb);
 }
 
 #[test]
-fn a_broken_statement_is_found_on_mysql() {
+fn broken_statement_is_detected_on_mysql() {
     assert_all_found(Flavour::MySql);
 }
 
@@ -201,7 +201,7 @@ fn assert_all_found(flavour: Flavour) {
     }
 }
 
-/// The comparison must find it, or it is blind.
+/// Asserts that the comparison finds the difference.
 #[track_caller]
 fn assert_found(flavour: Flavour, what: &str, subject: Subject) {
     let difference = compare(server(flavour), subject, 1, SEQUENCES);

@@ -1,10 +1,10 @@
-//! The operator on a real server, with a connection of its own.
+//! An operator on a real server, with its own connection.
 
 use std::time::Duration;
 
 use dlock::store::Failure;
-use dlock::store::intervention::{Intervention, Outcome};
 use dlock::store::mysql::Database;
+use dlock::store::operator::{OperatorRequest, OperatorResult};
 
 use crate::peer::target;
 use crate::servers;
@@ -14,14 +14,18 @@ const LIMIT: Duration = Duration::from_mins(10);
 pub(crate) struct Operator(Database);
 
 impl Operator {
-    /// Makes the tables as well.
+    /// Connects an operator and creates the tables.
     pub(crate) fn new(database: &servers::Database) -> Self {
         let mut own = Database::new(target(database, database.port), LIMIT, LIMIT);
-        own.setup().expect("the tables can be made");
+        own.setup().expect("the tables can be created");
         Self(own)
     }
 
-    pub(crate) fn intervene(&mut self, it: &Intervention, wakes: bool) -> Result<Outcome, Failure> {
+    pub(crate) fn intervene(
+        &mut self,
+        it: &OperatorRequest,
+        wakes: bool,
+    ) -> Result<OperatorResult, Failure> {
         self.0.intervene(it, wakes)
     }
 }

@@ -1,7 +1,7 @@
-//! One contender on a real server: its connections, by way of proxies that know which session is whose.
+//! One contender on a real server: its connections, through proxies that learn the id of each session.
 //!
-//! It has two ways to the server, so that a session of a connection that it has dropped can linger on the one
-//! while it uses the other.
+//! A contender has two routes to the server, so that the session of a dropped connection can linger on one route while
+//! the contender uses the other.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -10,49 +10,49 @@ use std::time::Duration;
 
 use dlock::store::mysql::Database;
 use dlock::store::target::{Address, Secret, SslMode, Target, Tls};
-use dlock::store::{Contender, FailureKind, Question, Reply};
+use dlock::store::{Contender, FailureKind, Request, TimedResponse};
 use dlock::sys::socket::Interrupter;
 
 use crate::proxy::{Case, Flow, Kind, Proxy, error_packet};
 use crate::servers;
 use crate::step::{Fault, FaultKind};
 
-/// No question takes as long, and no session is idle as long.
+/// Limit for requests and idle sessions: longer than any of them takes.
 const LIMIT: Duration = Duration::from_mins(10);
 
-/// A text of a query, and what the server gets instead: of the same length.
+/// A text in a query, and its replacement, which has the same length.
 pub(crate) type Rewrite = (&'static str, &'static str);
 
 /// A contender.
 pub(crate) struct Peer {
     ways: [Way; 2],
-    /// The way that it uses.
+    /// Index of the route in use.
     using: usize,
-    /// A question that waits at the gate.
-    waiting: Option<JoinHandle<(Database, Reply)>>,
+    /// A request that waits for the queue lock. None if there is none.
+    waiting: Option<JoinHandle<(Database, TimedResponse)>>,
 }
 
-/// A way to the server.
+/// A route to the server.
 struct Way {
     proxy: Proxy,
     database: Option<Database>,
     interrupter: Interrupter,
-    /// The session that was made last.
+    /// The last session that was created, until it is taken over by `note`; 0 if there is none.
     latest: Arc<AtomicU64>,
-    /// The session that is there.
+    /// The existing session. None if there is none.
     session: Option<u64>,
-    /// Whether a fault has cut the server off from what the contender sends.
+    /// True if a fault has cut the flow from the contender to the server.
     is_cut: Arc<AtomicBool>,
 }
 
-/// What has become of the sessions of a contender that asked.
+/// The effect of a request on the contender's sessions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum After {
-    /// Nothing.
+    /// No change.
     Same,
-    /// This one ends.
+    /// This session ends.
     Ends(u64),
-    /// It has dropped its connection; this session of one before ends now.
+    /// The contender has dropped its connection, and the lingering session of an earlier connection, if any, ends now.
     Dropped(Option<u64>),
 }
 
@@ -65,26 +65,26 @@ impl Peer {
         }
     }
 
-    /// Makes a connection, unless there is one.
+    /// Connects, unless there is a connection.
     pub(crate) fn connect(&mut self, contender: &Contender) {
         if self.current().is_none() {
             self.drop_connection();
-            let (reply, _) = self.ask(contender, &Question::Look, None);
-            reply.outcome.expect("the server answers");
+            let (reply, _) = self.ask(contender, &Request::Get, None);
+            reply.outcome.expect("the server responds");
         }
     }
 
-    /// Asks, and lets a packet meet `fault`.
+    /// Sends a request, one packet of which meets `fault`.
     pub(crate) fn ask(
         &mut self,
         contender: &Contender,
-        question: &Question,
+        request: &Request,
         fault: Option<Fault>,
-    ) -> (Reply, After) {
+    ) -> (TimedResponse, After) {
         let way = &mut self.ways[self.using];
-        let cases = fault.map_or_else(Vec::new, |fault| way.order(question, fault));
-        let mut database = way.database.take().expect("it waits for nothing");
-        let reply = database.ask(contender, question);
+        let cases = fault.map_or_else(Vec::new, |fault| way.order(request, fault));
+        let mut database = way.database.take().expect("no request is waiting");
+        let reply = database.ask(contender, request);
         way.database = Some(database);
         cases.iter().for_each(Case::lift);
         way.note();
@@ -100,31 +100,35 @@ impl Peer {
         (reply, after)
     }
 
-    /// Asks a question that waits at the gate.
-    pub(crate) fn begin_to_wait(&mut self, contender: &Contender, question: &Question) {
+    /// Sends a request that waits for the queue lock, in another thread.
+    pub(crate) fn begin_to_wait(&mut self, contender: &Contender, request: &Request) {
         let way = &mut self.ways[self.using];
-        let mut database = way.database.take().expect("it waits for nothing");
-        let (contender, question) = (contender.clone(), question.clone());
+        let mut database = way.database.take().expect("no request is waiting");
+        let (contender, request) = (contender.clone(), request.clone());
         self.waiting = Some(thread::spawn(move || {
-            let reply = database.ask(&contender, &question);
+            let reply = database.ask(&contender, &request);
             (database, reply)
         }));
     }
 
-    /// The session that waits, as soon as there is one.
+    /// Returns the session that waits. None if it does not exist yet.
     pub(crate) fn waiting_session(&mut self) -> Option<u64> {
         let way = &mut self.ways[self.using];
         way.note();
         way.session
     }
 
-    /// The reply to the question that waited.
-    pub(crate) fn waited(&mut self) -> Option<Reply> {
-        let (database, mut reply) = self.waiting.take()?.join().expect("no panic");
+    /// Returns the response to the request that waited. None if no request waited.
+    pub(crate) fn waited(&mut self) -> Option<TimedResponse> {
+        let (database, mut reply) = self
+            .waiting
+            .take()?
+            .join()
+            .expect("the waiting thread does not panic");
         let way = &mut self.ways[self.using];
         way.database = Some(database);
         if let Err(failure) = &mut reply.outcome {
-            // How a server says that it ends a session that waits is its own affair.
+            // The error for the end of a waiting session differs between servers.
             failure.kind = FailureKind::Unknown;
             way.session = None;
             way.proxy.wait_ends();
@@ -136,7 +140,8 @@ impl Peer {
         self.waiting.is_some()
     }
 
-    /// Drops its connection without a word to the server. Answers the session of one before, which ends now.
+    /// Drops the connection without notice to the server. Returns the lingering session of an earlier connection, which
+    /// ends now.
     pub(crate) fn drop_connection(&mut self) -> Option<u64> {
         let way = &mut self.ways[self.using];
         let is_up = way.session.is_some();
@@ -145,7 +150,7 @@ impl Peer {
         }
         way.database
             .as_mut()
-            .expect("it waits for nothing")
+            .expect("no request is waiting")
             .hang_up();
         match is_up {
             true => self.swap(),
@@ -153,14 +158,14 @@ impl Peer {
         }
     }
 
-    /// Changes the way, with the flow to the server being cut on the old one. Answers the session that
-    /// lingered on the new one.
+    /// Switches to the other route; the flow to the server is cut on the old one. Returns the session that lingered on
+    /// the new route.
     fn swap(&mut self) -> Option<u64> {
         self.using = 1 - self.using;
         self.let_go()
     }
 
-    /// Lets the server notice that a connection was dropped.
+    /// Lets the server notice that a connection was dropped. Returns its session.
     pub(crate) fn notice(&mut self) -> Option<u64> {
         self.using = 1 - self.using;
         let session = self.let_go();
@@ -175,17 +180,17 @@ impl Peer {
         way.session.take()
     }
 
-    /// The session of its present connection.
+    /// Returns the session of the current connection. None if there is none.
     pub(crate) fn current(&self) -> Option<u64> {
         self.ways[self.using].session
     }
 
-    /// The session of a connection that it has dropped.
+    /// Returns the session of a dropped connection. None if there is none.
     pub(crate) fn dropped(&self) -> Option<u64> {
         self.ways[1 - self.using].session
     }
 
-    /// Notes that a session is over.
+    /// Records that a session has ended.
     pub(crate) fn ended(&mut self, session: u64) {
         for way in &mut self.ways {
             if way.session == Some(session) {
@@ -221,7 +226,7 @@ impl Way {
         }
     }
 
-    /// Notes the session of a connection that was made meanwhile.
+    /// Records the session of a connection that was made since the last call.
     fn note(&mut self) {
         let latest = self.latest.swap(0, Ordering::SeqCst);
         if latest > 0 {
@@ -229,16 +234,16 @@ impl Way {
         }
     }
 
-    /// Orders the fault, and that the packets before it are left alone.
-    fn order(&self, question: &Question, fault: Fault) -> Vec<Case> {
-        let kinds = match question {
-            Question::Attempt(_) => [Some(Kind::Attempt), None],
-            Question::Inspect(_) | Question::Look => [Some(Kind::Look), None],
-            Question::Queue(_) => [Some(Kind::Queue), None],
-            Question::Stand(_) => [Some(Kind::Stand), Some(Kind::Attempt)],
-            Question::Renew(..) => [Some(Kind::Renew), None],
-            Question::HandOff(_) => [Some(Kind::Notice), None],
-            Question::Release(_) => [Some(Kind::Release), Some(Kind::Release)],
+    /// Arranges the fault, and that the packets before it pass unchanged.
+    fn order(&self, request: &Request, fault: Fault) -> Vec<Case> {
+        let kinds = match request {
+            Request::TryAcquire(_) => [Some(Kind::TryAcquire), None],
+            Request::GetWithQueue(_) | Request::Get => [Some(Kind::Get), None],
+            Request::Enqueue(_) => [Some(Kind::Enqueue), None],
+            Request::WaitTurn(_) => [Some(Kind::WaitTurn), Some(Kind::TryAcquire)],
+            Request::Renew(..) => [Some(Kind::Renew), None],
+            Request::HandOff(_) => [Some(Kind::Handoff), None],
+            Request::Release(_) => [Some(Kind::Release), Some(Kind::Release)],
         };
         let kind = kinds.get(fault.packet).copied().flatten();
         let before = kinds.into_iter().flatten().take(fault.packet);
@@ -246,7 +251,7 @@ impl Way {
         let mut cases: Vec<Case> = before.map(|kind| self.proxy.next(kind, pass())).collect();
         match kind {
             Some(kind) => cases.push(self.proxy.next(kind, self.fault(fault.kind))),
-            // The one before is not the fault.
+            // Without a packet for the fault, no case is needed.
             None => cases.drain(..).for_each(|case| case.lift()),
         }
         cases
@@ -256,8 +261,8 @@ impl Way {
         let error = |code| error_packet(code, "an error of the test");
         let (proxy, interrupter) = (self.proxy.clone(), self.interrupter.clone());
         let is_cut = Arc::clone(&self.is_cut);
-        // The contender drops the connection when it gets this, and the server is not to notice.
-        // Once: a server may have a last word when it ends the session.
+        // The contender drops the connection after this, and the server must not notice. Only once, because a server
+        // may send another packet when it ends the session.
         let is_over = AtomicBool::new(false);
         let cut = move |interrupted: Option<&Interrupter>| {
             if !is_over.swap(true, Ordering::SeqCst) {
@@ -280,7 +285,7 @@ impl Way {
     }
 }
 
-/// How to reach `database` through `port`.
+/// Returns the target for `database` through `port`.
 pub(crate) fn target(database: &servers::Database, port: u16) -> Target {
     Target {
         address: Address::Tcp {
@@ -299,7 +304,7 @@ pub(crate) fn target(database: &servers::Database, port: u16) -> Target {
     }
 }
 
-/// The number of the session in a server's greeting: behind the header, the protocol and the version.
+/// Returns the session id in a server's greeting, which follows the header, the protocol and the version.
 fn session_in(greeting: &[u8]) -> u64 {
     let text = &greeting[5..];
     let end = text.iter().position(|byte| *byte == 0).expect("a version");

@@ -1,27 +1,29 @@
-//! From a question of the model to the same question with real claims and tokens. Pure.
+//! Translates a request of the model to the same request with real owner ids and tokens. Pure.
 
-use dlock::lease::{Claim, Grant, Token};
-use dlock::store::{Mode, Parting, Place, Question, Turn, Version, Wish};
+use dlock::lease::{Grant, OwnerId, Token};
+use dlock::store::{
+    AcquireMode, AcquireRequest, QueueEntry, ReleaseRequest, Request, Version, WaitRequest,
+};
 
-/// The question with what `claim` and `token` make of its claims and tokens.
+/// Returns the request with its owner ids and tokens converted by `owner_id` and `token`.
 pub(crate) fn translated(
-    question: &Question,
-    claim: impl Fn(Claim) -> Claim,
+    request: &Request,
+    owner_id: impl Fn(OwnerId) -> OwnerId,
     token: impl Fn(Token) -> Token,
-) -> Question {
+) -> Request {
     let grant = |grant: &Grant| Grant {
-        claim: claim(grant.claim),
+        owner_id: owner_id(grant.owner_id),
         token: token(grant.token),
     };
-    let place = |place: &Place| Place {
-        claim: claim(place.claim),
-        ..*place
+    let entry = |entry: &QueueEntry| QueueEntry {
+        owner_id: owner_id(entry.owner_id),
+        ..*entry
     };
-    match question {
-        Question::Attempt(wish) => Question::Attempt(Wish {
-            claim: claim(wish.claim),
-            mode: match wish.mode {
-                Mode::TakeOver { version, fenced } => Mode::TakeOver {
+    match request {
+        Request::TryAcquire(request) => Request::TryAcquire(AcquireRequest {
+            owner_id: owner_id(request.owner_id),
+            mode: match request.mode {
+                AcquireMode::TakeOver { version, fenced } => AcquireMode::TakeOver {
                     version: Version {
                         token: token(version.token),
                         ..version
@@ -30,21 +32,21 @@ pub(crate) fn translated(
                 },
                 mode => mode,
             },
-            gate: wish.gate,
+            queue_lock: request.queue_lock,
         }),
-        Question::Inspect(it) => Question::Inspect(place(it)),
-        Question::Queue(it) => Question::Queue(place(it)),
-        Question::Look => Question::Look,
-        Question::Stand(turn) => Question::Stand(Turn {
-            claim: claim(turn.claim),
+        Request::GetWithQueue(it) => Request::GetWithQueue(entry(it)),
+        Request::Enqueue(it) => Request::Enqueue(entry(it)),
+        Request::Get => Request::Get,
+        Request::WaitTurn(turn) => Request::WaitTurn(WaitRequest {
+            owner_id: owner_id(turn.owner_id),
             ..*turn
         }),
-        Question::Renew(it, gate) => Question::Renew(grant(it), *gate),
-        Question::HandOff(it) => Question::HandOff(grant(it)),
-        Question::Release(parting) => Question::Release(Parting {
-            claim: claim(parting.claim),
-            token: parting.token.map(token),
-            ..*parting
+        Request::Renew(it, queue_lock) => Request::Renew(grant(it), *queue_lock),
+        Request::HandOff(it) => Request::HandOff(grant(it)),
+        Request::Release(request) => Request::Release(ReleaseRequest {
+            owner_id: owner_id(request.owner_id),
+            token: request.token.map(token),
+            ..*request
         }),
     }
 }

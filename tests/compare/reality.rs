@@ -1,12 +1,12 @@
-//! The real side of a sequence: contenders that ask a server, an operator, and root, who reads the rows.
+//! The real side of a sequence: contenders and an operator on a server, and root, which reads the rows.
 
 use std::thread;
 use std::time::{Duration, Instant};
 
 use dlock::lease::action::Action;
-use dlock::lease::{Claim, Token};
-use dlock::store::intervention::{Intervention, Outcome};
-use dlock::store::{Contender, Fence, Holder, Question, Reply};
+use dlock::lease::{OwnerId, Token};
+use dlock::store::operator::{OperatorRequest, OperatorResult};
+use dlock::store::{Contender, FenceMode, Holder, Request, TimedResponse};
 use mysql::prelude::Queryable;
 use mysql::{Conn, Row};
 
@@ -14,20 +14,20 @@ use crate::observed::{Heard, Observed, Rows, UNKNOWN, heard, ticks_left};
 use crate::operator::Operator;
 use crate::peer::{After, Peer, Rewrite};
 use crate::question::translated;
-use crate::server::{CLAIM, Session};
+use crate::server::{OWNER_ID, Session};
 use crate::servers;
 use crate::step::CONTENDERS;
-use crate::theory::{Move, claim_of};
+use crate::theory::{Move, owner_id_of};
 use crate::time::{TTL, ticks};
 
-/// The sessions of a server and what they wait for.
+/// Subquery for the sessions of a server and their states.
 const SESSIONS: &str = "(SELECT id,state FROM information_schema.processlist\
      /*!80022 WHERE FALSE UNION ALL SELECT id,state FROM performance_schema.processlist*/) AS p";
 
-/// How long the server may take to do what it does at once.
+/// Maximum time for an effect that the server normally has at once.
 const SOON: Duration = Duration::from_secs(8);
 
-/// What was seen of the sequence, or why the server cannot be compared any further.
+/// What was observed, or the reason why the comparison cannot continue.
 pub(crate) type Outcomes = Result<Observed, String>;
 
 /// The real side.
@@ -36,9 +36,9 @@ pub(crate) struct Reality {
     operator: Operator,
     peers: [Peer; CONTENDERS],
     contender: Contender,
-    /// The number of the sequence, by which its claims differ from those of others.
+    /// The number of the sequence, which makes its owner ids unique.
     serial: u64,
-    /// The tokens by their rank: the first is that of a row that was never granted.
+    /// The tokens by rank. The first is that of a row that was never granted.
     tokens: Vec<u64>,
     began: Instant,
     operators: u32,
@@ -59,7 +59,7 @@ impl Reality {
         }
     }
 
-    /// Begins a sequence, on an action that nobody has used yet, with all contenders connected.
+    /// Begins a sequence on a new action, with all contenders connected.
     pub(crate) fn begin(&mut self, serial: u64) {
         let name = format!("sequence {serial}");
         self.serial = serial;
@@ -74,54 +74,54 @@ impl Reality {
         self.began = Instant::now();
     }
 
-    /// Whether the sequence took so long that times are not what the model takes them for.
+    /// Returns true if the sequence took so long that its times differ from the model's.
     pub(crate) fn is_late(&self) -> bool {
         self.began.elapsed() > ticks(1) / 2
     }
 
-    /// Makes a step. Whoever gets a reply besides, by what is `expected`, has waited for it until now.
+    /// Makes a step. Further contenders that get a response according to `expected` have waited for it until now.
     pub(crate) fn step(&mut self, it: &Move, expected: &Observed) -> Outcomes {
         let mut replies = Vec::new();
         let mut intervened = None;
         match it {
             Move::Ask {
                 who,
-                question,
+                request,
                 waits: true,
                 ..
             } => {
-                self.wait_at_gate(*who, question)?;
+                self.wait_for_queue_lock(*who, request)?;
                 replies.push((*who, None));
             }
             Move::Ask {
                 who,
-                question,
+                request,
                 fault,
                 ..
             } => {
-                let question = self.translated(question);
-                let (reply, after) = self.peers[*who].ask(&self.contender, &question, *fault);
+                let request = self.translated(request);
+                let (reply, after) = self.peers[*who].ask(&self.contender, &request, *fault);
                 replies.push((*who, Some(reply)));
                 if let After::Ends(session) | After::Dropped(Some(session)) = after {
                     self.wait_for_end(session)?;
                 }
             }
-            Move::Intervene(shown, deed, wakes) => {
-                let intervention = Intervention {
+            Move::Intervene(shown, kind, wakes) => {
+                let intervention = OperatorRequest {
                     action: self.contender.action.clone(),
                     token: self.token(*shown),
-                    // A repetition by the same process would find its change made.
+                    // A repeated request of the same process would find its action already applied.
                     by: Holder {
                         pid: self.operators(),
                         ..Holder::default()
                     },
-                    deed: *deed,
+                    kind: *kind,
                 };
                 let holder = self.session_of_row();
                 let outcome = self.operator.intervene(&intervention, *wakes);
                 intervened = Some(match outcome.map_err(|failure| failure.to_string())? {
-                    Outcome::Changed => (false, false),
-                    Outcome::Done { woken } => (true, woken),
+                    OperatorResult::Conflict => (false, false),
+                    OperatorResult::Applied { woken } => (true, woken),
                 });
                 if let Some((_, true)) = intervened {
                     self.end(holder)?;
@@ -150,7 +150,7 @@ impl Reality {
         for (who, ..) in expected.heard.iter().skip(replies.len()) {
             replies.push((*who, self.peers[*who].waited()));
         }
-        // The row first: it tells the ranks of new tokens.
+        // The rows are read first, because they define the ranks of new tokens.
         let rows = self.rows();
         let heard = replies
             .into_iter()
@@ -162,7 +162,7 @@ impl Reality {
         })
     }
 
-    /// Ends what is left of a sequence, so that the next can begin.
+    /// Ends all waits and lingering sessions of a sequence, so that the next can begin.
     pub(crate) fn finish(&mut self) -> Result<(), String> {
         for who in 0..CONTENDERS {
             if self.peers[who].is_waiting() {
@@ -179,7 +179,7 @@ impl Reality {
         Ok(())
     }
 
-    fn heard(&self, who: usize, reply: Option<&Reply>) -> (usize, Heard, bool) {
+    fn heard(&self, who: usize, reply: Option<&TimedResponse>) -> (usize, Heard, bool) {
         match reply {
             None => (who, Heard::Waits, false),
             Some(reply) => {
@@ -189,10 +189,10 @@ impl Reality {
         }
     }
 
-    fn wait_at_gate(&mut self, who: usize, question: &Question) -> Result<(), String> {
-        let question = self.translated(question);
-        self.peers[who].begin_to_wait(&self.contender, &question);
-        self.soon("the contender waits at the gate", |it| {
+    fn wait_for_queue_lock(&mut self, who: usize, request: &Request) -> Result<(), String> {
+        let request = self.translated(request);
+        self.peers[who].begin_to_wait(&self.contender, &request);
+        self.soon("the contender waits for the queue lock", |it| {
             let session = it.peers[who].waiting_session().unwrap_or(0);
             let state =
                 format!("SELECT id FROM {SESSIONS} WHERE id={session} AND state='User lock'");
@@ -200,7 +200,7 @@ impl Reality {
         })
     }
 
-    /// Notes the end of a session that is being ended, and waits for it.
+    /// Waits for the end of a session and records it.
     fn end(&mut self, session: u64) -> Result<(), String> {
         self.wait_for_end(session)?;
         self.peers.iter_mut().for_each(|peer| peer.ended(session));
@@ -227,13 +227,13 @@ impl Reality {
         Ok(())
     }
 
-    /// The process id of an operator that has done nothing yet.
+    /// Returns the process id of a new operator.
     const fn operators(&mut self) -> u32 {
         self.operators += 1;
         self.operators
     }
 
-    /// Shifts all times of the action back.
+    /// Shifts all times of the action back by `count` ticks.
     fn pass(&mut self, count: u8) {
         let by = format!("INTERVAL {} SECOND", ticks(count).as_secs());
         let action = self.contender.action.clone();
@@ -246,12 +246,12 @@ impl Reality {
             "renewed_at",
             "expires_at",
             "released_at",
-            "closed_until",
+            "paused_until",
         ]);
         self.root(&format!(
             "UPDATE dlock_lock SET {row} WHERE action='{action}'"
         ));
-        let places = shift(&["since", "seen_at"]);
+        let places = shift(&["enqueued_at", "last_seen_at"]);
         self.root(&format!(
             "UPDATE dlock_waiter SET {places} WHERE action='{action}'"
         ));
@@ -264,24 +264,24 @@ impl Reality {
     }
 
     fn rows(&mut self) -> Rows {
-        let claims: Vec<Claim> = (0..CONTENDERS)
-            .map(|who| self.claim(claim_of(who)))
+        let owner_ids: Vec<OwnerId> = (0..CONTENDERS)
+            .map(|who| self.owner_id(owner_id_of(who)))
             .collect();
-        let notices: Vec<String> = claims
+        let handoffs: Vec<String> = owner_ids
             .iter()
-            .map(|claim| format!("IS_USED_LOCK('dlock-notice:{}')", hex(*claim)))
+            .map(|owner_id| format!("IS_USED_LOCK('dlock-handoff:{}')", hex(*owner_id)))
             .collect();
         let query = format!(
-            "SELECT l.token,HEX(l.claim),l.renewals,l.gated,l.session_id,l.broken_at IS NOT NULL,\
+            "SELECT l.token,HEX(l.owner_id),l.renewals,l.has_queue_lock,l.session_id,l.revoked_at IS NOT NULL,\
              TIMESTAMPDIFF(MICROSECOND,UTC_TIMESTAMP(6),l.expires_at),\
-             COALESCE(TIMESTAMPDIFF(MICROSECOND,UTC_TIMESTAMP(6),l.closed_until),0),\
-             (SELECT GROUP_CONCAT(RIGHT(HEX(w.claim),2),':',w.session_id ORDER BY w.position) \
+             COALESCE(TIMESTAMPDIFF(MICROSECOND,UTC_TIMESTAMP(6),l.paused_until),0),\
+             (SELECT GROUP_CONCAT(RIGHT(HEX(w.owner_id),2),':',w.session_id ORDER BY w.position) \
              FROM dlock_waiter AS w WHERE w.action=l.action),\
-             (SELECT GROUP_CONCAT(r.token,':',r.ending ORDER BY r.token) FROM dlock_run AS r \
-             WHERE r.action=l.action AND r.deed=0),\
+             (SELECT GROUP_CONCAT(r.token,':',r.outcome ORDER BY r.token) FROM dlock_history AS r \
+             WHERE r.action=l.action AND r.kind=0),\
              IS_USED_LOCK(CONCAT('dlock:',LEFT(SHA2(CONCAT(DATABASE(),'/',l.action),256),40))),{} \
              FROM dlock_lock AS l WHERE l.action='{}'",
-            notices.join(","),
+            handoffs.join(","),
             self.contender.action,
         );
         let row: Option<Row> = self.admin.query_first(&query).expect("root reads the rows");
@@ -290,16 +290,16 @@ impl Reality {
         if token > self.tokens.last().copied().unwrap_or(0) {
             self.tokens.push(token);
         }
-        let claim: Option<String> = column(&mut row, 1);
+        let owner_id: Option<String> = column(&mut row, 1);
         let left: Option<i64> = column(&mut row, 6);
-        let closed: i64 = column(&mut row, 7);
-        let line: Option<String> = column(&mut row, 8);
+        let paused: i64 = column(&mut row, 7);
+        let queue: Option<String> = column(&mut row, 8);
         let runs: Option<String> = column(&mut row, 9);
-        let gate: Option<u64> = column(&mut row, 10);
+        let queue_lock: Option<u64> = column(&mut row, 10);
         let by = (0..CONTENDERS).map(|who| (who, column::<Option<u64>>(&mut row, 11 + who)));
         let handed_off: Vec<(u8, Option<u64>)> = by
             .filter(|(_, session)| session.is_some())
-            .map(|(who, session)| (claim_of(who), session))
+            .map(|(who, session)| (owner_id_of(who), session))
             .collect();
         let pairs = |text: Option<String>| -> Vec<(String, String)> {
             let text = text.unwrap_or_default();
@@ -308,33 +308,37 @@ impl Reality {
         };
         let hexed = |text: &str| u8::from_str_radix(&text[text.len() - 2..], 16).unwrap_or(UNKNOWN);
         let decimal = |text: &str| text.parse::<u64>().unwrap_or(0);
-        let claim = claim.as_deref().map(hexed);
+        let owner_id = owner_id.as_deref().map(hexed);
         Rows {
-            claim,
+            owner_id,
             token: self.rank(token),
             renewals: column(&mut row, 2),
-            gated: column::<u8>(&mut row, 3) == 1,
+            has_queue_lock: column::<u8>(&mut row, 3) == 1,
             session: self.session(Some(column(&mut row, 4))),
-            broken: column::<u8>(&mut row, 5) == 1,
-            left: claim.and(left).map(ticks_left),
-            closed: ticks_left(closed).max(0),
-            line: pairs(line)
+            revoked: column::<u8>(&mut row, 5) == 1,
+            left: owner_id.and(left).map(ticks_left),
+            paused: ticks_left(paused).max(0),
+            queue: pairs(queue)
                 .iter()
-                .map(|(claim, session)| (hexed(claim), self.session(Some(decimal(session)))))
+                .map(|(owner_id, session)| (hexed(owner_id), self.session(Some(decimal(session)))))
                 .collect(),
             runs: pairs(runs)
                 .into_iter()
                 .map(|(token, ending)| (self.rank(decimal(&token)), ending))
                 .collect(),
-            gate: self.session(gate).or(gate.map(|_| stranger())),
+            queue_lock: self
+                .session(queue_lock)
+                .or(queue_lock.map(|_| foreign_session())),
             handed_off: handed_off
                 .into_iter()
-                .map(|(claim, session)| (claim, self.session(session).unwrap_or(stranger())))
+                .map(|(owner_id, session)| {
+                    (owner_id, self.session(session).unwrap_or(foreign_session()))
+                })
                 .collect(),
         }
     }
 
-    /// Whose session this is.
+    /// Returns the model's session for this id. None if it belongs to no contender.
     fn session(&self, id: Option<u64>) -> Option<Session> {
         self.peers
             .iter()
@@ -356,18 +360,18 @@ impl Reality {
         Token(self.tokens.get(usize::from(rank)).copied().unwrap_or(1))
     }
 
-    fn claim(&self, number: u8) -> Claim {
-        let mut claim = [0; CLAIM + 1];
-        claim[..8].copy_from_slice(&self.serial.to_be_bytes());
-        claim[CLAIM] = number;
-        Claim::new(claim)
+    fn owner_id(&self, number: u8) -> OwnerId {
+        let mut owner_id = [0; OWNER_ID + 1];
+        owner_id[..8].copy_from_slice(&self.serial.to_be_bytes());
+        owner_id[OWNER_ID] = number;
+        OwnerId::new(owner_id)
     }
 
-    /// The model's question with real claims and tokens.
-    fn translated(&self, question: &Question) -> Question {
-        let claim = |claim: Claim| self.claim(claim.bytes()[CLAIM]);
+    /// Returns the model's request with real owner ids and tokens.
+    fn translated(&self, request: &Request) -> Request {
+        let owner_id = |owner_id: OwnerId| self.owner_id(owner_id.bytes()[OWNER_ID]);
         let token = |token: Token| self.token(u8::try_from(token.0).expect("few grants"));
-        translated(question, claim, token)
+        translated(request, owner_id, token)
     }
 
     fn root(&mut self, statement: &str) {
@@ -381,8 +385,8 @@ impl Reality {
     }
 }
 
-/// A session that is nobody's.
-const fn stranger() -> Session {
+/// Returns a session that belongs to no contender.
+const fn foreign_session() -> Session {
     Session::current(usize::MAX)
 }
 
@@ -390,8 +394,8 @@ fn column<T: mysql::prelude::FromValue>(row: &mut Row, at: usize) -> T {
     row.take(at).expect("the column is there")
 }
 
-fn hex(claim: Claim) -> String {
-    let bytes = claim.bytes().iter();
+fn hex(owner_id: OwnerId) -> String {
+    let bytes = owner_id.bytes().iter();
     let hex: Vec<String> = bytes.map(|byte| format!("{byte:02X}")).collect();
     hex.concat()
 }
@@ -406,6 +410,6 @@ fn contender(action: Action) -> Contender {
         ttl: ticks(TTL),
         once: None,
         history: 100,
-        fence: Fence::AsItIs,
+        fence: FenceMode::Unchanged,
     }
 }

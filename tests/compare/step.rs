@@ -1,41 +1,41 @@
-//! Sequences of steps, and the generator of random ones. Pure.
+//! Sequences of steps, and a generator of random sequences. Pure.
 //!
-//! A step names what it is about by its relation to what is there, such as "the current version", so that it
-//! means something whatever steps stand before it: the search for the shortest sequence leaves steps out.
+//! A step refers to the present state, such as "the current version", so that it has a meaning whatever steps precede
+//! it: the search for the shortest sequence removes steps.
 
 use std::fmt;
 
 use fastrand::Rng;
 
-/// The largest number of contenders in a sequence.
+/// Maximum number of contenders in a sequence.
 pub(crate) const CONTENDERS: usize = 3;
 
-/// The longest sequence.
+/// Maximum number of steps in a sequence.
 const STEPS: usize = 12;
 
-/// Errors that a server may return instead of a reply, also after it has carried the request out.
+/// Errors that a server may return instead of a response, also after it has executed the request.
 const CODES: [u16; 6] = [1205, 1213, 1047, 1317, 1105, 1290];
 
-/// What is asked and what happens, in order.
+/// A sequence of requests and events.
 #[derive(Debug, Clone)]
 pub(crate) struct Sequence {
-    /// Which contenders use the gate.
-    pub(crate) gated: [bool; CONTENDERS],
+    /// True for contenders that use the queue lock.
+    pub(crate) has_queue_lock: [bool; CONTENDERS],
     pub(crate) steps: Vec<Step>,
 }
 
 /// One step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// A contender asks, and a packet of the question meets a fault.
+    /// A contender sends a request, one packet of which may meet a fault.
     Ask(usize, Ask, Option<Fault>),
-    /// An operator ends the lease. With `stale`, the operator was shown an older token; with `wakes`, the
-    /// holder's session is ended.
+    /// An operator revokes the lease. With `stale`, the operator uses an older token. With `wakes`, the holder's
+    /// session is ended.
     Revoke { stale: bool, wakes: bool },
-    /// An operator closes the action for so many ticks.
+    /// An operator pauses the action for this number of ticks.
     Close(u8),
-    /// An operator opens the action.
-    Reopen,
+    /// An operator resumes the action.
+    Resume,
     /// The server ends a contender's session.
     Kill(usize),
     /// A contender drops its connection, and the server does not notice.
@@ -46,7 +46,7 @@ pub(crate) enum Step {
     Ticks(u8),
 }
 
-/// A question.
+/// The kind of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ask {
     First,
@@ -68,61 +68,61 @@ pub(crate) enum Ask {
 /// A version of the row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Seen {
-    /// As it is.
+    /// The current version.
     Now,
-    /// As the contender last saw it.
+    /// The version that the contender last read.
     Before,
 }
 
-/// The grant that a contender shows.
+/// The grant that a contender sends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Which {
-    /// Its own last one.
+    /// Its own last grant.
     Own,
-    /// Its own claim with the token that the row has now.
+    /// Its own owner id with the current token of the row.
     OwnClaim,
-    /// The claim and the token that the row has now.
+    /// The current owner id and token of the row.
     Current,
 }
 
-/// How a run ended.
+/// The end of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ending {
     Exited,
     Killed,
 }
 
-/// What goes wrong with one packet.
+/// A fault of one packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Fault {
-    /// Which packet of the question; without so many, nothing goes wrong.
+    /// Index of the packet in the request. There is no fault if the request has fewer packets.
     pub(crate) packet: usize,
     pub(crate) kind: FaultKind,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FaultKind {
-    /// The server does not get it, and the contender gets this error.
+    /// The server does not get the packet, and the contender gets this error.
     Refused(u16),
-    /// The server carries it out, and the contender gets this error.
+    /// The server executes the packet, and the contender gets this error.
     ErrorAfter(u16),
-    /// The server carries it out, and the contender gets nothing.
+    /// The server executes the packet, and the contender gets no response.
     ReplyLost,
 }
 
 impl Sequence {
-    /// The sequence of this number.
+    /// Returns the random sequence with this number.
     pub(crate) fn random(seed: u64, number: u64) -> Self {
         let mut rng = Rng::with_seed(seed.rotate_left(32) ^ number);
         let contenders = rng.usize(2..=CONTENDERS);
-        let gated = match rng.u8(0..8) {
+        let has_queue_lock = match rng.u8(0..8) {
             0 => [false; CONTENDERS],
             1 => [(); CONTENDERS].map(|()| rng.bool()),
             _ => [true; CONTENDERS],
         };
         let steps = (0..rng.usize(3..=STEPS)).map(|_| step(&mut rng, contenders));
         Self {
-            gated,
+            has_queue_lock,
             steps: steps.collect(),
         }
     }
@@ -130,7 +130,11 @@ impl Sequence {
 
 impl fmt::Display for Sequence {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "  contenders with a gate: {:?}", self.gated)?;
+        writeln!(
+            f,
+            "  contenders with a queue lock: {:?}",
+            self.has_queue_lock
+        )?;
         for step in &self.steps {
             writeln!(f, "  {step:?}")?;
         }
@@ -146,7 +150,7 @@ fn step(rng: &mut Rng, contenders: usize) -> Step {
             wakes: rng.u8(..4) == 0,
         },
         3 => Step::Close(rng.u8(1..=3)),
-        4 => Step::Reopen,
+        4 => Step::Resume,
         5..=6 => Step::Kill(who),
         7 => Step::Drop(who),
         8..=9 => Step::Notice(who),

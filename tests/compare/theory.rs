@@ -1,36 +1,36 @@
-//! The model's side of a sequence: its server, and as much of the contenders as decides what they send.
+//! The model's side of a sequence: its server, and the part of the contenders that decides what they send.
 
 use dlock::lease::{Grant, Token};
-use dlock::store::intervention::Deed;
+use dlock::store::operator::OperatorAction;
 use dlock::store::{
-    Answer, Failure, FailureKind, Fate, Gate, Mode, Parting, Place, Question, Run, Turn, Version,
-    Wish,
+    AcquireMode, AcquireRequest, Failure, FailureKind, HistoryOutcome, QueueEntry, QueueLock,
+    ReleaseRequest, Request, Response, RunRecord, Version, WaitRequest,
 };
 use std::time::Duration;
 
 use crate::kept::rows;
+use crate::mutation::Variant;
 use crate::observed::{Heard, Observed, heard};
 use crate::replies::{failure, interpret};
 use crate::server::{Rules, Server, Session, Stage, full};
 use crate::step::{Ask, CONTENDERS, Ending, Fault, FaultKind, Seen, Sequence, Step, Which};
 use crate::time::{Tick, ticks};
-use crate::variant::Variant;
 
-/// How long a contender waits at the gate: as long as nothing is wrong, for ever.
+/// Maximum time that a contender waits for the queue lock: longer than any wait that goes well.
 const PATIENCE: Duration = Duration::from_secs(4);
 
-/// What a step comes to, in the model's numbers.
+/// A concrete step, in the model's numbers.
 #[derive(Debug, Clone)]
 pub(crate) enum Move {
     Ask {
         who: usize,
-        question: Question,
+        request: Request,
         fault: Option<Fault>,
-        /// Whether it waits at the gate.
+        /// True if the request waits for the queue lock.
         waits: bool,
     },
-    /// An operator's change of the row with this token.
-    Intervene(u8, Deed, bool),
+    /// An operator's action on the row with this token; the flag is true if it also ends the holder's session.
+    Intervene(u8, OperatorAction, bool),
     Kill(usize),
     Drop(usize),
     Notice(usize),
@@ -42,17 +42,17 @@ pub(crate) enum Move {
 enum Link {
     Missing,
     Up,
-    /// The server has ended it, and the contender does not know.
+    /// The server has ended the session, and the contender does not know.
     Ended,
 }
 
 struct Contender {
-    gate: Gate,
+    queue_lock: QueueLock,
     link: Link,
-    /// Whether there is a session of a connection that it has dropped.
+    /// True if the session of a dropped connection still exists.
     lingers: bool,
-    /// The question with which it waits at the gate.
-    waiting: Option<Question>,
+    /// The request that waits for the queue lock. None if there is none.
+    waiting: Option<Request>,
     token: u8,
     seen: Version,
 }
@@ -64,7 +64,7 @@ pub(crate) struct Theory {
     rules: Rules,
     variant: Variant,
     contenders: [Contender; CONTENDERS],
-    /// Whether anybody was ever granted the action.
+    /// True if the action was ever granted.
     was_granted: bool,
 }
 
@@ -75,8 +75,12 @@ impl Theory {
             now: 0,
             rules,
             variant,
-            contenders: sequence.gated.map(|gated| Contender {
-                gate: if gated { Gate::Used } else { Gate::Absent },
+            contenders: sequence.has_queue_lock.map(|has_queue_lock| Contender {
+                queue_lock: if has_queue_lock {
+                    QueueLock::Available
+                } else {
+                    QueueLock::Unavailable
+                },
                 link: Link::Up,
                 lingers: false,
                 waiting: None,
@@ -90,7 +94,7 @@ impl Theory {
         }
     }
 
-    /// Makes a step, and tells what it comes to and what there is to observe; none if it makes no sense now.
+    /// Makes a step. Returns the concrete step and what can be observed after it; None if the step is not possible now.
     pub(crate) fn step(&mut self, step: Step) -> Option<(Move, Observed)> {
         let mut intervened = None;
         let mut replies = Vec::new();
@@ -102,18 +106,18 @@ impl Theory {
             }
             Step::Revoke { stale, wakes } => {
                 let shown = self.server.row.token.checked_sub(u8::from(stale))?;
-                intervened = Some(self.intervene(shown, Deed::Release, wakes));
-                Move::Intervene(shown, Deed::Release, wakes)
+                intervened = Some(self.intervene(shown, OperatorAction::Release, wakes));
+                Move::Intervene(shown, OperatorAction::Release, wakes)
             }
             Step::Close(time) => {
-                let (shown, deed) = (self.server.row.token, Deed::Close(ticks(time)));
-                intervened = Some(self.intervene(shown, deed, false));
-                Move::Intervene(shown, deed, false)
+                let (shown, kind) = (self.server.row.token, OperatorAction::Pause(ticks(time)));
+                intervened = Some(self.intervene(shown, kind, false));
+                Move::Intervene(shown, kind, false)
             }
-            Step::Reopen => {
+            Step::Resume => {
                 let shown = self.server.row.token;
-                intervened = Some(self.intervene(shown, Deed::Reopen, false));
-                Move::Intervene(shown, Deed::Reopen, false)
+                intervened = Some(self.intervene(shown, OperatorAction::Resume, false));
+                Move::Intervene(shown, OperatorAction::Resume, false)
             }
             Step::Kill(who) => {
                 if self.contenders[who].link != Link::Up {
@@ -151,7 +155,7 @@ impl Theory {
             }
         };
         replies.extend(self.woken());
-        self.was_granted |= self.server.row.claim.is_some();
+        self.was_granted |= self.server.row.owner_id.is_some();
         let observed = Observed {
             heard: replies,
             intervened,
@@ -160,7 +164,8 @@ impl Theory {
         Some((it, observed))
     }
 
-    /// The contender asks, and its question goes through all its packets up to a fault or a wait.
+    /// Sends a request of contender `who`, and executes its packets up to a fault or a wait. Returns None if the
+    /// contender cannot send it now.
     fn ask(
         &mut self,
         who: usize,
@@ -169,19 +174,20 @@ impl Theory {
     ) -> Option<(Move, (usize, Heard, bool))> {
         let contender = &self.contenders[who];
         let is_stand = ask == Ask::Stand;
-        if contender.waiting.is_some() || is_stand && contender.gate == Gate::Absent {
+        if contender.waiting.is_some() || is_stand && contender.queue_lock == QueueLock::Unavailable
+        {
             return None;
         }
-        let question = self.question(who, ask);
-        let records = matches!(&question, Question::Release(parting) if parting.run.is_some());
+        let request = self.request(who, ask);
+        let records = matches!(&request, Request::Release(request) if request.run.is_some());
         // Without a grant there is no run to record.
-        if self.is_race(who, &question) || records && !self.was_granted {
+        if self.is_race(who, &request) || records && !self.was_granted {
             return None;
         }
         let link = contender.link;
-        let is_attempt = matches!(question, Question::Attempt(_));
-        let unsent = match (link, &question) {
-            (Link::Missing, Question::HandOff(_)) => Some(Ok(Answer::NotOurs(None))),
+        let is_attempt = matches!(request, Request::TryAcquire(_));
+        let unsent = match (link, &request) {
+            (Link::Missing, Request::HandOff(_)) => Some(Ok(Response::NotHolder(None))),
             (Link::Ended, _) => Some(Err(failure(FailureKind::Unknown))),
             _ => None,
         };
@@ -190,44 +196,45 @@ impl Theory {
             let reply = (who, self.taken_in(who, &outcome), is_attempt);
             let it = Move::Ask {
                 who,
-                question,
+                request,
                 fault: None,
                 waits: false,
             };
             return Some((it, reply));
         }
         self.contenders[who].link = Link::Up;
-        let busy = self.server.gate.first();
+        let busy = self.server.queue_lock.first();
         let waits = is_stand && busy.is_some_and(|other| *other != Session::current(who));
         let fault = fault.filter(|_| !waits);
-        let (outcome, could_grant) = self.carry_out(who, &question, Stage::First, fault);
+        let (outcome, could_grant) = self.carry_out(who, &request, Stage::First, fault);
         let reply = if let Some(outcome) = outcome {
             self.taken_in(who, &outcome)
         } else {
-            self.contenders[who].waiting = Some(question.clone());
+            self.contenders[who].waiting = Some(request.clone());
             Heard::Waits
         };
         let it = Move::Ask {
             who,
-            question,
+            request,
             fault,
             waits,
         };
         Some((it, (who, reply, could_grant)))
     }
 
-    /// Executes the packets of `question` from `stage` on; no outcome if it waits at the gate. Also tells
-    /// whether a packet was sent that can grant the lease.
+    /// Executes the packets of `request` from `stage` on. The outcome is None if it waits for the queue lock. The flag
+    /// is true if a packet was sent that can grant the lease.
     fn carry_out(
         &mut self,
         who: usize,
-        question: &Question,
+        request: &Request,
         mut stage: Stage,
         fault: Option<Fault>,
-    ) -> (Option<Result<Answer, Failure>>, bool) {
+    ) -> (Option<Result<Response, Failure>>, bool) {
         let mut could_grant = false;
         for packet in 0.. {
-            could_grant |= matches!(question, Question::Attempt(_)) || stage == Stage::AtGate;
+            could_grant |=
+                matches!(request, Request::TryAcquire(_)) || stage == Stage::HasQueueLock;
             let kind = fault
                 .filter(|fault| fault.packet == packet)
                 .map(|fault| fault.kind);
@@ -239,7 +246,7 @@ impl Theory {
             let session = Session::current(who);
             let raw = self
                 .server
-                .execute(self.now, session, question, stage, self.rules);
+                .execute(self.now, session, request, stage, self.rules);
             let Some(raw) = raw else {
                 return (None, could_grant);
             };
@@ -251,23 +258,24 @@ impl Theory {
                 };
                 return (Some(Err(failure(kind))), could_grant);
             }
-            match raw.next(question) {
+            match raw.next(request) {
                 Some(next) => stage = next,
-                None => return (Some(interpret(question, raw, self.variant)), could_grant),
+                None => return (Some(interpret(request, raw, self.variant)), could_grant),
             }
         }
-        unreachable!("a question has few packets")
+        unreachable!("a request has few packets")
     }
 
-    /// Contenders that have got the gate and answers to their attempts.
+    /// Executes the attempts of contenders that have got the queue lock, and returns the responses.
     fn woken(&mut self) -> Vec<(usize, Heard, bool)> {
         let mut replies = Vec::new();
         for who in 0..CONTENDERS {
             if self.server.keeps_waiting(Session::current(who)) {
                 continue;
             }
-            if let Some(question) = self.contenders[who].waiting.take() {
-                let (outcome, could_grant) = self.carry_out(who, &question, Stage::AtGate, None);
+            if let Some(request) = self.contenders[who].waiting.take() {
+                let (outcome, could_grant) =
+                    self.carry_out(who, &request, Stage::HasQueueLock, None);
                 let outcome = outcome.expect("an attempt does not wait");
                 replies.push((who, self.taken_in(who, &outcome), could_grant));
             }
@@ -275,16 +283,16 @@ impl Theory {
         replies
     }
 
-    /// Whether a release would let a waiter through the gate before the release is settled: then nobody can
-    /// tell which comes first.
-    fn is_race(&self, who: usize, question: &Question) -> bool {
+    /// Returns true if a release would hand the queue lock to a waiter before the release is settled: the order of the
+    /// release and the waiter's attempt is not defined then.
+    fn is_race(&self, who: usize, request: &Request) -> bool {
         let anyone_waits = self.contenders.iter().any(|other| other.waiting.is_some());
         let session = Session::current(who);
         let mut server = self.server.clone();
-        let mut raw = || server.execute(self.now, session, question, Stage::First, self.rules);
+        let mut raw = || server.execute(self.now, session, request, Stage::First, self.rules);
         anyone_waits
-            && matches!(question, Question::Release(_))
-            && raw().is_some_and(|raw| raw.next(question).is_some())
+            && matches!(request, Request::Release(_))
+            && raw().is_some_and(|raw| raw.next(request).is_some())
     }
 
     fn abandon(&mut self, who: usize) {
@@ -293,11 +301,13 @@ impl Theory {
         self.contenders[who].lingers = true;
     }
 
-    fn intervene(&mut self, shown: u8, deed: Deed, wakes: bool) -> (bool, bool) {
-        let done = self.server.intervene(self.now, shown, deed);
+    fn intervene(&mut self, shown: u8, kind: OperatorAction, wakes: bool) -> (bool, bool) {
+        let done = self.server.intervene(self.now, shown, kind);
         let row = &self.server.row;
         let holder = row.session.filter(|holder| {
-            row.claim.is_some() && row.gated && self.server.gate.first() == Some(holder)
+            row.owner_id.is_some()
+                && row.has_queue_lock
+                && self.server.queue_lock.first() == Some(holder)
         });
         let Some(holder) = holder.filter(|_| done && wakes) else {
             return (done, false);
@@ -311,14 +321,16 @@ impl Theory {
         (done, true)
     }
 
-    /// Notes what a contender learns, and gives it back in the model's numbers.
-    fn taken_in(&mut self, who: usize, outcome: &Result<Answer, Failure>) -> Heard {
+    /// Updates a contender from a response, and returns the response in the model's numbers.
+    fn taken_in(&mut self, who: usize, outcome: &Result<Response, Failure>) -> Heard {
         let contender = &mut self.contenders[who];
         match outcome {
-            Ok(Answer::Granted(token) | Answer::AlreadyOurs(token)) => {
+            Ok(Response::Granted(token) | Response::AlreadyHeld(token)) => {
                 contender.token = rank(*token);
             }
-            Ok(Answer::Seen(row, _) | Answer::Queued(row, _) | Answer::Lost(row)) => {
+            Ok(
+                Response::NotAcquired(row, _) | Response::Enqueued(row, _) | Response::Lost(row),
+            ) => {
                 contender.seen = row.version;
             }
             _ => {}
@@ -326,21 +338,30 @@ impl Theory {
         heard(outcome, rank)
     }
 
-    fn question(&self, who: usize, ask: Ask) -> Question {
+    fn request(&self, who: usize, ask: Ask) -> Request {
         let contender = &self.contenders[who];
-        let (claim, gate) = (full(claim_of(who)), contender.gate);
+        let (owner_id, queue_lock) = (full(owner_id_of(who)), contender.queue_lock);
         let row = &self.server.row;
         let current = Token(row.token.into());
         let grant = |which| match which {
-            Which::Own => (claim, Token(contender.token.into())),
-            Which::OwnClaim => (claim, current),
-            Which::Current => (row.claim.map_or(claim, full), current),
+            Which::Own => (owner_id, Token(contender.token.into())),
+            Which::OwnClaim => (owner_id, current),
+            Which::Current => (row.owner_id.map_or(owner_id, full), current),
         };
-        let place = Place { claim, gate };
-        let attempt = |mode| Question::Attempt(Wish { claim, mode, gate });
+        let entry = QueueEntry {
+            owner_id,
+            queue_lock,
+        };
+        let attempt = |mode| {
+            Request::TryAcquire(AcquireRequest {
+                owner_id,
+                mode,
+                queue_lock,
+            })
+        };
         match ask {
-            Ask::First => attempt(Mode::First),
-            Ask::IfFree => attempt(Mode::IfFree),
+            Ask::First => attempt(AcquireMode::First),
+            Ask::IfFree => attempt(AcquireMode::IfFree),
             Ask::TakeOver(seen) => {
                 let version = match seen {
                     Seen::Before => contender.seen,
@@ -350,22 +371,22 @@ impl Theory {
                     },
                 };
                 let fenced = false;
-                attempt(Mode::TakeOver { version, fenced })
+                attempt(AcquireMode::TakeOver { version, fenced })
             }
-            Ask::Inspect => Question::Inspect(place),
-            Ask::Queue => Question::Queue(place),
-            Ask::Stand => Question::Stand(Turn {
-                claim,
-                patience: Some(PATIENCE),
-                tidy: false,
+            Ask::Inspect => Request::GetWithQueue(entry),
+            Ask::Queue => Request::Enqueue(entry),
+            Ask::Stand => Request::WaitTurn(WaitRequest {
+                owner_id,
+                limit: Some(PATIENCE),
+                prune_dead: false,
             }),
             Ask::Renew(which) => {
-                let (claim, token) = grant(which);
-                Question::Renew(Grant { claim, token }, gate)
+                let (owner_id, token) = grant(which);
+                Request::Renew(Grant { owner_id, token }, queue_lock)
             }
             Ask::HandOff => {
-                let (claim, token) = grant(Which::Own);
-                Question::HandOff(Grant { claim, token })
+                let (owner_id, token) = grant(Which::Own);
+                Request::HandOff(Grant { owner_id, token })
             }
             Ask::Release {
                 which,
@@ -374,18 +395,18 @@ impl Theory {
                 handed_off,
             } => {
                 let shown = which.map(grant);
-                Question::Release(Parting {
-                    claim: shown.map_or(claim, |(claim, _)| claim),
+                Request::Release(ReleaseRequest {
+                    owner_id: shown.map_or(owner_id, |(owner_id, _)| owner_id),
                     token: shown.map(|(_, token)| token),
-                    gate,
-                    queued,
+                    queue_lock,
+                    has_entry: queued,
                     keep: None,
-                    run: ending.map(|ending| Run {
-                        fate: match ending {
-                            Ending::Exited => Fate::Exited(0),
-                            Ending::Killed => Fate::Killed(9),
+                    run: ending.map(|ending| RunRecord {
+                        outcome: match ending {
+                            Ending::Exited => HistoryOutcome::Exited(0),
+                            Ending::Killed => HistoryOutcome::Killed(9),
                         },
-                        took: Duration::from_secs(1),
+                        duration: Duration::from_secs(1),
                     }),
                     handed_off,
                 })
@@ -394,22 +415,22 @@ impl Theory {
     }
 }
 
-/// The number of the claim of contender `who`.
-pub(crate) fn claim_of(who: usize) -> u8 {
+/// Returns the number of the owner id of contender `who`.
+pub(crate) fn owner_id_of(who: usize) -> u8 {
     u8::try_from(who).expect("few contenders") + 1
 }
 
-/// The model's tokens are small.
+/// Returns a token of the model as a number.
 fn rank(token: Token) -> u8 {
     u8::try_from(token.0).expect("few grants")
 }
 
-/// What an error means to a contender, by the server's reference.
+/// Returns the kind of failure that a contender makes of a server error.
 fn kind_of(code: u16) -> FailureKind {
     match code {
         1205 | 1213 | 1317 => FailureKind::Conflict,
         1047 | 1290 => FailureKind::Unreachable,
-        1105 => FailureKind::NoGate,
+        1105 => FailureKind::NoQueueLock,
         other => panic!("{other} is not among the errors"),
     }
 }

@@ -1,11 +1,11 @@
-//! Claims about everything that is wrong before the command can run: names, options, files, servers, accounts.
+//! Errors before the command can run: names, options, files, servers, accounts.
 //!
-//! Each time dlock says why in one line, with the status of the table, prints nothing else, does not run the command,
-//! and leaves the lock to whoever comes next.
+//! In each case dlock prints the reason in one line and nothing else, exits with the status from the table of exit
+//! statuses, does not run the command, and leaves the lock free for the next contender.
 //!
-//! - `names`, `options`: what was typed
-//! - `file`, `command`: what it names on this machine
-//! - `server`, `account`: what it names elsewhere
+//! - `names`, `options`: the command line
+//! - `file`, `command`: files and programs on this machine that the command line names
+//! - `server`, `account`: the server and the account that the command line names
 
 mod account;
 mod command;
@@ -16,28 +16,35 @@ mod server;
 
 use mysql::prelude::Queryable;
 
+use crate::cli_runner::Dlock;
 use crate::command::Stage;
-use crate::dlock::Dlock;
 use crate::servers::{Database, Server};
 
-/// Which form a complaint has.
+/// Form of an error message.
 #[derive(Clone, Copy, PartialEq)]
 enum Form {
-    /// One line with `dlock: ` in front.
+    /// One line that starts with `dlock: `.
     Line,
-    /// The words of the command line's grammar, which show how to type it.
+    /// The message of the command-line parser, which shows the usage.
     Usage,
 }
 
-/// `dlock exec` of `action` on `database`, which tries once.
+/// Returns a `dlock exec` of `action` on `database` that tries once.
 fn exec(database: &Database, action: &str) -> Dlock {
     Dlock::on(
         database,
-        ["exec", "--nonblock", "--db-wait", "0", "--action", action],
+        [
+            "exec",
+            "--nonblock",
+            "--connect-timeout",
+            "0",
+            "--action",
+            action,
+        ],
     )
 }
 
-/// Asserts that `dlock`, which lacks the command still, refuses to run it, with `status` and because of `why`.
+/// Asserts that `dlock`, which has no command yet, exits with `status`, prints `why` and does not run the command.
 #[track_caller]
 fn refused(dlock: Dlock, form: Form, status: i32, why: &str) {
     let stage = Stage::new();
@@ -52,7 +59,7 @@ fn refused(dlock: Dlock, form: Form, status: i32, why: &str) {
     assert!(!mark.exists(), "the command ran: {outcome:#?}");
 }
 
-/// Asserts that the lock `action` is to be had at once.
+/// Asserts that the lock `action` can be acquired at once.
 #[track_caller]
 fn free(database: &Database, action: &str) {
     exec(database, action)
@@ -62,13 +69,13 @@ fn free(database: &Database, action: &str) {
         .expect(0, "", "");
 }
 
-/// The actions that have a row.
+/// Returns the actions that have a row.
 #[track_caller]
 fn actions(database: &Database) -> Vec<String> {
     let rows: Vec<Vec<u8>> = database
         .admin_conn()
         .query("SELECT action FROM dlock_lock")
-        .expect("the table is there");
+        .expect("the table exists");
     rows.iter()
         .map(|name| String::from_utf8_lossy(name).into_owned())
         .collect()

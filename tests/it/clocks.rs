@@ -1,9 +1,9 @@
-//! The clock of a real server is set and runs at a wrong rate, by way of libfaketime: no second
-//! holder, no healthy command stopped, and a dead holder's lease still ends.
+//! Wrong clocks on a real server: libfaketime sets the server's clock or lets it run at a wrong rate. There must never
+//! be two holders, no healthy command may be stopped, and the lease of a dead holder must still expire.
 //!
-//! Judged by real lives, as the twins are. On MariaDB: under libfaketime MySQL spins in its timed
-//! waits and need not come up for minutes. To dlock a step is the same on both: a row that lies
-//! further back or ahead, which `twins::granting` has on both.
+//! The tests check which processes are alive, like the mutant tests. They run on MariaDB only: under libfaketime MySQL
+//! spins in its timed waits and may take minutes to start. For dlock a clock jump is the same on both servers, a row
+//! with earlier or later times; `mutants::granting` tests that on both.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,29 +13,29 @@ use std::time::{Instant, SystemTime};
 use mysql::Conn;
 use mysql::prelude::Queryable;
 
+use crate::cli_runner::{Dlock, PATIENCE, Running, eventually};
 use crate::command::Stage;
-use crate::dlock::{Dlock, PATIENCE, Running, eventually};
+use crate::mutants::scene::{Scene, Verdict};
 use crate::servers::{Flavour, Server};
-use crate::twins::scene::{Scene, Verdict};
 
-/// An hour, in seconds.
+/// One hour in seconds.
 const HOUR: f64 = 3_600.0;
 
-/// Short, so that a whole one goes by at each rate.
+/// A short ttl, so that a whole lease passes at each rate.
 const TTL: [&str; 2] = ["--ttl", "3s"];
 
-/// How often a lease is renewed in its own length and the second that a rate may take to change.
+/// Number of renewals during one ttl plus the second that a rate change may take.
 const A_WHOLE_LEASE: u64 = 8;
 
-/// A server of its own with a clock that can be set.
-struct Clocked {
+/// A separate server with a clock that the test can set.
+struct ClockServer {
     server: Server,
     clock: PathBuf,
     started: Instant,
     _stage: Stage,
 }
 
-impl Clocked {
+impl ClockServer {
     fn start(flavour: Flavour) -> Self {
         let stage = Stage::new();
         let clock = stage.path("clock");
@@ -43,7 +43,7 @@ impl Clocked {
         let environment = [
             ("DLOCK_TEST_SERVER_PRELOAD", library()),
             ("FAKETIME_TIMESTAMP_FILE", clock.display().to_string()),
-            // Seconds; to look at every call would keep MySQL from anything else.
+            // In seconds. Reading the file at every call would slow MySQL down too much.
             ("FAKETIME_CACHE_DURATION", "1".to_owned()),
             ("FAKETIME_DONT_FAKE_MONOTONIC", "1".to_owned()),
         ];
@@ -56,12 +56,12 @@ impl Clocked {
         }
     }
 
-    /// Sets the clock so many seconds off the right time, from where it runs at this rate. The step is
-    /// made when this returns, the rate within a second.
+    /// Sets the clock to `off` seconds from the true time; it then runs at `rate`. At rate 1 the clock is set when this
+    /// returns; another rate takes effect within a second.
     fn set(&self, off: f64, rate: f64) {
-        // The library applies a rate to all of the server's life; the past is taken back.
+        // The library applies the rate to the server's whole lifetime; this offset cancels its effect on the past.
         let past = (1.0 - rate) * self.started.elapsed().as_secs_f64();
-        // Replaced as a whole: the server reads it at any time.
+        // Replaced atomically, since the server may read the file at any time.
         let new = self.clock.with_extension("new");
         fs::write(&new, format!("{:+.3} x{rate}\n", off + past)).expect("writes");
         fs::rename(&new, &self.clock).expect("renames");
@@ -78,16 +78,16 @@ impl Clocked {
     }
 }
 
-/// How far the server's clock is ahead of ours.
+/// Returns how many seconds the server's clock is ahead of this machine's.
 fn seconds_off(admin: &mut Conn) -> f64 {
     let server: Option<f64> = admin
         .query_first("SELECT TIMESTAMPDIFF(MICROSECOND,'1970-01-01',UTC_TIMESTAMP(6))/1e6")
-        .expect("the server answers");
+        .expect("the server responds");
     let own = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     server.expect("a number") - own.expect("after 1970").as_secs_f64()
 }
 
-/// Where libfaketime is; it can be had wherever the servers can.
+/// Returns the path of libfaketime, which comes from the same place as the servers.
 fn library() -> String {
     let fetch = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/servers/fetch");
     let found = Command::new(fetch)
@@ -99,18 +99,18 @@ fn library() -> String {
     String::from_utf8_lossy(&found.stdout).trim().to_owned()
 }
 
-/// A holder that is well.
+/// Starts a healthy holder.
 fn holder(scene: &Scene) -> Running {
     scene.holder(scene.exec(scene.database.port).args(TTL))
 }
 
-/// Waits until the lease is renewed so many times more, and then has a contender try.
+/// Waits for `times` more renewals, and then asserts that a contender does not acquire the lock.
 #[track_caller]
 fn renewed_and_alone(scene: &Scene, holder: &mut Running, times: u64) {
     let mut admin = scene.database.admin_conn();
     let mut renewals = || -> u64 {
         let row = admin.query_first("SELECT renewals FROM dlock_lock");
-        row.expect("the table is there").expect("the row is there")
+        row.expect("the table exists").expect("the row exists")
     };
     let least = renewals() + times;
     eventually("the lease is renewed", || {
@@ -122,8 +122,8 @@ fn renewed_and_alone(scene: &Scene, holder: &mut Running, times: u64) {
 }
 
 #[test]
-fn the_servers_clock_may_go_wrong_in_any_way_while_the_holder_has_the_gate() {
-    let clocked = &Clocked::start(Flavour::MariaDb);
+fn any_server_clock_error_is_harmless_while_the_queue_lock_is_held() {
+    let clocked = &ClockServer::start(Flavour::MariaDb);
     let scene = clocked.scene("");
     let mut holder = holder(&scene);
     let waiters = [scene.waiter(), scene.waiter()];
@@ -140,13 +140,13 @@ fn the_servers_clock_may_go_wrong_in_any_way_while_the_holder_has_the_gate() {
     for waiter in waiters {
         waiter.wait().expect(0, "alone\n", "init is held by");
     }
-    only_a_twin_believes_it(clocked);
+    only_the_mutant_trusts_the_server_clock(clocked);
 }
 
-/// Until the next renewal, which is ten seconds away.
+/// `status` reports the jump until the next renewal, which is ten seconds away.
 #[test]
-fn status_tells_of_a_clock_that_was_set() {
-    let clocked = &Clocked::start(Flavour::MariaDb);
+fn status_reports_that_the_server_clock_was_set() {
+    let clocked = &ClockServer::start(Flavour::MariaDb);
     for (off, diagnosis, difference) in [
         (
             HOUR,
@@ -166,17 +166,17 @@ fn status_tells_of_a_clock_that_was_set() {
         clocked.set(off, 1.0);
         let status = Dlock::on(&scene.database, ["status", "init"]).run();
         assert!(status.stdout.contains(diagnosis), "{status:?}");
-        let told = format!("{difference} this machine's; no lease depends on that");
-        status.expect(0, &status.stdout, &told);
+        let expected = format!("{difference} this machine's; no lease depends on that");
+        status.expect(0, &status.stdout, &expected);
     }
 }
 
-/// The twin of the claim above: a contender for whom the server's clock is enough.
-fn only_a_twin_believes_it(clocked: &Clocked) {
+/// Asserts that the mutant of the claim above, a contender that trusts the server's clock alone, lets two commands run.
+fn only_the_mutant_trusts_the_server_clock(clocked: &ClockServer) {
     clocked.set(0.0, 1.0);
     let held = ["", "clock"].map(|without| {
         let scene = clocked.scene(without);
-        // It is renewed so seldom that the contender comes before it is.
+        // A long ttl, so that the contender tries before the next renewal.
         let dlock = scene.exec(scene.database.port).args(["--ttl", "1m"]);
         let holder = scene.holder(dlock);
         (scene, holder)
@@ -189,11 +189,11 @@ fn only_a_twin_believes_it(clocked: &Clocked) {
     assert_eq!(verdicts, [Verdict::Clean, Verdict::TwoAlive]);
 }
 
-/// As the manual has it: then a clock that goes forward by more than is left of the lease and 5 s
-/// deceives a contender. Nothing else does.
+/// As documented in dlock(7): without the queue lock a contender is deceived only if the clock jumps forward by more
+/// than the remaining lease and 5 s.
 #[test]
-fn without_the_gate_the_servers_clock_may_still_go_back_and_forward_by_five_seconds() {
-    let clocked = &Clocked::start(Flavour::MariaDb);
+fn without_queue_lock_the_server_clock_may_go_back_or_5_s_forward() {
+    let clocked = &ClockServer::start(Flavour::MariaDb);
     let scene = clocked.scene("");
     let mut holder = holder(&scene);
     let waiters = [scene.waiter(), scene.waiter()];
@@ -202,7 +202,7 @@ fn without_the_gate_the_servers_clock_may_still_go_back_and_forward_by_five_seco
         clocked.set(off, 1.0);
         renewed_and_alone(&scene, &mut holder, 2);
     }
-    a_dead_holder_is_followed_although_the_clock_is_set_back(clocked);
+    a_dead_holder_is_replaced_although_the_clock_is_set_back(clocked);
     for rate in [2.0, 0.5] {
         clocked.set(-HOUR, rate);
         renewed_and_alone(&scene, &mut holder, A_WHOLE_LEASE);
@@ -214,8 +214,8 @@ fn without_the_gate_the_servers_clock_may_still_go_back_and_forward_by_five_seco
     }
 }
 
-/// The server says for an hour that the lease is live; the contender's own clock says otherwise.
-fn a_dead_holder_is_followed_although_the_clock_is_set_back(clocked: &Clocked) {
+/// By the server's clock the lease is live for another hour; the contender observes with its own clock that it is not.
+fn a_dead_holder_is_replaced_although_the_clock_is_set_back(clocked: &ClockServer) {
     let dead = ["KILL", "STOP"].map(|signal| {
         let scene = clocked.scene("");
         let holder = holder(&scene);

@@ -1,5 +1,5 @@
-//! Commands for dlock to run that a test can watch and steer: they announce themselves on a fifo
-//! and go on when they are told to. No test has to guess how long anything takes.
+//! Commands for dlock to run that a test can observe and control: they write to a fifo when they run, and continue when
+//! the test writes to another. No test has to guess how long anything takes.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;
@@ -12,9 +12,9 @@ use std::thread;
 use rustix::fs::{FlockOperation, flock};
 use tempfile::TempDir;
 
-use crate::dlock::{PATIENCE, eventually};
+use crate::cli_runner::{PATIENCE, eventually};
 
-/// A folder with the fifos of one test.
+/// A temporary folder for the fifos and files of one test.
 pub(crate) struct Stage {
     folder: TempDir,
 }
@@ -39,8 +39,8 @@ impl Stage {
     }
 }
 
-/// A file that a command locks and everything that it starts keeps locked, by a descriptor that they
-/// inherit: the kernel says whether any of them is alive, whatever dlock may think.
+/// A file that a command locks. Every process that the command starts inherits the descriptor and with it the lock, so
+/// the kernel shows if any of them is alive, independently of dlock.
 pub(crate) struct Witness(PathBuf);
 
 impl Witness {
@@ -52,7 +52,7 @@ impl Witness {
         &self.0
     }
 
-    /// Whether none of them is left, or none has begun.
+    /// Returns true if no process holds the lock on the file: none has started, or all have ended.
     pub(crate) fn is_alone(&self) -> bool {
         let mut options = OpenOptions::new();
         let file = options.append(true).create(true).open(&self.0);
@@ -61,26 +61,26 @@ impl Witness {
     }
 }
 
-/// The next line that a command writes to `fifo`; it must come.
+/// Returns the text that a command writes to `fifo`, without surrounding blanks. Panics if none arrives in time.
 #[track_caller]
 pub(crate) fn heard(fifo: &Path) -> String {
     let (sender, receiver) = mpsc::channel();
     let fifo = fifo.to_owned();
     thread::spawn(move || {
         let text = fs::read_to_string(fifo).expect("a fifo can be read");
-        // Nobody waits any more if the test has failed.
+        // The receiver is gone if the test has failed.
         let _ = sender.send(text);
     });
     let text = receiver
         .recv_timeout(PATIENCE)
-        .expect("the command reports");
+        .expect("the command writes to the fifo");
     text.trim().to_owned()
 }
 
-/// Lets a command go on that reads `fifo`, or will soon.
+/// Writes `word` to `fifo`, which lets a command that reads it continue. Waits until the command reads.
 #[track_caller]
 pub(crate) fn tell(fifo: &Path, word: &str) {
-    /// Opening fails then while there is no reader; without it, it would wait for one for ever.
+    /// Makes `open` fail while there is no reader; without this flag it would wait for one forever.
     const O_NONBLOCK: i32 = 0o4000;
     let mut open = None;
     eventually("the command reads the fifo", || {
@@ -101,7 +101,7 @@ pub(crate) fn signal(pid: u32, signal: &str) {
     assert!(sent.expect("kill runs").success(), "kill -{signal} {pid}");
 }
 
-/// Whether the process `pid` lives: it is there and no zombie.
+/// Returns true if the process `pid` exists and is not a zombie.
 pub(crate) fn is_alive(pid: &str) -> bool {
     fs::read_to_string(format!("/proc/{pid}/stat"))
         .is_ok_and(|stat| !stat.rsplit(") ").next().unwrap_or("Z").starts_with('Z'))

@@ -1,5 +1,5 @@
-//! Programs and libraries in C, for what no machine does on demand and no Rust program may do. The compiler is there:
-//! dlock's TLS library could not have been built without it.
+//! Programs and libraries in C, for faults that cannot be caused otherwise and for code that Rust does not allow. The C
+//! compiler is available, since building dlock's TLS library needs it.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -7,10 +7,10 @@ use std::process::{Command, Stdio};
 
 use crate::command::Stage;
 
-/// Options for a library that goes before the C library of a program under test (`LD_PRELOAD`).
+/// Compiler options for a library that is loaded before the C library of a program under test (`LD_PRELOAD`).
 pub(crate) const LIBRARY: &[&str] = &["-shared", "-fPIC"];
 
-/// Compiles the C text `source` with `options` to the file `target`.
+/// Compiles the C source text `source` with `options` to the file `target`.
 #[track_caller]
 pub(crate) fn compile(options: &[&str], source: &str, target: &Path) {
     let mut compiler = Command::new("cc")
@@ -26,7 +26,8 @@ pub(crate) fn compile(options: &[&str], source: &str, target: &Path) {
     assert!(compiler.wait().expect("cc runs").success(), "cc failed");
 }
 
-/// The C text `source` as a library for `LD_PRELOAD`, which lasts as long as `stage`.
+/// Compiles the C source text `source` to a library for `LD_PRELOAD` and returns its path. The library exists as long
+/// as `stage`.
 #[track_caller]
 pub(crate) fn preload(stage: &Stage, source: &str) -> PathBuf {
     let library = stage.path("preload.so");

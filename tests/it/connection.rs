@@ -1,11 +1,11 @@
-//! Claims about reaching the database: by what the server is named and which name wins, what a connection costs, and
-//! what an account must be allowed to do.
+//! Connecting to the database: sources of the settings and their precedence, the cost of a connection, and the grants
+//! that an account needs.
 //!
-//! - `sources`: flags, variables, urls and files, and which goes before which
-//! - `addresses`: what a host name leads to
+//! - `sources`: flags, variables, URLs and files, and their precedence
+//! - `addresses`: the addresses of a host name
 //! - `cost`: connections and packets
-//! - `tables`: who makes them and who leaves them alone
-//! - `grants`: what an account must be allowed
+//! - `tables`: which commands create or change the tables
+//! - `grants`: the grants that an account needs
 
 mod addresses;
 mod cost;
@@ -15,22 +15,22 @@ mod tables;
 
 use mysql::prelude::Queryable;
 
-use crate::dlock::Dlock;
+use crate::cli_runner::Dlock;
 use crate::servers::{Database, Flavour};
 
-/// The actions that `database` knows, by name.
+/// Returns the actions that were granted in `database` and are free, sorted by name.
 #[track_caller]
 fn actions(database: &Database) -> Vec<String> {
     let rows: Vec<Vec<u8>> = database
         .admin_conn()
-        .query("SELECT action FROM dlock_lock WHERE token > 0 AND claim IS NULL ORDER BY action")
-        .expect("the tables are there");
+        .query("SELECT action FROM dlock_lock WHERE token > 0 AND owner_id IS NULL ORDER BY action")
+        .expect("the tables exist");
     rows.into_iter()
         .map(|name| String::from_utf8(name).expect("names are UTF-8"))
         .collect()
 }
 
-/// Runs `true` under a lock of its own for each of `runs`, and asserts that it happened in `database`.
+/// Runs `true` under a separate lock for each of `runs`, and asserts that the locks were acquired in `database`.
 #[track_caller]
 fn all_reach(
     database: &Database,
@@ -55,7 +55,8 @@ fn all_reach(
     assert_eq!(actions(database), names, "{flavour}");
 }
 
-/// `dlock exec` that does not stand in line and tries the server once; its action comes from the environment.
+/// Returns a `dlock exec` that does not wait for the lock and tries the server once. Its action comes from the
+/// environment.
 fn bare() -> Dlock {
-    Dlock::new(["exec", "--nonblock", "--db-wait", "0"])
+    Dlock::new(["exec", "--nonblock", "--connect-timeout", "0"])
 }

@@ -1,10 +1,11 @@
-//! The same job on many machines: once a period, and not again before a time is over.
+//! The same job on many machines: `--once-per` runs it once in a period, `--min-hold` holds its lock for a minimum
+//! time.
 
 use mysql::Conn;
 use mysql::prelude::Queryable;
 
+use crate::cli_runner::{Dlock, Outcome, Running, eventually};
 use crate::command::{Stage, heard, tell};
-use crate::dlock::{Dlock, Outcome, Running, eventually};
 use crate::servers::{Database, Flavour, shared};
 
 /// Runs `claim` on a fresh database of each kind of server.
@@ -18,25 +19,25 @@ fn everywhere(claim: impl Fn(&Database, &mut Conn)) {
     }
 }
 
-/// A job whose command ends with `status`.
+/// Returns an exec of `job` whose command exits with `status`.
 fn job(database: &Database, options: &[&str], status: i32) -> Dlock {
     Dlock::on(database, ["exec", "-a", "job"])
         .args(options)
         .args(["--", "sh", "-c", &format!("echo ran; exit {status}")])
 }
 
-/// Moves the last success by `seconds` on the server's clock.
+/// Sets the time of the last success to `seconds` from now by the server's clock.
 fn shift(admin: &mut Conn, seconds: i64) {
     let shift =
         format!("UPDATE dlock_lock SET succeeded_at=UTC_TIMESTAMP(6)+INTERVAL {seconds} SECOND");
     admin.query_drop(shift).expect("the row can be changed");
 }
 
-/// The tokens of all runs; each is the time of its grant in microseconds.
+/// Returns the tokens of all runs. Each token is the time of the grant in microseconds.
 fn tokens(admin: &mut Conn) -> Vec<u64> {
     admin
-        .query("SELECT token FROM dlock_run ORDER BY token")
-        .expect("shows the runs")
+        .query("SELECT token FROM dlock_history ORDER BY token")
+        .expect("the history can be read")
 }
 
 #[test]
@@ -53,14 +54,14 @@ fn a_job_that_succeeded_within_the_period_is_skipped_with_0() {
         shift(admin, -301);
         job(database, &per, 4).run().expect(4, "ran\n", "");
         job(database, &per, 0).run().expect(0, "ran\n", "");
-        // Without the option a run is a run, and counts for those with it.
+        // A success without --once-per counts for later runs with it.
         job(database, &[], 0).run().expect(0, "ran\n", "");
         job(database, &per, 3).run().expect(0, "", "was done by");
     });
 }
 
 #[test]
-fn a_success_in_the_future_of_a_clock_that_was_set_back_forbids_no_run() {
+fn a_success_in_the_future_does_not_prevent_a_run() {
     everywhere(|database, admin| {
         job(database, &[], 0).run().expect(0, "ran\n", "");
         shift(admin, 3600);
@@ -71,29 +72,29 @@ fn a_success_in_the_future_of_a_clock_that_was_set_back_forbids_no_run() {
 }
 
 #[test]
-fn hosts_that_start_a_tick_at_different_times_run_it_once() {
+fn hosts_that_start_a_job_at_different_times_run_it_once() {
     everywhere(|database, admin| {
         for tick in 1..=3 {
             let hosts: Vec<Running> = (0..10)
                 .map(|_| job(database, &["--once-per=1m", "-q"], 0).start())
                 .collect();
-            let late = job(database, &["--once-per=1m", "-q"], 0);
+            let late_job = job(database, &["--once-per=1m", "-q"], 0);
             let outcomes: Vec<Outcome> = hosts.into_iter().map(Running::wait).collect();
-            let late = late.run();
+            let late = late_job.run();
             let all = || outcomes.iter().chain([&late]);
             assert!(all().all(|host| host.status == Some(0)), "{outcomes:#?}");
             assert_eq!(all().filter(|host| host.stdout == "ran\n").count(), 1);
             assert_eq!(tokens(admin).len(), tick);
-            // The next minute.
+            // Simulates the next minute.
             shift(admin, -60);
         }
     });
 }
 
 #[test]
-fn a_lock_is_kept_for_its_min_hold_though_dlock_is_gone() {
+fn the_lock_is_held_for_min_hold_after_dlock_exits() {
     everywhere(|database, admin| {
-        // Longer than the ttl: nobody may conclude from that that the holder is dead.
+        // --min-hold is longer than the ttl: contenders must not conclude that the holder is dead.
         let hold = [
             "--ttl=2s",
             "--min-hold=5s",
@@ -101,30 +102,33 @@ fn a_lock_is_kept_for_its_min_hold_though_dlock_is_gone() {
             "--note=nightly",
         ];
         job(database, &hold, 0).run().expect(0, "ran\n", "");
-        let why = ", kept by --min-hold, nightly)";
+        let why = ", held for --min-hold, nightly)";
         job(database, &["-n"], 0).run().expect(75, "", why);
         let status = Dlock::on(database, ["status", "job"]).run().stdout;
-        let said = "kept by --min-hold until 20";
-        assert!(status.contains("held") && status.contains(said), "{status}");
+        let expected = "held for --min-hold until 20";
+        assert!(
+            status.contains("held") && status.contains(expected),
+            "{status}"
+        );
         let text = Dlock::on(database, ["status", "--json", "job"])
             .run()
             .stdout;
-        let document: serde_json::Value = serde_json::from_str(&text).expect("is JSON");
-        assert!(document["locks"][0]["kept_until"].is_string(), "{text}");
+        let document: serde_json::Value = serde_json::from_str(&text).expect("the output is JSON");
+        assert!(document["locks"][0]["min_hold_until"].is_string(), "{text}");
         job(database, &["--ttl=2s"], 0)
             .run()
             .expect(0, "ran\n", "is held by web-1");
         let tokens = tokens(admin);
         let [first, second] = tokens[..] else {
-            panic!("not two runs: {tokens:?}");
+            panic!("expected two runs: {tokens:?}");
         };
         assert!(second - first >= 5_000_000, "after {} us", second - first);
-        // Nobody calls the run lost whose lease was only kept.
-        let endings: Vec<String> = admin
-            .query("SELECT ending FROM dlock_run")
-            .expect("shows the runs");
-        assert_eq!(endings, ["exited", "exited"]);
-        // It is free again, and not lapsed, when the time is over.
+        // A run whose lease was held for --min-hold is not recorded as lost.
+        let outcomes: Vec<String> = admin
+            .query("SELECT outcome FROM dlock_history")
+            .expect("the history can be read");
+        assert_eq!(outcomes, ["exited", "exited"]);
+        // After --min-hold the lock is free, not expired.
         job(database, &["--min-hold=1ms"], 0)
             .run()
             .expect(0, "ran\n", "");
@@ -137,7 +141,7 @@ fn a_lock_is_kept_for_its_min_hold_though_dlock_is_gone() {
 }
 
 #[test]
-fn a_command_that_runs_longer_than_the_min_hold_gives_the_lock_up_at_its_end() {
+fn a_command_longer_than_min_hold_releases_the_lock_at_its_end() {
     everywhere(|database, _| {
         let stage = Stage::new();
         let (ready, go) = (stage.fifo("ready"), stage.fifo("go"));
@@ -153,10 +157,10 @@ fn a_command_that_runs_longer_than_the_min_hold_gives_the_lock_up_at_its_end() {
             .arg(&go)
             .start();
         heard(&ready);
-        eventually("the time is over", || {
+        eventually("the minimum hold time is over", || {
             let status = Dlock::on(database, ["status", "--json", "job"]).run();
             let document: serde_json::Value =
-                serde_json::from_str(&status.stdout).expect("is JSON");
+                serde_json::from_str(&status.stdout).expect("the output is JSON");
             document["locks"][0]["held_for_ms"].as_u64() > Some(400)
         });
         tell(&go, "on");
@@ -166,7 +170,7 @@ fn a_command_that_runs_longer_than_the_min_hold_gives_the_lock_up_at_its_end() {
 }
 
 #[test]
-fn once_and_once_per_exclude_each_other_and_a_min_hold_has_a_bound() {
+fn once_and_once_per_conflict_and_min_hold_has_a_maximum() {
     for (options, why) in [
         (["--once", "--once-per=1m"], "cannot be used with"),
         (["--min-hold=25h", "-q"], "at most 1day"),

@@ -1,7 +1,7 @@
-//! A stop reaches every process of a large tree, with few descriptors and when descriptors run out.
+//! A stop signal reaches every process of a large tree, with few descriptors and after descriptors ran out.
 //!
-//! The tree is a C program: a thousand shells would be heavy. The compiler is there: dlock's TLS library could not have
-//! been built without it.
+//! The tree is a C program, since a thousand shells would be too heavy. The C compiler is available, since
+//! building dlock's TLS library needs it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,15 +10,15 @@ use std::sync::OnceLock;
 
 use tempfile::TempDir;
 
+use crate::cli_runner::{Dlock, Running};
 use crate::command::{Stage, heard};
 use crate::compiler::compile;
-use crate::dlock::{Dlock, Running};
 use crate::holder::steal;
 use crate::servers::{Database, Flavour, shared};
 
-/// `crowd LEADERS EACH LOG READY`: starts LEADERS sessions of EACH processes, and one leader for each. A process that gets
-/// SIGTERM writes a letter to LOG; `x` for the first of all, `l` for a leader, `p` for the rest. A parent ends after its
-/// children.
+/// Source of `crowd LEADERS EACH LOG READY`, which starts LEADERS sessions, each with one leader and EACH other
+/// processes. A process that gets SIGTERM writes a letter to LOG: `x` for the first process, `l` for a leader, `p` for
+/// any other. A parent exits after its children.
 const SOURCE: &str = r#"
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -76,7 +76,7 @@ fn program() -> &'static Path {
     path
 }
 
-/// A holder of `init` with a crowd of 10 × `each`, all of which are there.
+/// A holder of `init` whose command is a tree of 10 sessions. All processes of the tree have started.
 struct Crowd {
     running: Running,
     stage: Stage,
@@ -105,22 +105,22 @@ impl Crowd {
         }
     }
 
-    /// How many have got SIGTERM.
+    /// Returns the number of processes that got SIGTERM.
     fn stopped(&self) -> usize {
         let log = fs::read(self.stage.path("log"));
-        log.expect("the command has made it").len()
+        log.expect("the command created the log").len()
     }
 }
 
 #[test]
-fn all_of_a_thousand_processes_get_sigterm_with_64_descriptors() {
+fn a_thousand_processes_get_sigterm_with_64_descriptors() {
     for flavour in Flavour::ALL {
         let database = shared(flavour).database("crowd");
         let crowd = Crowd::start(&database, 99, "--ttl=40s --grace=20s");
         steal(&database);
         let (log, size) = (crowd.stage.path("log"), crowd.size);
         crowd.running.wait().expect(76, "", "lost init: ");
-        let log = fs::read_to_string(log).expect("the command has made it");
+        let log = fs::read_to_string(log).expect("the command created the log");
         let of = |letter| log.chars().filter(|it| *it == letter).count();
         assert_eq!((of('x'), of('l'), of('p')), (1, 10, 990), "{flavour}");
         assert_eq!(log.len(), size, "{flavour}");
@@ -128,7 +128,7 @@ fn all_of_a_thousand_processes_get_sigterm_with_64_descriptors() {
 }
 
 #[test]
-fn a_stop_that_finds_no_descriptor_is_tried_again() {
+fn a_stop_without_a_free_descriptor_is_retried() {
     let database = shared(Flavour::MariaDb).database("crowd");
     let crowd = Crowd::start(&database, 4, "-v --ttl=40s --grace=20s");
     let monitor = child_of(crowd.running.pid());
@@ -145,18 +145,18 @@ fn a_stop_that_finds_no_descriptor_is_tried_again() {
     limit(64);
     let (log, size) = (crowd.stage.path("log"), crowd.size);
     crowd.running.wait().expect(76, "", "lost init: ");
-    let log = fs::read_to_string(log).expect("the command has made it");
+    let log = fs::read_to_string(log).expect("the command created the log");
     assert_eq!(log.len(), size, "{log}");
 }
 
 fn child_of(pid: u32) -> String {
     let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
-    let children = children.expect("dlock lives");
+    let children = children.expect("dlock runs");
     children.trim().to_owned()
 }
 
 #[test]
-fn a_process_that_a_handler_of_the_stop_starts_is_left_alone() {
+fn a_process_started_by_a_term_handler_gets_no_signal() {
     for flavour in Flavour::ALL {
         let database = shared(flavour).database("crowd");
         let stage = Stage::new();

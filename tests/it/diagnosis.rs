@@ -1,15 +1,15 @@
-//! What `status` says is the matter, each time with the real thing: a process that is frozen, killed or
-//! cut off, a lease that lapsed or is only kept. Of one that was released `release` tells, of a clock
-//! that was set `clocks`.
+//! The diagnosis that `status` prints, each with the real cause: a process that is frozen, killed or cut off from the
+//! server, and a lease that expired or is held for `--min-hold`. The module `release` tests revoked leases, `clocks`
+//! tests clocks that were set.
 
 use serde_json::Value;
 
-use crate::dlock::{Dlock, eventually};
+use crate::cli_runner::{Dlock, eventually};
 use crate::proxy::{Flow, Proxy};
 use crate::servers::{Database, Flavour, shared};
 use crate::tree::Holder;
 
-/// Short, so that a whole one goes by; long enough to see it while it does.
+/// A ttl that is short enough to let a lease expire and long enough to observe it before that.
 const TTL: [&str; 2] = ["--ttl", "6s"];
 
 /// Runs `claim` on a fresh database of each kind of server.
@@ -19,7 +19,7 @@ fn everywhere(claim: impl Fn(&Database)) {
     }
 }
 
-/// How `status --json` shows the action.
+/// Returns the object of `init` in the output of `status --json`.
 fn status(database: &Database) -> Value {
     let outcome = Dlock::on(database, ["status", "--json", "init"]).run();
     let document: Value = serde_json::from_str(&outcome.stdout)
@@ -27,25 +27,29 @@ fn status(database: &Database) -> Value {
     document["locks"][0].clone()
 }
 
-/// Waits for a diagnosis, which has to begin and to end with these words, and shows what else there is.
+/// Waits until the diagnosis is `word`, asserts that its text starts with `start` and contains `part`, and returns the
+/// status object.
 #[track_caller]
-fn diagnosed(database: &Database, word: &str, begin: &str, end: &str) -> Value {
-    let mut seen = Value::Null;
-    eventually(&format!("it is {word}"), || {
-        seen = status(database);
-        seen["diagnosis"] == word
+fn diagnosed(database: &Database, word: &str, start: &str, part: &str) -> Value {
+    let mut object = Value::Null;
+    eventually(&format!("the diagnosis is {word}"), || {
+        object = status(database);
+        object["diagnosis"] == word
     });
-    let text = seen["diagnosis_text"].as_str().expect("a text").to_owned();
-    assert!(text.starts_with(begin), "{seen}");
-    assert!(text.contains(end), "{seen}");
-    seen
+    let text = object["diagnosis_text"]
+        .as_str()
+        .expect("a text")
+        .to_owned();
+    assert!(text.starts_with(start), "{object}");
+    assert!(text.contains(part), "{object}");
+    object
 }
 
 #[test]
-fn a_holder_that_is_well_is_held_and_renewing() {
+fn a_healthy_holder_is_reported_as_held_and_renewing() {
     everywhere(|database| {
         let holder = Holder::start(database, &TTL);
-        eventually("it is renewed", || {
+        eventually("the lease is renewed", || {
             status(database)["renewals"].as_u64() > Some(1)
         });
         let seen = diagnosed(database, "renewing", "held and renewing", "");
@@ -73,7 +77,7 @@ fn a_holder_in_kubernetes_is_shown_with_its_pod_and_namespace() {
         );
         holder.let_go();
         holder.running.wait().expect(4, "", "");
-        // A pod is told its own name as that of its host.
+        // In a pod the host name is the name of the pod.
         let in_cluster = exec().env("KUBERNETES_SERVICE_HOST", "10.0.0.1");
         let holder = Holder::start_with(in_cluster, &TTL);
         let seen = status(database);
@@ -84,13 +88,13 @@ fn a_holder_in_kubernetes_is_shown_with_its_pod_and_namespace() {
 }
 
 #[test]
-fn a_frozen_process_is_told_by_its_silence() {
+fn a_frozen_process_is_reported_as_not_renewing() {
     everywhere(|database| {
         let holder = Holder::start(database, &TTL);
         holder.running.signal("STOP");
-        let begin = "not renewing for ";
-        let end = "its process is frozen or cut off; can be taken over in ";
-        let seen = diagnosed(database, "silent", begin, end);
+        let start = "not renewing for ";
+        let part = "its process is frozen or cut off; can be taken over in ";
+        let seen = diagnosed(database, "not-renewing", start, part);
         assert_eq!(seen["state"], "held", "{seen}");
         assert_eq!(seen["session_alive"], true, "{seen}");
         holder.running.signal("CONT");
@@ -98,33 +102,33 @@ fn a_frozen_process_is_told_by_its_silence() {
 }
 
 #[test]
-fn a_killed_process_is_told_by_its_connection_and_its_lease_lapses() {
+fn a_killed_holder_is_reported_as_gone_and_its_lease_expires() {
     everywhere(|database| {
         let holder = Holder::start(database, &TTL);
         holder.running.signal("KILL");
-        let begin = "holder's connection is gone, renewed ";
-        let seen = diagnosed(database, "gone", begin, "can be taken over in ");
+        let start = "holder's connection is gone, renewed ";
+        let seen = diagnosed(database, "gone", start, "can be taken over in ");
         assert_eq!(seen["session_alive"], false, "{seen}");
-        let seen = diagnosed(database, "lapsed", "lapsed ", "can be taken over");
-        assert_eq!(seen["state"], "lapsed", "{seen}");
+        let seen = diagnosed(database, "expired", "expired ", "can be taken over");
+        assert_eq!(seen["state"], "expired", "{seen}");
     });
 }
 
 #[test]
-fn a_holder_that_is_cut_off_looks_like_one_that_is_frozen() {
+fn a_holder_that_is_cut_off_is_reported_like_a_frozen_holder() {
     everywhere(|database| {
         let proxy = Proxy::to(database.port);
         let through = Dlock::on(database, ["exec", "-a", "init"])
             .env("DLOCK_URL", database.url_through(proxy.port()));
         let holder = Holder::start_with(through, &TTL);
         proxy.both(Flow::Lose);
-        diagnosed(database, "silent", "not renewing for ", "cut off");
+        diagnosed(database, "not-renewing", "not renewing for ", "cut off");
         holder.running.wait().expect(76, "", "cannot keep init: ");
     });
 }
 
 #[test]
-fn a_lease_that_is_only_kept_is_told_with_its_end() {
+fn a_lease_held_for_min_hold_is_reported_with_its_end() {
     everywhere(|database| {
         Dlock::on(
             database,
@@ -132,7 +136,7 @@ fn a_lease_that_is_only_kept_is_told_with_its_end() {
         )
         .run()
         .expect(0, "", "");
-        let seen = diagnosed(database, "kept", "kept by --min-hold until 20", "Z");
+        let seen = diagnosed(database, "min-hold", "held for --min-hold until 20", "Z");
         assert_eq!(seen["state"], "held", "{seen}");
     });
 }

@@ -1,25 +1,24 @@
-//! `dlock doctor`: what is wrong with a server, an account or the tables is found, and what it says
-//! to do about it helps.
+//! `dlock doctor`: finds problems of a server, an account or the tables, and prints fixes that work.
 //!
-//! - `server`: what the server is, is set to and does
-//! - `grants`, `tables`: what the account may do, and what the tables are
-//! - `way`: what is between dlock and the server, and where that ends early
+//! - `server`: kind, settings and behaviour of the server
+//! - `grants`, `tables`: grants of the account, and definitions of the tables
+//! - `way`: proxies between dlock and the server, and connections that fail
 //! - `output`: the text and the JSON
 
+mod connect;
 mod grants;
 mod output;
 mod server;
 mod tables;
-mod way;
 
 use mysql::prelude::Queryable;
 use serde_json::Value;
 
-use crate::dlock::Dlock;
+use crate::cli_runner::Dlock;
 use crate::proxy::Proxy;
 use crate::servers::{Database, Server};
 
-/// All checks, in their order.
+/// All checks in their order.
 const CHECKS: [&str; 18] = [
     "address",
     "connect",
@@ -33,7 +32,7 @@ const CHECKS: [&str; 18] = [
     "writes",
     "grants",
     "tables",
-    "gate",
+    "named-locks",
     "durability",
     "replication",
     "clock",
@@ -41,7 +40,7 @@ const CHECKS: [&str; 18] = [
     "connections",
 ];
 
-/// What one run of `dlock doctor --json` found.
+/// The findings of one run of `dlock doctor --json`.
 #[derive(Debug)]
 struct Findings {
     status: i32,
@@ -53,13 +52,13 @@ impl Findings {
     fn of(dlock: Dlock) -> Self {
         let outcome = dlock.args(["doctor", "--json"]).run();
         assert_eq!(outcome.stderr, "", "{outcome:#?}");
-        let document: Value = serde_json::from_str(&outcome.stdout).expect("it is JSON");
-        let status = outcome.status.expect("it ends by itself");
+        let document: Value = serde_json::from_str(&outcome.stdout).expect("the output is JSON");
+        let status = outcome.status.expect("dlock exits without a signal");
         assert_eq!(document["status"], status, "{document}");
         let checks = document["checks"].as_array().expect("a list").clone();
         for finding in &checks {
-            let has_advice = ["why", "remedy"].map(|field| finding[field].is_string());
-            let is_wrong = finding["verdict"] == "note" || finding["verdict"] == "mend";
+            let has_advice = ["why", "fix"].map(|field| finding[field].is_string());
+            let is_wrong = finding["status"] == "warn" || finding["status"] == "fail";
             assert_eq!(has_advice, [is_wrong; 2], "{finding}");
         }
         let mut names: Vec<&str> = checks
@@ -67,7 +66,7 @@ impl Findings {
             .filter_map(|one| one["check"].as_str())
             .collect();
         names.dedup();
-        assert_eq!(names, CHECKS, "every check has its say, in order");
+        assert_eq!(names, CHECKS, "every check is reported, in order");
         Self { status, checks }
     }
 
@@ -81,37 +80,38 @@ impl Findings {
         Self::of(Dlock::new([""; 0]).env("DLOCK_URL", database.url_through(proxy.port())))
     }
 
-    fn verdict(&self, check: &str) -> Vec<&str> {
+    fn status(&self, check: &str) -> Vec<&str> {
         let of = self.checks.iter().filter(|one| one["check"] == check);
-        of.filter_map(|one| one["verdict"].as_str()).collect()
+        of.filter_map(|one| one["status"].as_str()).collect()
     }
 
-    /// Asserts that one finding of `check` has this verdict and tells this fact; returns its remedy.
+    /// Asserts that a finding of `check` has `status` and contains `fact`, and returns its fix.
     #[track_caller]
-    fn tells(&self, check: &str, verdict: &str, fact: &str) -> String {
+    fn reports(&self, check: &str, status: &str, fact: &str) -> String {
         let found = self.checks.iter().find(|one| {
             one["check"] == check
-                && one["verdict"] == verdict
+                && one["status"] == status
                 && one["fact"].as_str().is_some_and(|text| text.contains(fact))
         });
-        let found = found.unwrap_or_else(|| panic!("no {verdict} {check} {fact:?} in {self:#?}"));
-        found["remedy"].as_str().unwrap_or_default().to_owned()
+        let found = found.unwrap_or_else(|| panic!("no {status} {check} {fact:?} in {self:#?}"));
+        found["fix"].as_str().unwrap_or_default().to_owned()
     }
 
-    /// Asserts that nothing is wrong but what `except` names, and what a busy machine may bring.
+    /// Asserts that all checks are ok except those in `except` and those that depend on the load of the machine.
     #[track_caller]
     fn are_good_except(&self, except: &[&str]) {
         for check in CHECKS {
-            let may_be = except.contains(&check) || ["round-trip", "connections"].contains(&check);
+            let may_differ =
+                except.contains(&check) || ["round-trip", "connections"].contains(&check);
             assert!(
-                may_be || self.verdict(check) == ["ok"],
+                may_differ || self.status(check) == ["ok"],
                 "{check} in {self:#?}"
             );
         }
     }
 }
 
-/// A database with dlock's tables, whose account may do everything.
+/// Creates a database with dlock's tables, whose account has all privileges.
 #[track_caller]
 fn set_up(server: &Server) -> Database {
     let database = server.database("doctor");
@@ -129,21 +129,21 @@ fn execute(database: &Database, statement: &str) {
         .unwrap_or_else(|error| panic!("{statement}: {error}"));
 }
 
-/// What is in the database: tables, and the rows of each.
+/// Returns the tables of the database with their row counts.
 fn contents(database: &Database) -> Vec<(String, u64)> {
     let mut admin = database.admin_conn();
-    let tables: Vec<String> = admin.query("SHOW TABLES").expect("root may");
+    let tables: Vec<String> = admin.query("SHOW TABLES").expect("root has the privilege");
     let count = |table: String| {
         let rows = admin
             .query_first(format!("SELECT COUNT(*) FROM {table}"))
-            .expect("root may");
+            .expect("root has the privilege");
         (table, rows.expect("a number"))
     };
     tables.into_iter().map(count).collect()
 }
 
-/// An account on `database` that may do nothing yet.
-fn stranger(database: &Database, name: &str) -> Database {
+/// Creates an account without grants and returns `database` with that account.
+fn account_without_grants(database: &Database, name: &str) -> Database {
     let user = format!("{name}_{}", database.user);
     let password = &database.password;
     execute(

@@ -1,8 +1,8 @@
-//! What a person wrote about dlock agrees with what the program does: README, changelog, dlock(7)
-//! and the written parts of the other man pages.
+//! The handwritten documents match the program: README, changelog, dlock(7) and the written parts of the other man
+//! pages.
 //!
-//! Everything is read as plain text: roff's escapes are undone, and its macros where they stand for
-//! characters. Whatever a document may list completely is compared as a whole list.
+//! The tests read the documents as plain text, with roff escapes and character macros replaced. A list that a document
+//! gives in full is compared in full.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -14,23 +14,25 @@ use clap::CommandFactory;
 use dlock::cli::Cli;
 use dlock::commands::exec::nested;
 use dlock::exit;
-use dlock::hook::{self, Occasion};
 use dlock::lease::Token;
 use dlock::lease::instant::BootInstant;
 use dlock::lease::timing::Timing;
-use dlock::metrics::{Facts, Outcome};
+use dlock::metrics::{Facts, MetricsResult};
+use dlock::process::hook::{self, HookTrigger};
 use dlock::report::history;
-use dlock::report::log::What;
+use dlock::report::log::EventKind;
 use dlock::report::status::{json, table};
 use dlock::store::mysql::schema::printout;
 use dlock::store::takeover::{CLOCK_ALLOWANCE, QUEUE_LOCK_ALLOWANCE};
-use dlock::store::{Entry, Fate, Holder, POLLER_LIFE, ServerTime, Sighting, Survey, Waiter};
+use dlock::store::{
+    HistoryEntry, HistoryOutcome, Holder, LockRecord, POLLER_TIMEOUT, ServerTime, Snapshot, Waiter,
+};
 
-/// Variables that are no option's.
+/// Environment variables that belong to no option.
 const VARIABLES: [&str; 1] = ["DLOCK_PASSWORD"];
 
 #[test]
-fn every_list_of_exit_statuses_is_the_whole_table() {
+fn every_list_of_exit_statuses_is_complete() {
     let readme = document("README.md");
     let rows: Vec<(&str, &str)> = section(&readme, "## Exit statuses")
         .lines()
@@ -64,7 +66,10 @@ fn every_option_that_a_document_names_exists() {
         .filter_map(|argument| Some(format!("--{}", argument.get_long()?)))
         .collect();
     let named = words("--", |c| c.is_ascii_lowercase() || c == '-');
-    assert!(named.len() > 15, "only {named:?} found: the test is blind");
+    assert!(
+        named.len() > 15,
+        "only {named:?} found: the test reads too little"
+    );
     let unknown: Vec<_> = named.difference(&known).collect();
     assert!(unknown.is_empty(), "no such options: {unknown:?}");
 }
@@ -86,7 +91,10 @@ fn every_variable_that_a_document_names_exists() {
         )
         .collect();
     let named = words("DLOCK_", |c| c.is_ascii_uppercase() || c == '_');
-    assert!(named.len() > 5, "only {named:?} found: the test is blind");
+    assert!(
+        named.len() > 5,
+        "only {named:?} found: the test reads too little"
+    );
     let unknown: Vec<_> = named.difference(&known).collect();
     assert!(unknown.is_empty(), "no such variables: {unknown:?}");
 }
@@ -99,9 +107,8 @@ fn the_grants_in_the_documents_are_those_that_setup_prints() {
     };
     let wanted = grants(&printout("dlock"));
     assert!(!wanted.is_empty(), "setup prints no grants");
-    for path in ["README.md", "man/dlock.7"] {
-        assert_eq!(grants(&document(path)), wanted, "{path}");
-    }
+    let path = "man/dlock.7";
+    assert_eq!(grants(&document(path)), wanted, "{path}");
 }
 
 #[test]
@@ -120,13 +127,16 @@ fn every_table_and_column_is_described() {
         })
         .filter_map(|line| line.split_whitespace().next())
         .collect();
-    assert!(columns.len() > 30, "only {columns:?}: the test is blind");
+    assert!(
+        columns.len() > 30,
+        "only {columns:?}: the test reads too little"
+    );
     for column in columns {
         assert!(described.contains(column), "{column} in man/dlock.7");
     }
 }
 
-/// A line of the definition that makes a column.
+/// Returns the line without its indent if it defines a column. None means that it does not.
 fn column(line: &str) -> Option<&str> {
     let line = line.strip_prefix("  ")?;
     line.split_whitespace()
@@ -136,23 +146,23 @@ fn column(line: &str) -> Option<&str> {
 }
 
 #[test]
-fn the_form_of_status_is_documented_field_by_field_and_column_by_column() {
+fn every_field_and_column_of_status_is_documented() {
     let page = document("man/parts/dlock-status.man");
-    let seen = [Sighting::never_held("init".parse().expect("a name"))];
-    let line = [Waiter {
-        action: seen[0].action.clone(),
+    let records = [LockRecord::never_held("init".parse().expect("a name"))];
+    let queue = [Waiter {
+        action: records[0].action.clone(),
         holder: Holder::default(),
         waiting_for: Duration::ZERO,
         alive: None,
     }];
 
-    let survey = Survey {
+    let survey = Snapshot {
         server_time: ServerTime(0),
-        locks: seen.to_vec(),
-        waiters: line.to_vec(),
+        locks: records.to_vec(),
+        waiters: queue.to_vec(),
     };
-    let text = json(&survey, Duration::ZERO).expect("it can be written");
-    let value: serde_json::Value = serde_json::from_str(&text).expect("it is JSON");
+    let text = json(&survey, Duration::ZERO).expect("the JSON can be written");
+    let value: serde_json::Value = serde_json::from_str(&text).expect("the output is JSON");
     let lock = &value["locks"][0];
     for (heading, object) in [
         (".SS JSON", lock),
@@ -160,7 +170,7 @@ fn the_form_of_status_is_documented_field_by_field_and_column_by_column() {
     ] {
         compare_fields(&page, heading, object);
     }
-    let text = table(&seen, &line);
+    let text = table(&records, &queue);
     let (locks, waiters) = text.split_once("\n\n").expect("two tables");
     for (heading, table) in [(".SS \"The table\"", locks), (".SS \"The line\"", waiters)] {
         compare_columns(&page, heading, table);
@@ -168,27 +178,27 @@ fn the_form_of_status_is_documented_field_by_field_and_column_by_column() {
 }
 
 #[test]
-fn the_form_of_history_is_documented_field_by_field_and_column_by_column() {
+fn every_field_and_column_of_history_is_documented() {
     let page = document("man/parts/dlock-history.man");
-    let runs = [Entry {
+    let runs = [HistoryEntry {
         action: "init".parse().expect("a name"),
         key: None,
         token: Token(1),
         holder: Holder::default(),
-        began_at: "then".to_owned(),
+        started_at: "then".to_owned(),
         ended_at: "now".to_owned(),
-        took: Duration::ZERO,
+        duration: Duration::ZERO,
         ago: Duration::ZERO,
-        fate: Fate::Lost,
+        outcome: HistoryOutcome::Lost,
     }];
-    let text = history::json(&runs).expect("it can be written");
-    let value: serde_json::Value = serde_json::from_str(&text).expect("it is JSON");
+    let text = history::json(&runs).expect("the JSON can be written");
+    let value: serde_json::Value = serde_json::from_str(&text).expect("the output is JSON");
     compare_fields(&page, ".SS JSON", &value["runs"][0]);
     compare_columns(&page, ".SS \"The table\"", &history::table(&runs));
 }
 
 #[test]
-fn what_logs_metrics_and_hooks_tell_is_documented_word_by_word() {
+fn every_name_in_logs_metrics_and_hooks_is_documented() {
     let page = document("man/dlock.7");
     let lists = |heading: &str| -> Vec<Vec<&str>> {
         let lists = section(&page, heading).split(".Bl -tag").skip(1);
@@ -205,38 +215,41 @@ fn what_logs_metrics_and_hooks_tell_is_documented_word_by_word() {
             .collect()
     };
     let [fields, events] = &lists(".Ss Messages as JSON")[..] else {
-        panic!("not two lists");
+        panic!("expected two lists");
     };
     let all = [
         "time", "level", "event", "action", "token", "holder", "status", "message",
     ];
     assert_eq!(fields, &all);
-    assert_eq!(events, &What::ALL.map(What::word));
+    assert_eq!(events, &EventKind::ALL.map(EventKind::as_str));
 
     let [metrics, results] = &lists(".Ss Metrics")[..] else {
-        panic!("not two lists");
+        panic!("expected two lists");
     };
     let mut run = Facts::new("init".parse().expect("a name"), String::new());
     run.token = Some(Token(1));
-    run.outcome = Some(Outcome::Lost);
+    run.outcome = Some(MetricsResult::Lost);
     run.status = Some(exit::Status::LOST);
     run.ended_at = Some(Duration::ZERO);
     let text = run.text();
     let types = text.lines().filter_map(|line| line.strip_prefix("# TYPE "));
     let names: Vec<&str> = types.filter_map(|line| line.split(' ').next()).collect();
     assert_eq!(metrics, &names);
-    assert_eq!(results, &Outcome::ALL.map(Outcome::word));
+    assert_eq!(results, &MetricsResult::ALL.map(MetricsResult::as_str));
 
     assert_eq!(lists(".Ss Hooks"), [hook::VARIABLES]);
-    let events = Occasion::ALL.map(Occasion::word);
+    let events = HookTrigger::ALL.map(HookTrigger::as_str);
     for event in events {
-        assert!(What::ALL.iter().any(|what| what.word() == event), "{event}");
+        assert!(
+            EventKind::ALL.iter().any(|kind| kind.as_str() == event),
+            "{event}"
+        );
         let item = format!("\n.Li {event}");
         assert!(section(&page, ".Ss Hooks").contains(&item), "{event}");
     }
 }
 
-/// Compares the fields that `page` documents under `heading` with those that there are.
+/// Asserts that `page` documents exactly the fields of `object` under `heading`.
 #[track_caller]
 fn compare_fields(page: &str, heading: &str, object: &serde_json::Value) {
     let documented: BTreeSet<&str> = section(page, heading)
@@ -249,7 +262,7 @@ fn compare_fields(page: &str, heading: &str, object: &serde_json::Value) {
     assert_eq!(documented, fields, "{heading}");
 }
 
-/// The same for the columns of a table.
+/// Asserts that `page` documents exactly the columns of `table` under `heading`, in order.
 #[track_caller]
 fn compare_columns(page: &str, heading: &str, table: &str) {
     let columns: Vec<&str> = table
@@ -270,29 +283,29 @@ fn compare_columns(page: &str, heading: &str, table: &str) {
 }
 
 #[test]
-fn the_durations_in_the_documents_are_those_in_force() {
+fn documented_durations_match_the_code() {
     let timing = Timing::new(Duration::from_secs(30), None).expect("the default fits");
     let sent = BootInstant::new(Duration::ZERO);
     let deadline = timing.deadline(sent);
     let [term, kill] = [deadline.term, deadline.kill].map(|end| end.since(sent).as_secs());
     let allowance = CLOCK_ALLOWANCE.as_secs();
-    let gate_allowance = QUEUE_LOCK_ALLOWANCE.as_secs_f32();
-    let silence = POLLER_LIFE.as_secs();
+    let queue_lock_allowance = QUEUE_LOCK_ALLOWANCE.as_secs_f32();
+    let silence = POLLER_TIMEOUT.as_secs();
     let at_end = (hook::AT_END + hook::TO_DIE).as_secs();
     for (path, claims) in [
         (
             "README.md",
             vec![
                 format!("SIGTERM at {term} and SIGKILL at {kill} of 30 seconds"),
-                format!("more than {gate_allowance} seconds ago"),
-                format!("lapsed more than {allowance} seconds ago"),
+                format!("more than {queue_lock_allowance} seconds ago"),
+                format!("expired more than {allowance} seconds ago"),
             ],
         ),
         (
             "man/dlock.7",
             vec![
-                format!("lapsed more than {gate_allowance} seconds ago"),
-                format!("lapsed more than {allowance} seconds ago"),
+                format!("expired more than {queue_lock_allowance} seconds ago"),
+                format!("expired more than {allowance} seconds ago"),
                 format!("not been heard of for {silence} seconds"),
                 format!("At most ttl + {allowance} seconds"),
                 format!("that is {} seconds", 25 + allowance),
@@ -326,20 +339,20 @@ fn the_durations_in_the_documents_are_those_in_force() {
 }
 
 #[test]
-fn the_page_about_the_protocol_is_of_this_version() {
+fn the_protocol_page_has_this_version() {
     let wanted = format!("\n.Os dlock {}\n", env!("CARGO_PKG_VERSION"));
     assert!(document("man/dlock.7").contains(&wanted), "{wanted}");
 }
 
 #[test]
-fn the_changelog_begins_with_what_is_not_released() {
+fn the_changelog_begins_with_unreleased_changes() {
     let changelog = document("CHANGELOG.md");
     let first = changelog.lines().find(|line| line.starts_with("## "));
     assert_eq!(first, Some("## Unreleased"));
 }
 
 #[test]
-fn no_document_points_out_of_the_project() {
+fn no_document_refers_to_files_outside_the_project() {
     for (path, text) in documents() {
         for word in ["shared/", "DESIGN", "STYLE", "/home", "/root"] {
             assert!(!text.contains(word), "{word} in {}", path.display());
@@ -347,7 +360,7 @@ fn no_document_points_out_of_the_project() {
     }
 }
 
-/// Everything in the text of all documents that begins with `prefix` and goes on as `allowed`.
+/// Returns every word in the documents that starts with `prefix` and continues with characters that `allowed` accepts.
 fn words(prefix: &str, allowed: impl Fn(char) -> bool) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     for (_, text) in documents() {
@@ -362,12 +375,12 @@ fn words(prefix: &str, allowed: impl Fn(char) -> bool) -> BTreeSet<String> {
     found
 }
 
-/// All that a person wrote, as plain text.
+/// Returns path and plain text of every handwritten document.
 fn documents() -> Vec<(PathBuf, String)> {
     let mut paths = ["README.md", "CHANGELOG.md", "man/dlock.7"]
         .map(PathBuf::from)
         .to_vec();
-    for entry in fs::read_dir(root().join("man/parts")).expect("the folder is there") {
+    for entry in fs::read_dir(root().join("man/parts")).expect("the folder exists") {
         let name = entry.expect("the folder can be read").file_name();
         paths.push(Path::new("man/parts").join(name));
     }
@@ -378,11 +391,11 @@ fn documents() -> Vec<(PathBuf, String)> {
     paths.into_iter().map(read).collect()
 }
 
-/// The document at `path` below the project's folder, without roff's escapes.
+/// Returns the document at `path` below the project folder, without roff escapes.
 #[track_caller]
 fn document(path: &str) -> String {
     let text = fs::read_to_string(root().join(path))
-        .unwrap_or_else(|error| panic!("{path} can not be read: {error}"));
+        .unwrap_or_else(|error| panic!("{path} cannot be read: {error}"));
     if Path::new(path).extension().is_some_and(|end| end == "md") {
         return text;
     }
@@ -400,13 +413,13 @@ fn document(path: &str) -> String {
     .fold(text, |text, (escape, plain)| text.replace(escape, plain))
 }
 
-/// What follows the line `heading`, up to the next heading of that rank.
+/// Returns the text after the line `heading`, up to the next heading of the same rank.
 #[track_caller]
 fn section<'a>(document: &'a str, heading: &str) -> &'a str {
     let (rank, _) = heading.split_once(' ').expect("a rank and a name");
     let (_, text) = document
         .split_once(&format!("\n{heading}\n"))
-        .unwrap_or_else(|| panic!("there is no section {heading}"));
+        .unwrap_or_else(|| panic!("no section {heading}"));
     let ends = [&format!("\n{rank} "), "\n.SH ", "\n.Sh "];
     let end = ends.iter().filter_map(|end| text.find(*end)).min();
     &text[..end.unwrap_or(text.len())]

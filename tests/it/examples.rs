@@ -1,12 +1,12 @@
-//! The files in `examples/` do what they say, with the real dlock on both servers.
+//! The files in `examples/` work as described, with the real dlock on both servers.
 //!
-//! A [`Host`] is where they run: a folder with the jobs that they call, an environment with nothing in it but what the
-//! example's own starter (kubelet, cron, systemd) would give, and dlock on the PATH. What can run here runs as it stands
-//! in its file; of the rest a real parser says whether it is well formed.
+//! The examples run on a [`Host`]: a folder with the jobs that they call, an environment that has only the variables
+//! that the kubelet, cron or systemd would set, and dlock on the PATH. Everything that can run here runs unchanged; a
+//! real parser checks the rest.
 //!
 //! - `kubernetes`: the containers of the YAML files
 //! - `image`: the Dockerfile and its entrypoint, as process 1
-//! - `cron`, `systemd`: the lines that these would start
+//! - `cron`, `systemd`: the commands that they would start
 //! - `script`: the script that locks itself
 //! - `fencing`: the SQL files, through the client of each server
 
@@ -21,17 +21,17 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+use crate::cli_runner::Dlock;
 use crate::command::Stage;
-use crate::dlock::Dlock;
 use crate::servers::{Database, Flavour, shared};
 
-/// A job that fails once if there is a file `fail`, and otherwise writes its name to the log.
+/// A job that fails once if a file `fail` exists, and otherwise writes its name to the log.
 const JOB: &str = r#"if rm fail 2>/dev/null; then exit 3; fi; echo "${0##*/}" >> log"#;
 
-/// A job that says that it is up, and is done when it is told so.
-const PATIENT: &str = r#"echo up > ready; read word < go; echo "${0##*/} $word" >> log"#;
+/// A job that writes to the fifo `ready` when it runs, and ends when it can read a word from the fifo `go`.
+const CONTROLLED: &str = r#"echo up > ready; read word < go; echo "${0##*/} $word" >> log"#;
 
-/// Machines that have one folder in common, which holds the jobs and their log.
+/// Machines that share one folder, which contains the jobs and their log.
 struct Host {
     database: Database,
     stage: Stage,
@@ -59,22 +59,24 @@ impl Host {
     /// Writes the program `name`.
     fn job(&self, name: &str, text: &str) {
         let path = self.stage.path(name);
-        fs::write(&path, format!("#!/bin/sh\n{text}\n")).expect("the folder takes a file");
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("it is ours");
+        fs::write(&path, format!("#!/bin/sh\n{text}\n")).expect("the folder is writable");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755))
+            .expect("the test owns the file");
     }
 
     /// Writes the file `name`, which only its owner can read, and returns its path.
     ///
-    /// It appears whole: a dlock that was started before may just be reading the one that was there.
+    /// The file is replaced atomically, since a dlock that was started earlier may be reading the old file.
     fn secret(&self, name: &str, text: &str) -> String {
         let [new, path] = [format!("{name}.new"), name.to_owned()].map(|it| self.stage.path(&it));
-        fs::write(&new, text).expect("the folder takes a file");
-        fs::set_permissions(&new, fs::Permissions::from_mode(0o600)).expect("it is ours");
-        fs::rename(&new, &path).expect("it gets its name");
+        fs::write(&new, text).expect("the folder is writable");
+        fs::set_permissions(&new, fs::Permissions::from_mode(0o600))
+            .expect("the test owns the file");
+        fs::rename(&new, &path).expect("the file can be renamed");
         path.display().to_string()
     }
 
-    /// The words that start `words` in the folder, with `variables` and no others.
+    /// Returns the arguments of `env` that run the command `words` in the folder, with only `variables` and PATH set.
     fn words<S: Into<String>>(
         &self,
         variables: &[(&str, &str)],
@@ -92,7 +94,7 @@ impl Host {
         all
     }
 
-    /// A process that was started so.
+    /// Returns the command `words` in the folder, with only `variables` and PATH set.
     fn starts<S: Into<String>>(
         &self,
         variables: &[(&str, &str)],
@@ -101,13 +103,13 @@ impl Host {
         Dlock::of(Path::new("/usr/bin/env"), self.words(variables, words))
     }
 
-    /// What the jobs have written.
+    /// Returns the lines that the jobs have written.
     fn log(&self) -> Vec<String> {
         let text = fs::read_to_string(self.stage.path("log")).unwrap_or_default();
         text.lines().map(str::to_owned).collect()
     }
 
-    /// Whether nobody has the lock.
+    /// Returns true if no process holds the lock.
     fn is_free(&self, action: &str) -> bool {
         Dlock::on(&self.database, ["status", "-q", "--check", action])
             .run()
@@ -116,10 +118,10 @@ impl Host {
     }
 }
 
-/// The folder that stands for /usr/local/bin: dlock is in it.
+/// Returns the folder of dlock, which stands for /usr/local/bin.
 fn installed() -> &'static Path {
     let dlock = Path::new(env!("CARGO_BIN_EXE_dlock"));
-    dlock.parent().expect("it is in a folder")
+    dlock.parent().expect("dlock is in a folder")
 }
 
 fn path(name: &str) -> PathBuf {
@@ -128,14 +130,14 @@ fn path(name: &str) -> PathBuf {
         .join(name)
 }
 
-/// The text of the example `name`.
+/// Returns the text of the example `name`.
 #[track_caller]
 fn example(name: &str) -> String {
     fs::read_to_string(path(name)).unwrap_or_else(|error| panic!("examples/{name}: {error}"))
 }
 
 #[test]
-fn each_example_says_what_happens_on_a_crash_without_the_database_and_on_a_rollback() {
+fn each_example_explains_crash_lost_database_and_rollback() {
     for name in [
         "kubernetes/deployment.yaml",
         "kubernetes/cronjob.yaml",
@@ -153,10 +155,10 @@ fn each_example_says_what_happens_on_a_crash_without_the_database_and_on_a_rollb
     }
 }
 
-/// So that what is run here is what a reader of the README takes away.
+/// The recipes in the README match the examples that are tested here.
 #[test]
-fn every_line_of_a_recipe_in_the_readme_stands_in_its_example() {
-    let readme = fs::read_to_string(path("../README.md")).expect("the README is there");
+fn every_line_of_a_readme_recipe_is_in_its_example() {
+    let readme = fs::read_to_string(path("../README.md")).expect("the README exists");
     let code = |text: &str| -> Vec<String> {
         text.lines()
             .filter(|line| !line.starts_with('#'))
@@ -172,9 +174,9 @@ fn every_line_of_a_recipe_in_the_readme_stands_in_its_example() {
     ] {
         let (_, section) = readme
             .split_once(&format!("\n### {heading}\n"))
-            .unwrap_or_else(|| panic!("there is no recipe {heading}"));
+            .unwrap_or_else(|| panic!("no recipe {heading}"));
         let block = section.split("```").nth(1).expect("a block of code");
-        let (_, block) = block.split_once('\n').expect("its lines");
+        let (_, block) = block.split_once('\n').expect("lines of code");
         let example = code(&example(name));
         let recipe = code(block);
         assert!(recipe.len() > 2, "{heading}: {recipe:?}");

@@ -1,4 +1,4 @@
-//! What the command sees of dlock, and dlock of the command: as little as possible.
+//! `exec` interferes with the command as little as possible: status, streams, environment and leftover processes.
 
 use std::fs::{self, File};
 use std::os::unix::fs::PermissionsExt;
@@ -6,8 +6,8 @@ use std::process::Stdio;
 
 use mysql::prelude::Queryable;
 
+use crate::cli_runner::{Dlock, eventually};
 use crate::command::{Stage, is_alive};
-use crate::dlock::{Dlock, eventually};
 use crate::servers::{Database, Flavour, shared};
 
 /// Runs `claim` on a fresh database of each kind of server.
@@ -22,7 +22,7 @@ fn sh(database: &Database, script: &str) -> Dlock {
 }
 
 #[test]
-fn every_status_of_the_command_is_passed_on() {
+fn every_status_of_the_command_is_returned() {
     everywhere(|database| {
         for status in 0..=255 {
             sh(database, &format!("exit {status}"))
@@ -33,7 +33,7 @@ fn every_status_of_the_command_is_passed_on() {
 }
 
 #[test]
-fn a_command_that_a_signal_killed_gives_128_plus_its_number() {
+fn a_command_killed_by_a_signal_returns_128_plus_its_number() {
     everywhere(|database| {
         for signal in [1, 2, 3, 6, 9, 10, 11, 14, 15, 34, 64] {
             let script = format!("ulimit -c 0; kill -{signal} $$; sleep 60");
@@ -47,20 +47,22 @@ fn stdin_stdout_and_stderr_are_the_commands_own() {
     everywhere(|database| {
         let stage = Stage::new();
         let input = stage.path("input");
-        fs::write(&input, "three\nwords\nhere\n").expect("writes");
+        fs::write(&input, "three\nwords\nhere\n").expect("the folder is writable");
         sh(database, "tr a-z A-Z; echo to stderr >&2")
-            .stdin(Stdio::from(File::open(&input).expect("opens")))
+            .stdin(Stdio::from(
+                File::open(&input).expect("the file can be read"),
+            ))
             .run()
             .expect(0, "THREE\nWORDS\nHERE\n", "to stderr\n");
     });
 }
 
 #[test]
-fn the_command_is_told_what_it_holds() {
+fn the_command_gets_the_lease_in_its_environment() {
     everywhere(|database| {
         let outcome = Dlock::on(database, ["exec", "-a", "größe", "--ttl", "1m 30s"])
             .arg("--holder=deploy 7")
-            // An outer dlock's values must not shine through.
+            // The command must not get the values of an outer dlock.
             .env("DLOCK_TOKEN", "1")
             .env("DLOCK_ACTION", "outer")
             .env("OTHER", "kept")
@@ -72,11 +74,11 @@ fn the_command_is_told_what_it_holds() {
         let token: u64 = database
             .admin_conn()
             .query_first("SELECT token FROM dlock_lock")
-            .expect("the table is there")
-            .expect("the row is there");
-        let told = format!("größe,deploy 7,1m 30s,kept\n{token}\n");
-        outcome.expect(0, &told, "");
-        // A shell takes the last of two of a name, most programs the first.
+            .expect("the table exists")
+            .expect("the row exists");
+        let expected = format!("größe,deploy 7,1m 30s,kept\n{token}\n");
+        outcome.expect(0, &expected, "");
+        // Of two variables with one name, a shell uses the last and most programs use the first.
         let all = Dlock::on(database, ["exec", "-a", "größe", "--", "env"])
             .env("DLOCK_TOKEN", "1")
             .run();
@@ -99,11 +101,11 @@ fn tokens_grow_from_one_run_to_the_next() {
 }
 
 #[test]
-fn a_command_that_cannot_run_is_found_out_before_the_lock_is_taken() {
+fn a_command_that_cannot_run_creates_no_tables() {
     everywhere(|database| {
         let stage = Stage::new();
         let plain = stage.path("plain");
-        fs::write(&plain, "no program").expect("writes");
+        fs::write(&plain, "no program").expect("the folder is writable");
         let plain = plain.to_str().expect("UTF-8");
         for (command, status, why) in [
             ("no-such-command", 127, "no such command"),
@@ -115,17 +117,23 @@ fn a_command_that_cannot_run_is_found_out_before_the_lock_is_taken() {
                 .run()
                 .expect(status, "", why);
         }
-        let tables: Vec<String> = database.admin_conn().query("SHOW TABLES").expect("shows");
-        assert!(tables.is_empty(), "the server was asked: {tables:?}");
+        let tables: Vec<String> = database
+            .admin_conn()
+            .query("SHOW TABLES")
+            .expect("root has the privilege");
+        assert!(
+            tables.is_empty(),
+            "dlock connected to the server: {tables:?}"
+        );
     });
 }
 
 #[test]
-fn a_command_whose_interpreter_is_missing_gives_the_lock_back() {
+fn a_missing_interpreter_releases_the_lock() {
     everywhere(|database| {
         let stage = Stage::new();
         let script = stage.path("script");
-        fs::write(&script, "#!/no/such/interpreter\n").expect("writes");
+        fs::write(&script, "#!/no/such/interpreter\n").expect("the folder is writable");
         fs::set_permissions(&script, PermissionsExt::from_mode(0o755)).expect("chmod");
         let script = script.to_str().expect("UTF-8");
         Dlock::on(database, ["exec", "-a", "init", "--", script])
@@ -138,12 +146,12 @@ fn a_command_whose_interpreter_is_missing_gives_the_lock_back() {
 }
 
 #[test]
-fn the_lock_is_free_when_dlock_returns_and_what_the_command_left_running_is_dead() {
+fn at_exit_the_lock_is_free_and_leftover_processes_are_dead() {
     everywhere(|database| {
         let outcome = sh(database, "sleep 600 >/dev/null 2>&1 & echo $!").run();
-        let straggler = outcome.stdout.trim().to_owned();
-        assert_eq!((outcome.status, straggler.is_empty()), (Some(0), false));
-        eventually("the straggler dies", || !is_alive(&straggler));
+        let leftover = outcome.stdout.trim().to_owned();
+        assert_eq!((outcome.status, leftover.is_empty()), (Some(0), false));
+        eventually("the leftover process dies", || !is_alive(&leftover));
         Dlock::on(database, ["exec", "-n", "-a", "init", "--", "true"])
             .run()
             .expect(0, "", "");
@@ -151,23 +159,24 @@ fn the_lock_is_free_when_dlock_returns_and_what_the_command_left_running_is_dead
 }
 
 #[test]
-fn nothing_is_said_about_what_went_well_unless_asked() {
+fn a_successful_run_prints_nothing_unless_verbose() {
     everywhere(|database| {
         sh(database, "true").run().expect(0, "", "");
         sh(database, "true")
             .env("DLOCK_VERBOSE", "1")
             .run()
-            .expect(0, "", "init is ours");
+            .expect(0, "", "acquired init in");
     });
 }
 
 #[test]
-fn a_script_without_an_interpreter_line_is_run_by_sh_as_env_and_timeout_do() {
+fn a_script_without_an_interpreter_line_is_run_by_sh() {
     everywhere(|database| {
         let stage = Stage::new();
         let script = stage.path("script");
-        fs::write(&script, "echo ran $1\nexit 3\n").expect("writes");
-        fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).expect("it is ours");
+        fs::write(&script, "echo ran $1\nexit 3\n").expect("the folder is writable");
+        fs::set_permissions(&script, fs::Permissions::from_mode(0o755))
+            .expect("the test owns the file");
         Dlock::on(database, ["exec", "-a", "init", "--"])
             .arg(&script)
             .arg("it")

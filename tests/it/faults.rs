@@ -1,14 +1,15 @@
-//! What faults of the network and the server do to dlock: the rows of the table in dlock(7), on both servers.
+//! Faults of the network and the server, on both servers: the rows of the table in dlock(7).
 //!
-//! A [`Scene`] has the lock `init` in a database of its own, a proxy to meet the faults on, and a witness: a file that
-//! every command locks for as long as one process of it lives. A command that finds it locked leaves a note, so who ran
-//! beside whom is told by the kernel and not by a clock. [`Scene::over`] ends a test with that question.
+//! A [`Scene`] has the lock `init` in a separate database, a proxy that causes the faults, and a witness: a file that
+//! every command locks as long as one of its processes lives. A command that finds the file locked records an overlap,
+//! so the kernel, not a clock, shows which commands ran at the same time. [`Scene::over`] checks that at the end of a
+//! test.
 //!
-//! - `replies`: one question or its reply is lost, late, cut or another's
-//! - `disk`: the server has no room left
-//! - `forged`: what comes back is not what a server says
-//! - `network`: everything between dlock and the server
-//! - `server`: the server itself
+//! - `replies`: one request or its response is lost, late, cut off or belongs to another request
+//! - `disk`: the disk of the server is full
+//! - `forged`: the response is malformed or does not come from a server
+//! - `network`: the network between dlock and the server fails
+//! - `server`: the server fails
 
 mod disk;
 mod forged;
@@ -24,16 +25,16 @@ use std::thread;
 
 use mysql::prelude::Queryable;
 
+use crate::cli_runner::{Dlock, Outcome, Running, eventually};
 use crate::command::{Stage, heard, tell};
-use crate::dlock::{Dlock, Outcome, Running, eventually};
 use crate::proxy::Proxy;
 use crate::servers::{Database, Flavour, Server, shared};
 
-/// Writes to the witness who runs, and whether somebody else did; `$1` is the witness, `$2` the name.
+/// Script that writes the name `$2` to the witness `$1`, after the word `overlap` if another command runs.
 const WITNESS: &str =
     r#"exec 9>>"$1.lock"; flock -n 9 || echo overlap >> "$1"; echo "$2" >> "$1"; "#;
 
-/// Runs `claim` on every flavour at the same time: most of it is waiting.
+/// Runs `claim` on every flavour at the same time, since a claim mostly waits.
 pub(crate) fn on_each(claim: impl Fn(Flavour) + Sync) {
     thread::scope(|scope| {
         let threads = Flavour::ALL.map(|flavour| {
@@ -49,8 +50,8 @@ pub(crate) fn on_each(claim: impl Fn(Flavour) + Sync) {
     });
 }
 
-/// Runs `claim` for every case on every flavour at the same time, each on a lock of its own. A thread is named after its
-/// case, so that a failure tells which it was.
+/// Runs `claim` for every case on every flavour at the same time, each on a separate lock. Each thread has the name of
+/// its case, so that a failure shows the case.
 pub(crate) fn on_each_case<T: Clone + Sync>(
     cases: &[(&'static str, T)],
     claim: impl Fn(&Scene, &'static str, T) + Sync,
@@ -59,40 +60,40 @@ pub(crate) fn on_each_case<T: Clone + Sync>(
         thread::scope(|scope| {
             for (name, case) in cases {
                 let claim = &claim;
-                // Not in the thread: a server that has to create them all at once takes seconds for each.
+                // Not in the thread: a server that creates all databases at once takes seconds for each.
                 let scene = Scene::new(flavour);
                 thread::Builder::new()
                     .name(format!("{flavour}, {name}"))
                     .spawn_scoped(scope, move || {
                         claim(&scene, name, case.clone());
                     })
-                    .expect("the kernel has a thread");
+                    .expect("a thread can be started");
             }
         });
     });
 }
 
-/// One lock, a proxy in front of its server and the witness of who runs.
+/// A lock, a proxy in front of its server, and the witness of the commands that run.
 pub(crate) struct Scene {
     pub(crate) database: Database,
     pub(crate) proxy: Proxy,
     pub(crate) stage: Stage,
 }
 
-/// A dlock behind the proxy whose command runs until it is let go; then it exits with 4.
+/// A dlock behind the proxy whose command runs until [`Holder::end`] and then exits with 4.
 pub(crate) struct Holder {
     pub(crate) running: Running,
     pub(crate) stage: Stage,
 }
 
 impl Scene {
-    /// On the server that all tests share.
+    /// Creates a scene on the server that all tests share.
     #[track_caller]
     pub(crate) fn new(flavour: Flavour) -> Self {
         Self::on(shared(flavour))
     }
 
-    /// The tables and the row are there from the start, so that a question is one packet.
+    /// Creates a scene on `server`, with the tables and the row, so that each request is one packet.
     #[track_caller]
     pub(crate) fn on(server: &Server) -> Self {
         let database = server.database("faults");
@@ -105,8 +106,8 @@ impl Scene {
         }
     }
 
-    /// `dlock exec` on the lock with a lease of 6 s, which a busy machine can keep, and more `options`, straight to the server, whose command tells
-    /// the witness that `name` runs and then does `script`.
+    /// Returns a `dlock exec` that connects to the server without the proxy, with `options`. Its ttl is 6 s, which a
+    /// busy machine can renew. The command writes `name` to the witness and then runs `script`.
     pub(crate) fn exec(&self, name: &str, options: &[&str], script: &str) -> Dlock {
         Dlock::on(&self.database, ["exec", "-a", "init", "--ttl", "6s"])
             .args(options)
@@ -117,19 +118,19 @@ impl Scene {
             .arg(name)
     }
 
-    /// The same through the proxy.
+    /// Returns the `dlock exec` of [`Scene::exec`], connected through the proxy.
     pub(crate) fn faulty(&self, name: &str, options: &[&str], script: &str) -> Dlock {
         self.exec(name, options, script)
             .env("DLOCK_URL", self.database.url_through(self.proxy.port()))
     }
 
-    /// Starts the command `holder` through the proxy and returns when it runs.
+    /// Starts the holder `holder` through the proxy and returns when its command runs.
     #[track_caller]
     pub(crate) fn holder(&self, options: &[&str]) -> Holder {
         self.holding(options, "")
     }
 
-    /// The same under a lease of `ttl`, with a command that says on its output when it is told to stop, and does not.
+    /// Starts the holder with a lease of `ttl` and a command that prints `term` on SIGTERM and continues.
     #[track_caller]
     fn stubborn_holder(&self, ttl: &str) -> Holder {
         self.holding(&["--ttl", ttl], "trap 'echo term' TERM; ")
@@ -139,7 +140,8 @@ impl Scene {
     fn holding(&self, options: &[&str], trap: &str) -> Holder {
         let stage = Stage::new();
         let (ready, go) = (stage.fifo("ready"), stage.fifo("go"));
-        // Opened for both ways, so that neither side waits for the other; a TERM interrupts the read only.
+        // Opens the fifo for reading and writing, so that neither side waits for the other. SIGTERM interrupts only
+        // the read.
         let script = format!(
             r#"{trap}exec 8<>"$4"; echo up > "$3"; until read -r word <&8; do :; done; exit 4"#
         );
@@ -149,7 +151,7 @@ impl Scene {
         Holder { running, stage }
     }
 
-    /// Starts somebody else who wants the lock, straight to the server.
+    /// Starts a contender that connects without the proxy.
     pub(crate) fn contender(&self) -> Running {
         self.exec("contender", &["--ttl", "3s"], "").start()
     }
@@ -158,42 +160,42 @@ impl Scene {
         fs::read_to_string(self.stage.path("witness")).unwrap_or_default()
     }
 
-    /// Waits until somebody waits for the lock.
+    /// Waits until a contender waits in the queue.
     #[track_caller]
     pub(crate) fn queued(&self) {
         let mut admin = self.database.admin_conn();
-        eventually("somebody waits", || {
+        eventually("a contender waits in the queue", || {
             let count: Option<u64> = admin
                 .query_first("SELECT COUNT(*) FROM dlock_waiter")
-                .expect("the tables are there");
+                .expect("the tables exist");
             count > Some(0)
         });
     }
 
-    /// One column of the lock's row as text.
+    /// Returns one column of the row in hexadecimal. None means NULL.
     #[track_caller]
     pub(crate) fn row(&self, column: &str) -> Option<String> {
         let mut admin = self.database.admin_conn();
         let row: Option<Option<String>> = admin
             .query_first(format!("SELECT HEX({column}) FROM dlock_lock"))
-            .expect("the table is there");
-        row.expect("the row is there")
+            .expect("the table exists");
+        row.expect("the row exists")
     }
 
-    /// Asserts that nobody has a place in the line.
+    /// Asserts that the queue is empty.
     #[track_caller]
-    fn nobody_waits(&self) {
+    fn queue_is_empty(&self) {
         let mut admin = self.database.admin_conn();
-        let places: Option<u64> = admin
+        let entries: Option<u64> = admin
             .query_first("SELECT COUNT(*) FROM dlock_waiter")
-            .expect("the tables are there");
-        assert_eq!(places, Some(0), "places are left");
+            .expect("the tables exist");
+        assert_eq!(entries, Some(0), "queue entries are left");
     }
 
-    /// Asserts that nobody holds the lock.
+    /// Asserts that no process holds the lock.
     #[track_caller]
     pub(crate) fn free(&self) {
-        assert_eq!(self.row("claim"), None, "the lock is held");
+        assert_eq!(self.row("owner_id"), None, "the lock is held");
     }
 
     /// Waits for the next renewal to reach the row.
@@ -203,37 +205,37 @@ impl Scene {
         eventually("the lease is renewed", || self.row("renewals") != before);
     }
 
-    /// Asserts that `names` ran, in this order and never two at once.
+    /// Asserts that the commands `names` ran, in this order and never two at once.
     #[track_caller]
     pub(crate) fn over(&self, names: &[&str]) {
         let ran = self.witness();
         let ran: Vec<&str> = ran.lines().collect();
-        assert_eq!(ran, names, "who ran");
+        assert_eq!(ran, names, "the commands that ran");
     }
 }
 
 impl Holder {
-    /// Lets the command end, and dlock with it.
+    /// Lets the command end and waits for dlock to end.
     #[track_caller]
     pub(crate) fn end(self) -> Outcome {
         tell(&self.stage.path("go"), "on");
         self.running.wait()
     }
 
-    /// Asserts that the command ran to its end as if nothing had happened.
+    /// Lets the command end and asserts that dlock did not signal it.
     #[track_caller]
     pub(crate) fn unharmed(self) {
         let outcome = self.end();
         assert_eq!(
             (outcome.status, &*outcome.stdout),
             (Some(4), ""),
-            "the command was touched: {outcome:#?}"
+            "dlock stopped or signalled the command: {outcome:#?}"
         );
     }
 }
 
 #[test]
-fn the_witness_tells_when_two_run_at_once() {
+fn the_witness_detects_two_commands_at_once() {
     let scene = Scene::new(Flavour::MariaDb);
     let holder = scene.holder(&[]);
     let other = scene.exec("other", &["-a", "another"], "");
@@ -243,7 +245,7 @@ fn the_witness_tells_when_two_run_at_once() {
 }
 
 #[test]
-fn every_claim_about_a_fault_is_named_by_a_row_of_the_manual_and_the_other_way_round() {
+fn fault_tests_and_rows_of_the_manual_match() {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let read = |path: &Path| fs::read_to_string(path).expect("a text file");
     let page = read(&here.join("man/dlock.7"));
@@ -256,15 +258,15 @@ fn every_claim_about_a_fault_is_named_by_a_row_of_the_manual_and_the_other_way_r
         let found = tests.filter_map(|test| test.split('(').next());
         found.map(|name| format!("{subject}::{name}")).collect()
     };
-    for file in fs::read_dir(here.join("tests/it/faults")).expect("the folder is there") {
-        for claim in claims_in(&file.expect("it can be read").path()) {
+    for file in fs::read_dir(here.join("tests/it/faults")).expect("the folder exists") {
+        for claim in claims_in(&file.expect("the folder can be read").path()) {
             assert!(rows.contains(&*claim), "no row for {claim}");
         }
     }
     let known: Vec<String> = ["tests/it/faults", "tests/it"]
         .into_iter()
-        .flat_map(|folder| fs::read_dir(here.join(folder)).expect("the folder is there"))
-        .map(|file| file.expect("it can be read").path())
+        .flat_map(|folder| fs::read_dir(here.join(folder)).expect("the folder exists"))
+        .map(|file| file.expect("the folder can be read").path())
         .filter(|path| path.is_file())
         .flat_map(|path| claims_in(&path))
         .collect();

@@ -1,20 +1,20 @@
-//! Fencing: whether a token is current, and a transaction of the command that nobody overtakes.
+//! Fencing: checks that a token is current, and transactions of the command that delay the next grant.
 
 use mysql::Conn;
 use mysql::prelude::Queryable;
 
+use crate::cli_runner::{Dlock, Running, eventually};
 use crate::command::{Stage, heard, tell};
-use crate::dlock::{Dlock, Running, eventually};
 use crate::servers::{Database, Flavour, shared};
 
-/// A database with a table of the command's own.
+/// A database that also has a table of the command.
 struct Scene {
     database: Database,
     stage: Stage,
     admin: Conn,
 }
 
-/// A holder of `init` whose command has told its token and waits for a word.
+/// A holder of `init` whose command has written its token to a fifo and waits.
 struct Run {
     running: Running,
     token: u64,
@@ -28,7 +28,7 @@ impl Scene {
             .expect(0, "", "");
         let mut admin = database.admin_conn();
         let site = "CREATE TABLE site (id INT PRIMARY KEY, state TEXT)";
-        admin.query_drop(site).expect("a table of the command");
+        admin.query_drop(site).expect("root has the privilege");
         Self {
             admin,
             database,
@@ -60,7 +60,7 @@ impl Scene {
         tell(&self.stage.path("go"), "on");
     }
 
-    /// The statement that the command of `token` says in its transaction.
+    /// Returns the check statement that the command of `token` runs in its transaction.
     fn statement(&self, token: u64) -> String {
         let outcome = Dlock::on(&self.database, ["check", "--sql", "--action=init"])
             .env("DLOCK_TOKEN", token.to_string())
@@ -68,8 +68,12 @@ impl Scene {
         outcome.stdout
     }
 
-    /// A transaction of the command of `token`, as an account that may read the fence and no more of
-    /// dlock's, in which the token was found to be current.
+    /// Opens a transaction of the command of `token` and checks in it that the token is current. Its account can read
+    /// the fence and no other table of dlock.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of the server if the token is not current.
     fn transaction(&mut self, token: u64) -> Result<Conn, mysql::Error> {
         let Database { name, user, .. } = &self.database;
         let other = format!("m_{user}");
@@ -78,7 +82,9 @@ impl Scene {
             format!("GRANT SELECT ON `{name}`.dlock_fence TO '{other}'@'%'"),
             format!("GRANT SELECT, INSERT ON `{name}`.site TO '{other}'@'%'"),
         ] {
-            self.admin.query_drop(statement).expect("an account");
+            self.admin
+                .query_drop(statement)
+                .expect("root has the privilege");
         }
         let options = mysql::OptsBuilder::new()
             .ip_or_hostname(Some("127.0.0.1"))
@@ -87,17 +93,22 @@ impl Scene {
             .user(Some(other))
             .pass(Some("pw"))
             .db_name(Some(name));
-        let mut transaction = Conn::new(options).expect("connects");
-        transaction.query_drop("BEGIN").expect("begins");
-        // What fails is the row, so it has to be read.
+        let mut transaction = Conn::new(options).expect("the account can connect");
+        transaction
+            .query_drop("BEGIN")
+            .expect("the transaction begins");
+        // The check fails when the row is read, not when the query starts.
         let fence: Option<String> = transaction.query_first(self.statement(token))?;
         assert_eq!(fence.as_deref(), Some("current"));
         Ok(transaction)
     }
 
-    fn asks<T: mysql::prelude::FromValue>(&mut self, what: &str) -> T {
-        let ask = format!("SELECT {what} FROM dlock_lock WHERE action='init'");
-        self.admin.query_first(ask).expect("asks").expect("a row")
+    fn column<T: mysql::prelude::FromValue>(&mut self, column: &str) -> T {
+        let query = format!("SELECT {column} FROM dlock_lock WHERE action='init'");
+        self.admin
+            .query_first(query)
+            .expect("the table exists")
+            .expect("the row exists")
     }
 
     fn check(&self, token: u64) -> Dlock {
@@ -114,7 +125,7 @@ fn everywhere(claim: impl Fn(Scene)) {
 }
 
 #[test]
-fn check_tells_by_its_status_whether_the_token_is_current() {
+fn check_returns_0_only_for_the_current_token() {
     everywhere(|mut scene| {
         let run = scene.holder();
         scene.check(run.token).run().expect(0, "", "");
@@ -132,11 +143,14 @@ fn check_tells_by_its_status_whether_the_token_is_current() {
             .exec(&["--", env!("CARGO_BIN_EXE_dlock"), "check"])
             .run()
             .expect(0, "", "");
-        let last: u64 = scene.asks("token");
+        let last: u64 = scene.column("token");
         scene.exec(&["--min-hold=1h", "--", "true"]).run();
-        assert!(scene.asks::<u64>("token") > last);
-        let kept = scene.asks("token");
-        scene.check(kept).run().expect(76, "", "kept by --min-hold");
+        assert!(scene.column::<u64>("token") > last);
+        let held = scene.column("token");
+        scene
+            .check(held)
+            .run()
+            .expect(76, "", "held for --min-hold");
     });
     Dlock::new(["check", "-a", "init"])
         .run()
@@ -144,12 +158,12 @@ fn check_tells_by_its_status_whether_the_token_is_current() {
 }
 
 #[test]
-fn a_take_over_waits_for_the_transaction_of_the_last_holder_and_a_stale_token_aborts_one() {
+fn a_take_over_waits_for_a_transaction_and_a_stale_token_aborts_one() {
     everywhere(|mut scene| {
         let run = scene.holder();
         let mut transaction = scene.transaction(run.token).expect("the token is current");
         run.running.signal("KILL");
-        // One that knows of the fence, and one that does not.
+        // A contender with --fence and a contender without it.
         let log = scene.stage.path("log");
         let script = r#"echo "$DLOCK_HOLDER" >> "$1""#;
         let next: Vec<Running> = [&["--holder=fenced", "--fence"][..], &["--holder=plain"]]
@@ -161,24 +175,26 @@ fn a_take_over_waits_for_the_transaction_of_the_last_holder_and_a_stale_token_ab
                 next
             })
             .collect();
-        eventually("the lease has lapsed long ago", || {
-            scene.asks::<Option<u8>>("expires_at<UTC_TIMESTAMP(6)-INTERVAL 6 SECOND") == Some(1)
+        eventually("the lease has expired long ago", || {
+            scene.column::<Option<u8>>("expires_at<UTC_TIMESTAMP(6)-INTERVAL 6 SECOND") == Some(1)
         });
         scene
             .exec(&["-n", "--", "true"])
             .run()
             .expect(75, "", "init is ");
-        assert_eq!(scene.asks::<u64>("token"), run.token, "granted too early");
+        assert_eq!(scene.column::<u64>("token"), run.token, "granted too early");
         transaction
             .query_drop("INSERT INTO site VALUES (1,'done')")
-            .expect("writes");
-        transaction.query_drop("COMMIT").expect("commits");
+            .expect("the command can write");
+        transaction
+            .query_drop("COMMIT")
+            .expect("the transaction commits");
         for next in next {
             next.wait().expect(0, "", "init ");
         }
-        let served = std::fs::read_to_string(log).expect("both ran");
-        assert_eq!(served.lines().count(), 2, "{served}");
-        assert!(scene.asks::<u64>("token") > run.token);
+        let holders = std::fs::read_to_string(log).expect("both contenders ran");
+        assert_eq!(holders.lines().count(), 2, "{holders}");
+        assert!(scene.column::<u64>("token") > run.token);
         let stale = scene.transaction(run.token);
         let stale = stale.expect_err("the token is stale").to_string();
         assert!(stale.contains("1242"), "{stale}");
@@ -186,21 +202,23 @@ fn a_take_over_waits_for_the_transaction_of_the_last_holder_and_a_stale_token_ab
 }
 
 #[test]
-fn a_free_action_is_not_granted_either_while_a_transaction_goes_on() {
+fn a_free_action_is_not_granted_during_a_fenced_transaction() {
     everywhere(|mut scene| {
         let run = scene.holder();
         let mut transaction = scene.transaction(run.token).expect("the token is current");
         scene.let_go();
-        // The release waits for nothing.
+        // The release does not wait for the transaction.
         run.running.wait().expect(0, "", "");
-        assert_eq!(scene.asks::<u64>("claim IS NULL"), 1);
+        assert_eq!(scene.column::<u64>("owner_id IS NULL"), 1);
         scene
             .exec(&["-n", "--", "true"])
             .run()
             .expect(75, "", "fenced by a transaction");
         let next = scene.exec(&["--", "true"]).start();
         next.heard("init is free, but wanted by others or fenced by a transaction");
-        transaction.query_drop("ROLLBACK").expect("rolls back");
+        transaction
+            .query_drop("ROLLBACK")
+            .expect("the transaction rolls back");
         next.wait().expect(0, "", "fenced");
         scene.exec(&["-n", "--", "true"]).run().expect(0, "", "");
     });
@@ -213,10 +231,10 @@ fn renewals_do_not_wait_for_the_transaction() {
         let transaction = scene.transaction(run.token).expect("the token is current");
         eventually(
             "the lease was renewed for more than three of its lengths",
-            || scene.asks::<u64>("TIMESTAMPDIFF(MICROSECOND,acquired_at,renewed_at)") > 7_000_000,
+            || scene.column::<u64>("TIMESTAMPDIFF(MICROSECOND,acquired_at,renewed_at)") > 7_000_000,
         );
-        assert_eq!(scene.asks::<u64>("token"), run.token);
-        let left: i64 = scene.asks("TIMESTAMPDIFF(MICROSECOND,UTC_TIMESTAMP(6),expires_at)");
+        assert_eq!(scene.column::<u64>("token"), run.token);
+        let left: i64 = scene.column("TIMESTAMPDIFF(MICROSECOND,UTC_TIMESTAMP(6),expires_at)");
         assert!(left > 0, "{left} us left");
         scene.let_go();
         let outcome = run.running.wait();
@@ -226,11 +244,13 @@ fn renewals_do_not_wait_for_the_transaction() {
 }
 
 #[test]
-fn an_action_without_a_fence_has_none_that_could_be_current() {
+fn without_a_fence_no_token_is_current() {
     everywhere(|mut scene| {
         scene.exec(&["--", "true"]).run().expect(0, "", "");
-        let token = scene.asks("token");
-        let refused = scene.transaction(token).expect_err("there is no fence");
+        let token = scene.column("token");
+        let refused = scene
+            .transaction(token)
+            .expect_err("the action has no fence");
         assert!(refused.to_string().contains("1242"), "{refused}");
     });
 }

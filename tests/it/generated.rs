@@ -1,9 +1,8 @@
-//! The man pages of the commands and the shell completions are what the grammar says, byte for
-//! byte.
+//! The man pages of the commands and the shell completions match the command-line grammar, byte for byte.
 //!
-//! A page is rendered from the grammar, the table of exit statuses and `man/parts/PAGE.man`, where
-//! a person writes what the grammar cannot know. With `DLOCK_UPDATE=1` in the environment the test
-//! writes the files instead of comparing them. Nothing in them depends on the machine or the date.
+//! A page is rendered from the grammar, the table of exit statuses and the handwritten `man/parts/PAGE.man`. With
+//! `DLOCK_UPDATE=1` in the environment the test writes the files before it compares them. The files do not depend on
+//! the machine or the date.
 
 use std::fs;
 use std::io;
@@ -17,11 +16,11 @@ use clap_mangen::roff::{Roff, bold, roman};
 use dlock::cli::Cli;
 use dlock::exit;
 
-/// What writes the files anew.
+/// Command that regenerates the files.
 const UPDATE: &str = "DLOCK_UPDATE=1 cargo test --locked --test it generated";
 
 #[test]
-fn man_pages_and_completions_are_what_the_grammar_says() {
+fn man_pages_and_completions_match_the_grammar() {
     let rendered = rendered();
     if std::env::var_os("DLOCK_UPDATE").is_some_and(|value| value == "1") {
         for (path, text) in &rendered {
@@ -36,21 +35,21 @@ fn man_pages_and_completions_are_what_the_grammar_says() {
         .collect();
     assert!(
         stale.is_empty(),
-        "not what the grammar says:\n  {}\nwrite them anew with:\n  {UPDATE}",
+        "files that do not match the grammar:\n  {}\nregenerate them with:\n  {UPDATE}",
         stale.join("\n  ")
     );
 }
 
 #[test]
-fn no_page_or_completion_is_left_over_from_a_command_that_is_gone() {
+fn no_page_or_completion_of_a_removed_command_is_left() {
     let rendered: Vec<PathBuf> = rendered().into_iter().map(|(path, _)| path).collect();
     for folder in ["man", "completions"] {
-        for entry in fs::read_dir(root().join(folder)).expect("the folder is there") {
+        for entry in fs::read_dir(root().join(folder)).expect("the folder exists") {
             let path = entry.expect("the folder can be read").path();
             let is_generated = path.is_file() && path.extension().is_none_or(|end| end != "7");
             assert!(
                 !is_generated || rendered.contains(&path),
-                "{} belongs to nothing in the grammar: delete it",
+                "{} belongs to no command of the grammar: delete it",
                 path.display()
             );
         }
@@ -76,12 +75,12 @@ fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// All files with what belongs into them.
+/// Returns path and text of all generated files.
 fn rendered() -> Vec<(PathBuf, String)> {
     pages().into_iter().chain(completions()).collect()
 }
 
-/// `dlock` and its subcommands, complete with the options that all of them share.
+/// Returns `dlock` and its subcommands, with their shared options.
 fn commands() -> Vec<Command> {
     let mut cli = Cli::command();
     cli.build();
@@ -89,7 +88,7 @@ fn commands() -> Vec<Command> {
     std::iter::once(cli).chain(subcommands).collect()
 }
 
-/// `dlock` or `dlock-exec`.
+/// Returns the title of a page, for example `dlock` or `dlock-exec`.
 fn title(command: &Command) -> String {
     let name = command.get_display_name().unwrap_or(command.get_name());
     name.to_owned()
@@ -101,13 +100,13 @@ fn pages() -> Vec<(PathBuf, String)> {
     pages.iter().map(|one| (path(one), page(one))).collect()
 }
 
-/// The page of `command`.
+/// Returns the page of `command`.
 fn page(command: &Command) -> String {
     let version = command.get_version().expect("the version is propagated");
     let usage = command.clone().render_usage().to_string();
     let usage = usage.trim_start_matches("Usage: ").to_owned();
     let man = Man::new(command.clone().override_usage(usage))
-        // Two quotes, because the renderer leaves an empty argument out.
+        // Two quotes, since the renderer omits an empty argument.
         .date("\"\"")
         .source(format!("dlock {version}"))
         .manual("dlock manual");
@@ -132,7 +131,7 @@ fn page(command: &Command) -> String {
         rest,
     ]
     .concat();
-    // The renderer leaves blanks at the ends of some lines.
+    // The renderer writes trailing blanks on some lines.
     text.lines()
         .map(str::trim_end)
         .collect::<Vec<_>>()
@@ -140,24 +139,24 @@ fn page(command: &Command) -> String {
         + "\n"
 }
 
-/// One section without the definitions that the renderer writes in front of each.
+/// Returns one rendered section without the definitions that the renderer writes before each section.
 fn section(render: impl FnOnce(&mut Vec<u8>) -> io::Result<()>) -> String {
     let mut text = Vec::new();
-    render(&mut text).expect("a Vec takes everything");
+    render(&mut text).expect("writing to a Vec cannot fail");
     let text = String::from_utf8(text).expect("the renderer writes UTF-8");
     text.replacen(&Roff::new().render(), "", 1)
 }
 
-/// What a person wrote for `page`: its DESCRIPTION, and the sections that follow the options.
+/// Returns the handwritten parts of `page`: its DESCRIPTION, and the sections after the options.
 fn written(page: &str) -> (String, String) {
     let path = root().join(format!("man/parts/{page}.man"));
     let text = fs::read_to_string(&path)
-        .unwrap_or_else(|error| panic!("{}: {error}; every page has one", path.display()));
+        .unwrap_or_else(|error| panic!("{}: {error}; every page needs this file", path.display()));
     let second = text.find("\n.SH ").map_or(text.len(), |at| at + 1);
     let (description, rest) = text.split_at(second);
     assert!(
         description.starts_with(".SH DESCRIPTION\n"),
-        "{} begins with the section DESCRIPTION",
+        "{} must begin with the section DESCRIPTION",
         path.display()
     );
     (description.to_owned(), rest.to_owned())

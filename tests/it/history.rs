@@ -1,9 +1,9 @@
-//! What ran and how it ended, and forgetting that it went well.
+//! The history of runs and their outcomes, and `forget`, which removes a recorded success.
 
 use mysql::prelude::Queryable;
 
+use crate::cli_runner::{Dlock, eventually};
 use crate::command::{Stage, heard, tell};
-use crate::dlock::{Dlock, eventually};
 use crate::servers::{Database, Flavour, shared};
 
 /// Runs `claim` on a fresh database of each kind of server.
@@ -17,7 +17,7 @@ fn everywhere(claim: impl Fn(&Database)) {
     }
 }
 
-/// Runs a shell command under `action` and expects its status.
+/// Runs a shell command with `options` of exec and asserts its status.
 #[track_caller]
 fn exec(database: &Database, options: &[&str], script: &str, status: i32) {
     Dlock::on(database, ["exec"])
@@ -27,7 +27,7 @@ fn exec(database: &Database, options: &[&str], script: &str, status: i32) {
         .expect(status, "", "");
 }
 
-/// The runs as `history --json` tells them, newest first.
+/// Returns the runs in the output of `history --json`, newest first.
 #[track_caller]
 pub(crate) fn runs(database: &Database, options: &[&str]) -> Vec<serde_json::Value> {
     let outcome = Dlock::on(database, ["history", "--json"])
@@ -38,18 +38,18 @@ pub(crate) fn runs(database: &Database, options: &[&str]) -> Vec<serde_json::Val
     document["runs"].as_array().expect("a list").clone()
 }
 
-/// Ending and number of each, newest first.
+/// Returns outcome and code of each of `runs`.
 pub(crate) fn endings(runs: &[serde_json::Value]) -> Vec<(&str, Option<u64>)> {
     runs.iter()
         .map(|run| {
-            let ending = run["ending"].as_str().expect("a text");
-            (ending, run["number"].as_u64())
+            let outcome = run["outcome"].as_str().expect("a text");
+            (outcome, run["code"].as_u64())
         })
         .collect()
 }
 
 #[test]
-fn every_run_is_in_the_history_with_how_it_ended() {
+fn the_history_has_every_run_with_its_outcome() {
     everywhere(|database| {
         let a = ["-a", "init"];
         exec(database, &a, "exit 0", 0);
@@ -83,12 +83,15 @@ fn every_run_is_in_the_history_with_how_it_ended() {
         assert_eq!(keyed["note"], "release 42");
         assert!(all[0]["once_key"].is_null(), "{}", all[0]);
         assert!(keyed["token"].as_u64() > all[2]["token"].as_u64());
-        let began = keyed["began_at"].as_str().expect("a text");
+        let started = keyed["started_at"].as_str().expect("a text");
         assert!(
-            began <= keyed["ended_at"].as_str().expect("a text"),
+            started <= keyed["ended_at"].as_str().expect("a text"),
             "{keyed}"
         );
-        assert!(began.starts_with("20") && began.ends_with('Z'), "{began}");
+        assert!(
+            started.starts_with("20") && started.ends_with('Z'),
+            "{started}"
+        );
 
         let table = Dlock::on(database, ["history", "init", "-n1"]).run().stdout;
         let lines: Vec<&str> = table.lines().collect();
@@ -100,42 +103,42 @@ fn every_run_is_in_the_history_with_how_it_ended() {
 }
 
 #[test]
-fn a_run_that_was_never_released_is_lost_and_one_whose_row_was_freed_is_broken() {
+fn an_expired_run_is_lost_and_a_run_with_a_freed_row_is_revoked() {
     everywhere(|database| {
         let mut admin = database.admin_conn();
-        for (change, ending) in [
+        for (change, outcome) in [
             (
-                "expires_at=UTC_TIMESTAMP(6)-INTERVAL 1 HOUR,claim=REPEAT('x',16)",
+                "expires_at=UTC_TIMESTAMP(6)-INTERVAL 1 HOUR,owner_id=REPEAT('x',16)",
                 "lost",
             ),
-            ("claim=NULL", "broken"),
+            ("owner_id=NULL", "revoked"),
         ] {
             let stage = Stage::new();
             let (ready, go) = (stage.fifo("ready"), stage.fifo("go"));
             let holder = Dlock::on(database, ["exec", "-a", "init", "--ttl=5m"])
-                .args(["--holder", ending, "--", "sh", "-c"])
+                .args(["--holder", outcome, "--", "sh", "-c"])
                 .arg(r#"echo up > "$1"; read word < "$2""#)
                 .arg("sh")
                 .arg(&ready)
                 .arg(&go)
                 .start();
             heard(&ready);
-            let break_in = format!("UPDATE dlock_lock SET {change} WHERE action='init'");
-            admin.query_drop(break_in).expect("changes the row");
+            let update = format!("UPDATE dlock_lock SET {change} WHERE action='init'");
+            admin.query_drop(update).expect("the row can be changed");
             tell(&go, "on");
             holder
                 .wait()
                 .expect(76, "", "was not ours any more before the command had ended");
             exec(database, &["-a", "init", "--holder=next"], "exit 0", 0);
             let runs = runs(database, &["init", "-n2"]);
-            assert_eq!(endings(&runs), [("exited", Some(0)), (ending, None)]);
-            assert_eq!(runs[1]["holder"], ending);
+            assert_eq!(endings(&runs), [("exited", Some(0)), (outcome, None)]);
+            assert_eq!(runs[1]["holder"], outcome);
         }
     });
 }
 
 #[test]
-fn a_run_whose_lease_could_not_be_kept_is_lost() {
+fn a_run_whose_dlock_was_killed_is_lost() {
     everywhere(|database| {
         let stage = Stage::new();
         let ready = stage.fifo("ready");
@@ -164,31 +167,34 @@ fn status_shows_the_last_run() {
         let text = Dlock::on(database, ["status", "--json", "init", "never"])
             .run()
             .stdout;
-        let document: serde_json::Value = serde_json::from_str(&text).expect("is JSON");
+        let document: serde_json::Value = serde_json::from_str(&text).expect("the output is JSON");
         let [init, never] = [0, 1].map(|number| &document["locks"][number]);
-        assert_eq!(init["last_ending"], "exited");
-        assert_eq!(init["last_number"], 7);
+        assert_eq!(init["last_outcome"], "exited");
+        assert_eq!(init["last_code"], 7);
         assert_eq!(init["last_token"], init["token"]);
-        assert!(never["last_ending"].is_null(), "{never}");
+        assert!(never["last_outcome"].is_null(), "{never}");
     });
 }
 
 #[test]
-fn the_history_keeps_what_it_was_told_to_and_little_more() {
+fn the_history_is_pruned_to_its_limit() {
     everywhere(|database| {
         let mut admin = database.admin_conn();
         exec(database, &["-a", "other"], "exit 0", 0);
         exec(database, &["-a", "init"], "exit 0", 0);
-        let fill = "INSERT INTO dlock_run (action,token,holder,host,pid,user,note,began_at,ended_at,\
-                    ending,number) SELECT 'init',1000+position,'','',0,'','',\
+        let fill = "INSERT INTO dlock_history (action,token,holder,host,pid,user,note,started_at,ended_at,\
+                    outcome,code) SELECT 'init',1000+position,'','',0,'','',\
                     UTC_TIMESTAMP(6),UTC_TIMESTAMP(6),'exited',0 FROM (\
                     WITH RECURSIVE numbers AS (SELECT 1 AS position UNION ALL \
                     SELECT position+1 FROM numbers WHERE position<200) SELECT position FROM numbers\
                     ) AS numbers";
-        admin.query_drop(fill).expect("fills the history");
+        admin.query_drop(fill).expect("the history can be filled");
         let mut count = |action: &str| -> u64 {
-            let count = format!("SELECT COUNT(*) FROM dlock_run WHERE action='{action}'");
-            admin.query_first(count).expect("counts").expect("a row")
+            let count = format!("SELECT COUNT(*) FROM dlock_history WHERE action='{action}'");
+            admin
+                .query_first(count)
+                .expect("the table exists")
+                .expect("a count")
         };
         assert_eq!(count("init"), 201);
         eventually("the history is pruned", || {
@@ -204,28 +210,29 @@ fn the_history_keeps_what_it_was_told_to_and_little_more() {
     });
 }
 
-/// Also of an action that was closed before anybody ever held it: that entry has the token 0.
+/// This includes the entry of an action that was paused before its first grant; that entry has the token 0.
 #[test]
-fn a_short_history_loses_nothing_when_it_is_pruned() {
+fn pruning_keeps_a_short_history() {
     everywhere(|database| {
-        Dlock::on(
-            database,
-            ["release", "-a", "init", "--yes", "--hold-off=1us"],
-        )
-        .run()
-        .expect(0, "", "init is closed");
-        // Every sixteenth token prunes: the next one is far ahead of the clock.
+        Dlock::on(database, ["release", "-a", "init", "--yes", "--pause=1us"])
+            .run()
+            .expect(0, "", "init is paused");
+        // The history is pruned at every sixteenth token. The next token is a multiple of 16 and far ahead of the
+        // clock.
         let next = format!("UPDATE dlock_lock SET token={}", (1_u64 << 60) - 1);
-        database.admin_conn().query_drop(next).expect("changes it");
+        database
+            .admin_conn()
+            .query_drop(next)
+            .expect("the row can be changed");
         exec(database, &["-a", "init"], "exit 0", 0);
         let runs = runs(database, &[]);
-        assert_eq!(endings(&runs), [("exited", Some(0)), ("closed", None)]);
+        assert_eq!(endings(&runs), [("exited", Some(0)), ("paused", None)]);
         assert_eq!(runs[0]["token"], 1_u64 << 60);
     });
 }
 
 #[test]
-fn a_run_that_cannot_be_recorded_is_released_all_the_same() {
+fn a_run_that_cannot_be_recorded_is_still_released() {
     everywhere(|database| {
         let mut admin = database.admin_conn();
         let Database { name, user, .. } = database;
@@ -235,7 +242,7 @@ fn a_run_that_cannot_be_recorded_is_released_all_the_same() {
             format!("GRANT SELECT ON `{name}`.dlock_schema TO '{user}'@'%'"),
             format!("GRANT SELECT, INSERT, UPDATE ON `{name}`.dlock_lock TO '{user}'@'%'"),
         ] {
-            admin.query_drop(statement).expect("changes the grants");
+            admin.query_drop(statement).expect("root has the privilege");
         }
         Dlock::on(database, ["exec", "-a", "init", "--", "sh", "-c", "exit 5"])
             .run()
@@ -245,7 +252,7 @@ fn a_run_that_cannot_be_recorded_is_released_all_the_same() {
 }
 
 #[test]
-fn what_is_forgotten_is_run_again_and_the_forgetting_is_recorded() {
+fn a_forgotten_success_runs_again_and_the_forget_is_recorded() {
     everywhere(|database| {
         let once = ["-a", "init", "--once=v1"];
         exec(database, &once, "exit 0", 0);
@@ -263,10 +270,10 @@ fn what_is_forgotten_is_run_again_and_the_forgetting_is_recorded() {
         assert_eq!(runs[0]["holder"], "ops");
         assert_eq!(runs[0]["note"], "again");
         assert_eq!(runs[0]["once_key"], "v1");
-        // The other key stands; this one is run again, and its failure counts.
+        // The success of the other key is still recorded. This key runs again, and its failure is returned.
         exec(database, &["-a", "init", "--once=v2", "-q"], "exit 9", 0);
         exec(database, &once, "exit 9", 9);
-        // What was forgotten is no run.
+        // The entry of forget does not count as the last run.
         let status = Dlock::on(database, ["status", "init"]).run().stdout;
         assert!(status.contains("exited 9, "), "{status}");
     });

@@ -1,4 +1,4 @@
-//! `--on-event`: what a hook is told, and that no hook touches a run, however it behaves.
+//! `--on-event`: the variables that a hook gets. No hook affects a run, even if it fails or hangs.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -6,15 +6,15 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Instant;
 
-use dlock::hook::{LIMIT, VARIABLES};
+use dlock::process::hook::{LIMIT, VARIABLES};
 
+use crate::cli_runner::{Dlock, Running, eventually};
 use crate::command::{Stage, Witness, heard, signal};
-use crate::dlock::{Dlock, Running, eventually};
 use crate::holder::{Holder, is_free, renewals, steal, token};
 use crate::pid_one::{namespaces, unshare};
 use crate::servers::{Database, Flavour, shared};
 
-/// A hook that writes down all that it is told, a run of lines for each event.
+/// A hook that writes its variables to a file, one block of lines for each event.
 struct Notes {
     stage: Stage,
 }
@@ -30,29 +30,29 @@ impl Notes {
         self.stage.path("notes")
     }
 
-    /// The hook, with `more` after it.
+    /// Returns the option with the hook, which also runs `more`.
     fn hook(&self, more: &str) -> String {
         let path = self.path();
         let path = path.display();
         format!("--on-event={{ env | grep ^DLOCK_; {more}\n echo end; }} >> {path}")
     }
 
-    /// What was told so far, event by event. A variable that was there twice has both values.
+    /// Returns the variables of each event so far. A variable that was set twice has both values.
     fn all(&self) -> Vec<BTreeMap<String, String>> {
         let text = fs::read_to_string(self.path()).unwrap_or_default();
         let mut events: Vec<BTreeMap<String, String>> = Vec::new();
         for event in text.split("end\n").filter(|event| !event.is_empty()) {
-            let mut facts = BTreeMap::new();
+            let mut variables = BTreeMap::new();
             for (name, value) in event.lines().filter_map(|line| line.split_once('=')) {
-                let fact: &mut String = facts.entry(name.to_owned()).or_default();
-                fact.push_str(value);
+                let known: &mut String = variables.entry(name.to_owned()).or_default();
+                known.push_str(value);
             }
-            events.push(facts);
+            events.push(variables);
         }
         events
     }
 
-    /// The one event of that name.
+    /// Returns the variables of `event`, which must have occurred once.
     #[track_caller]
     fn of(&self, event: &str) -> BTreeMap<String, String> {
         let all = self.all();
@@ -64,7 +64,7 @@ impl Notes {
         first.clone()
     }
 
-    /// The names of all events, in order.
+    /// Returns the names of all events in order.
     fn names(&self) -> Vec<String> {
         let names = |facts: &BTreeMap<String, String>| facts["DLOCK_EVENT"].clone();
         self.all().iter().map(names).collect()
@@ -79,24 +79,24 @@ fn exec(database: &Database, hook: &str, options: &[&str]) -> Dlock {
 }
 
 #[test]
-fn a_grant_and_the_release_after_it_are_told_with_all_facts() {
+fn hooks_for_grant_and_release_get_all_variables() {
     for flavour in Flavour::ALL {
         let database = shared(flavour).database("hook");
         let notes = Notes::new();
-        let told = notes.stage.fifo("told");
+        let hooked = notes.stage.fifo("told");
         let check = format!(
             r#""$dlock" status --check init; echo "held=$?"
             [ $DLOCK_EVENT = granted ] && echo up > {}"#,
-            told.display()
+            hooked.display()
         );
         let outcome = exec(&database, &notes.hook(&check), &["--ttl=20s"])
-            // An outer dlock's must not shine through.
+            // The hook must not get the values of an outer dlock.
             .env("DLOCK_TOKEN", "1")
             .env("DLOCK_REASON", "outer")
             .args(["--", "sh", "-c"])
-            // Not before the hook has looked.
+            // The command ends after the hook for the grant has run.
             .arg(r#"read word < "$0"; exit 4"#)
-            .arg(&told)
+            .arg(&hooked)
             .run();
         outcome.expect(4, "", "");
         assert_eq!(notes.names(), ["granted", "released"], "{flavour}");
@@ -111,7 +111,7 @@ fn a_grant_and_the_release_after_it_are_told_with_all_facts() {
             assert_eq!(facts["DLOCK_ACTION"], "init", "{flavour}");
             assert_eq!(facts["DLOCK_HOLDER"], "web-1", "{flavour}");
             assert_eq!(facts["DLOCK_TOKEN"], token(&database).to_string());
-            assert_eq!(facts["DLOCK_OTHER"], "", "{flavour}");
+            assert_eq!(facts["DLOCK_OTHER_HOLDER"], "", "{flavour}");
         }
         assert_eq!(granted["held"], "75", "{flavour}");
         assert_eq!(granted["DLOCK_RESULT"], "", "{flavour}");
@@ -127,7 +127,7 @@ fn a_grant_and_the_release_after_it_are_told_with_all_facts() {
 }
 
 #[test]
-fn a_run_that_is_skipped_is_told_with_the_reason_and_the_other() {
+fn the_hook_for_a_skip_gets_the_reason_and_the_other_holder() {
     for flavour in Flavour::ALL {
         let database = shared(flavour).database("hook");
         let notes = Notes::new();
@@ -139,7 +139,7 @@ fn a_run_that_is_skipped_is_told_with_the_reason_and_the_other() {
         let facts = notes.of("skipped");
         assert_eq!(facts["DLOCK_RESULT"], "held", "{flavour}");
         assert_eq!(facts["DLOCK_EXIT_STATUS"], "75", "{flavour}");
-        assert_eq!(facts["DLOCK_OTHER"], r"web-2\u{1b}[2J", "{flavour}");
+        assert_eq!(facts["DLOCK_OTHER_HOLDER"], r"web-2\u{1b}[2J", "{flavour}");
         assert_eq!(facts["DLOCK_TOKEN"], "", "{flavour}");
         let reason = &facts["DLOCK_REASON"];
         assert!(reason.starts_with("init is held by web-2"), "{reason}");
@@ -160,44 +160,44 @@ fn a_run_that_is_skipped_is_told_with_the_reason_and_the_other() {
                 let facts = notes.of("skipped");
                 assert_eq!(facts["DLOCK_RESULT"], "done", "{flavour}");
                 assert_eq!(facts["DLOCK_EXIT_STATUS"], "0", "{flavour}");
-                assert_eq!(facts["DLOCK_OTHER"], "web-1", "{flavour}");
+                assert_eq!(facts["DLOCK_OTHER_HOLDER"], "web-1", "{flavour}");
             }
         }
-        // What never came to a run and was not skipped is no event.
+        // A failure before the run, which is not a skip, is no event.
         let notes = Notes::new();
-        let nobody = exec(&database, &notes.hook(""), &["--user=nobody"]);
-        assert_eq!(nobody.args(["--", "true"]).run().status, Some(77));
+        let denied = exec(&database, &notes.hook(""), &["--user=nobody"]);
+        assert_eq!(denied.args(["--", "true"]).run().status, Some(77));
         assert!(notes.names().is_empty(), "{flavour}");
     }
 }
 
 #[test]
-fn a_lost_lease_is_told_while_the_command_is_being_stopped() {
+fn the_hook_for_a_lost_lease_runs_while_the_command_is_stopped() {
     for flavour in Flavour::ALL {
         let database = shared(flavour).database("hook");
         let notes = Notes::new();
         let stage = Stage::new();
-        let (ready, told) = (stage.fifo("ready"), stage.fifo("told"));
-        let more = format!("[ $DLOCK_EVENT = lost ] && echo up > {}", told.display());
+        let (ready, hooked) = (stage.fifo("ready"), stage.fifo("told"));
+        let more = format!("[ $DLOCK_EVENT = lost ] && echo up > {}", hooked.display());
         let run = exec(&database, &notes.hook(&more), &["--ttl=20s", "--grace=8s"])
             .args(["--", "sh", "-c"])
-            // Deaf to SIGTERM until the hook was there.
+            // The command ignores SIGTERM until the hook has run.
             .arg(r#"trap "" TERM; echo up > "$0"; read word < "$1"; exit 0"#)
             .arg(&ready)
-            .arg(&told)
+            .arg(&hooked)
             .start();
         heard(&ready);
-        let ours = token(&database);
+        let lost_token = token(&database);
         steal(&database);
-        // The command ends because of the hook, or it would be killed.
+        // The command ends because the hook has run; otherwise it would be killed.
         let outcome = run.wait();
         outcome.expect(76, "", "lost init: init is held by a thief");
         assert_eq!(notes.names(), ["granted", "lost"], "{flavour}");
         let facts = notes.of("lost");
-        assert_eq!(facts["DLOCK_OTHER"], "a thief", "{flavour}");
+        assert_eq!(facts["DLOCK_OTHER_HOLDER"], "a thief", "{flavour}");
         assert_eq!(facts["DLOCK_RESULT"], "lost", "{flavour}");
         assert_eq!(facts["DLOCK_EXIT_STATUS"], "76", "{flavour}");
-        assert_eq!(facts["DLOCK_TOKEN"], ours.to_string(), "{flavour}");
+        assert_eq!(facts["DLOCK_TOKEN"], lost_token.to_string(), "{flavour}");
         let reason = &facts["DLOCK_REASON"];
         assert!(
             reason.starts_with("lost init: init is held by a thief"),
@@ -206,8 +206,8 @@ fn a_lost_lease_is_told_while_the_command_is_being_stopped() {
     }
 }
 
-/// Runs `claim` on both servers side by side: most of it is waiting.
-fn side_by_side(claim: impl Fn(Flavour) + Sync) {
+/// Runs `claim` on both servers at the same time, since a claim mostly waits.
+fn on_each(claim: impl Fn(Flavour) + Sync) {
     thread::scope(|scope| {
         for flavour in Flavour::ALL {
             let claim = &claim;
@@ -217,8 +217,8 @@ fn side_by_side(claim: impl Fn(Flavour) + Sync) {
 }
 
 #[test]
-fn a_hook_that_takes_too_long_is_killed_with_its_group_while_the_lease_is_renewed() {
-    side_by_side(|flavour| {
+fn a_slow_hook_is_killed_with_its_group_while_the_lease_is_renewed() {
+    on_each(|flavour| {
         let database = shared(flavour).database("hook");
         let stage = Stage::new();
         let witness = Witness::on(&stage);
@@ -235,13 +235,13 @@ fn a_hook_that_takes_too_long_is_killed_with_its_group_while_the_lease_is_renewe
         eventually("renewals go on", || renewals(&database) > before + 2);
         let late = "--on-event for granted took more than 10s and was killed";
         holder.running.heard(late);
-        eventually("all of it is dead", || witness.is_alone());
+        eventually("all processes of the hook are dead", || witness.is_alone());
         holder.end().expect(3, "", late);
     });
 }
 
-/// A hook that notes its event and, for a grant, hangs until somebody writes to `never`. What it starts in its group
-/// hangs with it.
+/// Returns the option with a hook that records its event and, for a grant, hangs until a process writes to `never`. The
+/// child that it starts in its group also hangs.
 fn hanging(notes: &Notes, stage: &Stage, witness: &Witness, more: &str) -> String {
     let never = stage.path("never");
     let never = never.display();
@@ -253,8 +253,8 @@ fn hanging(notes: &Notes, stage: &Stage, witness: &Witness, more: &str) -> Strin
 }
 
 #[test]
-fn a_hook_that_hangs_for_ever_holds_up_neither_the_release_nor_the_exit() {
-    side_by_side(|flavour| {
+fn a_hanging_hook_delays_neither_the_release_nor_the_exit() {
+    on_each(|flavour| {
         let database = shared(flavour).database("hook");
         let (notes, stage) = (Notes::new(), Stage::new());
         let witness = Witness::on(&stage);
@@ -266,35 +266,35 @@ fn a_hook_that_hangs_for_ever_holds_up_neither_the_release_nor_the_exit() {
         eventually("the hook runs", || !witness.is_alone());
         let ended = Instant::now();
         let outcome = holder.end();
-        // A second by promise; the rest is for a busy machine. The time of a hook would be ten.
+        // dlock waits 1 s for the hook; the rest is for a busy machine. The time limit of a hook is 10 s.
         assert!(
             ended.elapsed() < LIMIT / 2,
             "{flavour}: {:?}",
             ended.elapsed()
         );
-        let told = "dlock: --on-event for granted had not ended when dlock did and was killed\n";
-        outcome.expect(3, "", told);
+        let message = "dlock: --on-event for granted had not ended when dlock did and was killed\n";
+        outcome.expect(3, "", message);
         assert!(is_free(&database), "{flavour}");
-        // That for the release was run beside it.
+        // The hook for the release ran at the same time.
         assert!(free.exists(), "{flavour}");
-        eventually("all of it is dead", || witness.is_alone());
+        eventually("all processes of the hook are dead", || witness.is_alone());
     });
 }
 
 #[test]
-fn a_hook_that_hangs_for_ever_does_not_hold_up_the_hook_for_a_loss() {
-    side_by_side(|flavour| {
+fn a_hanging_hook_does_not_delay_the_hook_for_a_lost_lease() {
+    on_each(|flavour| {
         let database = shared(flavour).database("hook");
         let (notes, stage) = (Notes::new(), Stage::new());
         let witness = Witness::on(&stage);
-        let [ready, told, _] = ["ready", "told", "never"].map(|name| stage.fifo(name));
-        let more = format!("[ $DLOCK_EVENT = lost ] && echo up > {}", told.display());
+        let [ready, hooked, _] = ["ready", "told", "never"].map(|name| stage.fifo(name));
+        let more = format!("[ $DLOCK_EVENT = lost ] && echo up > {}", hooked.display());
         let hook = hanging(&notes, &stage, &witness, &more);
         let run = exec(&database, &hook, &["--ttl=40s", "--grace=25s"])
             .args(["--", "sh", "-c"])
             .arg(r#"trap "" TERM; echo up > "$0"; read word < "$1"; exit 0"#)
             .arg(&ready)
-            .arg(&told)
+            .arg(&hooked)
             .start();
         heard(&ready);
         eventually("the hook runs", || !witness.is_alone());
@@ -302,7 +302,7 @@ fn a_hook_that_hangs_for_ever_does_not_hold_up_the_hook_for_a_loss() {
         steal(&database);
         run.heard("lost init: init is held by a thief");
         let noticed = Instant::now();
-        // The command ends because the hook for the loss has run, or it would be killed.
+        // The command ends because the hook for the loss has run; otherwise it would be killed.
         let outcome = run.wait();
         assert!(
             noticed.elapsed() < LIMIT / 2,
@@ -311,12 +311,12 @@ fn a_hook_that_hangs_for_ever_does_not_hold_up_the_hook_for_a_loss() {
         );
         assert!(stolen.elapsed() < LIMIT * 2, "{flavour}");
         outcome.expect(76, "", "--on-event for granted had not ended");
-        eventually("all of it is dead", || witness.is_alone());
+        eventually("all processes of the hook are dead", || witness.is_alone());
     });
 }
 
 #[test]
-fn a_hook_that_runs_when_dlock_ends_is_killed_after_a_second_or_by_a_signal() {
+fn a_hook_running_at_exit_is_killed_after_1_s_or_by_a_signal() {
     for flavour in Flavour::ALL {
         for signal in [None, Some("TERM")] {
             let database = shared(flavour).database("hook");
@@ -338,31 +338,31 @@ fn a_hook_that_runs_when_dlock_ends_is_killed_after_a_second_or_by_a_signal() {
             if let Some(signal) = signal {
                 run.signal(signal);
             }
-            let told = "--on-event for released had not ended when dlock did and was killed";
-            run.wait().expect(4, "", told);
+            let message = "--on-event for released had not ended when dlock did and was killed";
+            run.wait().expect(4, "", message);
             eventually("the hook is dead", || witness.is_alone());
         }
     }
 }
 
 #[test]
-fn a_hook_that_fails_is_told_and_changes_nothing() {
+fn a_failed_hook_is_reported_and_changes_nothing() {
     for flavour in Flavour::ALL {
         let database = shared(flavour).database("hook");
         for (hook, how) in [
             ("exit 5", "exited with 5"),
-            // Which it would not hear if it had our signal mask.
+            // With the signal mask of dlock the hook would not get SIGTERM.
             ("kill -TERM $$; exit 6", "was killed by signal 15"),
             ("no-such-command 2> /dev/null", "exited with 127"),
         ] {
             let outcome = exec(&database, &format!("--on-event={hook}"), &[])
                 .args(["--", "sh", "-c", "exit 4"])
                 .run();
-            let told = ["granted", "released"]
+            let message = ["granted", "released"]
                 .map(|event| format!("dlock: --on-event for {event} {how}\n"));
             assert_eq!(
                 (outcome.status, outcome.stderr),
-                (Some(4), told.concat()),
+                (Some(4), message.concat()),
                 "{flavour}"
             );
         }
@@ -372,11 +372,11 @@ fn a_hook_that_fails_is_told_and_changes_nothing() {
 }
 
 #[test]
-fn a_hook_has_no_input_no_descriptor_of_anybody_and_writes_to_stderr() {
+fn a_hook_inherits_no_stdin_or_descriptors_and_writes_to_stderr() {
     for flavour in Flavour::ALL {
         let database = shared(flavour).database("hook");
-        // Of the descriptors, ls has one for what it lists, and 9 is the one that dlock was given.
-        let look = "--on-event=[ $DLOCK_EVENT = granted ] || exit 0; readlink /proc/self/fd/0; \
+        // ls needs one descriptor for the folder that it lists. Descriptor 9 is open in dlock.
+        let hook = "--on-event=[ $DLOCK_EVENT = granted ] || exit 0; readlink /proc/self/fd/0; \
                     ls /proc/self/fd | tr '\\n' ' '; echo; [ -e /proc/self/fd/9 ] && echo nine";
         let script = r#"exec 9>/dev/null; exec "$0" exec -a init "$1" -- cat"#;
         let stage = Stage::new();
@@ -384,19 +384,19 @@ fn a_hook_has_no_input_no_descriptor_of_anybody_and_writes_to_stderr() {
         fs::write(&input, "input\n").expect("the folder is writable");
         let outcome = Dlock::of(Path::new("/bin/sh"), ["-c", script])
             .arg(env!("CARGO_BIN_EXE_dlock"))
-            .arg(look)
+            .arg(hook)
             .env("DLOCK_URL", database.url())
-            .stdin(fs::File::open(input).expect("it is there").into())
+            .stdin(fs::File::open(input).expect("the file exists").into())
             .run();
-        // All of the input is the command's.
+        // The command gets the whole input.
         assert_eq!(
             (outcome.status, &*outcome.stdout),
             (Some(0), "input\n"),
             "{flavour}"
         );
-        let said: Vec<&str> = outcome.stderr.lines().map(str::trim).collect();
+        let lines: Vec<&str> = outcome.stderr.lines().map(str::trim).collect();
         assert_eq!(
-            said,
+            lines,
             [
                 "/dev/null",
                 "0 1 2 3",
@@ -407,7 +407,7 @@ fn a_hook_has_no_input_no_descriptor_of_anybody_and_writes_to_stderr() {
 }
 
 #[test]
-fn a_dlock_that_is_killed_takes_the_shell_of_its_hook_along() {
+fn killing_dlock_kills_the_shell_of_its_hook() {
     for flavour in Flavour::ALL {
         let database = shared(flavour).database("hook");
         let stage = Stage::new();
@@ -423,20 +423,20 @@ fn a_dlock_that_is_killed_takes_the_shell_of_its_hook_along() {
         eventually("the hook runs", || !witness.is_alone());
         holder.running.signal("KILL");
         eventually("the hook is dead", || witness.is_alone());
-        // And not because its time is over.
+        // The hook died before its time limit.
         assert!(started.elapsed() < LIMIT, "{flavour}");
     }
 }
 
 #[test]
-fn the_death_of_the_monitor_neither_kills_a_hook_nor_waits_for_it() {
+fn monitor_death_neither_kills_a_hook_nor_skips_the_next_hook() {
     for flavour in Flavour::ALL {
         let database = shared(flavour).database("hook");
         let stage = Stage::new();
         let witness = Witness::on(&stage);
         let [ready, go, never] = ["ready", "go", "never"].map(|name| stage.fifo(name));
         let [granted, lost] = ["granted", "lost"].map(|name| stage.path(name));
-        // The hook for the grant goes on when that for the loss says so.
+        // The hook for the grant continues when the hook for the loss writes to the fifo.
         let hook = format!(
             "--on-event=case $DLOCK_EVENT in \
              granted) echo up > {}; read word < {go}; echo $word > {};; \
@@ -448,7 +448,7 @@ fn the_death_of_the_monitor_neither_kills_a_hook_nor_waits_for_it() {
         );
         let run = exec(&database, &hook, &["--ttl=20s"])
             .args(["--", "sh", "-c"])
-            // Something is left for dlock to kill, among its own children then.
+            // The command leaves a process that dlock must kill; without the monitor it becomes a child of dlock.
             .arg(r#"exec 9>>"$0"; flock -n 9; setsid sh -c 'read _ < "$0"' "$1" & read _ < "$1""#)
             .arg(witness.path())
             .arg(&never)
@@ -460,18 +460,18 @@ fn the_death_of_the_monitor_neither_kills_a_hook_nor_waits_for_it() {
         let killed = Instant::now();
         run.wait().expect(76, "", "the monitor of init was killed");
         assert!(killed.elapsed() < LIMIT / 2, "{flavour}");
-        assert!(witness.is_alone(), "{flavour}: somebody is left");
+        assert!(witness.is_alone(), "{flavour}: a process is left");
         assert!(is_free(&database), "{flavour}");
-        let said = |path: &Path| fs::read_to_string(path).unwrap_or_default();
-        assert_eq!(said(&granted), "on\n", "{flavour}");
-        let told = "76 the monitor of init was killed\n";
-        assert_eq!(said(&lost), told, "{flavour}");
+        let text = |path: &Path| fs::read_to_string(path).unwrap_or_default();
+        assert_eq!(text(&granted), "on\n", "{flavour}");
+        let message = "76 the monitor of init was killed\n";
+        assert_eq!(text(&lost), message, "{flavour}");
     }
 }
 
 #[test]
-fn after_the_death_of_the_monitor_a_hook_that_hangs_for_ever_holds_up_nothing() {
-    side_by_side(|flavour| {
+fn a_hanging_hook_delays_nothing_after_the_death_of_the_monitor() {
+    on_each(|flavour| {
         let database = shared(flavour).database("hook");
         let (notes, stage) = (Notes::new(), Stage::new());
         let [tree, hooked] = [Stage::new(), Stage::new()];
@@ -502,21 +502,21 @@ fn after_the_death_of_the_monitor_a_hook_that_hangs_for_ever_holds_up_nothing() 
             "",
             "--on-event for granted had not ended when dlock did",
         );
-        assert!(tree.is_alone(), "{flavour}: somebody is left");
+        assert!(tree.is_alone(), "{flavour}: a process is left");
         assert!(is_free(&database), "{flavour}");
         eventually("the hook is dead", || hooked.is_alone());
     });
 }
 
-/// The monitor of `running`: the only child that its first thread has started.
+/// Returns the process id of the monitor of `running`, the only child of its first thread.
 fn monitor_of(running: &Running) -> u32 {
     let children = format!("/proc/{0}/task/{0}/children", running.pid());
-    let children = fs::read_to_string(children).expect("dlock lives");
-    children.trim().parse().expect("it has one child")
+    let children = fs::read_to_string(children).expect("dlock runs");
+    children.trim().parse().expect("dlock has one child")
 }
 
 #[test]
-fn in_a_container_hooks_run_as_anywhere() {
+fn hooks_run_in_a_container() {
     for flavour in Flavour::ALL {
         let database = shared(flavour).database("hook");
         let notes = Notes::new();

@@ -1,12 +1,12 @@
-//! Keeping the lease while the command runs, and stopping the command when that fails.
+//! Tests that dlock renews the lease while the command runs, and stops the command if it cannot renew the lease.
 
 use mysql::prelude::Queryable;
 
+use crate::cli_runner::{Dlock, Running, eventually};
 use crate::command::{Stage, heard, is_alive, signal, tell};
-use crate::dlock::{Dlock, Running, eventually};
 use crate::servers::{Database, Flavour, Server, shared};
 
-/// A command under a lease of 2 s that says its process id, then `term` when it is told to stop.
+/// A command under a lease of 2 s that writes its process id, and prints `term` on SIGTERM.
 struct Holder {
     running: Running,
     pid: String,
@@ -47,19 +47,19 @@ fn renewed_again(database: &Database) {
 }
 
 #[test]
-fn a_command_may_run_for_many_leases() {
+fn command_may_run_for_many_leases() {
     for flavour in Flavour::ALL {
         let database = shared(flavour).database("lease");
         let holder = Holder::start(&database, "exit 4");
-        // Six renewals are a lease's length.
-        eventually("two leases go by", || renewals(&database) > 12);
+        // Six renewals take as long as one lease.
+        eventually("two leases have passed", || renewals(&database) > 12);
         holder.running.signal("TERM");
         holder.running.wait().expect(4, "term\n", "");
     }
 }
 
 #[test]
-fn a_command_whose_lease_was_taken_is_stopped() {
+fn command_is_stopped_when_its_lease_is_taken_over() {
     for flavour in Flavour::ALL {
         for (on_term, stdout) in [("exit 0", "term\n"), ("true", "term\n")] {
             let database = shared(flavour).database("lease");
@@ -67,7 +67,7 @@ fn a_command_whose_lease_was_taken_is_stopped() {
             database
                 .admin_conn()
                 .query_drop(
-                    "UPDATE dlock_lock SET claim=REPEAT('t',16), token=token+1, holder='a thief'",
+                    "UPDATE dlock_lock SET owner_id=REPEAT('t',16), token=token+1, holder='a thief'",
                 )
                 .expect("the row can be changed");
             holder
@@ -80,13 +80,13 @@ fn a_command_whose_lease_was_taken_is_stopped() {
 }
 
 #[test]
-fn a_command_whose_lease_was_freed_by_somebody_is_stopped() {
+fn command_is_stopped_when_another_client_frees_its_record() {
     for flavour in Flavour::ALL {
         let database = shared(flavour).database("lease");
         let holder = Holder::start(&database, "exit 0");
         database
             .admin_conn()
-            .query_drop("UPDATE dlock_lock SET claim=NULL")
+            .query_drop("UPDATE dlock_lock SET owner_id=NULL")
             .expect("the row can be changed");
         let outcome = holder.running.wait();
         outcome.expect(
@@ -98,14 +98,14 @@ fn a_command_whose_lease_was_freed_by_somebody_is_stopped() {
 }
 
 #[test]
-fn a_command_whose_lease_cannot_be_renewed_is_stopped_before_it_lapses() {
+fn command_is_stopped_before_a_lease_that_cannot_be_renewed_expires() {
     for flavour in Flavour::ALL {
         for on_term in ["exit 0", "true"] {
             let server = Server::start(flavour, &[]);
             let database = server.database("lease");
             let holder = Holder::start(&database, on_term);
             renewed_again(&database);
-            // A server that is there and says nothing: the worst kind.
+            // A server that accepts packets and never responds is the worst case.
             signal(server.pid(), "STOP");
             let outcome = holder.running.wait();
             signal(server.pid(), "CONT");
@@ -116,7 +116,7 @@ fn a_command_whose_lease_cannot_be_renewed_is_stopped_before_it_lapses() {
 }
 
 #[test]
-fn a_connection_that_is_killed_is_made_anew_and_the_command_knows_nothing() {
+fn holder_reconnects_after_its_session_is_killed_and_command_runs_on() {
     for flavour in Flavour::ALL {
         let database = shared(flavour).database("lease");
         let holder = Holder::start(&database, "exit 4");
@@ -131,14 +131,14 @@ fn a_connection_that_is_killed_is_made_anew_and_the_command_knows_nothing() {
         }
         holder.running.signal("TERM");
         let outcome = holder.running.wait();
-        let told = "the server has closed the connection of init; reconnecting";
-        outcome.expect(4, "term\n", told);
+        let message = "the server has closed the connection of init; reconnecting";
+        outcome.expect(4, "term\n", message);
         outcome.expect(4, "term\n", "is renewed again");
     }
 }
 
 #[test]
-fn a_failed_release_changes_nothing_but_a_message() {
+fn failed_release_only_adds_a_message() {
     for flavour in Flavour::ALL {
         let server = Server::start(flavour, &[]);
         let database = server.database("lease");
@@ -152,7 +152,7 @@ fn a_failed_release_changes_nothing_but_a_message() {
 }
 
 #[test]
-fn a_row_that_another_transaction_locks_delays_a_renewal_and_no_more() {
+fn row_locked_by_another_transaction_only_delays_a_renewal() {
     for flavour in Flavour::ALL {
         let database = shared(flavour).database("lease");
         let stage = Stage::new();

@@ -1,15 +1,15 @@
-//! Messages as JSON: every line on stderr is one object, whose fields say the same on both servers.
+//! Tests of messages as JSON: every line on stderr is one object, and its fields are the same on both servers.
 
 use serde_json::Value;
 
-use crate::dlock::{Dlock, Outcome};
+use crate::cli_runner::{Dlock, Outcome};
 use crate::holder::{Holder, steal, token};
 use crate::network::refusing;
 use crate::proxy::{Fault, Kind, Proxy};
 use crate::servers::{Database, Flavour, shared};
 use crate::terminal::Terminal;
 
-/// The messages in `text`, each of which must be an object with what every message has.
+/// Returns the messages in `text`. Fails if one is not an object with the fields that every message has.
 #[track_caller]
 pub(crate) fn messages(text: &str) -> Vec<Value> {
     assert!(text.is_empty() || text.ends_with('\n'), "{text:?}");
@@ -27,13 +27,13 @@ pub(crate) fn messages(text: &str) -> Vec<Value> {
     parsed.collect()
 }
 
-/// The messages of a run that is over.
+/// Returns the messages of a finished run.
 #[track_caller]
-fn said(outcome: &Outcome) -> Vec<Value> {
+fn logged(outcome: &Outcome) -> Vec<Value> {
     messages(&outcome.stderr)
 }
 
-/// The first message about `event`, which there must be.
+/// Returns the first message with `event`. Fails if there is none.
 #[track_caller]
 fn first(messages: &[Value], event: &str) -> Value {
     let found = messages.iter().find(|message| message["event"] == event);
@@ -47,12 +47,12 @@ fn holder(database: &Database, options: &[&str]) -> Holder {
 }
 
 #[test]
-fn each_step_of_a_run_is_an_object_with_the_action_and_the_token_once_it_is_known() {
+fn verbose_run_logs_each_step_with_action_and_token() {
     for flavour in Flavour::ALL {
         let database = shared(flavour).database("logs");
         let outcome = holder(&database, &["-v"]).end();
         assert_eq!(outcome.status, Some(3), "{flavour}: {outcome:#?}");
-        let messages = said(&outcome);
+        let messages = logged(&outcome);
         let events: Vec<&str> = messages
             .iter()
             .map(|message| message["event"].as_str().expect("a text"))
@@ -61,14 +61,14 @@ fn each_step_of_a_run_is_an_object_with_the_action_and_the_token_once_it_is_know
         for message in &messages {
             assert_eq!(message["action"], "init", "{flavour}");
             assert_eq!(message["token"], token(&database), "{flavour}");
-            assert_eq!(message["level"], "detail", "{flavour}");
+            assert_eq!(message["level"], "debug", "{flavour}");
         }
         assert_eq!(messages[1]["message"], "the command exited with 3");
     }
 }
 
 #[test]
-fn what_goes_well_is_not_told_unless_asked_for() {
+fn successful_run_logs_nothing_without_verbose() {
     for flavour in Flavour::ALL {
         let database = shared(flavour).database("logs");
         let outcome = holder(&database, &[]).end();
@@ -77,28 +77,28 @@ fn what_goes_well_is_not_told_unless_asked_for() {
 }
 
 #[test]
-fn who_waits_and_who_is_skipped_names_the_holder() {
+fn waiting_and_skipped_messages_name_the_holder() {
     for flavour in Flavour::ALL {
         let database = shared(flavour).database("logs");
         let holder = holder(&database, &["--holder=web-1"]);
         let waiter = ["exec", "-a", "init", "--log-format=json", "-w", "50ms"];
         let waiter = Dlock::on(&database, waiter).args(["--", "true"]).run();
-        let messages = said(&waiter);
+        let messages = logged(&waiter);
         let waiting = first(&messages, "waiting");
         assert_eq!(waiting["holder"], "web-1", "{flavour}");
-        assert_eq!(waiting["level"], "notice", "{flavour}");
+        assert_eq!(waiting["level"], "info", "{flavour}");
         let text = waiting["message"].as_str().expect("a text");
         assert!(text.starts_with("init is held by web-1 (token "), "{text}");
         assert!(text.ends_with("; you are next"), "{text}");
 
-        for (options, status, level) in [(&["-n"][..], 75, "error"), (&["-nE0"], 0, "notice")] {
+        for (options, status, level) in [(&["-n"][..], 75, "error"), (&["-nE0"], 0, "info")] {
             let skipped = Dlock::on(&database, ["exec", "-a", "init"])
                 .env("DLOCK_LOG_FORMAT", "json")
                 .args(options)
                 .args(["--", "true"])
                 .run();
             assert_eq!(skipped.status, Some(status), "{flavour}: {skipped:#?}");
-            let messages = said(&skipped);
+            let messages = logged(&skipped);
             assert_eq!(messages.len(), 1, "{flavour}: {messages:#?}");
             let message = first(&messages, "skipped");
             assert_eq!(message["holder"], "web-1", "{flavour}");
@@ -111,18 +111,18 @@ fn who_waits_and_who_is_skipped_names_the_holder() {
         let once = ["exec", "-a", "once", "--once", "--log-format=json"];
         let once = || Dlock::on(&database, once).args(["--holder=web-2", "--", "true"]);
         once().run().expect(0, "", "");
-        let messages = said(&once().run());
+        let messages = logged(&once().run());
         let done = first(&messages, "skipped");
         assert_eq!(done["holder"], "web-2", "{flavour}");
         assert_eq!(
             (&done["level"], &done["status"]),
-            (&"notice".into(), &0.into())
+            (&"info".into(), &0.into())
         );
     }
 }
 
 #[test]
-fn trouble_with_renewals_and_its_end_have_events_of_their_own() {
+fn renewal_failure_and_recovery_have_separate_events() {
     for flavour in Flavour::ALL {
         let database = shared(flavour).database("logs");
         let proxy = Proxy::to(database.port);
@@ -132,33 +132,33 @@ fn trouble_with_renewals_and_its_end_have_events_of_their_own() {
         let case = proxy.next(Kind::Renew, Fault::Reset);
         case.wait();
         holder.running.heard("is renewed again");
-        let messages = said(&holder.end());
+        let messages = logged(&holder.end());
         let failed = first(&messages, "renewal-failed");
-        assert_eq!(failed["level"], "notice", "{flavour}");
+        assert_eq!(failed["level"], "info", "{flavour}");
         assert_eq!(failed["token"], token(&database), "{flavour}");
         let renewed = first(&messages, "renewed");
-        assert_eq!(renewed["level"], "notice", "{flavour}");
+        assert_eq!(renewed["level"], "info", "{flavour}");
     }
 }
 
 #[test]
-fn a_lost_lease_names_who_has_it_now() {
+fn lost_message_names_the_new_holder() {
     for flavour in Flavour::ALL {
         let database = shared(flavour).database("logs");
         let holder = holder(&database, &["--ttl=2s"]);
-        let ours = token(&database);
+        let own_token = token(&database);
         steal(&database);
         let outcome = holder.running.wait();
         assert_eq!(outcome.status, Some(76), "{flavour}: {outcome:#?}");
-        let lost = first(&said(&outcome), "lost");
+        let lost = first(&logged(&outcome), "lost");
         assert_eq!(lost["holder"], "a thief", "{flavour}");
         assert_eq!(lost["level"], "error", "{flavour}");
-        assert_eq!(lost["token"], ours, "{flavour}");
+        assert_eq!(lost["token"], own_token, "{flavour}");
     }
 }
 
 #[test]
-fn an_end_without_a_run_is_an_object_too_and_usage_stays_text() {
+fn failure_before_a_run_is_json_and_usage_errors_are_text() {
     let port = refusing(1045, "no");
     let url = format!("mysql://u@127.0.0.1:{port}/db");
     let run = |words: &[&str]| {
@@ -175,14 +175,14 @@ fn an_end_without_a_run_is_an_object_too_and_usage_stays_text() {
     ] {
         let outcome = run(words);
         assert_eq!(outcome.status, Some(77), "{outcome:#?}");
-        let failed = first(&said(&outcome), "failed");
+        let failed = first(&logged(&outcome), "failed");
         assert_eq!(
             (&failed["level"], &failed["status"]),
             (&"error".into(), &77.into())
         );
     }
     let missing = run(&["exec", "-a", "init", "--", "no-such-command"]);
-    let failed = first(&said(&missing), "failed");
+    let failed = first(&logged(&missing), "failed");
     assert_eq!(failed["status"], 127);
     assert_eq!(failed["action"], "init");
 
@@ -191,17 +191,20 @@ fn an_end_without_a_run_is_an_object_too_and_usage_stays_text() {
 }
 
 #[test]
-fn the_other_commands_say_it_in_the_same_form() {
+fn other_subcommands_log_json_messages() {
     for flavour in Flavour::ALL {
         let database = shared(flavour).database("logs");
         let run = |words: &[&str]| Dlock::on(&database, words).arg("--log-format=json").run();
-        let setup = first(&said(&run(&["setup"])), "message");
-        assert_eq!(setup["level"], "notice", "{flavour}");
-        let forget = first(&said(&run(&["forget", "-a", "init", "--once"])), "message");
+        let setup = first(&logged(&run(&["setup"])), "message");
+        assert_eq!(setup["level"], "info", "{flavour}");
+        let forget = first(
+            &logged(&run(&["forget", "-a", "init", "--once"])),
+            "message",
+        );
         assert_eq!(forget["action"], "init", "{flavour}");
 
         let holder = holder(&database, &["--holder=web-1"]);
-        let messages = said(&run(&["wait", "init", "--timeout=2s"]));
+        let messages = logged(&run(&["wait", "init", "--timeout=2s"]));
         assert_eq!(first(&messages, "waiting")["holder"], "web-1", "{flavour}");
         assert_eq!(first(&messages, "failed")["status"], 75, "{flavour}");
         holder.end();
@@ -209,7 +212,7 @@ fn the_other_commands_say_it_in_the_same_form() {
 }
 
 #[test]
-fn an_operator_who_ends_a_lease_is_named_to_the_holder_and_is_told_in_the_same_form() {
+fn holder_logs_the_operator_that_revoked_its_lease() {
     for flavour in Flavour::ALL {
         let database = shared(flavour).database("logs");
         let holder = holder(&database, &["--holder=web-1"]);
@@ -223,31 +226,28 @@ fn an_operator_who_ends_a_lease_is_named_to_the_holder_and_is_told_in_the_same_f
         ];
         let release = Dlock::on(&database, release).arg("--log-format=json").run();
         assert_eq!(release.status, Some(0), "{flavour}: {release:#?}");
-        // The facts of the lock, which a person is shown, are no object.
-        let released = first(&said(&release), "released");
+        // The details of the lock are text for a person, so they are not part of the JSON messages.
+        let released = first(&logged(&release), "released");
         assert_eq!(released["holder"], "web-1", "{flavour}");
         assert_eq!(released["action"], "init", "{flavour}");
 
         let outcome = holder.running.wait();
         assert_eq!(outcome.status, Some(76), "{flavour}: {outcome:#?}");
-        let lost = first(&said(&outcome), "lost");
+        let lost = first(&logged(&outcome), "lost");
         assert_eq!(lost["holder"], "eve", "{flavour}");
         let text = lost["message"].as_str().expect("a text");
         assert!(text.contains("released by eve because stuck"), "{text}");
 
-        for (options, event) in [
-            (&["--hold-off=1m"][..], "closed"),
-            (&["--reopen"], "reopened"),
-        ] {
+        for (options, event) in [(&["--pause=1m"][..], "paused"), (&["--resume"], "resumed")] {
             let release = ["release", "-a", "init", "-y", "--log-format=json"];
             let release = Dlock::on(&database, release).args(options).run();
-            first(&said(&release), event);
+            first(&logged(&release), event);
         }
     }
 }
 
 #[test]
-fn on_a_terminal_no_line_is_rewritten() {
+fn json_messages_on_a_terminal_are_never_rewritten() {
     for flavour in Flavour::ALL {
         let database = shared(flavour).database("logs");
         let holder = holder(&database, &["--holder=web-1"]);
@@ -267,7 +267,7 @@ fn on_a_terminal_no_line_is_rewritten() {
 }
 
 #[test]
-fn a_hostile_label_stays_inside_its_string() {
+fn hostile_label_stays_inside_its_json_string() {
     const HOSTILE: &str =
         "web\u{1b}[2J\u{9b}2J\u{7f}\u{202e}\u{2028}\r\n{\"event\":\"forged\"}\"\\";
     for flavour in Flavour::ALL {
@@ -278,7 +278,7 @@ fn a_hostile_label_stays_inside_its_string() {
         let harmful =
             |c: char| c != '\n' && (c.is_control() || matches!(c, '\u{2028}' | '\u{202e}'));
         assert!(!outcome.stderr.contains(harmful), "{outcome:#?}");
-        for message in said(&outcome) {
+        for message in logged(&outcome) {
             assert_ne!(message["event"], "forged", "{flavour}");
             assert_eq!(message["holder"], HOSTILE, "{flavour}");
             let text = message["message"].as_str().expect("a text");

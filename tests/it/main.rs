@@ -1,16 +1,17 @@
-//! The integration tests: claims about what a user of the `dlock` program would notice, on real
-//! servers. One binary, so that one server of each kind serves all of them.
+//! The integration tests check the behaviour that a user of the `dlock` program sees, on real servers. They are one
+//! binary, so that all tests share one server of each kind.
 //!
-//! - `servers` starts MariaDB and MySQL, `dlock` runs the program, `command` and `recorder` are what it runs,
-//!   `holder` is a run that a test lets go, `terminal` is where it is typed, `proxy` and `network` are what stands
-//!   between it and a server, `multiplexer` shares one session, `preload` what a program takes for its C library
-//! - the rest is claims, one subject a file
+//! - Tools: `servers` starts MariaDB and MySQL, `dlock` runs the program, `command` and `recorder` are commands for it
+//!   to run, `holder` is a run that a test controls, `terminal` is a pseudo-terminal, `proxy` and `network` are the
+//!   connection to the server, `multiplexer` shares one session among clients, and `compiler` builds C programs and
+//!   libraries.
+//! - Every other file tests one subject.
 
 mod bad_input;
+mod cli_runner;
 mod command;
 mod compiler;
 mod connection;
-mod dlock;
 mod holder;
 mod multiplexer;
 mod network;
@@ -20,45 +21,46 @@ mod secrets;
 mod servers;
 mod terminal;
 
-mod arithmetic;
 mod clocks;
-mod contract;
 mod cron;
 mod crowd;
+mod deadline_properties;
 mod diagnosis;
 mod doctor;
 mod documents;
 mod examples;
-mod exclusion;
 mod exec;
 mod faults;
 mod fence;
 mod generated;
+mod handoff;
 mod history;
 mod hook;
-mod inherited;
-mod jobs;
-mod late;
+mod inherited_state;
+mod job_control;
+mod late_grant;
 mod layers;
 mod lease;
-mod limits;
-mod line;
 mod logs;
 mod metrics;
+mod mutants;
+mod mutual_exclusion;
 mod nested;
-mod notice;
 mod once;
 mod pid_one;
+mod queue;
 mod regressions;
 mod release;
+mod runtime_limits;
 mod sessions;
 mod signals;
 mod slow_reader;
 mod static_build;
 mod status;
+mod store_contract;
 mod tls;
 mod tree;
-mod twins;
+mod vocabulary;
 mod wait_command;
 mod waiting;
 mod walkthrough;

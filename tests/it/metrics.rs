@@ -1,5 +1,5 @@
-//! The file of metrics: what it says at each step, judged by a strict parser of Prometheus' format, and
-//! that no trouble with it touches a run.
+//! Tests of the metrics file: its contents at each step, checked by a strict parser of the Prometheus format. A failure
+//! to write the file must not affect a run.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -8,14 +8,14 @@ use std::path::{Path, PathBuf};
 use openmetrics_parser::prometheus::parse_prometheus;
 use openmetrics_parser::{MetricNumber, PrometheusType, PrometheusValue};
 
+use crate::cli_runner::{Dlock, eventually};
 use crate::command::{Stage, tell};
 use crate::compiler::preload;
-use crate::dlock::{Dlock, eventually};
 use crate::holder::{Holder, is_free, renewals, steal, token};
 use crate::proxy::{Fault, Kind, Proxy};
 use crate::servers::{Flavour, shared};
 
-/// A folder for a collector, with nothing in it but what dlock writes.
+/// A folder for a collector, with only the files that dlock writes.
 struct Folder {
     stage: Stage,
 }
@@ -36,7 +36,7 @@ impl Folder {
         format!("--metrics-file={}", self.file().display())
     }
 
-    /// All that is in the folder.
+    /// Returns the names of all files in the folder.
     fn names(&self) -> Vec<String> {
         let entries = fs::read_dir(self.stage.path("metrics")).expect("it is there");
         let name =
@@ -46,13 +46,13 @@ impl Folder {
             .collect()
     }
 
-    /// The value of `name` for `init`, none if there is no such metric.
+    /// Returns the value of `name` for `init`. None if there is no such metric.
     #[track_caller]
     fn value(&self, name: &str) -> Option<f64> {
         value(&self.file(), name, "init", None)
     }
 
-    /// Which of the results is the one.
+    /// Returns the results whose metric is 1.
     #[track_caller]
     fn result(&self) -> Vec<&'static str> {
         let results = [
@@ -73,7 +73,8 @@ impl Folder {
     }
 }
 
-/// The value of a metric of `action` in `file`, which must be sound as a whole.
+/// Returns the value of a metric of `action` in `file`. None if there is no such metric. Fails if the file is not
+/// valid.
 #[track_caller]
 fn value(file: &Path, name: &str, action: &str, result: Option<&str>) -> Option<f64> {
     let text = fs::read_to_string(file).expect("the file is there");
@@ -95,24 +96,24 @@ fn value(file: &Path, name: &str, action: &str, result: Option<&str>) -> Option<
     Some(number.as_f64())
 }
 
-/// Tokens are microseconds since 1970, which a double holds exactly.
+/// Converts a token. Tokens are microseconds since 1970, which a double holds exactly.
 #[expect(clippy::cast_precision_loss, reason = "below 2^53 for some 250 years")]
 fn as_number(token: u64) -> f64 {
     token as f64
 }
 
 #[test]
-fn a_run_is_told_from_its_grant_through_each_renewal_to_its_end() {
+fn metrics_are_written_at_grant_renewals_and_end() {
     for flavour in Flavour::ALL {
         let database = shared(flavour).database("metrics");
         let folder = Folder::new();
         let holder = Holder::on(&database, &["--ttl=4s", &folder.option()]);
-        eventually("the grant is told", || folder.file().exists());
+        eventually("the grant is written", || folder.file().exists());
         assert_eq!(folder.value("dlock_held"), Some(1.0), "{flavour}");
         let wanted = as_number(token(&database));
         assert_eq!(folder.value("dlock_token"), Some(wanted), "{flavour}");
         assert_eq!(folder.value("dlock_result"), None, "{flavour}");
-        eventually("renewals are told", || {
+        eventually("renewals are written", || {
             folder.value("dlock_renewals_total") > Some(1.0)
         });
         assert!(folder.value("dlock_hold_seconds") > Some(0.3), "{flavour}");
@@ -130,7 +131,7 @@ fn a_run_is_told_from_its_grant_through_each_renewal_to_its_end() {
 }
 
 #[test]
-fn what_comes_of_a_run_is_one_of_the_results() {
+fn each_outcome_sets_its_result_metric() {
     for flavour in Flavour::ALL {
         let database = shared(flavour).database("metrics");
         let folder = Folder::new();
@@ -175,7 +176,7 @@ fn what_comes_of_a_run_is_one_of_the_results() {
 }
 
 #[test]
-fn a_renewal_that_fails_is_counted() {
+fn failed_renewals_are_counted() {
     for flavour in Flavour::ALL {
         let database = shared(flavour).database("metrics");
         let folder = Folder::new();
@@ -184,7 +185,7 @@ fn a_renewal_that_fails_is_counted() {
         let holder = Holder::start(dlock, &["--ttl=6s", &folder.option()]);
         let case = proxy.next(Kind::Renew, Fault::Reset);
         case.wait();
-        eventually("the failure is told", || {
+        eventually("the failure is written", || {
             folder.value("dlock_renewal_failures_total") >= Some(1.0)
         });
         assert_eq!(folder.value("dlock_held"), Some(1.0), "{flavour}");
@@ -194,7 +195,7 @@ fn a_renewal_that_fails_is_counted() {
 }
 
 #[test]
-fn an_action_cannot_forge_a_metric() {
+fn action_name_cannot_forge_a_metric() {
     const ACTION: &str = "a\"} 1 # \\n{b=\"c\", é\u{202e}\\";
     for flavour in Flavour::ALL {
         let database = shared(flavour).database("metrics");
@@ -207,7 +208,7 @@ fn an_action_cannot_forge_a_metric() {
 }
 
 #[test]
-fn a_collector_that_is_another_user_can_read_it_whatever_the_umask() {
+fn metrics_file_is_readable_by_other_users_with_any_umask() {
     for flavour in Flavour::ALL {
         let database = shared(flavour).database("metrics");
         let folder = Folder::new();
@@ -226,7 +227,7 @@ fn a_collector_that_is_another_user_can_read_it_whatever_the_umask() {
 }
 
 #[test]
-fn a_file_that_cannot_be_written_is_told_once_and_changes_nothing() {
+fn unwritable_metrics_file_is_reported_once_and_run_is_not_affected() {
     for flavour in Flavour::ALL {
         let database = shared(flavour).database("metrics");
         let stage = Stage::new();
@@ -235,9 +236,9 @@ fn a_file_that_cannot_be_written_is_told_once_and_changes_nothing() {
         let holder = Holder::on(&database, &["--ttl=4s", &missing]);
         eventually("renewals", || renewals(&database) > 2);
         let outcome = holder.end();
-        let told = "dlock: cannot write the metrics: No such file or directory (os error 2)\n";
+        let message = "dlock: cannot write the metrics: No such file or directory (os error 2)\n";
         assert_eq!(outcome.status, Some(3), "{flavour}: {outcome:#?}");
-        assert_eq!(outcome.stderr.matches(told).count(), 1, "{outcome:#?}");
+        assert_eq!(outcome.stderr.matches(message).count(), 1, "{outcome:#?}");
     }
     for wrong in ["", "/", ".."] {
         let outcome = Dlock::new(["exec", "-a", "init", "--metrics-file", wrong]);
@@ -248,7 +249,7 @@ fn a_file_that_cannot_be_written_is_told_once_and_changes_nothing() {
     }
 }
 
-/// Whoever renames a file waits until `FIFO` is read from, as on a dead network disk.
+/// A `rename` that blocks until a process reads from `FIFO`, as on a dead network disk.
 const HANGING: &str = r#"
     #include <fcntl.h>
     #include <stdlib.h>
@@ -262,7 +263,7 @@ const HANGING: &str = r#"
 "#;
 
 #[test]
-fn a_disk_that_hangs_holds_up_neither_the_command_nor_a_renewal_nor_the_release() {
+fn hung_metrics_disk_delays_neither_command_nor_renewal_nor_release() {
     for flavour in Flavour::ALL {
         let database = shared(flavour).database("metrics");
         let folder = Folder::new();
@@ -271,26 +272,26 @@ fn a_disk_that_hangs_holds_up_neither_the_command_nor_a_renewal_nor_the_release(
         let dlock = Dlock::on(&database, ["exec"])
             .env("LD_PRELOAD", library)
             .env("FIFO", &fifo);
-        // Its command runs although nobody reads the fifo.
+        // The command runs although no process reads the fifo.
         let mut holder = Holder::start(dlock, &["--ttl=4s", &folder.option()]);
-        eventually("it hangs in the middle", || folder.names().len() == 1);
+        eventually("the rename hangs", || folder.names().len() == 1);
         assert_ne!(folder.names(), ["dlock.prom"], "{flavour}");
         let before = renewals(&database);
         eventually("renewals go on", || renewals(&database) > before + 2);
         assert!(!holder.running.is_over(), "{flavour}");
         tell(&holder.go(), "on");
-        eventually("the lease is given up", || is_free(&database));
-        // And dlock waits for the disk no longer than it says.
+        eventually("the lease is released", || is_free(&database));
+        // dlock exits although the disk still hangs.
         assert_eq!(holder.running.wait().status, Some(3), "{flavour}");
     }
 }
 
 #[test]
-fn what_stands_in_the_way_of_the_file_is_left_alone() {
+fn directory_at_the_metrics_path_is_not_replaced() {
     for flavour in Flavour::ALL {
         let database = shared(flavour).database("metrics");
         let folder = Folder::new();
-        // What stands in the file's place and is no file.
+        // A directory is at the path of the file.
         fs::create_dir(folder.file()).expect("the folder is writable");
         fs::write(folder.file().join("kept"), "").expect("the folder is writable");
         let exec = ["exec", "-a", "init", &folder.option(), "--", "true"];

@@ -1,9 +1,10 @@
-//! A connection multiplexer: all clients share one session of the server, and their requests go there one after
-//! another, whole packets at a time.
+//! A connection multiplexer: all clients share one session of the server. Their requests are sent one after another, in
+//! whole packets.
 //!
-//! The first client logs in at the server; later clients are let in without a check, with the server's greeting to the
-//! first. A request that waits in the server, such as for a named lock, keeps the others waiting. The session ends with
-//! the test process; no client ends it. One thread accepts, and each client has a thread.
+//! The first client logs in at the server. Later clients get the greeting that the server sent to the first one, and
+//! are accepted without a check. A request that waits in the server, for example for a named lock, delays the requests
+//! of all other clients. The session ends with the test process; no client ends it. One thread accepts connections, and
+//! each client has a thread.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
@@ -19,7 +20,7 @@ const QUIT: [u8; 1] = [1];
 /// The reply of success without rows: no row changed, autocommit on, no warning.
 const OK: [u8; 7] = [0, 0, 0, 2, 0, 0, 0];
 
-/// The port of a multiplexer to the server at `port` of this machine.
+/// Starts a multiplexer to the server at `port` of this machine, and returns its port.
 #[track_caller]
 pub(crate) fn to(port: u16) -> u16 {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("127.0.0.1 has a port");
@@ -37,13 +38,13 @@ pub(crate) fn to(port: u16) -> u16 {
     own
 }
 
-/// The one session.
+/// The session that all clients share.
 struct Session {
     server: Wire,
     greeting: Vec<u8>,
 }
 
-/// A connection, packet by packet.
+/// A connection that is read and written packet by packet.
 struct Wire {
     stream: TcpStream,
     pending: Vec<u8>,
@@ -97,27 +98,27 @@ fn serve(port: u16, mut client: Wire, session: &Mutex<Option<Session>>) -> io::R
             return Ok(());
         }
         let mut session = locked();
-        let server = &mut session.as_mut().expect("somebody has logged in").server;
+        let server = &mut session.as_mut().expect("a client has logged in").server;
         server.send(&request)?;
         let mut progress = Progress::default();
         let mut is_last = false;
         while !is_last {
             let reply = server.receive()?;
             is_last = progress.ends_with(payload(&reply));
-            // The session is needed by others, so the reply is read to its end even if the client is gone.
+            // Other clients need the session, so the reply is read to its end even if this client is gone.
             let _ = client.send(&reply);
         }
     }
 }
 
-/// Carries the login of the first client.
+/// Forwards the login of the first client.
 fn log_in(port: u16, client: &mut Wire) -> io::Result<Session> {
     let mut server = Wire::new(TcpStream::connect((Ipv4Addr::LOCALHOST, port))?);
     let greeting = server.receive()?;
     client.send(&greeting)?;
     loop {
         server.send(&client.receive()?)?;
-        // The client has nothing to say to the news that its password was known already.
+        // The client sends no packet after the notice that the server has cached its password.
         let mut reply = server.receive()?;
         while payload(&reply) == [1, 3] {
             client.send(&reply)?;

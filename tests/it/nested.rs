@@ -1,36 +1,36 @@
-//! `dlock exec` inside the command of another: under the outer lease if it is for the same action, with a
-//! lease of its own if not.
+//! Tests of `dlock exec` inside the command of another `dlock exec`: for the same action it runs under the outer lease,
+//! and for another action it acquires its own lease.
 
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use crate::cli_runner::{Dlock, Outcome};
 use crate::command::{Stage, heard, tell};
-use crate::dlock::{Dlock, Outcome};
 use crate::holder::{Holder, is_free, renewals, steal, token};
 use crate::logs::messages;
 use crate::pid_one::{namespaces, unshare};
 use crate::proxy::{Door, Proxy};
 use crate::servers::{Database, Flavour, shared};
 
-/// An inner dlock that waits for what it is inside of must not make a test wait for ever.
+/// Limits the wait of an inner dlock: if it waited for the outer lease, the test would never end.
 const IMPATIENT: &str = "--wait=2s";
 
-/// Longer than any look at a healthy server takes.
+/// Maximum time for a read from a healthy server.
 const AT_ONCE: Duration = Duration::from_secs(10);
 
-/// `dlock exec` of `init`, whose command is `script`, in which `$dlock` is the program.
+/// `dlock exec` of `init` with the command `script`, in which `$dlock` is the program.
 fn outer(database: &Database, script: &str) -> Dlock {
     Dlock::on(database, ["exec", "-a", "init", "--holder=web-1"])
         .env("dlock", env!("CARGO_BIN_EXE_dlock"))
         .args(["--", "sh", "-c", script])
 }
 
-/// Where the row of `database` is, as the command is told.
+/// Returns the address of `database`, as in `DLOCK_DATABASE_ADDRESS`.
 fn address(database: &Database) -> String {
     format!("127.0.0.1:{}/{}", database.port, database.name)
 }
 
-/// `dlock exec` of `init` in the surroundings of a command that was granted `token` at `address`.
+/// `dlock exec` of `init` in the environment of a command that was granted `token` at `address`.
 fn inner(database: &Database, token: u64, address: &str) -> Dlock {
     Dlock::on(database, ["exec", "-a", "init", "-v", IMPATIENT])
         .env("DLOCK_ACTION", "init")
@@ -40,7 +40,7 @@ fn inner(database: &Database, token: u64, address: &str) -> Dlock {
 }
 
 #[test]
-fn the_same_action_runs_under_the_outer_lease_and_ends_with_the_inner_status() {
+fn nested_exec_of_the_same_action_runs_under_the_outer_lease() {
     for flavour in Flavour::ALL {
         let database = shared(flavour).database("nested");
         let script = format!(
@@ -52,7 +52,7 @@ fn the_same_action_runs_under_the_outer_lease_and_ends_with_the_inner_status() {
             "dlock: init is held by the outer dlock (token {token}): running under its lease\n"
         );
         outcome.expect(5, &format!("{token}\n"), &said);
-        // The one run is in the history, and the one grant in the row.
+        // The history has one run.
         let history = Dlock::on(&database, ["history", "init"]).run().stdout;
         assert_eq!(history.lines().count(), 2, "{flavour}: {history}");
         assert!(history.contains("exited 5"), "{flavour}: {history}");
@@ -61,7 +61,7 @@ fn the_same_action_runs_under_the_outer_lease_and_ends_with_the_inner_status() {
 }
 
 #[test]
-fn three_levels_are_one_lease() {
+fn three_nested_levels_share_one_lease() {
     for flavour in Flavour::ALL {
         let database = shared(flavour).database("nested");
         let script = format!(
@@ -81,7 +81,7 @@ fn three_levels_are_one_lease() {
 }
 
 #[test]
-fn the_inner_command_takes_the_place_of_its_dlock_and_gets_the_signals() {
+fn nested_command_replaces_its_dlock_and_receives_signals() {
     for flavour in Flavour::ALL {
         let database = shared(flavour).database("nested");
         let stage = Stage::new();
@@ -102,11 +102,11 @@ fn the_inner_command_takes_the_place_of_its_dlock_and_gets_the_signals() {
 }
 
 #[test]
-fn the_inner_command_finds_signals_and_streams_as_the_outer_one_does() {
+fn nested_command_inherits_signals_and_streams_like_the_outer_one() {
     for flavour in Flavour::ALL {
         let database = shared(flavour).database("nested");
-        // stdin is closed for the one, so it must be for the other. The C library keeps signals 32 and
-        // 33 for itself.
+        // stdin is closed for the outer command, so it must be closed for the inner one. Only the last 8 digits of the
+        // masks are compared: the C library reserves signals 32 and 33.
         let look = concat!(
             r#"'grep -E "^Sig(Blk|Ign)" /proc/self/status | grep -oE ".{8}$""#,
             r#"; readlink /proc/$$/fd/0 || echo none'"#
@@ -124,7 +124,7 @@ fn the_inner_command_finds_signals_and_streams_as_the_outer_one_does() {
 }
 
 #[test]
-fn a_token_that_is_not_current_ends_with_76_at_once() {
+fn nested_exec_with_a_stale_token_exits_76_at_once() {
     for flavour in Flavour::ALL {
         let database = shared(flavour).database("nested");
         let stage = Stage::new();
@@ -146,21 +146,21 @@ fn a_token_that_is_not_current_ends_with_76_at_once() {
         let outcome = running.wait();
         assert_eq!(outcome.stdout, "status=76\n", "{flavour}: {outcome:#?}");
 
-        // And of a run that is over, whoever has kept its variables.
-        let free = "UPDATE dlock_lock SET claim=NULL";
+        // The token of a finished run is not current either, for a process that has kept the variables.
+        let free = "UPDATE dlock_lock SET owner_id=NULL";
         mysql::prelude::Queryable::query_drop(&mut database.admin_conn(), free)
             .expect("the row can be changed");
         let why = format!("the outer dlock's token {before} is not current: init is free");
         let late = inner(&database, before, &address(&database)).run();
         late.expect(76, "", &why);
-        // Of another database they say nothing.
+        // The variables are ignored for another database.
         let other = inner(&database, before, "127.0.0.1:1/other").run();
-        other.expect(0, "", "init is ours after");
+        other.expect(0, "", "acquired init in");
     }
 }
 
 #[test]
-fn a_lease_that_an_operator_has_ended_is_not_current() {
+fn nested_exec_under_a_revoked_lease_exits_76() {
     for flavour in Flavour::ALL {
         let database = shared(flavour).database("nested");
         let stage = Stage::new();
@@ -185,7 +185,7 @@ fn a_lease_that_an_operator_has_ended_is_not_current() {
 }
 
 #[test]
-fn who_is_not_below_the_holder_stands_in_line_whatever_the_variables_say() {
+fn process_not_descended_from_the_holder_must_wait_for_the_lock() {
     for flavour in Flavour::ALL {
         let database = shared(flavour).database("nested");
         let holder = Holder::on(&database, &[]);
@@ -196,7 +196,7 @@ fn who_is_not_below_the_holder_stands_in_line_whatever_the_variables_say() {
 }
 
 #[test]
-fn a_holder_of_another_pid_namespace_is_nobodys_ancestor() {
+fn holder_in_another_pid_namespace_is_never_an_ancestor() {
     let unshare = unshare(namespaces());
     let words: Vec<&str> = std::iter::once(unshare.get_program())
         .chain(unshare.get_args())
@@ -212,7 +212,7 @@ fn a_holder_of_another_pid_namespace_is_nobodys_ancestor() {
 }
 
 #[test]
-fn another_action_inside_is_a_lock_of_its_own_with_defaults_of_its_own() {
+fn nested_exec_of_another_action_has_its_own_lock_and_defaults() {
     for flavour in Flavour::ALL {
         let database = shared(flavour).database("nested");
         let script = format!(
@@ -226,7 +226,8 @@ fn another_action_inside_is_a_lock_of_its_own_with_defaults_of_its_own() {
         assert_eq!(outcome.status, Some(0), "{flavour}: {outcome:#?}");
         let lines: Vec<&str> = outcome.stdout.lines().collect();
         assert_eq!(lines.len(), 2, "{flavour}: {lines:?}");
-        // What a user sets for options is for every dlock; what dlock sets is for none.
+        // Option variables that a user sets apply to every dlock; variables that dlock sets for its command apply to
+        // none.
         assert!(lines[0].starts_with("other "), "{lines:?}");
         assert!(!lines[0].contains("web-1"), "{flavour}: {lines:?}");
         let end = format!(" 1m {}", address(&database));
@@ -240,14 +241,14 @@ fn another_action_inside_is_a_lock_of_its_own_with_defaults_of_its_own() {
             .args(["--", "sh", "-c", &script])
             .run();
         outcome.expect(4, "30s\n", "");
-        // It has no action unless it is told one.
+        // The inner dlock does not inherit an action.
         let outcome = outer(&database, r#""$dlock" exec -- true"#).run();
         outcome.expect(64, "", "--action");
     }
 }
 
 #[test]
-fn check_is_about_the_lease_that_it_runs_under() {
+fn check_verifies_the_lease_that_it_runs_under() {
     for flavour in Flavour::ALL {
         let database = shared(flavour).database("nested");
         outer(&database, r#""$dlock" check"#)
@@ -257,7 +258,7 @@ fn check_is_about_the_lease_that_it_runs_under() {
 }
 
 #[test]
-fn once_inside_skips_what_is_done_and_records_nothing() {
+fn nested_once_skips_a_recorded_success_and_records_none() {
     for flavour in Flavour::ALL {
         let database = shared(flavour).database("nested");
         let script = format!(r#""$dlock" exec -a init --once=v1 {IMPATIENT} -- echo run"#);
@@ -272,14 +273,14 @@ fn once_inside_skips_what_is_done_and_records_nothing() {
 }
 
 #[test]
-fn a_server_that_does_not_answer_the_inner_one_is_tried_for_as_long_as_db_wait() {
+fn nested_exec_retries_an_unreachable_server_for_connect_timeout() {
     for flavour in Flavour::ALL {
         let database = shared(flavour).database("nested");
         let proxy = Proxy::to(database.port);
         proxy.door(Door::Refused);
         let url = database.url_through(proxy.port());
         let run = |reach: &str| {
-            Dlock::new(["exec", "-a", "init", "--db-wait", reach])
+            Dlock::new(["exec", "-a", "init", "--connect-timeout", reach])
                 .env("DLOCK_URL", &url)
                 .env("DLOCK_ACTION", "init")
                 .env("DLOCK_TOKEN", "1")
@@ -288,7 +289,7 @@ fn a_server_that_does_not_answer_the_inner_one_is_tried_for_as_long_as_db_wait()
         };
         run("0").run().expect(69, "", "cannot reach");
         let running = run("1m").start();
-        // Whatever it has tried by then.
+        // The server may become reachable at any point of the retries.
         proxy.door(Door::Open);
         assert_eq!(running.wait().status, Some(0), "{flavour}");
         assert_eq!(renewals(&database), 0, "{flavour}");
@@ -296,7 +297,7 @@ fn a_server_that_does_not_answer_the_inner_one_is_tried_for_as_long_as_db_wait()
 }
 
 #[test]
-fn a_command_that_cannot_be_run_inside_says_so_as_ever() {
+fn nested_command_that_cannot_be_executed_exits_127() {
     for flavour in Flavour::ALL {
         let database = shared(flavour).database("nested");
         let stage = Stage::new();

@@ -1,7 +1,7 @@
-//! What stands between dlock and its server beside the proxy: a server that only says no, and a resolver that
-//! knows the names of one test.
+//! Network parts besides the proxy: a server that refuses every connection with an error, and a resolver that knows the
+//! names of one test.
 //!
-//! The server that says no has a thread, which ends with the test process.
+//! The refusing server has a thread, which ends with the test process.
 
 use std::io::{self, Write};
 use std::net::{IpAddr, Ipv4Addr, Shutdown, SocketAddr, TcpListener};
@@ -10,11 +10,11 @@ use std::sync::OnceLock;
 use std::thread;
 use std::{fs, process};
 
+use crate::cli_runner::Dlock;
 use crate::compiler::{LIBRARY, compile};
-use crate::dlock::Dlock;
 use crate::proxy::packet;
 
-/// The port of a server that answers every connection with the error `code` and `text`.
+/// Starts a server that sends the error `code` with `text` on every connection, and returns its port.
 #[track_caller]
 pub(crate) fn refusing(code: u16, text: &str) -> u16 {
     let listener = TcpListener::bind(local(0)).expect("127.0.0.1 has a port");
@@ -22,12 +22,12 @@ pub(crate) fn refusing(code: u16, text: &str) -> u16 {
     let mut payload = vec![0xff];
     payload.extend_from_slice(&code.to_le_bytes());
     payload.extend_from_slice(text.as_bytes());
-    let answer = packet(0, &payload);
+    let error = packet(0, &payload);
     thread::spawn(move || {
         for client in listener.incoming() {
             let mut client = client.expect("a connection can be accepted");
-            // Who hangs up does not get an answer.
-            let _ = client.write_all(&answer);
+            // The write fails if the client has hung up.
+            let _ = client.write_all(&error);
             let _ = client.shutdown(Shutdown::Write);
             let _ = io::copy(&mut client, &mut io::sink());
         }
@@ -35,8 +35,8 @@ pub(crate) fn refusing(code: u16, text: &str) -> u16 {
     port
 }
 
-/// `dlock` where `names`, such as `db.test=::1,127.0.0.1;stuck.test=never`, are all that can be resolved. No name of the
-/// machine or the network resolves the same everywhere; these do.
+/// `dlock` in an environment where only `names` can be resolved, for example `db.test=::1,127.0.0.1;stuck.test=never`.
+/// Real names do not resolve to the same addresses on every machine; these do.
 #[track_caller]
 pub(crate) fn resolving(dlock: Dlock, names: &str) -> Dlock {
     static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
@@ -45,7 +45,7 @@ pub(crate) fn resolving(dlock: Dlock, names: &str) -> Dlock {
         .env("TEST_NAMES", names)
 }
 
-/// Goes before the C library's resolver. Addresses are still its own business.
+/// Replaces the resolver of the C library for names. Numeric addresses still go to the C library.
 const RESOLVER: &str = r#"
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -86,12 +86,12 @@ fn build_resolver() -> PathBuf {
     let library = folder.join("resolver.so");
     let unfinished = folder.join(format!("resolver-{}.so", process::id()));
     compile(LIBRARY, RESOLVER, &unfinished);
-    // Whole or not at all, whoever else runs these tests.
+    // The rename is atomic: other test processes see the whole library or none.
     fs::rename(&unfinished, &library).expect("the folder is writable");
     library
 }
 
-/// 127.0.0.1 and `port`.
+/// The address 127.0.0.1 with `port`.
 pub(crate) fn local(port: u16) -> SocketAddr {
     SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port)
 }

@@ -1,4 +1,5 @@
-//! Run once: a success is remembered, the others leave with 0, and nobody counts who came too late.
+//! Tests of `--once`: a success is recorded, the other replicas exit 0 without a run, and a holder that has lost its
+//! lease cannot record a success.
 
 use std::fs;
 use std::path::PathBuf;
@@ -6,12 +7,12 @@ use std::path::PathBuf;
 use mysql::Conn;
 use mysql::prelude::Queryable;
 
+use crate::cli_runner::{Dlock, Running, eventually};
 use crate::command::{Stage, heard, tell};
-use crate::dlock::{Dlock, Running, eventually};
 use crate::proxy::{Proxy, Request};
 use crate::servers::{Database, Flavour, SESSIONS, shared};
 
-/// Replicas whose commands say in one file that they ran.
+/// Replicas whose commands append a word to one file when they run.
 struct Replicas {
     database: Database,
     stage: Stage,
@@ -35,13 +36,13 @@ impl Replicas {
         self.stage.path("log")
     }
 
-    /// What the commands that ran have written, one word a run.
+    /// Returns the words that the commands have written, one for each run.
     fn ran(&self) -> Vec<String> {
         let log = fs::read_to_string(self.log()).unwrap_or_default();
         log.lines().map(str::to_owned).collect()
     }
 
-    /// A replica whose command writes `word` and ends with `status`.
+    /// A replica whose command writes `word` and exits with `status`.
     fn replica(&self, options: &[&str], word: &str, status: i32) -> Dlock {
         Dlock::on(&self.database, ["exec", "-a", "init"])
             .args(options)
@@ -50,7 +51,7 @@ impl Replicas {
             .args([word, &status.to_string()])
     }
 
-    /// A replica whose command says its process id, waits for a word and ends with that status.
+    /// A replica whose command runs, waits for [`Self::let_go`] and exits with that status.
     fn holder(&self, options: &[&str]) -> Running {
         let (ready, go) = (self.stage.fifo("ready"), self.stage.fifo("go"));
         let running = Dlock::on(&self.database, ["exec", "-a", "init"])
@@ -70,10 +71,10 @@ impl Replicas {
         tell(&self.stage.path("go"), status);
     }
 
-    /// Waits until `count` sessions stand at the gate.
-    fn standing(&mut self, count: u64) {
+    /// Waits until `count` sessions wait for the queue lock.
+    fn wait_for_waiters(&mut self, count: u64) {
         let admin = &mut self.admin;
-        eventually("the waiters stand at the gate", || {
+        eventually("the waiters wait for the queue lock", || {
             let standing: Option<u64> = admin
                 .query_first(format!(
                     "SELECT COUNT(*) FROM dlock_waiter w JOIN {SESSIONS} p ON p.id=w.session_id \
@@ -86,11 +87,11 @@ impl Replicas {
 
     fn done(&mut self) -> Vec<String> {
         self.admin
-            .query("SELECT once_key FROM dlock_done WHERE action='init' ORDER BY once_key")
-            .expect("shows what is done")
+            .query("SELECT once_key FROM dlock_success WHERE action='init' ORDER BY once_key")
+            .expect("shows the successes")
     }
 
-    /// Leaves the account of the tests with nothing but `grants` on these tables.
+    /// Revokes all privileges of the test account except `grants`, each with its table.
     fn restrict(&mut self, grants: &[(&str, &str)]) {
         let Database { name, user, .. } = &self.database;
         let revoke = format!("REVOKE ALL PRIVILEGES, GRANT OPTION FROM '{user}'@'%'");
@@ -110,7 +111,7 @@ fn everywhere(claim: impl Fn(Replicas)) {
 }
 
 #[test]
-fn what_has_succeeded_is_not_run_again_and_the_message_says_who_did_it() {
+fn recorded_success_is_not_run_again_and_its_holder_is_named() {
     everywhere(|mut replicas| {
         replicas
             .replica(&["--once", "--holder=web-1/1"], "one", 0)
@@ -119,8 +120,8 @@ fn what_has_succeeded_is_not_run_again_and_the_message_says_who_did_it() {
         let outcome = replicas.replica(&["--once"], "two", 3).run();
         let (token, at): (u64, String) = replicas
             .admin
-            .query_first("SELECT token,done_at FROM dlock_done WHERE once_key=''")
-            .expect("asks")
+            .query_first("SELECT token,done_at FROM dlock_success WHERE once_key=''")
+            .expect("selects")
             .expect("it is recorded");
         let at = at.replace(' ', "T");
         outcome.expect(0, "", "dlock: init was done by web-1/1 ");
@@ -138,7 +139,7 @@ fn what_has_succeeded_is_not_run_again_and_the_message_says_who_did_it() {
 }
 
 #[test]
-fn each_key_is_done_once_also_after_a_rollback() {
+fn each_once_key_runs_once_also_after_a_rollback_to_an_older_key() {
     everywhere(|mut replicas| {
         for (key, said) in [
             ("--once=v1", ""),
@@ -154,14 +155,14 @@ fn each_key_is_done_once_also_after_a_rollback() {
             ["--once=v1", "--once=v2", "--once", "--once=V1"]
         );
         assert_eq!(replicas.done(), ["", "V1", "v1", "v2"]);
-        // Without --once it is run whatever was done.
+        // Without --once the command runs in spite of a recorded success.
         replicas.replica(&[], "plain", 0).run().expect(0, "", "");
         assert_eq!(replicas.ran().len(), 5);
     });
 }
 
 #[test]
-fn a_failure_records_nothing_and_the_next_in_line_runs() {
+fn failed_run_is_not_recorded_and_the_next_waiter_runs() {
     everywhere(|mut replicas| {
         let holder = replicas.holder(&["--once=v1"]);
         let waiters: Vec<Running> = [("failed", 7), ("done", 0), ("late", 0)]
@@ -169,7 +170,7 @@ fn a_failure_records_nothing_and_the_next_in_line_runs() {
             .zip(1..)
             .map(|((word, status), count)| {
                 let waiter = replicas.replica(&["--once=v1"], word, *status).start();
-                replicas.standing(count);
+                replicas.wait_for_waiters(count);
                 waiter
             })
             .collect();
@@ -182,29 +183,29 @@ fn a_failure_records_nothing_and_the_next_in_line_runs() {
 }
 
 #[test]
-fn waiters_leave_with_0_when_the_holder_succeeds() {
+fn once_waiters_exit_0_when_the_holder_succeeds() {
     everywhere(|mut replicas| {
         let holder = replicas.holder(&["--once=v1"]);
         let waiters: Vec<Running> = (0..8)
             .map(|_| replicas.replica(&["--once=v1"], "waiter", 3).start())
             .collect();
-        replicas.standing(8);
+        replicas.wait_for_waiters(8);
         replicas.let_go("0");
         holder.wait().expect(0, "", "");
         for waiter in waiters {
             waiter.wait().expect(0, "", "init (v1) was done by ");
         }
         assert_eq!(replicas.ran(), ["holder"]);
-        let places: Vec<u64> = replicas
+        let entries: Vec<u64> = replicas
             .admin
             .query("SELECT position FROM dlock_waiter")
-            .expect("shows the line");
-        assert!(places.is_empty(), "{places:?}");
+            .expect("shows the queue");
+        assert!(entries.is_empty(), "{entries:?}");
     });
 }
 
 #[test]
-fn waiters_without_named_locks_leave_with_0_too() {
+fn once_waiters_without_named_locks_exit_0_too() {
     everywhere(|replicas| {
         let no_locks = Proxy::rewriting(replicas.database.port, "GET_LOCK", "GET_LOCX");
         let url = replicas.database.url_through(no_locks.port());
@@ -213,7 +214,7 @@ fn waiters_without_named_locks_leave_with_0_too() {
             .map(|_| {
                 let waiter = replicas.replica(&["--once", "-v"], "waiter", 3);
                 let waiter = waiter.env("DLOCK_URL", &url).start();
-                waiter.heard("by looking");
+                waiter.heard("by polling");
                 waiter
             })
             .collect();
@@ -227,15 +228,15 @@ fn waiters_without_named_locks_leave_with_0_too() {
 }
 
 #[test]
-fn a_holder_that_was_killed_half_way_is_followed_by_one_that_does_it() {
+fn killed_once_holder_is_replaced_by_a_waiter_that_runs() {
     everywhere(|mut replicas| {
-        // Short, since a test has to see it lapse.
+        // The lease is short because it has to expire during the test.
         let short = ["--once=v1", "--ttl=3s"];
         let holder = replicas.holder(&short);
         let mut waiters: Vec<Running> = (0..12)
             .map(|_| replicas.replica(&short, "done", 0).start())
             .collect();
-        replicas.standing(12);
+        replicas.wait_for_waiters(12);
         holder.signal("KILL");
         for waiter in waiters.drain(2..7) {
             waiter.signal("TERM");
@@ -250,13 +251,13 @@ fn a_holder_that_was_killed_half_way_is_followed_by_one_that_does_it() {
 }
 
 #[test]
-fn who_lost_the_lease_cannot_say_that_it_is_done() {
+fn holder_that_lost_its_lease_cannot_record_a_success() {
     everywhere(|mut replicas| {
         for (way, taken) in [
-            ("taken over", "claim=REPEAT('x',16),token=token+1"),
-            ("freed", "claim=NULL"),
+            ("taken over", "owner_id=REPEAT('x',16),token=token+1"),
+            ("freed", "owner_id=NULL"),
         ] {
-            // Long enough that no renewal tells before the release does.
+            // The lease is so long that the release, not a renewal, finds the loss.
             let holder = replicas.holder(&["--once", "--ttl=5m"]);
             let take = format!("UPDATE dlock_lock SET {taken} WHERE action='init'");
             replicas.admin.query_drop(take).expect("takes the row");
@@ -265,7 +266,7 @@ fn who_lost_the_lease_cannot_say_that_it_is_done() {
             assert_eq!(outcome.status, Some(76), "{way}: {outcome:#?}");
             outcome.expect(76, "", "does not count as done");
             assert!(replicas.done().is_empty(), "{way}");
-            let free = "UPDATE dlock_lock SET claim=NULL WHERE action='init'";
+            let free = "UPDATE dlock_lock SET owner_id=NULL WHERE action='init'";
             replicas.admin.query_drop(free).expect("frees the row");
             fs::remove_file(replicas.stage.path("ready")).expect("removes");
             fs::remove_file(replicas.stage.path("go")).expect("removes");
@@ -274,17 +275,17 @@ fn who_lost_the_lease_cannot_say_that_it_is_done() {
 }
 
 #[test]
-fn finding_it_done_takes_one_connection_and_one_request_and_writes_nothing() {
+fn recorded_success_is_found_with_one_request_and_no_write() {
     everywhere(|mut replicas| {
         replicas
             .replica(&["--once=v1"], "one", 0)
             .run()
             .expect(0, "", "");
-        // An account that may not write could not even try to.
+        // With this account every write would fail.
         replicas.restrict(&[
             ("SELECT", "dlock_schema"),
             ("SELECT", "dlock_lock"),
-            ("SELECT", "dlock_done"),
+            ("SELECT", "dlock_success"),
         ]);
         let proxy = Proxy::to(replicas.database.port);
         let url = replicas.database.url_through(proxy.port());
@@ -300,25 +301,28 @@ fn finding_it_done_takes_one_connection_and_one_request_and_writes_nothing() {
         let [Request::Query(text), Request::Quit] = session.requests.as_slice() else {
             panic!("not one request: {session:?}");
         };
-        assert!(!text.contains("GET_LOCK"), "the gate was taken: {text}");
+        assert!(
+            !text.contains("GET_LOCK"),
+            "the queue lock was taken: {text}"
+        );
     });
 }
 
 #[test]
-fn an_account_that_could_not_record_the_success_runs_nothing() {
+fn account_that_cannot_record_a_success_runs_nothing() {
     everywhere(|mut replicas| {
         replicas.replica(&[], "first", 0).run().expect(0, "", "");
         replicas.restrict(&[
             ("SELECT", "dlock_schema"),
             ("SELECT, INSERT, UPDATE", "dlock_lock"),
             ("SELECT, INSERT, UPDATE, DELETE", "dlock_waiter"),
-            ("SELECT, INSERT, UPDATE", "dlock_run"),
-            ("SELECT", "dlock_done"),
+            ("SELECT, INSERT, UPDATE", "dlock_history"),
+            ("SELECT", "dlock_success"),
         ]);
         replicas
             .replica(&["--once"], "second", 0)
             .run()
-            .expect(77, "", "dlock_done");
+            .expect(77, "", "dlock_success");
         replicas.restrict(&[
             ("SELECT", "dlock_schema"),
             ("SELECT, INSERT, UPDATE", "dlock_lock"),
@@ -330,14 +334,14 @@ fn an_account_that_could_not_record_the_success_runs_nothing() {
         assert_eq!(replicas.ran(), ["first"]);
         let held: Option<u64> = replicas
             .admin
-            .query_first("SELECT COUNT(*) FROM dlock_lock WHERE claim IS NOT NULL")
+            .query_first("SELECT COUNT(*) FROM dlock_lock WHERE owner_id IS NOT NULL")
             .expect("counts");
         assert_eq!(held, Some(0));
     });
 }
 
 #[test]
-fn a_key_that_is_empty_or_too_long_is_refused_before_the_server_is_asked() {
+fn invalid_once_key_is_refused_without_a_server() {
     let long = "x".repeat(256);
     for (key, why) in [
         ("", "the key is empty"),

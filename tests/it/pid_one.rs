@@ -1,20 +1,21 @@
-//! dlock as process 1, as in a container: it forwards, it reaps, it ends as its command did, and nothing is left after.
+//! Tests of dlock as process 1, as in a container: it forwards signals, reaps orphans, exits as its command did, and
+//! leaves no process.
 //!
-//! Needs the right to make a namespace of processes: root, or user namespaces. A machine that has neither fails these
-//! tests and is told so.
+//! The tests need the right to create a PID namespace: root, or user namespaces. On a machine with neither, the tests
+//! fail with a message that names the fix.
 
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
+use crate::cli_runner::{Dlock, eventually, hear_all_signals};
 use crate::command::{Stage, Witness, heard, signal, tell};
-use crate::dlock::{Dlock, eventually, hear_all_signals};
 use crate::recorder::{Recorder, catchable};
 use crate::servers::{Database, Flavour, shared};
 
 const DLOCK: &str = env!("CARGO_BIN_EXE_dlock");
 
-/// What `unshare` needs beside `--pid`: nothing for root, a user namespace for others.
+/// The options that `unshare` needs besides `--pid`: none for root, a user namespace for other users.
 pub(crate) fn namespaces() -> &'static [&'static str] {
     let ways: [&[&str]; 2] = [&[], &["--user", "--map-root-user"]];
     for way in ways {
@@ -27,7 +28,7 @@ pub(crate) fn namespaces() -> &'static [&'static str] {
         }
     }
     panic!(
-        "no namespace of processes can be made here: run these tests as root with CAP_SYS_ADMIN, or allow user \
+        "this machine does not allow a PID namespace: run these tests as root with CAP_SYS_ADMIN, or allow user \
          namespaces (sysctl kernel.unprivileged_userns_clone=1, user.max_user_namespaces; in Docker --privileged)"
     );
 }
@@ -40,7 +41,7 @@ pub(crate) fn unshare(way: &[&str]) -> Command {
     command
 }
 
-/// `dlock exec -a init` as process 1 of a namespace.
+/// `dlock exec -a init` as process 1 of a PID namespace.
 struct Container {
     unshare: Child,
 }
@@ -59,7 +60,7 @@ impl Container {
         Self { unshare }
     }
 
-    /// dlock, as this namespace numbers it.
+    /// The process id of dlock in the namespace of the test.
     fn dlock(&self) -> u32 {
         let pid = self.unshare.id();
         let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
@@ -94,7 +95,7 @@ fn process_1_forwards_every_signal_once_and_exits_with_the_commands_status() {
         let container = Container::start(&database, recorder.command());
         recorder.is_up();
         let dlock = container.dlock();
-        // The second request to stop would kill.
+        // SIGINT is left out because a second stop request would kill the command.
         let signals: Vec<i32> = catchable().filter(|number| *number != 2).collect();
         for number in &signals {
             signal(dlock, &number.to_string());
@@ -117,7 +118,7 @@ fn process_1_exits_with_128_plus_the_signal_that_killed_its_command() {
 }
 
 #[test]
-fn process_1_that_waits_in_line_leaves_it_on_a_signal() {
+fn process_1_that_waits_in_the_queue_exits_on_a_signal() {
     for flavour in Flavour::ALL {
         let database = shared(flavour).database("pid_one");
         let stage = Stage::new();
@@ -128,7 +129,7 @@ fn process_1_that_waits_in_line_leaves_it_on_a_signal() {
         recorder.is_up();
         let container = Container::start(&database, shell("echo ran", []));
         let mut admin = database.admin_conn();
-        eventually("it stands in line", || {
+        eventually("it waits in the queue", || {
             let rows: Vec<u64> =
                 mysql::prelude::Queryable::query(&mut admin, "SELECT position FROM dlock_waiter")
                     .expect("the table is there");
@@ -141,7 +142,7 @@ fn process_1_that_waits_in_line_leaves_it_on_a_signal() {
     }
 }
 
-/// Starts orphans that end at once and one that does so a little later, then says so and waits.
+/// Starts orphans that exit at once and orphans that exit 0.1 s later, writes `up` and waits for a status.
 const ORPHANS: &str = r#"
     for n in 1 2 3 4 5 6 7 8; do (sh -c 'exit 3' & setsid sh -c 'sleep 0.1' &); done
     echo up > "$1"
@@ -157,7 +158,7 @@ fn process_1_reaps_orphans_while_its_command_runs() {
     let container = Container::start(&database, shell(ORPHANS, [&ready, &go]));
     assert_eq!(heard(&ready), "up");
     let dlock = container.dlock();
-    // What somebody else starts in the namespace (docker exec) and leaves behind goes to process 1 itself.
+    // Orphans of a process that another user starts in the namespace (docker exec) are inherited by process 1.
     let user = match namespaces() {
         [] => &[][..],
         _ => &["--preserve-credentials", "--user"],
@@ -168,7 +169,7 @@ fn process_1_reaps_orphans_while_its_command_runs() {
         .args(["sh", "-c", "(sleep 0.1 &) ; (sh -c 'exit 3' &)"])
         .status();
     assert!(entered.expect("nsenter is installed").success());
-    // The command, its monitor, and dlock.
+    // The three processes are the command, its monitor and dlock.
     eventually("nothing is left of the orphans", || {
         inside(dlock).len() == 3
     });
@@ -176,12 +177,12 @@ fn process_1_reaps_orphans_while_its_command_runs() {
     assert_eq!(container.ends(), Some(4));
 }
 
-/// All processes, dead ones that nobody has reaped included, of the namespace that `pid` is in.
+/// Returns all processes in the namespace of `pid`, including zombies.
 fn inside(pid: u32) -> Vec<String> {
     let namespace = |pid: &str| fs::read_link(format!("/proc/{pid}/ns/pid")).ok();
     let own = namespace(&pid.to_string());
     assert!(own.is_some(), "dlock runs");
-    // A zombie has no namespace any more that could be asked for; its parent has.
+    // /proc shows no namespace for a zombie, so its parent's namespace counts.
     let parent = |pid: &str| {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
         let after_name = stat.rsplit(") ").next()?;

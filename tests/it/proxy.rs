@@ -1,42 +1,42 @@
-//! A TCP proxy between dlock and its server that knows the protocol, keeps a record and can do all that networks and
-//! middle boxes do.
+//! A TCP proxy between dlock and its server. It knows the protocol, records requests and injects the faults of networks
+//! and middleboxes.
 //!
 //! ```text
-//! let proxy = Proxy::to(server.port());              // dlock goes to proxy.port()
-//! let case = proxy.next(Kind::Renew, Fault::LoseReply); // the next renewal: delivered, its reply is not
-//! let all = proxy.every(Kind::Release, Fault::Reset);   // each release from now on
+//! let proxy = Proxy::to(server.port());              // dlock connects to proxy.port()
+//! let case = proxy.next(Kind::Renew, Fault::LoseReply); // the next renewal is delivered, its reply is not
+//! let all = proxy.every(Kind::Release, Fault::Reset);   // every release from now on
 //! case.wait();                                       // returns when the fault was hit
-//! let bytes = case.reply();                          // what the server had answered
-//! all.lift();                                        // no more of that
+//! let bytes = case.reply();                          // the server's reply
+//! all.lift();                                        // ends the fault
 //!
 //! let error = error_packet(1205, "Lock wait timeout exceeded");
-//! proxy.next(Kind::Attempt, Fault::Answer(error.clone()));   // not delivered, and the client gets this error
-//! proxy.next(Kind::Attempt, Fault::AnswerAfter(error));      // delivered and done, and the client gets this error
+//! proxy.next(Kind::TryAcquire, Fault::Answer(error.clone()));   // not delivered, and the client gets this error
+//! proxy.next(Kind::TryAcquire, Fault::AnswerAfter(error));      // delivered and done, and the client gets this error
 //!
-//! let late = proxy.next(Kind::Attempt, Fault::HoldRequest);  // also HoldReply
-//! late.wait(); late.let_go();                        // delivered late, even if the client is gone
+//! let late = proxy.next(Kind::TryAcquire, Fault::HoldRequest);  // also HoldReply
+//! late.wait(); late.let_go();                        // delivered late, even if the client has hung up
 //!
-//! proxy.requests(Flow::Hold); proxy.replies(Flow::Lose); proxy.both(Flow::Pass);  // every connection, new ones too
+//! proxy.requests(Flow::Hold); proxy.replies(Flow::Lose); proxy.both(Flow::Pass);  // all connections, also new ones
 //! proxy.door(Door::Silent);                          // new connections: Open, Silent, Reset, Refused
-//! proxy.retarget(other_port);                        // new connections go there
-//! proxy.reset(); proxy.close();                      // the present connections end by RST, by FIN
-//! proxy.inject(&bytes);                              // to the present clients, out of the blue
-//! proxy.asked(Kind::Renew); proxy.connections();     // counts so far, lost and held requests included
-//! proxy.wait_asked(Kind::Renew, 3); proxy.wait_connections(2);  // until so many
-//! proxy.forget_requests();                           // a long run keeps no record of texts
-//! proxy.sessions();                                  // all that was sent, once every connection is over
+//! proxy.retarget(other_port);                        // the target of new connections
+//! proxy.reset(); proxy.close();                      // ends current connections by RST or FIN
+//! proxy.inject(&bytes);                              // sends bytes to current clients
+//! proxy.asked(Kind::Renew); proxy.connections();     // counts so far, including lost and held requests
+//! proxy.wait_asked(Kind::Renew, 3); proxy.wait_connections(2);  // waits for a count
+//! proxy.forget_requests();                           // stops recording request texts, for long runs
+//! proxy.sessions();                                  // all requests, when every connection has ended
 //! ```
 //!
-//! A reply ends with its last packet, so "delivered" means that the server has done all of it. Requests and replies are
-//! told apart only without TLS; with it, flows and doors still work. Each proxy has a thread that accepts and two a
-//! connection, which end with the connection; the first ends with the test process. Depends on `std` and `rustix`
-//! alone, and on nothing else of these tests: take it into another target with
-//! `#[path = "../it/proxy.rs"] mod proxy;`.
+//! A reply ends with its last packet, so "delivered" means that the server has executed the whole request. The proxy
+//! can parse requests and replies only without TLS; with TLS, flows and doors still work. Each proxy has one thread
+//! that accepts connections, which ends with the test process, and two threads for each connection, which end with the
+//! connection. The proxy depends only on `std` and `rustix` and on no other part of these tests. Another target can
+//! include it with `#[path = "../it/proxy.rs"] mod proxy;`.
 
 #![allow(
     dead_code,
     unused_imports,
-    reason = "more than one target takes this file, and none needs all of it"
+    reason = "several targets include this file, and none uses all of it"
 )]
 
 #[path = "proxy/carry.rs"]
@@ -59,82 +59,82 @@ pub(crate) use port::Port;
 use state::{Order, Shared, State};
 pub(crate) use wire::{Kind, Request, error_packet, packet};
 
-/// How long anything that must happen may take before [`Case::wait`] panics.
+/// Maximum time that a method such as [`Case::wait`] waits before it panics.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// What happens to one question.
+/// A fault that affects one request.
 #[derive(Clone)]
 pub(crate) enum Fault {
-    /// It never arrives; the connection stays open and silent.
+    /// The request never arrives. The connection stays open and silent.
     LoseRequest,
-    /// It arrives when [`Case::let_go`] says so, even if the client has hung up by then.
+    /// The request is held until [`Case::let_go`], and then arrives even if the client has hung up.
     HoldRequest,
-    /// It arrives and is done; the reply is swallowed, the connection stays open and silent.
+    /// The request is executed and the reply is lost. The connection stays open and silent.
     LoseReply,
-    /// It arrives and is done; the reply comes when [`Case::let_go`] says so.
+    /// The request is executed and the reply is held until [`Case::let_go`].
     HoldReply,
-    /// It does not arrive; both sides get an RST.
+    /// The request does not arrive. Both sides get an RST.
     Reset,
-    /// It arrives and is done; then both sides get an RST.
+    /// The request is executed. Then both sides get an RST.
     ResetAfter,
-    /// It arrives and is done; the client gets so many bytes of the reply, then the end of the stream.
+    /// The request is executed. The client gets this number of bytes of the reply, then the end of the stream.
     Truncate(usize),
-    /// The reply comes byte by byte with a pause after each.
+    /// The reply arrives byte by byte, with this pause after each byte.
     Drip(Duration),
-    /// It does not arrive; the client gets these bytes for a reply, and the connection stays open.
+    /// The request does not arrive. The client gets these bytes as the reply, and the connection stays open.
     Answer(Vec<u8>),
-    /// It arrives and is done; the client gets these bytes for the reply, and the connection stays open.
+    /// The request is executed. The client gets these bytes instead of the reply, and the connection stays open.
     AnswerAfter(Vec<u8>),
-    /// It arrives and is done; the client gets what this makes of the reply.
+    /// The request is executed. The client gets the reply as this function changes it.
     Alter(Alter),
 }
 
-/// Makes another reply of a reply.
+/// A function that changes a reply.
 pub(crate) type Alter = Arc<dyn Fn(&[u8]) -> Vec<u8> + Send + Sync>;
 
-/// What happens to all packets of one direction.
+/// The treatment of all packets in one direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Flow {
     Pass,
-    /// Nothing goes through until it passes again; then everything does, as over a cable that was out for a while.
+    /// Packets are held until the flow changes and are then delivered, as if a cable had been unplugged for a while.
     Hold,
-    /// What comes now never arrives. An end of the stream is held.
+    /// Packets never arrive. An end of the stream is held.
     Lose,
-    /// Byte by byte, with a pause after each.
+    /// Packets arrive byte by byte, with this pause after each byte.
     Drip(Duration),
 }
 
-/// What happens to new connections.
+/// The treatment of new connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Door {
     Open,
-    /// Accepted, and never a word.
+    /// Connections are accepted and get no reply.
     Silent,
-    /// Accepted, then an RST.
+    /// Connections are accepted and then reset.
     Reset,
-    /// Nobody listens.
+    /// Connections are refused.
     Refused,
 }
 
-/// What a client sent in one connection.
+/// The packets that a client sent on one connection.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Session {
-    /// Packets of the login.
+    /// The number of packets that the client sent to log in.
     pub(crate) login: usize,
-    /// Whether the client asked for TLS; nothing that follows can be read then.
+    /// True if the client requested TLS. The proxy cannot read the packets that follow.
     pub(crate) is_encrypted: bool,
     pub(crate) requests: Vec<Request>,
     is_over: bool,
 }
 
-/// The handle of a proxy on 127.0.0.1; all clones steer the same one.
+/// The handle of a proxy on 127.0.0.1. All clones control the same proxy.
 #[derive(Clone)]
 pub(crate) struct Proxy {
     shared: Arc<Shared>,
     address: SocketAddr,
 }
 
-/// The handle of a fault that was ordered.
+/// The handle of an ordered fault.
 #[derive(Clone)]
 pub(crate) struct Case {
     shared: Arc<Shared>,
@@ -142,13 +142,16 @@ pub(crate) struct Case {
 }
 
 impl Proxy {
-    /// A proxy at a free port of 127.0.0.1 to `port`.
+    /// Starts a proxy on a free port of 127.0.0.1 that connects to `port`.
     #[track_caller]
     pub(crate) fn to(port: u16) -> Self {
         Self::at(local(0), port).expect("127.0.0.1 has a port")
     }
 
-    /// The same, at an address of this machine that may be missing.
+    /// Starts a proxy at `address` that connects to `port`.
+    ///
+    /// # Errors
+    /// If `address` cannot be bound, for example because this machine does not have it.
     pub(crate) fn at(address: SocketAddr, port: u16) -> io::Result<Self> {
         let own = Port::claim(address)?;
         let (address, listener) = (own.address(), own.listen()?);
@@ -175,7 +178,7 @@ impl Proxy {
         Ok(Self { shared, address })
     }
 
-    /// A proxy that sends `tamper(greeting)` for the server's first packet, in one write.
+    /// Starts a proxy that replaces the server's first packet with `tamper(greeting)`, in one write.
     #[track_caller]
     pub(crate) fn tampering(
         port: u16,
@@ -186,8 +189,8 @@ impl Proxy {
         proxy
     }
 
-    /// A proxy whose server hears `heard` wherever a query says `said`; both of one length, so that no packet's
-    /// header has to change.
+    /// Starts a proxy that replaces `said` with `heard` in every query. Both must have the same length, so that no
+    /// packet header has to change.
     #[track_caller]
     pub(crate) fn rewriting(port: u16, said: &'static str, heard: &'static str) -> Self {
         let proxy = Self::to(port);
@@ -195,14 +198,14 @@ impl Proxy {
         proxy
     }
 
-    /// The same from now on.
+    /// Replaces `said` with `heard` in every query from now on. Both must have the same length.
     #[track_caller]
     pub(crate) fn rewrite(&self, said: &'static str, heard: &'static str) {
-        assert_eq!(said.len(), heard.len(), "a packet keeps its length");
+        assert_eq!(said.len(), heard.len(), "the texts have different lengths");
         self.shared.locked().rewrite = Some((said, heard));
     }
 
-    /// Keeps no requests in its record any more, which would grow without end in a long run.
+    /// Clears the recorded requests and stops recording. In a long run the record would grow without limit.
     pub(crate) fn forget_requests(&self) {
         self.shared.change(|state| {
             state.keeps_texts = false;
@@ -213,17 +216,17 @@ impl Proxy {
         });
     }
 
-    /// The port that the proxy listens on.
+    /// Returns the port that the proxy listens on.
     pub(crate) fn port(&self) -> u16 {
         self.address.port()
     }
 
-    /// Lets the next question of this kind meet `fault`. Orders for one kind are met in the order in which they came.
+    /// Injects `fault` into the next request of this kind. Orders for the same kind apply in the order of the calls.
     pub(crate) fn next(&self, kind: Kind, fault: Fault) -> Case {
         self.order(kind, fault, 1)
     }
 
-    /// Lets every question of this kind meet `fault`, until [`Case::lift`].
+    /// Injects `fault` into every request of this kind until [`Case::lift`].
     pub(crate) fn every(&self, kind: Kind, fault: Fault) -> Case {
         self.order(kind, fault, usize::MAX)
     }
@@ -244,32 +247,33 @@ impl Proxy {
         }
     }
 
-    /// Sets what happens to all that clients send from now on.
+    /// Sets the flow from clients to the server.
     pub(crate) fn requests(&self, flow: Flow) {
         self.shared.change(|state| state.requests = flow);
     }
 
-    /// Sets what happens to all that the server sends from now on.
+    /// Sets the flow from the server to clients.
     pub(crate) fn replies(&self, flow: Flow) {
         self.shared.change(|state| state.replies = flow);
     }
 
-    /// Sets both.
+    /// Sets the flow in both directions.
     pub(crate) fn both(&self, flow: Flow) {
         self.shared
             .change(|state| (state.requests, state.replies) = (flow, flow));
     }
 
-    /// Sets what happens to new connections; in force when this returns.
+    /// Sets the treatment of new connections. The setting is in force when this returns.
     pub(crate) fn door(&self, door: Door) {
         self.shared.change(|state| state.door = door);
         if door == Door::Refused {
-            // The thread that accepts has to wake up to stop listening. It may have done so already.
+            // This wakes the accepting thread, which has to stop listening. The connection fails if it has already done
+            // so.
             let _ = TcpStream::connect(self.address);
         }
         let listens = door != Door::Refused;
         self.shared
-            .until("the door moves", |state| state.is_listening == listens);
+            .until("the door changes", |state| state.is_listening == listens);
     }
 
     /// Sends new connections to another server.
@@ -277,12 +281,12 @@ impl Proxy {
         self.shared.change(|state| state.target = port);
     }
 
-    /// Ends the present connections by an RST to both sides.
+    /// Ends the current connections with an RST to both sides.
     pub(crate) fn reset(&self) {
         self.end(true);
     }
 
-    /// Ends the present connections by a FIN to both sides.
+    /// Ends the current connections with a FIN to both sides.
     pub(crate) fn close(&self) {
         self.end(false);
     }
@@ -300,47 +304,49 @@ impl Proxy {
         });
     }
 
-    /// Sends `bytes` to all present clients, as if from the server.
+    /// Sends `bytes` to all current clients, as if from the server.
     pub(crate) fn inject(&self, bytes: &[u8]) {
         let connections = self.shared.locked().connections.clone();
         for connection in connections.iter().filter_map(Weak::upgrade) {
-            // Who has hung up gets nothing.
+            // The write fails if the client has hung up.
             let _ = (&connection.client).write_all(bytes);
         }
     }
 
-    /// How many questions of this kind have been sent.
+    /// Returns the number of requests of this kind that clients have sent.
     pub(crate) fn asked(&self, kind: Kind) -> usize {
         self.shared.locked().asked(kind)
     }
 
-    /// Waits until `count` questions of this kind have been sent since the proxy began.
+    /// Waits until clients have sent `count` requests of this kind since the proxy was started.
     #[track_caller]
     pub(crate) fn wait_asked(&self, kind: Kind, count: usize) {
-        self.shared
-            .until("that is asked", |state| state.asked(kind) >= count);
+        self.shared.until("enough requests are sent", |state| {
+            state.asked(kind) >= count
+        });
     }
 
-    /// How many connections were accepted.
+    /// Returns the number of accepted connections.
     pub(crate) fn connections(&self) -> usize {
         self.shared.locked().sessions.len()
     }
 
-    /// Waits until so many connections were accepted.
+    /// Waits until `count` connections have been accepted.
     #[track_caller]
     pub(crate) fn wait_connections(&self, count: usize) {
-        self.shared
-            .until("so many connect", |state| state.sessions.len() >= count);
+        self.shared.until("enough clients connect", |state| {
+            state.sessions.len() >= count
+        });
     }
 
-    /// All connections so far, each to its end, which must come.
+    /// Waits until all connections have ended, and returns their sessions.
     #[track_caller]
     pub(crate) fn sessions(&self) -> Vec<Session> {
         self.wait_ends();
         self.shared.locked().sessions.clone()
     }
 
-    /// Waits until all connections so far are over, so that none of their requests can meet a new order.
+    /// Waits until all connections have ended, so that none of their requests can meet a new order.
     #[track_caller]
     pub(crate) fn wait_ends(&self) {
         let is_over = |state: &State| state.sessions.iter().all(|session| session.is_over);
@@ -349,13 +355,14 @@ impl Proxy {
 }
 
 impl Case {
-    /// Waits until the fault was hit: the request is there, and done if the fault lets it arrive at once.
+    /// Waits until the fault was hit: the request has arrived at the proxy, and the server has executed it if the fault
+    /// delivers it at once.
     #[track_caller]
     pub(crate) fn wait(&self) {
         self.wait_for(1);
     }
 
-    /// Waits until it was hit so many times.
+    /// Waits until the fault was hit `hits` times.
     #[track_caller]
     pub(crate) fn wait_for(&self, hits: usize) {
         self.shared.until("the fault is hit", |state| {
@@ -363,30 +370,30 @@ impl Case {
         });
     }
 
-    /// How many times it was hit.
+    /// Returns the number of times that the fault was hit.
     pub(crate) fn hits(&self) -> usize {
         self.shared.locked().orders[self.number].hits
     }
 
-    /// The server's reply to the question that was hit last.
+    /// Returns the server's reply to the request that was hit last.
     pub(crate) fn reply(&self) -> Vec<u8> {
         self.shared.locked().orders[self.number].reply.clone()
     }
 
-    /// Delivers what is held, and what this fault would hold from now on.
+    /// Delivers the held packet. This fault holds no packet from now on.
     pub(crate) fn let_go(&self) {
         self.shared
             .change(|state| state.orders[self.number].may_go = true);
     }
 
-    /// Lets no further question meet this fault.
+    /// Ends the fault for further requests.
     pub(crate) fn lift(&self) {
         self.shared
             .change(|state| state.orders[self.number].left = 0);
     }
 }
 
-/// 127.0.0.1 and `port`.
+/// The address 127.0.0.1 with `port`.
 fn local(port: u16) -> SocketAddr {
     SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port)
 }

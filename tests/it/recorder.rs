@@ -1,7 +1,7 @@
-//! A command that keeps a record of every signal that it gets, and dies of none.
+//! A command that records every signal that it receives, and is not ended by any of them.
 //!
-//! A C program: a shell cannot trap all signals, merges those that come together, and reacts only between two commands.
-//! The compiler is there: dlock's TLS library could not have been built without it.
+//! It is a C program because a shell cannot trap all signals, merges signals that arrive together, and reacts only
+//! between two commands. A C compiler is available because building dlock's TLS library needs one.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,27 +9,28 @@ use std::sync::OnceLock;
 
 use tempfile::TempDir;
 
+use crate::cli_runner::eventually;
 use crate::command::{Stage, tell};
 use crate::compiler::compile;
-use crate::dlock::eventually;
 
-/// Every signal that a process can catch, but for two that the C library keeps for itself.
+/// Returns every signal that a process can catch, except two that the C library reserves.
 pub(crate) fn catchable() -> impl Iterator<Item = i32> {
     (1..=64).filter(|number| ![9, 19, 32, 33].contains(number))
 }
 
-/// Those of them that by default do nothing or stop a process: CHLD, CONT, TSTP, TTIN, TTOU, URG, WINCH.
+/// The catchable signals that do not end a process by default: CHLD, CONT, TSTP, TTIN, TTOU, URG, WINCH.
 pub(crate) const HARMLESS: [i32; 7] = [17, 18, 20, 21, 22, 23, 28];
 
-/// Those of them that end a process by default.
-pub(crate) fn deadly() -> impl Iterator<Item = i32> {
+/// Returns the catchable signals that end a process by default.
+pub(crate) fn fatal() -> impl Iterator<Item = i32> {
     catchable().filter(|number| !HARMLESS.contains(number))
 }
 
-/// `record LOG GO` appends the number of each signal that arrives to LOG, after a first line `up`, and exits with the
-/// status that somebody writes to the fifo GO. `list FILE` writes to FILE which descriptors it has, the mode
-/// and the file of each. `alarmed COMMAND…` becomes COMMAND with an alarm set: SIGALRM comes in
-/// 3 seconds.
+/// The source of the program:
+/// - `record LOG GO` appends the number of each signal that arrives to LOG, after a first line `up`, and exits with the
+///   status that a test writes to the fifo GO.
+/// - `list FILE` writes its open descriptors to FILE, with the flags and the path of each.
+/// - `alarmed COMMAND…` sets an alarm that sends SIGALRM in 3 seconds, and executes COMMAND.
 const SOURCE: &str = r#"
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -93,7 +94,7 @@ int main(int count, char **words) {
 }
 "#;
 
-/// The program.
+/// Returns the path of the program, which the first call compiles.
 pub(crate) fn program() -> &'static Path {
     static PROGRAM: OnceLock<(TempDir, PathBuf)> = OnceLock::new();
     let (_, path) = PROGRAM.get_or_init(|| {
@@ -105,14 +106,14 @@ pub(crate) fn program() -> &'static Path {
     path
 }
 
-/// One run of it, by way of dlock.
+/// One run of the program under dlock.
 pub(crate) struct Recorder {
     log: PathBuf,
     go: PathBuf,
 }
 
 impl Recorder {
-    /// The recorder `name`; not running yet.
+    /// Prepares the recorder `name` without starting it.
     pub(crate) fn on(stage: &Stage, name: &str) -> Self {
         Self {
             log: stage.path(&format!("log-{name}")),
@@ -120,7 +121,7 @@ impl Recorder {
         }
     }
 
-    /// The command that runs it.
+    /// Returns the command that runs the recorder.
     pub(crate) fn command(&self) -> [PathBuf; 4] {
         [
             program().to_owned(),
@@ -130,14 +131,14 @@ impl Recorder {
         ]
     }
 
-    /// The same as words that a shell takes as they are.
+    /// Returns the command as words for a shell. They need no quotes.
     pub(crate) fn words(&self) -> String {
         self.command()
             .map(|word| word.display().to_string())
             .join(" ")
     }
 
-    /// What has arrived so far; none if it does not run yet.
+    /// Returns the signals that have arrived so far. None if the recorder does not run yet.
     pub(crate) fn log(&self) -> Option<Vec<i32>> {
         let text = fs::read_to_string(&self.log).ok()?;
         let whole = text.rsplit_once('\n')?.0;
@@ -149,13 +150,13 @@ impl Recorder {
         )
     }
 
-    /// Waits until it runs.
+    /// Waits until the recorder runs.
     #[track_caller]
     pub(crate) fn is_up(&self) {
         eventually("the recorder is up", || self.log().is_some());
     }
 
-    /// Waits until the last that has arrived is `number`.
+    /// Waits until the last signal that has arrived is `number`.
     #[track_caller]
     pub(crate) fn got(&self, number: i32) {
         eventually(&format!("signal {number} arrives"), || {
@@ -163,7 +164,7 @@ impl Recorder {
         });
     }
 
-    /// Lets it exit with `status`.
+    /// Makes the recorder exit with `status`.
     #[track_caller]
     pub(crate) fn exit(&self, status: i32) {
         tell(&self.go, &status.to_string());

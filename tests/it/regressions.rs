@@ -1,8 +1,9 @@
-//! Holes in the promise that a review found, each of which was reproduced once. Both servers.
+//! Regression tests for violations of the guarantees that a review found. Each was reproduced before it was fixed. The
+//! tests run on both servers.
 //!
-//! - `grant`: the reply of a grant is lost, or is an error
-//! - `revoked`: a lease is ended by an operator or taken away
-//! - `session`: the session of another client or of a stranger
+//! - `grant`: the reply to a grant is lost, or is an error.
+//! - `revoked`: a lease is revoked by an operator or taken over.
+//! - `session`: a session is shared with another client, or its id is used by a foreign session.
 
 mod grant;
 mod revoked;
@@ -12,11 +13,12 @@ use std::time::{Duration, Instant};
 
 use mysql::prelude::{FromRow, Queryable};
 
-use crate::dlock::{Outcome, Running};
+use crate::cli_runner::{Outcome, Running};
 use crate::faults::Scene;
 use crate::servers::Database;
 
-/// Waits for the end of `running` for at most `limit`. None if it goes on; then it is killed.
+/// Waits until `running` exits, for at most `limit`. Returns None if it still runs after `limit`; the process is then
+/// killed.
 fn ends_within(mut running: Running, limit: Duration) -> Option<Outcome> {
     let until = Instant::now() + limit;
     while !running.is_over() {
@@ -28,7 +30,7 @@ fn ends_within(mut running: Running, limit: Duration) -> Option<Outcome> {
     Some(running.wait())
 }
 
-/// The first row of `query`.
+/// Returns the first row of `query`.
 #[track_caller]
 fn one<T: FromRow>(database: &Database, query: &str) -> T {
     let row = database.admin_conn().query_first(query);

@@ -1,8 +1,9 @@
-//! An operator ends a lease, closes an action, opens it again: nobody is hurt, everybody is told.
+//! Tests of `dlock release`: an operator revokes a lease, pauses an action and resumes it. Two commands never overlap,
+//! and the holder and the waiters report the operator.
 
 use mysql::prelude::Queryable;
 
-use crate::dlock::{Dlock, Outcome, eventually};
+use crate::cli_runner::{Dlock, Outcome, eventually};
 use crate::history::{endings, runs};
 use crate::servers::{Database, Flavour, shared};
 use crate::terminal::Terminal;
@@ -19,7 +20,7 @@ fn everywhere(claim: impl Fn(&Database)) {
     }
 }
 
-/// `release` of `init` by alice, who is not asked.
+/// Runs `release` of `init` as alice, without a confirmation.
 fn release(database: &Database, options: &[&str]) -> Outcome {
     Dlock::on(database, ["release", "-a", "init", "--yes"])
         .args(["--holder", "alice", "--reason", "it hangs"])
@@ -33,7 +34,7 @@ fn token(database: &Database) -> u64 {
     found.expect("it can be read").expect("there is a row")
 }
 
-/// The one lock of `status --json`.
+/// Returns the only lock of `status --json`.
 fn status(database: &Database) -> serde_json::Value {
     let outcome = Dlock::on(database, ["status", "--json", "init"]).run();
     let document: serde_json::Value = serde_json::from_str(&outcome.stdout).expect("JSON");
@@ -45,9 +46,9 @@ fn try_once(database: &Database) -> Outcome {
 }
 
 #[test]
-fn a_released_holder_stops_its_command_at_once_and_the_next_starts_when_it_is_dead() {
+fn revoked_holder_stops_its_command_before_the_next_command_starts() {
     everywhere(|database| {
-        // It would renew in ten seconds, and its lease would be over in a minute.
+        // The next renewal is due in ten seconds, and the lease expires in a minute.
         let holder = Holder::start(database, &["--ttl", "1m", "--grace", "1s"]);
         let next = holder.next(database);
         let before = token(database);
@@ -62,13 +63,13 @@ fn a_released_holder_stops_its_command_at_once_and_the_next_starts_when_it_is_de
         let lost = "lost init: released by alice because it hangs; stopping the command";
         outcome.expect(76, "", lost);
         let times = outcome.stderr.matches(lost).count();
-        assert_eq!(times, 1, "it asked again: {outcome:?}");
+        assert_eq!(times, 1, "the loss is reported again: {outcome:?}");
         next.wait().expect(0, "alone\n", "init is held by");
         assert!(token(database) > before);
         let runs = runs(database, &[]);
         assert_eq!(
             endings(&runs),
-            [("exited", Some(0)), ("broken", None), ("released", None)]
+            [("exited", Some(0)), ("revoked", None), ("released", None)]
         );
         assert_eq!(runs[2]["holder"], "alice");
         assert_eq!(runs[2]["note"], "it hangs");
@@ -77,7 +78,7 @@ fn a_released_holder_stops_its_command_at_once_and_the_next_starts_when_it_is_de
 }
 
 #[test]
-fn a_release_of_a_frozen_holder_lets_nobody_in_before_its_lease_is_over() {
+fn revoked_lease_of_a_frozen_holder_is_not_granted_before_it_expires() {
     everywhere(|database| {
         let holder = Holder::start(database, &["--ttl", "6s", "--grace", "1s"]);
         holder.running.signal("STOP");
@@ -85,28 +86,28 @@ fn a_release_of_a_frozen_holder_lets_nobody_in_before_its_lease_is_over() {
         release(database, &[]).expect(0, "", "init is released: ");
         try_once(database).expect(75, "", "released by alice because it hangs");
         let seen = status(database);
-        assert_eq!(seen["state"], "broken", "{seen}");
-        assert_eq!(seen["diagnosis"], "broken", "{seen}");
+        assert_eq!(seen["state"], "revoked", "{seen}");
+        assert_eq!(seen["diagnosis"], "revoked", "{seen}");
         release(database, &[]).expect(0, "", "init is released: released by alice");
         next.wait().expect(0, "alone\n", "init is held by");
         holder.running.signal("CONT");
         holder.running.wait().expect(76, "", "cannot keep init: ");
         assert_eq!(
             endings(&runs(database, &[])),
-            [("exited", Some(0)), ("broken", None), ("released", None)],
-            "who took over has not recorded the run a second time"
+            [("exited", Some(0)), ("revoked", None), ("released", None)],
+            "the contender that took over must not record the run again"
         );
     });
 }
 
 #[test]
-fn a_command_that_ends_before_its_holder_knows_leaves_the_action_free() {
+fn command_that_ends_before_its_holder_sees_the_revocation_frees_it() {
     everywhere(|database| {
         let holder = Holder::start(database, &["--ttl", "1m"]);
-        let broken = "UPDATE dlock_lock SET token=token+1,broken_at=UTC_TIMESTAMP(6)";
+        let revoked = "UPDATE dlock_lock SET token=token+1,revoked_at=UTC_TIMESTAMP(6)";
         database
             .admin_conn()
-            .query_drop(broken)
+            .query_drop(revoked)
             .expect("it can be changed");
         holder.let_go();
         let outcome = holder.running.wait();
@@ -120,7 +121,7 @@ fn a_command_that_ends_before_its_holder_knows_leaves_the_action_free() {
 }
 
 #[test]
-fn nothing_is_done_to_another_grant_than_the_one_that_was_shown() {
+fn release_with_the_token_of_another_grant_changes_nothing() {
     everywhere(|database| {
         let holder = Holder::start(database, &[]);
         let before = token(database);
@@ -134,17 +135,17 @@ fn nothing_is_done_to_another_grant_than_the_one_that_was_shown() {
 }
 
 #[test]
-fn what_nobody_holds_cannot_be_released_and_a_status_says_so() {
+fn release_of_an_action_that_is_not_held_exits_66() {
     everywhere(|database| {
         release(database, &[]).expect(66, "", "init is unknown: nobody has ever held it");
-        release(database, &["--reopen"]).expect(66, "", "init is not closed");
+        release(database, &["--resume"]).expect(66, "", "init is not paused");
         try_once(database).expect(0, "ran\n", "");
         release(database, &[]).expect(66, "", "there is nothing to release: init is free");
     });
 }
 
 #[test]
-fn a_lease_that_is_only_kept_is_free_at_once() {
+fn release_frees_a_min_hold_at_once() {
     everywhere(|database| {
         Dlock::on(
             database,
@@ -152,78 +153,78 @@ fn a_lease_that_is_only_kept_is_free_at_once() {
         )
         .run()
         .expect(0, "", "");
-        try_once(database).expect(75, "", "kept by --min-hold");
+        try_once(database).expect(75, "", "held for --min-hold");
         release(database, &[]).expect(0, "", "init is released");
         try_once(database).expect(0, "ran\n", "");
     });
 }
 
 #[test]
-fn a_closed_action_is_had_by_nobody_until_it_is_open_again() {
+fn paused_action_is_not_granted_until_it_is_resumed() {
     everywhere(|database| {
-        release(database, &["--hold-off", "1h"]).expect(0, "", "init is closed for 1h");
-        try_once(database).expect(75, "", "init is closed for another 59m");
+        release(database, &["--pause", "1h"]).expect(0, "", "init is paused for 1h");
+        try_once(database).expect(75, "", "init is paused for another 59m");
         Dlock::on(database, ["status", "--check", "init"])
             .run()
             .expect(75, "", "");
         let seen = status(database);
-        assert_eq!(seen["state"], "closed", "{seen}");
+        assert_eq!(seen["state"], "paused", "{seen}");
         assert_eq!(seen["operator"], "alice", "{seen}");
         let table = Dlock::on(database, ["status"]).run().stdout;
         assert!(table.contains("by alice because it hangs"), "{table}");
         let waiter = Dlock::on(database, ["exec", "-a", "init", "--", "echo", "ran"]).start();
-        waiter.heard("init is closed for another 59m");
+        waiter.heard("init is paused for another 59m");
         let free = Dlock::on(database, ["wait", "init"]).start();
-        free.heard("init is closed for another");
-        release(database, &["--reopen"]).expect(0, "", "init is open again");
-        waiter.wait().expect(0, "ran\n", "init is closed");
-        free.wait().expect(0, "", "init is closed");
+        free.heard("init is paused for another");
+        release(database, &["--resume"]).expect(0, "", "init is resumed");
+        waiter.wait().expect(0, "ran\n", "init is paused");
+        free.wait().expect(0, "", "init is paused");
         assert_eq!(
             endings(&runs(database, &[])),
-            [("exited", Some(0)), ("reopened", None), ("closed", None)]
+            [("exited", Some(0)), ("resumed", None), ("paused", None)]
         );
     });
 }
 
 #[test]
-fn an_action_that_is_closed_while_it_is_held_is_had_by_nobody_after_its_holder() {
+fn action_paused_while_held_is_not_granted_after_its_holder() {
     everywhere(|database| {
         let holder = Holder::start(database, &["--grace", "1s"]);
-        release(database, &["--hold-off", "1h"]).expect(0, "", "init is closed for 1h: ");
+        release(database, &["--pause", "1h"]).expect(0, "", "init is paused for 1h: ");
         holder.running.wait().expect(76, "", "released by alice");
         assert!(holder.witness.is_alone());
-        try_once(database).expect(75, "", "init is closed for another 59m");
-        release(database, &["--hold-off", "1us"]).expect(0, "", "init is closed");
+        try_once(database).expect(75, "", "init is paused for another 59m");
+        release(database, &["--pause", "1us"]).expect(0, "", "init is paused");
         try_once(database).expect(0, "ran\n", "");
     });
 }
 
 #[test]
-fn a_closed_action_is_had_by_nobody_when_a_dead_holders_lease_is_over() {
+fn paused_action_is_not_granted_when_a_dead_holders_lease_expires() {
     everywhere(|database| {
         let holder = Holder::start(database, &["--ttl", "3s"]);
         holder.running.signal("KILL");
-        release(database, &["--hold-off", "1h"]).expect(0, "", "init is closed for 1h: ");
-        eventually("the lease has lapsed", || {
-            status(database)["state"] == "lapsed"
+        release(database, &["--pause", "1h"]).expect(0, "", "init is paused for 1h: ");
+        eventually("the lease has expired", || {
+            status(database)["state"] == "expired"
         });
         let seen = status(database);
-        assert!(seen["takeable_in_ms"].as_u64() > Some(3_000_000), "{seen}");
+        assert!(seen["takeover_in_ms"].as_u64() > Some(3_000_000), "{seen}");
         Dlock::on(database, ["status", "--check", "init"])
             .run()
             .expect(75, "", "");
-        // Longer than a lapsed lease is left alone.
+        // The timeout is longer than the time until a take-over of an expired lease.
         Dlock::on(database, ["wait", "init", "--timeout=6s"])
             .run()
-            .expect(75, "", "closed for another 59m");
-        try_once(database).expect(75, "", "closed for another 59m");
-        release(database, &["--reopen"]).expect(0, "", "init is open again");
+            .expect(75, "", "paused for another 59m");
+        try_once(database).expect(75, "", "paused for another 59m");
+        release(database, &["--resume"]).expect(0, "", "init is resumed");
         try_once(database).expect(0, "ran\n", "");
     });
 }
 
 #[test]
-fn who_may_not_end_the_holders_session_is_obeyed_with_the_next_renewal() {
+fn release_without_the_right_to_kill_acts_at_the_next_renewal() {
     everywhere(|database| {
         let mut other = database.clone();
         other.user = format!("other_{}", database.user);
@@ -238,7 +239,7 @@ fn who_may_not_end_the_holders_session_is_obeyed_with_the_next_renewal() {
                 .query_drop(statement)
                 .expect("root may");
         }
-        // Renewed every second.
+        // The lease is renewed every second.
         let holder = Holder::start(database, &["--ttl", "6s", "--grace", "1s"]);
         let outcome = release(&other, &[]);
         outcome.expect(0, "", "stops its command within 2s");
@@ -249,7 +250,7 @@ fn who_may_not_end_the_holders_session_is_obeyed_with_the_next_renewal() {
 }
 
 #[test]
-fn a_transaction_of_a_released_command_fails_at_its_fence() {
+fn transaction_of_a_revoked_command_fails_at_its_fence() {
     everywhere(|database| {
         let holder = Holder::start(database, &["--fence", "--ttl", "1m"]);
         holder.running.signal("STOP");
@@ -259,7 +260,7 @@ fn a_transaction_of_a_released_command_fails_at_its_fence() {
             .run()
             .stdout;
         let mut command = database.admin_conn();
-        // What fails is the row, so it has to be read.
+        // The check fails when the server evaluates the row, so the row has to be read.
         let mut checked = || command.query_first::<String, _>(&check);
         checked().expect("the token is current");
         release(database, &[]).expect(0, "", "init is released: ");
@@ -270,7 +271,7 @@ fn a_transaction_of_a_released_command_fails_at_its_fence() {
 }
 
 #[test]
-fn an_operator_is_asked_and_only_a_yes_is_a_yes() {
+fn release_asks_for_confirmation_and_accepts_only_yes() {
     let database = shared(Flavour::MariaDb).database("release");
     let holder = Holder::start(&database, &[]);
     let before = token(&database);

@@ -1,5 +1,5 @@
-//! Claims about what must not get out, a password, and about what must not get through, text that makes a terminal or
-//! a reader of lines believe something.
+//! Tests that dlock never reveals a password, and that hostile text from other programs cannot control a terminal or
+//! forge a line of output.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -8,19 +8,19 @@ use std::path::Path;
 use mysql::prelude::Queryable;
 use mysql::{Row, Value};
 
+use crate::cli_runner::{Dlock, Outcome};
 use crate::command::{Stage, heard, tell};
-use crate::dlock::{Dlock, Outcome};
 use crate::network::{local, refusing};
 use crate::proxy::Port;
 use crate::servers::{Database, Flavour, shared};
 
-/// The password, and part of every other that is tried. Nothing else looks like it.
+/// The password, also part of every wrong password in these tests. No other text contains it.
 const SENTINEL: &str = "S3NT1NEL";
 
-/// What to set so that dlock has a password from one source, by the name of the source.
+/// The name of a source of the password, and the variables that configure it.
 type Source = (&'static str, Vec<(&'static str, String)>);
 
-/// Each source of a password, for `user` at `place`, which is `HOST:PORT/DATABASE`.
+/// Returns each source of a password, for `user` at `place`, which is `HOST:PORT/DATABASE`.
 #[track_caller]
 fn sources(stage: &Stage, user: &str, place: &str) -> [Source; 5] {
     let file = |name: &str, text: String| {
@@ -61,9 +61,9 @@ fn with(dlock: Dlock, source: &Source) -> Dlock {
         .fold(dlock, |dlock, (name, value)| dlock.env(name, value))
 }
 
-/// Asserts that `outcome` has `status`, says something, and keeps the secret.
+/// Asserts that `outcome` has `status` and some output, and that the output does not contain [`SENTINEL`].
 #[track_caller]
-fn keeps_quiet(outcome: &Outcome, status: i32, what: &str) {
+fn assert_no_secret(outcome: &Outcome, status: i32, what: &str) {
     assert_eq!(outcome.status, Some(status), "{what}: {outcome:#?}");
     for text in [&outcome.stdout, &outcome.stderr] {
         assert!(!text.contains(SENTINEL), "{what}: {outcome:#?}");
@@ -74,7 +74,7 @@ fn keeps_quiet(outcome: &Outcome, status: i32, what: &str) {
     );
 }
 
-/// A database whose account has [`SENTINEL`] for its password.
+/// Creates a database whose account has the password [`SENTINEL`].
 #[track_caller]
 fn database(flavour: Flavour) -> Database {
     let database = shared(flavour).database("secrets");
@@ -86,7 +86,7 @@ fn database(flavour: Flavour) -> Database {
     database
 }
 
-/// The command lines of the process `pid` and of all below it.
+/// Returns the command lines of the process `pid` and of all its descendants.
 fn command_lines(pid: u32) -> Vec<String> {
     let read = |name: &str| fs::read_to_string(format!("/proc/{pid}/{name}"));
     let own = read("cmdline").expect("the process is alive");
@@ -99,7 +99,7 @@ fn command_lines(pid: u32) -> Vec<String> {
 }
 
 #[test]
-fn a_run_shows_its_password_to_nobody_and_leaves_it_nowhere() {
+fn run_never_prints_or_stores_its_password() {
     for flavour in Flavour::ALL {
         let database = database(flavour);
         let stage = Stage::new();
@@ -109,15 +109,16 @@ fn a_run_shows_its_password_to_nobody_and_leaves_it_nowhere() {
             let stage = Stage::new();
             let (ready, go) = (stage.fifo("ready"), stage.fifo("go"));
             let command = format!("echo up >{}; read -r _ <{}", ready.display(), go.display());
-            let (metrics, told) = (stage.path("metrics"), stage.path("told"));
+            let (metrics, hook) = (stage.path("metrics"), stage.path("hook"));
             let dlock = Dlock::new(["exec", "-v", "-a", "init", "--log-format=json"])
                 .env("DLOCK_OPT_METRICS_FILE", &metrics)
-                // It has what dlock was started with, as the command has; nothing else may tell.
+                // Like the command, the hook inherits the variables that dlock was started with. No other variable may
+                // contain the password.
                 .env(
                     "DLOCK_OPT_ON_EVENT",
                     format!(
                         "env | grep -v -e ^DLOCK_URL= -e ^DLOCK_PASSWORD= >> {}",
-                        told.display()
+                        hook.display()
                     ),
                 );
             let dlock = dlock.args(["--", "sh", "-c", &command]);
@@ -132,31 +133,31 @@ fn a_run_shows_its_password_to_nobody_and_leaves_it_nowhere() {
                 lines.iter().all(|line| !line.contains(SENTINEL)),
                 "{flavour}, {name}: {lines:?}"
             );
-            // Somebody else looks and waits meanwhile.
-            keeps_quiet(&with(Dlock::new(["status", "-v"]), &source).run(), 0, name);
+            // Other users run status and release, and contend, while the command runs.
+            assert_no_secret(&with(Dlock::new(["status", "-v"]), &source).run(), 0, name);
             let script = r#"set -o pipefail; "$0" status -v --watch=100ms | head -n 4"#;
             let program = env!("CARGO_BIN_EXE_dlock");
             let watch = Dlock::of(Path::new("bash"), ["-c", script, program]);
-            keeps_quiet(&with(watch, &source).run(), 0, name);
+            assert_no_secret(&with(watch, &source).run(), 0, name);
             let release = ["release", "-v", "-a", "init", "--yes", "--token=1"];
-            keeps_quiet(&with(Dlock::new(release), &source).run(), 76, name);
+            assert_no_secret(&with(Dlock::new(release), &source).run(), 76, name);
             let waiter = with(
                 Dlock::new(["exec", "-v", "-n", "-a", "init", "--", "true"]),
                 &source,
             );
-            keeps_quiet(&waiter.run(), 75, name);
+            assert_no_secret(&waiter.run(), 75, name);
             tell(&go, "on");
-            keeps_quiet(&run.wait(), 0, name);
-            for (file, has) in [(metrics, "dlock_result"), (told, "DLOCK_EVENT=released")] {
+            assert_no_secret(&run.wait(), 0, name);
+            for (file, has) in [(metrics, "dlock_result"), (hook, "DLOCK_EVENT=released")] {
                 let text = fs::read_to_string(&file).expect("it is written");
                 assert!(text.contains(has), "{flavour}, {name}: {text}");
                 assert!(!text.contains(SENTINEL), "{flavour}, {name}: {text}");
             }
-            keeps_quiet(&with(Dlock::new(["setup", "-v"]), &source).run(), 0, name);
+            assert_no_secret(&with(Dlock::new(["setup", "-v"]), &source).run(), 0, name);
             for form in [&["doctor", "-v"][..], &["doctor", "--json"]] {
-                keeps_quiet(&with(Dlock::new(form), &source).run(), 0, name);
+                assert_no_secret(&with(Dlock::new(form), &source).run(), 0, name);
             }
-            keeps_quiet(
+            assert_no_secret(
                 &with(Dlock::new(["setup", "--print"]), &source).run(),
                 0,
                 name,
@@ -179,15 +180,15 @@ fn a_run_shows_its_password_to_nobody_and_leaves_it_nowhere() {
 }
 
 #[test]
-fn a_failure_does_not_tell_the_password() {
-    let nobody = Port::claim(local(0)).expect("127.0.0.1 has ports");
-    let port = nobody.number();
+fn failure_does_not_print_the_password() {
+    let unused = Port::claim(local(0)).expect("127.0.0.1 has ports");
+    let port = unused.number();
     for flavour in Flavour::ALL {
-        // Its password is another.
-        let stranger = shared(flavour).database("stranger");
+        // The password of this account is not the sentinel.
+        let other = shared(flavour).database("other");
         let known = database(flavour);
         let server = shared(flavour).port();
-        let Database { name, user, .. } = &stranger;
+        let Database { name, user, .. } = &other;
         for (what, user, place, status) in [
             (
                 "wrong password",
@@ -229,7 +230,7 @@ fn a_failure_does_not_tell_the_password() {
         ] {
             let stage = Stage::new();
             for source in sources(&stage, user, &place) {
-                // A URL in a file is a matter of configuration, not of usage.
+                // A bad URL in a file is a configuration error, not a usage error.
                 let status = if what == "bad query" && source.0 == "url file" {
                     78
                 } else {
@@ -243,26 +244,26 @@ fn a_failure_does_not_tell_the_password() {
                     "init",
                     "--ttl",
                     "3s",
-                    "--db-wait",
+                    "--connect-timeout",
                     "0",
                     "--",
                     "true",
                 ];
-                keeps_quiet(&with(Dlock::new(exec), &source).run(), status, &what);
+                assert_no_secret(&with(Dlock::new(exec), &source).run(), status, &what);
                 let json = with(Dlock::new(exec), &source).env("DLOCK_LOG_FORMAT", "json");
-                keeps_quiet(&json.run(), status, &what);
-                keeps_quiet(
+                assert_no_secret(&json.run(), status, &what);
+                assert_no_secret(
                     &with(Dlock::new(["status", "-v"]), &source).run(),
                     status,
                     &what,
                 );
-                keeps_quiet(
+                assert_no_secret(
                     &with(Dlock::new(["setup", "-v"]), &source).run(),
                     status,
                     &what,
                 );
                 for form in [&["doctor", "-v"][..], &["doctor", "--json"]] {
-                    keeps_quiet(&with(Dlock::new(form), &source).run(), status, &what);
+                    assert_no_secret(&with(Dlock::new(form), &source).run(), status, &what);
                 }
             }
         }
@@ -270,7 +271,7 @@ fn a_failure_does_not_tell_the_password() {
 }
 
 #[test]
-fn a_password_in_the_wrong_place_stays_there() {
+fn misplaced_password_is_not_printed() {
     let stage = Stage::new();
     let file = stage.path("file");
     for url in [
@@ -296,12 +297,12 @@ fn a_password_in_the_wrong_place_stays_there() {
         "S3NT1NEL",
     ] {
         fs::write(&file, url).expect("the folder is writable");
-        let exec = || Dlock::new(["exec", "-v", "-a", "init", "--db-wait", "0"]);
+        let exec = || Dlock::new(["exec", "-v", "-a", "init", "--connect-timeout", "0"]);
         let ends = |dlock: Dlock| dlock.arg("--").arg("true").run();
-        keeps_quiet(&ends(exec().env("DLOCK_URL", url)), 64, url);
-        keeps_quiet(&ends(exec().arg("--url").arg(url)), 64, url);
-        keeps_quiet(&ends(exec().arg("--host").arg(url)), 64, url);
-        keeps_quiet(&ends(exec().arg("--url-file").arg(&file)), 78, url);
+        assert_no_secret(&ends(exec().env("DLOCK_URL", url)), 64, url);
+        assert_no_secret(&ends(exec().arg("--url").arg(url)), 64, url);
+        assert_no_secret(&ends(exec().arg("--host").arg(url)), 64, url);
+        assert_no_secret(&ends(exec().arg("--url-file").arg(&file)), 78, url);
     }
 
     for text in [
@@ -319,12 +320,12 @@ fn a_password_in_the_wrong_place_stays_there() {
         fs::write(&file, text).expect("the folder is writable");
         fs::set_permissions(&file, Permissions::from_mode(0o600)).expect("the file is ours");
         let dlock = Dlock::new(["exec", "-v", "-a", "init", "--defaults-file"]).arg(&file);
-        keeps_quiet(&dlock.arg("--").arg("true").run(), 78, text);
+        assert_no_secret(&dlock.arg("--").arg("true").run(), 78, text);
     }
 }
 
 #[test]
-fn there_is_no_password_option_and_whoever_tries_one_is_not_quoted() {
+fn password_option_does_not_exist_and_its_value_is_not_printed() {
     let url = format!("mysql://u:{SENTINEL}@127.0.0.1/db");
     let equals = format!("--password={SENTINEL}");
     let short = format!("-p{SENTINEL}");
@@ -340,7 +341,7 @@ fn there_is_no_password_option_and_whoever_tries_one_is_not_quoted() {
         vec!["release", "-a", "init", "--yes", &equals],
     ] {
         let outcome = Dlock::new(&line).env("DLOCK_URL", &url).run();
-        keeps_quiet(&outcome, 64, "password option");
+        assert_no_secret(&outcome, 64, "password option");
         outcome.expect(64, "", "unexpected argument '-");
     }
     for line in [
@@ -354,13 +355,13 @@ fn there_is_no_password_option_and_whoever_tries_one_is_not_quoted() {
         let help = Dlock::new(line)
             .env("DLOCK_URL", &url)
             .env("DLOCK_PASSWORD", SENTINEL);
-        keeps_quiet(&help.run(), 0, "help");
+        assert_no_secret(&help.run(), 0, "help");
     }
 }
 
-/// Asserts that `text` is lines of characters that a terminal just shows.
+/// Asserts that `text` has no control characters except line feeds, and no direction or separator characters.
 #[track_caller]
-fn harmless(text: &str) {
+fn assert_harmless(text: &str) {
     let harmful = |c: char| {
         c.is_control()
             || matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
@@ -369,12 +370,12 @@ fn harmless(text: &str) {
     assert_eq!(found, None, "{text:?}");
 }
 
-/// Clears a screen, sets a title, turns the reading direction, forges a line.
+/// A text that clears the screen, sets the title, changes the reading direction and forges a line.
 const HOSTILE: &str =
     "\u{1b}[2J\u{1b}]0;pwned\u{7}\u{9b}2J\u{7f}\u{202e}txt\u{2066}\u{2028}\r\ndlock: forged";
 
 #[test]
-fn labels_of_others_are_shown_escaped_by_status_and_by_who_waits() {
+fn labels_of_other_holders_are_escaped_by_status_and_waiters() {
     for flavour in Flavour::ALL {
         let database = shared(flavour).database("labels");
         let stage = Stage::new();
@@ -388,14 +389,14 @@ fn labels_of_others_are_shown_escaped_by_status_and_by_who_waits() {
         )
         .start();
         assert_eq!(heard(&ready), "up");
-        shows(&database, &holder, &note, flavour);
+        assert_texts_escaped(&database, &holder, &note, flavour);
         tell(&go, "on");
         run.wait().expect(0, "", "");
     }
 }
 
 #[test]
-fn text_that_another_program_wrote_into_the_table_is_shown_escaped_too() {
+fn text_that_another_program_wrote_to_the_tables_is_escaped() {
     for flavour in Flavour::ALL {
         let database = shared(flavour).database("foreign");
         Dlock::on(&database, ["exec", "-a", "init", "--", "true"])
@@ -405,19 +406,22 @@ fn text_that_another_program_wrote_into_the_table_is_shown_escaped_too() {
         database
             .admin_conn()
             .exec_drop(
-                "UPDATE dlock_lock SET claim = REPEAT('x', 16), holder = ?, note = ?, host = ?, user = ?, \
+                "UPDATE dlock_lock SET owner_id = REPEAT('x', 16), holder = ?, note = ?, host = ?, user = ?, \
                  expires_at = UTC_TIMESTAMP(6) + INTERVAL 1 HOUR",
                 (holder.as_bytes(), note.as_bytes(), HOSTILE.as_bytes(), b"\xff\xfe\x1b[2J\n"),
             )
             .expect("root may");
-        shows(&database, &holder, &note, flavour);
-        let columns = "broken_at=UTC_TIMESTAMP(6),\
-                       closed_until=UTC_TIMESTAMP(6) + INTERVAL 1 HOUR";
+        assert_texts_escaped(&database, &holder, &note, flavour);
+        let columns = "revoked_at=UTC_TIMESTAMP(6),\
+                       paused_until=UTC_TIMESTAMP(6) + INTERVAL 1 HOUR";
         let texts = ["operator", "reason", "pod", "namespace", "command"];
-        for (at, row) in [(columns, "dlock_lock"), ("began_at=ended_at", "dlock_run")] {
+        for (at, row) in [
+            (columns, "dlock_lock"),
+            ("started_at=ended_at", "dlock_history"),
+        ] {
             let texts: Vec<String> = texts
                 .iter()
-                .skip(if row == "dlock_run" { 2 } else { 0 })
+                .skip(if row == "dlock_history" { 2 } else { 0 })
                 .chain(&["holder", "host", "user", "note"])
                 .map(|column| format!("{column}=?"))
                 .collect();
@@ -429,13 +433,13 @@ fn text_that_another_program_wrote_into_the_table_is_shown_escaped_too() {
                 )
                 .expect("root may");
         }
-        shows_what_operators_did(&database, flavour);
+        assert_operator_texts_escaped(&database, flavour);
     }
 }
 
-/// Asserts that texts of an operator are shown so that nothing of them is acted upon.
+/// Asserts that all subcommands escape the texts of an operator.
 #[track_caller]
-fn shows_what_operators_did(database: &Database, flavour: Flavour) {
+fn assert_operator_texts_escaped(database: &Database, flavour: Flavour) {
     for (line, status) in [
         (&["status", "init"][..], 0),
         (&["status"], 0),
@@ -445,12 +449,12 @@ fn shows_what_operators_did(database: &Database, flavour: Flavour) {
         (&["exec", "-n", "-a", "init", "--", "true"], 75),
         (&["wait", "--timeout", "1ms", "init"], 75),
         (&["release", "-a", "init", "--yes"], 0),
-        (&["release", "-a", "init", "--yes", "--reopen"], 0),
+        (&["release", "-a", "init", "--yes", "--resume"], 0),
     ] {
         let outcome = Dlock::on(database, line).run();
         assert_eq!(outcome.status, Some(status), "{flavour}: {outcome:#?}");
-        harmless(&outcome.stdout);
-        harmless(&outcome.stderr);
+        assert_harmless(&outcome.stdout);
+        assert_harmless(&outcome.stderr);
         let text = format!("{}{}", outcome.stdout, outcome.stderr);
         assert!(text.contains("pwned"), "{flavour}, {line:?}: {text}");
         assert!(
@@ -460,16 +464,16 @@ fn shows_what_operators_did(database: &Database, flavour: Flavour) {
     }
 }
 
-/// Asserts that `init`, held by `holder` for `note`, is shown so that nothing of it is acted upon.
+/// Asserts that the texts of `init`, which `holder` holds with `note`, are escaped.
 #[track_caller]
-fn shows(database: &Database, holder: &str, note: &str, flavour: Flavour) {
+fn assert_texts_escaped(database: &Database, holder: &str, note: &str, flavour: Flavour) {
     let table = Dlock::on(database, ["status"]).run();
     assert_eq!(
         (table.status, table.stdout.lines().count()),
         (Some(0), 2),
         "{flavour}: {table:#?}"
     );
-    harmless(&table.stdout);
+    assert_harmless(&table.stdout);
     assert!(
         table.stdout.contains(r"web\u{1b}[2J\u{1b}]0;pwned\u{7}"),
         "{flavour}: {table:#?}"
@@ -481,9 +485,9 @@ fn shows(database: &Database, holder: &str, note: &str, flavour: Flavour) {
         (Some(0), 1),
         "{flavour}: {json:#?}"
     );
-    harmless(&json.stdout);
+    assert_harmless(&json.stdout);
     let document: serde_json::Value = serde_json::from_str(&json.stdout).expect("it is JSON");
-    // Who reads it as JSON gets back what was said.
+    // A JSON parser returns the original text.
     assert_eq!(document["locks"][0]["holder"], holder, "{flavour}");
     assert_eq!(document["locks"][0]["note"], note, "{flavour}");
 
@@ -493,7 +497,7 @@ fn shows(database: &Database, holder: &str, note: &str, flavour: Flavour) {
     ] {
         let waiter = Dlock::on(database, line).run();
         waiter.expect(75, "", r"init is held by web\u{1b}[2J");
-        harmless(&waiter.stderr);
+        assert_harmless(&waiter.stderr);
         assert!(
             waiter
                 .stderr
@@ -505,7 +509,7 @@ fn shows(database: &Database, holder: &str, note: &str, flavour: Flavour) {
 }
 
 #[test]
-fn text_of_the_server_is_shown_escaped() {
+fn text_of_the_server_is_escaped() {
     let port = refusing(1045, HOSTILE);
     let url = format!("mysql://u:{SENTINEL}@127.0.0.1:{port}/db");
     for line in [
@@ -516,28 +520,28 @@ fn text_of_the_server_is_shown_escaped() {
     ] {
         let outcome = Dlock::new(line).env("DLOCK_URL", &url).run();
         outcome.expect(77, "", r"\u{1b}[2J\u{1b}]0;pwned\u{7}");
-        harmless(&outcome.stderr);
+        assert_harmless(&outcome.stderr);
         assert_eq!(outcome.stderr.lines().count(), 1, "{outcome:#?}");
-        keeps_quiet(&outcome, 77, "server text");
+        assert_no_secret(&outcome, 77, "server text");
     }
-    // The report of doctor is its answer, on stdout.
+    // doctor prints its report on stdout.
     for form in [&["doctor"][..], &["doctor", "--json"]] {
         let outcome = Dlock::new(form).env("DLOCK_URL", &url).run();
-        harmless(&outcome.stdout);
+        assert_harmless(&outcome.stdout);
         assert!(outcome.stdout.contains("pwned"), "{outcome:#?}");
-        keeps_quiet(&outcome, 77, "server text");
+        assert_no_secret(&outcome, 77, "server text");
     }
-    // A real one quotes the account.
+    // A real server quotes the account in its error.
     for flavour in Flavour::ALL {
         let database = shared(flavour).database("text");
         let outcome = Dlock::on(&database, ["status", "--user", "\u{202e}toor"]).run();
         outcome.expect(77, "", r"\u{202e}toor");
-        harmless(&outcome.stderr);
+        assert_harmless(&outcome.stderr);
     }
 }
 
 #[test]
-fn paths_and_names_that_are_quoted_are_escaped() {
+fn quoted_paths_and_names_are_escaped() {
     let url = format!("mysql://u:{SENTINEL}@127.0.0.1/db");
     let hostile = Path::new("/\u{1b}[2J\n");
     let run = |line: &[&str]| Dlock::new(line).env("DLOCK_URL", &url);
@@ -546,7 +550,7 @@ fn paths_and_names_that_are_quoted_are_escaped() {
         run(&["status", "--socket"]).arg(hostile).run(),
         run(&["exec", "-a", "init", "--"]).arg(hostile).run(),
     ] {
-        harmless(&outcome.stderr);
+        assert_harmless(&outcome.stderr);
         assert!(outcome.stderr.contains(r"\u{1b}[2J\u{a}"), "{outcome:#?}");
         assert_eq!(outcome.stderr.lines().count(), 1, "{outcome:#?}");
     }

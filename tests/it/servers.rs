@@ -1,16 +1,14 @@
-//! The real servers that the tests run against: one process, one data folder and one free port each.
+//! The real servers that the tests run against: each has its own process, data folder and free port.
 //!
-//! Owns starting, restarting and stopping them, by way of the script `tests/servers/run`, and handing out databases in
-//! them. Each test takes a [`Database`] of its own, so tests share a [`shared`] server without meeting. Starts no
-//! thread. A server that can not be had is a panic that says what to install; nothing here ever skips a test.
+//! This file starts, restarts and stops servers with the script `tests/servers/run`, and creates databases on them.
+//! Each test creates its own [`Database`], so tests can use one [`shared`] server without affecting each other. This
+//! file starts no thread. If a server cannot be started, the test panics with a message that names the package to
+//! install; no test is skipped.
 //!
-//! The script lives as long as the pipe to its standard input is open in this process. That pipe closes however this
-//! process ends, so that no server and no folder outlives the tests, even when they are killed.
+//! The script runs as long as the pipe to its standard input is open in this process. The pipe closes when this process
+//! ends for any reason, so that no server and no folder outlives the tests, even if they are killed.
 
-#![allow(
-    dead_code,
-    reason = "the benches use what the tests do not, and the other way round"
-)]
+#![allow(dead_code, reason = "the tests and the benches use different parts")]
 
 use std::fmt;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -22,7 +20,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use mysql::prelude::Queryable;
 use mysql::{Conn, OptsBuilder};
 
-/// A kind of server that dlock supports, and so is tested on.
+/// A kind of server that dlock supports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Flavour {
     MariaDb,
@@ -30,12 +28,12 @@ pub(crate) enum Flavour {
 }
 
 impl Flavour {
-    /// Every flavour, for the tests whose claim is about all of them.
+    /// All flavours.
     pub(crate) const ALL: [Self; 2] = [Self::MariaDb, Self::MySql];
 }
 
 impl fmt::Display for Flavour {
-    /// Writes the name that the script `run` knows the flavour by.
+    /// Writes the name of the flavour as an argument of the script `run`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::MariaDb => "mariadb",
@@ -44,14 +42,14 @@ impl fmt::Display for Flavour {
     }
 }
 
-/// The sessions of a server and what they say. MySQL's list in `information_schema` is an error as long as one of
-/// them says something with a character of four bytes, as the tests of hostile texts do.
+/// An SQL subquery for the sessions of a server and their statements. On MySQL, `information_schema.processlist` fails
+/// while a statement contains a character of four bytes, as in the tests of hostile texts.
 pub(crate) const SESSIONS: &str = "(SELECT id,user,info FROM information_schema.processlist\
      /*!80022 WHERE FALSE UNION ALL SELECT id,user,info FROM performance_schema.processlist*/)";
 
-/// The one server of this flavour that all tests of this process share; started by the first to ask.
+/// Returns the server of this flavour that all tests of this process share. The first call starts it.
 ///
-/// Nobody may restart or stop it. A test that needs that, or options of its own, starts a [`Server`] for itself.
+/// No test may restart or stop it. A test that needs a restart or its own options starts its own [`Server`].
 pub(crate) fn shared(flavour: Flavour) -> &'static Server {
     static MARIADB: OnceLock<Server> = OnceLock::new();
     static MYSQL: OnceLock<Server> = OnceLock::new();
@@ -59,11 +57,11 @@ pub(crate) fn shared(flavour: Flavour) -> &'static Server {
         Flavour::MariaDb => &MARIADB,
         Flavour::MySql => &MYSQL,
     };
-    // Never dropped: the end of this process closes the pipe, which stops it.
+    // The server is never dropped: the end of this process closes the pipe, which stops the server.
     server.get_or_init(|| Server::start(flavour, &[]))
 }
 
-/// A running server, which ends with this value.
+/// A running server. Dropping this value stops it.
 pub(crate) struct Server {
     flavour: Flavour,
     script: Script,
@@ -71,22 +69,23 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Starts a server of this flavour and returns when it answers.
+    /// Starts a server of this flavour and returns when it accepts connections.
     ///
-    /// `extra_options` go to the server itself, after all the others and so with the last word.
+    /// `extra_options` are passed to the server after all other options, so they override them.
     #[track_caller]
     pub(crate) fn start(flavour: Flavour, extra_options: &[&str]) -> Self {
         Self::start_in(flavour, extra_options, &[])
     }
 
-    /// The same with a disk of `size`, such as `8M`, for whatever `extra_options` put in `../disk`.
+    /// Starts a server like [`Self::start`], with a disk of `size`, such as `8M`, for the files that `extra_options`
+    /// put in `../disk`.
     #[track_caller]
     pub(crate) fn with_disk(flavour: Flavour, size: &str, extra_options: &[&str]) -> Self {
         let disk = ("DLOCK_TEST_SERVER_DISK", size.to_owned());
         Self::start_in(flavour, extra_options, &[disk])
     }
 
-    /// The same with `environment` for the script: what that does with it is written there.
+    /// Starts a server like [`Self::start`], with `environment` for the script. The script documents its variables.
     #[track_caller]
     pub(crate) fn start_in(
         flavour: Flavour,
@@ -102,7 +101,7 @@ impl Server {
         }
     }
 
-    /// Kills the server as a crash would and starts it again with the same data, port and socket.
+    /// Kills the server like a crash and starts it again with the same data, port and socket.
     #[track_caller]
     pub(crate) fn restart(&mut self) {
         self.script.order("restart");
@@ -118,27 +117,28 @@ impl Server {
         self.flavour
     }
 
-    /// The TCP port on 127.0.0.1.
+    /// Returns the TCP port on 127.0.0.1.
     pub(crate) fn port(&self) -> u16 {
         self.ready.port
     }
 
-    /// The Unix socket.
+    /// Returns the path of the Unix socket.
     pub(crate) fn socket(&self) -> &Path {
         &self.ready.socket
     }
 
-    /// The server's process, for the tests that stop it with a signal.
+    /// Returns the process id of the server, for tests that send signals to it.
     pub(crate) fn pid(&self) -> u32 {
         self.ready.pid
     }
 
-    /// The server's folder, which holds its `log` and its `data`, and goes with it.
+    /// Returns the server's folder, which contains `log` and `data` and is removed with the server.
     pub(crate) fn dir(&self) -> &Path {
         &self.ready.dir
     }
 
-    /// Its disk, if it was started with one, which only the server sees by its name.
+    /// Returns the path of the disk of a server that was started with one. Only the server sees the disk at its own
+    /// path, so this path goes through /proc.
     pub(crate) fn disk(&self) -> PathBuf {
         let dir = self.dir().strip_prefix("/").expect("an absolute path");
         Path::new("/proc")
@@ -148,21 +148,21 @@ impl Server {
             .join("disk")
     }
 
-    /// What `SELECT VERSION()` says.
+    /// Returns the result of `SELECT VERSION()`.
     pub(crate) fn version(&self) -> &str {
         &self.ready.version
     }
 
-    /// A new connection as root, over the Unix socket.
+    /// Opens a connection as root over the Unix socket.
     #[track_caller]
     pub(crate) fn admin(&self) -> Conn {
         admin(&self.ready.socket, None)
     }
 
-    /// A new database and a new account that may do everything in it and nothing elsewhere.
+    /// Creates a database and an account with all privileges on it and no others.
     #[track_caller]
     pub(crate) fn database(&self, prefix: &str) -> Database {
-        // Tests share a server only within this process, so that a count is enough to keep their names apart.
+        // Tests share a server only within this process, so a count makes the names unique.
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let database = Database {
@@ -177,9 +177,9 @@ impl Server {
     }
 }
 
-/// A database with an account of its own. It goes with its server, and outlives a restart.
+/// A database with its own account. It is removed with its server, and survives a restart.
 ///
-/// Holds no reference to the server, because a test that restarts it still wants its database afterwards.
+/// It has no reference to the server, because a test still uses its database after it has restarted the server.
 #[derive(Clone, Debug)]
 pub(crate) struct Database {
     pub(crate) name: String,
@@ -190,12 +190,12 @@ pub(crate) struct Database {
 }
 
 impl Database {
-    /// The URL of this database as its account, over TCP.
+    /// Returns the URL of this database with its account, over TCP.
     pub(crate) fn url(&self) -> String {
         self.url_through(self.port)
     }
 
-    /// The same, through another port on 127.0.0.1: that of a proxy, for example.
+    /// Returns the URL with another port on 127.0.0.1, for example that of a proxy.
     pub(crate) fn url_through(&self, port: u16) -> String {
         format!(
             "mysql://{}:{}@127.0.0.1:{port}/{}",
@@ -203,7 +203,7 @@ impl Database {
         )
     }
 
-    /// The URL of this database as its account, over the Unix socket.
+    /// Returns the URL of this database with its account, over the Unix socket.
     pub(crate) fn socket_url(&self) -> String {
         let socket = percent_encoded(self.socket.to_str().expect("the socket's path is UTF-8"));
         format!(
@@ -212,13 +212,13 @@ impl Database {
         )
     }
 
-    /// A new connection as root, over the Unix socket, which already uses this database.
+    /// Opens a connection as root over the Unix socket, with this database selected.
     #[track_caller]
     pub(crate) fn admin_conn(&self) -> Conn {
         admin(&self.socket, Some(&self.name))
     }
 
-    /// Creates it, with its account, on the server of this connection.
+    /// Creates the database and its account on the server of this connection.
     pub(crate) fn create(&self, root: &mut Conn) {
         let Self {
             name,
@@ -226,7 +226,7 @@ impl Database {
             password,
             ..
         } = self;
-        // In GRANT alone, the name of a database is a pattern, and `_` stands for any character.
+        // In GRANT, unlike in other statements, the name of a database is a pattern, and `_` matches any character.
         let pattern = name.replace('_', "\\_");
         for statement in [
             format!("CREATE DATABASE `{name}`"),
@@ -246,18 +246,18 @@ fn admin(socket: &Path, database: Option<&str>) -> Conn {
         .user(Some("root"))
         .db_name(database);
     Conn::new(options)
-        .unwrap_or_else(|error| panic!("root can not connect to {}: {error}", socket.display()))
+        .unwrap_or_else(|error| panic!("root cannot connect to {}: {error}", socket.display()))
 }
 
-/// A password that nobody else on this machine can guess, because the port is open to them all.
+/// Returns a random password. The port is open to all users of this machine, so they must not be able to guess it.
 ///
-/// Digits and letters only: it goes into URLs, SQL and shell commands as it is.
+/// The password has only digits and letters, so URLs, SQL and shell commands need no escapes for it.
 fn password() -> String {
     let random = getrandom::u64().expect("the system has random numbers");
     format!("pw{random:016x}")
 }
 
-/// Writes every byte that could mean something in a URL's query as `%XX`.
+/// Encodes every byte that could have a meaning in the query of a URL as `%XX`.
 fn percent_encoded(text: &str) -> String {
     let encode = |byte: u8| match byte {
         b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'-' | b'.' | b'_' => {
@@ -268,7 +268,7 @@ fn percent_encoded(text: &str) -> String {
     text.bytes().map(encode).collect()
 }
 
-/// What the script says of a server that answers.
+/// The facts that the script prints about a server that accepts connections.
 struct Ready {
     pid: u32,
     pub(crate) port: u16,
@@ -278,7 +278,7 @@ struct Ready {
 }
 
 impl Ready {
-    /// Reads `ready pid=… port=… socket=… dir=… version=…`.
+    /// Parses `ready pid=… port=… socket=… dir=… version=…`. Returns None if the line has another form.
     fn parse(line: &str) -> Option<Self> {
         let mut values = line
             .strip_prefix("ready ")?
@@ -302,7 +302,7 @@ impl Ready {
 /// The running script `tests/servers/run`, which owns the server's process and folder.
 struct Script {
     child: Child,
-    /// Taken by `drop`: the script ends when this closes.
+    /// The pipe to the script, which ends when the pipe closes. `drop` takes it.
     stdin: Option<ChildStdin>,
     stdout: BufReader<ChildStdout>,
     stderr: ChildStderr,
@@ -320,7 +320,7 @@ impl Script {
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
-            .unwrap_or_else(|error| panic!("{} can not be executed: {error}", path.display()));
+            .unwrap_or_else(|error| panic!("{} cannot be executed: {error}", path.display()));
         Self {
             stdin: child.stdin.take(),
             stdout: BufReader::new(child.stdout.take().expect("standard output is a pipe")),
@@ -337,7 +337,7 @@ impl Script {
         writeln!(stdin, "{command}").expect("the script reads its commands");
     }
 
-    /// Waits until the server answers. The script itself gives up on one that never does.
+    /// Waits until the server accepts connections. The script has its own timeout for a server that never does.
     #[track_caller]
     fn ready(&mut self) -> Ready {
         let mut line = String::new();
@@ -349,10 +349,10 @@ impl Script {
 
     #[track_caller]
     fn fail(&mut self, line: &str) -> ! {
-        // Without its standard input the script ends, and with it the text.
+        // Closing its standard input ends the script and so the text on its standard error.
         self.stdin = None;
         let mut text = String::new();
-        // What can not be read can not be shown either; the panic is the point.
+        // If the text cannot be read, the panic message does without it.
         let _ = self.stderr.read_to_string(&mut text);
         panic!("the server did not start: {line}\n{text}");
     }
@@ -361,7 +361,7 @@ impl Script {
 impl Drop for Script {
     fn drop(&mut self) {
         self.stdin = None;
-        // The only failure is that there is nobody to wait for.
+        // The wait fails only if the process does not exist any more.
         let _ = self.child.wait();
     }
 }

@@ -1,29 +1,30 @@
-//! What is known of others' sessions, whatever they do and whatever the server tells of them.
+//! Tests that dlock detects if the session of another contender is alive, for any text in the process list and without
+//! a process list.
 
 use std::thread;
 
 use mysql::prelude::Queryable;
 use mysql::{Conn, Opts};
 
-use crate::dlock::{Dlock, Running, eventually};
+use crate::cli_runner::{Dlock, Running, eventually};
 use crate::holder::Holder;
 use crate::servers::{Database, Flavour, SESSIONS, Server, shared};
 
-/// A holder of `init` and somebody who stands in line behind it.
-fn line(database: &Database) -> (Holder, Running) {
+/// Starts a holder of `init` and a waiter behind it.
+fn holder_and_waiter(database: &Database) -> (Holder, Running) {
     let holder = Holder::on(database, &[]);
     let waiter = Dlock::on(database, ["exec", "-q", "-a", "init", "--", "true"]).start();
     let mut admin = database.admin_conn();
-    eventually("somebody waits", || {
-        let places: Option<u64> = admin
+    eventually("the waiter waits", || {
+        let waiters: Option<u64> = admin
             .query_first("SELECT COUNT(*) FROM dlock_waiter")
             .expect("the tables are there");
-        places == Some(1)
+        waiters == Some(1)
     });
     (holder, waiter)
 }
 
-/// Whether the waiter is alive, as `status` tells.
+/// Returns the field `alive` of the waiter in `status --json`.
 #[track_caller]
 fn is_alive(database: &Database) -> serde_json::Value {
     let status = Dlock::on(database, ["status", "--json", "init"]).run();
@@ -39,23 +40,23 @@ fn end(holder: Holder, waiter: Running) {
 }
 
 #[test]
-fn a_session_that_says_something_in_four_bytes_hides_nobody() {
+fn four_byte_text_in_the_process_list_hides_no_session() {
     for flavour in Flavour::ALL {
         let database = shared(flavour).database("sessions");
-        let (holder, waiter) = line(&database);
+        let (holder, waiter) = holder_and_waiter(&database);
         let account = Opts::from_url(&database.url()).expect("a URL");
         let mut busy = Conn::new(account).expect("the account may log in");
         let session = busy.connection_id();
-        let saying = thread::spawn(move || {
-            // Ended by the test.
+        let busy_thread = thread::spawn(move || {
+            // The statement fails when the test kills the session.
             let _ = busy.query_drop("SELECT SLEEP(60),'\u{1f469}'");
         });
         let mut admin = database.admin_conn();
-        let says = format!(
+        let busy_session = format!(
             "SELECT COUNT(*) FROM {SESSIONS} AS p WHERE id={session} AND info LIKE '%SLEEP(60)%'"
         );
-        eventually("it says so", || {
-            let found: Option<u64> = admin.query_first(&says).expect("root may");
+        eventually("the statement is in the process list", || {
+            let found: Option<u64> = admin.query_first(&busy_session).expect("root may");
             found == Some(1)
         });
         assert_eq!(is_alive(&database), true, "{flavour}");
@@ -64,16 +65,16 @@ fn a_session_that_says_something_in_four_bytes_hides_nobody() {
         admin
             .query_drop(format!("KILL {session}"))
             .expect("root may");
-        saying.join().expect("it is over");
+        busy_thread.join().expect("the thread ends");
         end(holder, waiter);
     }
 }
 
 #[test]
-fn where_the_server_keeps_no_list_of_sessions_nobody_is_taken_for_dead() {
+fn waiter_is_not_reported_dead_without_a_process_list() {
     let server = Server::start(Flavour::MySql, &["--performance-schema=OFF"]);
     let database = server.database("sessions");
-    let (holder, waiter) = line(&database);
+    let (holder, waiter) = holder_and_waiter(&database);
     assert!(is_alive(&database).is_null());
     end(holder, waiter);
 }

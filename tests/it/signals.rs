@@ -1,4 +1,5 @@
-//! Signals: every one that can be caught, in every phase of dlock: who gets it, how often, how dlock ends, what it leaves.
+//! Tests of every catchable signal in every phase of dlock: which process gets it and how often, how dlock exits, and
+//! what remains in the database.
 
 use std::cell::RefCell;
 use std::net::{TcpListener, TcpStream};
@@ -7,19 +8,19 @@ use std::time::Duration;
 
 use mysql::prelude::Queryable;
 
+use crate::cli_runner::{Dlock, Outcome, Running, eventually};
 use crate::command::{Stage, heard, signal, tell};
-use crate::dlock::{Dlock, Outcome, Running, eventually};
 use crate::proxy::{Fault, Kind, Proxy};
-use crate::recorder::{HARMLESS, Recorder, catchable, deadly};
+use crate::recorder::{HARMLESS, Recorder, catchable, fatal};
 use crate::servers::{Database, Flavour, shared};
 
 const INT: i32 = 2;
 const TERM: i32 = 15;
 
-/// A command that says when it is up and dies of everything.
+/// A command that writes its process id when it runs, and that every fatal signal kills.
 const MORTAL: &str = r#"echo $$ > "$1"; exec sleep 1000"#;
 
-/// Who holds or waits for `init` is counted so.
+/// Returns the number of holders and the number of waiters in `database`.
 fn counts(database: &Database) -> (u64, u64) {
     let mut admin = database.admin_conn();
     let mut count = |query: &str| -> u64 {
@@ -27,7 +28,7 @@ fn counts(database: &Database) -> (u64, u64) {
         count.expect("a count is one row")
     };
     (
-        count("SELECT COUNT(*) FROM dlock_lock WHERE claim IS NOT NULL"),
+        count("SELECT COUNT(*) FROM dlock_lock WHERE owner_id IS NOT NULL"),
         count("SELECT COUNT(*) FROM dlock_waiter"),
     )
 }
@@ -40,7 +41,7 @@ fn recording(database: &Database, recorder: &Recorder) -> Running {
     running
 }
 
-/// Sends all `signals` to `running`, one by one, each when the one before has arrived.
+/// Sends all `signals` to `running`, each when the previous one has arrived at the command.
 #[track_caller]
 fn send_all(signals: &[i32], running: &Running, recorder: &Recorder) {
     for number in signals {
@@ -55,8 +56,8 @@ fn all_but_requests_to_stop() -> Vec<i32> {
         .collect()
 }
 
-/// Starts a dlock for each of `signals`, as `start` says, sends each its signal as soon as `ready`, one after the other,
-/// and returns how they ended.
+/// Starts a dlock for each of `signals` with `start`, calls `ready`, then sends each dlock its signal and waits for it
+/// to exit. Returns the signals with their outcomes.
 fn each(
     signals: &[i32],
     start: impl Fn(i32) -> Running,
@@ -77,7 +78,7 @@ fn each(
 }
 
 #[test]
-fn while_it_holds_every_signal_reaches_the_command_once_as_itself() {
+fn holder_forwards_every_signal_to_the_command_once() {
     for flavour in Flavour::ALL {
         let database = shared(flavour).database("signals");
         let stage = Stage::new();
@@ -94,14 +95,14 @@ fn while_it_holds_every_signal_reaches_the_command_once_as_itself() {
 }
 
 #[test]
-fn one_request_to_stop_reaches_the_command_once_and_how_it_ends_is_its_own_affair() {
+fn first_stop_request_is_forwarded_once_and_the_command_sets_the_status() {
     for flavour in Flavour::ALL {
         let database = shared(flavour).database("signals");
         let stage = Stage::new();
         for number in [INT, TERM] {
             let recorder = Recorder::on(&stage, &number.to_string());
             let running = recording(&database, &recorder);
-            // The last is a marker: what came twice would have come before it.
+            // SIGUSR1 is a marker: a second copy of the first signal would have arrived before it.
             send_all(&[number, 10], &running, &recorder);
             assert_eq!(recorder.log(), Some(vec![number, 10]), "{flavour}");
             recorder.exit(3);
@@ -112,7 +113,7 @@ fn one_request_to_stop_reaches_the_command_once_and_how_it_ends_is_its_own_affai
 }
 
 #[test]
-fn while_the_command_is_stopping_every_signal_still_reaches_it_and_a_second_request_kills() {
+fn stopping_command_still_gets_signals_and_a_second_request_kills() {
     for flavour in Flavour::ALL {
         let database = shared(flavour).database("signals");
         let stage = Stage::new();
@@ -132,12 +133,12 @@ fn while_the_command_is_stopping_every_signal_still_reaches_it_and_a_second_requ
 }
 
 #[test]
-fn a_signal_that_the_command_does_not_survive_gives_128_plus_its_number() {
+fn fatal_signal_to_the_command_exits_with_128_plus_its_number() {
     for flavour in Flavour::ALL {
         let database = shared(flavour).database("signals");
         Dlock::on(&database, ["setup"]).run();
         let stage = Stage::new();
-        let signals: Vec<i32> = deadly().collect();
+        let signals: Vec<i32> = fatal().collect();
         let fifo = |number| stage.path(&format!("ready-{number}"));
         let start = |number: i32| {
             stage.fifo(&format!("ready-{number}"));
@@ -162,28 +163,28 @@ fn a_signal_that_the_command_does_not_survive_gives_128_plus_its_number() {
 }
 
 #[test]
-fn while_it_waits_a_signal_ends_the_waiting_and_leaves_lock_and_line_alone() {
+fn signal_ends_a_waiter_without_changing_lock_or_queue() {
     for flavour in Flavour::ALL {
         let database = shared(flavour).database("signals");
         let stage = Stage::new();
         let recorder = Recorder::on(&stage, "holder");
         let holder = recording(&database, &recorder);
-        let signals: Vec<i32> = deadly().collect();
+        let signals: Vec<i32> = fatal().collect();
         let start = |_| Dlock::on(&database, ["exec", "-a", "init", "--", "echo", "ran"]).start();
         let all_wait = || {
-            eventually("all stand in line", || {
+            eventually("all wait in the queue", || {
                 counts(&database) == (1, signals.len() as u64)
             });
         };
         for (number, outcome) in each(&signals, start, all_wait) {
-            let said = format!("signal {number} while waiting for init");
-            outcome.expect(128 + number, "", &said);
+            let message = format!("signal {number} while waiting for init");
+            outcome.expect(128 + number, "", &message);
         }
-        // Who leaves has a tenth of a second for its place: a busy machine may keep some, never most.
-        let (held, places) = counts(&database);
+        // A leaving waiter has a tenth of a second to remove its queue entry. On a busy machine some entries may stay.
+        let (held, entries) = counts(&database);
         assert_eq!(held, 1, "{flavour}");
-        assert!(places < signals.len() as u64 / 2, "{places} stand in line");
-        // What a process ignores by default, or stops of, does not end its waiting.
+        assert!(entries < signals.len() as u64 / 2, "{entries} are left");
+        // A signal whose default is to be ignored or to stop the process does not end a waiter.
         let waiter = start(0);
         waiter.heard("init is held by");
         for number in HARMLESS {
@@ -198,8 +199,8 @@ fn while_it_waits_a_signal_ends_the_waiting_and_leaves_lock_and_line_alone() {
 }
 
 #[test]
-fn while_it_connects_a_signal_ends_it() {
-    // Each has a server of its own that accepts and says nothing: when that has happened, dlock is connecting.
+fn signal_ends_a_dlock_that_is_connecting() {
+    // Each dlock has its own server that accepts connections and sends nothing. After the accept, dlock is connecting.
     let servers = RefCell::new(Vec::new());
     let start = |_| {
         let server = TcpListener::bind("127.0.0.1:0").expect("127.0.0.1 has a port");
@@ -213,12 +214,12 @@ fn while_it_connects_a_signal_ends_it() {
         let accept = |server: TcpListener| server.accept().expect("dlock connects").0;
         servers.take().into_iter().map(accept).collect()
     };
-    let signals: Vec<i32> = deadly().collect();
+    let signals: Vec<i32> = fatal().collect();
     let mut silent = Vec::new();
     let ready = || silent = accept_all();
     for (number, outcome) in each(&signals, start, ready) {
-        let said = format!("signal {number} while waiting for init");
-        outcome.expect(128 + number, "", &said);
+        let message = format!("signal {number} while waiting for init");
+        outcome.expect(128 + number, "", &message);
     }
     assert_eq!(silent.len(), signals.len());
 
@@ -232,7 +233,7 @@ fn while_it_connects_a_signal_ends_it() {
 }
 
 #[test]
-fn while_it_releases_no_signal_changes_the_status_or_stops_the_release() {
+fn signal_during_the_release_changes_neither_status_nor_release() {
     for flavour in Flavour::ALL {
         let database = shared(flavour).database("signals");
         let proxy = Proxy::to(database.port);
@@ -251,7 +252,7 @@ fn while_it_releases_no_signal_changes_the_status_or_stops_the_release() {
 }
 
 #[test]
-fn a_command_that_is_stopped_through_dlock_goes_on_through_dlock() {
+fn stop_and_continue_signals_are_forwarded_to_the_command() {
     let database = shared(Flavour::MariaDb).database("signals");
     let stage = Stage::new();
     for number in [20, 21, 22] {
@@ -275,20 +276,20 @@ fn a_command_that_is_stopped_through_dlock_goes_on_through_dlock() {
     }
 }
 
-/// The letter for what a process does, as in `ps`.
+/// Returns the letter for the state of a process, as in `ps`.
 pub(crate) fn state(pid: &str) -> char {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).expect("it is there");
     let after_name = stat.rsplit(") ").next().expect("a state");
     after_name.chars().next().expect("a letter")
 }
 
-/// `timeout` sends its signal to the process that it started and then to its whole group.
+/// `timeout` sends its signal to the process that it has started, and then to the whole process group.
 #[test]
-fn the_signal_that_timeout_sends_twice_is_one_request_to_stop() {
+fn signal_that_timeout_sends_twice_is_one_stop_request() {
     let database = shared(Flavour::MariaDb).database("signals");
     let stage = Stage::new();
     let script = r#"trap 'exit 9' TERM; : > "$1"; while :; do sleep 0.02; done"#;
-    let mut told = 0;
+    let mut counted = 0;
     let mut limit = Duration::from_millis(500);
     for run in 0..12 {
         let ready = stage.path(&format!("ready-{run}"));
@@ -301,23 +302,23 @@ fn the_signal_that_timeout_sends_twice_is_one_request_to_stop() {
             .env("DLOCK_URL", database.url())
             .stderr(Stdio::null())
             .status();
-        // Where the machine is slow the command may not have set its trap yet, and there is nothing to tell.
+        // On a slow machine the command may not have set its trap yet. Such a run does not count.
         if ready.exists() {
             let code = status.expect("timeout is installed").code();
             assert_eq!(code, Some(9), "run {run}");
-            told += 1;
+            counted += 1;
         } else {
             limit *= 2;
         }
-        if told == 6 {
+        if counted == 6 {
             return;
         }
     }
-    panic!("only {told} of 12 commands were up in time");
+    panic!("only {counted} of 12 commands started in time");
 }
 
 #[test]
-fn a_second_term_or_int_kills() {
+fn second_term_or_int_kills_the_command() {
     let database = shared(Flavour::MariaDb).database("signals");
     let stage = Stage::new();
     let ready = stage.fifo("ready");
@@ -336,7 +337,7 @@ fn a_second_term_or_int_kills() {
 }
 
 #[test]
-fn a_signal_that_was_ignored_at_the_start_stays_ignored() {
+fn signal_ignored_at_start_stays_ignored() {
     let database = shared(Flavour::MariaDb).database("signals");
     let stage = Stage::new();
     let (ready, go) = (stage.fifo("ready"), stage.fifo("go"));
@@ -354,7 +355,7 @@ fn a_signal_that_was_ignored_at_the_start_stays_ignored() {
 }
 
 #[test]
-fn a_signal_that_was_ignored_at_the_start_does_not_end_the_waiting() {
+fn signal_ignored_at_start_does_not_end_a_waiter() {
     let database = shared(Flavour::MariaDb).database("signals");
     let stage = Stage::new();
     let (ready, go) = (stage.fifo("ready"), stage.fifo("go"));
@@ -373,7 +374,7 @@ fn a_signal_that_was_ignored_at_the_start_does_not_end_the_waiting() {
         .spawn();
     let mut waiter = waiter.expect("sh runs");
     let mut admin = database.admin_conn();
-    eventually("the waiter stands in line", || {
+    eventually("the waiter waits in the queue", || {
         let waiting: Option<u64> = admin
             .query_first("SELECT COUNT(*) FROM dlock_waiter")
             .expect("the table is there");

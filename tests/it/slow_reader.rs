@@ -1,5 +1,4 @@
-//! Nobody reads what dlock writes, or it looks at a file that hangs: no renewal, no signal and no
-//! release waits for that.
+//! Tests that an unread stderr, a hung file or a hung resolver delays no renewal, no signal and no release.
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, PipeReader, Read, Write, pipe};
@@ -11,29 +10,29 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::Value;
 
+use crate::cli_runner::{Dlock, PATIENCE, Running, eventually};
 use crate::command::{Stage, heard, tell};
 use crate::compiler::preload;
-use crate::dlock::{Dlock, PATIENCE, Running, eventually};
 use crate::holder::{Holder, is_free, renewals};
 use crate::logs::messages;
 use crate::proxy::{Fault, Kind, Proxy};
 use crate::servers::{Flavour, shared};
 use crate::terminal::{CTRL_Q, CTRL_S, Terminal};
 
-/// The lease, short enough for a test to outlive it twice.
+/// The ttl, short enough for a test to last more than two leases.
 const TTL: &str = "--ttl=2s";
 
-/// Renewals in more than two of these leases: there are three in one.
+/// The number of renewals in more than two of these leases. A lease has three.
 const LONG: u64 = 7;
 
-/// From SIGTERM to the end of dlock: half a second is for the reader, the rest for a busy machine. A dlock that is held up
-/// would wait for the reader, who never reads.
+/// Maximum time from SIGTERM to the exit of dlock. dlock waits half a second for the reader; the rest is for a busy
+/// machine. A dlock that blocks on stderr would never exit, because the reader never reads.
 const AT_ONCE: Duration = Duration::from_secs(10);
 
-/// A signal that does nothing to a command that does not know it.
+/// A signal that is ignored by default.
 const HARMLESS: &str = "URG";
 
-/// A pipe that takes nothing more until it is read, and what is in it.
+/// Returns both ends of a full pipe and the number of bytes in it.
 fn full_pipe() -> (PipeReader, Stdio, usize) {
     let (reader, mut writer) = pipe().expect("a pipe");
     let size = rustix::pipe::fcntl_getpipe_size(&reader).expect("it has a size");
@@ -50,7 +49,7 @@ fn is_renewed_for_long(flavour: Flavour, database: &crate::servers::Database) {
 }
 
 #[test]
-fn a_pipe_that_nobody_reads_holds_up_no_renewal_no_signal_and_no_release() {
+fn full_stderr_pipe_delays_no_renewal_signal_or_release() {
     for flavour in Flavour::ALL {
         let database = shared(flavour).database("slow_reader");
         let (_reader, stderr, _) = full_pipe();
@@ -68,7 +67,7 @@ fn a_pipe_that_nobody_reads_holds_up_no_renewal_no_signal_and_no_release() {
 }
 
 #[test]
-fn trouble_with_renewals_that_nobody_reads_of_loses_no_lease() {
+fn unread_renewal_failures_lose_no_lease() {
     for flavour in Flavour::ALL {
         let database = shared(flavour).database("slow_reader");
         let proxy = Proxy::to(database.port);
@@ -90,7 +89,7 @@ fn trouble_with_renewals_that_nobody_reads_of_loses_no_lease() {
 }
 
 #[test]
-fn a_terminal_that_was_stopped_holds_up_no_renewal_and_no_release() {
+fn stopped_terminal_delays_no_renewal_or_release() {
     for flavour in Flavour::ALL {
         let database = shared(flavour).database("slow_reader");
         let stage = Stage::new();
@@ -101,7 +100,7 @@ fn a_terminal_that_was_stopped_holds_up_no_renewal_and_no_release() {
         let files = [&ready, &go].map(|path| path.to_str().expect("it is text"));
         let mut terminal = Terminal::with(&database, words.chain(files));
         assert_eq!(heard(&ready), "up");
-        terminal.sees("init is ours after");
+        terminal.sees("acquired init in");
         let pid = terminal.leader();
         let line = File::options()
             .write(true)
@@ -129,7 +128,7 @@ fn takes_text(line: &File) -> bool {
 }
 
 #[test]
-fn a_terminal_that_goes_on_shows_all_that_was_said_meanwhile_in_order() {
+fn resumed_terminal_shows_all_messages_in_order() {
     for flavour in Flavour::ALL {
         let database = shared(flavour).database("slow_reader");
         let holder = Holder::on(&database, &["--holder=web-1"]);
@@ -145,7 +144,7 @@ fn a_terminal_that_goes_on_shows_all_that_was_said_meanwhile_in_order() {
         terminal.types(CTRL_S);
         eventually("the terminal takes nothing", || !takes_text(&line));
         holder.end();
-        eventually("its command waits for the terminal", || {
+        eventually("the waiter holds the lock", || {
             renewals(&database) > 0 || !is_free(&database)
         });
         terminal.types(CTRL_Q);
@@ -153,17 +152,17 @@ fn a_terminal_that_goes_on_shows_all_that_was_said_meanwhile_in_order() {
         let screen = terminal.screen().to_owned();
         let after = |text: &str| screen.find(text).unwrap_or_else(|| panic!("{screen:?}"));
         assert!(
-            after("is ours after") < after("exited with 0"),
+            after("acquired init in") < after("exited with 0"),
             "{screen:?}"
         );
         assert!(after("exited with 0") < after("is released"), "{screen:?}");
-        let line = screen.find("\r\u{1b}[Kdlock: init is ours after");
+        let line = screen.find("\r\u{1b}[Kdlock: acquired init in");
         assert!(line.is_some(), "{flavour}: {screen:?}");
     }
 }
 
 #[test]
-fn a_reader_that_comes_back_is_told_how_many_messages_are_missing() {
+fn resumed_reader_gets_the_number_of_dropped_messages() {
     const SENT: usize = 600;
     for flavour in Flavour::ALL {
         let database = shared(flavour).database("slow_reader");
@@ -171,12 +170,12 @@ fn a_reader_that_comes_back_is_told_how_many_messages_are_missing() {
         let exec = ["exec", "-v", "--log-format=json"];
         let holder = Holder::start(Dlock::on(&database, exec).stderr(stderr), &[]);
         for _ in 0..SENT {
-            signal_that_is_taken(&holder.running);
+            signal_and_wait(&holder.running);
         }
         let lines = lines(reader, size);
         let mut read = Vec::new();
         let missing = loop {
-            let line = lines.recv_timeout(PATIENCE).expect("the count is told");
+            let line = lines.recv_timeout(PATIENCE).expect("the count arrives");
             let message = messages(&format!("{line}\n")).remove(0);
             if message["event"] == "messages-dropped" {
                 break message;
@@ -197,7 +196,7 @@ fn a_reader_that_comes_back_is_told_how_many_messages_are_missing() {
         assert_eq!(holder.end().status, Some(3), "{flavour}");
         let rest: Vec<String> = lines.iter().collect();
         let mut rest = messages(&(rest.join("\n") + "\n"));
-        // The monitor may not have said of the last signals that it passed them on.
+        // Messages about the last signals may still arrive, because the monitor reports them asynchronously.
         let late = rest.iter().filter(|message| is(message, "signal")).count();
         rest.retain(|message| !is(message, "signal"));
         assert_eq!(read.len() - 1 + count + late, SENT, "{flavour}");
@@ -207,19 +206,19 @@ fn a_reader_that_comes_back_is_told_how_many_messages_are_missing() {
     }
 }
 
-/// Sends a harmless signal and waits until dlock has taken it: two that wait are one.
-fn signal_that_is_taken(running: &Running) {
+/// Sends a harmless signal and waits until dlock has received it. Two pending signals would merge into one.
+fn signal_and_wait(running: &Running) {
     crate::command::signal(running.pid(), HARMLESS);
-    let is_taken = || {
+    let is_received = || {
         let status = fs::read_to_string(format!("/proc/{}/status", running.pid()));
         let status = status.expect("dlock lives");
         let waiting = status.lines().find_map(|line| line.strip_prefix("ShdPnd:"));
         waiting.is_some_and(|waiting| waiting.trim().chars().all(|digit| digit == '0'))
     };
-    eventually("the signal is taken", is_taken);
+    eventually("the signal is received", is_received);
 }
 
-/// The lines that come after `filling` bytes, as they are read.
+/// Skips `filling` bytes and returns a channel that receives the lines after them.
 fn lines(reader: PipeReader, filling: usize) -> Receiver<String> {
     let (sender, lines) = mpsc::channel();
     thread::spawn(move || {
@@ -227,7 +226,7 @@ fn lines(reader: PipeReader, filling: usize) -> Receiver<String> {
         reader
             .read_exact(&mut vec![0; filling])
             .expect("it is full");
-        // Nobody listens any more if the test has failed.
+        // The receiver is gone if the test has failed.
         for line in reader.lines() {
             let _ = sender.send(line.expect("it is text"));
         }
@@ -236,7 +235,7 @@ fn lines(reader: PipeReader, filling: usize) -> Receiver<String> {
 }
 
 #[test]
-fn the_last_word_is_not_waited_for_long_either() {
+fn unread_last_message_does_not_block_the_exit() {
     for flavour in Flavour::ALL {
         let database = shared(flavour).database("slow_reader");
         let holder = Holder::on(&database, &[]);
@@ -253,7 +252,7 @@ fn the_last_word_is_not_waited_for_long_either() {
 }
 
 #[test]
-fn a_reader_that_has_gone_is_no_reason_to_fail() {
+fn closed_stderr_does_not_fail_the_run() {
     for flavour in Flavour::ALL {
         let database = shared(flavour).database("slow_reader");
         let (reader, writer) = pipe().expect("a pipe");
@@ -264,7 +263,7 @@ fn a_reader_that_has_gone_is_no_reason_to_fail() {
     }
 }
 
-/// Whoever looks at the file `HANGS` waits for ever, as on a dead network disk.
+/// A `statx` that blocks forever on the file `HANGS`, as on a dead network disk.
 const HANGING: &str = r#"
     #define _GNU_SOURCE
     #include <dlfcn.h>
@@ -281,7 +280,7 @@ const HANGING: &str = r#"
 "#;
 
 #[test]
-fn a_heartbeat_file_that_hangs_keeps_no_command_from_starting() {
+fn hung_heartbeat_file_does_not_delay_the_command() {
     for flavour in Flavour::ALL {
         let database = shared(flavour).database("slow_reader");
         let stage = Stage::new();
@@ -296,7 +295,7 @@ fn a_heartbeat_file_that_hangs_keeps_no_command_from_starting() {
     }
 }
 
-/// `db.test` is this machine, until the file `HANGS` is there: then the resolver never answers.
+/// A resolver that resolves `db.test` to this machine, and never returns while the file `HANGS` exists.
 const RESOLVER: &str = r#"
     #define _GNU_SOURCE
     #include <dlfcn.h>
@@ -316,7 +315,7 @@ const RESOLVER: &str = r#"
 "#;
 
 #[test]
-fn a_resolver_that_hangs_holds_up_no_signal_and_no_deadline() {
+fn hung_resolver_delays_no_signal_or_deadline() {
     for flavour in Flavour::ALL {
         let database = shared(flavour).database("slow_reader");
         let proxy = Proxy::to(database.port);

@@ -1,16 +1,17 @@
-//! dlock as a static program, as for an image without a C library: one that closes only what it has inherited.
+//! Tests of the static build of dlock, for images without a C library: it may close only descriptors that it has
+//! inherited.
 //!
-//! A static C library keeps descriptors of its own, such as one on /dev/urandom.
+//! A static C library keeps its own descriptors open, for example one for /dev/urandom.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::cli_runner::Dlock;
 use crate::command::Stage;
-use crate::dlock::Dlock;
+use crate::mutants::up_to_date;
 use crate::servers::{Flavour, shared};
-use crate::twins::up_to_date;
 
-/// The static program, which `make static` builds below the folder of dlock's own.
+/// Returns the path of the static program, which `make static` builds in the target folder of dlock.
 #[track_caller]
 fn program() -> PathBuf {
     let target = Path::new(env!("CARGO_BIN_EXE_dlock")).ancestors().nth(2);
@@ -23,15 +24,15 @@ fn program() -> PathBuf {
     let program = program.unwrap_or(folder);
     up_to_date(&program, "make static");
     assert!(
-        !asks_for_a_loader(&program),
+        !has_dynamic_loader(&program),
         "{} is not static",
         program.display()
     );
     program
 }
 
-/// Whether the ELF file `program` names a dynamic loader.
-fn asks_for_a_loader(program: &Path) -> bool {
+/// Returns true if the ELF file `program` names a dynamic loader.
+fn has_dynamic_loader(program: &Path) -> bool {
     const PT_INTERP: u64 = 3;
     let text = fs::read(program).expect("it can be read");
     let number = |at: usize, size: usize| {
@@ -44,12 +45,12 @@ fn asks_for_a_loader(program: &Path) -> bool {
         index(number(54, 2)),
         index(number(56, 2)),
     );
-    assert!(count > 0, "no program");
+    assert!(count > 0, "the file has no program headers");
     (0..count).any(|header| number(table + header * size, 4) == PT_INTERP)
 }
 
 #[test]
-fn a_static_dlock_holds_a_lock_while_its_command_has_the_inherited_descriptors() {
+fn static_dlock_keeps_the_lock_and_the_inherited_descriptors() {
     let program = program();
     for flavour in Flavour::ALL {
         let database = shared(flavour).database("static");
@@ -59,7 +60,8 @@ fn a_static_dlock_holds_a_lock_while_its_command_has_the_inherited_descriptors()
             exec 3</etc/passwd 5</ 8>>"$1" 9>>"$2"; shift 2
             exec "$@"
         "#;
-        // Not by way of the static program: what it does while it holds the lock is the question.
+        // The command runs `status` with the dynamic program, because the test is about a static program that holds the
+        // lock.
         let command = r#"
             "$dlock" status --check init; echo held=$? >&9
             readlink /proc/self/fd/3 >&9

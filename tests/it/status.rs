@@ -1,13 +1,13 @@
-//! `dlock status`: what an operator and a script read.
+//! Tests of `dlock status` as operators and scripts use it.
 
 use mysql::prelude::Queryable;
 
+use crate::cli_runner::{Dlock, Running};
 use crate::command::{Stage, heard, tell};
-use crate::dlock::{Dlock, Running};
 use crate::proxy::{Proxy, Request};
 use crate::servers::{Database, Flavour, Server, shared};
 
-/// Something in every state: `busy` is held, `done` is free, `dead` has lapsed.
+/// Actions in three states: `busy` is held, `done` is free and `dead` has expired.
 struct Scene {
     database: Database,
     stage: Stage,
@@ -25,7 +25,7 @@ impl Scene {
         database
             .admin_conn()
             .query_drop(
-                "UPDATE dlock_lock SET claim=REPEAT('x',16),holder='ghost/1',\
+                "UPDATE dlock_lock SET owner_id=REPEAT('x',16),holder='ghost/1',\
                  expires_at=UTC_TIMESTAMP(6)-INTERVAL 90 SECOND WHERE action='dead'",
             )
             .expect("the row can be changed");
@@ -57,7 +57,7 @@ impl Scene {
     }
 }
 
-/// The first two words of each line but the heading.
+/// Returns the first two words of each line except the heading.
 fn states(table: &str) -> Vec<(&str, &str)> {
     let lines = table.lines().skip(1);
     lines
@@ -69,13 +69,13 @@ fn states(table: &str) -> Vec<(&str, &str)> {
 }
 
 #[test]
-fn the_table_shows_what_is_held_or_lapsed_and_more_when_asked() {
+fn table_lists_held_and_expired_actions_and_others_on_request() {
     for flavour in Flavour::ALL {
         let scene = Scene::start(flavour);
         let outcome = scene.status(&[]).run();
         assert_eq!(
             states(&outcome.stdout),
-            [("busy", "held"), ("dead", "lapsed")]
+            [("busy", "held"), ("dead", "expired")]
         );
         for fact in [
             "web-1/4711",
@@ -87,7 +87,7 @@ fn the_table_shows_what_is_held_or_lapsed_and_more_when_asked() {
             assert!(outcome.stdout.contains(fact), "{fact}: {}", outcome.stdout);
         }
         let all = scene.status(&["--all"]).run().stdout;
-        let every = [("busy", "held"), ("dead", "lapsed"), ("done", "free")];
+        let every = [("busy", "held"), ("dead", "expired"), ("done", "free")];
         assert_eq!(states(&all), every);
         let some = scene.status(&["never", "-a", "done"]).run().stdout;
         assert_eq!(states(&some), [("done", "free"), ("never", "free")]);
@@ -96,7 +96,7 @@ fn the_table_shows_what_is_held_or_lapsed_and_more_when_asked() {
 }
 
 #[test]
-fn the_json_has_the_documented_fields() {
+fn json_has_the_documented_fields() {
     for flavour in Flavour::ALL {
         let scene = Scene::start(flavour);
         let outcome = scene.status(&["--json", "busy", "dead", "done"]).run();
@@ -113,13 +113,13 @@ fn the_json_has_the_documented_fields() {
         assert_eq!(busy["note"], "release 42");
         assert_eq!(busy["pid"], scene.holder.pid());
         assert_eq!(busy["ttl_ms"], 30_000);
-        let left = busy["lapses_in_ms"].as_i64().expect("a number");
+        let left = busy["expires_in_ms"].as_i64().expect("a number");
         assert!((1..=30_000).contains(&left), "{left}");
         assert!(busy["token"].as_u64() > Some(0));
         let since = busy["acquired_at"].as_str().expect("a text");
         assert!(since.starts_with("20") && since.ends_with('Z'), "{since}");
-        assert_eq!(dead["state"], "lapsed");
-        assert!(dead["lapses_in_ms"].as_i64() <= Some(-90_000), "{dead}");
+        assert_eq!(dead["state"], "expired");
+        assert!(dead["expires_in_ms"].as_i64() <= Some(-90_000), "{dead}");
         assert_eq!(done["state"], "free");
         for field in [
             "holder",
@@ -128,7 +128,7 @@ fn the_json_has_the_documented_fields() {
             "user",
             "note",
             "acquired_at",
-            "lapses_in_ms",
+            "expires_in_ms",
         ] {
             assert!(done[field].is_null(), "{field}: {done}");
         }
@@ -137,7 +137,7 @@ fn the_json_has_the_documented_fields() {
 }
 
 #[test]
-fn check_tells_by_the_status_alone() {
+fn check_reports_only_by_exit_status() {
     for flavour in Flavour::ALL {
         let scene = Scene::start(flavour);
         for (arguments, status) in [
@@ -159,7 +159,7 @@ fn check_tells_by_the_status_alone() {
 }
 
 #[test]
-fn a_database_without_tables_is_a_mistake_and_stays_as_it_is() {
+fn database_without_tables_exits_78_and_is_not_changed() {
     for flavour in Flavour::ALL {
         let database = shared(flavour).database("status");
         Dlock::on(&database, ["status"])
@@ -171,7 +171,7 @@ fn a_database_without_tables_is_a_mistake_and_stays_as_it_is() {
 }
 
 #[test]
-fn read_rights_are_enough_for_status() {
+fn status_needs_only_the_select_privilege() {
     for flavour in Flavour::ALL {
         let scene = Scene::start(flavour);
         let Database { name, user, .. } = &scene.database;
@@ -193,7 +193,7 @@ fn read_rights_are_enough_for_status() {
 }
 
 #[test]
-fn a_look_is_one_round_trip_after_the_login() {
+fn status_sends_one_request_after_login() {
     for flavour in Flavour::ALL {
         let scene = Scene::start(flavour);
         for arguments in [
@@ -222,12 +222,13 @@ fn a_look_is_one_round_trip_after_the_login() {
 }
 
 #[test]
-fn actions_that_nobody_wants_are_not_read() {
-    /// Far more than are read for anything else; and as many as are read then.
+fn status_does_not_read_free_actions() {
+    /// The number of free actions, far above [`READ`].
     const ACTIONS: u32 = 20_000;
+    /// Maximum number of rows that `status` may read, including those of the server's own tables.
     const READ: u64 = 5_000;
     for flavour in Flavour::ALL {
-        // Its own: whatever else is done on a server is counted too.
+        // The test needs its own server, because the counters include the work of all sessions.
         let server = Server::start(flavour, &[]);
         let database = server.database("status");
         Dlock::on(&database, ["setup"])
@@ -240,10 +241,10 @@ fn actions_that_nobody_wants_are_not_read() {
                  (SELECT 0 AS n UNION ALL SELECT n+1 FROM digit WHERE n<199) \
                  SELECT CONCAT('job-',a.n*200+b.n),1 FROM digit a,digit b WHERE a.n*200<{ACTIONS}"
             ),
-            "UPDATE dlock_lock SET claim=REPEAT('x',16),expires_at=UTC_TIMESTAMP(6) \
+            "UPDATE dlock_lock SET owner_id=REPEAT('x',16),expires_at=UTC_TIMESTAMP(6) \
              WHERE action='job-7'"
                 .to_owned(),
-            "UPDATE dlock_lock SET closed_until=UTC_TIMESTAMP(6)+INTERVAL 1 DAY \
+            "UPDATE dlock_lock SET paused_until=UTC_TIMESTAMP(6)+INTERVAL 1 DAY \
              WHERE action='job-8'"
                 .to_owned(),
         ] {
@@ -257,7 +258,7 @@ fn actions_that_nobody_wants_are_not_read() {
         let before = read();
         let outcome = Dlock::on(&database, ["status"]).run();
         let rows = read() - before;
-        let seen = [("job-7", "lapsed"), ("job-8", "closed")];
+        let seen = [("job-7", "expired"), ("job-8", "paused")];
         assert_eq!(states(&outcome.stdout), seen, "{flavour}");
         assert!(rows < READ, "{flavour}: {rows} rows were read");
     }

@@ -1,7 +1,7 @@
-//! A terminal as a person has it: a pseudo-terminal that a program is started on, keys that are typed, a screen.
+//! A terminal as a user has it: a pseudo-terminal with a program, keys and a screen.
 //!
-//! Starts no thread: what is on the screen is read when somebody looks. A [`Terminal`] that goes is hung up, and with it
-//! goes what runs on it.
+//! It starts no thread: the methods that look at the screen read the output. Dropping a [`Terminal`] hangs it up and
+//! ends its program.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -14,35 +14,35 @@ use rustix::fs::{Mode, OFlags, fcntl_setfl, open};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 
-use crate::dlock::{eventually, hear_all_signals};
+use crate::cli_runner::{eventually, hear_all_signals};
 use crate::servers::Database;
 
-/// The keys that mean signals.
+/// The keys that send signals.
 pub(crate) const CTRL_C: &str = "\x03";
 pub(crate) const CTRL_Z: &str = "\x1a";
 pub(crate) const CTRL_BACKSLASH: &str = "\x1c";
 
-/// The keys that stop the screen and let it go on.
+/// The keys that stop and resume the output.
 pub(crate) const CTRL_S: &str = "\x13";
 pub(crate) const CTRL_Q: &str = "\x11";
 
-/// What the shell says when it takes a command.
+/// The prompt of the shell.
 const PROMPT: &str = "ready> ";
 
-/// The person's side of a terminal, and the program that was started on it.
+/// The user's side of a terminal, and the program that was started on it.
 pub(crate) struct Terminal {
-    /// None when it is hung up.
+    /// The user's side of the pseudo-terminal. None after a hangup.
     keys: Option<File>,
     screen: String,
-    /// The same as it came, byte by byte.
+    /// All output as bytes.
     written: Vec<u8>,
-    /// Up to where the screen has been looked at.
+    /// The position in `screen` after the last text that [`Self::sees`] has found.
     seen: usize,
     leader: Child,
 }
 
 impl Terminal {
-    /// A shell with job control, in which `$dlock` is the program and `database` is its database.
+    /// Starts a shell with job control, in which `$dlock` is the program and `database` is its database.
     #[track_caller]
     pub(crate) fn shell(database: &Database) -> Self {
         let words = ["bash", "--norc", "--noprofile", "--noediting", "-i"];
@@ -51,7 +51,7 @@ impl Terminal {
         terminal
     }
 
-    /// `words` as the leader of the terminal's session, as in `ssh -t` or `docker run -t`.
+    /// Starts `words` as the leader of the terminal's session, as `ssh -t` and `docker run -t` do.
     #[track_caller]
     pub(crate) fn with<S: AsRef<OsStr>>(
         database: &Database,
@@ -60,13 +60,13 @@ impl Terminal {
         hear_all_signals();
         let keys = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)
             .expect("there are pseudo-terminals");
-        grantpt(&keys).expect("it is ours");
+        grantpt(&keys).expect("this process owns it");
         unlockpt(&keys).expect("it can be unlocked");
         let name = ptsname(&keys, Vec::new()).expect("it has a name");
         let name = Path::new(OsStr::from_bytes(name.to_bytes()));
         let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
         let line = File::from(open(name, flags, Mode::empty()).expect("it can be opened"));
-        fcntl_setfl(&keys, OFlags::RDWR | OFlags::NONBLOCK).expect("it can be read in bits");
+        fcntl_setfl(&keys, OFlags::RDWR | OFlags::NONBLOCK).expect("its flags can be set");
         let stream = || Stdio::from(line.try_clone().expect("there are descriptors"));
         let mut command = Command::new("setsid");
         for (name, _) in std::env::vars_os() {
@@ -109,7 +109,7 @@ impl Terminal {
         self.types(&format!("{line}\n"));
     }
 
-    /// Waits until `text` is on the screen, below what was looked at before.
+    /// Waits until `text` is on the screen after the text that the last call found.
     #[track_caller]
     pub(crate) fn sees(&mut self, text: &str) {
         let mut at = None;
@@ -121,30 +121,30 @@ impl Terminal {
         self.seen += at.expect("it was found") + text.len();
     }
 
-    /// Waits until the shell takes a command.
+    /// Waits for the prompt of the shell.
     #[track_caller]
     pub(crate) fn prompts(&mut self) {
         self.sees(PROMPT);
     }
 
-    /// All that has been on the screen.
+    /// Returns all output so far as text.
     pub(crate) fn screen(&mut self) -> &str {
         self.look();
         &self.screen
     }
 
-    /// The same as it was written, with everything that moves a cursor.
+    /// Returns all output so far as bytes, including escape sequences.
     pub(crate) fn written(&mut self) -> &[u8] {
         self.look();
         &self.written
     }
 
-    /// Makes it another size.
+    /// Changes the size to 132 by 50.
     pub(crate) fn resizes(&self) {
         self.becomes(132, 50);
     }
 
-    /// Makes it this size.
+    /// Changes the size.
     pub(crate) fn becomes(&self, columns: u16, rows: u16) {
         let size = Winsize {
             ws_row: rows,
@@ -156,12 +156,12 @@ impl Terminal {
         tcsetwinsize(terminal, size).expect("it has a size");
     }
 
-    /// Closes the window or loses the line.
+    /// Hangs up the terminal, as if its window were closed.
     pub(crate) fn hangs_up(&mut self) {
         self.keys = None;
     }
 
-    /// Waits for the end of the program that was started on it.
+    /// Waits until the program exits, and returns its status. None if a signal has killed it.
     #[track_caller]
     pub(crate) fn ends(&mut self) -> Option<i32> {
         let mut status = None;
@@ -173,14 +173,14 @@ impl Terminal {
         status.and_then(|status| status.code())
     }
 
-    /// The process that was started on it.
+    /// Returns the process id of the program.
     pub(crate) fn leader(&self) -> u32 {
         self.leader.id()
     }
 
     fn look(&mut self) {
         let mut bytes = [0; 4096];
-        // Nothing more for now, or nobody left who could write.
+        // The loop ends when there is no more output for now, or no process has the terminal open.
         while let Some(Ok(count @ 1..)) = self.keys.as_ref().map(|mut keys| keys.read(&mut bytes)) {
             self.written.extend_from_slice(&bytes[..count]);
             self.screen
@@ -196,7 +196,7 @@ impl Drop for Terminal {
             eprintln!("the screen:\n{}", self.screen);
         }
         self.hangs_up();
-        // It has ended, or dies of the loss of its terminal; a deaf one has to go too.
+        // The program has exited or is ended by the hangup. The kill ends a program that ignores the hangup.
         let _ = self.leader.kill();
         let _ = self.leader.wait();
     }

@@ -1,5 +1,5 @@
-//! Claims about TLS and logging in: what each mode accepts and refuses, that what it promises is really in force, and
-//! that nothing which an attacker in between puts into the connection is taken for the server's word.
+//! Tests of TLS and login: each mode accepts and refuses what it documents, the mode is really in force, and data that
+//! an attacker injects into the connection never counts as a reply of the server.
 
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr};
@@ -14,8 +14,8 @@ use rcgen::{
 };
 use tempfile::TempDir;
 
+use crate::cli_runner::Dlock;
 use crate::command::Stage;
-use crate::dlock::Dlock;
 use crate::network::resolving;
 use crate::proxy::{Proxy, packet};
 use crate::servers::{Database, Flavour, Server, shared};
@@ -23,20 +23,20 @@ use crate::servers::{Database, Flavour, Server, shared};
 /// The name in the server's certificate.
 const NAME: &str = "db.test";
 
-/// Authorities, and what one of them has signed: PEM files in a folder.
-struct Papers(TempDir);
+/// Test authorities and certificates, as PEM files in a folder.
+struct TestCerts(TempDir);
 
-impl Papers {
-    /// `ca.pem` has signed `server.pem`, which is for [`NAME`] and for nothing else, and `client.pem`. `other.pem` is
-    /// an authority that has signed nothing.
+impl TestCerts {
+    /// Creates the files. `ca.pem` has signed `server.pem`, which is valid only for [`NAME`], and `client.pem`.
+    /// `other.pem` is an authority that has signed no certificate.
     fn new() -> Self {
-        let papers = Self(tempfile::tempdir().expect("a temporary folder"));
-        let authority = papers.authority("ca");
-        papers.authority("other");
+        let certs = Self(tempfile::tempdir().expect("a temporary folder"));
+        let authority = certs.authority("ca");
+        certs.authority("other");
         let name = NAME.try_into().expect("it is ASCII");
-        papers.sign(&authority, "server", vec![SanType::DnsName(name)]);
-        papers.sign(&authority, "client", Vec::new());
-        papers
+        certs.sign(&authority, "server", vec![SanType::DnsName(name)]);
+        certs.sign(&authority, "client", Vec::new());
+        certs
     }
 
     fn authority(&self, name: &str) -> CertifiedIssuer<'static, KeyPair> {
@@ -66,7 +66,7 @@ impl Papers {
     }
 
     fn write(&self, name: &str, pem: &str) {
-        // The folder is ours alone, and the server runs as we do.
+        // Only this user can read the folder, and the server runs as this user.
         fs::write(self.path(name), pem).expect("the folder is writable");
     }
 
@@ -75,37 +75,37 @@ impl Papers {
     }
 }
 
-/// A server with [`Papers`].
-struct Secured {
+/// A server with [`TestCerts`].
+struct TlsServer {
     server: Server,
-    papers: Papers,
+    certs: TestCerts,
 }
 
-impl Secured {
-    /// The server of this flavour that the tests here share for as long as one of them runs; then it ends, and its
-    /// papers with it.
+impl TlsServer {
+    /// Returns the server of this flavour that the tests in this file share. It stops when the last test that uses it
+    /// ends.
     #[track_caller]
     fn shared(flavour: Flavour) -> Arc<Self> {
-        static MARIADB: Mutex<Weak<Secured>> = Mutex::new(Weak::new());
-        static MYSQL: Mutex<Weak<Secured>> = Mutex::new(Weak::new());
+        static MARIADB: Mutex<Weak<TlsServer>> = Mutex::new(Weak::new());
+        static MYSQL: Mutex<Weak<TlsServer>> = Mutex::new(Weak::new());
         let slot = match flavour {
             Flavour::MariaDb => &MARIADB,
             Flavour::MySql => &MYSQL,
         };
-        // Whoever panicked in here has left the slot as it was.
+        // A thread that panicked with the lock has not changed the slot.
         let mut slot = slot.lock().unwrap_or_else(PoisonError::into_inner);
         slot.upgrade().unwrap_or_else(|| {
-            let secured = Arc::new(Self::start(flavour));
-            *slot = Arc::downgrade(&secured);
-            secured
+            let server = Arc::new(Self::start(flavour));
+            *slot = Arc::downgrade(&server);
+            server
         })
     }
 
     #[track_caller]
     fn start(flavour: Flavour) -> Self {
-        let papers = Papers::new();
+        let certs = TestCerts::new();
         let option =
-            |option: &str, name: &str| format!("--{option}={}", papers.path(name).display());
+            |option: &str, name: &str| format!("--{option}={}", certs.path(name).display());
         let options = [
             option("ssl-ca", "ca"),
             option("ssl-cert", "server"),
@@ -114,11 +114,11 @@ impl Secured {
         let options = options.each_ref().map(String::as_str);
         Self {
             server: Server::start(flavour, &options),
-            papers,
+            certs,
         }
     }
 
-    /// A database with tables, whose account the server lets in over TLS only.
+    /// Creates a database with tables, whose account has `REQUIRE` with `require`.
     #[track_caller]
     fn database(&self, require: &str) -> Database {
         let database = self.server.database("tls");
@@ -130,7 +130,7 @@ impl Secured {
         database
     }
 
-    /// `dlock exec` of `echo ran` on `database` by way of `host`; [`NAME`] is 127.0.0.1.
+    /// `dlock exec` on `database` through `host`, where [`NAME`] resolves to 127.0.0.1. [`echo`] adds the command.
     fn exec(&self, database: &Database, host: &str) -> Dlock {
         let Database {
             name,
@@ -142,22 +142,23 @@ impl Secured {
             "mysql://{user}:{password}@{host}:{}/{name}",
             self.server.port()
         );
-        let dlock = Dlock::new(["exec", "-a", "init", "--db-wait", "0"]).env("DLOCK_URL", url);
+        let dlock =
+            Dlock::new(["exec", "-a", "init", "--connect-timeout", "0"]).env("DLOCK_URL", url);
         resolving(dlock, &format!("{NAME}=127.0.0.1"))
     }
 }
 
-/// Adds the command, after all options.
+/// Adds the command `echo ran` after all options.
 fn echo(dlock: Dlock) -> Dlock {
     dlock.arg("--").arg("echo").arg("ran")
 }
 
 #[test]
-fn each_mode_accepts_what_it_says_and_nothing_less() {
+fn each_ssl_mode_accepts_exactly_what_it_documents() {
     for flavour in Flavour::ALL {
-        let secured = Secured::shared(flavour);
-        // All that gets in here is encrypted.
-        let database = secured.database("SSL");
+        let tls = TlsServer::shared(flavour);
+        // The server accepts this account only over TLS.
+        let database = tls.database("SSL");
         let other_host = "127.0.0.1";
         for (mode, authority, host, refused) in [
             ("disabled", None, NAME, Some((77, "--ssl-mode"))),
@@ -198,9 +199,9 @@ fn each_mode_accepts_what_it_says_and_nothing_less() {
                 Some((78, "name the server's authority with --ssl-ca")),
             ),
         ] {
-            let mut dlock = secured.exec(&database, host).arg("--ssl-mode").arg(mode);
+            let mut dlock = tls.exec(&database, host).arg("--ssl-mode").arg(mode);
             if let Some(authority) = authority {
-                dlock = dlock.arg("--ssl-ca").arg(secured.papers.path(authority));
+                dlock = dlock.arg("--ssl-ca").arg(tls.certs.path(authority));
             }
             let outcome = echo(dlock).run();
             println!("{flavour}, {mode} with {authority:?} for {host}");
@@ -213,12 +214,12 @@ fn each_mode_accepts_what_it_says_and_nothing_less() {
 }
 
 #[test]
-fn the_url_and_variables_set_tls_as_flags_do() {
+fn url_and_variables_configure_tls_like_options() {
     for flavour in Flavour::ALL {
-        let secured = Secured::shared(flavour);
-        let database = secured.database("SSL");
-        let ca = secured.papers.path("ca");
-        let by_variable = secured
+        let tls = TlsServer::shared(flavour);
+        let database = tls.database("SSL");
+        let ca = tls.certs.path("ca");
+        let by_variable = tls
             .exec(&database, NAME)
             .env("DLOCK_SSL_MODE", "VERIFY_IDENTITY")
             .env("DLOCK_SSL_CA", &ca);
@@ -231,25 +232,25 @@ fn the_url_and_variables_set_tls_as_flags_do() {
         } = &database;
         let url = format!(
             "mysql://{user}:{password}@{NAME}:{}/{name}?ssl-mode=verify_identity&ssl-ca={}",
-            secured.server.port(),
+            tls.server.port(),
             ca.display(),
         );
-        echo(secured.exec(&database, NAME).env("DLOCK_URL", url))
+        echo(tls.exec(&database, NAME).env("DLOCK_URL", url))
             .run()
             .expect(0, "ran\n", "");
     }
 }
 
 #[test]
-fn a_client_certificate_opens_an_account_that_asks_for_one() {
+fn client_certificate_logs_in_to_an_account_that_requires_it() {
     for flavour in Flavour::ALL {
-        let secured = Secured::shared(flavour);
-        let database = secured.database("X509");
+        let tls = TlsServer::shared(flavour);
+        let database = tls.database("X509");
         let run = || {
-            let dlock = secured.exec(&database, NAME);
-            dlock.arg("--ssl-ca").arg(secured.papers.path("ca"))
+            let dlock = tls.exec(&database, NAME);
+            dlock.arg("--ssl-ca").arg(tls.certs.path("ca"))
         };
-        let [cert, key] = ["client", "client-key"].map(|name| secured.papers.path(name));
+        let [cert, key] = ["client", "client-key"].map(|name| tls.certs.path(name));
         let with = run()
             .arg("--ssl-cert")
             .arg(&cert)
@@ -257,7 +258,7 @@ fn a_client_certificate_opens_an_account_that_asks_for_one() {
             .arg(&key);
         echo(with).run().expect(0, "ran\n", "");
         echo(run()).run().expect(77, "", "Access denied");
-        // One without the other is a mistake that is told before anything is tried.
+        // A certificate without a key, or a key without a certificate, is refused before dlock connects.
         echo(run().arg("--ssl-cert").arg(&cert)).run().expect(
             64,
             "",
@@ -272,7 +273,7 @@ fn a_client_certificate_opens_an_account_that_asks_for_one() {
 }
 
 #[test]
-fn a_certificate_file_that_cannot_be_read_is_named() {
+fn unreadable_certificate_file_is_named() {
     for flavour in Flavour::ALL {
         let database = shared(flavour).database("tls_files");
         let stage = Stage::new();
@@ -286,7 +287,7 @@ fn a_certificate_file_that_cannot_be_read_is_named() {
                     "-n",
                     "-a",
                     "init",
-                    "--db-wait",
+                    "--connect-timeout",
                     "0",
                     "--ssl-mode",
                     "required",
@@ -309,7 +310,7 @@ fn a_certificate_file_that_cannot_be_read_is_named() {
 }
 
 #[test]
-fn a_server_without_tls_is_refused_and_the_way_out_is_named() {
+fn server_without_tls_is_refused_and_the_fix_is_named() {
     for flavour in Flavour::ALL {
         let without = match flavour {
             Flavour::MariaDb => "--skip-ssl",
@@ -329,7 +330,7 @@ fn a_server_without_tls_is_refused_and_the_way_out_is_named() {
             .run()
             .expect(0, "ran\n", "");
         echo(run()).run().expect(0, "ran\n", "");
-        // On a network, nobody has to ask for it.
+        // For a host that is not loopback, TLS is the default.
         let url = database.url().replace("127.0.0.1", NAME);
         let dlock = resolving(run().env("DLOCK_URL", url), &format!("{NAME}=127.0.0.1"));
         echo(dlock)
@@ -339,9 +340,9 @@ fn a_server_without_tls_is_refused_and_the_way_out_is_named() {
 }
 
 #[test]
-fn nobody_in_between_can_talk_dlock_out_of_tls() {
-    // The greeting's capability to use TLS is bit 11: bit 3 of the byte after the protocol, the version, its NUL, the
-    // connection's id and the first part of the challenge.
+fn middlebox_cannot_strip_tls() {
+    // Bit 11 of the capabilities in the greeting means TLS: bit 3 of their second byte. The capabilities follow the
+    // protocol, the version with its NUL, the connection id and the first part of the challenge with its filler.
     let strip = |greeting: &[u8]| {
         let mut greeting = greeting.to_vec();
         let version = greeting[5..]
@@ -354,9 +355,9 @@ fn nobody_in_between_can_talk_dlock_out_of_tls() {
         greeting
     };
     for flavour in Flavour::ALL {
-        let secured = Secured::shared(flavour);
-        let database = secured.database("NONE");
-        let proxy = Proxy::tampering(secured.server.port(), strip);
+        let tls = TlsServer::shared(flavour);
+        let database = tls.database("NONE");
+        let proxy = Proxy::tampering(tls.server.port(), strip);
         let url = database.url_through(proxy.port());
         let run = |url: &str| {
             let dlock = Dlock::new(["exec", "-n", "-a", "init"]).env("DLOCK_URL", url);
@@ -365,7 +366,7 @@ fn nobody_in_between_can_talk_dlock_out_of_tls() {
         echo(run(&url).arg("--ssl-mode").arg("required"))
             .run()
             .expect(78, "", "does not offer TLS");
-        // By default too, where the way is a network.
+        // The default for a host that is not loopback refuses it too.
         echo(run(&url.replace("127.0.0.1", NAME)))
             .run()
             .expect(78, "", "does not offer TLS");
@@ -375,19 +376,19 @@ fn nobody_in_between_can_talk_dlock_out_of_tls() {
                 "{flavour}: something was sent in the clear: {session:#?}"
             );
         }
-        // The proxy is otherwise a good one.
+        // The proxy works for a connection without TLS.
         echo(run(&url)).run().expect(0, "ran\n", "");
     }
 }
 
 #[test]
-fn a_host_that_is_not_loopback_must_prove_its_identity_unless_told_otherwise() {
+fn host_that_is_not_loopback_must_prove_its_identity_by_default() {
     for flavour in Flavour::ALL {
-        let secured = Secured::shared(flavour);
-        let database = secured.database("NONE");
-        // 0.0.0.0 leads to this machine too, but no rule of ours says so.
+        let tls = TlsServer::shared(flavour);
+        let database = tls.database("NONE");
+        // 0.0.0.0 also reaches this machine, but dlock does not treat it as loopback.
         for host in [NAME, "0.0.0.0"] {
-            let outcome = echo(secured.exec(&database, host)).run();
+            let outcome = echo(tls.exec(&database, host)).run();
             outcome.expect(
                 78,
                 "",
@@ -400,41 +401,34 @@ fn a_host_that_is_not_loopback_must_prove_its_identity_unless_told_otherwise() {
                 );
             }
         }
-        let ca = secured.papers.path("ca");
-        echo(secured.exec(&database, NAME).arg("--ssl-ca").arg(&ca))
+        let ca = tls.certs.path("ca");
+        echo(tls.exec(&database, NAME).arg("--ssl-ca").arg(&ca))
             .run()
             .expect(0, "ran\n", "");
-        echo(
-            secured
-                .exec(&database, NAME)
-                .arg("--ssl-mode")
-                .arg("disabled"),
-        )
-        .run()
-        .expect(0, "ran\n", "");
-        echo(secured.exec(&database, "127.0.0.1"))
+        echo(tls.exec(&database, NAME).arg("--ssl-mode").arg("disabled"))
+            .run()
+            .expect(0, "ran\n", "");
+        echo(tls.exec(&database, "127.0.0.1"))
             .run()
             .expect(0, "ran\n", "");
     }
 }
 
 #[test]
-fn a_server_that_wants_tls_says_so_and_dlock_says_how() {
+fn server_that_requires_tls_is_reported_with_the_option_to_set() {
     for flavour in Flavour::ALL {
-        // The setting is the whole server's, so this needs one of its own.
-        let secured = Secured::start(flavour);
-        let database = secured.database("NONE");
-        secured
-            .server
+        // The setting affects the whole server, so the test needs its own server.
+        let tls = TlsServer::start(flavour);
+        let database = tls.database("NONE");
+        tls.server
             .admin()
             .query_drop("SET GLOBAL require_secure_transport = ON")
             .expect("root may");
-        echo(secured.exec(&database, "127.0.0.1"))
+        echo(tls.exec(&database, "127.0.0.1"))
             .run()
             .expect(77, "", "--ssl-mode");
         echo(
-            secured
-                .exec(&database, "127.0.0.1")
+            tls.exec(&database, "127.0.0.1")
                 .arg("--ssl-mode")
                 .arg("required"),
         )
@@ -444,7 +438,7 @@ fn a_server_that_wants_tls_says_so_and_dlock_says_how() {
 }
 
 #[test]
-fn the_certificates_that_mysql_makes_for_itself_are_enough_for_verify_ca() {
+fn certificates_that_mysql_generates_satisfy_verify_ca() {
     let server = shared(Flavour::MySql);
     let database = server.database("own_papers");
     let ca = server.dir().join("data/ca.pem");
@@ -453,19 +447,19 @@ fn the_certificates_that_mysql_makes_for_itself_are_enough_for_verify_ca() {
         echo(dlock.arg("--ssl-ca").arg(&ca)).run()
     };
     run("verify_ca").expect(0, "ran\n", "");
-    // They name no host.
+    // These certificates name no host.
     run("verify_identity").expect(78, "", "not valid for");
 }
 
 #[test]
-fn caching_sha2_password_logs_in_by_every_way_first_and_again() {
-    let secured = Secured::shared(Flavour::MySql);
-    let server = &secured.server;
+fn caching_sha2_password_works_uncached_and_cached_on_every_transport() {
+    let tls = TlsServer::shared(Flavour::MySql);
+    let server = &tls.server;
     let proxy = Proxy::to(server.port());
     for way in ["tcp", "tls", "socket"] {
         let database = server.database("sha2");
         let run = || {
-            let dlock = Dlock::new(["exec", "-n", "-a", "init", "--db-wait", "0"]);
+            let dlock = Dlock::new(["exec", "-n", "-a", "init", "--connect-timeout", "0"]);
             let dlock = match way {
                 "tcp" => dlock.env("DLOCK_URL", database.url_through(proxy.port())),
                 "tls" => dlock
@@ -483,7 +477,7 @@ fn caching_sha2_password_logs_in_by_every_way_first_and_again() {
         );
         let plugin: Option<String> = server.admin().query_first(plugin).expect("root may");
         assert_eq!(plugin.as_deref(), Some("caching_sha2_password"));
-        // Nobody has logged in to this account before, so the server has not cached its password.
+        // No client has logged in to this account before, so the server has not cached its password.
         run();
         run();
     }
@@ -492,8 +486,8 @@ fn caching_sha2_password_logs_in_by_every_way_first_and_again() {
         .iter()
         .map(|session| session.login)
         .collect();
-    // In the clear: an answer to the challenge, a request for the server's key, the sealed password. Then the answer
-    // alone is enough.
+    // Without TLS, the first login has three packets: the response to the challenge, the request for the server's key,
+    // and the encrypted password. Later logins have only the response.
     assert_eq!(logins[0], 3, "{logins:?}");
     assert!(
         logins.len() > 1 && logins[1..].iter().all(|&login| login == 1),
@@ -502,21 +496,17 @@ fn caching_sha2_password_logs_in_by_every_way_first_and_again() {
 }
 
 #[test]
-fn mysql_native_password_logs_in_with_tls_and_without() {
-    let secured = Secured::shared(Flavour::MariaDb);
-    let database = secured.database("NONE");
+fn mysql_native_password_works_with_and_without_tls() {
+    let tls = TlsServer::shared(Flavour::MariaDb);
+    let database = tls.database("NONE");
     let plugin = format!(
         "SELECT plugin FROM mysql.user WHERE user = '{}'",
         database.user
     );
-    let plugin: Option<String> = secured
-        .server
-        .admin()
-        .query_first(plugin)
-        .expect("root may");
+    let plugin: Option<String> = tls.server.admin().query_first(plugin).expect("root may");
     assert_eq!(plugin.as_deref(), Some("mysql_native_password"));
     for mode in ["disabled", "required"] {
-        echo(secured.exec(&database, NAME).arg("--ssl-mode").arg(mode))
+        echo(tls.exec(&database, NAME).arg("--ssl-mode").arg(mode))
             .run()
             .expect(0, "ran\n", "");
     }
@@ -525,19 +515,20 @@ fn mysql_native_password_logs_in_with_tls_and_without() {
     echo(by_socket).run().expect(0, "ran\n", "");
 }
 
-/// What an attacker puts behind the server's greeting: the driver reads it as if it had come through TLS.
+/// Returns the OK packet that an attacker appends to the server's greeting. The driver reads it as if it had arrived
+/// through TLS.
 fn forged_login() -> Vec<u8> {
-    // The number after those of the greeting, the request for TLS and the login.
+    // Its sequence number follows those of the greeting, the TLS request and the login.
     packet(3, &[0, 0, 0, 2, 0, 0, 0])
 }
 
-/// "One row changed."
+/// Returns a reply that reports one changed row.
 fn forged_change() -> Vec<u8> {
     packet(1, &[0, 1, 0, 2, 0, 0, 0])
 }
 
-/// All that a read-back of the row has, as far as an attacker can guess it: the request's number and the claim have
-/// been drawn by lot, and travel inside TLS only.
+/// Returns a forged reply to the read-back of the row, as far as an attacker can guess it. The request id and the owner
+/// id are random and are sent only through TLS.
 fn forged_row(action: &str) -> Vec<u8> {
     let text = |text: &[u8]| {
         let mut field = vec![u8::try_from(text.len()).expect("a short text")];
@@ -550,7 +541,7 @@ fn forged_row(action: &str) -> Vec<u8> {
         ("server_time", b"1795169698189841"),
         ("action", action.as_bytes()),
         ("token", b"1795169698189841"),
-        ("claim", &[0; 16]),
+        ("owner_id", &[0; 16]),
         ("renewals", b"0"),
         ("holder", b"web-1/4711"),
         ("host", b"web-1"),
@@ -574,7 +565,7 @@ fn forged_row(action: &str) -> Vec<u8> {
         for part in ["", "", "", name, name] {
             column.extend(text(part.as_bytes()));
         }
-        // Fixed part: its length, binary, 255 wide, a VAR_STRING, no flags, no decimals, filler.
+        // The fixed part: its length, character set binary, width 255, type VAR_STRING, no flags, no decimals, filler.
         column.extend([12, 63, 0, 255, 0, 0, 0, 253, 0, 0, 0, 0, 0]);
         reply.extend(next(&column));
     }
@@ -587,10 +578,10 @@ fn forged_row(action: &str) -> Vec<u8> {
 }
 
 #[test]
-fn what_is_injected_before_tls_never_makes_dlock_believe_that_it_holds_the_lock() {
+fn data_injected_before_tls_never_counts_as_a_grant() {
     for flavour in Flavour::ALL {
-        let secured = Secured::shared(flavour);
-        let database = secured.database("SSL");
+        let tls = TlsServer::shared(flavour);
+        let database = tls.database("SSL");
         let forgeries = [
             ("a login", Vec::new()),
             ("a change", forged_change()),
@@ -602,7 +593,7 @@ fn what_is_injected_before_tls_never_makes_dlock_believe_that_it_holds_the_lock(
         ];
         for (what, forgery) in forgeries {
             let behind = [forged_login(), forgery].concat();
-            let proxy = Proxy::tampering(secured.server.port(), move |greeting| {
+            let proxy = Proxy::tampering(tls.server.port(), move |greeting| {
                 [greeting, &behind].concat()
             });
             let url = database
@@ -616,14 +607,14 @@ fn what_is_injected_before_tls_never_makes_dlock_believe_that_it_holds_the_lock(
                 "init",
                 "--ttl",
                 "3s",
-                "--db-wait",
+                "--connect-timeout",
                 "0",
                 "--wait",
                 "0",
                 "--ssl-ca",
             ]);
             let dlock = dlock
-                .arg(secured.papers.path("ca"))
+                .arg(tls.certs.path("ca"))
                 .env("DLOCK_URL", url)
                 .arg("--")
                 .arg("touch")
@@ -635,35 +626,35 @@ fn what_is_injected_before_tls_never_makes_dlock_believe_that_it_holds_the_lock(
                 proxy.sessions().iter().all(|session| session.is_encrypted),
                 "{flavour}, {what}"
             );
-            // What did get through to the server has been given back, or lapses.
-            let next = secured.exec(&database, NAME);
-            let outcome = echo(next.arg("--ssl-ca").arg(secured.papers.path("ca"))).run();
+            // A grant that the server did commit has been released or expires.
+            let next = tls.exec(&database, NAME);
+            let outcome = echo(next.arg("--ssl-ca").arg(tls.certs.path("ca"))).run();
             assert_eq!(outcome.status, Some(0), "{flavour}, {what}: {outcome:#?}");
         }
     }
 }
 
 #[test]
-fn the_driver_by_itself_believes_what_is_injected_before_tls() {
-    // The twin of the claim above: as long as this holds, those forgeries are good ones. When a new version of the
-    // driver makes this fail, both may go.
+fn driver_alone_accepts_data_injected_before_tls() {
+    // This is the control for the test above: it shows that the forgeries work. If a new version of the driver makes it
+    // fail, remove both tests.
     for flavour in Flavour::ALL {
-        let secured = Secured::shared(flavour);
-        let database = secured.database("SSL");
+        let tls = TlsServer::shared(flavour);
+        let database = tls.database("SSL");
         let behind = [forged_login(), forged_change()].concat();
-        let proxy = Proxy::tampering(secured.server.port(), move |greeting| {
+        let proxy = Proxy::tampering(tls.server.port(), move |greeting| {
             [greeting, &behind].concat()
         });
-        let mut conn = injected(&secured, &database, &proxy);
+        let mut conn = injected(&tls, &database, &proxy);
         conn.query_drop("UPDATE never SET sent = 1")
             .expect("the driver believes it");
         assert_eq!(conn.affected_rows(), 1, "{flavour}");
 
         let behind = [forged_login(), forged_row("init")].concat();
-        let proxy = Proxy::tampering(secured.server.port(), move |greeting| {
+        let proxy = Proxy::tampering(tls.server.port(), move |greeting| {
             [greeting, &behind].concat()
         });
-        let mut conn = injected(&secured, &database, &proxy);
+        let mut conn = injected(&tls, &database, &proxy);
         let row: Option<mysql::Row> = conn
             .query_first("SELECT never")
             .expect("the driver believes it");
@@ -675,11 +666,11 @@ fn the_driver_by_itself_believes_what_is_injected_before_tls() {
     }
 }
 
-/// A connection of the driver that checks all that TLS has to offer.
+/// Opens a connection with the driver alone, which verifies the authority but not the host name.
 #[track_caller]
-fn injected(secured: &Secured, database: &Database, proxy: &Proxy) -> Conn {
+fn injected(tls: &TlsServer, database: &Database, proxy: &Proxy) -> Conn {
     let ssl = SslOpts::default()
-        .with_root_cert_path(Some(secured.papers.path("ca")))
+        .with_root_cert_path(Some(tls.certs.path("ca")))
         .with_danger_skip_domain_validation(true);
     let options = OptsBuilder::new()
         .ip_or_hostname(Some(IpAddr::V4(Ipv4Addr::LOCALHOST).to_string()))

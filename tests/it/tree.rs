@@ -1,18 +1,18 @@
-//! The command's whole tree is dead before anybody else starts, whatever happens to dlock.
+//! Tests that the whole process tree of a command is dead before the next command starts, for any failure of dlock.
 //!
-//! Judged by a [`Witness`] that every process of the tree keeps locked; the command of whoever comes
-//! next refuses to run while one of them lives.
+//! Every process of the tree keeps a [`Witness`] locked. The command of the next holder fails if the witness is locked.
 
 use std::sync::mpsc;
 use std::{fs, ptr, thread};
 
+use crate::cli_runner::{Dlock, Running, eventually};
 use crate::command::{Stage, Witness, heard, signal, tell};
 use crate::compiler::preload;
-use crate::dlock::{Dlock, Running, eventually};
 use crate::servers::{Database, Flavour, Server, shared};
 
-/// A command with all kinds of descendants, none of which wants to die: a child, one in a session of
-/// its own, an orphan in a third. They end when `$2` says so, or never.
+/// A command with three descendants that ignore stop requests: a child, a child in its own session, and an orphan in
+/// another session. The command locks the witness `$1`, writes its process id and its parent's to `$2`, and exits on a
+/// line from `$3`. The descendants never exit.
 const TREE: &str = r#"
     exec 9>>"$1"
     flock -n 9 || exit 99
@@ -26,7 +26,7 @@ const TREE: &str = r#"
     exit 4
 "#;
 
-/// Whoever comes next.
+/// The command of the next holder.
 const NEXT: &str = r#"exec 9>>"$1"; flock -n 9 && echo alone"#;
 
 /// A holder of `init` whose command is a [`TREE`].
@@ -70,7 +70,7 @@ impl Holder {
         tell(&self.stage.path("go"), "on");
     }
 
-    /// A contender that waits, whose command runs only when nothing is left of the tree.
+    /// Starts a contender and returns when it waits. Its command succeeds only if no process of the tree is alive.
     pub(crate) fn next(&self, database: &Database) -> Running {
         let next = Dlock::on(database, ["exec", "-a", "init", "--ttl", "3s"])
             .args(["--", "sh", "-c", NEXT, "sh"])
@@ -82,7 +82,7 @@ impl Holder {
 }
 
 #[test]
-fn what_a_command_leaves_behind_does_not_outlive_it() {
+fn leftover_processes_do_not_outlive_the_command() {
     for flavour in Flavour::ALL {
         let database = shared(flavour).database("tree");
         let holder = Holder::start(&database, &[]);
@@ -95,18 +95,18 @@ fn what_a_command_leaves_behind_does_not_outlive_it() {
 }
 
 #[test]
-fn the_tree_of_a_killed_dlock_dies_with_it() {
+fn killed_dlock_takes_its_tree_with_it() {
     for flavour in Flavour::ALL {
         let database = shared(flavour).database("tree");
         let holder = Holder::start(&database, &["--ttl", "1m"]);
         holder.running.signal("KILL");
-        // Long before the lease is over.
+        // This is long before the lease expires.
         eventually("the tree is dead", || holder.witness.is_alone());
     }
 }
 
 #[test]
-fn whoever_comes_after_a_killed_dlock_finds_its_tree_dead() {
+fn next_holder_after_a_killed_dlock_finds_its_tree_dead() {
     for flavour in Flavour::ALL {
         let database = shared(flavour).database("tree");
         let holder = Holder::start(&database, &["--ttl", "3s"]);
@@ -117,7 +117,7 @@ fn whoever_comes_after_a_killed_dlock_finds_its_tree_dead() {
 }
 
 #[test]
-fn whoever_comes_after_a_frozen_dlock_finds_its_tree_dead() {
+fn next_holder_after_a_frozen_dlock_finds_its_tree_dead() {
     for flavour in Flavour::ALL {
         let database = shared(flavour).database("tree");
         let holder = Holder::start(&database, &["--ttl", "3s"]);
@@ -130,7 +130,7 @@ fn whoever_comes_after_a_frozen_dlock_finds_its_tree_dead() {
 }
 
 #[test]
-fn a_killed_monitor_takes_the_tree_with_it_and_the_lease_is_released() {
+fn killed_monitor_takes_the_tree_with_it_and_the_lease_is_released() {
     for flavour in Flavour::ALL {
         let database = shared(flavour).database("tree");
         let holder = Holder::start(&database, &["--ttl", "1m"]);
@@ -147,7 +147,7 @@ fn a_killed_monitor_takes_the_tree_with_it_and_the_lease_is_released() {
 }
 
 #[test]
-fn a_stopped_monitor_is_let_go_on() {
+fn stopped_monitor_is_resumed() {
     for flavour in Flavour::ALL {
         let database = shared(flavour).database("tree");
         let holder = Holder::start(&database, &[]);
@@ -172,12 +172,12 @@ fn no_signal_but_kill_ends_the_monitor_or_reaches_the_command() {
 }
 
 #[test]
-fn a_monitor_that_lets_the_deadline_pass_is_killed_with_the_tree() {
+fn monitor_that_misses_the_deadline_is_killed_with_the_tree() {
     for flavour in Flavour::ALL {
         let server = Server::start(flavour, &[]);
         let database = server.database("tree");
         let holder = Holder::start(&database, &["--ttl", "3s"]);
-        // No signal makes it go on, as if its container were frozen and ours were not.
+        // No signal resumes the monitor, as if only its container were frozen.
         hold_still(holder.monitor);
         signal(server.pid(), "STOP");
         let outcome = holder.running.wait();
@@ -191,18 +191,19 @@ fn a_monitor_that_lets_the_deadline_pass_is_killed_with_the_tree() {
     }
 }
 
-/// Holds the process `pid` still until it is killed, as a debugger does.
+/// Stops the process `pid` with ptrace until it is killed.
 fn hold_still(pid: u32) {
     let (sender, receiver) = mpsc::channel();
     thread::spawn(move || {
         let pid = libc::pid_t::try_from(pid).expect("a process id");
-        // SAFETY: these calls take numbers and null pointers. They must all come from one thread.
+        // SAFETY: these calls take numbers and null pointers, except `status`, which outlives them. All calls for a
+        // traced process must come from one thread.
         unsafe {
             let none = ptr::null_mut::<libc::c_void>();
             let seized = libc::ptrace(libc::PTRACE_SEIZE, pid, none, none);
             let stopped = libc::ptrace(libc::PTRACE_INTERRUPT, pid, none, none);
             sender.send((seized, stopped)).expect("the test waits");
-            // Its parent does not hear of its end before we have.
+            // The parent of a traced process learns of its end only after the tracer has waited for it.
             let mut status = 0;
             while libc::waitpid(pid, &raw mut status, libc::__WALL) == pid
                 && !libc::WIFSIGNALED(status)
@@ -218,7 +219,7 @@ fn hold_still(pid: u32) {
 }
 
 #[test]
-fn a_monitor_that_is_killed_while_its_dlock_waits_ends_the_waiting() {
+fn killed_monitor_of_a_waiter_ends_the_waiter() {
     let database = shared(Flavour::MariaDb).database("tree");
     let holder = Holder::start(&database, &[]);
     let next = holder.next(&database);
@@ -230,7 +231,7 @@ fn a_monitor_that_is_killed_while_its_dlock_waits_ends_the_waiting() {
 }
 
 #[test]
-fn a_command_that_is_killed_takes_its_tree_with_it() {
+fn killed_command_takes_its_tree_with_it() {
     let database = shared(Flavour::MariaDb).database("tree");
     let holder = Holder::start(&database, &[]);
     signal(holder.command, "KILL");
@@ -239,7 +240,7 @@ fn a_command_that_is_killed_takes_its_tree_with_it() {
 }
 
 #[test]
-fn a_stopped_command_is_killed_when_its_lease_ends() {
+fn stopped_command_is_killed_when_its_lease_ends() {
     let database = shared(Flavour::MariaDb).database("tree");
     let holder = Holder::start(&database, &["--ttl", "3s"]);
     signal(holder.command, "STOP");
@@ -249,8 +250,8 @@ fn a_stopped_command_is_killed_when_its_lease_ends() {
     holder.running.wait().expect(76, "", "cannot keep init: ");
 }
 
-/// What the kernel does to a process that waits for a dead disk, done by the C library: SIGKILL has
-/// no effect while the file `$IMMORTAL` is there.
+/// A `kill` that ignores SIGKILL while the file `$IMMORTAL` exists, as if the process waited in the kernel for a dead
+/// disk.
 const IMMORTALITY: &str = r#"
 #define _GNU_SOURCE
 #include <signal.h>
@@ -264,7 +265,7 @@ int kill(pid_t pid, int number) {
 }
 "#;
 
-/// A holder of `init` whose command does not die while the file `immortal` is on the stage.
+/// Starts a holder of `init` whose command cannot be killed while the file `immortal` is on the stage.
 fn immortal_holder(database: &Database) -> (Holder, Stage) {
     let stage = Stage::new();
     let immortal = stage.path("immortal");
@@ -275,19 +276,20 @@ fn immortal_holder(database: &Database) -> (Holder, Stage) {
     (Holder::start_with(dlock, &[]), stage)
 }
 
-/// Asks twice, by different signals: the same one again at once would be taken for an echo of the first.
-fn stop_in_vain(holder: &Holder) {
+/// Sends two stop requests by different signals, because dlock treats an immediate second copy of a signal as the same
+/// request.
+fn send_two_stop_requests(holder: &Holder) {
     holder.running.signal("TERM");
     holder.running.signal("INT");
     holder.running.heard("of the command does not die");
 }
 
 #[test]
-fn a_process_that_does_not_die_is_told_of_and_the_lease_is_kept_until_it_does() {
+fn unkillable_process_is_reported_and_the_lease_kept_until_it_dies() {
     let database = shared(Flavour::MariaDb).database("tree");
     let (holder, stage) = immortal_holder(&database);
     let next = holder.next(&database);
-    stop_in_vain(&holder);
+    send_two_stop_requests(&holder);
     holder.running.heard("init is not released before it does");
     assert!(!holder.witness.is_alone(), "the library has no effect");
     fs::remove_file(stage.path("immortal")).expect("removes");
@@ -296,10 +298,10 @@ fn a_process_that_does_not_die_is_told_of_and_the_lease_is_kept_until_it_does() 
 }
 
 #[test]
-fn who_is_told_of_a_process_that_does_not_die_can_leave_it_behind() {
+fn third_stop_request_leaves_an_unkillable_process_behind() {
     let database = shared(Flavour::MariaDb).database("tree");
     let (holder, stage) = immortal_holder(&database);
-    stop_in_vain(&holder);
+    send_two_stop_requests(&holder);
     holder.running.signal("TERM");
     eventually("dlock has ended", || {
         !crate::command::is_alive(&holder.running.pid().to_string())

@@ -1,12 +1,12 @@
-//! `dlock wait`: what others wait for without taking part.
+//! Tests of `dlock wait`, which waits for an action or a success without contending for the lock.
 
 use mysql::prelude::Queryable;
 
+use crate::cli_runner::{Dlock, Running};
 use crate::command::{Stage, heard, tell};
-use crate::dlock::{Dlock, Running};
 use crate::servers::{Database, Flavour, shared};
 
-/// An account that may only read, and a holder that an admin account runs.
+/// A database, and a second account that can only read it.
 struct Scene {
     database: Database,
     reader: Database,
@@ -31,7 +31,7 @@ impl Scene {
         }
     }
 
-    /// A holder whose command ends with the status that it is told.
+    /// Starts a holder whose command exits with the status from [`Self::let_go`].
     fn holder(&self, options: &[&str]) -> Running {
         let (ready, go) = (self.stage.fifo("ready"), self.stage.fifo("go"));
         let running = Dlock::on(&self.database, ["exec", "-a", "init", "--holder=web-1"])
@@ -62,7 +62,7 @@ fn everywhere(claim: impl Fn(&Scene)) {
 }
 
 #[test]
-fn who_may_only_read_waits_until_the_action_is_free() {
+fn read_only_account_waits_until_the_action_is_free() {
     everywhere(|scene| {
         let holder = scene.holder(&[]);
         let waiter = scene.wait(&["init"]).start();
@@ -76,9 +76,9 @@ fn who_may_only_read_waits_until_the_action_is_free() {
 }
 
 #[test]
-fn who_waits_for_a_success_is_not_content_with_a_free_action() {
+fn wait_done_waits_for_a_success_of_a_free_action() {
     everywhere(|scene| {
-        // There is not even a table yet.
+        // The tables do not exist yet.
         let waiter = scene.wait(&["init", "--done=v1"]).start();
         waiter.heard("dlock: waiting: init (v1) is not done");
         let exec = |once: &str, command: &str| {
@@ -92,7 +92,7 @@ fn who_waits_for_a_success_is_not_content_with_a_free_action() {
             .run()
             .expect(75, "", "init (v1) is not done; gave up after ");
         let mut waiter = waiter;
-        assert!(!waiter.is_over(), "nobody has done it");
+        assert!(!waiter.is_over(), "there is no success yet");
         exec("--once=v1", "true").expect(0, "", "");
         assert_eq!(waiter.wait().status, Some(0));
         scene.wait(&["init", "--done=v1"]).run().expect(0, "", "");
@@ -101,7 +101,7 @@ fn who_waits_for_a_success_is_not_content_with_a_free_action() {
 }
 
 #[test]
-fn waiting_ends_when_the_time_is_over_or_a_signal_comes() {
+fn wait_ends_at_its_timeout_or_on_a_signal() {
     everywhere(|scene| {
         let holder = scene.holder(&[]);
         for timeout in ["0", "300ms"] {
@@ -121,7 +121,7 @@ fn waiting_ends_when_the_time_is_over_or_a_signal_comes() {
 }
 
 #[test]
-fn waiting_outlives_a_lost_connection_and_tells_an_unreachable_server_from_a_held_lock() {
+fn wait_reconnects_and_exits_69_if_the_server_is_unreachable() {
     everywhere(|scene| {
         let holder = scene.holder(&[]);
         let waiter = scene.wait(&["init"]).start();
@@ -141,7 +141,7 @@ fn waiting_outlives_a_lost_connection_and_tells_an_unreachable_server_from_a_hel
         holder.wait().expect(0, "", "");
         assert_eq!(waiter.wait().status, Some(0));
         scene
-            .wait(&["init", "--db-wait=0"])
+            .wait(&["init", "--connect-timeout=0"])
             .env("DLOCK_URL", scene.reader.url_through(1))
             .run()
             .expect(69, "", "cannot reach 127.0.0.1:1");
@@ -149,7 +149,7 @@ fn waiting_outlives_a_lost_connection_and_tells_an_unreachable_server_from_a_hel
 }
 
 #[test]
-fn without_tables_there_is_nothing_to_be_free() {
+fn wait_without_tables_never_reports_a_free_action() {
     everywhere(|scene| {
         scene.wait(&["init"]).run().expect(78, "", "dlock setup");
         scene

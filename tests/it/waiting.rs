@@ -1,12 +1,12 @@
-//! Standing in line: how long, what is said meanwhile, and what the status is.
+//! Tests of waiting for the lock: how long a waiter waits, which messages it prints, and how it exits.
 
 use mysql::prelude::Queryable;
 
+use crate::cli_runner::{Dlock, Running};
 use crate::command::{Stage, heard, tell};
-use crate::dlock::{Dlock, Running};
 use crate::servers::{Database, Flavour, Server, shared};
 
-/// A holder of `init` that stays until it is let go.
+/// A holder of `init` whose command runs until [`Self::let_go`].
 struct Holder {
     stage: Stage,
     running: Running,
@@ -45,7 +45,7 @@ fn echo(database: &Database, options: &[&str]) -> Dlock {
 }
 
 #[test]
-fn who_does_not_want_to_wait_is_told_who_holds_the_lock() {
+fn contender_that_does_not_wait_prints_the_holder() {
     for flavour in Flavour::ALL {
         let database = shared(flavour).database("waiting");
         let holder = Holder::start(&database, &["--note", "release 42"]);
@@ -75,7 +75,7 @@ fn who_does_not_want_to_wait_is_told_who_holds_the_lock() {
 }
 
 #[test]
-fn a_waiter_runs_when_the_holder_is_done() {
+fn waiter_runs_when_the_holder_ends() {
     for flavour in Flavour::ALL {
         let database = shared(flavour).database("waiting");
         let holder = Holder::start(&database, &[]);
@@ -89,7 +89,7 @@ fn a_waiter_runs_when_the_holder_is_done() {
 }
 
 #[test]
-fn a_waiter_takes_over_from_a_holder_that_was_killed() {
+fn waiter_takes_over_from_a_killed_holder() {
     for flavour in Flavour::ALL {
         let database = shared(flavour).database("waiting");
         let holder = Holder::start(&database, &["--ttl", "2s"]);
@@ -103,12 +103,12 @@ fn a_waiter_takes_over_from_a_holder_that_was_killed() {
 }
 
 #[test]
-fn who_comes_once_now_and_then_takes_a_long_dead_lease_at_once() {
+fn new_contender_takes_over_an_expired_lease_at_once() {
     for flavour in Flavour::ALL {
         let database = shared(flavour).database("waiting");
         let holder = Holder::start(&database, &["--ttl", "2s"]);
         holder.running.signal("KILL");
-        // Its session is gone, but its lease is not over.
+        // The holder's session is gone, but its lease has not expired.
         let mut admin = database.admin_conn();
         admin
             .query_drop("UPDATE dlock_lock SET expires_at=UTC_TIMESTAMP(6)+INTERVAL 1 MINUTE")
@@ -124,7 +124,7 @@ fn who_comes_once_now_and_then_takes_a_long_dead_lease_at_once() {
 }
 
 #[test]
-fn a_waiter_outlives_a_restart_of_the_server_and_so_does_the_holder() {
+fn waiter_and_holder_survive_a_server_restart() {
     for flavour in Flavour::ALL {
         let mut server = Server::start(flavour, &[]);
         let database = server.database("waiting");
@@ -132,9 +132,9 @@ fn a_waiter_outlives_a_restart_of_the_server_and_so_does_the_holder() {
         let waiter = echo(&database, &[]).start();
         waiter.heard("init is held by the holder");
         server.restart();
-        // Both must have found the new server before the holder ends.
+        // The holder must have reconnected before it ends.
         let mut admin = database.admin_conn();
-        crate::dlock::eventually("the holder renews on the new server", || {
+        crate::cli_runner::eventually("the holder renews on the new server", || {
             let renewals: Option<u64> = admin
                 .query_first("SELECT renewals FROM dlock_lock")
                 .expect("the table is there");
@@ -148,7 +148,7 @@ fn a_waiter_outlives_a_restart_of_the_server_and_so_does_the_holder() {
 }
 
 #[test]
-fn a_server_that_comes_up_late_is_waited_for() {
+fn contender_waits_for_a_server_that_starts_late() {
     for flavour in Flavour::ALL {
         let mut server = Server::start(flavour, &[]);
         let database = server.database("late");

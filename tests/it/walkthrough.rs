@@ -1,41 +1,41 @@
-//! "A lock is stuck" in README.md and dlock(7): what it shows is what happens.
+//! Tests that the output in the section "A lock is stuck" of README.md and dlock(7) matches real runs.
 //!
-//! - `scenes` is the list of what is typed, where, and what must come of it, one function a story
-//! - `place` is where it is typed: machines with names of their own, on a real server
-//! - `shape` is what two runs have in common, `document` where the blocks stand in the documents
+//! - `scenes` has one function for each scenario: the typed lines, their hosts and the expected results.
+//! - `place` simulates hosts with names of their own, on a real server.
+//! - `shape` normalizes output, and `document` finds the blocks in the documents.
 //!
-//! All is run on both servers, which must show the same. What a document shows is a real run, of
-//! which each further run must have the shape. With `DLOCK_UPDATE=1` in the environment the documents
-//! are written instead, all blocks from one run, if one of them is stale.
+//! Every scenario runs on both servers, which must show the same. The documents contain the output of one real run, and
+//! each later run must match it after normalization. With `DLOCK_UPDATE=1` in the environment, the test writes all
+//! blocks of one run to the documents if a block is stale.
 
 mod document;
-mod place;
-mod scenes;
-mod shape;
+mod fake_hosts;
+mod normalize;
+mod scenarios;
 
 use std::thread;
 
 use self::document::DOCUMENTS;
-use self::shape::shapes;
+use self::normalize::shapes;
 use crate::servers::Flavour;
 
-/// What writes the blocks anew.
+/// The command that updates the blocks.
 const UPDATE: &str = "DLOCK_UPDATE=1 cargo test --locked --test it walkthrough";
 
-/// What a story shows under a name.
+/// The output of a scenario, with its name in the documents.
 struct Block {
     name: &'static str,
     text: String,
 }
 
-/// All stories, told at once: most of each is waiting.
-fn told(flavour: Flavour) -> Vec<Block> {
+/// Runs all scenarios at once, because they spend most of their time waiting, and returns their blocks.
+fn run_all(flavour: Flavour) -> Vec<Block> {
     thread::scope(|scope| {
-        let telling = scenes::ALL.map(|scene| scope.spawn(move || scene(flavour)));
+        let threads = scenarios::ALL.map(|scene| scope.spawn(move || scene(flavour)));
         let mut blocks = Vec::new();
-        for story in telling {
-            match story.join() {
-                Ok(told) => blocks.extend(told),
+        for thread in threads {
+            match thread.join() {
+                Ok(found) => blocks.extend(found),
                 Err(panic) => std::panic::resume_unwind(panic),
             }
         }
@@ -44,9 +44,9 @@ fn told(flavour: Flavour) -> Vec<Block> {
 }
 
 #[test]
-fn what_is_shown_of_a_stuck_lock_is_what_happens_on_each_server() {
+fn documented_output_matches_a_run_on_each_server() {
     let [mariadb, mysql] = thread::scope(|scope| {
-        let both = Flavour::ALL.map(|flavour| scope.spawn(move || told(flavour)));
+        let both = Flavour::ALL.map(|flavour| scope.spawn(move || run_all(flavour)));
         both.map(|one| match one.join() {
             Ok(blocks) => blocks,
             Err(panic) => std::panic::resume_unwind(panic),
@@ -55,17 +55,20 @@ fn what_is_shown_of_a_stuck_lock_is_what_happens_on_each_server() {
     let wanted = shapes(mariadb.iter().map(|block| block.text.as_str()));
     let others = shapes(mysql.iter().map(|block| block.text.as_str()));
     for ((block, wanted), other) in mariadb.iter().zip(&wanted).zip(&others) {
-        assert_eq!(wanted, other, "{}: MariaDB's and MySQL's", block.name);
+        assert_eq!(wanted, other, "{}: MariaDB and MySQL differ", block.name);
     }
     let mut names: Vec<&str> = mariadb.iter().map(|block| block.name).collect();
     names.sort_unstable();
-    for document in &DOCUMENTS {
-        assert_eq!(document.names(), names, "{}", document.path);
+    let [readme, manual] = &DOCUMENTS;
+    assert_eq!(manual.names(), names, "{}", manual.path);
+    let shown = readme.names();
+    assert!(shown.len() > 3, "{} shows only {shown:?}", readme.path);
+    for name in shown {
+        assert!(names.contains(&&*name), "{}: {name}", readme.path);
     }
     let stale = || -> Vec<String> {
         let each = DOCUMENTS.iter();
-        each.flat_map(|document| document.stale(&mariadb, &wanted))
-            .collect()
+        each.flat_map(|document| document.stale(&mariadb)).collect()
     };
     if std::env::var_os("DLOCK_UPDATE").is_some_and(|value| value == "1") && !stale().is_empty() {
         for document in &DOCUMENTS {
@@ -75,7 +78,7 @@ fn what_is_shown_of_a_stuck_lock_is_what_happens_on_each_server() {
     let stale = stale();
     assert!(
         stale.is_empty(),
-        "not what happens:\n{}\nwrite it anew with:\n  {UPDATE}",
+        "the documents differ from the run:\n{}\nupdate them with:\n  {UPDATE}",
         stale.join("\n")
     );
 }

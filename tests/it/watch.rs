@@ -1,4 +1,5 @@
-//! `dlock status --watch`: what is on the screen of a real terminal, and what is left of it; and the same as lines.
+//! Tests of `dlock status --watch`: the screen of a real terminal, the terminal after the exit, and the output as
+//! lines.
 
 mod lines;
 mod looks;
@@ -9,26 +10,26 @@ use std::num::NonZero;
 
 use mysql::prelude::Queryable;
 
-use crate::dlock::{Dlock, eventually};
+use crate::cli_runner::{Dlock, eventually};
 use crate::servers::Database;
 use crate::terminal::Terminal;
 
-/// A terminal that is looked at as a person does: what is on it after all that was written.
+/// A terminal with an emulator, which shows the screen as a user sees it.
 pub(crate) struct Screen {
     terminal: Terminal,
     emulator: vt100::Parser,
-    /// How much of what was written is drawn.
+    /// The number of output bytes that the emulator has processed.
     drawn: usize,
 }
 
 impl Screen {
-    /// `dlock status --watch=200ms` with `options` as all that runs on a terminal of 80 by 24.
+    /// Starts `dlock status --watch=200ms` with `options` as the only program on a terminal of 80 by 24.
     #[track_caller]
     fn watch(database: &Database, options: &[&str]) -> Self {
         Self::with(database, &[], options)
     }
 
-    /// The same with `environment`, each as NAME=VALUE.
+    /// Starts the program of [`Self::watch`] with `environment`, each entry as NAME=VALUE.
     #[track_caller]
     fn with(database: &Database, environment: &[&str], options: &[&str]) -> Self {
         let plain = ["env", "-u", "NO_COLOR", "TERM=xterm-256color"];
@@ -37,7 +38,7 @@ impl Screen {
         Self::on(Terminal::with(database, words))
     }
 
-    /// A shell.
+    /// Starts a shell.
     #[track_caller]
     fn shell(database: &Database) -> Self {
         Self::on(Terminal::shell(database))
@@ -66,7 +67,7 @@ impl Screen {
         self.emulator.screen()
     }
 
-    /// The characters on it, a line a row.
+    /// Returns the characters on the screen, one line for each row.
     fn grid(&mut self) -> String {
         let (_, columns) = self.look().size();
         let rows = self.look().rows(0, columns.get());
@@ -89,18 +90,20 @@ impl Screen {
         });
     }
 
-    /// That the terminal is as it was before the program: its own screen with a cursor.
+    /// Asserts that the terminal is restored: the normal screen, with a cursor and without attributes.
     #[track_caller]
-    fn is_given_back(&mut self) {
+    fn assert_restored(&mut self) {
         let screen = self.look();
         assert!(!screen.alternate_screen() && !screen.hide_cursor());
         let written = String::from_utf8_lossy(self.terminal.written()).into_owned();
         let last = |sequence| written.rfind(sequence);
-        assert!(last("\x1b[?7h") > last("\x1b[?7l"), "long lines are folded");
-        assert!(last("\x1b[0m") >= last("\x1b[7m"), "nothing is reversed");
+        let wraps = last("\x1b[?7h") > last("\x1b[?7l");
+        assert!(wraps, "line wrapping is still off");
+        let is_plain = last("\x1b[0m") >= last("\x1b[7m");
+        assert!(is_plain, "reverse video is still on");
     }
 
-    /// Enters a line of shell and waits for what it prints and the next prompt.
+    /// Types a shell line and waits for its output and the next prompt.
     #[track_caller]
     fn says(&mut self, line: &str, text: &str) {
         self.terminal.enters(line);
@@ -112,11 +115,11 @@ impl Screen {
         self.terminal.types(keys);
     }
 
-    /// Waits for its end, which must have this status, and leave the terminal as it was.
+    /// Waits until the program exits, and asserts that it exits with `status` and restores the terminal.
     #[track_caller]
     fn ends_with(&mut self, status: i32) {
         assert_eq!(self.terminal.ends(), Some(status));
-        self.is_given_back();
+        self.assert_restored();
     }
 }
 
@@ -124,18 +127,18 @@ fn size(number: u16) -> NonZero<u16> {
     NonZero::new(number).expect("a size")
 }
 
-/// Thirty actions that somebody holds for days, some of them with a line, so that nothing on a screen changes while
-/// a test looks at it.
+/// Creates thirty actions that are held for days, one of them with waiters, so that the screen does not change during a
+/// test.
 fn thirty(database: &Database) {
     Dlock::on(database, ["setup", "-q"]).run().expect(0, "", "");
     let mut admin = database.admin_conn();
-    let mut hold = |action: &str, holder: &str, note: &str, lapses: &str| {
+    let mut hold = |action: &str, holder: &str, note: &str, expires: &str| {
         let statement = format!(
-            "INSERT INTO dlock_lock SET action=?,token=1795172174223117,claim=REPEAT('x',16),\
+            "INSERT INTO dlock_lock SET action=?,token=1795172174223117,owner_id=REPEAT('x',16),\
              renewals=3,holder=?,host='web-1',pid=4711,user='deploy',note=?,command='migrate.sh',\
              ttl_us=30000000,acquired_at=UTC_TIMESTAMP(6)-INTERVAL 195 MINUTE-INTERVAL 10 DAY,\
              renewed_at=UTC_TIMESTAMP(6)-INTERVAL 1530 MINUTE,\
-             expires_at=UTC_TIMESTAMP(6){lapses}"
+             expires_at=UTC_TIMESTAMP(6){expires}"
         );
         admin
             .exec_drop(&statement, (action, holder, note))
@@ -154,21 +157,21 @@ fn thirty(database: &Database) {
     );
     let ago = "-INTERVAL 90 MINUTE-INTERVAL 5 DAY";
     hold("migrate", "web-2.eu-central.example.org/4711", "", ago);
-    // A name that is wider than it is long, a label that would clear the screen and go on in red.
+    // The action's name has wide characters, and the label would clear the screen and change the colour to red.
     hold(
         "größe-日本語",
         "evil\x1b[2J\x1b[31m\u{202e}gro\n👩\u{200d}🚀",
         "\x1b]0;t\x07",
         days,
     );
-    for place in 1..=3 {
+    for number in 1..=3 {
         admin
             .exec_drop(
-                "INSERT INTO dlock_waiter SET action='init',claim=REPEAT(?,16),holder=?,\
+                "INSERT INTO dlock_waiter SET action='init',owner_id=REPEAT(?,16),holder=?,\
                  host='web-9',pid=1,user='deploy',note='',polls=1,server='',session_id=0,account='',\
-                 since=UTC_TIMESTAMP(6)-INTERVAL 1530 MINUTE,\
-                 seen_at=UTC_TIMESTAMP(6)+INTERVAL 1 DAY",
-                (place.to_string(), format!("web-{place}/1")),
+                 enqueued_at=UTC_TIMESTAMP(6)-INTERVAL 1530 MINUTE,\
+                 last_seen_at=UTC_TIMESTAMP(6)+INTERVAL 1 DAY",
+                (number.to_string(), format!("web-{number}/1")),
             )
             .expect("a row can be made");
     }

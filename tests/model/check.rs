@@ -1,24 +1,24 @@
-//! Runs the checker, prints how far it got, and says what it found.
+//! Runs the checker, prints its progress, and returns its findings.
 
 use std::time::Instant;
 
 use stateright::{Checker, Expectation, HasDiscoveries, Model};
 
-use crate::variant::Run;
+use crate::mutation::Run;
 
-/// As many as the machines that it has to be quick on have processors.
+/// Number of threads: the processors of the smallest machines on which the checker must be fast.
 const THREADS: usize = 2;
 
-/// What a run came to: the names of the claims that failed and of the events that were found
-/// possible, each with the steps that lead there.
+/// The findings of a search: the names of the failed claims and of the possible events, each with the steps that lead
+/// to it.
 pub(crate) struct Findings(Vec<(&'static str, Vec<String>)>);
 
-/// Tries everything that can happen in `run`, until a claim fails that should hold.
+/// Searches all states of `run`, until a claim fails.
 pub(crate) fn check(name: &str, run: Run) -> Findings {
     search(name, run, HasDiscoveries::AnyFailures)
 }
 
-/// Searches `run` for a failure of `claim`.
+/// Searches the states of `run` until `claim` fails.
 pub(crate) fn search_for(claim: &'static str, name: &str, run: Run) -> Findings {
     search(name, run, HasDiscoveries::AllOf([claim].into()))
 }
@@ -49,16 +49,16 @@ fn search(name: &str, run: Run, end: HasDiscoveries) -> Findings {
 }
 
 impl Findings {
-    /// Nothing failed, and all of `possible` was found to happen.
+    /// Asserts that no claim failed, and that all events in `possible` were found.
     pub(crate) fn assert_holds(&self, possible: &[&str]) {
-        let properties = crate::variant::Run::sound().properties();
+        let properties = crate::mutation::Run::sound().properties();
         let is_claim = |name: &str| {
             let mut claims = properties.iter();
             claims.any(|claim| claim.name == name && claim.expectation == Expectation::Always)
         };
-        // A search ends with the first failure, and what would have happened after it was not found.
+        // A search ends with the first failure, so possible events after it were not found.
         if let Some((name, steps)) = self.0.iter().find(|(name, _)| is_claim(name)) {
-            panic!("not so: {name}\n{}", steps.join(" "))
+            panic!("violated: {name}\n{}", steps.join(" "))
         }
         for name in possible {
             let is_found = self.0.iter().any(|(found, _)| found == name);
@@ -66,7 +66,7 @@ impl Findings {
         }
     }
 
-    /// The claim `name` failed.
+    /// Asserts that the claim `name` failed.
     pub(crate) fn assert_fails(&self, name: &str) {
         let Some((_, steps)) = self.0.iter().find(|(found, _)| *found == name) else {
             let found: Vec<_> = self.0.iter().map(|(name, _)| *name).collect();

@@ -1,98 +1,99 @@
-//! One client: its front, which runs the real [`Acquire`] and [`Renewals`], the connection between
-//! it and the server, its monitor and the command.
+//! One client: its parent, which runs the real [`Acquire`] and [`Renewals`], its connection to the server, its monitor
+//! and the command.
 //!
-//! Nothing of the front is ever in a hurry, so that it may be stopped at any moment and for any
-//! time. The monitor and the kernel are: what they have to do in a tick is done in that tick.
+//! No step of the parent is urgent, so that it may be stopped at any time and for any length. The monitor and the
+//! kernel do in a tick what is due in it.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use dlock::acquire::{Acquire, AcquiredLease, Step, WaitLimits};
 use dlock::exit::Status;
 use dlock::lease::timing::Timing;
 use dlock::outcome::RunOutcome;
-use dlock::releasing::{self, Released, Releasing};
-use dlock::renew::{Life, Renewals, Verdict};
-use dlock::store::{Answer, Loss, Question, Reply};
-use dlock::supervise::{Act, Blame, Input};
-use dlock::sys::tree::End;
+use dlock::process::supervisor::{Effect, StopReason, SupervisorInput};
+use dlock::protocol::acquire::{Acquire, AcquiredLease, NextRequest, WaitLimits};
+use dlock::protocol::release::{self, Released, Releasing};
+use dlock::protocol::renew::{Liveness, RenewalOutcome, Renewals};
+use dlock::store::{Loss, Request, Response, TimedResponse};
+use dlock::sys::tree::ExitReason;
 
 use crate::monitor::Monitor;
+use crate::mutation::Variant;
 use crate::replies::{interpret, reply};
 use crate::server::{Raw, Stage, full};
 use crate::time::{TTL, Tick, instant, ticks, timing};
-use crate::variant::Variant;
 
 const KILL: i32 = 9;
 
-/// A question on its way.
+/// A request in flight.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Asked {
-    pub(crate) question: Arc<Question>,
-    /// Whether it is the first on its connection.
+    pub(crate) request: Arc<Request>,
+    /// True for the first request on its connection.
     pub(crate) moved: bool,
-    /// How far it is.
+    /// The packet that is executed next.
     pub(crate) stage: Stage,
     sent: Tick,
-    pub(crate) wire: Wire,
+    pub(crate) wire: InFlight,
 }
 
 impl Asked {
-    /// Whether it could do any harm if it were executed late: whether it is to change the row.
+    /// Returns true if a late execution of the request could do harm: if it changes the row.
     pub(crate) fn may_be_late(&self) -> bool {
-        match *self.question {
-            Question::Attempt(_)
-            | Question::Renew(..)
-            | Question::HandOff(_)
-            | Question::Release(_) => true,
-            Question::Stand(_) => self.stage == Stage::AtGate,
-            Question::Inspect(_) | Question::Queue(_) | Question::Look => false,
+        match *self.request {
+            Request::TryAcquire(_)
+            | Request::Renew(..)
+            | Request::HandOff(_)
+            | Request::Release(_) => true,
+            Request::WaitTurn(_) => self.stage == Stage::HasQueueLock,
+            Request::GetWithQueue(_) | Request::Enqueue(_) | Request::Get => false,
         }
     }
 }
 
-/// How far a question has come.
+/// The progress of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum Wire {
-    /// Not executed.
+pub(crate) enum InFlight {
+    /// Not yet executed.
     Request,
-    /// Executed at this tick, with this outcome; nobody has read it.
+    /// Executed at this tick, with this result, which the client has not read.
     Reply(Raw, Tick),
 }
 
-/// Whether something is held up. What is over within a tick would be no more than another order.
+/// Whether a connection is stalled or a process is stopped. A halt within one tick would only be another order of
+/// events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum Halt {
-    /// No.
+pub(crate) enum StopState {
+    /// Neither stalled nor stopped.
     None,
-    /// Since this tick.
+    /// Halted since this tick.
     Fresh,
-    /// Since an earlier one, so that it may go on.
+    /// Halted since an earlier tick, so that it may resume.
     Old,
 }
 
 /// A connection as the client sees it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Link {
-    /// Whether the server still has the session.
+    /// True while the server has the session.
     pub(crate) alive: bool,
-    /// Whether nothing gets through, either way.
-    pub(crate) stalled: Halt,
-    /// When the server last heard of it.
+    /// Whether packets are blocked, in both directions.
+    pub(crate) stalled: StopState,
+    /// Tick of the last request that the server received.
     pub(crate) heard: Tick,
-    /// Whether a renewal by it was read back: from then on the row names it.
+    /// True once a renewal on this connection was read back: from then on the row names its session.
     pub(crate) trusted: bool,
     pub(crate) asked: Option<Asked>,
-    /// Only where connections are kept: the question before, given up.
+    /// The previous request, which was given up. Only used by [`Variant::ConnectionKept`].
     pub(crate) stale: Option<Asked>,
 }
 
-/// What the process that talks to the server is at.
+/// The state of the process that talks to the server.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) enum Front {
+pub(crate) enum Parent {
     Unborn,
     Acquiring(Arc<Acquire>),
-    /// The lease is ours, the monitor has not been told.
+    /// The lease is granted, and the monitor does not know it yet.
     Granted(AcquiredLease),
     Holding {
         renewals: Renewals,
@@ -102,9 +103,9 @@ pub(crate) enum Front {
     Leaving {
         releasing: Releasing,
         outcome: RunOutcome,
-        /// What it was told of the lease before.
+        /// The reported loss of the lease. None if no loss was reported.
         loss: Option<Loss>,
-        /// Whether an operator had ended the lease.
+        /// True if an operator had revoked the lease.
         revoked: bool,
     },
     Over {
@@ -117,29 +118,29 @@ pub(crate) enum Front {
 pub(crate) enum Command {
     Unstarted,
     Running,
-    /// Killed; dead when this tick is over.
+    /// Killed, and dead at the end of this tick.
     Dying,
     Ended,
 }
 
-/// A client and its present dlock.
+/// A client and its current dlock.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Client {
-    /// Which dlock of this client it is; with the client's number this makes the claim.
+    /// Number of the current dlock of this client. The owner id is made of it and of the client's number.
     pub(crate) life: u8,
-    pub(crate) front: Front,
-    /// Whether the front is stopped.
-    pub(crate) paused: Halt,
+    pub(crate) parent: Parent,
+    /// Whether the parent is stopped.
+    pub(crate) paused: StopState,
     pub(crate) link: Option<Link>,
-    /// A request on a connection that was given up: it may still arrive.
+    /// A request on a connection that was given up, which may still arrive.
     pub(crate) late: Option<Asked>,
-    /// Whether a renewal was executed late: it writes its own session into the row, until the next one.
+    /// True if a renewal was executed late: it writes its old session into the row, until the next renewal.
     pub(crate) late_renewal: bool,
     pub(crate) monitor: Option<Monitor>,
     pub(crate) command: Command,
-    /// The token of a run that has just ended with 0.
+    /// The token of a run that has just ended with status 0.
     pub(crate) success: Option<u8>,
-    /// Whether a run ended with 0 that was told lost or revoked, or is recorded as that.
+    /// True if a run ended with status 0 although its lease was reported or recorded as lost or revoked.
     pub(crate) false_success: bool,
 }
 
@@ -147,8 +148,8 @@ impl Client {
     pub(crate) const fn new() -> Self {
         Self {
             life: 0,
-            front: Front::Unborn,
-            paused: Halt::None,
+            parent: Parent::Unborn,
+            paused: StopState::None,
             link: None,
             late: None,
             late_renewal: false,
@@ -163,44 +164,44 @@ impl Client {
         matches!(self.command, Command::Running | Command::Dying)
     }
 
-    /// Whether the front waits for no reply.
+    /// Returns true if the parent waits for no response.
     pub(crate) fn is_quiet(&self) -> bool {
         self.link.as_ref().is_none_or(|link| link.asked.is_none())
     }
 
-    /// A new dlock begins to want the lease.
+    /// Starts a new dlock, which acquires the lease.
     pub(crate) fn begin(&mut self, now: Tick, number: usize) {
         self.life += 1;
-        let claim = full(claim_of(number, self.life));
+        let owner_id = full(owner_id_of(number, self.life));
         let limits = WaitLimits {
             wait: None,
             connect: ticks(u8::MAX),
         };
         self.monitor = None;
         self.command = Command::Unstarted;
-        let acquire = Acquire::new(claim, timing(), limits, instant(now));
-        self.front = Front::Acquiring(Arc::new(acquire));
+        let acquire = Acquire::new(owner_id, timing(), limits, instant(now));
+        self.parent = Parent::Acquiring(Arc::new(acquire));
     }
 
-    /// Whether the front has a step to make on its own account.
+    /// Returns true if the parent can make a step without an input.
     pub(crate) fn has_to_act(&self, now: Tick, variant: Variant) -> bool {
         self.is_quiet()
-            && match &self.front {
-                Front::Unborn | Front::Granted(_) | Front::Over { .. } => false,
+            && match &self.parent {
+                Parent::Unborn | Parent::Granted(_) | Parent::Over { .. } => false,
                 _ => self.clone().act(now, variant),
             }
     }
 
-    /// A step of the front on its own account; whether there was anything to do.
+    /// Makes a step of the parent without an input. Returns false if there was nothing to do.
     pub(crate) fn act(&mut self, now: Tick, variant: Variant) -> bool {
-        match &mut self.front {
-            Front::Acquiring(acquire) => match Arc::make_mut(acquire).next(instant(now)) {
-                Step::Ask(question) => self.ask(now, question),
-                Step::Granted(lease) => self.front = Front::Granted(lease),
-                Step::Wait(_) => return false,
-                other => panic!("nobody is impatient here: {other:?}"),
+        match &mut self.parent {
+            Parent::Acquiring(acquire) => match Arc::make_mut(acquire).next(instant(now)) {
+                NextRequest::Send(request) => self.ask(now, request),
+                NextRequest::Granted(lease) => self.parent = Parent::Granted(lease),
+                NextRequest::Wait(_) => return false,
+                other => panic!("no wait limit is set here: {other:?}"),
             },
-            Front::Holding { lease, loss, .. }
+            Parent::Holding { lease, loss, .. }
                 if self.command == Command::Ended
                     || (variant == Variant::EarlyRelease
                         && self.monitor.is_some_and(|monitor| monitor.is_stopping())) =>
@@ -208,39 +209,39 @@ impl Client {
                 let (lease, loss) = (*lease, *loss);
                 self.leave(now, lease, loss, variant);
             }
-            Front::Holding { renewals, .. } => match renewals.due(instant(now)) {
-                Some(question) => self.ask(now, question),
+            Parent::Holding { renewals, .. } => match renewals.due(instant(now)) {
+                Some(request) => self.ask(now, request),
                 None => return false,
             },
-            Front::Leaving { releasing, .. } => match releasing.next(instant(now)) {
-                releasing::Step::Ask(Question::HandOff(_)) if self.link.is_none() => {
-                    // Nothing is sent: on a new session nobody would believe it.
-                    let answer = reply(now, now, Ok(Answer::NotOurs(None)));
-                    releasing.answered(instant(now), &answer);
+            Parent::Leaving { releasing, .. } => match releasing.next(instant(now)) {
+                release::ReleaseStep::Send(Request::HandOff(_)) if self.link.is_none() => {
+                    // Nothing is sent: a hand-off on a new session is not valid.
+                    let answer = reply(now, now, Ok(Response::NotHolder(None)));
+                    releasing.handle_response(instant(now), &answer);
                     self.act(now, variant);
                 }
-                releasing::Step::Ask(question) => self.ask(now, question),
-                releasing::Step::Wait(_) => return false,
-                releasing::Step::Over(released) => self.end(&released, variant),
+                release::ReleaseStep::Send(request) => self.ask(now, request),
+                release::ReleaseStep::Wait(_) => return false,
+                release::ReleaseStep::Finished(released) => self.end(&released, variant),
             },
-            Front::Unborn | Front::Granted(_) | Front::Over { .. } => return false,
+            Parent::Unborn | Parent::Granted(_) | Parent::Over { .. } => return false,
         }
         true
     }
 
-    /// The command is dead, or told to stop: the lease is given up.
+    /// Begins the release of the lease, because the command is dead or was asked to stop.
     fn leave(&mut self, now: Tick, lease: AcquiredLease, loss: Option<Loss>, variant: Variant) {
         let is_stopped = self.monitor.is_some_and(|monitor| monitor.is_stopping());
         let (end, blame) = match is_stopped && loss.is_none() {
-            true => (End::Killed(KILL), Blame::Expired),
-            // Whatever it was told, the command may have ended by itself at that moment.
-            false => (End::Exited(0), Blame::Nobody),
+            true => (ExitReason::Killed(KILL), StopReason::Expired),
+            // Even after a reported loss, the command may have exited on its own at that time.
+            false => (ExitReason::Exited(0), StopReason::None),
         };
         let told = loss.filter(|_| variant != Variant::EndBelieved);
         let outcome = RunOutcome::of(end, blame, told);
-        let parting = outcome.parting(&lease, Duration::ZERO, Duration::ZERO);
-        self.front = Front::Leaving {
-            releasing: Releasing::new(parting, true, instant(now)),
+        let request = outcome.request(&lease, Duration::ZERO, Duration::ZERO);
+        self.parent = Parent::Leaving {
+            releasing: Releasing::new(request, true, instant(now)),
             outcome,
             loss,
             revoked: outcome == RunOutcome::Revoked,
@@ -248,9 +249,9 @@ impl Client {
         self.act(now, variant);
     }
 
-    /// The release is over, and with it this dlock.
+    /// Ends this dlock after its release.
     fn end(&mut self, released: &Released, variant: Variant) {
-        if let Front::Leaving { outcome, loss, .. } = &self.front {
+        if let Parent::Leaving { outcome, loss, .. } = &self.parent {
             let outcome = match variant {
                 Variant::EndBelieved => *outcome,
                 _ => outcome.after(released),
@@ -260,40 +261,46 @@ impl Client {
                 self.success = self.token();
             }
             let released = outcome.is_ours();
-            self.front = Front::Over { released };
+            self.parent = Parent::Over { released };
         }
     }
 
-    fn ask(&mut self, now: Tick, question: Question) {
+    fn ask(&mut self, now: Tick, request: Request) {
         let moved = self.link.is_none();
         let link = self.link.get_or_insert(Link {
             alive: true,
-            stalled: Halt::None,
+            stalled: StopState::None,
             heard: now,
             trusted: false,
             asked: None,
             stale: None,
         });
         link.asked = Some(Asked {
-            question: Arc::new(question),
+            request: Arc::new(request),
             moved,
             stage: Stage::First,
             sent: now,
-            wire: Wire::Request,
+            wire: InFlight::Request,
         });
     }
 
-    /// The monitor hears of the grant and starts the command, unless it is too late for that;
-    /// whether it did.
+    /// The monitor gets the grant and starts the command, unless it is too late. Returns true if it started the
+    /// command.
     pub(crate) fn launch(&mut self, now: Tick, lease: AcquiredLease, variant: Variant) -> bool {
         let timing = model_timing(variant);
         let mut monitor = Monitor::new(timing.deadline(lease.sent));
-        self.front = Front::Holding {
-            renewals: Renewals::new(lease.grant, lease.gate, timing, lease.sent, Life::Assumed),
+        self.parent = Parent::Holding {
+            renewals: Renewals::new(
+                lease.grant,
+                lease.queue_lock,
+                timing,
+                lease.sent,
+                Liveness::NotRequired,
+            ),
             lease,
             loss: None,
         };
-        let late = !monitor.step(now, Input::Tick).is_empty();
+        let late = !monitor.step(now, SupervisorInput::Tick).is_empty();
         if late && variant != Variant::BlindStart {
             self.command = Command::Ended;
             return false;
@@ -303,33 +310,33 @@ impl Client {
         true
     }
 
-    /// The front takes in the reply that has arrived.
+    /// The parent reads the response that has arrived.
     pub(crate) fn read(&mut self, now: Tick, variant: Variant) {
-        let link = self.link.as_mut().expect("there is a reply");
-        let mut asked = link.asked.take().expect("there is a question");
+        let link = self.link.as_mut().expect("there is a response");
+        let mut asked = link.asked.take().expect("there is a request");
         let wire = match link.stale.take() {
             Some(stale) => {
-                // Off by one from here on.
+                // From here on each response belongs to the previous request.
                 link.stale = Some(asked.clone());
                 stale.wire
             }
             None => asked.wire,
         };
-        let Wire::Reply(raw, received) = wire else {
-            panic!("there is a reply");
+        let InFlight::Reply(raw, received) = wire else {
+            panic!("there is a response");
         };
-        if let Some(next) = raw.next(&asked.question) {
+        if let Some(next) = raw.next(&asked.request) {
             asked.stage = next;
-            // Deadlines count from the packet that is answered.
+            // Deadlines count from the packet that the response belongs to.
             asked.sent = now;
-            asked.wire = Wire::Request;
+            asked.wire = InFlight::Request;
             link.asked = Some(asked);
             return;
         }
-        let outcome = interpret(&asked.question, raw, variant);
+        let outcome = interpret(&asked.request, raw, variant);
         match &outcome {
             Err(_) => self.link = None,
-            Ok(answer) => link.trusted |= matches!(answer, Answer::Renewed),
+            Ok(answer) => link.trusted |= matches!(answer, Response::Renewed),
         }
         let sent = match variant {
             Variant::DeadlineFromReply => now,
@@ -338,48 +345,48 @@ impl Client {
         self.hear(now, reply(sent, received, outcome), variant);
     }
 
-    /// Hands a reply or a failure to the machine that waits for it.
-    pub(crate) fn hear(&mut self, now: Tick, reply: Reply, variant: Variant) {
-        match &mut self.front {
-            Front::Acquiring(acquire) => {
-                Arc::make_mut(acquire).answered(instant(now), &reply);
+    /// Passes a response or a failure to the state machine that waits for it.
+    pub(crate) fn hear(&mut self, now: Tick, reply: TimedResponse, variant: Variant) {
+        match &mut self.parent {
+            Parent::Acquiring(acquire) => {
+                Arc::make_mut(acquire).handle_response(instant(now), &reply);
                 self.act(now, variant);
             }
-            Front::Holding { renewals, loss, .. } => {
-                let input = match renewals.answered(instant(now), reply) {
-                    Verdict::Renewed(deadline) => Input::Renewed(deadline),
-                    Verdict::Lost(how, _) => {
+            Parent::Holding { renewals, loss, .. } => {
+                let input = match renewals.handle_response(instant(now), reply) {
+                    RenewalOutcome::Renewed(deadline) => SupervisorInput::Renewed(deadline),
+                    RenewalOutcome::Lost(how, _) => {
                         *loss = Some(how);
-                        Input::Lost
+                        SupervisorInput::Lost
                     }
-                    Verdict::Failed(_) => return,
+                    RenewalOutcome::Failed(_) => return,
                 };
                 self.watch(now, input);
             }
-            Front::Leaving { releasing, .. } => {
-                // A renewal that was still open has its reply before the release is asked.
+            Parent::Leaving { releasing, .. } => {
+                // The response to a pending renewal comes before the release is sent.
                 if releasing.is_asked() {
-                    releasing.answered(instant(now), &reply);
+                    releasing.handle_response(instant(now), &reply);
                 }
                 self.act(now, variant);
             }
-            Front::Unborn | Front::Granted(_) | Front::Over { .. } => {
-                panic!("nothing was asked")
+            Parent::Unborn | Parent::Granted(_) | Parent::Over { .. } => {
+                panic!("no request was sent")
             }
         }
     }
 
-    /// The monitor decides.
-    pub(crate) fn watch(&mut self, now: Tick, input: Input) {
+    /// Passes an input to the monitor, which may kill the command.
+    pub(crate) fn watch(&mut self, now: Tick, input: SupervisorInput) {
         let (Some(monitor), Command::Running) = (&mut self.monitor, self.command) else {
             return;
         };
-        if monitor.step(now, input).contains(&Act::Stop(KILL)) {
+        if monitor.step(now, input).contains(&Effect::Stop(KILL)) {
             self.command = Command::Dying;
         }
     }
 
-    /// Whether the monitor has something to do in this tick.
+    /// Returns true if the monitor has to act in this tick.
     pub(crate) fn is_due(&self, now: Tick) -> bool {
         self.command == Command::Running
             && self.monitor.is_some_and(|monitor| {
@@ -388,26 +395,26 @@ impl Client {
             })
     }
 
-    /// Forgets what makes no difference any more.
+    /// Removes state that has no effect any more.
     pub(crate) fn forget(&mut self, now: Tick, ticked: bool) {
-        if let Front::Acquiring(acquire) = &mut self.front {
-            // What is shared with the state before has not changed.
+        if let Parent::Acquiring(acquire) = &mut self.parent {
+            // An `Acquire` that is shared with the previous state has not changed.
             if ticked || Arc::get_mut(acquire).is_some() {
-                Arc::make_mut(acquire).forget_past(instant(now));
+                Arc::make_mut(acquire).normalize_for_model(instant(now));
             }
         }
-        if let Front::Leaving { releasing, .. } = &mut self.front {
-            releasing.forget_past(instant(now));
+        if let Parent::Leaving { releasing, .. } = &mut self.parent {
+            releasing.normalize_for_model(instant(now));
         }
         if let Some(link) = &mut self.link {
             let asked = link.asked.as_ref();
-            if asked.is_some_and(|a| a.wire == Wire::Request) || now >= link.heard + TTL {
+            if asked.is_some_and(|a| a.wire == InFlight::Request) || now >= link.heard + TTL {
                 link.heard = 0;
             }
             if let Some(asked) = &mut link.asked
                 && !matches!(
-                    *asked.question,
-                    Question::Attempt(_) | Question::Renew(..) | Question::Stand(_)
+                    *asked.request,
+                    Request::TryAcquire(_) | Request::Renew(..) | Request::WaitTurn(_)
                 )
             {
                 asked.sent = 0;
@@ -423,41 +430,41 @@ impl Client {
         }
     }
 
-    /// Drops the connection; a request on it may still arrive.
+    /// Drops the connection. A request on it may still arrive.
     pub(crate) fn drop_link(&mut self) {
         if let Some(link) = self.link.take()
             && let Some(asked) = link.asked
             && link.alive
-            && asked.wire == Wire::Request
+            && asked.wire == InFlight::Request
             && asked.may_be_late()
         {
             self.late = Some(asked);
         }
     }
 
-    /// Whether nothing has stopped the command, and nobody has told that the lease is lost.
+    /// Returns true if the monitor has not stopped the command and no loss of the lease was reported.
     pub(crate) fn is_unharmed(&self) -> bool {
         let is_stopped = self.monitor.is_some_and(|monitor| monitor.is_stopping());
-        !is_stopped && !matches!(self.front, Front::Holding { loss: Some(_), .. })
+        !is_stopped && !matches!(self.parent, Parent::Holding { loss: Some(_), .. })
     }
 
-    /// The token of the lease that this dlock has or had.
+    /// Returns the token of the lease that this dlock holds or held. None if there is none.
     pub(crate) fn token(&self) -> Option<u8> {
-        let token = match &self.front {
-            Front::Granted(lease) | Front::Holding { lease, .. } => lease.grant.token,
-            Front::Leaving { releasing, .. } => releasing.token()?,
-            Front::Acquiring(_) | Front::Unborn | Front::Over { .. } => return None,
+        let token = match &self.parent {
+            Parent::Granted(lease) | Parent::Holding { lease, .. } => lease.grant.token,
+            Parent::Leaving { releasing, .. } => releasing.token()?,
+            Parent::Acquiring(_) | Parent::Unborn | Parent::Over { .. } => return None,
         };
         u8::try_from(token.0).ok()
     }
 
-    /// The claim of the present dlock.
-    pub(crate) fn claim(&self, number: usize) -> u8 {
-        claim_of(number, self.life)
+    /// Returns the owner id of the current dlock.
+    pub(crate) fn owner_id(&self, number: usize) -> u8 {
+        owner_id_of(number, self.life)
     }
 }
 
-fn claim_of(number: usize, life: u8) -> u8 {
+fn owner_id_of(number: usize, life: u8) -> u8 {
     u8::try_from(number).expect("two clients") * 8 + life
 }
 

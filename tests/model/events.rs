@@ -1,25 +1,25 @@
-//! Which events may happen to a client in a state of the world.
+//! The events that may happen to a client in a state of the world.
 
 use dlock::store::FailureKind;
 
-use crate::client::{Asked, Command, Front, Halt, Link, Wire};
+use crate::client::{Asked, Command, InFlight, Link, Parent, StopState};
+use crate::mutation::{Kinds, Run, Variant};
 use crate::server::Session;
 use crate::time::TTL;
-use crate::variant::{Kinds, Run, Variant};
 use crate::world::{Event, World};
 
-/// Errors that a server may answer with after it has carried the request out: those that tell a
-/// contender something else than that nothing is known.
-const ERRORS: [FailureKind; 2] = [FailureKind::Conflict, FailureKind::NoGate];
+/// Errors that a server may return after it has executed the request: those that a contender does not treat as an
+/// unknown outcome.
+const ERRORS: [FailureKind; 2] = [FailureKind::Conflict, FailureKind::NoQueueLock];
 
 impl Run {
-    /// What may go wrong with `c`.
+    /// Adds the faults that may happen to client `c`.
     pub(crate) fn faults_of(&self, world: &World, c: usize, events: &mut Vec<Event>) {
         let client = &world.clients[c];
         if world.faults == 0 {
             return;
         }
-        let acquiring = matches!(client.front, Front::Acquiring(_));
+        let acquiring = matches!(client.parent, Parent::Acquiring(_));
         if acquiring && self.kinds != Kinds::Halts {
             events.push(Event::Quit(c));
         }
@@ -30,7 +30,7 @@ impl Run {
             if link.alive && world.server.knows(Session::current(c)) {
                 events.push(Event::Break(c));
             }
-            if link.alive && link.stalled == Halt::None && link.asked.is_some() {
+            if link.alive && link.stalled == StopState::None && link.asked.is_some() {
                 events.push(Event::Stall(c));
             }
         }
@@ -38,29 +38,29 @@ impl Run {
             return;
         }
         let asked = client.link.iter().filter_map(|link| link.asked.as_ref());
-        for asked in asked.filter(|asked| asked.wire == Wire::Request) {
+        for asked in asked.filter(|asked| asked.wire == InFlight::Request) {
             if asked.moved {
                 events.push(Event::Unreachable(c));
             }
-            let flows = |link: &Link| link.alive && link.stalled == Halt::None;
+            let flows = |link: &Link| link.alive && link.stalled == StopState::None;
             if client.link.as_ref().is_some_and(flows) && asked.may_be_late() {
                 events.push(Event::ExecuteAndKeep(c));
                 events.extend(ERRORS.map(|kind| Event::Error(c, kind)));
             }
         }
-        if !matches!(client.front, Front::Unborn | Front::Over { .. }) {
-            events.push(Event::KillFront(c));
+        if !matches!(client.parent, Parent::Unborn | Parent::Over { .. }) {
+            events.push(Event::KillParent(c));
         }
         if client.command == Command::Running && self.variant != Variant::NoMonitor {
             events.push(Event::KillMonitor(c));
         }
     }
 
-    /// What happens to `c` without anybody's fault. Answers whether some of it is urgent: whoever is
-    /// not stopped or stalled does in a tick what is to be done in it.
+    /// Adds the events that may happen to client `c` without a fault. Returns true if one of them is urgent: a process
+    /// that is not stopped or stalled does in a tick what is due in it.
     pub(crate) fn events_of(&self, world: &World, c: usize, events: &mut Vec<Event>) -> bool {
         let client = &world.clients[c];
-        let over = matches!(client.front, Front::Unborn | Front::Over { .. });
+        let over = matches!(client.parent, Parent::Unborn | Parent::Over { .. });
         if over && !client.is_running() && client.life < self.lives[c] {
             events.push(Event::Begin(c));
         }
@@ -73,16 +73,16 @@ impl Run {
         if client.command == Command::Running {
             events.push(Event::End(c));
         }
-        if client.paused == Halt::Old {
+        if client.paused == StopState::Old {
             events.push(Event::Resume(c));
         }
-        let awake = client.paused == Halt::None;
+        let awake = client.paused == StopState::None;
         let mut urgent = events.len();
         let lazy = of_connection(world, c, events);
         urgent = events.len() - urgent - lazy;
-        let front_dead = matches!(client.front, Front::Over { .. });
+        let parent_dead = matches!(client.parent, Parent::Over { .. });
         if awake {
-            if let Front::Granted(_) = client.front {
+            if let Parent::Granted(_) = client.parent {
                 events.push(Event::Launch(c));
                 urgent += 1;
             }
@@ -91,11 +91,11 @@ impl Run {
                 urgent += 1;
             }
             let may_halt = world.faults > 0 || self.variant == Variant::BlockedByMessages;
-            if urgent > 0 && may_halt && !front_dead {
+            if urgent > 0 && may_halt && !parent_dead {
                 events.push(Event::Pause(c));
             }
         }
-        let no_monitor = self.variant == Variant::NoMonitor && (front_dead || !awake);
+        let no_monitor = self.variant == Variant::NoMonitor && (parent_dead || !awake);
         if client.is_due(world.now) && !no_monitor {
             events.push(Event::Watch(c));
             urgent += 1;
@@ -104,33 +104,34 @@ impl Run {
     }
 }
 
-/// What happens on the connection of `c`; answers how much of it need not happen in this tick.
+/// Adds the events on the connection of client `c`. Returns how many of them need not happen in this tick.
 fn of_connection(world: &World, c: usize, events: &mut Vec<Event>) -> usize {
     let client = &world.clients[c];
     let Some(link) = &client.link else {
         return 0;
     };
-    let awake = client.paused == Halt::None;
+    let awake = client.paused == StopState::None;
     let mut lazy = 0;
     let first = link.stale.as_ref().or(link.asked.as_ref());
-    let requested = |asked: &Asked| asked.wire == Wire::Request;
+    let requested = |asked: &Asked| asked.wire == InFlight::Request;
     let waits = link.asked.as_ref().is_some_and(requested) || first.is_some_and(requested);
     let session = Session::current(c);
-    // A request that is held up was executed in time, or is when it gets through.
-    if waits && link.alive && link.stalled != Halt::Old && !world.server.keeps_waiting(session) {
+    // A request on a stalled connection was executed in time, or is executed when the stall is over.
+    if waits && link.alive && link.stalled != StopState::Old && !world.server.keeps_waiting(session)
+    {
         events.push(Event::Execute(c));
-        lazy += usize::from(link.stalled == Halt::Fresh);
+        lazy += usize::from(link.stalled == StopState::Fresh);
     }
     let replied = first.is_some_and(|asked| !requested(asked));
     if link.asked.is_some() && awake {
-        if replied && link.stalled == Halt::None {
+        if replied && link.stalled == StopState::None {
             events.push(Event::Read(c));
-        } else if !link.alive || link.stalled != Halt::None {
+        } else if !link.alive || link.stalled != StopState::None {
             events.push(Event::Fail(c));
-            lazy += usize::from(link.alive && link.stalled == Halt::Fresh);
+            lazy += usize::from(link.alive && link.stalled == StopState::Fresh);
         }
     }
-    if link.stalled == Halt::Old {
+    if link.stalled == StopState::Old {
         events.push(Event::Flow(c));
         lazy += usize::from(link.asked.is_none() || !awake);
     }

@@ -1,57 +1,56 @@
-//! The protocol, checked in every order in which things can happen: two clients, one server, and up
-//! to two faults at any two moments.
+//! The protocol, checked in every possible order of events: two clients, one server, and up to two faults at any two
+//! times.
 //!
-//! The decisions are those of the program itself: `Acquire`, `Renewals`, `Supervisor` and
-//! `Timing::deadline` run in here as they are (`client`,
-//! `monitor`). What stands around them in the program is
-//! modelled: the statements' conditions on the row and the gate (`server`), connections, and what
-//! the threads and the monitor do with what the machines say (`world`, `events`). A variant breaks one rule
-//! around them, and the checker has to find what comes of it (`variant`).
+//! The decisions are those of the program: the model runs its `Acquire`, `Renewals`, `Supervisor` and
+//! `Timing::deadline` unchanged (`client`, `monitor`). Everything around these state machines is modelled: the
+//! statements' conditions on the row and the queue lock (`server`), connections, and what the threads and the monitor
+//! do with the machines' output (`world`, `events`). A variant breaks one rule around them, and the checker must find
+//! the consequence (`mutation`).
 //!
-//! Modelled: requests and replies that are lost, held up, executed late or twice; errors in place of the
-//! reply to a request that was executed; connections that
-//! break, with the server noticing at any later time; a server that restarts and one that ends idle
-//! sessions; its clock set forward and back; fronts that are killed, or stopped for any time;
-//! monitors that are killed; commands that end at any time; waiters that give up; an operator who
-//! ends a lease.
+//! Modelled:
+//! - Requests and responses that are lost, delayed, executed late or executed twice.
+//! - Errors in place of the response to an executed request.
+//! - Connections that break; the server notices at any later time.
+//! - A server that restarts, that ends idle sessions, or whose clock is set forward and back.
+//! - Parents that are killed or stopped for any time, and monitors that are killed.
+//! - Commands that end at any time, waiters that give up, and an operator that revokes a lease.
 //!
-//! Time goes in ticks (`time`), up to a last one, and a lease has four. Within a tick everything
-//! happens in any order. Whoever is not stopped or held up does in a tick what is due in it; to be
-//! late is a fault. A fault that no order of events could tell from a later one is not tried at the
-//! earlier moment. Killing takes up to one tick, which is the margin.
+//! Time passes in ticks (`time`), up to a last one, and a lease lasts four. Within a tick, events happen in any order.
+//! A process that is not stopped or delayed does within a tick what is due in it; lateness is a fault. If no order of
+//! events can distinguish a fault from the same fault at a later time, only the later time is tried. Killing takes up
+//! to one tick, which is the margin.
 //!
 //! Not modelled:
-//! - A monitor that is stopped, or killed together with its front: nobody promises anything then.
-//! - Clocks of unequal rate: the margin, which is for them too, is all used up by the killing.
-//! - The monitor's own look at the clock before it starts the command is taken for granted; so is
-//!   that the pipe to it loses nothing.
-//! - The line beyond two, `TurnedAway`, places whose sessions are gone, wait limits, other ttls.
-//! - Several servers, and rows that were lost: there the token alone helps.
-//! - That anything happens in the end. That it can happen is checked; tests on servers do the rest.
+//! - A monitor that is stopped, or that is killed together with its parent: dlock promises nothing then.
+//! - Clocks of unequal rate: the margin is also for them, but here the killing uses all of it.
+//! - A monitor that does not check the clock before it starts the command, and a pipe to the monitor that loses data.
+//! - A queue of more than two, `WaitEnded`, queue entries of sessions that have ended, wait limits, other ttls.
+//! - Several servers, and rows that were lost: only the token protects against them.
+//! - Liveness. The model checks that events can happen; tests on servers check that they do.
 mod check;
-mod claims;
 mod client;
 mod events;
 mod monitor;
+mod mutation;
+mod properties;
 mod replies;
 mod server;
 mod time;
-mod variant;
 mod world;
 
 use crate::check::{check, search_for};
-use crate::claims::{
-    BROKEN_GIVEN_UP, DEAD_TAKEN_OVER, EXCLUSION, FROZEN_TAKEN_OVER, HANDED_OFF, HANDED_OVER,
-    IN_TIME, KEPT, NO_FALSE_SUCCESS, ORDER, OWN_CLOCK, RELEASE_AFTER_DEATH, REVOKED_ENDS,
-    ROW_IS_OURS, SESSION_KNOWN, SETTLED, SURVIVED,
+use crate::mutation::{Kinds, Run, Variant};
+use crate::properties::{
+    DEAD_TAKEN_OVER, EXCLUSION, FROZEN_TAKEN_OVER, HANDED_OFF, HANDED_OVER, IN_TIME, KEPT,
+    NO_FALSE_SUCCESS, ORDER, OWN_CLOCK, RELEASE_AFTER_DEATH, REVOKED_ENDS, REVOKED_GIVEN_UP,
+    ROW_IS_HELD, SESSION_KNOWN, SETTLED, SURVIVED,
 };
 use crate::server::Rules;
 use crate::time::Tick;
-use crate::variant::{Kinds, Run, Variant};
 
-/// Two faults of any kind at any two moments.
+/// Two faults of any kind at any two times.
 #[test]
-fn two_dlocks_never_run_two_commands_whatever_two_things_go_wrong() {
+fn two_dlocks_never_run_two_commands_despite_two_faults() {
     let run = Run {
         horizon: 6,
         ..Run::sound()
@@ -66,9 +65,9 @@ fn two_dlocks_never_run_two_commands_whatever_two_things_go_wrong() {
     ]);
 }
 
-/// The second dlock of a client meets what the first one left behind.
+/// The second dlock of a client finds what the first one left behind.
 #[test]
-fn nor_do_three_dlocks_of_which_two_belong_to_one_client_when_one_thing_goes_wrong() {
+fn three_dlocks_never_run_two_commands_despite_one_fault() {
     let run = Run {
         faults: 1,
         lives: [2, 1],
@@ -78,24 +77,24 @@ fn nor_do_three_dlocks_of_which_two_belong_to_one_client_when_one_thing_goes_wro
     check("three dlocks", run).assert_holds(&[HANDED_OVER, DEAD_TAKEN_OVER, SURVIVED]);
 }
 
-/// Whoever ends it, and whenever.
+/// An operator revokes a lease at any time.
 #[test]
-fn a_lease_that_an_operator_ends_makes_no_second_command() {
+fn revoked_lease_never_allows_a_second_command() {
     let run = Run {
         breaks: 1,
         faults: 1,
         horizon: 6,
         ..Run::sound()
     };
-    check("an operator", run).assert_holds(&[HANDED_OVER, SURVIVED, BROKEN_GIVEN_UP, SETTLED]);
+    check("an operator", run).assert_holds(&[HANDED_OVER, SURVIVED, REVOKED_GIVEN_UP, SETTLED]);
 }
 
-/// Where there is a gate, its holder has it still; where there is none, nothing stands in the way.
+/// With a queue lock the holder would still own it. Without one, nothing prevents a second grant.
 #[test]
-fn a_row_that_is_freed_by_hand_while_the_command_runs_is_found() {
+fn row_freed_by_hand_while_the_command_runs_is_detected() {
     let run = Run {
         variant: Variant::FreedByHand,
-        rules: WITHOUT_GATE,
+        rules: WITHOUT_QUEUE_LOCK,
         breaks: 1,
         faults: 0,
         ..Run::sound()
@@ -103,9 +102,9 @@ fn a_row_that_is_freed_by_hand_while_the_command_runs_is_found() {
     assert_broken("freed by hand", run, EXCLUSION);
 }
 
-/// As long as the holder's connection stands: that is what the manual promises.
+/// The manual promises this as long as the holder's connection does not break.
 #[test]
-fn no_step_of_the_servers_clock_makes_a_second_holder() {
+fn clock_jump_of_the_server_never_allows_a_second_holder() {
     for steps in [&[7, -7], &[-7, 7]] {
         let run = Run {
             kinds: Kinds::Delays,
@@ -118,21 +117,21 @@ fn no_step_of_the_servers_clock_makes_a_second_holder() {
     }
 }
 
-/// A waiter that has no gate looks at the row.
+/// Without a queue lock, waiters poll the row.
 #[test]
-fn it_all_holds_on_a_server_without_named_locks_whose_clock_stands() {
+fn claims_hold_without_named_locks_if_the_clock_is_not_set() {
     let run = Run {
-        rules: WITHOUT_GATE,
+        rules: WITHOUT_QUEUE_LOCK,
         faults: 1,
         horizon: 6,
         ..Run::sound()
     };
-    check("no gate", run).assert_holds(&[HANDED_OVER, DEAD_TAKEN_OVER, SURVIVED]);
+    check("no queue lock", run).assert_holds(&[HANDED_OVER, DEAD_TAKEN_OVER, SURVIVED]);
 }
 
-/// Two limits that the manual names: there the server's clock is trusted, and the model agrees.
+/// One of the two documented limits, in which the server's clock is trusted: the holder's connection broke.
 #[test]
-fn a_clock_set_forward_after_the_connection_broke_makes_a_second_holder() {
+fn clock_jump_after_a_broken_connection_allows_a_second_holder() {
     let run = Run {
         faults: 1,
         steps: &[7],
@@ -142,22 +141,22 @@ fn a_clock_set_forward_after_the_connection_broke_makes_a_second_holder() {
 }
 
 #[test]
-fn a_clock_set_forward_makes_a_second_holder_where_there_are_no_named_locks() {
+fn clock_jump_without_named_locks_allows_a_second_holder() {
     let run = Run {
-        rules: WITHOUT_GATE,
+        rules: WITHOUT_QUEUE_LOCK,
         faults: 0,
         steps: &[7],
         ..Run::sound()
     };
-    assert_broken("a step and no gate", run, EXCLUSION);
+    assert_broken("a step and no queue lock", run, EXCLUSION);
 }
 
-const WITHOUT_GATE: Rules = Rules {
-    no_gate: true,
+const WITHOUT_QUEUE_LOCK: Rules = Rules {
+    no_queue_lock: true,
     ..Run::sound().rules
 };
 
-/// What the checker must find, or it is blind: each is the protocol without one of its rules.
+/// Asserts that the checker finds a violation of `claim` in the protocol without one of its rules.
 fn assert_broken_by(
     variant: Variant,
     (faults, kinds, horizon): (u8, Kinds, Tick),
@@ -178,33 +177,33 @@ fn assert_broken(name: &str, run: Run, claim: &'static str) {
 }
 
 #[test]
-fn a_deadline_counted_from_the_reply_is_found() {
+fn deadline_counted_from_the_response_is_detected() {
     assert_broken_by(Variant::DeadlineFromReply, (2, Kinds::Halts, 5), EXCLUSION);
 }
 
 #[test]
-fn a_connection_used_on_after_an_error_is_found() {
+fn connection_reused_after_an_error_is_detected() {
     assert_broken_by(Variant::ConnectionKept, (2, Kinds::Halts, 5), EXCLUSION);
 }
 
 #[test]
-fn a_claim_that_is_not_read_back_is_found() {
+fn owner_id_that_is_not_read_back_is_detected() {
     assert_broken_by(Variant::OkBelieved, (0, Kinds::All, 1), EXCLUSION);
 }
 
-/// R1.
+/// Mutation of rule R1.
 #[test]
-fn a_grant_of_unknown_time_that_counts_without_a_renewal_is_found() {
+fn grant_of_unknown_time_without_a_renewal_is_detected() {
     assert_broken_by(Variant::OldGrantBelieved, (2, Kinds::Halts, 5), EXCLUSION);
 }
 
-/// R2.
+/// Mutation of rule R2.
 #[test]
-fn a_revoked_record_that_is_taken_for_a_lease_is_found() {
+fn revoked_record_taken_for_a_lease_is_detected() {
     let run = Run {
-        variant: Variant::RevokedIsOurs,
+        variant: Variant::RevokedIsHeld,
         rules: Rules {
-            revoked_is_ours: true,
+            revoked_is_held: true,
             ..Run::sound().rules
         },
         breaks: 1,
@@ -212,12 +211,12 @@ fn a_revoked_record_that_is_taken_for_a_lease_is_found() {
         horizon: 4,
         ..Run::sound()
     };
-    assert_broken("revoked is ours", run, REVOKED_ENDS);
+    assert_broken("revoked is held", run, REVOKED_ENDS);
 }
 
-/// R3.
+/// Mutation of rule R3.
 #[test]
-fn a_parent_that_messages_hold_up_is_found() {
+fn parent_blocked_by_messages_is_detected() {
     let run = Run {
         variant: Variant::BlockedByMessages,
         faults: 0,
@@ -227,9 +226,9 @@ fn a_parent_that_messages_hold_up_is_found() {
     assert_broken("blocked by messages", run, KEPT);
 }
 
-/// R4 and R9.
+/// Mutations of rules R4 and R9.
 #[test]
-fn a_lost_lease_that_ends_as_a_success_is_found() {
+fn lost_lease_that_ends_as_success_is_detected() {
     for variant in [Variant::EndBelieved, Variant::SumBelieved] {
         let run = Run {
             variant,
@@ -242,9 +241,9 @@ fn a_lost_lease_that_ends_as_a_success_is_found() {
     }
 }
 
-/// R5.
+/// Mutation of rule R5.
 #[test]
-fn a_row_that_names_a_dead_session_of_a_healthy_holder_is_found() {
+fn row_with_a_dead_session_of_a_healthy_holder_is_detected() {
     let run = Run {
         rules: Rules {
             session_stays: true,
@@ -258,7 +257,7 @@ fn a_row_that_names_a_dead_session_of_a_healthy_holder_is_found() {
 }
 
 #[test]
-fn without_a_fault_no_lease_is_lost() {
+fn no_lease_is_lost_without_a_fault() {
     let run = Run {
         faults: 0,
         lives: [2, 2],
@@ -268,29 +267,29 @@ fn without_a_fault_no_lease_is_lost() {
 }
 
 #[test]
-fn a_missing_monitor_is_found() {
+fn missing_monitor_is_detected() {
     assert_broken_by(Variant::NoMonitor, (1, Kinds::All, 5), EXCLUSION);
-    assert_broken_by(Variant::NoMonitor, (1, Kinds::All, 5), ROW_IS_OURS);
+    assert_broken_by(Variant::NoMonitor, (1, Kinds::All, 5), ROW_IS_HELD);
 }
 
 #[test]
-fn a_start_without_a_look_at_the_clock_is_found() {
+fn start_without_a_clock_check_is_detected() {
     assert_broken_by(Variant::BlindStart, (1, Kinds::All, 5), EXCLUSION);
 }
 
 #[test]
-fn a_late_start_breaks_the_order_of_tokens_and_the_deadline_too() {
+fn start_without_a_clock_check_breaks_token_order_and_deadline() {
     assert_broken_by(Variant::BlindStart, (1, Kinds::All, 5), ORDER);
     assert_broken_by(Variant::BlindStart, (1, Kinds::All, 5), IN_TIME);
 }
 
 #[test]
-fn a_missing_margin_is_found() {
+fn missing_margin_is_detected() {
     assert_broken_by(Variant::NoMargin, (2, Kinds::Halts, 4), EXCLUSION);
 }
 
 #[test]
-fn a_release_before_the_tree_is_dead_is_found() {
+fn release_before_the_tree_is_dead_is_detected() {
     assert_broken_by(
         Variant::EarlyRelease,
         (1, Kinds::All, 5),
@@ -299,10 +298,10 @@ fn a_release_before_the_tree_is_dead_is_found() {
 }
 
 #[test]
-fn a_take_over_by_the_servers_clock_alone_is_found() {
+fn takeover_by_the_server_clock_alone_is_detected() {
     let run = Run {
         rules: Rules {
-            no_gate: true,
+            no_queue_lock: true,
             clock_alone: true,
             ..Run::sound().rules
         },
@@ -314,15 +313,15 @@ fn a_take_over_by_the_servers_clock_alone_is_found() {
 }
 
 #[test]
-fn a_gate_that_is_taken_for_a_hand_off_is_found() {
+fn queue_lock_taken_for_a_hand_off_is_detected() {
     let run = Run {
         rules: Rules {
-            gate_alone: true,
+            queue_lock_alone: true,
             ..Run::sound().rules
         },
         faults: 1,
         kinds: Kinds::Halts,
         ..Run::sound()
     };
-    assert_broken("the gate alone", run, EXCLUSION);
+    assert_broken("the queue lock alone", run, EXCLUSION);
 }

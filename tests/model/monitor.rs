@@ -1,14 +1,14 @@
-//! The monitor: the real [`Supervisor`] in a process of its own.
+//! The monitor of the model, which uses the real [`Supervisor`].
 
 use dlock::lease::instant::Deadline;
-use dlock::supervise::{Act, Input, Supervisor};
+use dlock::process::supervisor::{Effect, Supervisor, SupervisorInput};
 
 use crate::time::{Tick, instant, timing};
 
 /// The process that enforces the deadline.
 ///
-/// [`Supervisor`] is made anew for each step from what it has heard: as long as it has stopped
-/// nothing, it is one that began with the latest deadline.
+/// Each step creates a new [`Supervisor`] from the state here: as long as it has stopped nothing, it equals a
+/// supervisor that began with the latest deadline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Monitor {
     pub(crate) deadline: Deadline,
@@ -23,7 +23,7 @@ impl Monitor {
         }
     }
 
-    /// Whether it has begun to stop the command.
+    /// Returns true if the monitor has begun to stop the command.
     pub(crate) const fn is_stopping(&self) -> bool {
         self.stopped.is_some()
     }
@@ -32,23 +32,23 @@ impl Monitor {
         let mut supervisor = Supervisor::new(self.deadline, None, timing().grace, false);
         if let Some((at, lost)) = self.stopped {
             let input = match lost {
-                true => Input::Lost,
-                false => Input::Tick,
+                true => SupervisorInput::Lost,
+                false => SupervisorInput::Tick,
             };
             supervisor.step(instant(at), input);
         }
         supervisor
     }
 
-    /// What it sends because of `input` and because it is `now`.
-    pub(crate) fn step(&mut self, now: Tick, input: Input) -> Vec<Act> {
+    /// Returns the effects of `input` at `now`.
+    pub(crate) fn step(&mut self, now: Tick, input: SupervisorInput) -> Vec<Effect> {
         let acts = self.supervisor().step(instant(now), input);
         if self.stopped.is_none() {
-            if let Input::Renewed(deadline) = input {
+            if let SupervisorInput::Renewed(deadline) = input {
                 self.deadline = self.deadline.max(deadline);
             }
             if !acts.is_empty() {
-                self.stopped = Some((now, matches!(input, Input::Lost)));
+                self.stopped = Some((now, matches!(input, SupervisorInput::Lost)));
             }
         }
         acts

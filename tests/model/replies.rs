@@ -1,23 +1,27 @@
-//! From what a packet brings back to what the real machines are told, as `store::mysql` does it.
+//! Converts the result of a packet to the response that the real state machines get, as `store::mysql` does.
 
 use std::time::Duration;
 
 use dlock::lease::instant::BootInstant;
-use dlock::lease::{Claim, Token};
+use dlock::lease::{OwnerId, Token};
 use dlock::store::{
-    Answer, Closed, Failure, FailureKind, Holder, Question, Remainder, Reply, Sighting, Version,
-    View,
+    Expiry, Failure, FailureKind, Holder, LockRecord, Pause, QueueState, Request, Response,
+    TimedResponse, Version,
 };
 
+use crate::mutation::Variant;
 use crate::server::{Look, Raw, full};
 use crate::time::{TTL, Tick, instant, ticks};
-use crate::variant::Variant;
 
-/// A reply as the database thread hands it over. What is received at once and taken in late is the
-/// worst case: the own-clock rule counts from there.
-pub(crate) fn reply(sent: Tick, received: Tick, outcome: Result<Answer, Failure>) -> Reply {
+/// Returns a response as the database thread delivers it. A response that is received at once and processed late is the
+/// worst case, because the own-clock rule counts from the receipt.
+pub(crate) fn reply(
+    sent: Tick,
+    received: Tick,
+    outcome: Result<Response, Failure>,
+) -> TimedResponse {
     let sent: BootInstant = instant(sent);
-    Reply {
+    TimedResponse {
         sent,
         received: instant(received).max(sent),
         server_time: None,
@@ -33,44 +37,46 @@ pub(crate) const fn failure(kind: FailureKind) -> Failure {
     }
 }
 
-/// What the client makes of a packet's result, as `store::mysql` does.
+/// Converts a packet's result to a response, as `store::mysql` does.
 pub(crate) fn interpret(
-    question: &Question,
+    request: &Request,
     raw: Raw,
     variant: Variant,
-) -> Result<Answer, Failure> {
-    Ok(match (question, raw) {
-        (_, Raw::NoGate) => return Err(failure(FailureKind::NoGate)),
-        (Question::Attempt(wish), Raw::Row(look, changed)) => {
-            granted(wish.claim, look, changed, variant)
+) -> Result<Response, Failure> {
+    Ok(match (request, raw) {
+        (_, Raw::NoNamedLocks) => return Err(failure(FailureKind::NoQueueLock)),
+        (Request::TryAcquire(request), Raw::Row(look, changed)) => {
+            granted(request.owner_id, look, changed, variant)
         }
-        (Question::Stand(turn), Raw::Row(look, changed)) => {
-            granted(turn.claim, look, changed, variant)
+        (Request::WaitTurn(turn), Raw::Row(look, changed)) => {
+            granted(turn.owner_id, look, changed, variant)
         }
-        (Question::Inspect(_), Raw::Row(look, _)) => Answer::Seen(sighting(look), view(look)),
-        (Question::Queue(_), Raw::Row(look, _)) => Answer::Queued(sighting(look), view(look)),
-        (Question::Renew(grant, _), Raw::Row(look, changed)) => {
-            let row = sighting(look);
-            let row_is_ours = match variant {
-                Variant::RevokedIsOurs => row.claim == Some(grant.claim),
-                _ => row.is_held_by(grant.claim, Some(grant.token)),
+        (Request::GetWithQueue(_), Raw::Row(look, _)) => {
+            Response::NotAcquired(record(look), view(look))
+        }
+        (Request::Enqueue(_), Raw::Row(look, _)) => Response::Enqueued(record(look), view(look)),
+        (Request::Renew(grant, _), Raw::Row(look, changed)) => {
+            let row = record(look);
+            let row_is_held = match variant {
+                Variant::RevokedIsHeld => row.owner_id == Some(grant.owner_id),
+                _ => row.is_held_by(grant.owner_id, Some(grant.token)),
             };
-            match (row_is_ours, changed) {
-                _ if variant == Variant::OkBelieved => Answer::Renewed,
-                (true, true) => Answer::Renewed,
+            match (row_is_held, changed) {
+                _ if variant == Variant::OkBelieved => Response::Renewed,
+                (true, true) => Response::Renewed,
                 (true, false) => return Err(failure(FailureKind::Unknown)),
-                (false, _) => Answer::Lost(row),
+                (false, _) => Response::Lost(row),
             }
         }
-        (Question::HandOff(_), Raw::HandedOff(true)) => Answer::HandedOff,
-        (Question::HandOff(_), Raw::HandedOff(false)) => Answer::NotOurs(None),
-        (Question::Release(_), Raw::Freed(freed) | Raw::Settled(freed))
-            if variant == Variant::SumBelieved && freed.broken.is_some() =>
+        (Request::HandOff(_), Raw::HandedOff(true)) => Response::HandedOff,
+        (Request::HandOff(_), Raw::HandedOff(false)) => Response::NotHolder(None),
+        (Request::Release(_), Raw::Freed(freed) | Raw::Settled(freed))
+            if variant == Variant::SumBelieved && freed.revoked.is_some() =>
         {
-            Answer::Released
+            Response::Released
         }
-        (Question::Release(parting), Raw::Freed(freed) | Raw::Settled(freed)) => {
-            match freed.answer(parting) {
+        (Request::Release(request), Raw::Freed(freed) | Raw::Settled(freed)) => {
+            match freed.answer(request) {
                 Some(answer) => answer,
                 None => return Err(failure(FailureKind::Unknown)),
             }
@@ -79,48 +85,48 @@ pub(crate) fn interpret(
     })
 }
 
-fn granted(claim: Claim, mut look: Look, changed: bool, variant: Variant) -> Answer {
-    look.broken &= variant != Variant::RevokedIsOurs;
-    match look.read_back(changed).granted(claim) {
-        // Not what is read back, but what brought no error.
-        _ if variant == Variant::OkBelieved => Answer::Granted(Token(look.token.into())),
-        // The row is ours, whoever made it so.
-        Some(Answer::AlreadyOurs(token)) if variant == Variant::OldGrantBelieved => {
-            Answer::Granted(token)
+fn granted(owner_id: OwnerId, mut look: Look, changed: bool, variant: Variant) -> Response {
+    look.revoked &= variant != Variant::RevokedIsHeld;
+    match look.read_back(changed).granted(owner_id) {
+        // Ignores what was read back: no error counts as a grant.
+        _ if variant == Variant::OkBelieved => Response::Granted(Token(look.token.into())),
+        // The row names this client, whichever attempt did it.
+        Some(Response::AlreadyHeld(token)) if variant == Variant::OldGrantBelieved => {
+            Response::Granted(token)
         }
         Some(answer) => answer,
-        None => Answer::Seen(sighting(look), view(look)),
+        None => Response::NotAcquired(record(look), view(look)),
     }
 }
 
-/// The row as the real machines see it. What they only print is left out.
-fn sighting(look: Look) -> Sighting {
-    Sighting {
-        claim: look.claim.map(full),
+/// Returns the record that the real state machines get. Columns that dlock only prints have default values.
+fn record(look: Look) -> LockRecord {
+    LockRecord {
+        owner_id: look.owner_id.map(full),
         version: Version {
             token: Token(look.token.into()),
             renewals: look.renewals.into(),
         },
         holder: Holder::default(),
         ttl: ticks(TTL),
-        remainder: match look.left {
-            0.. => Remainder::Left(ticks(look.left.unsigned_abs())),
-            _ => Remainder::Lapsed(ticks(look.left.unsigned_abs())),
+        expiry: match look.left {
+            0.. => Expiry::In(ticks(look.left.unsigned_abs())),
+            _ => Expiry::Ago(ticks(look.left.unsigned_abs())),
         },
-        gated_here: look.gated,
-        broken_ago: look.broken.then_some(Duration::ZERO),
-        closed: (look.closed > 0).then(|| Closed {
+        had_queue_lock_here: look.has_queue_lock,
+        revoked_ago: look.revoked.then_some(Duration::ZERO),
+        pause: (look.paused > 0).then(|| Pause {
             until: String::new(),
-            left: ticks(look.closed),
+            left: ticks(look.paused),
         }),
-        ..Sighting::never_held("a".parse().expect("a name"))
+        ..LockRecord::never_held("a".parse().expect("a name"))
     }
 }
 
-fn view(look: Look) -> View {
-    View {
-        keeper: look.keeper,
-        ahead: look.in_front.into(),
-        first_for: None,
+fn view(look: Look) -> QueueState {
+    QueueState {
+        lock_owner: look.lock_owner,
+        ahead: look.ahead.into(),
+        head_waiting_for: None,
     }
 }

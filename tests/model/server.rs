@@ -1,40 +1,41 @@
-//! The server of the model: one row, the gate, the line, and what each statement does to them.
+//! The server of the model: one row, the queue lock, the queue, and the effect of each statement on them.
 //!
-//! The conditions are those of the SQL in `src/store/mysql/statements.rs`, one function a
-//! statement; a comparison with real servers on random sequences holds them to it (`tests/compare`).
-//! Every packet is executed at one instant: its UPDATE is a single row, and the SELECT behind it proves
-//! ownership only if nothing came in between.
+//! The conditions are those of the SQL in `src/store/mysql/statements.rs`, one function per statement. `tests/compare`
+//! compares them with real servers on random sequences. Every packet is executed at one instant: its UPDATE changes a
+//! single row, and the SELECT after it proves ownership only if nothing happened in between.
 
-#[path = "server/line.rs"]
-mod line;
+#[path = "server/queue.rs"]
+mod queue;
 #[path = "server/release.rs"]
 mod release;
 #[path = "server/types.rs"]
 mod types;
 
-use dlock::lease::{Claim, Token};
-use dlock::store::intervention::Deed;
-use dlock::store::{Fate, Gate, Keeper, Mode, Owner, Question, Version};
+use dlock::lease::{OwnerId, Token};
+use dlock::store::operator::OperatorAction;
+use dlock::store::{
+    AcquireMode, HistoryOutcome, Owner, QueueLock, QueueLockOwner, Request, Version,
+};
 
 use crate::time::{TTL, Tick, whole_ticks};
 
-use self::types::claim_in;
-pub(crate) use self::types::{CLAIM, Look, Place, Raw, Row, Rules, Session, Stage, full};
+use self::types::owner_id_in;
+pub(crate) use self::types::{Look, OWNER_ID, Raw, Row, Rules, Session, Stage, WaiterEntry, full};
 
-/// What lives on the server.
+/// The state of the server.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Server {
     pub(crate) row: Row,
-    /// Who has the gate, and behind it who waits for it.
-    pub(crate) gate: Vec<Session>,
-    pub(crate) line: Vec<Place>,
-    /// The claims that were handed off, each with the session that did; as often as it did.
+    /// Sessions in order: the owner of the queue lock, then the sessions that wait for it.
+    pub(crate) queue_lock: Vec<Session>,
+    pub(crate) queue: Vec<WaiterEntry>,
+    /// Owner ids that were handed off, each with the session that did so. A repeated hand-off has several entries.
     pub(crate) handed_off: Vec<(u8, Session)>,
-    /// How runs ended, by token.
-    pub(crate) history: Vec<(u8, Fate)>,
-    /// Whether a lease that an operator had ended was renewed.
+    /// Outcomes of runs, by token.
+    pub(crate) history: Vec<(u8, HistoryOutcome)>,
+    /// True if a revoked lease was renewed.
     pub(crate) revoked_renewed: bool,
-    /// By how much its clock is ahead of the true time.
+    /// Ticks by which the server's clock is ahead of the true time.
     ahead: i8,
 }
 
@@ -42,17 +43,17 @@ impl Server {
     pub(crate) const fn new() -> Self {
         Self {
             row: Row {
-                claim: None,
+                owner_id: None,
                 token: 0,
                 renewals: 0,
-                gated: false,
+                has_queue_lock: false,
                 session: None,
                 expires: 0,
-                broken: false,
-                closed: None,
+                revoked: false,
+                paused: None,
             },
-            gate: Vec::new(),
-            line: Vec::new(),
+            queue_lock: Vec::new(),
+            queue: Vec::new(),
             handed_off: Vec::new(),
             history: Vec::new(),
             revoked_renewed: false,
@@ -60,52 +61,52 @@ impl Server {
         }
     }
 
-    /// Somebody frees the row as a tool would do it that knows nothing of commands.
+    /// Frees the row while the command may be running.
     pub(crate) fn free_by_hand(&mut self) {
-        self.row.claim = None;
+        self.row.owner_id = None;
     }
 
-    /// An operator acts on the row if it has the token `shown`: with a release the token is another, the
-    /// claim stays. Whether that was done.
-    pub(crate) fn intervene(&mut self, now: Tick, shown: u8, deed: Deed) -> bool {
+    /// Applies an operator's action if the row has the token `shown`. The row gets a new token and keeps its owner id.
+    /// Returns true if the action was applied.
+    pub(crate) fn intervene(&mut self, now: Tick, shown: u8, kind: OperatorAction) -> bool {
         if self.row.token != shown {
             return false;
         }
         let clock = self.clock(now);
-        if deed != Deed::Reopen {
-            let is_held = self.row.claim.is_some();
-            if is_held && !self.row.broken {
-                self.record(self.row.token, Fate::Broken);
+        if kind != OperatorAction::Resume {
+            let is_held = self.row.owner_id.is_some();
+            if is_held && !self.row.revoked {
+                self.record(self.row.token, HistoryOutcome::Revoked);
             }
-            self.row.broken = is_held;
+            self.row.revoked = is_held;
         }
-        match deed {
-            Deed::Release => {}
-            Deed::Close(time) => self.row.closed = Some(clock + whole_ticks(time)),
-            Deed::Reopen => self.row.closed = None,
+        match kind {
+            OperatorAction::Release => {}
+            OperatorAction::Pause(time) => self.row.paused = Some(clock + whole_ticks(time)),
+            OperatorAction::Resume => self.row.paused = None,
         }
         self.row.token += 1;
         true
     }
 
-    /// Sets the clock.
+    /// Sets the clock by `by` ticks.
     pub(crate) const fn step(&mut self, by: i8) {
         self.ahead += by;
     }
 
-    /// Ends a session: its place at the gate goes, the rows that name it stay.
+    /// Ends a session: it leaves the queue lock, and the rows that name it stay.
     pub(crate) fn end(&mut self, session: Session) {
-        self.gate.retain(|other| *other != session);
+        self.queue_lock.retain(|other| *other != session);
         self.handed_off.retain(|(_, other)| *other != session);
         self.rename(session, None);
     }
 
-    /// The client gives its connection up; the server goes on with it as if nothing had happened.
+    /// The client drops its connection, which the server does not notice.
     pub(crate) fn abandon(&mut self, client: usize) {
         self.end(Session::dropped(client));
         let (current, dropped) = (Session::current(client), Session::dropped(client));
         let handed_off = self.handed_off.iter_mut().map(|(_, session)| session);
-        for session in self.gate.iter_mut().chain(handed_off) {
+        for session in self.queue_lock.iter_mut().chain(handed_off) {
             if *session == current {
                 *session = dropped;
             }
@@ -114,261 +115,281 @@ impl Server {
     }
 
     fn rename(&mut self, session: Session, to: Option<Session>) {
-        let places = self.line.iter_mut().map(|place| &mut place.session);
-        for named in places.chain([&mut self.row.session]) {
+        let entries = self.queue.iter_mut().map(|entry| &mut entry.session);
+        for named in entries.chain([&mut self.row.session]) {
             if *named == Some(session) {
                 *named = to;
             }
         }
     }
 
-    /// A restart: every session is gone, the rows stay.
+    /// Restarts the server: all sessions end, the rows stay.
     pub(crate) fn restart(&mut self) {
-        self.gate.clear();
+        self.queue_lock.clear();
         self.handed_off.clear();
         self.row.session = None;
-        for place in &mut self.line {
-            place.session = None;
+        for entry in &mut self.queue {
+            entry.session = None;
         }
     }
 
-    /// Whether `session` waits at the gate and would go on waiting.
+    /// Returns true if `session` waits for the queue lock behind another session.
     pub(crate) fn keeps_waiting(&self, session: Session) -> bool {
-        self.gate.iter().skip(1).any(|other| *other == session)
+        self.queue_lock
+            .iter()
+            .skip(1)
+            .any(|other| *other == session)
     }
 
-    /// Forgets what makes no difference any more; of the history only the runs of `tokens` count.
+    /// Removes state that has no effect any more. Of the history, only the runs of `tokens` are kept.
     pub(crate) fn forget(&mut self, tokens: &[u8]) {
         self.history.retain(|(token, _)| tokens.contains(token));
-        if self.row.claim.is_none() {
+        if self.row.owner_id.is_none() {
             self.row = Row {
-                claim: None,
+                owner_id: None,
                 token: self.row.token,
                 renewals: 0,
-                gated: false,
+                has_queue_lock: false,
                 session: None,
                 expires: 0,
-                broken: false,
-                closed: self.row.closed,
+                revoked: false,
+                paused: self.row.paused,
             };
         }
-        // Sessions are named to tell whose gate and whose hand-off it is.
+        // A session only matters if it owns a queue lock or did a hand-off.
         let row = &mut self.row;
         row.session = row.session.filter(|session| {
-            !session.dropped || self.gate.contains(session) || row.claim.is_some()
+            !session.dropped || self.queue_lock.contains(session) || row.owner_id.is_some()
         });
-        let named = (row.claim, row.session);
+        let named = (row.owner_id, row.session);
         self.handed_off
-            .retain(|(claim, session)| named == (Some(*claim), Some(*session)));
-        for place in &mut self.line {
-            place.session = place
+            .retain(|(owner_id, session)| named == (Some(*owner_id), Some(*session)));
+        for entry in &mut self.queue {
+            entry.session = entry
                 .session
-                .filter(|session| !session.dropped || self.gate.contains(session));
+                .filter(|session| !session.dropped || self.queue_lock.contains(session));
         }
     }
 
-    /// Whether `question`, carried out late, could still change anything.
-    pub(crate) fn heeds(&self, question: &Question) -> bool {
-        let names = |claim: &Claim| self.row.claim == Some(claim.bytes()[CLAIM]);
-        match question {
-            Question::Renew(grant, _) => {
-                names(&grant.claim) && u64::from(self.row.token) == grant.token.0
+    /// Returns true if a late execution of `request` could still change anything.
+    pub(crate) fn heeds(&self, request: &Request) -> bool {
+        let names = |owner_id: &OwnerId| self.row.owner_id == Some(owner_id.bytes()[OWNER_ID]);
+        match request {
+            Request::Renew(grant, _) => {
+                names(&grant.owner_id) && u64::from(self.row.token) == grant.token.0
             }
-            Question::Release(parting) => names(&parting.claim) || parting.token.is_none(),
+            Request::Release(request) => names(&request.owner_id) || request.token.is_none(),
             _ => true,
         }
     }
 
-    /// Whether `session` has the gate or waits for it, so that its end makes a difference.
+    /// Returns true if `session` owns the queue lock or waits for it, so that its end has an effect.
     pub(crate) fn knows(&self, session: Session) -> bool {
-        self.gate.contains(&session)
+        self.queue_lock.contains(&session)
     }
 
-    /// The session that the row names.
+    /// Returns the session that the row names. None if there is none.
     pub(crate) const fn holder_session(&self) -> Option<Session> {
         self.row.session
     }
 
-    /// Whether anybody has the gate.
-    pub(crate) const fn has_keeper(&self) -> bool {
-        !self.gate.is_empty()
+    /// Returns true if a session owns the queue lock.
+    pub(crate) const fn is_queue_lock_owned(&self) -> bool {
+        !self.queue_lock.is_empty()
     }
 
-    /// Carries a packet of `question` out for `session`; none when it now waits at the gate.
+    /// Executes the packet `stage` of `request` for `session`. Returns None if the session now waits for the queue
+    /// lock.
     pub(crate) fn execute(
         &mut self,
         now: Tick,
         session: Session,
-        question: &Question,
+        request: &Request,
         stage: Stage,
         rules: Rules,
     ) -> Option<Raw> {
-        let gate = match question {
-            Question::Attempt(wish) => wish.gate,
-            Question::Inspect(place) | Question::Queue(place) => place.gate,
-            Question::Stand(_) | Question::HandOff(_) => Gate::Used,
-            Question::Renew(_, gate) => *gate,
-            Question::Release(parting) => parting.gate,
-            Question::Look => Gate::Absent,
+        let queue_lock = match request {
+            Request::TryAcquire(request) => request.queue_lock,
+            Request::GetWithQueue(entry) | Request::Enqueue(entry) => entry.queue_lock,
+            Request::WaitTurn(_) | Request::HandOff(_) => QueueLock::Available,
+            Request::Renew(_, queue_lock) => *queue_lock,
+            Request::Release(request) => request.queue_lock,
+            Request::Get => QueueLock::Unavailable,
         };
-        if rules.no_gate && gate == Gate::Used {
-            return Some(Raw::NoGate);
+        if rules.no_queue_lock && queue_lock == QueueLock::Available {
+            return Some(Raw::NoNamedLocks);
         }
         let clock = self.clock(now);
-        let claim = claim_in(question);
-        Some(match question {
-            Question::Attempt(wish) => {
-                if gate == Gate::Used && !wish.is_take_over() {
-                    self.try_gate(session);
+        let owner_id = owner_id_in(request);
+        Some(match request {
+            Request::TryAcquire(request) => {
+                if queue_lock == QueueLock::Available && !request.is_take_over() {
+                    self.try_queue_lock(session);
                 }
-                let changed = self.attempt(clock, session, (claim, gate), wish.mode, rules);
-                self.seen(clock, session, claim, gate, changed)
+                let changed =
+                    self.attempt(clock, session, (owner_id, queue_lock), request.mode, rules);
+                self.seen(clock, session, owner_id, queue_lock, changed)
             }
-            Question::Stand(_) if stage == Stage::AtGate => {
-                let changed = self.attempt(clock, session, (claim, gate), Mode::IfFree, rules);
-                self.seen(clock, session, claim, gate, changed)
+            Request::WaitTurn(_) if stage == Stage::HasQueueLock => {
+                let changed = self.attempt(
+                    clock,
+                    session,
+                    (owner_id, queue_lock),
+                    AcquireMode::IfFree,
+                    rules,
+                );
+                self.seen(clock, session, owner_id, queue_lock, changed)
             }
-            Question::Inspect(_) => self.seen(clock, session, claim, gate, false),
-            Question::Queue(_) => {
-                self.queue(clock, session, claim, gate);
-                self.seen(clock, session, claim, gate, true)
+            Request::GetWithQueue(_) => self.seen(clock, session, owner_id, queue_lock, false),
+            Request::Enqueue(_) => {
+                self.queue(clock, session, owner_id, queue_lock);
+                self.seen(clock, session, owner_id, queue_lock, true)
             }
-            Question::Stand(_) => {
-                self.queue(clock, session, claim, gate);
-                if !self.gate.contains(&session) {
-                    self.gate.push(session);
+            Request::WaitTurn(_) => {
+                self.queue(clock, session, owner_id, queue_lock);
+                if !self.queue_lock.contains(&session) {
+                    self.queue_lock.push(session);
                 }
-                if self.gate.first() != Some(&session) {
+                if self.queue_lock.first() != Some(&session) {
                     return None;
                 }
-                Raw::AtGate
+                Raw::HasQueueLock
             }
-            Question::Renew(grant, _) => {
-                if gate == Gate::Used {
-                    self.try_gate(session);
+            Request::Renew(grant, _) => {
+                if queue_lock == QueueLock::Available {
+                    self.try_queue_lock(session);
                 }
-                let ours = self.is_held_by(claim, Some(grant.token), rules);
-                if ours {
-                    self.revoked_renewed |= self.row.broken;
+                let is_owner = self.is_held_by(owner_id, Some(grant.token), rules);
+                if is_owner {
+                    self.revoked_renewed |= self.row.revoked;
                     self.row.renewals += 1;
                     self.row.expires = clock + TTL.cast_signed();
                     if !rules.session_stays {
                         self.row.session = Some(session);
-                        self.row.gated = gate == Gate::Used && self.gate.first() == Some(&session);
+                        self.row.has_queue_lock = queue_lock == QueueLock::Available
+                            && self.queue_lock.first() == Some(&session);
                     }
                 }
-                Raw::Row(self.look(clock, Keeper::Unasked, 0), ours)
+                Raw::Row(self.look(clock, QueueLockOwner::NotQueried, 0), is_owner)
             }
-            Question::HandOff(_) => {
+            Request::HandOff(_) => {
                 let mut handed_off = self.handed_off.iter();
-                let can = handed_off.all(|(other, by)| *other != claim || *by == session);
+                let can = handed_off.all(|(other, by)| *other != owner_id || *by == session);
                 if can {
-                    self.handed_off.push((claim, session));
+                    self.handed_off.push((owner_id, session));
                     self.pass(session);
                 }
                 Raw::HandedOff(can)
             }
-            Question::Release(parting) if let Stage::Settle(freed) = stage => {
-                self.settle(clock, parting, freed.broken);
+            Request::Release(request) if let Stage::Settle(freed) = stage => {
+                self.settle(clock, request, freed.revoked);
                 Raw::Settled(freed)
             }
-            Question::Release(parting) => Raw::Freed(self.release(clock, session, parting, rules)),
-            // Asked by `dlock wait`, which takes no part.
-            Question::Look => Raw::Row(self.look(clock, Keeper::Unasked, 0), false),
+            Request::Release(request) => Raw::Freed(self.release(clock, session, request, rules)),
+            // Sent by `dlock wait`, which is no contender.
+            Request::Get => Raw::Row(self.look(clock, QueueLockOwner::NotQueried, 0), false),
         })
     }
 
-    /// The one predicate of ownership, as the SQL has it.
-    fn is_held_by(&self, claim: u8, token: Option<Token>, rules: Rules) -> bool {
+    /// The predicate of ownership, as in the SQL.
+    fn is_held_by(&self, owner_id: u8, token: Option<Token>, rules: Rules) -> bool {
         let owner = Owner {
-            is_broken: self.row.broken && !rules.revoked_is_ours,
+            is_revoked: self.row.revoked && !rules.revoked_is_held,
             ..self.owner()
         };
-        owner.is_held_by(full(claim), token)
+        owner.is_held_by(full(owner_id), token)
     }
 
-    /// Whose the row is, as it is read back.
+    /// Returns the owner of the row, as it is read back.
     fn owner(&self) -> Owner {
         Owner {
-            claim: self.row.claim.map(full),
+            owner_id: self.row.owner_id.map(full),
             token: Token(self.row.token.into()),
-            is_broken: self.row.broken,
+            is_revoked: self.row.revoked,
         }
     }
 
-    /// The conditional UPDATE; whether it changed the row.
+    /// Executes the conditional UPDATE. Returns true if it changed the row.
     fn attempt(
         &mut self,
         clock: i8,
         session: Session,
-        (claim, gate): (u8, Gate),
-        mode: Mode,
+        (owner_id, queue_lock): (u8, QueueLock),
+        mode: AcquireMode,
         rules: Rules,
     ) -> bool {
-        let has_gate = self.gate.first() == Some(&session);
+        let has_queue_lock = self.queue_lock.first() == Some(&session);
         let row = &self.row;
-        let hand_off = row.claim.zip(row.session);
+        let hand_off = row.owner_id.zip(row.session);
         let by_hand_off = hand_off.is_some_and(|hand_off| self.handed_off.contains(&hand_off));
-        let passed = row.gated
+        let passed = row.has_queue_lock
             && row
                 .session
-                .is_none_or(|holder| !self.gate.contains(&holder));
+                .is_none_or(|holder| !self.queue_lock.contains(&holder));
         let version = Version {
             token: Token(row.token.into()),
             renewals: row.renewals.into(),
         };
-        let takeable = match mode {
-            Mode::TakeOver { version: seen, .. } => seen == version,
-            Mode::First | Mode::IfFree => {
-                row.claim.is_none()
-                    || (gate == Gate::Used && by_hand_off)
-                    || (rules.gate_alone && passed)
+        let can_take_over = match mode {
+            AcquireMode::TakeOver { version: seen, .. } => seen == version,
+            AcquireMode::First | AcquireMode::IfFree => {
+                row.owner_id.is_none()
+                    || (queue_lock == QueueLock::Available && by_hand_off)
+                    || (rules.queue_lock_alone && passed)
                     || (rules.clock_alone && clock > row.expires)
             }
         };
-        let closed = row.closed.is_some_and(|until| until > clock);
-        if !takeable || closed || (gate == Gate::Used && !has_gate) {
+        let is_paused = row.paused.is_some_and(|until| until > clock);
+        if !can_take_over || is_paused || (queue_lock == QueueLock::Available && !has_queue_lock) {
             return false;
         }
-        if let (Mode::TakeOver { .. }, Some(before)) = (mode, row.claim) {
-            if !row.broken {
-                self.record(self.row.token, Fate::Lost);
+        if let (AcquireMode::TakeOver { .. }, Some(before)) = (mode, row.owner_id) {
+            if !row.revoked {
+                self.record(self.row.token, HistoryOutcome::Lost);
             }
-            self.line.retain(|place| place.claim != before);
+            self.queue.retain(|entry| entry.owner_id != before);
         }
         self.row = Row {
-            claim: Some(claim),
+            owner_id: Some(owner_id),
             token: self.row.token + 1,
             renewals: 0,
-            gated: gate == Gate::Used,
+            has_queue_lock: queue_lock == QueueLock::Available,
             session: Some(session),
             expires: clock + TTL.cast_signed(),
-            broken: false,
-            closed: self.row.closed,
+            revoked: false,
+            paused: self.row.paused,
         };
         true
     }
 
-    /// A row and the line, as they are seen behind a statement that `changed` something or not.
-    fn seen(&self, clock: i8, session: Session, claim: u8, gate: Gate, changed: bool) -> Raw {
-        let (keeper, in_front) = self.view(clock, session, claim, gate);
-        Raw::Row(self.look(clock, keeper, in_front), changed)
+    /// Returns the row and the queue, as the SELECT after a statement reads them. `changed` is true if the statement
+    /// changed the row.
+    fn seen(
+        &self,
+        clock: i8,
+        session: Session,
+        owner_id: u8,
+        queue_lock: QueueLock,
+        changed: bool,
+    ) -> Raw {
+        let (lock_owner, ahead) = self.view(clock, session, owner_id, queue_lock);
+        Raw::Row(self.look(clock, lock_owner, ahead), changed)
     }
 
-    const fn look(&self, clock: i8, keeper: Keeper, in_front: u8) -> Look {
+    const fn look(&self, clock: i8, lock_owner: QueueLockOwner, ahead: u8) -> Look {
         Look {
-            claim: self.row.claim,
+            owner_id: self.row.owner_id,
             token: self.row.token,
             renewals: self.row.renewals,
             left: self.row.expires - clock,
-            broken: self.row.broken,
-            gated: self.row.gated,
-            closed: match self.row.closed {
+            revoked: self.row.revoked,
+            has_queue_lock: self.row.has_queue_lock,
+            paused: match self.row.paused {
                 Some(until) if until > clock => (until - clock).unsigned_abs(),
                 Some(_) | None => 0,
             },
-            keeper,
-            in_front,
+            lock_owner,
+            ahead,
         }
     }
 

@@ -1,49 +1,49 @@
-//! The model's time: ticks, and what the real durations come to in them.
+//! The model's time in ticks, and the conversion of real durations.
 //!
-//! A tick is longer than the allowance for a server's clock (5 s), so that each allowance costs one
-//! tick and every pause of the real machines is over at the next one. That loses nothing: a machine
-//! that could act within a tick acts in a later one, and every later tick is tried.
+//! A tick is longer than the clock-skew allowance (5 s), so each allowance costs one tick and every pause of the state
+//! machines is over at the next tick. No behaviour is lost: a machine that could act within a tick acts in a later one,
+//! and every later tick is tried.
 
 use std::time::Duration;
 
 use dlock::lease::instant::BootInstant;
 use dlock::lease::timing::Timing;
 
-/// Longer than `store::ALLOWANCE`.
+/// Length of a tick, which is longer than `store::CLOCK_ALLOWANCE`.
 const TICK: Duration = Duration::from_secs(6);
 
-/// The machines count back from instants; none of them may fall before the boot.
+/// Tick at which a run begins. The state machines subtract durations from instants, which must not precede the boot.
 const BOOT: u32 = 100;
 
-/// Length of a lease in ticks: one each for the interval, the grace and the margin, and one in
-/// which a renewal may fail.
+/// Length of a lease in ticks: one each for the renew interval, the grace and the margin, and one in which a renewal
+/// may fail.
 pub(crate) const TTL: u8 = 4;
 
-/// A number of ticks, counted from the start of the run.
+/// A number of ticks since the start of the run.
 pub(crate) type Tick = u8;
 
-/// `ticks` as a duration.
+/// Returns `ticks` as a duration.
 pub(crate) fn ticks(ticks: u8) -> Duration {
     TICK * u32::from(ticks)
 }
 
-/// How many ticks pass in `duration`, which is a whole number of them.
+/// Returns `duration`, which must be a whole number of ticks, in ticks.
 pub(crate) fn whole_ticks(duration: Duration) -> i8 {
     i8::try_from(duration.as_secs() / TICK.as_secs()).expect("a short run")
 }
 
-/// The instant at which tick `tick` begins.
+/// Returns the instant at which `tick` begins.
 pub(crate) fn instant(tick: Tick) -> BootInstant {
     BootInstant::new(TICK * (BOOT + u32::from(tick)))
 }
 
-/// The durations of every lease in the model. Killing takes up to one tick, so that is the margin.
+/// Returns the timing of every lease in the model. The margin is one tick because killing takes up to one.
 pub(crate) fn timing() -> Timing {
     Timing {
         ttl: ticks(TTL),
         grace: ticks(1),
         margin: ticks(1),
-        interval: ticks(1),
-        attempt: ticks(1),
+        renew_interval: ticks(1),
+        request_timeout: ticks(1),
     }
 }

@@ -1,101 +1,101 @@
-//! Everything at once: both clients, the server, time, and all that may happen next.
+//! The state of the model: both clients, the server and the time, and the transitions between states.
 
 use dlock::outcome::RunOutcome;
-use dlock::releasing::Releasing;
-use dlock::store::intervention::Deed;
-use dlock::store::{FailureKind, Fate, Question};
-use dlock::supervise::Input;
+use dlock::process::supervisor::SupervisorInput;
+use dlock::protocol::release::Releasing;
+use dlock::store::operator::OperatorAction;
+use dlock::store::{FailureKind, HistoryOutcome, Request};
 use stateright::{Model, Property};
 
-use crate::claims::properties;
-use crate::client::{Client, Command, Front, Halt, Wire};
+use crate::client::{Client, Command, InFlight, Parent, StopState};
+use crate::mutation::{Kinds, Run, Variant};
+use crate::properties::properties;
 use crate::replies::{failure, reply};
 use crate::server::{Server, Session};
 use crate::time::{Tick, instant};
-use crate::variant::{Kinds, Run, Variant};
 
-/// The state of the world.
+/// A state of the model.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct World {
     pub(crate) now: Tick,
-    /// Faults that may still happen.
+    /// Number of faults that may still happen.
     pub(crate) faults: u8,
-    /// Clock steps that have happened.
+    /// Number of clock jumps that have happened.
     steps: u8,
-    /// How often an operator has ended a lease.
+    /// Number of leases that an operator has revoked.
     breaks: u8,
     pub(crate) server: Server,
     pub(crate) clients: [Client; 2],
-    /// Token of the command that was started last.
+    /// Token of the last command that was started.
     started: u8,
-    /// Whether one was started with a smaller token than one before.
+    /// True if a command was started with a token that is not higher than the previous one.
     pub(crate) disorder: bool,
 }
 
-/// What may happen; a number says to which client.
+/// An event; the number is the client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Event {
-    /// Time goes by.
+    /// A tick passes.
     Tick,
-    /// The server's clock is set.
+    /// The server's clock is set by this number of ticks.
     Step(i8),
     /// The server restarts.
     Restart,
-    /// An operator ends the lease.
+    /// An operator revokes the lease.
     Release,
     /// A dlock is started.
     Begin(usize),
-    /// The front goes on by itself.
+    /// The parent makes a step without an input.
     Act(usize),
     /// The monitor starts the command.
     Launch(usize),
     /// The server executes the request.
     Execute(usize),
-    /// The same, and somebody in between will send the request again.
+    /// The server executes the request, and a copy of it is executed later.
     ExecuteAndKeep(usize),
-    /// A request of a connection that was given up, or the repetition of one, is executed.
+    /// A request on a dropped connection, or a copy of a request, is executed.
     ExecuteLate(usize),
-    /// The front takes the reply in.
+    /// The parent reads the response.
     Read(usize),
-    /// The front gives the question up: its connection is stalled or broken.
+    /// The parent gives up the request: its connection is stalled or broken.
     Fail(usize),
-    /// The request was executed, and the front reads an error of this kind in place of the reply.
+    /// The request is executed, and the parent reads an error of this kind in place of the response.
     Error(usize, FailureKind),
-    /// From now on nothing gets through the connection.
+    /// The connection stalls: no packet gets through.
     Stall(usize),
-    /// What was stalled gets through.
+    /// The stall of the connection is over.
     Flow(usize),
-    /// The front is stopped.
+    /// The parent is stopped.
     Pause(usize),
-    /// It goes on.
+    /// The parent is resumed.
     Resume(usize),
     /// No connection can be made.
     Unreachable(usize),
-    /// The server notices that a connection was given up.
+    /// The server notices that a connection was dropped.
     Notice(usize),
     /// The server ends a session that has been idle for a ttl.
     Reap(usize),
     /// The connection breaks.
     Break(usize),
-    /// The front is killed.
-    KillFront(usize),
+    /// The parent is killed.
+    KillParent(usize),
     /// The monitor is killed.
     KillMonitor(usize),
     /// The monitor does what is due.
     Watch(usize),
     /// The command ends.
     End(usize),
-    /// The user does not want to wait any longer.
+    /// The waiter gives up.
     Quit(usize),
 }
 
 impl World {
-    /// How many commands are alive.
+    /// Returns the number of live commands.
     pub(crate) fn running(&self) -> usize {
         self.clients.iter().filter(|c| c.is_running()).count()
     }
 
-    /// Spends one fault.
+    /// Counts one fault.
     fn spend(&mut self) {
         self.faults -= 1;
     }
@@ -106,7 +106,7 @@ impl World {
             return false;
         };
         let first = match &mut link.stale {
-            Some(stale) if stale.wire == Wire::Request => Some(stale),
+            Some(stale) if stale.wire == InFlight::Request => Some(stale),
             _ => link.asked.as_mut(),
         };
         let Some(asked) = first else {
@@ -116,22 +116,22 @@ impl World {
         link.heard = now;
         match self
             .server
-            .execute(now, session, &asked.question, asked.stage, run.rules)
+            .execute(now, session, &asked.request, asked.stage, run.rules)
         {
-            Some(raw) => asked.wire = Wire::Reply(raw, now),
+            Some(raw) => asked.wire = InFlight::Reply(raw, now),
             None => return true,
         }
         let client = &mut self.clients[c];
         let link = client.link.as_ref();
-        if client.paused == Halt::None
-            && link.is_some_and(|link| link.stalled == Halt::None && link.stale.is_none())
+        if client.paused == StopState::None
+            && link.is_some_and(|link| link.stalled == StopState::None && link.stale.is_none())
         {
             client.read(now, run.variant);
         }
         true
     }
 
-    /// The server executes the request, and an error comes back in place of the reply.
+    /// Executes the request, and passes an error to the client in place of the response.
     fn execute_and_fail(&mut self, c: usize, kind: FailureKind, run: &Run) {
         let asked = self.clients[c]
             .link
@@ -140,7 +140,7 @@ impl World {
         if let Some(asked) = asked {
             let session = Session::current(c);
             self.server
-                .execute(self.now, session, &asked.question, asked.stage, run.rules);
+                .execute(self.now, session, &asked.request, asked.stage, run.rules);
         }
         self.cut(c);
         self.fail(c, kind, run);
@@ -148,14 +148,14 @@ impl World {
 
     fn execute_late(&mut self, c: usize, run: &Run) {
         if let Some(asked) = self.clients[c].late.take() {
-            self.clients[c].late_renewal |= matches!(*asked.question, Question::Renew(..));
+            self.clients[c].late_renewal |= matches!(*asked.request, Request::Renew(..));
             let session = Session::dropped(c);
             self.server
-                .execute(self.now, session, &asked.question, asked.stage, run.rules);
+                .execute(self.now, session, &asked.request, asked.stage, run.rules);
         }
     }
 
-    /// The client gives its connection up.
+    /// Drops the client's connection; the server does not notice.
     fn abandon(&mut self, c: usize) {
         if self.clients[c].link.as_ref().is_some_and(|link| link.alive) {
             self.server.abandon(c);
@@ -166,7 +166,7 @@ impl World {
     fn fail(&mut self, c: usize, kind: FailureKind, run: &Run) {
         let now = self.now;
         if run.variant == Variant::ConnectionKept {
-            let link = self.clients[c].link.as_mut().expect("something was asked");
+            let link = self.clients[c].link.as_mut().expect("a request was sent");
             if link.alive {
                 link.stale = link.asked.take();
                 self.clients[c].hear(now, reply(now, now, Err(failure(kind))), run.variant);
@@ -186,7 +186,7 @@ impl World {
         }
     }
 
-    /// The session of a connection that the client believes in ends.
+    /// Ends the session of a connection that the client still uses.
     fn cut(&mut self, c: usize) {
         self.server.end(Session::current(c));
         if let Some(link) = &mut self.clients[c].link {
@@ -195,7 +195,7 @@ impl World {
     }
 
     fn launch(&mut self, c: usize, run: &Run) {
-        let Front::Granted(lease) = self.clients[c].front else {
+        let Parent::Granted(lease) = self.clients[c].parent else {
             return;
         };
         if self.clients[c].launch(self.now, lease, run.variant) {
@@ -205,11 +205,11 @@ impl World {
         }
     }
 
-    fn kill_front(&mut self, c: usize, run: &Run) {
+    fn kill_parent(&mut self, c: usize, run: &Run) {
         self.abandon(c);
         let client = &mut self.clients[c];
-        client.front = Front::Over { released: false };
-        client.paused = Halt::None;
+        client.parent = Parent::Over { released: false };
+        client.paused = StopState::None;
         if client.command == Command::Running && run.variant != Variant::NoMonitor {
             client.command = Command::Dying;
         }
@@ -219,43 +219,44 @@ impl World {
     }
 
     fn quit(&mut self, c: usize) -> bool {
-        let Front::Acquiring(acquire) = &self.clients[c].front else {
+        let Parent::Acquiring(acquire) = &self.clients[c].parent else {
             return false;
         };
-        let parting = acquire.parting();
+        let request = acquire.release_request();
         let now = instant(self.now);
         if !self.clients[c].is_quiet() {
             self.abandon(c);
         }
         self.clients[c].command = Command::Ended;
-        self.clients[c].front = match parting {
-            Some(parting) => Front::Leaving {
-                releasing: Releasing::new(parting, false, now),
+        self.clients[c].parent = match request {
+            Some(request) => Parent::Leaving {
+                releasing: Releasing::new(request, false, now),
                 outcome: RunOutcome::Killed(0),
                 loss: None,
                 revoked: false,
             },
-            None => Front::Over { released: false },
+            None => Parent::Over { released: false },
         };
         true
     }
 
-    /// A front that is over closes its connection.
+    /// Closes the connection of a parent that has ended.
     fn close(&mut self, c: usize) {
-        if matches!(self.clients[c].front, Front::Over { .. }) && self.clients[c].link.is_some() {
+        if matches!(self.clients[c].parent, Parent::Over { .. }) && self.clients[c].link.is_some() {
             self.server.end(Session::current(c));
             self.clients[c].link = None;
         }
     }
 
-    /// Forgets what makes no difference any more, so that the state is known again.
+    /// Removes state that has no effect any more, so that equal states are recognized.
     fn forget(&mut self, ticked: bool) {
         for client in &mut self.clients {
             let ended = client
                 .success
                 .take()
                 .and_then(|token| self.server.recorded(token));
-            client.false_success |= matches!(ended, Some(Fate::Lost | Fate::Broken));
+            client.false_success |=
+                matches!(ended, Some(HistoryOutcome::Lost | HistoryOutcome::Revoked));
         }
         let tokens: Vec<u8> = self.clients.iter().filter_map(Client::token).collect();
         self.server.forget(&tokens);
@@ -263,7 +264,7 @@ impl World {
             self.close(c);
             self.clients[c].forget(self.now, ticked);
             let late = self.clients[c].late.as_ref();
-            if late.is_some_and(|late| !self.server.heeds(&late.question)) {
+            if late.is_some_and(|late| !self.server.heeds(&late.request)) {
                 self.clients[c].late = None;
             }
         }
@@ -277,8 +278,8 @@ impl World {
             }
             let stalled = client.link.as_mut().map(|link| &mut link.stalled);
             for halt in stalled.into_iter().chain([&mut client.paused]) {
-                if *halt == Halt::Fresh {
-                    *halt = Halt::Old;
+                if *halt == StopState::Fresh {
+                    *halt = StopState::Old;
                 }
             }
         }
@@ -291,7 +292,7 @@ impl Model for Run {
 
     fn init_states(&self) -> Vec<World> {
         let mut clients = [Client::new(), Client::new()];
-        // Somebody is first.
+        // By symmetry, client 0 is first.
         clients[0].begin(0, 0);
         vec![World {
             now: 0,
@@ -310,12 +311,12 @@ impl Model for Run {
             events.push(Event::Step(*step));
         }
         let row = &world.server.row;
-        if world.breaks < self.breaks && row.claim.is_some() && !row.broken {
+        if world.breaks < self.breaks && row.owner_id.is_some() && !row.revoked {
             events.push(Event::Release);
         }
         if world.faults > 0
             && self.kinds == Kinds::All
-            && (self.rules.no_gate || world.server.has_keeper())
+            && (self.rules.no_queue_lock || world.server.is_queue_lock_owned())
         {
             events.push(Event::Restart);
         }
@@ -341,7 +342,7 @@ impl Model for Run {
             Event::Release => {
                 world.breaks += 1;
                 let shown = world.server.row.token;
-                world.server.intervene(now, shown, Deed::Release);
+                world.server.intervene(now, shown, OperatorAction::Release);
                 if self.variant == Variant::FreedByHand {
                     world.server.free_by_hand();
                 }
@@ -377,16 +378,16 @@ impl Model for Run {
             }
             Event::Stall(c) => {
                 world.spend();
-                world.clients[c].link.as_mut()?.stalled = Halt::Fresh;
+                world.clients[c].link.as_mut()?.stalled = StopState::Fresh;
             }
-            Event::Flow(c) => world.clients[c].link.as_mut()?.stalled = Halt::None,
+            Event::Flow(c) => world.clients[c].link.as_mut()?.stalled = StopState::None,
             Event::Pause(c) => {
                 if self.variant != Variant::BlockedByMessages {
                     world.spend();
                 }
-                world.clients[c].paused = Halt::Fresh;
+                world.clients[c].paused = StopState::Fresh;
             }
-            Event::Resume(c) => world.clients[c].paused = Halt::None,
+            Event::Resume(c) => world.clients[c].paused = StopState::None,
             Event::Unreachable(c) => {
                 world.spend();
                 world.cut(c);
@@ -400,15 +401,15 @@ impl Model for Run {
                 world.spend();
                 world.cut(c);
             }
-            Event::KillFront(c) => {
+            Event::KillParent(c) => {
                 world.spend();
-                world.kill_front(c, self);
+                world.kill_parent(c, self);
             }
             Event::KillMonitor(c) => {
                 world.spend();
                 world.clients[c].command = Command::Dying;
             }
-            Event::Watch(c) => world.clients[c].watch(now, Input::Tick),
+            Event::Watch(c) => world.clients[c].watch(now, SupervisorInput::Tick),
             Event::End(c) => world.clients[c].command = Command::Ended,
             Event::Quit(c) => {
                 world.spend();

@@ -1,48 +1,48 @@
-//! Holding: from the grant to the release, with the command in between. On the main thread.
+//! Holds the lease from the grant to the end of the command. On the main thread.
 
 use std::time::Duration;
 
-use super::desk::{Desk, LONGEST_SLEEP};
+use super::event_loop::{EventLoop, LONGEST_SLEEP};
 use super::unstartable;
-use crate::acquire::AcquiredLease;
 use crate::cli::ExecArgs;
 use crate::event::Event;
-use crate::exit::{Ending, Status};
+use crate::exit::{ExitError, Status};
 use crate::lease::instant::{BootInstant, Deadline};
-use crate::metrics::Outcome;
-use crate::monitor::{Killing, LATE, Monitor, Order, Start, Word};
+use crate::metrics::MetricsResult;
 use crate::outcome::RunOutcome;
-use crate::renew::{Life, Renewals, Verdict};
-use crate::report::log::What;
-use crate::report::words;
+use crate::process::monitor::{Killing, LATE, Monitor, MonitorMessage, ParentMessage, Start};
+use crate::process::supervisor::{Effect, INT, KILL, StopReason, SupervisorInput, TERM};
+use crate::protocol::acquire::AcquiredLease;
+use crate::protocol::renew::{Liveness, RenewalOutcome, Renewals};
+use crate::report::log::EventKind;
+use crate::report::messages;
 use crate::store::{Failure, Loss};
-use crate::supervise::{Act, Blame, INT, Input, KILL, TERM};
 use crate::sys::clock;
-use crate::sys::process::Unstartable;
-use crate::sys::tree::{End, Tree};
+use crate::sys::process::ExecError;
+use crate::sys::tree::{ExitReason, Tree};
 
-/// A command under a lease, as the front sees it.
-struct Progress<'a> {
+/// A command that runs under a lease, as the parent sees it.
+struct RunState<'a> {
     args: &'a ExecArgs,
     monitor: &'a Monitor,
     renewals: Renewals,
-    /// Since when the lease has not been renewed as it should.
+    /// Time since which renewals have failed or the connection is lost. None if the last renewal succeeded.
     failing_since: Option<BootInstant>,
-    /// Why the last renewal failed, if it did.
+    /// Failure of the last renewal. None if it succeeded.
     failure: Option<Failure>,
-    /// How the lease was lost, if the server has told so.
+    /// How the lease was lost. None if the server has not reported a loss.
     loss: Option<Loss>,
-    /// Whether the monitor has sent SIGKILL, be it with success or not.
+    /// True if the monitor has sent SIGKILL, even if the signal had no effect.
     killed: bool,
-    /// A process that does not die of it.
+    /// A process that SIGKILL does not end. None if there is none.
     stuck: Option<u32>,
-    /// What a dead monitor left us to kill.
+    /// The processes that the parent must kill after the monitor has died. None while the monitor is alive.
     orphans: Option<(Tree, Killing)>,
 }
 
-impl Progress<'_> {
-    fn order(&self, input: Input) {
-        self.monitor.order(Order::Input(input));
+impl RunState<'_> {
+    fn send(&self, input: SupervisorInput) {
+        self.monitor.send(MonitorMessage::Input(input));
     }
 
     fn why_not_renewed(&self) -> String {
@@ -55,40 +55,41 @@ impl Progress<'_> {
         }
     }
 
-    /// When the monitor has let the deadline pass, if it has killed nothing by then.
+    /// Returns the time at which the parent assumes that the monitor has failed to enforce the deadline.
+    /// None if the monitor has killed the command or has died.
     fn overdue_at(&self) -> Option<BootInstant> {
         let is_guarded = !self.killed && self.orphans.is_none();
         is_guarded.then(|| self.renewals.deadline().kill + LATE)
     }
 }
 
-/// A run that is over.
+/// A run that has ended.
 pub(super) struct FinishedRun {
     pub(super) outcome: RunOutcome,
-    /// One line about it, for people.
+    /// One line that explains the outcome to users.
     pub(super) reason: String,
     /// Time since the grant.
     pub(super) took: Duration,
-    /// Until when the lease was ours, when last heard of.
+    /// The last known deadline of the lease.
     pub(super) deadline: Deadline,
 }
 
 impl FinishedRun {
-    /// How dlock ends. What the command could not do is said at the very end.
-    pub(super) fn result(self) -> Result<Status, Ending> {
+    /// Returns the exit of dlock. The caller prints an error at the very end.
+    pub(super) fn result(self) -> Result<Status, ExitError> {
         let status = self.outcome.status();
         match self.outcome {
             RunOutcome::NeverRan(_) | RunOutcome::LeftBehind => {
-                Err(Ending::new(status, self.reason))
+                Err(ExitError::new(status, self.reason))
             }
             _ => Ok(status),
         }
     }
 }
 
-impl Desk<'_> {
-    /// Has the command run and keeps the lease until all of its tree is dead, stopped if the lease
-    /// cannot be kept.
+impl EventLoop<'_> {
+    /// Lets the command start and renews the lease until the whole process tree is dead. Stops the
+    /// command if the lease cannot be kept.
     pub(super) fn supervise(
         &mut self,
         lease: &AcquiredLease,
@@ -96,18 +97,24 @@ impl Desk<'_> {
         monitor: &Monitor,
     ) -> FinishedRun {
         let started = clock::now();
-        let life = match args.heartbeat_file {
-            Some(_) => Life::Awaited,
-            None => Life::Assumed,
+        let liveness = match args.heartbeat_file {
+            Some(_) => Liveness::Pending,
+            None => Liveness::NotRequired,
         };
-        let renewals = Renewals::new(lease.grant, lease.gate, self.timing, lease.sent, life);
-        monitor.order(Order::Start(Start {
+        let renewals = Renewals::new(
+            lease.grant,
+            lease.queue_lock,
+            self.timing,
+            lease.sent,
+            liveness,
+        );
+        monitor.send(MonitorMessage::Start(Start {
             deadline: renewals.deadline(),
             limit: args.max_runtime.map(|limit| started + limit),
             token: lease.grant.token,
         }));
-        self.news.granted(lease.grant.token);
-        let mut run = Progress {
+        self.observers.granted(lease.grant.token);
+        let mut run = RunState {
             args,
             monitor,
             renewals,
@@ -127,15 +134,16 @@ impl Desk<'_> {
         }
     }
 
-    /// The loop from the grant to the end of the tree. Returns how that came, also in words.
-    fn run(&mut self, run: &mut Progress<'_>) -> (RunOutcome, String) {
-        let mut round = None;
+    /// Runs the loop from the grant to the end of the process tree. Returns the outcome and a text that
+    /// explains it.
+    fn run(&mut self, run: &mut RunState<'_>) -> (RunOutcome, String) {
+        let mut kill_again_at = None;
         loop {
             let now = clock::now();
-            if let Some(question) = run.renewals.due(now) {
-                self.ask(question);
+            if let Some(request) = run.renewals.due(now) {
+                self.send(request);
             }
-            let wake = [run.renewals.wake_at(), run.overdue_at(), round];
+            let wake = [run.renewals.wake_at(), run.overdue_at(), kill_again_at];
             let until = wake.into_iter().flatten().filter(|wake| *wake > now).min();
             match self.event(until.unwrap_or(now + LONGEST_SLEEP)) {
                 Some(Event::Signal(signal)) => match run.stuck {
@@ -146,41 +154,42 @@ impl Desk<'_> {
                         );
                         return (RunOutcome::LeftBehind, why);
                     }
-                    _ => run.order(Input::Signal(signal)),
+                    _ => run.send(SupervisorInput::Signal(signal)),
                 },
-                Some(Event::Reply(reply)) => {
-                    let verdict = run.renewals.answered(clock::now(), *reply);
-                    self.judge(verdict, run);
+                Some(Event::Reply(response)) => {
+                    let outcome = run.renewals.handle_response(clock::now(), *response);
+                    self.handle_renewal(outcome, run);
                 }
-                Some(Event::Heartbeat) => run.renewals.beat(),
-                Some(Event::HungUp) => {
+                Some(Event::Heartbeat) => run.renewals.record_heartbeat(),
+                Some(Event::Disconnected) => {
                     let now = clock::now();
                     run.failing_since.get_or_insert(now);
-                    run.renewals.hasten(now);
+                    run.renewals.expedite(now);
                     let action = &self.action;
                     let text = format_args!(
                         "the server has closed the connection of {action}; reconnecting"
                     );
-                    self.report.notice(What::Disconnected, text);
+                    self.report.info(EventKind::Disconnected, text);
                 }
-                Some(Event::Monitor(word)) => {
-                    if let Some(over) = self.heard(word, run) {
-                        return over;
+                Some(Event::Monitor(message)) => {
+                    if let Some(ended_run) = self.handle_message(message, run) {
+                        return ended_run;
                     }
                 }
-                // Only when there is no news: who was frozen reads first what happened meanwhile.
+                // Only when the queue is empty: a parent that was frozen first handles the events of that
+                // time.
                 None if run.overdue_at().is_some_and(|at| clock::now() >= at) => {
                     run.monitor.kill();
                 }
                 Some(Event::Hook(..) | Event::Metrics(_)) | None => {}
             }
             if let Some((tree, killing)) = &mut run.orphans {
-                // The last duty of the dead monitor.
+                // The parent takes over the last duty of the monitor.
                 if tree.reap() {
-                    return self.ended(End::Killed(KILL), Blame::Unguarded, run);
+                    return self.ended(ExitReason::Killed(KILL), StopReason::MonitorDied, run);
                 }
-                let (again, stuck) = killing.round(tree, clock::now());
-                round = Some(again);
+                let (next_round_at, stuck) = killing.round(tree, clock::now());
+                kill_again_at = Some(next_round_at);
                 if let Some(pid) = stuck {
                     self.stuck(pid, run);
                 }
@@ -188,48 +197,59 @@ impl Desk<'_> {
         }
     }
 
-    /// The outcome of a run whose command has ended and whose tree is dead.
-    fn ended(&self, end: End, blame: Blame, run: &Progress<'_>) -> (RunOutcome, String) {
+    /// Returns the outcome of a run whose command has ended and whose process tree is dead.
+    fn ended(
+        &self,
+        end: ExitReason,
+        stop_reason: StopReason,
+        run: &RunState<'_>,
+    ) -> (RunOutcome, String) {
         let how = match end {
-            End::Exited(code) => format!("the command exited with {code}"),
-            End::Killed(signal) => format!("the command was killed by signal {signal}"),
+            ExitReason::Exited(code) => format!("the command exited with {code}"),
+            ExitReason::Killed(signal) => format!("the command was killed by signal {signal}"),
         };
-        self.report.detail(What::Ended, &how);
-        let reason = match blame {
-            Blame::Overran => self.overran(run.args),
+        self.report.debug(EventKind::Ended, &how);
+        let reason = match stop_reason {
+            StopReason::TimedOut => self.timeout_reason(run.args),
             _ => how,
         };
-        (RunOutcome::of(end, blame, run.loss), reason)
+        (RunOutcome::of(end, stop_reason, run.loss), reason)
     }
 
-    /// Tells what the monitor did, and takes over from it when it is dead. Returns what came of the run
-    /// when it is over.
-    fn heard(&mut self, word: Word, run: &mut Progress<'_>) -> Option<(RunOutcome, String)> {
-        match word {
-            Word::Sent(Act::Forward(signal)) => self
+    /// Reports what the monitor did, and takes over from it when it is dead. Returns the outcome if the
+    /// run has ended.
+    fn handle_message(
+        &mut self,
+        message: ParentMessage,
+        run: &mut RunState<'_>,
+    ) -> Option<(RunOutcome, String)> {
+        match message {
+            ParentMessage::Sent(Effect::Forward(signal)) => self
                 .report
-                .detail(What::Signal, format_args!("forwarded signal {signal}")),
-            Word::Sent(Act::Stop(signal)) => {
+                .debug(EventKind::Signal, format_args!("forwarded signal {signal}")),
+            ParentMessage::Sent(Effect::Stop(signal)) => {
                 run.killed |= signal == KILL;
                 let text = format_args!("sent signal {signal} to the command and all below it");
-                self.report.detail(What::Signal, text);
+                self.report.debug(EventKind::Signal, text);
             }
-            Word::Stopping(Blame::Expired) => {
+            ParentMessage::Stopping(StopReason::Expired) => {
                 let why = format!("cannot keep {}: {}", self.action, run.why_not_renewed());
                 self.lost(None, &why, "stopping");
             }
-            Word::Stopping(Blame::Overran) => {
-                let text = format_args!("{}; stopping the command", self.overran(run.args));
-                self.report.error(What::Stopping, text);
+            ParentMessage::Stopping(StopReason::TimedOut) => {
+                let text = format_args!("{}; stopping the command", self.timeout_reason(run.args));
+                self.report.error(EventKind::Stopping, text);
             }
-            Word::Stopping(_) => {}
-            Word::Stuck(pid) => self.stuck(pid, run),
-            Word::Unstartable(errno) => {
-                let ending = unstartable(&run.args.command, &Unstartable::from_errno(errno));
+            ParentMessage::Stopping(_) => {}
+            ParentMessage::Stuck(pid) => self.stuck(pid, run),
+            ParentMessage::Unstartable(errno) => {
+                let ending = unstartable(&run.args.command, &ExecError::from_errno(errno));
                 return Some((RunOutcome::NeverRan(ending.status), ending.why));
             }
-            Word::Ended(end, blame) => return Some(self.ended(end, blame, run)),
-            Word::Gone => {
+            ParentMessage::Ended(end, stop_reason) => {
+                return Some(self.ended(end, stop_reason, run));
+            }
+            ParentMessage::Gone => {
                 let why = format!("the monitor of {} was killed", self.action);
                 self.lost(None, &why, "killing");
                 run.orphans = Some((Tree::inherited(), Killing::new(clock::now())));
@@ -238,66 +258,69 @@ impl Desk<'_> {
         None
     }
 
-    /// Tells that `pid` does not die.
-    fn stuck(&self, pid: u32, run: &mut Progress<'_>) {
+    /// Reports that `pid` does not die.
+    fn stuck(&self, pid: u32, run: &mut RunState<'_>) {
         run.stuck = Some(pid);
         let action = &self.action;
         let text = format_args!(
             "process {pid} of the command does not die; {action} is not released before it does"
         );
-        self.report.error(What::Stuck, text);
+        self.report.error(EventKind::Stuck, text);
     }
 
-    /// Tells that the lease is lost or will be, to `whose` advantage if that is known.
-    fn lost(&mut self, whose: Option<&str>, why: &str, doing: &str) {
+    /// Reports that the lease is lost or will be lost. `other` is the label of the process or operator
+    /// that took it. None if that is not known.
+    fn lost(&mut self, other: Option<&str>, why: &str, doing: &str) {
         let text = format_args!("{why}; {doing} the command");
-        self.report.error(What::Lost.by(whose), text);
-        self.news
-            .ended(Outcome::Lost, why, whose.unwrap_or_default());
+        self.report.error(EventKind::Lost.by(other), text);
+        self.observers
+            .ended(MetricsResult::Lost, why, other.unwrap_or_default());
     }
 
-    /// Why a command is stopped that has run for as long as it may.
-    fn overran(&self, args: &ExecArgs) -> String {
-        let limit = words::duration(args.max_runtime.unwrap_or_default());
+    /// Describes why a command that exceeded its maximum runtime is stopped.
+    fn timeout_reason(&self, args: &ExecArgs) -> String {
+        let limit = messages::duration(args.max_runtime.unwrap_or_default());
         format!("{} has run for {limit}", self.action)
     }
 
-    /// What a renewal's verdict means for the command; failures are told when they begin and end.
-    fn judge(&mut self, verdict: Verdict, run: &mut Progress<'_>) {
-        match verdict {
-            Verdict::Renewed(deadline) => {
-                self.news.renewed();
-                run.order(Input::Renewed(deadline));
+    /// Applies the outcome of a renewal to the run. Reports failures when they start and when they end.
+    fn handle_renewal(&mut self, outcome: RenewalOutcome, run: &mut RunState<'_>) {
+        match outcome {
+            RenewalOutcome::Renewed(deadline) => {
+                self.observers.renewed();
+                run.send(SupervisorInput::Renewed(deadline));
                 run.failure = None;
                 if let Some(since) = run.failing_since.take() {
-                    let ago = words::duration(clock::now().since(since));
+                    let ago = messages::duration(clock::now().since(since));
                     let text = format_args!("{} is renewed again after {ago}", self.action);
-                    self.report.notice(What::Renewed, text);
+                    self.report.info(EventKind::Renewed, text);
                 }
             }
-            Verdict::Failed(failure) => {
-                self.news.renewal_failed();
+            RenewalOutcome::Failed(failure) => {
+                self.observers.renewal_failed();
                 run.failing_since.get_or_insert_with(clock::now);
                 let text = format!("cannot renew {}: {failure}; trying again", self.action);
                 match run.failure.replace(failure) {
-                    None => self.report.notice(What::RenewalFailed, text),
-                    Some(_) => self.report.detail(What::RenewalFailed, text),
+                    None => self.report.info(EventKind::RenewalFailed, text),
+                    Some(_) => self.report.debug(EventKind::RenewalFailed, text),
                 }
             }
-            Verdict::Lost(loss, seen) => {
-                run.order(Input::Lost);
+            RenewalOutcome::Lost(loss, record) => {
+                run.send(SupervisorInput::Lost);
                 run.loss = Some(loss);
-                let (why, whose) = match (loss, seen.claim) {
-                    (Loss::Revoked, _) => (words::released(&seen), words::operator(&seen)),
+                let (why, other) = match (loss, record.owner_id) {
+                    (Loss::Revoked, _) => {
+                        (messages::released(&record), messages::operator(&record))
+                    }
                     (Loss::TakenOver, Some(_)) => {
-                        let whose = Some(&*seen.holder.label);
-                        (words::holding(&self.action, &seen), whose)
+                        let other = Some(&*record.holder.label);
+                        (messages::holding(&self.action, &record), other)
                     }
                     (Loss::TakenOver, None) => {
                         ("its row was freed by somebody else".to_owned(), None)
                     }
                 };
-                self.lost(whose, &format!("lost {}: {why}", self.action), "stopping");
+                self.lost(other, &format!("lost {}: {why}", self.action), "stopping");
             }
         }
     }

@@ -1,7 +1,7 @@
-//! `dlock exec` inside the command of a `dlock exec` of the same action: the inner command runs under
-//! the outer lease, since to wait for it would never end.
+//! `dlock exec` inside the command of a `dlock exec` of the same action: the inner command runs under the
+//! outer lease, because a wait for that lease would never end.
 //!
-//! On the main thread, before anything is forked: what is decided here is whether anything is.
+//! Runs on the main thread before any fork, because it decides if a fork is needed.
 
 use std::env;
 use std::thread;
@@ -9,19 +9,19 @@ use std::time::Duration;
 
 use super::done;
 use crate::commands::check::is_current;
-use crate::commands::{PATIENCE, ask_within};
-use crate::exit::{Ending, Status};
+use crate::commands::{QUERY_TIMEOUT, query_within};
+use crate::exit::{ExitError, Status};
 use crate::lease::Token;
-use crate::monitor;
-use crate::report::words;
+use crate::process::monitor;
+use crate::report::messages;
 use crate::store::target::Target;
-use crate::store::{Answer, Contender, Failure, FailureKind, Question, Sighting};
+use crate::store::{Contender, Failure, FailureKind, LockRecord, Request, Response};
 use crate::sys::{clock, host, proc};
 
-/// The variable in which the command is told the server and the database of its lease.
+/// Environment variable with the server and the database of the lease, set for the command.
 pub const ADDRESS: &str = "DLOCK_DATABASE_ADDRESS";
 
-/// All variables that dlock sets for a command. None of them is ever read as an option of `exec`.
+/// All variables that dlock sets for a command. `exec` never reads any of them as an option.
 pub const VARIABLES: [&str; 5] = [
     "DLOCK_ACTION",
     "DLOCK_TOKEN",
@@ -30,25 +30,25 @@ pub const VARIABLES: [&str; 5] = [
     ADDRESS,
 ];
 
-/// Pause between two tries to reach the server, while `--db-wait` lasts.
+/// Pause between two tries to reach the server, until `--connect-timeout` is over.
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// Server and database, without account and password.
+/// Returns server and database, without account and password.
 pub(super) fn address(target: &Target) -> String {
     format!("{}/{}", target.address, target.database)
 }
 
-/// The token of the outer lease: the one that the command has now that we are part of, so that its end is
-/// ours. None if we are not started under a lease of the action, another database is meant, or the holder
-/// is out of sight: the lock is taken as always.
+/// Returns the token of the outer lease, whose command this process is part of, so that the outer dlock
+/// also stops this process. None if this process was not started under a lease of the action, if the
+/// lease is in another database, or if the holder is not visible; the lock is then acquired as usual.
 ///
 /// # Errors
-/// When the lease of the same database is not current any more, when `--once` finds a success, or
-/// when the server gives no answer within `patience`.
+/// Fails if the lease in the same database is not current any more, if `--once` finds a success, or if
+/// the server does not respond within `timeout`.
 pub(super) fn outer_token(
     contender: &Contender,
     target: &Target,
-    patience: Duration,
+    timeout: Duration,
 ) -> anyhow::Result<Option<Token>> {
     let [action, token, ..] = VARIABLES.map(env::var_os);
     let token = token
@@ -60,36 +60,40 @@ pub(super) fn outer_token(
     if action.is_none_or(|action| action != contender.action.as_str()) {
         return Ok(None);
     }
-    let seen = match look(contender.clone(), target.clone(), patience)? {
-        Answer::Looked(seen) => seen,
-        Answer::Done(success) => {
+    let record = match read_record(contender.clone(), target.clone(), timeout)? {
+        Response::Record(record) => record,
+        Response::AlreadyDone(success) => {
             return Err(done(&contender.action, contender.once.as_ref(), success).into());
         }
         other => return Err(Failure::unexpected(&other).into()),
     };
-    let is_current = is_current(&seen, token) && seen.broken_ago.is_none();
+    let is_current = is_current(&record, token) && record.revoked_ago.is_none();
     if !is_current && *address(target) == *outer_address {
-        let now = words::last_granted(&contender.action, &seen);
-        let why = format!("the outer dlock's token {token} is not current: {now}");
-        return Err(Ending::new(Status::LOST, why).into());
+        let last_grant = messages::last_granted(&contender.action, &record);
+        let why = format!("the outer dlock's token {token} is not current: {last_grant}");
+        return Err(ExitError::new(Status::LOST, why).into());
     }
-    // Process ids are compared only below a monitor: another container of the same host name may
-    // have the holder's id for another process.
-    let is_ours = is_current
-        && seen.holder.host == host::name()
-        && proc::is_above_us(monitor::NAME, seen.holder.pid);
-    Ok(is_ours.then_some(token))
+    // Process ids are only compared with a monitor among the ancestors, because in another container with
+    // the same host name another process may have the holder's id.
+    let is_inherited = is_current
+        && record.holder.host == host::name()
+        && proc::is_above_us(monitor::NAME, record.holder.pid);
+    Ok(is_inherited.then_some(token))
 }
 
-/// Looks at the row, which nobody has held if there are no tables yet. No thread of this is left when it
-/// returns.
-fn look(contender: Contender, target: Target, patience: Duration) -> anyhow::Result<Answer> {
-    let until = clock::now() + patience;
-    ask_within(target, patience + PATIENCE, move |database| {
+/// Reads the record. If there are no tables yet, returns a record that was never held. The thread that
+/// reads it has ended when this function returns a response.
+fn read_record(
+    contender: Contender,
+    target: Target,
+    timeout: Duration,
+) -> anyhow::Result<Response> {
+    let until = clock::now() + timeout;
+    query_within(target, timeout + QUERY_TIMEOUT, move |database| {
         loop {
-            match database.ask(&contender, &Question::Look).outcome {
+            match database.ask(&contender, &Request::Get).outcome {
                 Err(failure) if failure.kind == FailureKind::NoTables => {
-                    return Ok(Answer::Looked(Sighting::never_held(contender.action)));
+                    return Ok(Response::Record(LockRecord::never_held(contender.action)));
                 }
                 Err(failure)
                     if failure.kind.status() == Status::UNAVAILABLE && clock::now() < until =>
@@ -108,19 +112,19 @@ mod tests {
 
     use super::VARIABLES;
     use crate::cli::Cli;
-    use crate::hook;
+    use crate::process::hook;
 
     #[test]
-    fn no_variable_that_dlock_sets_is_an_option_but_for_the_two_of_check() {
+    fn variables_set_by_dlock_are_options_only_of_check() {
         let mut cli = Cli::command();
         cli.build();
-        let mut seen = 0;
+        let mut record = 0;
         for command in std::iter::once(&cli).chain(cli.get_subcommands()) {
             for option in command.get_arguments() {
                 let Some(variable) = option.get_env().and_then(|name| name.to_str()) else {
                     continue;
                 };
-                seen += 1;
+                record += 1;
                 let is_set = VARIABLES.contains(&variable) || hook::VARIABLES.contains(&variable);
                 let is_of_check = command.get_name() == "check"
                     && ["DLOCK_ACTION", "DLOCK_TOKEN"].contains(&variable);
@@ -130,7 +134,10 @@ mod tests {
                 assert_ne!(is_prefixed, is_global, "{variable}");
             }
         }
-        assert!(seen > 40, "only {seen} variables: the test is blind");
+        assert!(
+            record > 40,
+            "only {record} variables: the test misses options"
+        );
         let mut set = VARIABLES.iter().chain(&hook::VARIABLES);
         assert!(!set.any(|variable| variable.starts_with("DLOCK_OPT_")));
     }

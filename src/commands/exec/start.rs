@@ -1,7 +1,7 @@
-//! What comes before the first attempt: the settings of a run, its processes and its threads.
+//! Prepares the first attempt: the settings of a run, its processes and its threads.
 //!
-//! Runs on the main thread, before there is any other: the monitor is forked in here, and nothing is
-//! forked once a thread was started.
+//! Runs on the main thread before any other thread exists. The monitor is forked here, and nothing is
+//! forked after a thread was started.
 
 use std::path::Path;
 use std::time::Duration;
@@ -9,30 +9,30 @@ use std::time::Duration;
 use anyhow::Context;
 use humantime::format_duration;
 
-use super::desk::Desk;
+use super::event_loop::EventLoop;
 use super::{nested, unstartable};
-use crate::acquire::{Acquire, WaitLimits};
 use crate::cli::{ExecArgs, Wait};
-use crate::commands::{fitting, holder};
-use crate::event::queue::Queue;
-use crate::exit::{Ending, Status};
-use crate::heartbeat;
+use crate::commands::{holder, truncated};
+use crate::event::heartbeat;
+use crate::event::queue::EventQueue;
+use crate::exit::{ExitError, Status};
 use crate::lease::timing::Timing;
-use crate::lease::{Claim, Token};
-use crate::monitor::Monitor;
+use crate::lease::{OwnerId, Token};
+use crate::process::monitor::Monitor;
+use crate::protocol::acquire::{Acquire, WaitLimits};
 use crate::report::Report;
-use crate::report::log::What;
+use crate::report::log::EventKind;
 use crate::store::target::Target;
-use crate::store::{Contender, Fence, Holder};
+use crate::store::{Contender, FenceMode, Holder};
 use crate::sys::pending_child::PreparedCommand;
-use crate::sys::process::look_up;
-use crate::sys::signal::Inbox;
+use crate::sys::process::find_program;
+use crate::sys::signal::SignalFd;
 use crate::sys::{clock, inherited, random, terminal};
 
-/// How often in an interval the heartbeat file is looked at.
-const BEATS: u32 = 4;
+/// Number of times per renewal interval that the heartbeat file is checked.
+const HEARTBEAT_CHECKS: u32 = 4;
 
-/// What a run is to be, checked as far as that is possible without a server.
+/// The settings of a run, validated as far as possible without a server.
 pub(super) struct Plan {
     pub(super) args: ExecArgs,
     timing: Timing,
@@ -40,29 +40,29 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    /// The plan that `args` ask for.
+    /// Creates the plan from `args`.
     ///
     /// # Errors
-    /// When durations do not fit together, or there is no such command.
+    /// Fails if the durations do not fit together, or if the command does not exist.
     pub(super) fn new(args: ExecArgs) -> anyhow::Result<Self> {
         let timing =
-            Timing::new(args.ttl, args.grace).map_err(|why| Ending::new(Status::USAGE, why))?;
+            Timing::new(args.ttl, args.grace).map_err(|why| ExitError::new(Status::USAGE, why))?;
         let program = args.command.first().context("no command")?;
-        look_up(program, std::env::var_os("PATH").as_deref())
+        find_program(program, std::env::var_os("PATH").as_deref())
             .map_err(|why| unstartable(&args.command, &why))?;
         let name = Path::new(program).file_name().unwrap_or(program);
         let contender = Contender {
             action: args.action.clone(),
             holder: Holder {
-                command: fitting(name.to_string_lossy().into_owned()),
+                command: truncated(name.to_string_lossy().into_owned()),
                 ..holder(args.holder.clone(), args.note.clone())
             },
             ttl: timing.ttl,
             once: args.once.once(),
             history: args.history,
             fence: match args.fence {
-                true => Fence::Raised,
-                false => Fence::AsItIs,
+                true => FenceMode::Advance,
+                false => FenceMode::Unchanged,
             },
         };
         Ok(Self {
@@ -72,29 +72,30 @@ impl Plan {
         })
     }
 
-    /// Becomes the command, under the outer lease with `token`. Returns why it could not.
-    pub(super) fn run_under(&self, token: Token, report: &Report) -> Ending {
+    /// Replaces this process with the command, under the outer lease with `token`. Returns the error if
+    /// that fails.
+    pub(super) fn run_under(&self, token: Token, report: &Report) -> ExitError {
         report.granted(token);
         let action = &self.contender.action;
         let text = format_args!(
             "{action} is held by the outer dlock (token {token}): running under its lease"
         );
-        report.detail(What::Nested, text);
+        report.debug(EventKind::Nested, text);
         unstartable(
             &self.args.command,
             &PreparedCommand::new(&self.args.command, &[], true).exec(),
         )
     }
 
-    /// Starts the monitor with the command behind it, then the threads.
+    /// Starts the monitor, which holds the command back, and then the threads.
     ///
     /// # Errors
-    /// When the kernel gives no process, thread or descriptor.
+    /// Fails if the kernel cannot create a process, thread or descriptor.
     pub(super) fn start<'a>(
         &self,
         target: Target,
         report: &'a Report,
-    ) -> anyhow::Result<(Desk<'a>, Acquire, Monitor)> {
+    ) -> anyhow::Result<(EventLoop<'a>, Acquire, Monitor)> {
         const NO_THREAD: &str = "cannot start a thread";
         let (args, timing, contender) = (&self.args, self.timing, &self.contender);
         let additions = [
@@ -103,34 +104,35 @@ impl Plan {
             ("DLOCK_TTL", format_duration(timing.ttl).to_string()),
             (nested::ADDRESS, nested::address(&target)),
         ];
-        let claim = Claim::new(random::bytes().context("no random numbers")?);
+        let owner_id = OwnerId::new(random::bytes().context("no random numbers")?);
         let shares_terminal = terminal::is_controlling();
-        let inbox = Inbox::open(shares_terminal).context("cannot take signals")?;
+        let signals = SignalFd::open(shares_terminal).context("cannot take signals")?;
         let command = PreparedCommand::new(&args.command, &additions, shares_terminal);
         let monitor = Monitor::start(command, timing.grace, shares_terminal)
             .context("cannot start the monitor")?;
         inherited::close_descriptors();
-        // Nothing is forked any more.
+        // Nothing is forked after this point.
         report.write_behind();
         let (queue, events) =
-            Queue::new(inbox, Some(monitor.clone())).context("cannot wait for events")?;
+            EventQueue::new(signals, Some(monitor.clone())).context("cannot wait for events")?;
         if let Some(file) = &args.heartbeat_file {
-            let pause = timing.interval / BEATS;
-            heartbeat::start(file.clone(), pause, events.clone()).context(NO_THREAD)?;
+            let check_interval = timing.renew_interval / HEARTBEAT_CHECKS;
+            heartbeat::start(file.clone(), check_interval, events.clone()).context(NO_THREAD)?;
         }
         let contender = contender.clone();
-        let mut desk = Desk::open(report, timing, contender, target, queue, events.clone())
-            .context(NO_THREAD)?;
-        (desk.news.tell(&args.observe, &events)).context(NO_THREAD)?;
+        let mut event_loop =
+            EventLoop::open(report, timing, contender, target, queue, events.clone())
+                .context(NO_THREAD)?;
+        (event_loop.observers.start(&args.observe, &events)).context(NO_THREAD)?;
         let limits = WaitLimits {
             wait: match args.wait {
                 _ if args.nonblock => Some(Duration::ZERO),
                 Wait::Forever => None,
                 Wait::AtMost(wait) => Some(wait),
             },
-            connect: args.db_wait,
+            connect: args.connect_timeout,
         };
-        let acquire = Acquire::new(claim, timing, limits, clock::now());
-        Ok((desk, acquire, monitor))
+        let acquire = Acquire::new(owner_id, timing, limits, clock::now());
+        Ok((event_loop, acquire, monitor))
     }
 }

@@ -1,43 +1,45 @@
-//! Waiting: from the first attempt to the grant, and what the user is told meanwhile. On the main thread.
+//! Waits from the first attempt to the grant, and reports to the user during that time. On the main
+//! thread.
 
 use std::mem::replace;
 use std::time::Duration;
 
-use super::desk::Desk;
 use super::done;
-use crate::acquire::{Acquire, AcquiredLease, Step};
+use super::event_loop::EventLoop;
 use crate::cli::ExecArgs;
 use crate::event::Event;
-use crate::exit::{Cause, Ending, Status};
+use crate::exit::{ExitCause, ExitError, Status};
 use crate::lease::instant::BootInstant;
-use crate::monitor::Word;
-use crate::report::log::What;
-use crate::report::words;
-use crate::store::{Answer, FailureKind, Gate, Question, Reply};
+use crate::process::monitor::ParentMessage;
+use crate::protocol::acquire::{Acquire, AcquiredLease, NextRequest};
+use crate::report::log::EventKind;
+use crate::report::messages;
+use crate::store::{FailureKind, QueueLock, Request, Response, TimedResponse};
 use crate::sys::{clock, signal};
 
-/// Maximum time to give back what may have been granted, when we leave the queue: a user who set a time
-/// limit or sent a signal expects the end within a tenth of a second.
-const PARTING: Duration = Duration::from_millis(60);
+/// Maximum time to release a lease that may have been granted, when the contender leaves the queue. A
+/// user who set a time limit or sent a signal expects dlock to end within a tenth of a second.
+const RELEASE_TIMEOUT: Duration = Duration::from_millis(60);
 
-/// From this age on, what was seen of a lock is told as the past.
+/// Age from which a record is reported in the past tense.
 const STALE: Duration = Duration::from_secs(2);
 
-impl Desk<'_> {
-    /// Stands in line until the lease is ours; leaves nothing behind in it otherwise.
+impl EventLoop<'_> {
+    /// Waits in the queue until the lease is granted. If the wait fails, leaves the queue and releases
+    /// the lease if it may have been granted.
     pub(super) fn acquire(
         &mut self,
         mut acquire: Acquire,
         args: &ExecArgs,
-    ) -> Result<AcquiredLease, Ending> {
+    ) -> Result<AcquiredLease, ExitError> {
         let outcome = self.wait_for_grant(&mut acquire, args);
-        if let Err(ending) = &outcome {
-            let time = match ending.cause {
-                // Nobody is in a hurry.
-                Cause::Done(_) => 2 * self.timing.attempt,
-                _ => PARTING,
+        if let Err(error) = &outcome {
+            let time = match error.cause {
+                // This end is not urgent.
+                ExitCause::Done(_) => 2 * self.timing.request_timeout,
+                _ => RELEASE_TIMEOUT,
             };
-            self.leave_line(&acquire, time);
+            self.leave_queue(&acquire, time);
         }
         outcome
     }
@@ -46,80 +48,85 @@ impl Desk<'_> {
         &mut self,
         acquire: &mut Acquire,
         args: &ExecArgs,
-    ) -> Result<AcquiredLease, Ending> {
+    ) -> Result<AcquiredLease, ExitError> {
         let started = clock::now();
-        let mut gate = Gate::Used;
-        let mut news: Option<Box<Reply>> = None;
+        let mut queue_lock = QueueLock::Available;
+        let mut last_response: Option<Box<TimedResponse>> = None;
         loop {
             let now = clock::now();
-            let step = acquire.next(now);
-            // Only once it is clear that we go on waiting: a contender that gives up says why in one line,
-            // and one that takes the lease over at once has nothing to say.
-            let is_taken =
-                matches!(&step, Step::Ask(Question::Attempt(wish)) if wish.is_take_over());
-            if let (Step::Ask(_) | Step::Wait(_), Some(reply), false) =
-                (&step, news.take(), is_taken)
+            let next = acquire.next(now);
+            // Only report the wait when it is sure to continue: a contender that gives up reports the
+            // reason in one line, and one that takes over the lease at once has nothing to report.
+            let is_taken_over = matches!(
+                &next,
+                NextRequest::Send(Request::TryAcquire(request)) if request.is_take_over()
+            );
+            if let (NextRequest::Send(_) | NextRequest::Wait(_), Some(response), false) =
+                (&next, last_response.take(), is_taken_over)
             {
-                if replace(&mut gate, acquire.gate()) != acquire.gate() {
+                if replace(&mut queue_lock, acquire.queue_lock()) != acquire.queue_lock() {
                     let action = &self.action;
                     let text = format_args!(
-                        "named locks do not work on this server: waiting for {action} by looking"
+                        "named locks do not work on this server: waiting for {action} by polling"
                     );
-                    self.report.detail(What::NoGate, text);
+                    self.report.debug(EventKind::NoNamedLocks, text);
                 }
-                self.say_why_we_wait(acquire, &reply);
+                self.report_wait(acquire, &response);
             }
-            let waited = || words::duration(now.since(started));
-            match step {
-                Step::Ask(question) => self.ask(question),
-                Step::Granted(lease) => {
+            let waited = || messages::duration(now.since(started));
+            match next {
+                NextRequest::Send(request) => self.send(request),
+                NextRequest::Granted(lease) => {
                     let token = lease.grant.token;
                     self.report.granted(token);
                     let (action, waited) = (&self.action, waited());
-                    let text = format_args!("{action} is ours after {waited} (token {token})");
-                    self.report.detail(What::Granted, text);
+                    let text = format_args!("acquired {action} in {waited} (token {token})");
+                    self.report.debug(EventKind::Granted, text);
                     return Ok(lease);
                 }
-                Step::Done(success) => {
+                NextRequest::AlreadyDone(success) => {
                     return Err(done(&self.action, self.once.as_ref(), success));
                 }
-                Step::Held(seen, looked_at) => {
-                    // A waiter at the gate has not looked at the row since it arrived.
-                    let held = match now.since(looked_at) < STALE {
-                        true => words::holding(&self.action, &seen),
-                        false => words::was_held(&self.action, &seen),
+                NextRequest::HeldByOther(record, read_at) => {
+                    // A waiter in the queue has not read the record since it joined the queue.
+                    let held = match now.since(read_at) < STALE {
+                        true => messages::holding(&self.action, &record),
+                        false => messages::was_held(&self.action, &record),
                     };
                     let why = format!("{held}; gave up after {}", waited());
-                    let cause = Cause::Held(words::whose(&seen).unwrap_or_default().to_owned());
+                    let cause =
+                        ExitCause::Held(messages::whose(&record).unwrap_or_default().to_owned());
                     let status = Status::from_code(args.conflict_exit_code);
-                    return Err(Ending::new(status, why).because(cause));
+                    return Err(ExitError::new(status, why).because(cause));
                 }
-                Step::Unreachable(failure) => {
+                NextRequest::Unreachable(failure) => {
                     let cause = failure.map(|failure| failure.message);
                     let cause = cause.as_deref().unwrap_or("the server does not answer");
                     let why = format!("{cause}; gave up after {}", waited());
-                    return Err(Ending::new(Status::UNAVAILABLE, why));
+                    return Err(ExitError::new(Status::UNAVAILABLE, why));
                 }
-                Step::Refused(failure) => return Err(Ending::new(failure.kind.status(), failure)),
-                Step::Wait(until) => match self.event(until) {
-                    Some(Event::Signal(signal)) if signal::is_deadly(signal.number) => {
-                        return Err(Ending::interrupted(signal.number, &self.action));
+                NextRequest::Refused(failure) => {
+                    return Err(ExitError::new(failure.kind.status(), failure));
+                }
+                NextRequest::Wait(until) => match self.event(until) {
+                    Some(Event::Signal(signal)) if signal::is_fatal(signal.number) => {
+                        return Err(ExitError::interrupted(signal.number, &self.action));
                     }
-                    Some(Event::Reply(reply)) => {
-                        acquire.answered(clock::now(), &reply);
-                        news = Some(reply);
+                    Some(Event::Reply(response)) => {
+                        acquire.handle_response(clock::now(), &response);
+                        last_response = Some(response);
                     }
-                    Some(Event::Monitor(Word::Gone)) => {
-                        return Err(Ending::new(Status::INTERNAL, "the monitor was killed"));
+                    Some(Event::Monitor(ParentMessage::Gone)) => {
+                        return Err(ExitError::new(Status::INTERNAL, "the monitor was killed"));
                     }
-                    Some(Event::HungUp) => acquire.disconnected(),
-                    // There is no news at the gate.
-                    None if self.standing => {
-                        if let Some((seen, ahead)) = acquire.seen() {
+                    Some(Event::Disconnected) => acquire.disconnected(),
+                    // A waiter in the queue has no new information, so this repeats the last one.
+                    None if self.is_waiting_turn => {
+                        if let Some((record, ahead)) = acquire.observed() {
                             let waited = clock::now().since(started);
-                            let text = words::still_waiting(&self.action, seen, ahead, waited);
+                            let text = messages::still_waiting(&self.action, record, ahead, waited);
                             self.report
-                                .remind(What::Waiting.by(words::whose(seen)), text);
+                                .remind(EventKind::Waiting.by(messages::whose(record)), text);
                         }
                     }
                     Some(_) | None => {}
@@ -128,39 +135,43 @@ impl Desk<'_> {
         }
     }
 
-    /// Tells whom we wait for.
-    fn say_why_we_wait(&self, acquire: &Acquire, reply: &Reply) {
-        let text = match (&reply.outcome, acquire.seen()) {
-            // Told before, and not what anybody waits for.
-            (Err(failure), _) if failure.kind == FailureKind::NoGate => return,
+    /// Reports why this contender waits.
+    fn report_wait(&self, acquire: &Acquire, response: &TimedResponse) {
+        let text = match (&response.outcome, acquire.observed()) {
+            // This was reported before, and it is not the reason for the wait.
+            (Err(failure), _) if failure.kind == FailureKind::NoQueueLock => return,
             (Err(failure), _) => {
                 format!("waiting for {}: {failure}; trying again", self.action)
             }
-            (Ok(Answer::Seen(..) | Answer::Queued(..)), Some((seen, ahead)))
-                if seen.claim.is_some() || seen.fenced || seen.closed.is_some() =>
+            (Ok(Response::NotAcquired(..) | Response::Enqueued(..)), Some((record, ahead)))
+                if record.owner_id.is_some() || record.fenced || record.pause.is_some() =>
             {
-                words::waiting(&self.action, seen, ahead)
+                messages::waiting(&self.action, record, ahead)
             }
             _ => return,
         };
-        let holder = acquire.seen().and_then(|(seen, _)| words::whose(seen));
-        self.report.remind(What::Waiting.by(holder), text);
+        let holder = acquire
+            .observed()
+            .and_then(|(record, _)| messages::whose(record));
+        self.report.remind(EventKind::Waiting.by(holder), text);
     }
 
-    /// Gives up what is ours or may be without our knowing, if the server does it within `time`.
-    fn leave_line(&mut self, acquire: &Acquire, time: Duration) {
-        let Some(parting) = acquire.parting() else {
+    /// Releases the lease if it was granted, or may have been granted without a response, if the server
+    /// responds within `time`.
+    fn leave_queue(&mut self, acquire: &Acquire, time: Duration) {
+        let Some(request) = acquire.release_request() else {
             return;
         };
         let now = clock::now();
-        // A wait at the gate would go on; an attempt gets half of the time to be answered.
-        let patience = match self.standing {
+        // A wait for the queue lock would continue, so it is interrupted at once. An attempt gets half of
+        // the time to finish.
+        let response_by = match self.is_waiting_turn {
             true => now,
             false => now + time / 2,
         };
-        // At once, though another may be open: the database thread needs nobody in between.
-        self.ask(Question::Release(parting));
-        if !self.is_released_by(patience) {
+        // Another request may still be open; the database thread takes this one next.
+        self.send(Request::Release(request));
+        if !self.is_released_by(response_by) {
             self.database.interrupt();
             self.is_released_by(now + time);
         }
@@ -168,8 +179,11 @@ impl Desk<'_> {
 
     fn is_released_by(&mut self, until: BootInstant) -> bool {
         while clock::now() < until {
-            if let Some(Event::Reply(reply)) = self.event(until)
-                && matches!(reply.outcome, Ok(Answer::Released | Answer::NotOurs(_)))
+            if let Some(Event::Reply(response)) = self.event(until)
+                && matches!(
+                    response.outcome,
+                    Ok(Response::Released | Response::NotHolder(_))
+                )
             {
                 return true;
             }

@@ -1,4 +1,4 @@
-//! Claims about option files: which settings count, what is refused, and what an error may say.
+//! Tests of option files: the precedence of settings, the refused files, and the content of errors.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -9,11 +9,11 @@ use tempfile::TempDir;
 
 use super::read;
 use crate::config::error::Error;
-use crate::config::partial::{Partial, Place};
+use crate::config::settings::{Endpoint, Partial};
 use crate::exit::Status;
 use crate::store::target::{Secret, SslMode};
 
-/// A folder for option files; `{}` in a text stands for its path.
+/// A folder for option files. `{}` in the text of a file is replaced with the path of the folder.
 struct Folder(TempDir);
 
 impl Folder {
@@ -50,7 +50,7 @@ fn every_option_is_read() {
          ssl_mode=VERIFY_CA\nssl-ca=/ca\nssl_cert=/c\nloose-ssl-key=/k\n",
     );
     let wanted = Partial {
-        place: Some(Place::Host("db".into())),
+        place: Some(Endpoint::Host("db".into())),
         port: Some(3307),
         user: Some("me".into()),
         password: Some(secret("p#\"w")),
@@ -64,21 +64,21 @@ fn every_option_is_read() {
 }
 
 #[test]
-fn our_group_goes_before_the_clients_wherever_it_stands() {
+fn dlock_group_overrides_client_group_in_any_order() {
     let partial = parsed(
         "[DLOCK]\nuser=a\nsocket=/s\npassword=\n[mysqld]\nuser=x\nport=1\nrubbish here\n\
          [client]\nuser=b\nhost=db\ndatabase=d\npassword=p\n",
     )
     .expect("good");
     assert_eq!(partial.user.as_deref(), Some("a"));
-    assert_eq!(partial.place, Some(Place::Socket("/s".into())));
+    assert_eq!(partial.place, Some(Endpoint::Socket("/s".into())));
     assert_eq!(partial.database.as_deref(), Some("d"));
     assert_eq!(partial.password, Some(secret("")));
     assert_eq!(partial.port, None);
 }
 
 #[test]
-fn an_unknown_option_is_an_error_in_our_group_only() {
+fn unknown_option_is_an_error_only_in_the_dlock_group() {
     assert_eq!(
         parsed("[client]\nno-auto-rehash\nprompt=x\n"),
         Ok(Partial::default())
@@ -97,7 +97,7 @@ fn an_unknown_option_is_an_error_in_our_group_only() {
 }
 
 #[test]
-fn included_files_are_read_where_they_stand() {
+fn included_files_are_read_at_the_position_of_the_include() {
     let folder = Folder::new();
     folder.write("one.cnf", 0o600, "[client]\nuser=one\nhost=one\n");
     folder.write("d/20.cnf", 0o600, "[client]\nport=20\n");
@@ -116,14 +116,14 @@ fn included_files_are_read_where_they_stand() {
     );
     let partial = read(&path).expect("good");
     assert_eq!(partial.user.as_deref(), Some("one"));
-    assert_eq!(partial.place, Some(Place::Host("ten".into())));
+    assert_eq!(partial.place, Some(Endpoint::Host("ten".into())));
     assert_eq!(partial.port, Some(20));
     assert_eq!(partial.database.as_deref(), Some("hidden"));
     assert_eq!(partial.ssl_ca, Some("/after".into()));
 }
 
 #[test]
-fn ten_files_deep_is_deep_enough() {
+fn more_than_ten_nested_includes_are_refused() {
     let folder = Folder::new();
     let path = folder.write("circle.cnf", 0o600, "\n!include {}/circle.cnf\n");
     let error = read(&path).expect_err("a circle");
@@ -142,9 +142,9 @@ fn ten_files_deep_is_deep_enough() {
 }
 
 #[test]
-fn files_that_others_can_write_or_read_a_password_in_are_refused() {
+fn files_with_unsafe_permissions_are_refused() {
     let with = "[client]\npassword=S3NTINEL\n";
-    for (mode, text, remedy) in [
+    for (mode, text, fix) in [
         (0o600, with, None),
         (0o640, with, None),
         (0o644, with, Some("chmod 600 ")),
@@ -163,12 +163,12 @@ fn files_that_others_can_write_or_read_a_password_in_are_refused() {
         let inner = folder.write("inner.cnf", mode, text);
         let outer = folder.write("outer.cnf", 0o600, "!include {}/inner.cnf\n");
         for path in [&inner, &outer] {
-            let Some(remedy) = remedy else {
+            let Some(fix) = fix else {
                 assert!(read(path).is_ok(), "{mode:o} {text}");
                 continue;
             };
             let error = read(path).expect_err("too open");
-            let wanted = format!("{remedy}{}", inner.display());
+            let wanted = format!("{fix}{}", inner.display());
             assert!(error.to_string().ends_with(&wanted), "{error}");
             assert!(!error.to_string().contains("S3NTINEL"), "{error}");
             assert_eq!(error.status(), Status::CONFIG);
@@ -177,7 +177,7 @@ fn files_that_others_can_write_or_read_a_password_in_are_refused() {
 }
 
 #[test]
-fn a_folder_that_others_can_write_to_is_refused() {
+fn world_writable_folder_is_refused() {
     let folder = Folder::new();
     folder.write("d/a.cnf", 0o600, "");
     let inner = folder.path().join("d");
@@ -191,7 +191,7 @@ fn a_folder_that_others_can_write_to_is_refused() {
 }
 
 #[test]
-fn what_is_wrong_is_told_by_file_and_line() {
+fn errors_name_file_and_line() {
     for (text, wanted) in [
         ("user=S3NTINEL", ":1: an option before the first [group]"),
         ("\n[client", ":2: this group has no closing ]"),
@@ -232,7 +232,7 @@ fn what_is_wrong_is_told_by_file_and_line() {
 
 proptest! {
     #[test]
-    fn no_error_repeats_the_password(
+    fn no_error_contains_the_password(
         group in "\\[?(client|dlock)?\\]?\n",
         key in "(loose-)?(password|pass|host|port|user|socket|ssl|ssl_mode|x)?",
         between in "[ =:'\"#\\\\]{0,3}",

@@ -1,14 +1,14 @@
-//! Claims about the forms of `dlock status`.
+//! Tests of the output formats of `dlock status`.
 
 use std::time::Duration;
 
 use proptest::prelude::*;
 
 use super::{details, json, table};
-use crate::lease::{Claim, Token};
+use crate::lease::{OwnerId, Token};
 use crate::report::escape::is_harmful;
 use crate::report::escape::tests::hostile;
-use crate::store::{Holder, Remainder, ServerTime, Sighting, Survey, Version, Waiter};
+use crate::store::{Expiry, Holder, LockRecord, ServerTime, Snapshot, Version, Waiter};
 
 fn holder(label: &str, note: &str) -> Holder {
     Holder {
@@ -22,17 +22,17 @@ fn holder(label: &str, note: &str) -> Holder {
     }
 }
 
-fn survey(locks: &[Sighting], waiters: &[Waiter]) -> Survey {
-    Survey {
+fn snapshot(locks: &[LockRecord], waiters: &[Waiter]) -> Snapshot {
+    Snapshot {
         server_time: ServerTime(1_795_167_000_000_000),
         locks: locks.to_vec(),
         waiters: waiters.to_vec(),
     }
 }
 
-fn sighting(label: &str, note: &str) -> Sighting {
-    Sighting {
-        claim: Some(Claim::new([1; 16])),
+fn record(label: &str, note: &str) -> LockRecord {
+    LockRecord {
+        owner_id: Some(OwnerId::new([1; 16])),
         version: Version {
             token: Token(17),
             renewals: 3,
@@ -42,30 +42,30 @@ fn sighting(label: &str, note: &str) -> Sighting {
         acquired_at: Some("2026-11-20T09:30:00.000000Z".to_owned()),
         held_for: Duration::from_secs(123),
         renewed_ago: Duration::from_secs(4),
-        remainder: Remainder::Left(Duration::from_secs(12)),
-        ..Sighting::never_held("init".parse().expect("a name"))
+        expiry: Expiry::In(Duration::from_secs(12)),
+        ..LockRecord::never_held("init".parse().expect("a valid action name"))
     }
 }
 
 fn waiter(label: &str, note: &str) -> Waiter {
     Waiter {
-        action: "init".parse().expect("a name"),
+        action: "init".parse().expect("a valid action name"),
         holder: holder(label, note),
         waiting_for: Duration::from_secs(70),
         alive: Some(true),
     }
 }
 
-fn words(text: &str) -> Vec<Vec<&str>> {
+fn cells(text: &str) -> Vec<Vec<&str>> {
     text.lines()
         .map(|line| line.split_whitespace().collect())
         .collect()
 }
 
 #[test]
-fn the_table_has_a_heading_and_a_line_an_action() {
-    let text = table(&[sighting("web-1/4711", "v42")], &[]);
-    let lines = words(&text);
+fn the_table_has_a_heading_and_one_line_per_action() {
+    let text = table(&[record("web-1/4711", "v42")], &[]);
+    let lines = cells(&text);
     assert_eq!(lines.len(), 2, "{text}");
     assert_eq!(lines[0][..2], ["ACTION", "STATE"]);
     assert_eq!(
@@ -92,12 +92,12 @@ fn the_table_has_a_heading_and_a_line_an_action() {
 }
 
 #[test]
-fn the_line_stands_below_in_order() {
-    let line = [waiter("web-2/1", ""), waiter("web-3/1", "")];
-    let text = table(&[sighting("web-1/4711", "")], &line);
-    let lines = words(&text);
+fn waiters_are_listed_below_the_actions_in_order() {
+    let waiters = [waiter("web-2/1", ""), waiter("web-3/1", "")];
+    let text = table(&[record("web-1/4711", "")], &waiters);
+    let lines = cells(&text);
     assert_eq!(lines.len(), 6, "{text}");
-    assert_eq!(lines[3][..3], ["ACTION", "PLACE", "WAITER"]);
+    assert_eq!(lines[3][..3], ["ACTION", "POSITION", "WAITER"]);
     assert_eq!(lines[4][..3], ["init", "1", "web-2/1"]);
     assert_eq!(
         lines[5],
@@ -109,17 +109,17 @@ fn the_line_stands_below_in_order() {
 
 proptest! {
     #[test]
-    fn no_label_or_note_forges_a_line_or_breaks_the_json(label in hostile(), note in hostile()) {
-        let seen = [sighting(&label, &note)];
-        let line = [waiter(&label, &note)];
-        let text = table(&seen, &line);
+    fn labels_and_notes_cannot_forge_lines_or_break_the_json(label in hostile(), note in hostile()) {
+        let records = [record(&label, &note)];
+        let waiters = [waiter(&label, &note)];
+        let text = table(&records, &waiters);
         prop_assert_eq!(text.lines().count(), 5);
         prop_assert!(!text.replace('\n', "").contains(is_harmful));
-        let text = details(&seen[0], &line);
+        let text = details(&records[0], &waiters);
         prop_assert!(!text.replace('\n', "").contains(is_harmful));
-        let text = json(&survey(&seen, &line), Duration::ZERO).expect("serializes");
+        let text = json(&snapshot(&records, &waiters), Duration::ZERO).expect("the records serialize");
         prop_assert!(!text.trim_end().contains(is_harmful));
-        let value: serde_json::Value = serde_json::from_str(&text).expect("is JSON");
+        let value: serde_json::Value = serde_json::from_str(&text).expect("valid JSON");
         let lock = &value["locks"][0];
         prop_assert_eq!(lock["holder"].as_str(), Some(label.as_str()));
         prop_assert_eq!(lock["note"].as_str(), Some(note.as_str()));

@@ -1,125 +1,147 @@
-//! Taking the lease: the attempt, by itself or at the end of a wait at the gate.
+//! Acquires the lease: an attempt, alone or after a wait for the queue lock.
 //!
-//! A grant counts only by what was read back of it, with the number of the request, behind the statement
-//! that made it.
+//! A grant counts only if it was read back, with the id of the request, after the statement that made it.
 
-use super::exchange::Request;
+use super::exchange::RequestKind;
 use super::{Database, rows, statements};
 use crate::store::read_back::AttemptReadBack;
 use crate::store::{
-    Answer, Contender, Failure, FailureKind, Gate, Mode, Parting, Place, Success, Turn, Wish,
+    AcquireMode, AcquireRequest, Contender, Failure, FailureKind, QueueEntry, QueueLock,
+    ReleaseRequest, Response, Success, WaitRequest,
 };
 
-/// What is read back behind an attempt, and the success that makes it needless. None if nobody has ever
-/// wanted the action.
-type Taken = Option<(AttemptReadBack, Option<Success>)>;
+/// Data read back after an attempt, and the success that makes the run unnecessary. None if the action has no row.
+type AttemptOutcome = Option<(AttemptReadBack, Option<Success>)>;
 
 impl Database {
-    /// Makes one attempt, after making the tables if there are none.
-    pub(super) fn try_acquire(
+    /// Makes one attempt. Creates the tables if they do not exist.
+    pub(super) fn attempt_unless_done(
         &mut self,
         contender: &Contender,
-        wish: &Wish,
-    ) -> Result<Answer, Failure> {
-        match self.try_once(contender, wish) {
+        request: &AcquireRequest,
+    ) -> Result<Response, Failure> {
+        match self.try_once(contender, request) {
             Err(failure) if failure.kind == FailureKind::NoTables => {
                 self.create_tables()?;
-                self.try_once(contender, wish)
+                self.try_once(contender, request)
             }
             outcome => outcome,
         }
     }
 
-    /// Where a success would make the run needless, the first attempt of a process looks before: a process
-    /// with nothing to do writes nothing and does not touch the gate.
-    fn try_once(&mut self, contender: &Contender, wish: &Wish) -> Result<Answer, Failure> {
-        if wish.mode == Mode::First
+    /// Makes one attempt. If a success can make the run unnecessary, the first attempt of a process reads it first, so
+    /// that a process with nothing to do writes nothing and does not take the queue lock.
+    fn try_once(
+        &mut self,
+        contender: &Contender,
+        request: &AcquireRequest,
+    ) -> Result<Response, Failure> {
+        if request.mode == AcquireMode::First
             && contender.once.is_some()
-            && let Some(success) = self.look(contender, "", None)?.success
+            && let Some(success) = self.query(contender, "", None)?.success
         {
-            return Ok(Answer::Done(success));
+            return Ok(Response::AlreadyDone(success));
         }
         let guard = statements::may_record(contender);
-        let attempt = statements::attempt(contender, wish, false);
+        let attempt = statements::attempt(contender, request, false);
         let packet = format!("{guard}{attempt}");
-        let mut taken = self.take(contender, &packet)?;
-        if taken.is_none() {
+        let mut outcome = self.run_attempt(contender, &packet)?;
+        if outcome.is_none() {
             let create = statements::create_row(&contender.action);
-            taken = self.take(contender, &format!("{create}{packet}"))?;
+            outcome = self.run_attempt(contender, &format!("{create}{packet}"))?;
         }
-        self.outcome(contender, wish, taken)
+        self.outcome(contender, request, outcome)
     }
 
-    /// Waits at the gate, then attempts.
-    pub(super) fn stand(&mut self, contender: &Contender, turn: &Turn) -> Result<Answer, Failure> {
-        let gone = match turn.tidy {
+    /// Waits for the queue lock, then attempts to acquire the lease.
+    pub(super) fn wait_then_attempt(
+        &mut self,
+        contender: &Contender,
+        turn: &WaitRequest,
+    ) -> Result<Response, Failure> {
+        let dead = match turn.prune_dead {
             true => {
-                let gone = statements::gone(&contender.action);
-                self.exchange(Request::Plain, &gone, rows::gone)?
+                let dead = statements::dead_entries(&contender.action);
+                self.exchange(RequestKind::Plain, &dead, rows::dead_entries)?
             }
             false => Vec::new(),
         };
-        let wish = Wish {
-            claim: turn.claim,
-            mode: Mode::IfFree,
-            gate: Gate::Used,
+        let request = AcquireRequest {
+            owner_id: turn.owner_id,
+            mode: AcquireMode::IfFree,
+            queue_lock: QueueLock::Available,
         };
-        // Written before: when the gate is ours, everybody behind us waits for it.
-        let attempt = statements::attempt(contender, &wish, true);
-        let stand = statements::stand(contender, turn, &gone);
-        if !self.exchange(Request::Wait, &stand, rows::answer)? {
-            return Ok(Answer::TurnedAway);
+        // Built before the wait: once this session owns the queue lock, all waiters behind it wait for the attempt.
+        let attempt = statements::attempt(contender, &request, true);
+        let wait = statements::wait_turn(contender, turn, &dead);
+        if !self.exchange(RequestKind::Wait, &wait, rows::is_confirmed)? {
+            return Ok(Response::WaitEnded);
         }
-        let taken = self.take(contender, &attempt)?;
-        self.outcome(contender, &wish, taken)
+        let outcome = self.run_attempt(contender, &attempt)?;
+        self.outcome(contender, &request, outcome)
     }
 
-    /// Sends `attempt` and reads back what came of it.
-    fn take(&mut self, contender: &Contender, attempt: &str) -> Result<Taken, Failure> {
+    /// Sends `attempt` and reads back its outcome.
+    fn run_attempt(
+        &mut self,
+        contender: &Contender,
+        attempt: &str,
+    ) -> Result<AttemptOutcome, Failure> {
         let packet = format!("{attempt}{}", statements::proof(contender));
-        self.exchange(Request::Grant, &packet, rows::proof)
+        self.exchange(RequestKind::Grant, &packet, rows::proof)
     }
 
-    /// What to answer when the attempt of `wish` came to `taken`. A contender that does not get the row
-    /// looks at it and the line by another packet: in that of the attempt it would cost every grant
-    /// that nobody disputes.
+    /// Returns the response to `request`, given the `outcome` of its attempt. A contender that was not granted the
+    /// lease reads the record and the queue with a second packet. Reading them in the packet of the attempt would slow
+    /// down every grant without competition.
     fn outcome(
         &mut self,
         contender: &Contender,
-        wish: &Wish,
-        taken: Taken,
-    ) -> Result<Answer, Failure> {
-        let Wish { claim, gate, .. } = *wish;
-        let Some((row, success)) = taken else {
-            // None was made, or somebody deletes them. Which, is told by the version that a look checks.
-            self.look(contender, "", None)?;
-            return Err(rows::vanished());
+        request: &AcquireRequest,
+        outcome: AttemptOutcome,
+    ) -> Result<Response, Failure> {
+        let AcquireRequest {
+            owner_id,
+            queue_lock,
+            ..
+        } = *request;
+        let Some((row, success)) = outcome else {
+            // No row was created, or rows are being deleted. The query checks the version, which shows the difference.
+            self.query(contender, "", None)?;
+            return Err(rows::row_missing());
         };
-        match (row.granted(claim), success) {
-            // The attempt saw the action as it was a moment before, and only now can nobody else record a
-            // success: the grant is given back.
+        match (row.granted(owner_id), success) {
+            // The success was recorded after the attempt read it, and before the grant. No other contender can record a
+            // success from now on, so the lease is released.
             (Some(_), Some(success)) => {
-                let parting = Parting {
-                    claim,
+                let request = ReleaseRequest {
+                    owner_id,
                     token: Some(row.owner.token),
-                    gate,
-                    queued: false,
+                    queue_lock,
+                    has_entry: false,
                     keep: None,
                     run: None,
                     handed_off: false,
                 };
-                self.release(contender, &parting)?;
-                Ok(Answer::Done(success))
+                self.release(contender, &request)?;
+                Ok(Response::AlreadyDone(success))
             }
             (Some(answer), None) => Ok(answer),
             (None, _) => {
-                let found = self.look(contender, "", Some(Place { claim, gate }))?;
+                let found = self.query(
+                    contender,
+                    "",
+                    Some(QueueEntry {
+                        owner_id,
+                        queue_lock,
+                    }),
+                )?;
                 match &found.row {
-                    // By an earlier attempt whose answer was lost, and which was carried out only now.
-                    Some(row) if row.is_held_by(claim, None) => {
-                        Ok(Answer::AlreadyOurs(row.version.token))
+                    // Acquired by an earlier attempt whose response was lost and which was executed only now.
+                    Some(row) if row.is_held_by(owner_id, None) => {
+                        Ok(Response::AlreadyHeld(row.version.token))
                     }
-                    _ => found.unless_done(Answer::Seen),
+                    _ => found.unless_done(Response::NotAcquired),
                 }
             }
         }

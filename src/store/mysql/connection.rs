@@ -1,9 +1,8 @@
-//! One connection to the server: how it is made, what it may cost, and when it is thrown away.
+//! One connection to the server: connect, time limits and close.
 //!
-//! The driver's traps are shut in here: no second connect by socket, no set-up queries, time limits
-//! on every socket call, a panic of the driver is an error like any other, and a connection that
-//! has seen *any* error is dropped, because the driver would hand the late reply of one question
-//! to the next.
+//! This file works around problems of the driver: it prevents a second connect by socket and set-up queries, sets time
+//! limits on every socket call, and converts a panic of the driver into an error. A connection with *any* error is
+//! dropped, because the driver would return the late response of one request to the next request.
 
 use std::collections::HashMap;
 use std::mem::ManuallyDrop;
@@ -15,16 +14,17 @@ use std::time::Duration;
 use mysql::prelude::Queryable;
 use mysql::{ClientIdentity, Conn, OptsBuilder, Row, SslOpts};
 
-use super::errors::{Phase, Refusal, failure, refusal};
-use crate::store::finding::Check;
+use super::errors::{ConnectError, Phase, connect_error, failure};
+use crate::store::check::Check;
 use crate::store::target::{Address, Secret, SslMode, Target, Tls};
 use crate::store::{Failure, FailureKind};
 use crate::sys::socket::{self, Interrupter};
 
-/// Larger than any reply of dlock; set so that the driver does not ask the server for its limit.
+/// Maximum size of a packet in bytes, larger than any response. It is set so that the driver does not query the
+/// server's limit.
 const MAX_PACKET: usize = 1 << 20;
 
-/// Unanswered keepalive probes, one a second, after which a silent peer counts as gone.
+/// Number of unanswered keepalive probes, one per second, after which the peer counts as dead.
 const KEEPALIVE_PROBES: u32 = 3;
 
 /// A live connection.
@@ -35,7 +35,7 @@ pub(super) struct Connection {
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        // Its descriptor would keep the socket open.
+        // The interrupter's descriptor would keep the socket open.
         self.interrupter.unwatch();
     }
 }
@@ -43,18 +43,18 @@ impl Drop for Connection {
 impl Connection {
     /// Connects and logs in. Every address that the host name resolves to is tried.
     ///
-    /// `limit` bounds the connect to one address and each read and write; resolving the name has
-    /// no limit of its own, so the caller must not be a thread that has anything else to do.
+    /// `limit` is the maximum time of the connect to one address and of each read and write. Name resolution has
+    /// no limit, so the calling thread must not have other work to do.
     pub(super) fn open(
         target: &Target,
         limit: Duration,
         interrupter: &Interrupter,
-    ) -> Result<Self, Refusal> {
-        readable(&target.tls).map_err(|why| Refusal {
+    ) -> Result<Self, ConnectError> {
+        check_readable(&target.tls).map_err(|why| ConnectError {
             at: None,
             failure: Failure::new(FailureKind::Config, why),
         })?;
-        let unresolved = |why| Refusal {
+        let unresolved = |why| ConnectError {
             at: Some(Check::Address),
             failure: Failure::new(FailureKind::Unreachable, why),
         };
@@ -63,7 +63,7 @@ impl Connection {
             .map_err(|error| unresolved(format!("cannot resolve {address}: {error}")))?;
         let mut last = unresolved(format!("{address} resolves to no address"));
         for family in families {
-            last = match guarded(|| Conn::new(options(target, limit, family))) {
+            last = match catch_panic(|| Conn::new(options(target, limit, family))) {
                 Ok(Ok(conn)) => {
                     interrupter.watch(conn.as_raw_fd());
                     return Ok(Self {
@@ -71,8 +71,8 @@ impl Connection {
                         interrupter: interrupter.clone(),
                     });
                 }
-                Ok(Err(error)) => refusal(&error, target),
-                Err(panic) => Refusal {
+                Ok(Err(error)) => connect_error(&error, target),
+                Err(panic) => ConnectError {
                     at: Some(Check::Connect),
                     failure: panicked(&panic),
                 },
@@ -88,13 +88,12 @@ impl Connection {
         Err(last)
     }
 
-    /// The session's id as the greeting gave it, which has room for 32 bits.
+    /// Returns the session id in the server's greeting, which has only 32 bits.
     pub(super) fn greeted_as(&self) -> u32 {
         self.conn.connection_id()
     }
 
-    /// Sets the bound on each read; none: a reply may take for ever, and the kernel's keepalive
-    /// alone tells whether the server is still there.
+    /// Sets the maximum time of each read. None waits forever: only the kernel's keepalive then detects a dead server.
     pub(super) fn limit_reads(&self, limit: Option<Duration>) -> Result<(), Failure> {
         socket::limit_reads(self.conn.as_raw_fd(), limit).map_err(|error| {
             let message = format!("cannot set a time limit: {error}");
@@ -102,16 +101,16 @@ impl Connection {
         })
     }
 
-    /// Sends `packet` and reads the rows of each of its SELECTs. Consumes the connection: what it gives back may
-    /// be used again only if nothing went wrong.
+    /// Sends `packet` and reads the rows of each of its SELECTs. Consumes the connection. The returned connection may
+    /// be used again only if there was no error. None after a panic of the driver.
     pub(super) fn exchange(
         mut self,
         packet: &str,
         target: &Target,
     ) -> (Option<Self>, Result<Vec<Vec<Row>>, Failure>) {
-        match guarded(|| read_all(&mut self.conn, packet)) {
+        match catch_panic(|| read_all(&mut self.conn, packet)) {
             Ok(Ok(sets)) => (Some(self), Ok(sets)),
-            Ok(Err(error)) => (Some(self), Err(failure(&error, Phase::Asking, target))),
+            Ok(Err(error)) => (Some(self), Err(failure(&error, Phase::Requesting, target))),
             Err(panic) => {
                 // The driver's Drop would write to a connection in an unknown state.
                 self.interrupter.interrupt();
@@ -124,8 +123,8 @@ impl Connection {
 
 fn read_all(conn: &mut Conn, packet: &str) -> Result<Vec<Vec<Row>>, mysql::Error> {
     let mut found = Vec::new();
-    // Dropped only when all went well: after an error that would read on, and after a panic of the
-    // driver it may panic a second time, which aborts the process and leaves the command alone.
+    // Dropped only on success: after an error, the drop would continue to read. After a panic of the driver, the
+    // drop may panic again, which aborts the process and leaves the command without supervision.
     let mut sets = ManuallyDrop::new(conn.query_iter(packet)?);
     while let Some(set) = sets.iter() {
         let mut set = ManuallyDrop::new(set);
@@ -141,8 +140,8 @@ fn read_all(conn: &mut Conn, packet: &str) -> Result<Vec<Vec<Row>>, mysql::Error
     Ok(found)
 }
 
-/// Runs a call into the driver; its panics (an empty packet is enough) become a text.
-fn guarded<T>(call: impl FnOnce() -> T) -> Result<T, String> {
+/// Calls the driver and returns its panic as a text. An empty packet is enough to make the driver panic.
+fn catch_panic<T>(call: impl FnOnce() -> T) -> Result<T, String> {
     catch_unwind(AssertUnwindSafe(call)).map_err(|panic| {
         panic
             .downcast_ref::<String>()
@@ -157,10 +156,10 @@ fn panicked(text: &str) -> Failure {
     Failure::new(FailureKind::Unknown, message)
 }
 
-/// The bind addresses to connect from, one an address family, in the resolver's order.
+/// Returns the bind addresses to connect from, one per address family, in the resolver's order. None binds no address.
 ///
-/// The driver tries only the first address of a name, unless it binds; then it tries all of the
-/// bind address's family. So: one attempt a family. A literal address or a socket needs no bind.
+/// Without a bind address, the driver tries only the first address of a name. With one, it tries all addresses of its
+/// family. So there is one attempt per family. A literal address or a socket needs no bind address.
 fn families(address: &Address) -> std::io::Result<Vec<Option<IpAddr>>> {
     let (host, port) = match address {
         Address::Tcp { host, port } if host.parse::<IpAddr>().is_err() => (host.as_str(), *port),
@@ -186,14 +185,14 @@ fn options(target: &Target, limit: Duration, bind: Option<IpAddr>) -> OptsBuilde
         .user(Some(&target.user))
         .pass(target.password.as_ref().map(Secret::reveal))
         .db_name(Some(&target.database).filter(|name| !name.is_empty()))
-        // These two keep the driver from a second connection and from two queries.
+        // These two settings prevent a second connection and two queries by the driver.
         .prefer_socket(false)
         .max_allowed_packet(Some(MAX_PACKET))
         .stmt_cache_size(0)
         .read_timeout(Some(limit))
         .write_timeout(Some(limit))
         .tcp_connect_timeout(Some(limit))
-        // A peer that is gone without a word is noticed within the time of two attempts.
+        // A peer that dies without closing the connection is detected within the time of two requests.
         .tcp_user_timeout_ms(Some(millis.saturating_mul(2)))
         .tcp_keepalive_time_ms(Some(seconds * 1000))
         .tcp_keepalive_probe_interval_secs(Some(1))
@@ -209,9 +208,8 @@ fn options(target: &Target, limit: Duration, bind: Option<IpAddr>) -> OptsBuilde
     }
 }
 
-/// Refuses what the driver would take for a server that cannot be reached: a file that it cannot
-/// read.
-fn readable(tls: &Tls) -> Result<(), String> {
+/// Returns an error if a TLS file cannot be read. The driver would report it as an unreachable server.
+fn check_readable(tls: &Tls) -> Result<(), String> {
     let identity = tls.identity.iter().flat_map(|(cert, key)| [cert, key]);
     for path in tls.ca.iter().chain(identity) {
         std::fs::read(path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;

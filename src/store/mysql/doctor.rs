@@ -1,163 +1,167 @@
-//! `dlock doctor`: asks the server everything that dlock rests on, and judges it.
+//! `dlock doctor`: sends the server requests about everything that dlock depends on, and judges the
+//! responses.
 //!
-//! One file a subject. In each, asking is apart from judging, which is pure: what no server at hand
-//! can be is judged in tests on made-up answers. Nothing here writes, and nothing is left behind.
-//! It goes on as far as the server lets it: what one refusal leaves unknown is no reason to keep
-//! silent about the rest.
+//! Each subject has a file. In each file, the code that sends requests is separate from the code that
+//! judges the responses. The latter is pure, so that tests can pass it made-up responses of servers that
+//! are not available. The checks write nothing and leave nothing behind. If the server refuses one
+//! request, the other checks still run.
 
-mod arrival;
-mod between;
-mod definition;
-mod facts;
-mod gate;
+mod actual_schema;
+mod connect;
+mod durability;
+mod expected_schema;
 mod grants;
-mod kind;
-mod pace;
-mod present;
-mod safety;
+mod latency;
+mod named_locks;
+mod proxy;
+mod server;
 mod session;
 mod tables;
+mod variables;
 
 use std::time::Duration;
 
-use self::between::Identities;
-use self::facts::Facts;
-use self::gate::Trial;
-use self::pace::Clocks;
-use self::present::Present;
-use self::session::{Session, Unanswered};
-use super::errors::Refusal;
+use self::actual_schema::Present;
+use self::latency::Clocks;
+use self::named_locks::Trial;
+use self::proxy::Identities;
+use self::session::{QueryError, Session};
+use self::variables::ServerFacts;
+use super::errors::ConnectError;
 use crate::store::Failure;
-use crate::store::finding::{Check, Finding};
+use crate::store::check::{Check, Finding};
 use crate::store::target::Target;
 
-/// Where the findings go, as they come.
-pub type Tell<'a> = dyn FnMut(Finding) + 'a;
+/// Callback that receives each finding as soon as it is known.
+pub type FindingSink<'a> = dyn FnMut(Finding) + 'a;
 
-/// Looks at everything, in the order of [`Check::ALL`]; a check may bring several findings, and one
-/// that was not come to brings none.
+/// Runs all checks in the order of [`Check::ALL`]. A check may return several findings; a check that is
+/// not reached returns none.
 ///
 /// # Errors
-/// When the server cannot be reached, or not any more; what there is to say of it has been told.
-pub fn examine(target: &Target, limit: Duration, tell: &mut Tell) -> Result<(), Failure> {
+/// Fails if the server cannot be reached, or the connection is lost. All findings up to then have been passed
+/// to `emit`.
+pub fn examine(target: &Target, limit: Duration, emit: &mut FindingSink) -> Result<(), Failure> {
     match Session::open(target, limit) {
-        Ok(session) => examine_all(target, session, None, tell),
-        Err(Refusal {
+        Ok(session) => examine_all(target, session, None, emit),
+        Err(ConnectError {
             at: at @ Some(Check::Database),
             failure,
         }) => {
-            // The server can be looked at all the same.
+            // The other checks can run without the database.
             let server = Target {
                 database: String::new(),
                 ..target.clone()
             };
             match Session::open(&server, limit) {
-                Ok(session) => examine_all(target, session, Some(&failure), tell)?,
-                Err(_) => tell_all(arrival::failed(target, at, &failure.message), tell),
+                Ok(session) => examine_all(target, session, Some(&failure), emit)?,
+                Err(_) => emit_all(connect::failed(target, at, &failure.message), emit),
             }
             Err(failure)
         }
-        Err(Refusal { at, failure }) => {
-            tell_all(arrival::failed(target, at, &failure.message), tell);
+        Err(ConnectError { at, failure }) => {
+            emit_all(connect::failed(target, at, &failure.message), emit);
             Err(failure)
         }
     }
 }
 
-/// The same over a session; without the database, if that is why there is `no_database`.
+/// Runs all checks over `session`. If `no_database` is the reason why the database cannot be used, skips
+/// the checks that need it.
 fn examine_all(
     target: &Target,
     mut session: Session,
     no_database: Option<&Failure>,
-    tell: &mut Tell,
+    emit: &mut FindingSink,
 ) -> Result<(), Failure> {
     let session = &mut session;
-    let identities = attend(Check::Proxy, Identities::ask(session), tell)?;
-    let facts = match Facts::ask(session) {
+    let identities = or_skip(Check::Proxy, Identities::query(session), emit)?;
+    let facts = match ServerFacts::query(session) {
         Ok(facts) => facts,
-        // Nothing can be judged without; that nothing else is found must not look like health.
-        Err(Unanswered::Refused(failure) | Unanswered::Broken(failure)) => {
-            return Err(broken(Check::Server, failure, tell));
+        // No check can run without the facts, and an empty result would look like a healthy server.
+        Err(QueryError::Refused(failure) | QueryError::Disconnected(failure)) => {
+            return Err(connection_lost(Check::Server, failure, emit));
         }
     };
-    tell_all(arrival::arrived(target, &facts), tell);
-    tell(match no_database {
-        None => arrival::entered(target),
-        Some(failure) => arrival::stopped(Some(Check::Database), &failure.message),
+    emit_all(connect::connected(target, &facts), emit);
+    emit(match no_database {
+        None => connect::database_found(target),
+        Some(failure) => connect::check_failed(Some(Check::Database), &failure.message),
     });
-    tell(kind::server(&facts));
-    tell(kind::cluster(&facts));
+    emit(server::server(&facts));
+    emit(server::cluster(&facts));
     if let Some(identities) = identities {
-        tell(identities.judge());
+        emit(identities.judge());
     }
-    if let Some(settings) = attend(Check::Session, between::settings(session), tell)? {
-        tell(between::judge(&settings, &facts));
+    if let Some(settings) = or_skip(Check::Session, proxy::settings(session), emit)? {
+        emit(proxy::judge(&settings, &facts));
     }
-    tell(safety::writes(&facts));
+    emit(durability::writes(&facts));
     if no_database.is_none() {
-        examine_tables(target, &facts, session, tell)?;
+        examine_tables(target, &facts, session, emit)?;
     }
-    if let Some(trial) = attend(Check::Gate, Trial::run(session), tell)? {
-        tell(trial.judge());
+    if let Some(trial) = or_skip(Check::NamedLocks, Trial::run(session), emit)? {
+        emit(trial.judge());
     }
-    tell_all(safety::durability(&facts), tell);
-    tell(safety::replication(&facts));
-    if let Some(Some(clocks)) = attend(Check::Clock, Clocks::ask(session), tell)? {
-        tell(clocks.judge());
+    emit_all(durability::durability(&facts), emit);
+    emit(durability::replication(&facts));
+    if let Some(Some(clocks)) = or_skip(Check::Clock, Clocks::query(session), emit)? {
+        emit(clocks.judge());
     }
-    if let Some(trips) = attend(Check::RoundTrip, pace::trips(session), tell)? {
-        tell(pace::judge_trips(trips));
+    if let Some(round_trips) = or_skip(Check::RoundTrip, latency::round_trips(session), emit)? {
+        emit(latency::judge_round_trips(round_trips));
     }
-    tell(pace::connections(&facts));
+    emit(latency::connections(&facts));
     Ok(())
 }
 
 fn examine_tables(
     target: &Target,
-    facts: &Facts,
+    facts: &ServerFacts,
     session: &mut Session,
-    tell: &mut Tell,
+    emit: &mut FindingSink,
 ) -> Result<(), Failure> {
-    let wanted = definition::tables();
-    let Some(rights) = attend(Check::Grants, grants::ask(session, &wanted), tell)? else {
+    let wanted = expected_schema::tables();
+    let Some(rights) = or_skip(Check::Grants, grants::query(session, &wanted), emit)? else {
         return Ok(());
     };
-    tell_all(
+    emit_all(
         grants::judge(&rights, &target.database, &facts.account),
-        tell,
+        emit,
     );
-    let present = Present::ask(session, &wanted, &rights);
-    let Some(present) = attend(Check::Tables, present, tell)? else {
+    let present = Present::query(session, &wanted, &rights);
+    let Some(present) = or_skip(Check::Tables, present, emit)? else {
         return Ok(());
     };
     let is_complete = present.engines.len() == wanted.len();
     let may_create = match is_complete || facts.is_galera() {
         true => None,
-        false => attend(Check::Tables, grants::may_create(session), tell)?.flatten(),
+        false => or_skip(Check::Tables, grants::may_create(session), emit)?.flatten(),
     };
-    tell_all(tables::judge(&wanted, &present, &rights, may_create), tell);
+    emit_all(tables::judge(&wanted, &present, &rights, may_create), emit);
     Ok(())
 }
 
-/// What a check has to go on; without it, says why. Only a server that is gone ends everything.
-fn attend<T>(
+/// Returns the response that a check needs. If the server refused the request, emits a skipped finding
+/// and returns None. Returns an error only if the connection is lost, which ends all checks.
+fn or_skip<T>(
     check: Check,
-    outcome: Result<T, Unanswered>,
-    tell: &mut Tell,
+    outcome: Result<T, QueryError>,
+    emit: &mut FindingSink,
 ) -> Result<Option<T>, Failure> {
     match outcome {
-        Ok(answer) => Ok(Some(answer)),
-        Err(Unanswered::Refused(failure)) => {
-            tell(Finding::unchecked(check, failure.message));
+        Ok(response) => Ok(Some(response)),
+        Err(QueryError::Refused(failure)) => {
+            emit(Finding::skip(check, failure.message));
             Ok(None)
         }
-        Err(Unanswered::Broken(failure)) => Err(broken(check, failure, tell)),
+        Err(QueryError::Disconnected(failure)) => Err(connection_lost(check, failure, emit)),
     }
 }
 
-/// Tells of a failure after which nothing else can be known.
-fn broken(check: Check, failure: Failure, tell: &mut Tell) -> Failure {
-    tell(Finding::mend(
+/// Emits a failure that ends all checks, and returns it.
+fn connection_lost(check: Check, failure: Failure, emit: &mut FindingSink) -> Failure {
+    emit(Finding::fail(
         check,
         failure.message.clone(),
         "the server was there a moment ago: a holder would be about to lose its lease",
@@ -166,6 +170,6 @@ fn broken(check: Check, failure: Failure, tell: &mut Tell) -> Failure {
     failure
 }
 
-fn tell_all(findings: Vec<Finding>, tell: &mut Tell) {
-    findings.into_iter().for_each(tell);
+fn emit_all(findings: Vec<Finding>, emit: &mut FindingSink) {
+    findings.into_iter().for_each(emit);
 }

@@ -1,47 +1,46 @@
-//! What an error of the server or the driver means for the protocol.
+//! Classifies errors of the server and the driver for the protocol.
 //!
-//! The kind says what to do next, and never what was done before: a statement may have been committed
-//! before the error, whatever its number. What a request that was sent can have done is for the caller
-//! to find out.
+//! The kind of a failure decides what to do next. It is not evidence of what was done before: a statement may have been
+//! committed before any error. The caller has to find out the effect of a request that was sent.
 
 use std::io::ErrorKind::{InvalidData, TimedOut, WouldBlock};
 
 use mysql::{DriverError, Error};
 
-use crate::store::finding::Check;
+use crate::store::check::Check;
 use crate::store::target::{Address, SslMode, Target};
 use crate::store::{Failure, FailureKind};
 
-/// When an error came up.
+/// Phase in which an error occurred.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Phase {
-    /// Before any question was sent.
+    /// Before a request was sent.
     Connecting,
-    /// After it was sent.
-    Asking,
+    /// After a request was sent.
+    Requesting,
 }
 
-/// Why there is no connection.
+/// Error that prevented a connection.
 #[derive(Debug)]
-pub(super) struct Refusal {
-    /// What failed. None if it was a file that the settings name, before anything else.
+pub(super) struct ConnectError {
+    /// Check that failed. None if a file in the settings cannot be read, which is checked first.
     pub(super) at: Option<Check>,
-    /// What that means.
+    /// Failure to report.
     pub(super) failure: Failure,
 }
 
-impl From<Refusal> for Failure {
-    fn from(refusal: Refusal) -> Self {
-        refusal.failure
+impl From<ConnectError> for Failure {
+    fn from(error: ConnectError) -> Self {
+        error.failure
     }
 }
 
-/// Why `error` ended a connection that was being made.
-pub(super) fn refusal(error: &Error, target: &Target) -> Refusal {
+/// Returns the connect error for an `error` of the driver.
+pub(super) fn connect_error(error: &Error, target: &Target) -> ConnectError {
     let check = match error {
         Error::MySqlError(error) => match error.code {
             1044 | 1049 => Check::Database,
-            // Said in place of a greeting: too many connections, host blocked, host not admitted.
+            // Sent instead of a greeting: too many connections, host blocked, host not allowed.
             1040 | 1129 | 1130 => Check::Connect,
             3159 => Check::Tls,
             _ => Check::Login,
@@ -51,22 +50,22 @@ pub(super) fn refusal(error: &Error, target: &Target) -> Refusal {
         other if is_tls(other) => Check::Tls,
         _ => Check::Connect,
     };
-    Refusal {
+    ConnectError {
         at: Some(check),
         failure: failure(error, Phase::Connecting, target),
     }
 }
 
-/// The kind of the server's error `code`; none if it is not listed here.
+/// Returns the kind of the server's error `code`. None if it is not listed here.
 ///
-/// Numbers from MySQL 9.7's and MariaDB 10.11's error references; CR_* numbers (2xxx) never occur
-/// here, they are inventions of the C client.
+/// The codes are from the error references of MySQL 9.7 and MariaDB 10.11. CR_* codes (2xxx) never occur here; only the
+/// C client returns them.
 const fn kind_of(code: u16) -> Option<FailureKind> {
     Some(match code {
         // No such table.
         1146 => FailureKind::NoTables,
-        // Access: database, account, host, command on table, column, privilege, routine, plugin,
-        // password expired, locked account, TLS required of the account.
+        // Access denied: database, account, host, command on table, column, privilege, routine, plugin,
+        // password expired, account locked, account requires TLS.
         1044 | 1045 | 1130 | 1142 | 1143 | 1227 | 1524 | 1698 | 1820 | 1862 | 3118 | 3159
         | 4151 => FailureKind::Denied,
         // Unknown database, column, column named twice, syntax, bad value, too long, no default,
@@ -78,19 +77,19 @@ const fn kind_of(code: u16) -> Option<FailureKind> {
         1020 | 1205 | 1213 | 1317 | 1412 | 1614 | 1615 | 1969 | 3024 | 3101 => {
             FailureKind::Conflict
         }
-        // Too many connections: of the server, of the user.
-        1040 | 1203 => FailureKind::Full,
-        // Limit of the account, read only (option, transaction, mode), not in the cluster: nothing
-        // was done; another connection, later, may reach a server that can.
+        // Too many connections of the server or of the user.
+        1040 | 1203 => FailureKind::TooManyConnections,
+        // Limit of the account, read-only (option, transaction, mode), not in the cluster: nothing
+        // was done. A later connection may reach a server that accepts the statement.
         1047 | 1226 | 1290 | 1792 | 1836 | 3092 => FailureKind::Unreachable,
-        // GET_LOCK unknown, denied, refused by a cluster's strict mode or a proxy, bad name,
-        // called a deadlock.
-        1105 | 1235 | 1305 | 1370 | 3057 | 3058 | 4163 => FailureKind::NoGate,
+        // GET_LOCK is unknown, denied, refused by a cluster's strict mode or a proxy, has a bad name,
+        // or is reported as a deadlock.
+        1105 | 1235 | 1305 | 1370 | 3057 | 3058 | 4163 => FailureKind::NoQueueLock,
         _ => return None,
     })
 }
 
-/// Advice that follows the server's text.
+/// Returns the advice that follows the server's text. Empty if there is none.
 fn advice(code: u16, target: &Target) -> String {
     let is_plain_tcp = matches!(target.address, Address::Tcp { .. }) && !is_tls_wanted(target);
     let advice = match code {
@@ -102,7 +101,7 @@ fn advice(code: u16, target: &Target) -> String {
         }
         1146 => "; run dlock setup, or dlock exec with an account that may create tables",
         1290 | 1792 | 1836 => "; the server is read-only, dlock needs the primary",
-        // MariaDB says so also when the account or the whole server wants TLS.
+        // MariaDB also returns these codes when the account or the whole server requires TLS.
         1045 | 1698 if is_plain_tcp => {
             "; check the account and its password, and whether it wants TLS (--ssl-mode)"
         }
@@ -115,21 +114,21 @@ fn advice(code: u16, target: &Target) -> String {
     advice.to_owned()
 }
 
-/// Classifies `error`; the message names the server and never a secret.
+/// Classifies `error`. The message names the server and never contains a secret.
 pub(super) fn failure(error: &Error, phase: Phase, target: &Target) -> Failure {
     let address = &target.address;
     let (unlisted, what) = match phase {
         Phase::Connecting => (FailureKind::Unreachable, "cannot reach"),
-        Phase::Asking => (FailureKind::Unknown, "no answer from"),
+        Phase::Requesting => (FailureKind::Unknown, "no answer from"),
     };
     let (kind, message) = match error {
         Error::MySqlError(error) => {
             let kind = match kind_of(error.code).unwrap_or(unlisted) {
-                // Of the limits of an account this one passes when another connection ends.
+                // This is the only limit of an account that allows a login as soon as another connection ends.
                 _ if error.code == 1226 && error.message.contains("max_user_connections") => {
-                    FailureKind::Full
+                    FailureKind::TooManyConnections
                 }
-                FailureKind::Denied if phase == Phase::Connecting => FailureKind::NotAdmitted,
+                FailureKind::Denied if phase == Phase::Connecting => FailureKind::LoginRefused,
                 kind => kind,
             };
             let (text, code) = (&error.message, error.code);
@@ -157,7 +156,7 @@ pub(super) fn failure(error: &Error, phase: Phase, target: &Target) -> Failure {
         ),
         Error::TlsError(error) => (FailureKind::Config, tls_failed(&error.to_string(), target)),
         other => {
-            let text = plain(other);
+            let text = cause(other);
             match phase == Phase::Connecting && is_tls_wanted(target) && is_tls(other) {
                 true => (FailureKind::Config, tls_failed(&text, target)),
                 false => (unlisted, format!("{what} {address}: {text}")),
@@ -185,18 +184,18 @@ fn tls_failed(why: &str, target: &Target) -> String {
     )
 }
 
-/// Whether the connection was to be encrypted.
+/// Returns true if the connection has to be encrypted.
 fn is_tls_wanted(target: &Target) -> bool {
     target.tls.mode != SslMode::Disabled && matches!(target.address, Address::Tcp { .. })
 }
 
-/// Whether rustls refused: it reports by `InvalidData`, which no socket does. The driver does so
-/// too, of a packet that makes no sense.
+/// Returns true for errors of rustls: it reports `InvalidData`, which no socket does. The driver also reports
+/// `InvalidData` for a malformed packet.
 fn is_tls(error: &Error) -> bool {
     io_error(error).is_some_and(|error| error.kind() == InvalidData)
 }
 
-/// The operating system's error inside the driver's: timeouts of the socket come as codec errors.
+/// Returns the operating system's error inside the driver's error. Socket timeouts arrive as codec errors.
 fn io_error(error: &Error) -> Option<&std::io::Error> {
     match error {
         Error::IoError(error) => Some(error),
@@ -205,12 +204,12 @@ fn io_error(error: &Error) -> Option<&std::io::Error> {
     }
 }
 
-/// The cause in words for people, without the driver's type names.
-fn plain(error: &Error) -> String {
+/// Returns the cause as text for users, without the driver's type names.
+fn cause(error: &Error) -> String {
     match error {
         Error::DriverError(DriverError::ConnectTimeout) => "no answer in time".to_owned(),
-        // EINVAL and EAFNOSUPPORT: when all addresses of the family that we bound to have failed,
-        // the driver goes on with the other family, and the first reason is lost.
+        // EINVAL and EAFNOSUPPORT: after all addresses of the bound family have failed, the driver
+        // continues with the other family, and the first reason is lost.
         Error::DriverError(DriverError::CouldNotConnect(Some((_, text, _))))
             if text.ends_with("(os error 22)") || text.ends_with("(os error 97)") =>
         {

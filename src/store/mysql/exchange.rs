@@ -1,25 +1,26 @@
-//! One packet out, one reply in: the only way in which a lock's questions reach the server.
+//! Sends one packet and reads one response. All requests about a lock reach the server this way.
 
 use mysql::Row;
 
 use super::connection::Connection;
-use super::rows::Sight;
+use super::rows::ReadResult;
 use super::{Database, rows, statements};
 use crate::lease::instant::BootInstant;
-use crate::store::{Contender, Failure, FailureKind, Place, ServerTime};
+use crate::mutant::{self, Safeguard};
+use crate::store::{Contender, Failure, FailureKind, QueueEntry, ServerTime};
 use crate::sys::{clock, random};
-use crate::twin::{self, Mechanism};
 
-/// What is noted on the way to an answer, whatever becomes of it.
-pub(super) struct Trace {
-    /// When the last request was sent, or else when the question was asked.
+/// Timing of a request. It is also valid if the request fails.
+pub(super) struct RequestTiming {
+    /// Time when the last packet was sent. Before the first packet, the time when the request started.
     pub(super) sent: BootInstant,
+    /// Last server time in a response. None if no response contained it.
     pub(super) server_time: Option<ServerTime>,
-    /// Whether a request that can grant the lease was sent.
+    /// True if a packet that can grant the lease was sent.
     pub(super) could_grant: bool,
 }
 
-impl Trace {
+impl RequestTiming {
     pub(super) fn new() -> Self {
         Self {
             sent: clock::now(),
@@ -29,39 +30,39 @@ impl Trace {
     }
 }
 
-/// What a request can do, and how long its reply may take.
+/// Kind of a packet: its possible effect, and the time that its response may take.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Request {
+pub(super) enum RequestKind {
     /// It cannot grant the lease, and no read takes longer than the limit.
     Plain,
     /// It can grant the lease, and no read takes longer than the limit.
     Grant,
-    /// Its reply may take for ever: as long as the line is.
+    /// It waits for the queue lock, and its response may take forever.
     Wait,
 }
 
 impl Database {
-    /// Sends `statements`, and looks at the contender's row, and at the line as seen from `place`.
-    pub(super) fn look(
+    /// Sends `statements`, then reads the contender's record and, with an `entry`, the queue ahead of it.
+    pub(super) fn query(
         &mut self,
         contender: &Contender,
         statements: &str,
-        place: Option<Place>,
-    ) -> Result<Sight, Failure> {
-        let sight = statements::sight(contender, place);
-        let packet = format!("{statements}{sight}");
-        self.exchange(Request::Plain, &packet, rows::sight)
+        entry: Option<QueueEntry>,
+    ) -> Result<ReadResult, Failure> {
+        let select = statements::select_record(contender, entry);
+        let packet = format!("{statements}{select}");
+        self.exchange(RequestKind::Plain, &packet, rows::read_result)
     }
 
-    /// Sends one packet under a number of its own, and reads by `read` what comes back with that number.
-    /// The connection is kept only if nothing at all was wrong.
+    /// Sends one packet with a new request id, checks the id in the response, and returns the result of `read`.
+    /// The connection is kept only if there was no error at all.
     pub(super) fn exchange<T>(
         &mut self,
-        request: Request,
+        kind: RequestKind,
         packet: &str,
         read: impl FnOnce(&[Vec<Row>]) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
-        // Taken out: whatever goes wrong from here on, it is not put back.
+        // The connection is moved out, so that no error below leaves it in place.
         let (connection, session) = match self.connection.take() {
             Some(connection) => (connection, String::new()),
             None => (
@@ -69,27 +70,30 @@ impl Database {
                 statements::session(self.idle),
             ),
         };
-        let number = random::bytes().map_err(|error| {
+        let request_id = random::bytes().map_err(|error| {
             let message = format!("no random numbers: {error}");
             Failure::new(FailureKind::Unreachable, message)
         })?;
-        let packet = format!("{session}{}", statements::numbered(packet, number));
-        if request == Request::Wait {
+        let packet = format!(
+            "{session}{}",
+            statements::with_request_id(packet, request_id)
+        );
+        if kind == RequestKind::Wait {
             connection.limit_reads(None)?;
         }
-        self.trace.could_grant |= request == Request::Grant;
-        self.trace.sent = clock::now();
+        self.timing.could_grant |= kind == RequestKind::Grant;
+        self.timing.sent = clock::now();
         let (connection, reply) = connection.exchange(&packet, &self.target);
-        if twin::is_out(Mechanism::SendTime) {
-            self.trace.sent = clock::now();
+        if mutant::is_disabled(Safeguard::SendTime) {
+            self.timing.sent = clock::now();
         }
         let outcome = reply.and_then(|sets| {
-            let time = rows::check(&sets, number)?;
-            self.trace.server_time = time.or(self.trace.server_time);
+            let time = rows::check(&sets, request_id)?;
+            self.timing.server_time = time.or(self.timing.server_time);
             read(&sets)
         });
-        if outcome.is_ok() || twin::is_out(Mechanism::FreshConnection) {
-            if let (Some(connection), Request::Wait) = (&connection, request) {
+        if outcome.is_ok() || mutant::is_disabled(Safeguard::FreshConnection) {
+            if let (Some(connection), RequestKind::Wait) = (&connection, kind) {
                 connection.limit_reads(Some(self.limit))?;
             }
             self.connection = connection;

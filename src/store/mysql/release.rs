@@ -1,36 +1,38 @@
-//! Giving the lease up, and recording what came of the command under it.
+//! Releases the lease, and records the outcome of the command.
 
-use super::exchange::Request;
+use super::exchange::RequestKind;
 use super::{Database, rows, statements};
 use crate::lease::{Grant, Token};
-use crate::store::{Answer, Contender, Failure, FailureKind, Parting};
+use crate::store::{Contender, Failure, FailureKind, ReleaseRequest, Response};
 
 impl Database {
-    /// Hands the lease off, on the connection that the row names.
+    /// Hands off the lease, on the connection that the record names.
     pub(super) fn hand_off(
         &mut self,
         contender: &Contender,
         grant: Grant,
-    ) -> Result<Answer, Failure> {
-        let packet = statements::hand_off(contender, grant.claim);
-        // On another session than the row's nobody would believe it.
-        match self.connection.is_some() && self.exchange(Request::Plain, &packet, rows::answer)? {
-            true => Ok(Answer::HandedOff),
-            false => Ok(Answer::NotOurs(None)),
+    ) -> Result<Response, Failure> {
+        let packet = statements::hand_off(contender, grant.owner_id);
+        // Contenders ignore a hand-off of a session that the record does not name.
+        match self.connection.is_some()
+            && self.exchange(RequestKind::Plain, &packet, rows::is_confirmed)?
+        {
+            true => Ok(Response::HandedOff),
+            false => Ok(Response::NotHolder(None)),
         }
     }
 
-    /// Frees the row, or finds out why it is not ours to free.
+    /// Releases the lease, or returns the reason why this process does not hold it.
     pub(super) fn release(
         &mut self,
         contender: &Contender,
-        parting: &Parting,
-    ) -> Result<Answer, Failure> {
-        let release = statements::release(contender, parting);
-        match self.exchange(Request::Plain, &release, rows::freed) {
-            // The lease is given up all the same, and a success recorded that others rely on.
+        request: &ReleaseRequest,
+    ) -> Result<Response, Failure> {
+        let release = statements::release(contender, request);
+        match self.exchange(RequestKind::Plain, &release, rows::release_result) {
+            // Releases the lease without the history, and records a success that other contenders rely on.
             Err(failure)
-                if parting.run.is_some()
+                if request.run.is_some()
                     && contender.history > 0
                     && matches!(failure.kind, FailureKind::Denied | FailureKind::NoTables) =>
             {
@@ -38,31 +40,31 @@ impl Database {
                     history: 0,
                     ..contender.clone()
                 };
-                Ok(match self.release(&without, parting)? {
-                    Answer::Released => Answer::ReleasedOnly(failure),
+                Ok(match self.release(&without, request)? {
+                    Response::Released => Response::ReleasedUnrecorded(failure),
                     other => other,
                 })
             }
             Err(failure) => Err(failure),
             Ok(freed) => {
-                let answer = freed.answer(parting).ok_or_else(still_there)?;
-                if freed.needs_settling(parting) {
-                    self.settle(contender, parting, freed.broken)?;
+                let answer = freed.answer(request).ok_or_else(still_there)?;
+                if freed.needs_settling(request) {
+                    self.settle(contender, request, freed.revoked)?;
                 }
                 Ok(answer)
             }
         }
     }
 
-    /// Frees a row that an operator has left to us, and records a run whose row was freed by hand.
+    /// Frees a lease that an operator has revoked, and records a run whose row an operator has freed with SQL.
     fn settle(
         &mut self,
         contender: &Contender,
-        parting: &Parting,
-        broken: Option<Token>,
+        request: &ReleaseRequest,
+        revoked: Option<Token>,
     ) -> Result<(), Failure> {
-        let settle = statements::settle(contender, parting, broken);
-        match self.exchange(Request::Plain, &settle, rows::answer)? {
+        let settle = statements::settle(contender, request, revoked);
+        match self.exchange(RequestKind::Plain, &settle, rows::is_confirmed)? {
             true => Ok(()),
             false => Err(still_there()),
         }

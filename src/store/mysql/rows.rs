@@ -1,5 +1,5 @@
-//! From the rows of a reply to [`Sighting`]s, [`View`]s and waiters, and the checks that the reply
-//! is the one asked for. A column that was not asked for reads as NULL.
+//! Converts the rows of a response to [`LockRecord`]s, [`QueueState`]s and [`Waiter`]s, and checks that the response
+//! belongs to the request. A column that the response does not have reads as NULL.
 
 use std::time::Duration;
 
@@ -8,91 +8,89 @@ use mysql::prelude::FromValue;
 
 use super::schema::VERSION;
 use crate::lease::action::Action;
-use crate::lease::{Claim, Token};
+use crate::lease::{OwnerId, Token};
+use crate::mutant::{self, Safeguard};
 use crate::store::read_back::{AttemptReadBack, ReleaseReadBack};
 use crate::store::{
-    Answer, Closed, Entry, Failure, FailureKind, Fate, Holder, Keeper, LastRun, Operator, Owner,
-    Remainder, ServerTime, Sighting, Success, Survey, Version, View, Waiter,
+    Expiry, Failure, FailureKind, HistoryEntry, HistoryOutcome, Holder, LastRun, LockRecord,
+    Operator, Owner, Pause, QueueLockOwner, QueueState, Response, ServerTime, Snapshot, Success,
+    Version, Waiter,
 };
-use crate::twin::{self, Mechanism};
 
-/// What a look at one action found.
+/// Result of a read of one action.
 #[derive(Debug)]
-pub(super) struct Sight {
-    /// The row. None if nobody has ever wanted the action.
-    pub(super) row: Option<Sighting>,
-    view: View,
-    /// The success that was asked for, if there is one.
+pub(super) struct ReadResult {
+    /// Record of the action. None if the action has no row.
+    pub(super) row: Option<LockRecord>,
+    queue: QueueState,
+    /// Success that makes the run unnecessary. None if there is none, or if the request does not read it.
     pub(super) success: Option<Success>,
-    /// Whether the statement before has changed a row.
+    /// True if the preceding statement changed a row.
     pub(super) changed: bool,
 }
 
-impl Sight {
-    /// The success if there is one, otherwise what was seen.
+impl ReadResult {
+    /// Returns `AlreadyDone` if there is a success, otherwise the `response` for the record and the queue.
     pub(super) fn unless_done(
         self,
-        seen: impl FnOnce(Sighting, View) -> Answer,
-    ) -> Result<Answer, Failure> {
+        response: impl FnOnce(LockRecord, QueueState) -> Response,
+    ) -> Result<Response, Failure> {
         match (self.success, self.row) {
-            (Some(success), _) => Ok(Answer::Done(success)),
-            (None, Some(row)) => Ok(seen(row, self.view)),
-            (None, None) => Err(vanished()),
+            (Some(success), _) => Ok(Response::AlreadyDone(success)),
+            (None, Some(row)) => Ok(response(row, self.queue)),
+            (None, None) => Err(row_missing()),
         }
     }
 }
 
-/// Checks that each row carries the `number` of the request. Returns the server's clock, where it was
-/// asked for.
-pub(super) fn check(sets: &[Vec<Row>], number: [u8; 8]) -> Result<Option<ServerTime>, Failure> {
+/// Checks that each row contains the `request_id`. Returns the server time. None if the response does not contain it.
+pub(super) fn check(sets: &[Vec<Row>], request_id: [u8; 8]) -> Result<Option<ServerTime>, Failure> {
     let mut time = None;
     for row in sets.iter().flatten() {
-        let found: Option<Vec<u8>> = field(row, "request")?;
-        if found.as_deref() != Some(&number) && !twin::is_out(Mechanism::OwnReply) {
-            return Err(garbled("it belongs to another question"));
+        let found: Option<Vec<u8>> = optional(row, "request")?;
+        if found.as_deref() != Some(&request_id) && !mutant::is_disabled(Safeguard::OwnReply) {
+            return Err(malformed("it belongs to another question"));
         }
-        time = time.or(field(row, "server_time")?.map(ServerTime));
+        time = time.or(optional(row, "server_time")?.map(ServerTime));
     }
     Ok(time)
 }
 
-/// Reads the row of a `sight`.
+/// Reads the row of a `select_record`.
 ///
 /// # Errors
-/// `Unknown` when the reply makes no sense; `Config` when the tables are of another version.
-pub(super) fn sight(sets: &[Vec<Row>]) -> Result<Sight, Failure> {
+/// Returns `Unknown` if the response is malformed, and `Config` if the tables have another version.
+pub(super) fn read_result(sets: &[Vec<Row>]) -> Result<ReadResult, Failure> {
     let row = versioned(sets)?;
-    Ok(Sight {
-        row: action(row)?
-            .map(|action| sighting(row, action))
-            .transpose()?,
-        view: view(row)?,
+    Ok(ReadResult {
+        row: action(row)?.map(|action| record(row, action)).transpose()?,
+        queue: queue(row)?,
         success: success(row)?,
         changed: changed(row)?,
     })
 }
 
-/// Reads the rows of a `survey`: locks, then waiters.
-pub(super) fn survey(sets: &[Vec<Row>]) -> Result<Survey, Failure> {
-    let server_time = ServerTime(needed(versioned(sets)?, "server_time")?);
+/// Reads the rows of a `survey`: records, then waiters.
+pub(super) fn survey(sets: &[Vec<Row>]) -> Result<Snapshot, Failure> {
+    let server_time = ServerTime(required(versioned(sets)?, "server_time")?);
     let [locks, waiters] = sets else {
-        return Err(garbled("it is not complete"));
+        return Err(malformed("it is not complete"));
     };
-    Ok(Survey {
+    Ok(Snapshot {
         server_time,
-        locks: each(locks, sighting)?,
+        locks: each(locks, record)?,
         waiters: each(waiters, waiter)?,
     })
 }
 
 /// Reads the rows of an `entries` statement.
-pub(super) fn entries(sets: &[Vec<Row>]) -> Result<Vec<Entry>, Failure> {
+pub(super) fn entries(sets: &[Vec<Row>]) -> Result<Vec<HistoryEntry>, Failure> {
     versioned(sets)?;
     let entries = each(sets.iter().flatten(), entry)?;
     Ok(entries.into_iter().flatten().collect())
 }
 
-/// Reads a `proof`, and the success that was asked for; none if there is no row.
+/// Reads a `proof`, and the success that makes the run unnecessary. None if the action has no row.
 pub(super) fn proof(
     sets: &[Vec<Row>],
 ) -> Result<Option<(AttemptReadBack, Option<Success>)>, Failure> {
@@ -100,53 +98,54 @@ pub(super) fn proof(
         return Ok(None);
     };
     let owner = Owner {
-        claim: claim(row)?,
-        token: Token(needed(row, "token")?),
-        is_broken: flag(row, "broken")?,
+        owner_id: owner_id(row)?,
+        token: Token(required(row, "token")?),
+        is_revoked: flag(row, "revoked")?,
     };
     let changed = changed(row)?;
     Ok(Some((AttemptReadBack { changed, owner }, success(row)?)))
 }
 
-/// Reads the answer of a statement that asks for nothing else: whether it is yes.
-pub(super) fn answer(sets: &[Vec<Row>]) -> Result<bool, Failure> {
-    flag(only(sets)?, "answer")
+/// Reads the column `answer` of a packet that returns nothing else. Returns true if it is 1.
+pub(super) fn is_confirmed(sets: &[Vec<Row>]) -> Result<bool, Failure> {
+    flag(single_row(sets)?, "answer")
 }
 
-/// Reads what a `release` packet says of itself.
-pub(super) fn freed(sets: &[Vec<Row>]) -> Result<ReleaseReadBack, Failure> {
-    let row = only(sets)?;
+/// Reads the row of a `release` packet.
+pub(super) fn release_result(sets: &[Vec<Row>]) -> Result<ReleaseReadBack, Failure> {
+    let row = single_row(sets)?;
     Ok(ReleaseReadBack {
         changed: flag(row, "changed")?,
-        is_named: needed::<u64>(row, "named")? > 0,
-        broken: field(row, "broken")?.map(Token),
-        is_recorded: field(row, "recorded")?,
-        ending: Fate::read(&text(row, "ending")?, Some(0)),
+        is_named: required::<u64>(row, "named")? > 0,
+        revoked: optional(row, "revoked")?.map(Token),
+        is_recorded: optional(row, "recorded")?,
+        outcome: HistoryOutcome::read(&text(row, "outcome")?, Some(0)),
     })
 }
 
-/// Reads whether an operator's change is recorded, and the session to end so that the holder finds out.
-pub(super) fn intervened(sets: &[Vec<Row>]) -> Result<(bool, Option<u64>), Failure> {
-    let row = only(sets)?;
-    Ok((flag(row, "answer")?, field(row, "session")?))
+/// Reads the row of an operator request. Returns true if the change is recorded, and the session to kill so that the
+/// holder detects the change. None if there is no session to kill.
+pub(super) fn operator_result(sets: &[Vec<Row>]) -> Result<(bool, Option<u64>), Failure> {
+    let row = single_row(sets)?;
+    Ok((flag(row, "answer")?, optional(row, "session")?))
 }
 
-/// Reads the places of which the sessions are `gone`: position and session of each.
-pub(super) fn gone(sets: &[Vec<Row>]) -> Result<Vec<(u64, u64)>, Failure> {
-    let place = |row| Ok((needed(row, "position")?, needed(row, "session_id")?));
-    sets.iter().flatten().map(place).collect()
+/// Reads the rows of `dead_entries`: position and session of each queue entry.
+pub(super) fn dead_entries(sets: &[Vec<Row>]) -> Result<Vec<(u64, u64)>, Failure> {
+    let entry = |row| Ok((required(row, "position")?, required(row, "session_id")?));
+    sets.iter().flatten().map(entry).collect()
 }
 
-/// The first row of a reply.
-fn only(sets: &[Vec<Row>]) -> Result<&Row, Failure> {
+/// Returns the first row of a response.
+fn single_row(sets: &[Vec<Row>]) -> Result<&Row, Failure> {
     let row = sets.iter().flatten().next();
-    row.ok_or_else(|| garbled("it is empty"))
+    row.ok_or_else(|| malformed("it is empty"))
 }
 
-/// The same of tables that must have our version.
+/// Returns the first row of a response, if its schema version is the version of this dlock.
 fn versioned(sets: &[Vec<Row>]) -> Result<&Row, Failure> {
-    let row = only(sets)?;
-    let message = match field::<u64>(row, "version")? {
+    let row = single_row(sets)?;
+    let message = match optional::<u64>(row, "version")? {
         Some(VERSION) => return Ok(row),
         Some(newer) if newer > VERSION => format!(
             "the tables have schema version {newer}, this dlock knows {VERSION}: use a newer dlock"
@@ -160,7 +159,7 @@ fn versioned(sets: &[Vec<Row>]) -> Result<&Row, Failure> {
     Err(Failure::new(FailureKind::Config, message))
 }
 
-/// What `read` makes of each row that has an action.
+/// Returns the result of `read` for each row that has an action.
 fn each<'a, T>(
     rows: impl IntoIterator<Item = &'a Row>,
     read: impl Fn(&Row, Action) -> Result<T, Failure>,
@@ -174,44 +173,44 @@ fn each<'a, T>(
     Ok(found)
 }
 
-/// The row's action; none if the row only says that there is nothing, or has a name that no dlock
-/// could have given: nobody can hold that, and it must not hide the others.
+/// Returns the action of the row. None if the row is a placeholder for an empty result, or if the name is not valid:
+/// such an action cannot be held, and it must not prevent the reading of the other rows.
 fn action(row: &Row) -> Result<Option<Action>, Failure> {
-    let name: Option<Vec<u8>> = field(row, "action")?;
+    let name: Option<Vec<u8>> = optional(row, "action")?;
     Ok(name
         .and_then(|name| String::from_utf8(name).ok())
         .and_then(|name| name.parse().ok()))
 }
 
-fn sighting(row: &Row, action: Action) -> Result<Sighting, Failure> {
-    let left: i64 = field(row, "left_us")?.unwrap_or(0);
-    let renewed: i64 = field(row, "renewed_us")?.unwrap_or(0);
-    let kept = flag(row, "kept")?;
-    Ok(Sighting {
+fn record(row: &Row, action: Action) -> Result<LockRecord, Failure> {
+    let left: i64 = optional(row, "left_us")?.unwrap_or(0);
+    let renewed: i64 = optional(row, "renewed_us")?.unwrap_or(0);
+    let is_min_hold = flag(row, "min_hold")?;
+    Ok(LockRecord {
         action,
-        claim: claim(row)?,
+        owner_id: owner_id(row)?,
         version: Version {
-            token: Token(needed(row, "token")?),
-            renewals: needed(row, "renewals")?,
+            token: Token(required(row, "token")?),
+            renewals: required(row, "renewals")?,
         },
         holder: holder(row)?,
-        ttl: Duration::from_micros(needed(row, "ttl_us")?),
+        ttl: Duration::from_micros(required(row, "ttl_us")?),
         acquired_at: time(row, "acquired_at")?,
-        held_for: age(row, "held_us")?,
-        renewed_ago: past(renewed),
-        renewed_ahead: past(renewed.saturating_neg()),
-        remainder: if left > 0 {
-            Remainder::Left(Duration::from_micros(left.unsigned_abs()))
+        held_for: elapsed(row, "held_us")?,
+        renewed_ago: non_negative(renewed),
+        renewed_ahead: non_negative(renewed.saturating_neg()),
+        expiry: if left > 0 {
+            Expiry::In(Duration::from_micros(left.unsigned_abs()))
         } else {
-            Remainder::Lapsed(Duration::from_micros(left.unsigned_abs()))
+            Expiry::Ago(Duration::from_micros(left.unsigned_abs()))
         },
         fenced: flag(row, "fenced")?,
-        kept_until: time(row, "expires_at")?.filter(|_| kept),
+        min_hold_until: time(row, "expires_at")?.filter(|_| is_min_hold),
         last: last(row)?,
-        gated_here: flag(row, "gated_here")?,
-        session_alive: field(row, "alive")?,
-        broken_ago: field(row, "broken_us")?.map(past),
-        closed: closed(row)?,
+        had_queue_lock_here: flag(row, "had_queue_lock_here")?,
+        session_alive: optional(row, "alive")?,
+        revoked_ago: optional(row, "revoked_us")?.map(non_negative),
+        pause: paused(row)?,
         operator: operator(row)?,
     })
 }
@@ -220,89 +219,92 @@ fn waiter(row: &Row, action: Action) -> Result<Waiter, Failure> {
     Ok(Waiter {
         action,
         holder: holder(row)?,
-        waiting_for: age(row, "waiting_us")?,
-        alive: field(row, "alive")?,
+        waiting_for: elapsed(row, "waiting_us")?,
+        alive: optional(row, "alive")?,
     })
 }
 
-/// An entry of the history; none if a newer dlock wrote it.
-fn entry(row: &Row, action: Action) -> Result<Option<Entry>, Failure> {
-    let Some(fate) = fate(row)? else {
+/// Returns an entry of the history. None if a newer dlock wrote it.
+fn entry(row: &Row, action: Action) -> Result<Option<HistoryEntry>, Failure> {
+    let Some(outcome) = outcome(row)? else {
         return Ok(None);
     };
-    Ok(Some(Entry {
+    Ok(Some(HistoryEntry {
         action,
-        key: field::<Vec<u8>>(row, "once_key")?
+        key: optional::<Vec<u8>>(row, "once_key")?
             .map(|key| String::from_utf8_lossy(&key).into_owned()),
-        token: Token(needed(row, "token")?),
+        token: Token(required(row, "token")?),
         holder: holder(row)?,
-        began_at: time(row, "began_at")?.unwrap_or_default(),
+        started_at: time(row, "started_at")?.unwrap_or_default(),
         ended_at: time(row, "ended_at")?.unwrap_or_default(),
-        took: age(row, "took_us")?,
-        ago: age(row, "ended_us")?,
-        fate,
+        duration: elapsed(row, "took_us")?,
+        ago: elapsed(row, "ended_us")?,
+        outcome,
     }))
 }
 
 fn last(row: &Row) -> Result<Option<LastRun>, Failure> {
-    let token = field(row, "last_token")?.map(Token);
-    let ago = age(row, "ended_us")?;
-    let last = token.zip(fate(row)?);
+    let token = optional(row, "last_token")?.map(Token);
+    let ago = elapsed(row, "ended_us")?;
+    let last = token.zip(outcome(row)?);
     Ok(last.map(|(token, fate)| LastRun { token, fate, ago }))
 }
 
-/// How a run ended; none if there is none, or a newer dlock wrote it.
-fn fate(row: &Row) -> Result<Option<Fate>, Failure> {
-    Ok(Fate::read(&text(row, "ending")?, field(row, "number")?))
+/// Returns the outcome of a run. None if there is no run, or if a newer dlock wrote it.
+fn outcome(row: &Row) -> Result<Option<HistoryOutcome>, Failure> {
+    Ok(HistoryOutcome::read(
+        &text(row, "outcome")?,
+        optional(row, "code")?,
+    ))
 }
 
 fn success(row: &Row) -> Result<Option<Success>, Failure> {
-    let Some(token) = field(row, "done_token")? else {
+    let Some(token) = optional(row, "done_token")? else {
         return Ok(None);
     };
     Ok(Some(Success {
         token: Token(token),
         holder: text(row, "done_holder")?,
         at: time(row, "done_at")?.unwrap_or_default(),
-        ago: age(row, "done_us")?,
+        ago: elapsed(row, "done_us")?,
     }))
 }
 
-fn view(row: &Row) -> Result<View, Failure> {
-    let keeper: Option<u64> = field(row, "keeper")?;
-    let session: Option<u64> = field(row, "session")?;
-    let known = flag(row, "keeper_known")?;
-    Ok(View {
-        keeper: match (session, keeper) {
-            (None, _) => Keeper::Unasked,
-            (Some(_), None) => Keeper::Nobody,
-            (Some(session), Some(keeper)) if session == keeper => Keeper::Us,
-            (Some(_), Some(_)) if known => Keeper::Line,
-            (Some(_), Some(_)) => Keeper::Stranger,
+fn queue(row: &Row) -> Result<QueueState, Failure> {
+    let lock_owner: Option<u64> = optional(row, "lock_owner")?;
+    let session: Option<u64> = optional(row, "session")?;
+    let known = flag(row, "owner_known")?;
+    Ok(QueueState {
+        lock_owner: match (session, lock_owner) {
+            (None, _) => QueueLockOwner::NotQueried,
+            (Some(_), None) => QueueLockOwner::Free,
+            (Some(session), Some(lock_owner)) if session == lock_owner => QueueLockOwner::Own,
+            (Some(_), Some(_)) if known => QueueLockOwner::Known,
+            (Some(_), Some(_)) => QueueLockOwner::Foreign,
         },
-        ahead: field(row, "ahead")?.unwrap_or(0),
-        first_for: field(row, "first_us")?.map(past),
+        ahead: optional(row, "ahead")?.unwrap_or(0),
+        head_waiting_for: optional(row, "first_us")?.map(non_negative),
     })
 }
 
-/// Whether the statement that the reply is about has changed the row.
+/// Returns true if the preceding statement changed the row.
 fn changed(row: &Row) -> Result<bool, Failure> {
-    Ok(flag(row, "changed")? || twin::is_out(Mechanism::ReadBack))
+    Ok(flag(row, "changed")? || mutant::is_disabled(Safeguard::ReadBack))
 }
 
-fn claim(row: &Row) -> Result<Option<Claim>, Failure> {
-    let bytes: Option<Vec<u8>> = field(row, "claim")?;
-    let claim = bytes.map(|bytes| bytes.try_into().map(Claim::new));
-    claim
+fn owner_id(row: &Row) -> Result<Option<OwnerId>, Failure> {
+    let bytes: Option<Vec<u8>> = optional(row, "owner_id")?;
+    let owner_id = bytes.map(|bytes| bytes.try_into().map(OwnerId::new));
+    owner_id
         .transpose()
-        .map_err(|_| garbled("a claim is not 16 bytes long"))
+        .map_err(|_| malformed("an owner id is not 16 bytes long"))
 }
 
-/// None when the time is over, too.
-fn closed(row: &Row) -> Result<Option<Closed>, Failure> {
-    let left = age(row, "closed_us")?;
-    let until = time(row, "closed_until")?.filter(|_| !left.is_zero());
-    Ok(until.map(|until| Closed { until, left }))
+/// Returns the pause. None if there is none, or if its time is over.
+fn paused(row: &Row) -> Result<Option<Pause>, Failure> {
+    let left = elapsed(row, "paused_us")?;
+    let until = time(row, "paused_until")?.filter(|_| !left.is_zero());
+    Ok(until.map(|until| Pause { until, left }))
 }
 
 fn operator(row: &Row) -> Result<Option<Operator>, Failure> {
@@ -315,7 +317,7 @@ fn holder(row: &Row) -> Result<Holder, Failure> {
     Ok(Holder {
         label: text(row, "holder")?,
         host: text(row, "host")?,
-        pid: needed(row, "pid")?,
+        pid: required(row, "pid")?,
         user: text(row, "user")?,
         note: text(row, "note")?,
         pod: text(row, "pod")?,
@@ -324,53 +326,54 @@ fn holder(row: &Row) -> Result<Holder, Failure> {
     })
 }
 
-/// A column's value, none for NULL.
-fn field<T: FromValue>(row: &Row, name: &str) -> Result<Option<T>, Failure> {
+/// Returns the value of a column. None if it is NULL or the response does not have the column.
+fn optional<T: FromValue>(row: &Row, name: &str) -> Result<Option<T>, Failure> {
     match row.get_opt::<Option<T>, _>(name) {
-        Some(Err(_)) => Err(garbled(&format!("column {name} has the wrong type"))),
+        Some(Err(_)) => Err(malformed(&format!("column {name} has the wrong type"))),
         Some(Ok(value)) => Ok(value),
         None => Ok(None),
     }
 }
 
-fn needed<T: FromValue>(row: &Row, name: &str) -> Result<T, Failure> {
-    field(row, name)?.ok_or_else(|| garbled(&format!("column {name} is NULL")))
+fn required<T: FromValue>(row: &Row, name: &str) -> Result<T, Failure> {
+    optional(row, name)?.ok_or_else(|| malformed(&format!("column {name} is NULL")))
 }
 
-/// Whether a condition holds; NULL does not.
+/// Returns true if the column is 1. NULL counts as false.
 fn flag(row: &Row, name: &str) -> Result<bool, Failure> {
-    Ok(field::<u64>(row, name)? == Some(1))
+    Ok(optional::<u64>(row, name)? == Some(1))
 }
 
-/// Another client's text: not necessarily UTF-8, escaped where it is printed.
+/// Returns a text of another client. Bytes that are not UTF-8 are replaced. The text is escaped where it is printed.
 fn text(row: &Row, name: &str) -> Result<String, Failure> {
-    let bytes: Vec<u8> = field(row, name)?.unwrap_or_default();
+    let bytes: Vec<u8> = optional(row, name)?.unwrap_or_default();
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// An age in microseconds; NULL and a negative one (the server's clock was set back) are zero.
-fn age(row: &Row, name: &str) -> Result<Duration, Failure> {
-    Ok(field(row, name)?.map_or(Duration::ZERO, past))
+/// Returns an age that the column contains in microseconds. NULL and a negative age (the server's clock was set back)
+/// are zero.
+fn elapsed(row: &Row, name: &str) -> Result<Duration, Failure> {
+    Ok(optional(row, name)?.map_or(Duration::ZERO, non_negative))
 }
 
-/// The time that `micros` tells; a negative one is none.
-fn past(micros: i64) -> Duration {
+/// Returns the duration of `micros` microseconds. A negative value is zero.
+fn non_negative(micros: i64) -> Duration {
     Duration::from_micros(u64::try_from(micros).unwrap_or(0))
 }
 
-/// The server's `2026-11-20 09:30:00.123456`, which is UTC, as RFC 3339.
+/// Returns a time of the server in UTC (`2026-11-20 09:30:00.123456`) as RFC 3339.
 fn time(row: &Row, name: &str) -> Result<Option<String>, Failure> {
-    let time: Option<String> = field(row, name)?;
+    let time: Option<String> = optional(row, name)?;
     Ok(time.map(|time| format!("{}Z", time.replacen(' ', "T", 1))))
 }
 
-/// Rows are never deleted by dlock; somebody else did it.
-pub(super) fn vanished() -> Failure {
+/// Returns the failure for a missing row. dlock never deletes a row, so an operator did.
+pub(super) fn row_missing() -> Failure {
     let why = "the lock's row is gone from dlock_lock: somebody deleted it";
     Failure::new(FailureKind::Unknown, why)
 }
 
-fn garbled(why: &str) -> Failure {
+fn malformed(why: &str) -> Failure {
     let message = format!("the reply cannot be used: {why}");
     Failure::new(FailureKind::Unknown, message)
 }

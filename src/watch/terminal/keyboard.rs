@@ -1,4 +1,4 @@
-//! The thread that reads keys. It ends with the process, or when the terminal is hung up.
+//! The thread that reads keys. It ends when the process ends, when the terminal hangs up, or when the receiver is gone.
 
 use std::io;
 use std::thread;
@@ -7,21 +7,21 @@ use crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifier
 
 use crate::watch::key::Key;
 
-/// Starts the thread, which tells each key that means something, until nobody listens.
+/// Starts the thread, which passes each key that has a function to `send` until `send` fails.
 ///
 /// # Errors
-/// When the kernel gives no thread.
-pub fn start(tell: impl Fn(Key) -> Result<(), ()> + Send + 'static) -> io::Result<()> {
+/// Fails if the kernel cannot create a thread.
+pub fn start(send: impl Fn(Key) -> Result<(), ()> + Send + 'static) -> io::Result<()> {
     let thread = thread::Builder::new().name("keyboard".to_owned());
     thread
         .spawn(move || {
             while let Ok(event) = event::read() {
                 let key = match event {
                     Event::Key(event) if event.kind != KeyEventKind::Release => key(event),
-                    // A new size comes as a signal.
+                    // A new size of the terminal is reported by a signal.
                     _ => None,
                 };
-                if key.is_some_and(|key| tell(key).is_err()) {
+                if key.is_some_and(|key| send(key).is_err()) {
                     return;
                 }
             }

@@ -1,22 +1,24 @@
-//! What there is to see in the claims about the screen: actions, waiters, runs, and the hands on the keys.
+//! Test data for the screen (actions, waiters, runs) and functions that press keys.
 
 use std::time::Duration;
 
 use crate::lease::action::Action;
 use crate::lease::instant::BootInstant;
-use crate::lease::{Claim, Token};
-use crate::store::{Entry, Fate, Holder, Remainder, ServerTime, Sighting, Survey, Version, Waiter};
+use crate::lease::{OwnerId, Token};
+use crate::store::{
+    Expiry, HistoryEntry, HistoryOutcome, Holder, LockRecord, ServerTime, Snapshot, Version, Waiter,
+};
 use crate::watch::frame::{Line, Size};
 use crate::watch::heard::Heard;
 use crate::watch::key::Key;
-use crate::watch::state::{Request, State, Title};
+use crate::watch::state::{Header, Request, State};
 
 pub(super) const USUAL: Size = Size {
     columns: 80,
     rows: 24,
 };
 
-/// Three of them fit into a list on it.
+/// A screen with room for three actions in the list.
 pub(super) const LOW: Size = Size {
     columns: 80,
     rows: 7,
@@ -41,9 +43,9 @@ pub(super) fn holder(label: &str) -> Holder {
     }
 }
 
-pub(super) fn held(name: &str, label: &str, seconds: u64) -> Sighting {
-    Sighting {
-        claim: Some(Claim::new([1; 16])),
+pub(super) fn held(name: &str, label: &str, seconds: u64) -> LockRecord {
+    LockRecord {
+        owner_id: Some(OwnerId::new([1; 16])),
         version: Version {
             token: Token(17),
             renewals: 3,
@@ -53,8 +55,8 @@ pub(super) fn held(name: &str, label: &str, seconds: u64) -> Sighting {
         acquired_at: Some("2026-11-20T09:30:00.000000Z".to_owned()),
         held_for: Duration::from_secs(seconds),
         renewed_ago: Duration::from_secs(4),
-        remainder: Remainder::Left(Duration::from_secs(26)),
-        ..Sighting::never_held(action(name))
+        expiry: Expiry::In(Duration::from_secs(26)),
+        ..LockRecord::never_held(action(name))
     }
 }
 
@@ -67,23 +69,23 @@ pub(super) fn waiter(name: &str, label: &str) -> Waiter {
     }
 }
 
-pub(super) fn entry(name: &str, token: u64) -> Entry {
-    Entry {
+pub(super) fn entry(name: &str, token: u64) -> HistoryEntry {
+    HistoryEntry {
         action: action(name),
         key: None,
         token: Token(token),
         holder: holder("web-1/1"),
-        began_at: "2026-11-20T08:30:00.000000Z".to_owned(),
+        started_at: "2026-11-20T08:30:00.000000Z".to_owned(),
         ended_at: "2026-11-20T08:31:00.000000Z".to_owned(),
-        took: Duration::from_mins(1),
+        duration: Duration::from_mins(1),
         ago: Duration::from_hours(1),
-        fate: Fate::Exited(0),
+        outcome: HistoryOutcome::Exited(0),
     }
 }
 
-pub(super) fn heard(locks: Vec<Sighting>, waiters: Vec<Waiter>) -> Heard {
+pub(super) fn heard(locks: Vec<LockRecord>, waiters: Vec<Waiter>) -> Heard {
     let time = Duration::from_hours(9);
-    let survey = Survey {
+    let survey = Snapshot {
         server_time: ServerTime(9 * 3_600_000_000),
         locks,
         waiters,
@@ -91,16 +93,16 @@ pub(super) fn heard(locks: Vec<Sighting>, waiters: Vec<Waiter>) -> Heard {
     Heard::new(survey, at(1_000), time)
 }
 
-pub(super) fn state(sightings: Vec<Sighting>, size: Size) -> State {
-    let title = Title {
+pub(super) fn state(records: Vec<LockRecord>, size: Size) -> State {
+    let title = Header {
         server: "db.example.org:3306/app".to_owned(),
         interval: "1s".to_owned(),
     };
     let waiters = vec![waiter("b", "web-2/1"), waiter("b", "web-3/1")];
-    State::new(title, heard(sightings, waiters), size)
+    State::new(title, heard(records, waiters), size)
 }
 
-/// Held by `web-1` to `web-5`, in this order of time.
+/// Returns a state with the actions `a` to `e`, each held for the number of seconds that is in its holder's name.
 pub(super) fn five(size: Size) -> State {
     let rows = [("a", 30), ("b", 10), ("c", 50), ("d", 40), ("e", 20)];
     let rows = rows.map(|(name, seconds)| held(name, &format!("web-{seconds}/1"), seconds));
@@ -123,7 +125,7 @@ pub(super) fn screen(state: &State) -> String {
     state.frame(at(1_000)).text()
 }
 
-/// The selected action.
+/// Returns the selected action.
 pub(super) fn marked(state: &State) -> String {
     let lines = state.frame(at(1_000)).lines;
     let texts: Vec<String> = lines

@@ -1,25 +1,26 @@
-//! A counter behind a store that checks tokens loses nothing.
+//! A counter behind a store that checks tokens loses no increment.
 
 use std::collections::BTreeMap;
 
 use super::Violation;
 use crate::history::{Event, Line};
-use crate::story::Story;
+use crate::timeline::Timeline;
 
-/// What the commands of an action say of its counter.
+/// The increments that the commands of an action recorded.
 #[derive(Default)]
 struct Said {
-    /// Increments that the store took, and such of which the command did not live to tell.
+    /// Number of increments that the store accepted, and the increments by run whose command died before it recorded
+    /// the result.
     taken: u64,
     unknown: BTreeMap<u64, u64>,
 }
 
-/// The count is the number of increments that were taken; those whose outcome nobody knows may be in it.
-pub(crate) fn counter(story: &Story) -> Vec<Violation> {
+/// The count must be the number of accepted increments; those with an unknown result may be included.
+pub(crate) fn counter(timeline: &Timeline) -> Vec<Violation> {
     let mut violations = Vec::new();
     let mut said: BTreeMap<&str, Said> = BTreeMap::new();
     let mut counters = Vec::new();
-    for Line { at, event } in &story.lines {
+    for Line { at, event } in &timeline.lines {
         match event {
             Event::Counting { run, action, count } => {
                 let said = said.entry(action).or_default();

@@ -1,48 +1,48 @@
-//! A tree dies with its dlock: at once when its front is killed, by the end of the lease when that is frozen, and
-//! before dlock ends in any other way. And nobody is left over.
+//! A tree dies with its dlock: at once if the parent is killed, by the end of the lease if the parent is frozen, and
+//! before dlock ends in any other way. No process remains after the run.
 
 use super::{ALLOWANCE, Violation};
+use crate::fault_kind::FaultKind;
 use crate::history::{Event, Line, Micros};
-use crate::kind::Kind;
-use crate::story::{Run, Story};
+use crate::timeline::{Run, Timeline};
 
-/// From the death of the front to that of the tree.
+/// Maximum time in microseconds from the death of the parent to the death of the tree.
 const PROMPT: Micros = 100_000;
 
-pub(crate) fn deaths(story: &Story) -> Vec<Violation> {
-    let trees = story.runs.values().flat_map(|run| {
-        bounds(story, run)
+pub(crate) fn deaths(timeline: &Timeline) -> Vec<Violation> {
+    let trees = timeline.runs.values().flat_map(|run| {
+        bounds(timeline, run)
             .into_iter()
-            .filter_map(|(from, bound, why)| late(story, run, from, bound, why))
+            .filter_map(|(from, bound, why)| late(timeline, run, from, bound, why))
     });
-    let orphans = story
+    let orphans = timeline
         .lines
         .iter()
         .filter_map(|Line { at, event }| match event {
             Event::Orphan { pid, words } => Some(Violation {
                 at: *at,
                 action: None,
-                what: format!("process {pid} is left: {words}"),
+                what: format!("process {pid} remains: {words}"),
             }),
             _ => None,
         });
     trees.chain(orphans).collect()
 }
 
-/// From when on, within which time and why the tree of `run` must be dead.
-fn bounds(story: &Story, run: &Run) -> Vec<(Micros, Micros, &'static str)> {
+/// Returns the limits for the death of `run`'s tree: start, maximum time from there, and reason.
+fn bounds(timeline: &Timeline, run: &Run) -> Vec<(Micros, Micros, &'static str)> {
     let mut bounds = Vec::new();
-    for fault in story.faults_of(run.number).filter(|fault| fault.hit) {
+    for fault in timeline.faults_of(run.number).filter(|fault| fault.hit) {
         let ttl = run.plan.ttl * 1_000;
         match fault.kind {
-            Kind::KillFront | Kind::KillWaiter => {
-                bounds.push((fault.at, PROMPT, "its front was killed"));
+            FaultKind::KillParent | FaultKind::KillWaiter => {
+                bounds.push((fault.at, PROMPT, "its parent was killed"));
             }
-            kind if kind.freezes_front() && fault.until.saturating_sub(fault.at) > ttl => {
+            kind if kind.freezes_parent() && fault.until.saturating_sub(fault.at) > ttl => {
                 bounds.push((
                     fault.at,
                     ttl,
-                    "its front was frozen for longer than the lease",
+                    "its parent was frozen for longer than the lease",
                 ));
             }
             _ => {}
@@ -53,16 +53,22 @@ fn bounds(story: &Story, run: &Run) -> Vec<(Micros, Micros, &'static str)> {
     bounds
 }
 
-fn late(story: &Story, run: &Run, from: Micros, bound: Micros, why: &str) -> Option<Violation> {
-    // A command that never began, or began when the fault was over.
+fn late(
+    timeline: &Timeline,
+    run: &Run,
+    from: Micros,
+    bound: Micros,
+    why: &str,
+) -> Option<Violation> {
+    // None for a command that was never started, or was started after the fault.
     let start = run.start.filter(|start| start.at <= from)?;
     let lived = run.dead.map(|dead| dead.saturating_sub(from));
     let allowed = bound + ALLOWANCE;
-    let allowed = allowed + story.stalled(&run.action, from, from + allowed);
+    let allowed = allowed + timeline.stalled(&run.action, from, from + allowed);
     let what = match lived {
         Some(lived) if lived <= allowed => return None,
         Some(lived) => format!("lived for {lived} µs more, {bound} are promised"),
-        None => "was never seen dead".to_owned(),
+        None => "never died".to_owned(),
     };
     let what = format!(
         "the tree of run {} (token {}): {why}, and it {what}",

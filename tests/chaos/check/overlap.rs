@@ -4,15 +4,15 @@ use std::collections::BTreeMap;
 
 use super::Violation;
 use crate::history::{Event, Line};
-use crate::story::Story;
+use crate::timeline::Timeline;
 
-/// Three independent signs, none of which needs an allowance: a command did not get the witness's lock; a command did
-/// something after a later one had begun; the store refused a token.
-pub(crate) fn overlap(story: &Story) -> Vec<Violation> {
+/// Checks three independent signs, none of which depends on a tolerance: a command did not get the lock on the witness
+/// file, a command acted after a later command had started, or the store refused a token.
+pub(crate) fn overlap(timeline: &Timeline) -> Vec<Violation> {
     let mut violations = Vec::new();
-    // By action, the commands in order of their start; the last is the one that may live.
+    // The commands by action, in order of start; only the last may be alive.
     let mut commands: BTreeMap<&str, Vec<u64>> = BTreeMap::new();
-    for Line { at, event } in &story.lines {
+    for Line { at, event } in &timeline.lines {
         let Some(action) = event.action() else {
             continue;
         };
@@ -24,9 +24,9 @@ pub(crate) fn overlap(story: &Story) -> Vec<Violation> {
                 match (alone, before) {
                     (true, _) => continue,
                     (false, Some(before)) => {
-                        format!("run {run} began while the tree of run {before} lived")
+                        format!("run {run} started while the tree of run {before} was alive")
                     }
-                    (false, None) => format!("run {run} began while somebody's tree lived"),
+                    (false, None) => format!("run {run} started while another tree was alive"),
                 }
             }
             Event::Counting { run, .. }
@@ -34,7 +34,7 @@ pub(crate) fn overlap(story: &Story) -> Vec<Violation> {
             | Event::Finished { run, .. }
                 if started.contains(run) && started.last() != Some(run) =>
             {
-                format!("run {run} lived when a later command had begun")
+                format!("run {run} was alive after a later command had started")
             }
             Event::Refused {
                 run,

@@ -1,28 +1,28 @@
-//! Everybody is served when the faults are over, and something happened at all.
+//! Every contender is served after the faults, and there was at least one grant.
 
 use super::Violation;
-use crate::story::{Run, Story};
+use crate::timeline::{Run, Timeline};
 
-pub(crate) fn served(story: &Story) -> Vec<Violation> {
-    let Some(calm) = story.calm else {
+pub(crate) fn served(timeline: &Timeline) -> Vec<Violation> {
+    let Some(quiet) = timeline.quiet else {
         return vec![Violation {
             at: 0,
             action: None,
-            what: "it never became calm".to_owned(),
+            what: "the fault phase never ended".to_owned(),
         }];
     };
     let judge = |run: &Run| {
         let end = run.end.as_ref();
-        let end = end.filter(|end| story.overdue.is_none_or(|overdue| end.at < overdue));
+        let end = end.filter(|end| timeline.overdue.is_none_or(|overdue| end.at < overdue));
         let what = match end {
             None => "was not served".to_owned(),
             Some(end)
-                if run.asked >= calm
+                if run.asked >= quiet
                     && run.plan.wait.is_none()
                     && end.status != Some(run.plan.exit) =>
             {
                 format!(
-                    "ended with {:?} in calm; it said {:?}",
+                    "ended with {:?} after the faults; standard error: {:?}",
                     end.status, end.stderr
                 )
             }
@@ -34,12 +34,12 @@ pub(crate) fn served(story: &Story) -> Vec<Violation> {
             format!("run {} {what}", run.number),
         ))
     };
-    let mut violations: Vec<Violation> = story.runs.values().filter_map(judge).collect();
-    if story.grants().is_empty() {
+    let mut violations: Vec<Violation> = timeline.runs.values().filter_map(judge).collect();
+    if timeline.grants().is_empty() {
         violations.push(Violation {
-            at: calm,
+            at: quiet,
             action: None,
-            what: "nobody ever got anything".to_owned(),
+            what: "there was no grant".to_owned(),
         });
     }
     violations

@@ -1,28 +1,29 @@
-//! A lease is taken over in time: ttl + 1 s after its front was killed, ttl + 2 s after it froze.
+//! A lease is taken over in time: at most ttl + 1 s after its parent was killed, and ttl + 2 s after it was frozen.
 
 use super::{ALLOWANCE, Violation};
+use crate::fault_kind::FaultKind;
 use crate::history::Micros;
-use crate::kind::Kind;
-use crate::story::{Fault, Run, Start, Story};
+use crate::timeline::{Fault, Run, Start, Timeline};
 
-/// How long the server keeps the session of a client that a cut network took away: the longest ttl, and then some.
+/// Time in microseconds for which the server keeps the session of a client behind a cut network: more than the longest
+/// ttl.
 const AFTERMATH: Micros = 6_000_000;
 
 /// A take-over that was due.
 struct Due<'a> {
     fault: &'a Fault,
     run: &'a Run,
-    /// What is promised, counted from the fault.
+    /// Promised maximum time from the fault to the next command.
     bound: Micros,
-    /// When the next command began, if one did.
+    /// Start of the next command. None if there was none.
     next: Option<Micros>,
 }
 
-pub(crate) fn takeover(story: &Story) -> Vec<Violation> {
+pub(crate) fn takeover(timeline: &Timeline) -> Vec<Violation> {
     let late = |due: &Due| {
-        let end = due.next.or(story.overdue)?;
+        let end = due.next.or(timeline.overdue)?;
         let took = end.saturating_sub(due.fault.at);
-        let stalled = story.stalled(&due.run.action, due.fault.at, end);
+        let stalled = timeline.stalled(&due.run.action, due.fault.at, end);
         let allowed = due.bound + ALLOWANCE + stalled;
         let what = format!(
             "{} of run {}: {} µs until the next command, {} are promised",
@@ -30,18 +31,18 @@ pub(crate) fn takeover(story: &Story) -> Vec<Violation> {
         );
         (took > allowed).then(|| Violation::new(due.fault.at, &due.run.action, what))
     };
-    dues(story).iter().filter_map(late).collect()
+    dues(timeline).iter().filter_map(late).collect()
 }
 
-/// How long after its fault each take-over was, for killed fronts and for frozen ones, less the ttl: what is promised
-/// are 1 s and 2 s. Sorted.
-pub(crate) fn latencies(story: &Story, kind: Kind) -> Vec<i64> {
+/// Returns the time from each fault of this kind to its take-over, less the ttl. The promise is 1 s for a killed parent
+/// and 2 s for a frozen one. Sorted.
+pub(crate) fn latencies(timeline: &Timeline, kind: FaultKind) -> Vec<i64> {
     let over = |due: &Due| {
         let took = due.next?.saturating_sub(due.fault.at);
         let ttl = due.run.plan.ttl * 1_000;
         Some(took.cast_signed() - ttl.cast_signed())
     };
-    let mut latencies: Vec<i64> = dues(story)
+    let mut latencies: Vec<i64> = dues(timeline)
         .iter()
         .filter(|due| due.fault.kind == kind)
         .filter_map(over)
@@ -50,57 +51,58 @@ pub(crate) fn latencies(story: &Story, kind: Kind) -> Vec<i64> {
     latencies
 }
 
-/// How many commands began under a lease that the holder before had not given back.
-pub(crate) fn count(story: &Story) -> usize {
-    let grants = story.grants();
+/// Returns the number of commands that were started on a lease that the previous holder had not released.
+pub(crate) fn count(timeline: &Timeline) -> usize {
+    let grants = timeline.grants();
     let pairs = grants.values().flat_map(|grants| grants.windows(2));
     pairs
-        .filter(|pair| !gave_back(story, pair[0].0, pair[1].1))
+        .filter(|pair| !gave_back(timeline, pair[0].0, pair[1].1))
         .count()
 }
 
-/// Whether `run` had given the lease back when the command after it began.
-fn gave_back(story: &Story, run: &Run, next: Start) -> bool {
+/// Returns true if `run` had released the lease before the next command started.
+fn gave_back(timeline: &Timeline, run: &Run, next: Start) -> bool {
     let Some(end) = &run.end else {
         return false;
     };
-    let was_frozen = story
+    let was_frozen = timeline
         .faults_of(run.number)
-        .any(|fault| fault.kind.freezes_front() && fault.at < next.at);
+        .any(|fault| fault.kind.freezes_parent() && fault.at < next.at);
     let failed = ["cannot release", "was not ours any more"]
         .iter()
         .any(|text| end.stderr.contains(text));
     end.signal.is_none() && !failed && !(was_frozen && end.at > next.at)
 }
 
-fn dues<'s>(story: &'s Story) -> Vec<Due<'s>> {
-    let grants = story.grants();
+fn dues<'s>(timeline: &'s Timeline) -> Vec<Due<'s>> {
+    let grants = timeline.grants();
     let due = |fault: &'s Fault| {
         let Fault { kind, at, .. } = *fault;
         let second = match kind {
-            Kind::KillFront => 1_000_000,
-            Kind::FreezeFrontLong => 2_000_000,
+            FaultKind::KillParent => 1_000_000,
+            FaultKind::FreezeParentLong => 2_000_000,
             _ => return None,
         };
-        let run = story.runs.get(&fault.run?)?;
-        // Who thaws in time renews; so does who was to be frozen for longer when the faults ended.
+        let run = timeline.runs.get(&fault.run?)?;
+        // A holder that resumes in time renews its lease. The end of the fault phase also resumes a frozen holder
+        // early.
         let thawed = fault.until.saturating_sub(at) < run.plan.ttl * 1_000;
-        if kind == Kind::FreezeFrontLong && thawed {
+        if kind == FaultKind::FreezeParentLong && thawed {
             return None;
         }
-        // Who had not begun, or was about to give the lease back, leaves nothing to take over.
+        // There is nothing to take over if the command had not been started, or if its work was done.
         let held = run.start?.at < at && run.finished.is_none_or(|finished| finished > at);
-        let stood = story
+        let stood = timeline
             .runs
             .values()
-            .any(|waiter| stood(story, waiter, run, at));
+            .any(|waiter| stood(timeline, waiter, run, at));
         let next = grants.get(run.action.as_str())?.iter();
         let next = next.map(|(_, start)| start.at).find(|start| *start > at);
-        // Nobody can take over from a server that is away, and what it or the network did just before may still hold
-        // up the line.
+        // No waiter can take over while the server is down, and a fault of the server or the network just before may
+        // still delay the queue.
         let before = at.saturating_sub(AFTERMATH);
         let until = next.unwrap_or(Micros::MAX);
-        let was_cut_off = story.longest_outage(&run.action, before, until) > 0;
+        let was_cut_off = timeline.longest_outage(&run.action, before, until) > 0;
         (fault.hit && held && stood && !was_cut_off).then_some(Due {
             fault,
             run,
@@ -108,16 +110,16 @@ fn dues<'s>(story: &'s Story) -> Vec<Due<'s>> {
             next,
         })
     };
-    story.faults.iter().filter_map(due).collect()
+    timeline.faults.iter().filter_map(due).collect()
 }
 
-/// Whether `waiter` stood in line for the lease of `holder` at this time or soon after, and had been let alone.
-fn stood(story: &Story, waiter: &Run, holder: &Run, at: Micros) -> bool {
+/// Returns true if `waiter` waited for the lease of `holder` at `at` or soon after, and had no fault before.
+fn stood(timeline: &Timeline, waiter: &Run, holder: &Run, at: Micros) -> bool {
     waiter.action == holder.action
         && waiter.number != holder.number
         && waiter.plan.wait.is_none()
         && waiter.asked < at + holder.plan.ttl * 1_000 / 4
         && waiter.start.is_none_or(|start| start.at > at)
         && waiter.end.as_ref().is_none_or(|end| end.at > at)
-        && story.faults_of(waiter.number).all(|fault| fault.at > at)
+        && timeline.faults_of(waiter.number).all(|fault| fault.at > at)
 }

@@ -1,11 +1,11 @@
 //! Tokens strictly grow in order of start.
 
 use super::Violation;
-use crate::story::Story;
+use crate::timeline::Timeline;
 
-pub(crate) fn tokens(story: &Story) -> Vec<Violation> {
+pub(crate) fn tokens(timeline: &Timeline) -> Vec<Violation> {
     let mut violations = Vec::new();
-    for (action, grants) in story.grants() {
+    for (action, grants) in timeline.grants() {
         let mut highest = 0;
         for (run, start) in grants {
             if start.token <= highest {

@@ -1,10 +1,10 @@
-//! What is decided beforehand, and the store.
+//! Tests of the schedule and of the store.
 
 use std::time::Duration;
 
 use tempfile::tempdir;
 
-use crate::kind::Kind;
+use crate::fault_kind::FaultKind;
 use crate::schedule::{Plan, Step, plans, steps};
 use crate::store::{Content, Reply, Store};
 
@@ -13,11 +13,11 @@ fn first_plans(seed: u64, action: &str, slot: usize) -> Vec<Plan> {
 }
 
 fn first_steps(seed: u64, whom: &str) -> Vec<Step> {
-    steps(seed, whom, &Kind::ALL).take(100).collect()
+    steps(seed, whom, &FaultKind::ALL).take(100).collect()
 }
 
 #[test]
-fn a_seed_gives_the_same_schedule_again() {
+fn same_seed_gives_the_same_schedule() {
     assert_eq!(
         first_plans(7, "processes-1", 2),
         first_plans(7, "processes-1", 2)
@@ -26,7 +26,7 @@ fn a_seed_gives_the_same_schedule_again() {
 }
 
 #[test]
-fn another_seed_another_action_and_another_slot_give_another_schedule() {
+fn schedule_depends_on_seed_action_and_slot() {
     let plans = first_plans(7, "processes-1", 2);
     assert_ne!(plans, first_plans(8, "processes-1", 2));
     assert_ne!(plans, first_plans(7, "calm-2", 2));
@@ -35,13 +35,13 @@ fn another_seed_another_action_and_another_slot_give_another_schedule() {
 }
 
 #[test]
-fn every_fault_comes_once_a_round() {
-    let count = Kind::ALL.len();
-    let steps: Vec<Step> = steps(7, "processes-1", &Kind::ALL)
+fn each_round_has_every_fault_once() {
+    let count = FaultKind::ALL.len();
+    let steps: Vec<Step> = steps(7, "processes-1", &FaultKind::ALL)
         .take(3 * count)
         .collect();
     for round in steps.chunks(count) {
-        let mut kinds: Vec<Kind> = round.iter().map(|step| step.kind).collect();
+        let mut kinds: Vec<FaultKind> = round.iter().map(|step| step.kind).collect();
         kinds.sort_unstable();
         kinds.dedup();
         assert_eq!(kinds.len(), count);
@@ -49,27 +49,27 @@ fn every_fault_comes_once_a_round() {
     assert_eq!(crate::schedule::steps(7, "processes-1", &[]).count(), 0);
 }
 
-/// A fault that is over as soon as it begins is none, however often it is counted.
+/// A fault that ends as soon as it begins would be counted without an effect.
 #[test]
-fn every_fault_that_lasts_lasts() {
+fn lasting_faults_have_a_length() {
     let ttl = Duration::from_secs(2);
     let at_once = [
-        Kind::KillFront,
-        Kind::TermFront,
-        Kind::KillMonitor,
-        Kind::KillCommand,
-        Kind::KillWaiter,
-        Kind::TermWaiter,
-        Kind::KillSession,
-        Kind::KillWaitingSession,
-        Kind::LoseReply,
-        Kind::ErrorReply,
-        Kind::Release,
-        Kind::ResetConnections,
-        Kind::KillServer,
-        Kind::RestartServer,
+        FaultKind::KillParent,
+        FaultKind::TermParent,
+        FaultKind::KillMonitor,
+        FaultKind::KillCommand,
+        FaultKind::KillWaiter,
+        FaultKind::TermWaiter,
+        FaultKind::KillSession,
+        FaultKind::KillWaitingSession,
+        FaultKind::LoseReply,
+        FaultKind::ErrorReply,
+        FaultKind::Release,
+        FaultKind::ResetConnections,
+        FaultKind::KillServer,
+        FaultKind::RestartServer,
     ];
-    for kind in Kind::ALL {
+    for kind in FaultKind::ALL {
         let (least, most) = (kind.length(ttl, 0.0), kind.length(ttl, 1.0));
         match at_once.contains(&kind) {
             true => assert_eq!(most, Duration::ZERO, "{kind}"),
@@ -82,26 +82,29 @@ fn every_fault_that_lasts_lasts() {
 }
 
 #[test]
-fn every_fault_has_a_name_by_which_it_can_be_asked_for() {
-    for kind in Kind::ALL {
-        assert_eq!(Kind::named(&kind.to_string()), Some(kind));
+fn fault_names_round_trip() {
+    for kind in FaultKind::ALL {
+        assert_eq!(FaultKind::named(&kind.to_string()), Some(kind));
     }
-    assert_eq!(Kind::named("no-such-fault"), None);
+    assert_eq!(FaultKind::named("no-such-fault"), None);
 }
 
 #[test]
-fn the_store_takes_nothing_from_a_token_below_the_highest() {
+fn store_refuses_tokens_below_the_highest() {
     let folder = tempdir().expect("a temporary folder");
     let path = folder.path().join("store");
-    let open = || Store::open(&path).expect("it can be opened");
+    let open = || Store::open(&path).expect("the store can be opened");
     let (mut old, mut new) = (open(), open());
-    assert_eq!(old.look(5).expect("answers"), Reply::Count(0));
-    assert_eq!(old.put(5, 1).expect("answers"), Reply::Count(1));
-    assert_eq!(new.look(6).expect("answers"), Reply::Count(1));
-    assert_eq!(old.put(5, 2).expect("answers"), Reply::Refused(6));
-    assert_eq!(old.look(5).expect("answers"), Reply::Refused(6));
-    assert_eq!(new.put(6, 2).expect("answers"), Reply::Count(2));
-    let content = open().content().expect("it can be read");
+    assert_eq!(old.look(5).expect("the store responds"), Reply::Count(0));
+    assert_eq!(old.put(5, 1).expect("the store responds"), Reply::Count(1));
+    assert_eq!(new.look(6).expect("the store responds"), Reply::Count(1));
+    assert_eq!(
+        old.put(5, 2).expect("the store responds"),
+        Reply::Refused(6)
+    );
+    assert_eq!(old.look(5).expect("the store responds"), Reply::Refused(6));
+    assert_eq!(new.put(6, 2).expect("the store responds"), Reply::Count(2));
+    let content = open().content().expect("the store can be read");
     assert_eq!(
         content,
         Content {

@@ -1,4 +1,4 @@
-//! A server's clock that is set and that runs at a wrong rate, by way of libfaketime.
+//! Faults of a server's clock, by libfaketime: the clock is set, or runs at a wrong rate.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,14 +6,14 @@ use std::process::Command;
 use std::time::Duration;
 
 use super::{RECOVERY, begin};
-use crate::course::Course;
+use crate::fault_kind::FaultKind;
 use crate::history::{Micros, now};
-use crate::kind::Kind;
 use crate::processes;
+use crate::run_context::RunContext;
 use crate::schedule::steps;
-use crate::site::Site;
+use crate::testbed::Site;
 
-/// The clock as it is by itself. The rate has to be said, or the one before would stay.
+/// The setting for the true time. Without a rate the previous rate would stay.
 const RIGHT: &str = "+0 x1";
 
 /// An hour, in seconds.
@@ -23,18 +23,18 @@ const HOUR: f64 = 3_600.0;
 pub(crate) struct Clock {
     file: PathBuf,
     library: PathBuf,
-    /// When its server was started: rates count from there.
+    /// Start time of the server; rates count from there.
     started: Micros,
 }
 
 impl Clock {
-    /// A clock whose setting is in `folder`, as yet right.
+    /// Creates a correct clock whose setting is a file in `folder`.
     pub(crate) fn new(folder: &Path) -> Self {
         let fetch = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/servers/fetch");
         let found = Command::new(fetch)
             .args(["--path", "libfaketimeMT.so.1"])
             .output()
-            .expect("the script runs");
+            .expect("the script can be run");
         let path = String::from_utf8_lossy(&found.stdout).trim().to_owned();
         let why = String::from_utf8_lossy(&found.stderr);
         assert!(found.status.success(), "no libfaketime: {why}");
@@ -47,7 +47,7 @@ impl Clock {
         clock
     }
 
-    /// What a server that is to have this clock needs in its environment.
+    /// Returns the environment variables of a server with this clock.
     pub(crate) fn environment(&self) -> Vec<(&'static str, String)> {
         vec![
             (
@@ -60,45 +60,45 @@ impl Clock {
         ]
     }
 
-    /// Tells which server it is the clock of.
+    /// Binds the clock to the server with this process id.
     pub(crate) fn belongs_to(&mut self, pid: u32) {
         self.started = processes::started(pid).expect("the server runs");
     }
 
-    /// What the library is to be told for a clock that goes wrong in this way from now on.
-    fn setting(&self, kind: Kind) -> String {
+    /// Returns the setting of a clock that has the fault `kind` from now on.
+    fn setting(&self, kind: FaultKind) -> String {
         let age = Duration::from_micros(now() - self.started).as_secs_f64();
-        // The library applies a rate to all of the server's life; the offset takes back what that means for the past.
+        // The library applies a rate to the server's whole life; the offset undoes this for the past.
         let (offset, rate) = match kind {
-            Kind::HourForward => (HOUR, 1.0),
-            Kind::HourBack => (-HOUR, 1.0),
-            Kind::DoubleSpeed => (-age, 2.0),
+            FaultKind::HourForward => (HOUR, 1.0),
+            FaultKind::HourBack => (-HOUR, 1.0),
+            FaultKind::DoubleSpeed => (-age, 2.0),
             _ => (age / 2.0, 0.5),
         };
         format!("{offset:+.3} x{rate}")
     }
 
     fn set(&self, to: &str) {
-        // Replaced as a whole: the server reads it at any time.
+        // Replaced atomically: the server reads the file at any time.
         let new = self.file.with_extension("new");
         fs::write(&new, format!("{to}\n")).expect("the clock can be set");
         fs::rename(&new, &self.file).expect("the clock can be set");
     }
 
-    /// Sets the clock wrong and right again, in these kinds, until it is calm.
-    pub(crate) fn rage(&self, course: &Course, site: &Site, kinds: &[Kind]) {
-        for step in steps(course.seed, &site.name, kinds) {
-            if !course.weather.pause(step.pause) {
+    /// Causes faults of `kinds` until the fault phase ends; the clock is corrected after each.
+    pub(crate) fn rage(&self, context: &RunContext, site: &Site, kinds: &[FaultKind]) {
+        for step in steps(context.seed, &site.name, kinds) {
+            if !context.fault_phase.pause(step.pause) {
                 return;
             }
-            let fault = begin(course, site, step.kind, None, None, None);
+            let fault = begin(context, site, step.kind, None, None, None);
             self.set(&self.setting(step.kind));
             let length = step.kind.length(Duration::from_secs(3), step.severity);
-            course.weather.pause(length);
+            context.fault_phase.pause(length);
             self.set(RIGHT);
             let at = fault.at;
-            let _ = fault.end(course, true);
-            course.board.goes_on(&site.actions, at, RECOVERY);
+            let _ = fault.end(context, true);
+            context.live_runs.goes_on(&site.actions, at, RECOVERY);
         }
     }
 }

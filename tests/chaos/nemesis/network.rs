@@ -1,68 +1,70 @@
-//! Faults of the network between contenders and server, by way of the action's proxy.
+//! Faults of the network between contenders and server, caused by the action's proxy.
 
 use std::time::Duration;
 
 use super::{Nemesis, SEARCH};
+use crate::fault_kind::FaultKind;
 use crate::history::Micros;
-use crate::kind::Kind;
 use crate::proxy::{self, Door, Flow, Proxy};
 use crate::schedule::Step;
 
-/// Pause after each byte of a dripping connection: a packet of renewal takes minutes.
+/// Pause after each byte of a dripping connection: a renewal takes minutes.
 const DRIP: Duration = Duration::from_secs(1);
 
-/// How long the question may be in coming whose reply is to be lost, and how often to look.
-const QUESTION: Duration = Duration::from_secs(6);
+/// Maximum time to wait for a request whose response is to be lost, and the polling interval.
+const REQUEST_WAIT: Duration = Duration::from_secs(6);
 const LOOK: Duration = Duration::from_millis(20);
 
-/// The questions whose reply may be lost on its own. Not the wait for the gate: whoever has lost that reply but not
-/// the connection learns so when the server ends the session, which is another fault.
-const QUESTIONS: [proxy::Kind; 4] = [
-    proxy::Kind::Attempt,
+/// The requests whose response may be lost without the connection. The wait for the queue lock is not one of them: a
+/// waiter that has lost its response but not the connection notices only when the server ends the session, which is
+/// another fault.
+const REQUESTS: [proxy::Kind; 4] = [
+    proxy::Kind::TryAcquire,
     proxy::Kind::Renew,
-    proxy::Kind::Notice,
+    proxy::Kind::Handoff,
     proxy::Kind::Release,
 ];
 
-/// Numbers of errors that an honest server, a cluster or a proxy may send after the commit: not in the cluster, a proxy's
-/// own error, lock wait, deadlock, read-only, killed query.
+/// Codes of errors that a server, a cluster or a proxy may send after the commit: node not in the cluster, error of the
+/// proxy, lock wait timeout, deadlock, read-only server, killed query.
 const ERRORS: [u16; 6] = [1047, 1105, 1205, 1213, 1290, 1317];
 
 impl Nemesis<'_> {
-    /// Brings the fault to all who go through the action's proxy; when it began, if there was somebody.
+    /// Causes the fault on all connections through the action's proxy. Returns the time of its begin; None if it hit no
+    /// run.
     pub(super) fn strike_network(&self, step: Step) -> Option<Micros> {
         let proxy = self.site.proxies.get(&self.action)?;
         let left = Duration::from_millis(200);
-        let board = &self.course.board;
-        let holder = board.holder_by_proxy(&self.action, left, SEARCH)?;
+        let live_runs = &self.context.live_runs;
+        let holder = live_runs.holder_by_proxy(&self.action, left, SEARCH)?;
         let length = step
             .kind
             .length(Duration::from_millis(holder.plan.ttl), step.severity);
         let fault = self.begin(step.kind, None, None);
-        let pause = || self.course.weather.pause(length);
+        let pause = || self.context.fault_phase.pause(length);
         let hit = match step.kind {
-            Kind::LoseReply | Kind::LateReply | Kind::ErrorReply => {
+            FaultKind::LoseReply | FaultKind::LateReply | FaultKind::ErrorReply => {
                 self.strike_reply(proxy, step, length)
             }
-            Kind::ResetConnections => {
+            FaultKind::ResetConnections => {
                 proxy.reset();
                 true
             }
-            Kind::Silence => {
+            FaultKind::Silence => {
                 proxy.door(Door::Silent);
                 proxy.reset();
                 pause();
                 proxy.door(Door::Open);
-                // Nobody has to wait for those that will never hear a word.
+                // Ends the connections that would never receive anything.
                 proxy.reset();
                 true
             }
             _ => {
                 let (requests, replies) = match step.kind {
-                    Kind::CutRequests => (Flow::Lose, Flow::Pass),
-                    Kind::CutReplies => (Flow::Pass, Flow::Lose),
-                    Kind::Delay => (Flow::Hold, Flow::Hold),
-                    Kind::Drip => (Flow::Drip(DRIP), Flow::Drip(DRIP)),
+                    FaultKind::CutRequests => (Flow::Lose, Flow::Pass),
+                    FaultKind::CutReplies => (Flow::Pass, Flow::Lose),
+                    FaultKind::Delay => (Flow::Hold, Flow::Hold),
+                    FaultKind::Drip => (Flow::Drip(DRIP), Flow::Drip(DRIP)),
                     _ => (Flow::Lose, Flow::Lose),
                 };
                 proxy.requests(requests);
@@ -72,29 +74,29 @@ impl Nemesis<'_> {
                 true
             }
         };
-        fault.end(self.course, hit)
+        fault.end(self.context, hit)
     }
 
-    /// Loses the reply to the next question of a kind, delivers it so much later, or an error in its place; whether one
-    /// came.
+    /// Loses the response to the next request of one kind, delays it by `late`, or replaces it by an error. Returns
+    /// true if such a request came.
     fn strike_reply(&self, proxy: &Proxy, step: Step, late: Duration) -> bool {
         let fault = match step.kind {
-            Kind::LoseReply => proxy::Fault::LoseReply,
-            Kind::ErrorReply => {
-                let code = ERRORS[step.choice / QUESTIONS.len() % ERRORS.len()];
+            FaultKind::LoseReply => proxy::Fault::LoseReply,
+            FaultKind::ErrorReply => {
+                let code = ERRORS[step.choice / REQUESTS.len() % ERRORS.len()];
                 let error = proxy::error_packet(code, "an error after the commit");
                 proxy::Fault::AnswerAfter(error)
             }
             _ => proxy::Fault::HoldReply,
         };
-        let case = proxy.next(QUESTIONS[step.choice % QUESTIONS.len()], fault);
-        let mut left = QUESTION;
-        while case.hits() == 0 && !left.is_zero() && self.course.weather.pause(LOOK) {
+        let case = proxy.next(REQUESTS[step.choice % REQUESTS.len()], fault);
+        let mut left = REQUEST_WAIT;
+        while case.hits() == 0 && !left.is_zero() && self.context.fault_phase.pause(LOOK) {
             left = left.saturating_sub(LOOK);
         }
         case.lift();
         if case.hits() > 0 {
-            self.course.weather.pause(late);
+            self.context.fault_phase.pause(late);
         }
         case.let_go();
         case.hits() > 0

@@ -1,4 +1,4 @@
-//! Whoever reads the messages of a holder stops, as a full disk or a paused terminal does.
+//! The reader of a holder's messages stops, as with a full disk or a paused terminal.
 
 use std::time::Duration;
 
@@ -9,23 +9,24 @@ use crate::history::Micros;
 use crate::schedule::Step;
 
 impl Nemesis<'_> {
-    /// Stops the reader of a holder that has something to say; when, if there was a holder.
+    /// Stops the reader of a holder and makes the holder write a message. Returns the time; None if there was no
+    /// holder.
     pub(super) fn strike_reader(&self, step: Step) -> Option<Micros> {
         let left = Duration::from_millis(500);
-        let holder = self.course.board.holder(&self.action, left, SEARCH)?;
+        let holder = self.context.live_runs.holder(&self.action, left, SEARCH)?;
         let length = step
             .kind
             .length(Duration::from_millis(holder.plan.ttl), step.severity);
         let mut admin = self.site.database.admin_conn();
-        let fault = self.begin(step.kind, Some(holder.number), Some(holder.front));
-        let is_stopped = self.course.readers.stop(holder.number);
-        let session = "SELECT session_id FROM dlock_lock WHERE action=? AND claim IS NOT NULL";
+        let fault = self.begin(step.kind, Some(holder.number), Some(holder.parent));
+        let is_stopped = self.context.readers.stop(holder.number);
+        let session = "SELECT session_id FROM dlock_lock WHERE action=? AND owner_id IS NOT NULL";
         if let Ok(Some(session)) = admin.exec_first::<u64, _, _>(session, (&self.action,)) {
-            // It may have ended by itself since.
+            // The session may have ended in between.
             let _ = admin.query_drop(format!("KILL CONNECTION {session}"));
         }
-        self.course.weather.pause(length);
-        self.course.readers.go_on(holder.number);
-        fault.end(self.course, is_stopped)
+        self.context.fault_phase.pause(length);
+        self.context.readers.go_on(holder.number);
+        fault.end(self.context, is_stopped)
     }
 }

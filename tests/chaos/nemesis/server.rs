@@ -1,4 +1,4 @@
-//! Faults of a whole server: killed, shut down, frozen.
+//! Faults of a whole server: it is killed, shut down or frozen.
 
 use std::thread;
 use std::time::Duration;
@@ -6,42 +6,42 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::{RECOVERY, begin};
-use crate::course::Course;
-use crate::kind::Kind;
+use crate::fault_kind::FaultKind;
 use crate::processes::is_alive;
+use crate::run_context::RunContext;
 use crate::schedule::steps;
 use crate::servers::Server;
-use crate::site::Site;
+use crate::testbed::Site;
 
-/// Time for leases to be renewed before the next fault: faults that follow each other at once are one long fault.
+/// Minimum time between two faults, in which leases are renewed. Without it, successive faults act as one long fault.
 const RESPITE: Duration = Duration::from_secs(1);
 
-/// How long an orderly shutdown may take before the server is killed after all.
+/// Maximum time for a clean shutdown. After that the server is killed.
 const SHUTDOWN: Duration = Duration::from_secs(20);
 
-/// Brings faults of these kinds to `server` until it is calm.
-pub(crate) fn rage(course: &Course, site: &Site, server: &mut Server, kinds: &[Kind]) {
-    for step in steps(course.seed, &site.name, kinds) {
-        if !course.weather.pause(step.pause + RESPITE) {
+/// Causes faults of `kinds` on `server` until the fault phase ends.
+pub(crate) fn rage(context: &RunContext, site: &Site, server: &mut Server, kinds: &[FaultKind]) {
+    for step in steps(context.seed, &site.name, kinds) {
+        if !context.fault_phase.pause(step.pause + RESPITE) {
             return;
         }
-        let fault = begin(course, site, step.kind, None, None, Some(server.pid()));
+        let fault = begin(context, site, step.kind, None, None, Some(server.pid()));
         match step.kind {
-            Kind::KillServer => server.restart(),
-            Kind::RestartServer => {
+            FaultKind::KillServer => server.restart(),
+            FaultKind::RestartServer => {
                 shut_down(server);
                 server.restart();
             }
             _ => {
                 let length = step.kind.length(Duration::from_secs(3), step.severity);
                 send(server, Signal::STOP);
-                course.weather.pause(length);
+                context.fault_phase.pause(length);
                 send(server, Signal::CONT);
             }
         }
         let at = fault.at;
-        let _ = fault.end(course, true);
-        course.board.goes_on(&site.actions, at, RECOVERY);
+        let _ = fault.end(context, true);
+        context.live_runs.goes_on(&site.actions, at, RECOVERY);
     }
 }
 
@@ -55,8 +55,9 @@ fn shut_down(server: &Server) {
     }
 }
 
-/// The script has not waited for the server yet, so the number cannot be another's.
+/// Sends `signal` to the server. The script has not waited for the server yet, so its process id cannot be reused.
 fn send(server: &Server, signal: Signal) {
     let pid = i32::try_from(server.pid()).ok().and_then(Pid::from_raw);
-    kill_process(pid.expect("a server has a process"), signal).expect("it can be signalled");
+    kill_process(pid.expect("a server has a process id"), signal)
+        .expect("the server can be signalled");
 }

@@ -1,23 +1,23 @@
-//! Connections that the server ends.
+//! Faults of sessions: the server kills them.
 
 use std::time::Duration;
 
 use mysql::prelude::Queryable;
 
 use super::{Nemesis, SEARCH};
+use crate::fault_kind::FaultKind;
 use crate::history::Micros;
-use crate::kind::Kind;
 use crate::schedule::Step;
 
-/// How often to look for a session.
+/// Interval at which the nemesis looks for a session.
 const LOOK: Duration = Duration::from_millis(40);
 
 impl Nemesis<'_> {
-    /// Kills a session; when, if there was one.
+    /// Kills a session. Returns the time; None if there was none.
     pub(super) fn strike_session(&self, step: Step) -> Option<Micros> {
         let query = match step.kind {
-            Kind::KillSession => {
-                "SELECT session_id FROM dlock_lock WHERE action=? AND claim IS NOT NULL"
+            FaultKind::KillSession => {
+                "SELECT session_id FROM dlock_lock WHERE action=? AND owner_id IS NOT NULL"
             }
             _ => "SELECT session_id FROM dlock_waiter WHERE action=?",
         };
@@ -29,13 +29,13 @@ impl Nemesis<'_> {
                 break (sessions, chosen);
             }
             left = left.checked_sub(LOOK)?;
-            if !self.course.weather.pause(LOOK) {
+            if !self.context.fault_phase.pause(LOOK) {
                 return None;
             }
         };
         let fault = self.begin(step.kind, None, None);
-        // It may have ended by itself since.
+        // The session may have ended in between.
         let killed = admin.query_drop(format!("KILL CONNECTION {}", sessions[chosen]));
-        fault.end(self.course, killed.is_ok())
+        fault.end(self.context, killed.is_ok())
     }
 }

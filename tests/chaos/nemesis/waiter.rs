@@ -1,37 +1,37 @@
-//! Faults of those who stand in line.
+//! Faults of waiters.
 
 use std::time::Duration;
 
 use rustix::process::Signal;
 
 use super::{Nemesis, SEARCH};
+use crate::fault_kind::FaultKind;
 use crate::history::Micros;
-use crate::kind::Kind;
 use crate::processes::send;
 use crate::schedule::Step;
 
 impl Nemesis<'_> {
-    /// Brings the fault to a waiter; when it began, if there was one.
+    /// Causes the fault on a waiter. Returns the time of its begin; None if it hit no waiter.
     pub(super) fn strike_waiter(&self, step: Step) -> Option<Micros> {
         let waiter = self
-            .course
-            .board
+            .context
+            .live_runs
             .waiter(&self.action, step.choice, SEARCH)?;
-        let mark = &self.course.mark;
+        let mark = &self.context.mark;
         let length = step
             .kind
             .length(Duration::from_millis(waiter.plan.ttl), step.severity);
         let signal = match step.kind {
-            Kind::KillWaiter => Signal::KILL,
-            Kind::TermWaiter => Signal::TERM,
+            FaultKind::KillWaiter => Signal::KILL,
+            FaultKind::TermWaiter => Signal::TERM,
             _ => Signal::STOP,
         };
-        let fault = self.begin(step.kind, Some(waiter.number), Some(waiter.front));
-        let sent = send(waiter.front, mark, signal);
+        let fault = self.begin(step.kind, Some(waiter.number), Some(waiter.parent));
+        let sent = send(waiter.parent, mark, signal);
         if signal == Signal::STOP {
-            self.course.weather.pause(length);
-            send(waiter.front, mark, Signal::CONT);
+            self.context.fault_phase.pause(length);
+            send(waiter.parent, mark, Signal::CONT);
         }
-        fault.end(self.course, sent)
+        fault.end(self.context, sent)
     }
 }

@@ -1,4 +1,4 @@
-//! Accounts that are not let in, have no such database or may not write to it.
+//! Accounts that cannot log in, whose database does not exist, or that may not write to it.
 
 use mysql::prelude::Queryable;
 
@@ -16,13 +16,13 @@ fn a_wrong_password_and_an_unknown_account_are_denied() {
             77,
             "Access denied",
         );
-        // MySQL asks for the password of an account that is none by a plugin that it draws by lot.
+        // For an unknown account, MySQL requests the password with a randomly chosen plugin.
         refused(run().env("DLOCK_USER", "nobody"), Form::Line, 77, "nobody");
-        // Denied is denied: nothing is tried a second time, however long one may wait.
+        // dlock does not retry after access was denied, regardless of --connect-timeout.
         refused(
             run()
                 .env("DLOCK_PASSWORD", "wrong")
-                .arg("--db-wait")
+                .arg("--connect-timeout")
                 .arg("1h"),
             Form::Line,
             77,
@@ -34,12 +34,15 @@ fn a_wrong_password_and_an_unknown_account_are_denied() {
 }
 
 #[test]
-fn an_unknown_database_is_a_matter_of_configuration() {
+fn an_unknown_database_is_a_configuration_error() {
     for flavour in Flavour::ALL {
         let database = shared(flavour).database("unknown");
         let absent = format!("{}_absent", database.name);
         let grant = format!("GRANT ALL ON `{absent}`.* TO '{}'@'%'", database.user);
-        database.admin_conn().query_drop(grant).expect("root may");
+        database
+            .admin_conn()
+            .query_drop(grant)
+            .expect("root has the privilege");
         let run = exec(&database, "init").arg("--database").arg(&absent);
         refused(
             run,
@@ -47,7 +50,7 @@ fn an_unknown_database_is_a_matter_of_configuration() {
             78,
             &format!("create it (CREATE DATABASE {absent}) or name another"),
         );
-        // Whom the server tells nothing about it gets to know what the server says.
+        // An account without rights on the database gets the server's message.
         let run = exec(&database, "init").arg("--database").arg("mysql");
         refused(run, Form::Line, 77, "to database 'mysql'");
         free(&database, "init");
@@ -55,7 +58,7 @@ fn an_unknown_database_is_a_matter_of_configuration() {
 }
 
 #[test]
-fn missing_grants_are_denied() {
+fn an_account_with_missing_grants_is_denied() {
     for flavour in Flavour::ALL {
         let server = shared(flavour);
         let database = set_up(server, "rights");
@@ -71,7 +74,10 @@ fn missing_grants_are_denied() {
             format!("CREATE USER '{user}'@'%' IDENTIFIED BY '{password}'"),
             format!("GRANT SELECT ON `{name}`.* TO '{user}'@'%'"),
         ] {
-            server.admin().query_drop(&statement).expect("root may");
+            server
+                .admin()
+                .query_drop(&statement)
+                .expect("root has the privilege");
         }
         refused(
             exec(&reader, "init"),

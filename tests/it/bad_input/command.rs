@@ -7,13 +7,13 @@ use std::path::Path;
 use mysql::prelude::Queryable;
 
 use super::{actions, exec, free, set_up};
+use crate::cli_runner::Dlock;
 use crate::command::Stage;
-use crate::dlock::Dlock;
 use crate::proxy::Proxy;
 use crate::servers::{Flavour, shared};
 
 #[test]
-fn a_command_that_cannot_run_is_told_before_the_lock_is_taken() {
+fn a_command_that_cannot_run_is_reported_before_dlock_connects() {
     for flavour in Flavour::ALL {
         let server = shared(flavour);
         let database = set_up(server, "commands");
@@ -21,7 +21,7 @@ fn a_command_that_cannot_run_is_told_before_the_lock_is_taken() {
         let stage = Stage::new();
         let plain = stage.path("plain");
         fs::write(&plain, "#!/bin/sh\n").expect("the folder is writable");
-        fs::set_permissions(&plain, Permissions::from_mode(0o644)).expect("the file is ours");
+        fs::set_permissions(&plain, Permissions::from_mode(0o644)).expect("the test owns the file");
         for (command, status, why) in [
             (
                 Path::new("no-such-command"),
@@ -48,14 +48,14 @@ fn a_command_that_cannot_run_is_told_before_the_lock_is_taken() {
                 "{outcome:#?}"
             );
         }
-        assert!(proxy.sessions().is_empty(), "{flavour}: somebody connected");
+        assert!(proxy.sessions().is_empty(), "{flavour}: dlock connected");
         assert_eq!(actions(&database), [""; 0], "{flavour}");
     }
 }
 
 #[test]
-fn a_command_that_turns_out_to_be_none_gives_the_lock_back() {
-    // Only the kernel can tell, when it is asked to run it.
+fn a_command_that_the_kernel_cannot_execute_releases_the_lock() {
+    // Only the exec system call finds the error.
     for flavour in Flavour::ALL {
         let database = set_up(shared(flavour), "kernel");
         let stage = Stage::new();
@@ -65,17 +65,18 @@ fn a_command_that_turns_out_to_be_none_gives_the_lock_back() {
         ] {
             let path = stage.path(name);
             fs::write(&path, text).expect("the folder is writable");
-            fs::set_permissions(&path, Permissions::from_mode(0o755)).expect("the file is ours");
+            fs::set_permissions(&path, Permissions::from_mode(0o755))
+                .expect("the test owns the file");
             exec(&database, name)
                 .arg("--")
                 .arg(&path)
                 .run()
                 .expect(status, "", "cannot run");
-            let held = "SELECT COUNT(*) FROM dlock_lock WHERE claim IS NOT NULL";
+            let held = "SELECT COUNT(*) FROM dlock_lock WHERE owner_id IS NOT NULL";
             let held: Option<u64> = database
                 .admin_conn()
                 .query_first(held)
-                .expect("the table is there");
+                .expect("the table exists");
             assert_eq!(held, Some(0), "{flavour}, {name}");
             free(&database, name);
         }

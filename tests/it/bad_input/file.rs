@@ -5,19 +5,20 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use super::{Form, actions, exec, refused, set_up};
+use crate::cli_runner::Dlock;
 use crate::command::Stage;
-use crate::dlock::Dlock;
 use crate::servers::{Database, Flavour, shared};
 
 #[test]
-fn a_file_that_cannot_be_used_is_a_matter_of_configuration() {
+fn an_unusable_file_is_a_configuration_error() {
     for flavour in Flavour::ALL {
         let database = set_up(shared(flavour), "files");
         let stage = Stage::new();
         let file = |name: &str, mode: u32, text: &str| {
             let path = stage.path(name);
             fs::write(&path, text).expect("the folder is writable");
-            fs::set_permissions(&path, Permissions::from_mode(mode)).expect("the file is ours");
+            fs::set_permissions(&path, Permissions::from_mode(mode))
+                .expect("the test owns the file");
             path
         };
         let Database { user, password, .. } = &database;
@@ -27,7 +28,7 @@ fn a_file_that_cannot_be_used_is_a_matter_of_configuration() {
         fs::create_dir(&folder).expect("the folder is writable");
         let open = file("open", 0o644, &options);
         let writable = file("writable", 0o602, "[client]\n");
-        let garbled = file("garbled", 0o600, "[dlock]\nuser me\n");
+        let malformed = file("malformed", 0o600, "[dlock]\nuser me\n");
         let unknown = file("unknown", 0o600, "[dlock]\n\nttl=3s\n");
         let circle = format!("!include {}\n", stage.path("circle").display());
         let circle = file("circle", 0o600, &circle);
@@ -50,7 +51,10 @@ fn a_file_that_cannot_be_used_is_a_matter_of_configuration() {
                 "--defaults-file",
                 at(&writable, ": every user can write to it: chmod o-w"),
             ),
-            ("--defaults-file", at(&garbled, ":2: this is not an option")),
+            (
+                "--defaults-file",
+                at(&malformed, ":2: this is not an option"),
+            ),
             (
                 "--defaults-file",
                 at(&unknown, ":3: unknown option in [dlock]"),
@@ -77,14 +81,14 @@ fn a_file_that_cannot_be_used_is_a_matter_of_configuration() {
         }
         for (path, why) in [
             at(&missing, ": No such file"),
-            at(&garbled, ": the URL must begin with mysql://"),
+            at(&malformed, ": the URL must begin with mysql://"),
         ] {
             let run = Dlock::new(["exec", "-a", "init", "--url-file"]).arg(path);
             refused(run, Form::Line, 78, &why);
         }
         assert_eq!(actions(&database), [""; 0], "{flavour}");
-        // Closed, the same file is a good one.
-        fs::set_permissions(&open, Permissions::from_mode(0o600)).expect("the file is ours");
+        // With mode 0600 the same file is accepted.
+        fs::set_permissions(&open, Permissions::from_mode(0o600)).expect("the test owns the file");
         exec(&database, "init")
             .arg("--defaults-file")
             .arg(open)

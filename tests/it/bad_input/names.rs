@@ -1,15 +1,15 @@
-//! Names that are none, and names that only look alike.
+//! Invalid action names, and different names that look alike.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
 use super::{Form, actions, exec, free, refused, set_up};
+use crate::cli_runner::Dlock;
 use crate::command::{Stage, heard, tell};
-use crate::dlock::Dlock;
 use crate::servers::{Flavour, shared};
 
 #[test]
-fn a_name_that_is_no_name_is_refused() {
+fn invalid_action_names_are_rejected() {
     for flavour in Flavour::ALL {
         let database = set_up(shared(flavour), "names");
         let long = "x".repeat(256);
@@ -33,7 +33,7 @@ fn a_name_that_is_no_name_is_refused() {
             }
         }
         assert_eq!(actions(&database), [""; 0], "{flavour}");
-        // The longest that is one, and what a shell or SQL would trip over.
+        // The longest valid names, and names that need quoting in a shell or in SQL.
         for name in [
             &"é".repeat(127),
             &"x".repeat(255),

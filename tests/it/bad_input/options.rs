@@ -1,12 +1,12 @@
-//! Command lines that are wrong or say too little.
+//! Invalid and incomplete command lines.
 
 use super::{Form, refused};
-use crate::dlock::Dlock;
+use crate::cli_runner::Dlock;
 use crate::proxy::Proxy;
 use crate::servers::{Flavour, shared};
 
 #[test]
-fn a_wrong_command_line_is_refused_before_anything_is_asked_of_the_server() {
+fn an_invalid_command_line_is_rejected_before_dlock_connects() {
     let database = shared(Flavour::MariaDb).database("usage");
     let proxy = Proxy::to(shared(Flavour::MariaDb).port());
     let url = database.url_through(proxy.port());
@@ -38,9 +38,9 @@ fn a_wrong_command_line_is_refused_before_anything_is_asked_of_the_server() {
             "'--wait <DURATION|forever>'",
         ),
         (
-            &["--db-wait", "5 minuets"],
+            &["--connect-timeout", "5 minuets"],
             Form::Usage,
-            "'--db-wait <DURATION>'",
+            "'--connect-timeout <DURATION>'",
         ),
         (&["-E", "256"], Form::Usage, "'--conflict-exit-code <N>'"),
         (&["-E", "-1"], Form::Usage, "'-1'"),
@@ -102,11 +102,11 @@ fn a_wrong_command_line_is_refused_before_anything_is_asked_of_the_server() {
         let outcome = Dlock::new(line).env("DLOCK_URL", &url).run();
         outcome.expect(64, "", why);
     }
-    assert!(proxy.sessions().is_empty(), "somebody connected");
+    assert!(proxy.sessions().is_empty(), "dlock connected");
 }
 
 #[test]
-fn without_a_server_all_that_is_missing_is_named_at_once() {
+fn all_missing_connection_settings_are_reported_at_once() {
     let run = || Dlock::new(["exec", "-a", "init"]);
     refused(
         run(),

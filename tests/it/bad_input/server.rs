@@ -1,4 +1,4 @@
-//! Servers that are not there, say nothing, say nonsense or take no writes.
+//! Servers that are unreachable, silent, read-only, or that send malformed packets.
 
 use std::io::Write;
 use std::net::{Ipv4Addr, TcpListener};
@@ -11,24 +11,25 @@ use mysql::prelude::Queryable;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
 use super::{Form, actions, exec, free, refused, set_up};
+use crate::cli_runner::{Dlock, eventually};
 use crate::command::Stage;
-use crate::dlock::{Dlock, eventually};
 use crate::network::{local, resolving};
 use crate::proxy::{Port, Proxy, packet};
 use crate::servers::{Flavour, Server, shared};
 
-/// A run with a lease of 3 s tries this server for two times 0.5 s; the rest is for a busy machine. Without a limit a run
-/// would never end.
+/// Maximum time until dlock gives up. A run with a lease of 3 s needs two tries of 0.5 s each; the rest is for a busy
+/// machine. Without a timeout in dlock the run would never end.
 const SOON: Duration = Duration::from_secs(20);
 
 #[test]
-fn a_server_that_is_not_there_is_unavailable() {
-    let nobody = Port::claim(local(0)).expect("127.0.0.1 has ports");
-    let port = nobody.number();
+fn an_unreachable_server_is_unavailable() {
+    let closed = Port::claim(local(0)).expect("127.0.0.1 has ports");
+    let port = closed.number();
     let stage = Stage::new();
     let socket = stage.path("socket");
     let run = |url: &str| {
-        let dlock = Dlock::new(["exec", "-a", "init", "--db-wait", "0"]).env("DLOCK_URL", url);
+        let dlock =
+            Dlock::new(["exec", "-a", "init", "--connect-timeout", "0"]).env("DLOCK_URL", url);
         resolving(dlock, "db.test=127.0.0.1")
     };
     refused(
@@ -48,26 +49,34 @@ fn a_server_that_is_not_there_is_unavailable() {
     );
     let absent = format!("mysql://u:p@localhost/d?socket={}", socket.display());
     refused(run(&absent), Form::Line, 69, "No such file or directory");
-    // Left behind by a server that has crashed.
+    // The socket file of a server that crashed.
     drop(UnixListener::bind(&socket).expect("the folder is writable"));
     refused(run(&absent), Form::Line, 69, "Connection refused");
 }
 
-/// Asserts that `dlock` gives up on whatever `url` leads to, in time.
+/// Asserts that dlock gives up on the server at `url` in time and prints `why`.
 #[track_caller]
 fn gives_up_on(url: &str, why: &str) {
     let started = Instant::now();
-    let dlock =
-        Dlock::new(["exec", "-a", "init", "--ttl", "3s", "--db-wait", "0"]).env("DLOCK_URL", url);
+    let dlock = Dlock::new([
+        "exec",
+        "-a",
+        "init",
+        "--ttl",
+        "3s",
+        "--connect-timeout",
+        "0",
+    ])
+    .env("DLOCK_URL", url);
     refused(resolving(dlock, "stuck.test=never"), Form::Line, 69, why);
     assert!(started.elapsed() < SOON, "after {:?}", started.elapsed());
 }
 
 #[test]
-fn a_server_that_says_nothing_is_given_up_within_the_limits() {
-    // Nobody accepts; the kernel has accepted already.
+fn a_silent_server_times_out_within_the_limits() {
+    // No process accepts the connection; the kernel has already completed it.
     let tcp = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("127.0.0.1 has ports");
-    let port = tcp.local_addr().expect("it is bound").port();
+    let port = tcp.local_addr().expect("the socket is bound").port();
     gives_up_on(
         &format!("mysql://u:p@127.0.0.1:{port}/d"),
         "no answer in time",
@@ -87,14 +96,14 @@ fn a_server_that_says_nothing_is_given_up_within_the_limits() {
 }
 
 #[test]
-fn what_the_driver_has_no_limit_for_is_given_up_all_the_same() {
-    // A name server that never answers.
+fn waits_without_a_driver_timeout_still_time_out() {
+    // A name server that never responds.
     gives_up_on(
         "mysql://u:p@stuck.test/d?ssl-mode=disabled",
         "gave up after 1s",
     );
 
-    // A socket that has no room for one more.
+    // A socket with a full backlog.
     let stage = Stage::new();
     let path = stage.path("full");
     let address = SocketAddrUnix::new(&path).expect("a short path");
@@ -104,7 +113,7 @@ fn what_the_driver_has_no_limit_for_is_given_up_all_the_same() {
     };
     let listener = unix(SocketFlags::CLOEXEC);
     rustix::net::bind(&listener, &address).expect("the folder is writable");
-    rustix::net::listen(&listener, 0).expect("it is bound");
+    rustix::net::listen(&listener, 0).expect("the socket is bound");
     let mut waiting = Vec::new();
     loop {
         let client = unix(SocketFlags::CLOEXEC | SocketFlags::NONBLOCK);
@@ -118,14 +127,14 @@ fn what_the_driver_has_no_limit_for_is_given_up_all_the_same() {
         "gave up after 1s",
     );
 
-    // A server that always has one more byte: no read of it takes long.
+    // A server that keeps sending single bytes: each read returns soon.
     let tcp = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("127.0.0.1 has ports");
-    let port = tcp.local_addr().expect("it is bound").port();
+    let port = tcp.local_addr().expect("the socket is bound").port();
     thread::spawn(move || {
         for client in tcp.incoming() {
             let mut client = client.expect("a connection can be accepted");
             thread::spawn(move || {
-                // A greeting of 255 bytes: at this rate it lasts longer than dlock, whose end ends it.
+                // At this rate the greeting of 255 bytes takes longer than dlock waits. The loop ends when dlock exits.
                 let greeting = packet(0, &[10; 255]);
                 for byte in greeting {
                     if client.write_all(&[byte]).is_err() {
@@ -143,9 +152,9 @@ fn what_the_driver_has_no_limit_for_is_given_up_all_the_same() {
 }
 
 #[test]
-fn a_read_only_server_is_unavailable_and_said_to_be_read_only() {
+fn a_read_only_server_is_reported_as_unavailable_and_read_only() {
     for flavour in Flavour::ALL {
-        // Its setting is the whole server's, so it is one of its own.
+        // A server of its own, since read_only is a global setting.
         let server = Server::start(flavour, &[]);
         let database = set_up(&server, "replica");
         free(&database, "known");
@@ -153,7 +162,7 @@ fn a_read_only_server_is_unavailable_and_said_to_be_read_only() {
         server
             .admin()
             .query_drop("SET GLOBAL read_only = 1")
-            .expect("root may");
+            .expect("root has the privilege");
         for (database, action) in [(&database, "known"), (&database, "init"), (&empty, "init")] {
             let why = "the server is read-only, dlock needs the primary";
             refused(exec(database, action), Form::Line, 69, why);
@@ -162,26 +171,26 @@ fn a_read_only_server_is_unavailable_and_said_to_be_read_only() {
         let status = Dlock::on(&database, ["status", "known"]).run();
         assert!(
             status.stdout.contains("free"),
-            "{flavour}: to look is no write: {status:?}"
+            "{flavour}: status does not write: {status:?}"
         );
 
-        // Who waits for the primary gets the lock from it.
+        // A waiter gets the lock when the server becomes writable.
         let mut root = server.admin();
         let mut connections = || -> u64 {
             let counted = root
                 .query_first("SHOW GLOBAL STATUS LIKE 'Connections'")
-                .expect("root may");
-            let (_, connections): (String, _) = counted.expect("it is counted");
+                .expect("root has the privilege");
+            let (_, connections): (String, _) = counted.expect("the variable exists");
             connections
         };
         let before = connections();
         let waiter = Dlock::on(&database, ["exec", "-a", "init", "--", "echo", "ran"]).start();
-        // A second connection is a second try.
-        eventually("it has tried", || connections() >= before + 2);
+        // The second connection is the second try.
+        eventually("the waiter has tried twice", || connections() >= before + 2);
         server
             .admin()
             .query_drop("SET GLOBAL read_only = 0")
-            .expect("root may");
+            .expect("root has the privilege");
         let outcome = waiter.wait();
         outcome.expect(
             0,
@@ -195,13 +204,13 @@ fn a_read_only_server_is_unavailable_and_said_to_be_read_only() {
 }
 
 #[test]
-fn a_reply_on_which_the_driver_panics_is_a_failed_attempt_like_any_other() {
+fn a_response_that_makes_the_driver_panic_is_a_failed_attempt() {
     for flavour in Flavour::ALL {
         let server = shared(flavour);
         let database = set_up(server, "panic");
         let connections = AtomicUsize::new(0);
         let proxy = Proxy::tampering(server.port(), move |greeting| {
-            // Where the answer to the login is due, the driver looks at the first byte of none.
+            // In place of the response to the login, an empty packet: the driver reads its first byte and panics.
             let empty = match connections.fetch_add(1, Ordering::Relaxed) {
                 0 | 1 => packet(2, &[]),
                 _ => Vec::new(),

@@ -1,4 +1,4 @@
-//! What a host name leads to: every address of it, and IPv6 as well.
+//! The addresses of a host name: dlock tries all of them, including IPv6.
 
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -10,7 +10,7 @@ use crate::servers::{Database, Flavour, shared};
 
 #[test]
 fn every_address_of_a_host_name_is_tried() {
-    // Where the machine has no IPv6, ::1 still is an address that does not work.
+    // ::1 never works here, also on a machine without IPv6.
     const OTHER: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
     for flavour in Flavour::ALL {
         let server = shared(flavour);
@@ -28,10 +28,10 @@ fn every_address_of_a_host_name_is_tried() {
                 &format!("db.test={addresses}"),
             )
         };
-        // The server listens on 127.0.0.1 alone; here is the same on another address alone.
+        // The server listens only on 127.0.0.1. The proxy makes it reachable on another address only.
         let proxy = Proxy::at(SocketAddr::new(IpAddr::V4(OTHER), 0), server.port())
-            .expect("all of 127 is loopback");
-        let _nobody = Port::claim(local(proxy.port())).expect("nobody else has it on 127.0.0.1");
+            .expect("127.0.0.0/8 is loopback");
+        let _closed = Port::claim(local(proxy.port())).expect("the port is free on 127.0.0.1");
         let runs = [
             ("the second family", through(server.port(), "::1,127.0.0.1")),
             ("the first family", through(server.port(), "127.0.0.1,::1")),
@@ -46,9 +46,10 @@ fn every_address_of_a_host_name_is_tried() {
         ];
         all_reach(&database, flavour, runs);
 
-        // What is said is what was wrong, not what the driver tried in vain: an address of one family from the other.
-        let nobody = Port::claim(local(0)).expect("127.0.0.1 has ports");
-        let port = nobody.number();
+        // The message has the real error, not the error of the attempt by the driver to connect across address
+        // families.
+        let closed = Port::claim(local(0)).expect("127.0.0.1 has ports");
+        let port = closed.number();
         for addresses in ["127.0.0.1,::1", "::1,127.0.0.1"] {
             let outcome = through(port, addresses)
                 .env("DLOCK_OPT_ACTION", "none")
@@ -64,12 +65,12 @@ fn every_address_of_a_host_name_is_tried() {
 }
 
 #[test]
-fn a_server_that_listens_on_ipv6_alone_is_reached_by_name_and_by_address() {
+fn an_ipv6_only_server_is_reached_by_name_and_by_address() {
     let here = SocketAddr::new(IpAddr::V6(Ipv6Addr::LOCALHOST), 0);
     for flavour in Flavour::ALL {
         let server = shared(flavour);
         let Ok(proxy) = Proxy::at(here, server.port()) else {
-            // Then there is nothing to claim; a machine that has ::1 must let us have a port there.
+            // Without ::1 there is nothing to test. On a machine with ::1 the proxy must be able to bind to it.
             let addresses = fs::read_to_string("/proc/net/if_inet6").unwrap_or_default();
             assert!(
                 !addresses.starts_with(&format!("{:0>32} 01", 1)),
@@ -77,7 +78,7 @@ fn a_server_that_listens_on_ipv6_alone_is_reached_by_name_and_by_address() {
             );
             return;
         };
-        let _nobody = Port::claim(local(proxy.port())).expect("nobody else has it on 127.0.0.1");
+        let _closed = Port::claim(local(proxy.port())).expect("the port is free on 127.0.0.1");
         let database = server.database("ipv6");
         let Database {
             name,

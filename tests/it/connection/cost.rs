@@ -1,9 +1,9 @@
-//! What an exec costs the server: connections and packets.
+//! Cost of an exec for the server: connections and packets.
 
 use mysql::prelude::Queryable;
 
 use super::actions;
-use crate::dlock::Dlock;
+use crate::cli_runner::Dlock;
 use crate::proxy::{Proxy, Request};
 use crate::servers::{Flavour, shared};
 
@@ -12,7 +12,7 @@ fn an_exec_costs_one_connection_and_two_packets() {
     for flavour in Flavour::ALL {
         let server = shared(flavour);
         let database = server.database("cost");
-        // The tables and the row of the action are there from then on.
+        // Creates the tables and the row of the action.
         Dlock::on(&database, ["exec", "-a", "init", "--", "true"])
             .run()
             .expect(0, "", "");
@@ -24,7 +24,7 @@ fn an_exec_costs_one_connection_and_two_packets() {
             .expect(0, "", "");
         let sessions = proxy.sessions();
         let [session] = &sessions[..] else {
-            panic!("{flavour}: not one connection: {sessions:#?}");
+            panic!("{flavour}: expected one connection: {sessions:#?}");
         };
         let [
             Request::Query(attempt),
@@ -32,18 +32,18 @@ fn an_exec_costs_one_connection_and_two_packets() {
             Request::Quit,
         ] = &session.requests[..]
         else {
-            panic!("{flavour}: not two packets and the end: {session:#?}");
+            panic!("{flavour}: expected two packets and Quit: {session:#?}");
         };
         assert!(
             attempt.contains("UPDATE dlock_lock SET token="),
             "{flavour}: {attempt}"
         );
         assert!(
-            release.contains("UPDATE dlock_lock SET claim=NULL"),
+            release.contains("UPDATE dlock_lock SET owner_id=NULL"),
             "{flavour}: {release}"
         );
 
-        // An action that nobody has ever wanted costs one packet more.
+        // The first exec of an action costs one more packet.
         let proxy = Proxy::to(server.port());
         Dlock::new(["exec", "-a", "new", "--", "true"])
             .env("DLOCK_URL", database.url_through(proxy.port()))
@@ -56,8 +56,9 @@ fn an_exec_costs_one_connection_and_two_packets() {
 }
 
 #[test]
-fn the_server_too_counts_one_connection_an_exec() {
-    // The driver left to itself asks a server on loopback for its socket and connects a second time, by that.
+fn the_server_also_counts_one_connection_per_exec() {
+    // By default the driver requests the socket path of a server on loopback and connects a second time through the
+    // socket.
     for flavour in Flavour::ALL {
         let database = shared(flavour).database("count");
         Dlock::on(&database, ["setup"])
@@ -67,19 +68,23 @@ fn the_server_too_counts_one_connection_an_exec() {
             "ALTER USER '{}'@'%' WITH MAX_CONNECTIONS_PER_HOUR 2",
             database.user
         );
-        database.admin_conn().query_drop(limit).expect("root may");
+        database
+            .admin_conn()
+            .query_drop(limit)
+            .expect("root has the privilege");
         let run = || {
             Dlock::on(
                 &database,
-                ["exec", "-a", "init", "--db-wait", "0", "--", "true"],
+                ["exec", "-a", "init", "--connect-timeout", "0", "--", "true"],
             )
             .run()
         };
         run().expect(0, "", "");
         assert_eq!(actions(&database), ["init"], "{flavour}: not released");
-        // A second connection of the first would have used up the limit; the driver hides that it could not have it.
+        // A second connection by the first run would have used up the limit; the driver hides a failure of that
+        // connection.
         run().expect(0, "", "");
-        // The server does keep count.
+        // Proof that the server counts.
         run().expect(69, "", "max_connections_per_hour");
     }
 }

@@ -1,12 +1,12 @@
-//! What an account must be allowed to do, and what it is told when it is not.
+//! Grants that an account needs, and the messages when a grant is missing.
 
 use mysql::prelude::Queryable;
 
+use crate::cli_runner::{Dlock, eventually};
 use crate::command::{Stage, tell};
-use crate::dlock::{Dlock, eventually};
 use crate::servers::{Database, Flavour, shared};
 
-/// `database` as another account, which has been given `grants`; `ACCOUNT` stands for it.
+/// Creates an account with `grants`, in which `ACCOUNT` stands for its name, and returns `database` with that account.
 #[track_caller]
 fn account(database: &Database, name: &str, grants: &[String]) -> Database {
     let mut limited = database.clone();
@@ -22,7 +22,7 @@ fn account(database: &Database, name: &str, grants: &[String]) -> Database {
     limited
 }
 
-/// The grants that `dlock setup --print` names for `exec` and for `setup`.
+/// Returns the grants that `dlock setup --print` prints for `exec` and for `setup`.
 #[track_caller]
 fn printed_grants(database: &Database) -> [Vec<String>; 2] {
     let outcome = Dlock::new(["setup", "--print", "--database", &database.name]).run();
@@ -62,11 +62,11 @@ fn the_printed_grants_are_enough_for_setup_exec_and_status() {
         ];
         let run = Dlock::on(&limited, exec).start();
         eventually("the lease is renewed", || {
-            let renewals = "SELECT renewals FROM dlock_lock WHERE claim IS NOT NULL";
+            let renewals = "SELECT renewals FROM dlock_lock WHERE owner_id IS NOT NULL";
             let renewals: Option<u64> = database
                 .admin_conn()
                 .query_first(renewals)
-                .expect("root may");
+                .expect("root has the privilege");
             renewals.is_some_and(|renewals| renewals > 0)
         });
         tell(&go, "on");
@@ -75,9 +75,9 @@ fn the_printed_grants_are_enough_for_setup_exec_and_status() {
         assert!(outcome.stdout.contains("free"), "{flavour}: {outcome:?}");
 
         let reading = [
-            "dlock_done",
+            "dlock_success",
             "dlock_lock",
-            "dlock_run",
+            "dlock_history",
             "dlock_schema",
             "dlock_waiter",
         ]
@@ -92,7 +92,7 @@ fn the_printed_grants_are_enough_for_setup_exec_and_status() {
 }
 
 #[test]
-fn an_account_that_may_not_create_the_tables_is_told_of_setup_and_the_grants() {
+fn a_missing_create_grant_is_reported_with_setup_and_the_grants() {
     for flavour in Flavour::ALL {
         let database = shared(flavour).database("no_create");
         let grant = format!(
@@ -128,14 +128,14 @@ fn an_account_that_may_not_create_the_tables_is_told_of_setup_and_the_grants() {
 }
 
 #[test]
-fn an_account_without_any_grant_is_told_where_the_grants_are() {
+fn the_message_for_missing_grants_names_setup_print() {
     for flavour in Flavour::ALL {
         let database = shared(flavour).database("no_grant");
         Dlock::on(&database, ["setup"])
             .run()
             .expect(0, "", "in place");
-        let nobody = account(&database, "nobody", &[]);
-        Dlock::on(&nobody, ["exec", "-a", "init", "--", "echo", "ran"])
+        let powerless = account(&database, "nobody", &[]);
+        Dlock::on(&powerless, ["exec", "-a", "init", "--", "echo", "ran"])
             .run()
             .expect(77, "", "dlock setup --print");
     }

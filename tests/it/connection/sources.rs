@@ -1,4 +1,4 @@
-//! What a server and an account are named by: flags, variables, URLs and files, and which goes before which.
+//! Sources of the connection settings: flags, variables, URLs and files, and their precedence.
 
 use std::fmt::Write;
 use std::fs::{self, Permissions};
@@ -8,19 +8,19 @@ use std::path::PathBuf;
 use mysql::prelude::Queryable;
 
 use super::{all_reach, bare};
+use crate::cli_runner::Dlock;
 use crate::command::Stage;
-use crate::dlock::Dlock;
 use crate::servers::{Database, Flavour, shared};
 
-/// Writes `text` to a file that only we may read.
+/// Writes `text` to a file that only its owner can read, and returns its path.
 fn private(stage: &Stage, name: &str, text: &str) -> PathBuf {
     let path = stage.path(name);
     fs::write(&path, text).expect("the folder is writable");
-    fs::set_permissions(&path, Permissions::from_mode(0o600)).expect("the file is ours");
+    fs::set_permissions(&path, Permissions::from_mode(0o600)).expect("the test owns the file");
     path
 }
 
-/// The socket of the server that `database` is on, as text.
+/// Returns the socket path of the shared server of `flavour`.
 fn socket(flavour: Flavour) -> &'static str {
     let socket = shared(flavour).socket();
     socket.to_str().expect("the socket's path is UTF-8")
@@ -111,10 +111,10 @@ fn a_password_of_any_characters_logs_in_from_every_source() {
         let mut root = server.admin();
         let text = PASSWORD.replace('\\', "\\\\").replace('\'', "\\'");
         let alter = format!("ALTER USER '{}'@'%' IDENTIFIED BY '{text}'", database.user);
-        root.query_drop(alter).expect("root may");
+        root.query_drop(alter).expect("root has the privilege");
         let stage = Stage::new();
         let encoded = PASSWORD.bytes().fold(String::new(), |mut all, byte| {
-            write!(all, "%{byte:02X}").expect("a String takes all");
+            write!(all, "%{byte:02X}").expect("a String accepts any text");
             all
         });
         let place = format!("127.0.0.1:{}/{}", server.port(), database.name);
@@ -139,7 +139,7 @@ fn a_password_of_any_characters_logs_in_from_every_source() {
 }
 
 #[test]
-fn an_option_file_gives_settings_by_its_groups_and_what_it_includes() {
+fn an_option_file_provides_settings_by_group_and_by_include() {
     for flavour in Flavour::ALL {
         let server = shared(flavour);
         let database = server.database("options");
@@ -156,13 +156,13 @@ fn an_option_file_gives_settings_by_its_groups_and_what_it_includes() {
         );
         private(&stage, "included.cnf", &client);
         let include = format!("!include {}\n", stage.path("included.cnf").display());
-        let ours = format!("[dlock]\ndatabase = {name}\n");
-        let whole = private(&stage, "whole", &format!("{client}{ours}"));
-        let over = format!("{client}database = not_this\n{ours}");
+        let dlock_group = format!("[dlock]\ndatabase = {name}\n");
+        let whole = private(&stage, "whole", &format!("{client}{dlock_group}"));
+        let over = format!("{client}database = not_this\n{dlock_group}");
         let over = private(&stage, "over", &over);
-        let including = private(&stage, "including", &format!("{include}{ours}"));
+        let including = private(&stage, "including", &format!("{include}{dlock_group}"));
         let by_socket = format!(
-            "[client]\nsocket = {}\nuser={user}\npassword={password}\n{ours}",
+            "[client]\nsocket = {}\nuser={user}\npassword={password}\n{dlock_group}",
             socket(flavour)
         );
         let by_socket = private(&stage, "socket", &by_socket);
@@ -189,7 +189,7 @@ fn a_unix_socket_is_named_by_the_url_or_by_a_setting() {
             ..
         } = &database;
         let socket = socket(flavour);
-        // Nobody listens on that port: who goes by TCP does not arrive.
+        // No process listens on port 1, so a connection over TCP fails.
         let url = format!("mysql://{user}:{password}@localhost:1/{name}");
         let runs = [
             ("url", bare().env("DLOCK_URL", database.socket_url())),
@@ -211,7 +211,7 @@ fn a_unix_socket_is_named_by_the_url_or_by_a_setting() {
 }
 
 #[test]
-fn a_flag_goes_before_a_variable_before_the_url_before_the_option_file() {
+fn precedence_is_flag_then_variable_then_url_then_option_file() {
     for flavour in Flavour::ALL {
         let server = shared(flavour);
         let database = server.database("wanted");

@@ -1,11 +1,11 @@
-//! The tables: the first exec makes them, and nobody changes what is there.
+//! The tables: the first exec creates them, and no command changes existing tables.
 
 use std::fs;
 
 use mysql::prelude::Queryable;
 
+use crate::cli_runner::Dlock;
 use crate::command::Stage;
-use crate::dlock::Dlock;
 use crate::servers::{Flavour, shared};
 
 #[test]
@@ -18,15 +18,15 @@ fn the_first_exec_in_an_empty_database_creates_the_tables() {
         let tables: Vec<String> = database
             .admin_conn()
             .query("SHOW TABLES")
-            .expect("root may");
+            .expect("root has the privilege");
         assert_eq!(
             tables,
             [
-                "dlock_done",
                 "dlock_fence",
+                "dlock_history",
                 "dlock_lock",
-                "dlock_run",
                 "dlock_schema",
+                "dlock_success",
                 "dlock_waiter"
             ],
             "{flavour}"
@@ -34,13 +34,13 @@ fn the_first_exec_in_an_empty_database_creates_the_tables() {
         let versions: Vec<u32> = database
             .admin_conn()
             .query("SELECT version FROM dlock_schema")
-            .expect("root may");
+            .expect("root has the privilege");
         assert_eq!(versions, [1], "{flavour}");
     }
 }
 
 #[test]
-fn many_first_execs_at_once_all_get_their_turn() {
+fn concurrent_first_execs_all_run() {
     for flavour in Flavour::ALL {
         let database = shared(flavour).database("together");
         let stage = Stage::new();
@@ -66,27 +66,27 @@ fn many_first_execs_at_once_all_get_their_turn() {
             );
         }
         assert_eq!(
-            fs::read_to_string(count).expect("it is there"),
+            fs::read_to_string(count).expect("the file exists"),
             "8\n",
             "{flavour}"
         );
         let versions: Vec<u32> = database
             .admin_conn()
             .query("SELECT version FROM dlock_schema")
-            .expect("root may");
+            .expect("root has the privilege");
         assert_eq!(versions, [1], "{flavour}");
     }
 }
 
 #[test]
-fn setup_changes_nothing_that_is_there() {
+fn setup_does_not_change_existing_tables() {
     for flavour in Flavour::ALL {
         let database = shared(flavour).database("setup");
         let rows = || -> Vec<(Vec<u8>, u64)> {
             let rows = database
                 .admin_conn()
                 .query("SELECT action, token FROM dlock_lock");
-            rows.expect("the table is there")
+            rows.expect("the table exists")
         };
         Dlock::on(&database, ["setup"])
             .run()
@@ -104,7 +104,7 @@ fn setup_changes_nothing_that_is_there() {
 }
 
 #[test]
-fn tables_of_another_version_are_left_alone() {
+fn tables_of_another_version_are_not_used_or_changed() {
     for flavour in Flavour::ALL {
         let database = shared(flavour).database("version");
         Dlock::on(&database, ["exec", "-a", "init", "--", "true"])
@@ -113,8 +113,8 @@ fn tables_of_another_version_are_left_alone() {
         let rows = || -> Vec<(Vec<u8>, u64, Option<Vec<u8>>)> {
             let rows = database
                 .admin_conn()
-                .query("SELECT action, token, claim FROM dlock_lock");
-            rows.expect("the table is there")
+                .query("SELECT action, token, owner_id FROM dlock_lock");
+            rows.expect("the table exists")
         };
         let before = rows();
         for (version, advice) in [
@@ -129,7 +129,10 @@ fn tables_of_another_version_are_left_alone() {
             ),
             ("DELETE FROM dlock_schema", "run dlock setup"),
         ] {
-            database.admin_conn().query_drop(version).expect("root may");
+            database
+                .admin_conn()
+                .query_drop(version)
+                .expect("root has the privilege");
             for action in ["init", "new"] {
                 let outcome =
                     Dlock::on(&database, ["exec", "-a", action, "--", "echo", "ran"]).run();
@@ -140,7 +143,7 @@ fn tables_of_another_version_are_left_alone() {
                 .expect(78, "", advice);
             assert_eq!(rows(), before, "{flavour}, {version}");
         }
-        // What the last of them was told to do helps.
+        // The advice in the last message, dlock setup, fixes the tables.
         Dlock::on(&database, ["setup"])
             .run()
             .expect(0, "", "the tables are in place");

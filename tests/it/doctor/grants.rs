@@ -1,10 +1,10 @@
-//! What the account may do, and how often.
+//! Grants of the account and its session limit.
 
-use super::{Findings, execute, set_up, stranger};
-use crate::dlock::Dlock;
+use super::{Findings, account_without_grants, execute, set_up};
+use crate::cli_runner::Dlock;
 use crate::servers::{Database, Flavour, shared};
 
-/// The grants that `dlock setup --print` names for exec: table and rights of each.
+/// Returns the grants that `dlock setup --print` prints for exec, each as table and privileges.
 fn printed_grants(database: &Database) -> Vec<(String, Vec<String>)> {
     let printed = Dlock::new(["setup", "--print", "--database", &database.name]).run();
     let grant = |line: &str| {
@@ -17,10 +17,10 @@ fn printed_grants(database: &Database) -> Vec<(String, Vec<String>)> {
 }
 
 #[test]
-fn each_grant_that_is_missing_is_found_and_the_remedy_grants_it() {
+fn each_missing_grant_is_found_and_the_fix_grants_it() {
     for flavour in Flavour::ALL {
         let database = set_up(shared(flavour));
-        let account = stranger(&database, "poor");
+        let account = account_without_grants(&database, "poor");
         let user = &account.user;
         let grants = printed_grants(&database);
         assert!(grants.len() > 2, "{grants:?}");
@@ -41,11 +41,11 @@ fn each_grant_that_is_missing_is_found_and_the_remedy_grants_it() {
                     &format!("REVOKE {right} ON {table} FROM '{user}'@'%'"),
                 );
                 let findings = Findings::on(&account);
-                let remedy =
-                    findings.tells("grants", "mend", &format!("missing: {right} on {bare}"));
+                let fix =
+                    findings.reports("grants", "fail", &format!("missing: {right} on {bare}"));
                 assert_eq!(findings.status, 78);
                 findings.are_good_except(&["grants", "tables"]);
-                execute(&database, &remedy);
+                execute(&database, &fix);
                 Findings::on(&account).are_good_except(&[]);
             }
         }
@@ -53,11 +53,11 @@ fn each_grant_that_is_missing_is_found_and_the_remedy_grants_it() {
 }
 
 #[test]
-fn a_grant_by_a_role_or_on_the_whole_server_counts() {
+fn a_grant_through_a_role_or_on_the_whole_server_counts() {
     for flavour in Flavour::ALL {
         let database = set_up(shared(flavour));
         let name = &database.name;
-        let by_role = stranger(&database, "role");
+        let by_role = account_without_grants(&database, "role");
         let user = &by_role.user;
         let role = format!("r_{user}");
         execute(&database, &format!("CREATE ROLE {role}"));
@@ -71,7 +71,7 @@ fn a_grant_by_a_role_or_on_the_whole_server_counts() {
             },
         );
         Findings::on(&by_role).are_good_except(&[]);
-        let everywhere = stranger(&database, "all");
+        let everywhere = account_without_grants(&database, "all");
         let user = &everywhere.user;
         execute(
             &database,
@@ -82,20 +82,20 @@ fn a_grant_by_a_role_or_on_the_whole_server_counts() {
 }
 
 #[test]
-fn an_account_that_sees_no_table_is_told_so() {
+fn an_account_that_sees_no_table_is_reported() {
     for flavour in Flavour::ALL {
         let database = set_up(shared(flavour));
-        let account = stranger(&database, "blind");
+        let account = account_without_grants(&database, "blind");
         let Database { name, user, .. } = &account;
         execute(
             &database,
             &format!("GRANT SELECT ON `{name}`.dlock_schema TO '{user}'@'%'"),
         );
         let findings = Findings::on(&account);
-        findings.tells("tables", "unchecked", "does not see dlock_waiter, ");
-        let remedy = findings.tells("grants", "mend", "missing: SELECT on dlock_lock, ");
+        findings.reports("tables", "skip", "does not see dlock_waiter, ");
+        let fix = findings.reports("grants", "fail", "missing: SELECT on dlock_lock, ");
         assert_eq!(findings.status, 78);
-        for statement in remedy.split_inclusive(';') {
+        for statement in fix.split_inclusive(';') {
             execute(&database, statement);
         }
         Findings::on(&account).are_good_except(&[]);
@@ -103,17 +103,17 @@ fn an_account_that_sees_no_table_is_told_so() {
 }
 
 #[test]
-fn an_account_with_few_sessions_is_told_before_it_runs_out() {
+fn a_low_session_limit_is_reported_before_it_is_reached() {
     for flavour in Flavour::ALL {
         let database = set_up(shared(flavour));
-        for (limit, verdict) in [(2, "mend"), (10, "note")] {
+        for (limit, status) in [(2, "fail"), (10, "warn")] {
             let alter = format!(
                 "ALTER USER '{}'@'%' WITH MAX_USER_CONNECTIONS {limit}",
                 database.user
             );
             execute(&database, &alter);
             let fact = format!(", 1 of the {limit} of this account");
-            Findings::on(&database).tells("connections", verdict, &fact);
+            Findings::on(&database).reports("connections", status, &fact);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What is printed: the text for people and the JSON for programs.
+//! Output of doctor: text for people and JSON for programs.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -7,34 +7,34 @@ use std::path::Path;
 use serde_json::Value;
 
 use super::CHECKS;
-use crate::dlock::{Dlock, Outcome};
+use crate::cli_runner::{Dlock, Outcome};
 use crate::servers::{Flavour, shared};
 
 #[test]
-fn the_text_says_why_and_what_to_do() {
+fn the_text_states_the_cause_and_the_fix() {
     let database = shared(Flavour::MariaDb).database("doctor");
     let Outcome { stdout, .. } = Dlock::on(&database, ["doctor"]).run();
     let lines: Vec<&str> = stdout.lines().collect();
     let at = lines
         .iter()
-        .position(|line| line.starts_with("note  tables       missing: "));
+        .position(|line| line.starts_with("warn  tables       missing: "));
     let at = at.unwrap_or_else(|| panic!("{stdout}"));
     assert_eq!(
         lines[at + 1..at + 3],
         [
             "        why: the first dlock exec creates them; dlock status has nothing to show until then",
-            "        do:  run dlock setup",
+            "        fix: run dlock setup",
         ]
     );
 }
 
 #[test]
-fn the_form_of_json_and_every_check_are_documented() {
+fn the_json_format_and_every_check_are_documented() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("man/parts/dlock-doctor.man");
-    let page = fs::read_to_string(path).expect("the page is there");
+    let page = fs::read_to_string(path).expect("the page exists");
     let database = shared(Flavour::MariaDb).database("doctor");
     let outcome = Dlock::on(&database, ["doctor", "--json"]).run();
-    let document: Value = serde_json::from_str(&outcome.stdout).expect("it is JSON");
+    let document: Value = serde_json::from_str(&outcome.stdout).expect("the output is JSON");
     for (heading, object) in [
         ("\n.SS JSON\n", &document),
         ("\n.SS \"JSON: a finding\"\n", &document["checks"][0]),

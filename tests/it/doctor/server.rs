@@ -1,14 +1,14 @@
-//! What the server is, what it is set to and what it does.
+//! Kind, settings and behaviour of the server.
 
 use mysql::prelude::Queryable;
 
 use super::{Findings, contents, execute, set_up};
-use crate::dlock::Dlock;
+use crate::cli_runner::Dlock;
 use crate::proxy::Proxy;
 use crate::servers::{Database, Flavour, Server, shared};
 
 #[test]
-fn a_good_server_needs_no_mending_and_is_left_as_it_was() {
+fn a_good_server_passes_all_checks_and_is_not_changed() {
     for flavour in Flavour::ALL {
         let database = set_up(shared(flavour));
         Dlock::on(&database, ["exec", "-a", "init", "--", "true"])
@@ -16,8 +16,8 @@ fn a_good_server_needs_no_mending_and_is_left_as_it_was() {
             .expect(0, "", "");
         execute(
             &database,
-            "INSERT INTO dlock_waiter (action,claim,holder,host,pid,user,note,polls,server,session_id,\
-             account,since,seen_at) VALUES ('x','y','','',1,'','',0,'',1,'',NOW(),NOW())",
+            "INSERT INTO dlock_waiter (action,owner_id,holder,host,pid,user,note,polls,server,session_id,\
+             account,enqueued_at,last_seen_at) VALUES ('x','y','','',1,'','',0,'',1,'',NOW(),NOW())",
         );
         let before = contents(&database);
         for table in ["dlock_lock", "dlock_waiter"] {
@@ -36,15 +36,15 @@ fn a_good_server_needs_no_mending_and_is_left_as_it_was() {
             "{text:#?}"
         );
         let (last, _) = lines.split_last().expect("lines");
-        assert!(last.starts_with("0 to mend, "), "{text:#?}");
-        // By the socket all is as good.
+        assert!(last.starts_with("0 failed, "), "{text:#?}");
+        // Through the socket all checks are ok as well.
         let socket = Dlock::new([""; 0]).env("DLOCK_URL", database.socket_url());
         Findings::of(socket).are_good_except(&[]);
     }
 }
 
 #[test]
-fn what_a_server_is_set_to_is_judged() {
+fn server_settings_are_checked() {
     for flavour in Flavour::ALL {
         let mut options = vec!["--log-bin", "--server-id=1", "--sync-binlog=1"];
         let semi_sync = match flavour {
@@ -61,7 +61,7 @@ fn what_a_server_is_set_to_is_judged() {
             let before: Vec<(String, String)> = database
                 .admin_conn()
                 .query(format!("SHOW GLOBAL VARIABLES LIKE '{name}'"))
-                .expect("root may");
+                .expect("root has the privilege");
             execute(&database, &format!("SET GLOBAL {name}={value}"));
             before[0].1.clone()
         };
@@ -70,53 +70,53 @@ fn what_a_server_is_set_to_is_judged() {
             Flavour::MySql => "max_execution_time",
         };
         let cases = [
-            (limit, "5000", "session", "note", "=5000"),
+            (limit, "5000", "session", "warn", "=5000"),
             (
                 semi_sync,
                 "1",
                 "replication",
-                "note",
+                "warn",
                 "no replica acknowledges",
             ),
-            ("read_only", "1", "writes", "mend", "read_only is on"),
+            ("read_only", "1", "writes", "fail", "read_only is on"),
             (
                 "binlog_format",
                 "'STATEMENT'",
                 "writes",
-                "mend",
+                "fail",
                 "STATEMENT",
             ),
             (
                 "innodb_flush_log_at_trx_commit",
                 "0",
                 "durability",
-                "mend",
+                "fail",
                 "trx_commit=0",
             ),
             (
                 "innodb_flush_log_at_trx_commit",
                 "2",
                 "durability",
-                "note",
+                "warn",
                 "trx_commit=2",
             ),
-            ("sync_binlog", "0", "durability", "note", "sync_binlog=0"),
-            ("autocommit", "0", "session", "note", "autocommit is off"),
+            ("sync_binlog", "0", "durability", "warn", "sync_binlog=0"),
+            ("autocommit", "0", "session", "warn", "autocommit is off"),
             (
                 "max_connections",
                 "10",
                 "connections",
-                "note",
+                "warn",
                 "of 10 in use",
             ),
         ];
-        for (name, value, check, verdict, fact) in cases {
+        for (name, value, check, status, fact) in cases {
             let before = set(name, value);
             let findings = Findings::on(&database);
-            findings.tells(check, verdict, fact);
-            // Whether the account may write is not to be found out where nobody may.
+            findings.reports(check, status, fact);
+            // The grants cannot be checked while the server rejects all writes.
             findings.are_good_except(&[check, "grants"]);
-            let status = if verdict == "mend" { 78 } else { 0 };
+            let status = if status == "fail" { 78 } else { 0 };
             assert_eq!(findings.status, status, "{name}={value}: {findings:#?}");
             let is_number = before.parse::<f64>().is_ok();
             let value = if is_number {
@@ -127,25 +127,25 @@ fn what_a_server_is_set_to_is_judged() {
             set(name, &value);
         }
         Findings::on(&database).are_good_except(&[]);
-        // A backup that keeps everybody from writing is in the way of knowing, and no missing grant.
+        // While a backup blocks all writes, the grants are skipped, not reported as missing.
         let mut backup = server.admin();
         backup
             .query_drop("FLUSH TABLES WITH READ LOCK")
-            .expect("root may");
+            .expect("root has the privilege");
         let findings = Findings::on(&database);
-        findings.tells("grants", "unchecked", "imeout");
+        findings.reports("grants", "skip", "imeout");
         findings.are_good_except(&["grants"]);
         drop(backup);
-        a_replica_is_seen(&server, &database);
+        assert_replica_is_reported(&server, &database);
     }
 }
 
-/// Asserts that a replica that reads from `server` without acknowledging is noted.
+/// Asserts that a replica that reads from `server` without acknowledging is reported as a warning.
 #[track_caller]
-fn a_replica_is_seen(server: &Server, database: &Database) {
+fn assert_replica_is_reported(server: &Server, database: &Database) {
     let port = server.port();
     let Database { user, password, .. } = database;
-    // MySQL shows the sessions of others only with PROCESS.
+    // MySQL shows sessions of other accounts only with the PROCESS privilege.
     execute(
         database,
         &format!("GRANT REPLICATION SLAVE, PROCESS ON *.* TO '{user}'@'%'"),
@@ -171,14 +171,14 @@ fn a_replica_is_seen(server: &Server, database: &Database) {
     for statement in statements {
         admin.query_drop(&statement).expect("a replica starts");
     }
-    crate::dlock::eventually("the replica reads", || {
-        Findings::on(database).verdict("replication") == ["note"]
+    crate::cli_runner::eventually("the replica reads", || {
+        Findings::on(database).status("replication") == ["warn"]
     });
-    Findings::on(database).tells("replication", "note", "asynchronous, 1 reading");
+    Findings::on(database).reports("replication", "warn", "asynchronous, 1 reading");
 }
 
 #[test]
-fn a_member_of_a_group_is_told_from_a_server_of_its_own() {
+fn a_group_member_is_distinguished_from_a_single_server() {
     let group = "--group_replication_group_name=8a94f357-aab4-11df-86ab-c80aa9429562";
     let options = [
         "--plugin-load-add=group_replication.so",
@@ -188,56 +188,56 @@ fn a_member_of_a_group_is_told_from_a_server_of_its_own() {
         "--gtid-mode=ON",
         "--enforce-gtid-consistency=ON",
         "--group_replication_single_primary_mode=OFF",
-        // On its own it would begin to look for the others, read-only meanwhile.
+        // With ON the server would search for other members and stay read-only until then.
         "--group_replication_start_on_boot=OFF",
     ];
     let server = Server::start(Flavour::MySql, &options);
     let findings = Findings::on(&set_up(&server));
-    findings.tells("cluster", "note", "every member takes writes");
+    findings.reports("cluster", "warn", "every member takes writes");
     findings.are_good_except(&["cluster"]);
 
     let server = Server::start(Flavour::MariaDb, &["--wsrep-on=ON", "--binlog-format=ROW"]);
     let findings = Findings::on(&set_up(&server));
-    findings.tells("cluster", "ok", "a server of its own");
+    findings.reports("cluster", "ok", "a server of its own");
     findings.are_good_except(&[]);
 }
 
 #[test]
-fn named_locks_that_do_not_work_are_noted() {
+fn broken_named_locks_are_a_warning() {
     for flavour in Flavour::ALL {
         let database = set_up(shared(flavour));
-        for (heard, fact) in [
+        for (replacement, fact) in [
             ("NO_LOCK1(", "named locks are refused"),
-            // Says yes to everybody, and no session has anything.
+            // Reports success to every session, although no session holds the lock.
             ("INTERVAL(", "a named lock does not stay with its session"),
         ] {
-            let proxy = Proxy::rewriting(database.port, "GET_LOCK(", heard);
+            let proxy = Proxy::rewriting(database.port, "GET_LOCK(", replacement);
             let findings = Findings::through(&proxy, &database);
-            findings.tells("gate", "note", fact);
-            findings.are_good_except(&["gate"]);
+            findings.reports("named-locks", "warn", fact);
+            findings.are_good_except(&["named-locks"]);
             assert_eq!(findings.status, 0, "{flavour}: {findings:#?}");
         }
     }
 }
 
 #[test]
-fn slow_answers_clocks_apart_and_old_versions_are_noted() {
+fn slow_responses_clock_differences_and_old_versions_are_reported() {
     for flavour in Flavour::ALL {
         let database = set_up(shared(flavour));
-        let through = |said, heard| {
-            let proxy = Proxy::rewriting(database.port, said, heard);
+        let through = |text, replacement| {
+            let proxy = Proxy::rewriting(database.port, text, replacement);
             Findings::through(&proxy, &database)
         };
         let slow = through("1 AS round_trip", "SLEEP(.2) AS rt");
-        assert_ne!(slow.verdict("round-trip"), ["ok"], "{slow:#?}");
+        assert_ne!(slow.status("round-trip"), ["ok"], "{slow:#?}");
         let slower = through("1 AS round_trip", "SLEEP(.6) AS rt");
-        slower.tells("round-trip", "mend", "in the median of 3");
+        slower.reports("round-trip", "fail", "in the median of 3");
         assert_eq!(slower.status, 78);
         let late = through("UTC_TIMESTAMP(6)", "'2020-01-01 0:0'");
-        late.tells("clock", "note", "behind this machine's");
+        late.reports("clock", "warn", "behind this machine's");
         late.are_good_except(&["clock"]);
         let old = through("VERSION()", "'5.5.62-'");
-        old.tells("server", "note", "5.5.62-");
+        old.reports("server", "warn", "5.5.62-");
         old.are_good_except(&["server"]);
     }
 }

@@ -1,16 +1,17 @@
-//! The lines of the crontab, run as cron would: by `/bin/sh -c`, at home, with the variables of the file and few others.
+//! The lines of the crontab, run as cron would run them: by `/bin/sh -c`, in the home folder, with the variables of the
+//! file and few others.
 
 use super::{Host, JOB, example, installed};
-use crate::dlock::{Dlock, Outcome, Running};
+use crate::cli_runner::{Dlock, Outcome, Running};
 
-/// What an /etc/cron.d file says.
+/// Contents of an /etc/cron.d file.
 struct Crontab {
     variables: Vec<(String, String)>,
     commands: Vec<String>,
 }
 
 impl Crontab {
-    /// Reads it as crontab(5) describes it, with a column for the user.
+    /// Reads the example in the format of crontab(5), with a column for the user.
     #[track_caller]
     fn read() -> Self {
         let mut crontab = Self {
@@ -18,7 +19,10 @@ impl Crontab {
             commands: Vec::new(),
         };
         let text = example("cron/dlock-report");
-        assert!(text.ends_with('\n'), "cron drops a line that does not end");
+        assert!(
+            text.ends_with('\n'),
+            "cron ignores a last line without a newline"
+        );
         for line in text.lines() {
             if line.is_empty() || line.starts_with('#') {
                 continue;
@@ -29,19 +33,19 @@ impl Crontab {
             }
             let mut fields = line.splitn(7, ' ');
             for _ in 0..5 {
-                let field = fields.next().expect("five fields of time");
+                let field = fields.next().expect("five time fields");
                 let is_time = |byte: u8| byte.is_ascii_digit() || b"*/,-".contains(&byte);
                 assert!(field.bytes().all(is_time), "{field}: {line}");
             }
             assert_eq!(fields.next(), Some("app"), "{line}");
             let command = fields.next().expect("a command");
-            assert!(!command.contains('%'), "cron reads it as a new line");
+            assert!(!command.contains('%'), "cron replaces % with a newline");
             crontab.commands.push(command.to_owned());
         }
         crontab
     }
 
-    /// cron of a host starts the command that calls `job`.
+    /// Returns the command that calls `job`, as cron would start it.
     #[track_caller]
     fn starts(&self, host: &Host, job: &str) -> Dlock {
         let command = self.commands.iter().find(|it| it.ends_with(job));
@@ -63,13 +67,13 @@ impl Crontab {
             .iter()
             .map(|(name, value)| (*name, value.as_str()))
             .collect();
-        // What cron itself would set, before the file's own.
+        // The variables that cron sets, before those of the file.
         let cron = [&[("PATH", "/usr/bin:/bin")][..], &variables].concat();
         host.starts(&cron, ["/bin/sh", "-c", command])
     }
 }
 
-/// `NAME=value`, which a line with a time never is.
+/// Splits a line `NAME=value`. Returns None for a line with a time.
 fn variable(line: &str) -> Option<(&str, &str)> {
     let (name, value) = line.split_once('=')?;
     name.bytes()
@@ -77,7 +81,7 @@ fn variable(line: &str) -> Option<(&str, &str)> {
         .then_some((name, value))
 }
 
-/// An option file with the account of `host`'s database.
+/// Writes an option file with the account of `host`'s database and returns its path.
 fn option_file(host: &Host) -> String {
     let database = &host.database;
     let text = format!(
@@ -88,7 +92,7 @@ fn option_file(host: &Host) -> String {
 }
 
 #[test]
-fn of_two_hosts_one_runs_the_report_and_neither_has_anything_to_mail() {
+fn one_of_two_hosts_runs_the_report_and_neither_has_output_to_mail() {
     Host::everywhere(|host| {
         host.job("report.sh", JOB);
         let crontab = Crontab::read();
@@ -117,7 +121,7 @@ fn a_report_that_fails_is_run_by_the_next_host() {
 }
 
 #[test]
-fn a_reminder_that_fails_is_not_tried_again() {
+fn a_reminder_that_fails_is_not_retried() {
     Host::everywhere(|host| {
         host.job("remind.sh", &format!("echo tried >> log; {JOB}"));
         host.secret("fail", "");

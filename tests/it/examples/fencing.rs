@@ -1,4 +1,4 @@
-//! The SQL files, sent by the line that stands in their heads, with the client of each server.
+//! The SQL files, sent with the client of each server by the command line in their headers.
 
 use std::path::Path;
 use std::process::Command;
@@ -6,10 +6,10 @@ use std::process::Command;
 use mysql::prelude::Queryable;
 
 use super::{Host, example, path};
-use crate::dlock::{Dlock, Outcome};
+use crate::cli_runner::{Dlock, Outcome};
 use crate::servers::{Flavour, shared};
 
-/// A machine with `mysql`, which is the client of `flavour` and knows the account.
+/// Returns a host on which `mysql` runs the client of `flavour` with the account.
 fn host(flavour: Flavour) -> Host {
     let host = Host::on(flavour);
     let client = match flavour {
@@ -30,27 +30,28 @@ fn host(flavour: Flavour) -> Host {
         database.name
     );
     let account = host.secret("client.cnf", &account);
-    // The database's name in the example is another.
+    // The example has another database name; this option file has the real one.
     let script = format!("exec {} --defaults-file={account}", client.trim());
     host.job("mysql", &script);
     for name in ["column.sql", "transaction.sql"] {
-        std::fs::copy(path("fencing").join(name), host.stage.path(name)).expect("copies");
+        std::fs::copy(path("fencing").join(name), host.stage.path(name))
+            .expect("the file can be copied");
     }
     host
 }
 
-/// The line in the head of the file `name` that sends it.
+/// Returns the command line in the header of the file `name` that sends the file.
 #[track_caller]
 fn line(name: &str) -> String {
     let text = example(&format!("fencing/{name}"));
     let line = text
         .lines()
         .find_map(|line| line.strip_prefix("--   { echo "));
-    let line = line.unwrap_or_else(|| panic!("{name} does not say how to send it"));
+    let line = line.unwrap_or_else(|| panic!("{name} has no command line that sends it"));
     format!("PATH=.:$PATH; {{ echo {line}")
 }
 
-/// Runs that line under dlock.
+/// Runs that command line under dlock.
 fn granted(host: &Host, name: &str) -> Outcome {
     let url = host.database.url();
     let script = format!("echo \"token $DLOCK_TOKEN\"; {}", line(name));
@@ -60,7 +61,7 @@ fn granted(host: &Host, name: &str) -> Outcome {
     host.starts(&[("DLOCK_URL", url.as_str())], words).run()
 }
 
-/// The token that a run was granted.
+/// Returns the token that was granted to a run.
 #[track_caller]
 fn token(outcome: &Outcome) -> String {
     assert_eq!(outcome.status, Some(0), "{outcome:#?}");
@@ -69,8 +70,8 @@ fn token(outcome: &Outcome) -> String {
     line.strip_prefix("token ").expect("a token").to_owned()
 }
 
-/// Runs the line as a holder of `token` that has come too late.
-fn late(host: &Host, name: &str, token: &str) -> Outcome {
+/// Runs the command line with a stale `token`.
+fn run_stale(host: &Host, name: &str, token: &str) -> Outcome {
     host.starts(&[("DLOCK_TOKEN", token)], ["sh", "-c", &line(name)])
         .run()
 }
@@ -78,23 +79,23 @@ fn late(host: &Host, name: &str, token: &str) -> Outcome {
 fn state(host: &Host) -> String {
     let mut admin = host.database.admin_conn();
     let state = admin.query_first("SELECT state FROM site WHERE id=1");
-    state.expect("asks").expect("a row")
+    state.expect("the table exists").expect("the row exists")
 }
 
 #[test]
-fn a_holder_that_comes_too_late_changes_nothing_in_a_table_with_a_fence() {
+fn a_stale_holder_changes_nothing_in_a_fenced_table() {
     for flavour in Flavour::ALL {
         let host = host(flavour);
         let old = token(&granted(&host, "column.sql"));
         assert_eq!(state(&host), "up");
-        // Its own work again, after a lost reply.
-        let again = late(&host, "column.sql", &old);
+        // The same holder repeats its statement after a lost response.
+        let again = run_stale(&host, "column.sql", &old);
         assert_eq!(again.status, Some(0), "{again:#?}");
         token(&granted(&host, "column.sql"));
         let mut admin = host.database.admin_conn();
         let change = "UPDATE site SET state='of the new'";
-        admin.query_drop(change).expect("changes");
-        let refused = late(&host, "column.sql", &old);
+        admin.query_drop(change).expect("the row can be changed");
+        let refused = run_stale(&host, "column.sql", &old);
         assert_ne!(refused.status, Some(0), "{refused:#?}");
         assert!(refused.stderr.contains("1242"), "{refused:#?}");
         assert_eq!(state(&host), "of the new", "{flavour}");
@@ -102,23 +103,23 @@ fn a_holder_that_comes_too_late_changes_nothing_in_a_table_with_a_fence() {
 }
 
 #[test]
-fn a_transaction_of_a_holder_that_comes_too_late_is_not_committed() {
+fn a_transaction_of_a_stale_holder_is_not_committed() {
     for flavour in Flavour::ALL {
         let host = host(flavour);
         token(&granted(&host, "column.sql"));
         let old = token(&granted(&host, "transaction.sql"));
         assert_eq!(state(&host), "done", "{flavour}");
         token(&granted(&host, "column.sql"));
-        let refused = late(&host, "transaction.sql", &old);
+        let refused = run_stale(&host, "transaction.sql", &old);
         assert_ne!(refused.status, Some(0), "{refused:#?}");
         assert!(refused.stderr.contains("1242"), "{refused:#?}");
         assert_eq!(state(&host), "up", "{flavour}");
     }
 }
 
-/// The file's statement may differ from that of dlock in where the token comes from, and in nothing else.
+/// The statement in the file differs from the statement of dlock only in the source of the token.
 #[test]
-fn the_statement_in_the_file_is_that_of_dlock_check() {
+fn the_statement_in_the_file_matches_dlock_check() {
     let printed = Dlock::new(["check", "--sql", "--action=init", "--token=17"])
         .env("DLOCK_URL", "mysql://app@localhost/app")
         .run();

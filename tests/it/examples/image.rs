@@ -1,19 +1,19 @@
-//! The Dockerfile, of which instructions and names are checked, since an engine to build it is rarely where tests run;
-//! and its entrypoint, as process 1 of a namespace.
+//! The Dockerfile and its entrypoint. Machines that run tests rarely have an engine that builds images, so the test
+//! checks the instructions and names of the Dockerfile. The entrypoint runs as process 1 of a namespace.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use super::{Host, JOB, PATIENT, example, path};
+use super::{CONTROLLED, Host, JOB, example, path};
+use crate::cli_runner::{Dlock, Outcome, Running};
 use crate::command::{heard, signal, tell};
-use crate::dlock::{Dlock, Outcome, Running};
 use crate::pid_one::{namespaces, unshare};
 
-/// What a container's application does here: it says which process it is.
+/// The application of a container: writes its process id to the log.
 const APPLICATION: [&str; 3] = ["sh", "-c", r#"echo "process $$" >> log"#];
 
-/// A container of `release` that runs the entrypoint and then [`APPLICATION`].
+/// Returns a container of `release` that runs the entrypoint and then [`APPLICATION`].
 fn container(host: &Host, release: &str) -> Dlock {
     container_with(host, &[("RELEASE", release)])
 }
@@ -31,16 +31,16 @@ fn container_with(host: &Host, variables: &[(&str, &str)]) -> Dlock {
         .args(host.words(&variables, words))
 }
 
-/// Sends `name` to process 1 of the container.
+/// Sends the signal `name` to process 1 of the container.
 fn stop(container: &Running, name: &str) {
     let unshare = container.pid();
     let children = fs::read_to_string(format!("/proc/{unshare}/task/{unshare}/children"));
     let first = children.expect("unshare runs");
-    signal(first.trim().parse().expect("it has one child"), name);
+    signal(first.trim().parse().expect("unshare has one child"), name);
 }
 
 #[test]
-fn containers_of_a_release_migrate_once_and_the_application_becomes_process_1() {
+fn containers_migrate_once_and_the_application_becomes_process_1() {
     Host::everywhere(|host| {
         host.job("migrate.sh", JOB);
         let containers = [0, 1].map(|_| container(host, "42").start());
@@ -49,7 +49,7 @@ fn containers_of_a_release_migrate_once_and_the_application_becomes_process_1() 
         assert!(outcomes.iter().all(ended), "{outcomes:#?}");
         let wanted = ["migrate.sh", "process 1", "process 1"];
         assert_eq!(host.log(), wanted);
-        // The next release, and back.
+        // The next release, and a rollback.
         for (release, migrations) in [("43", 2), ("42", 2)] {
             let outcome = container(host, release).run();
             assert!(ended(&outcome), "{outcome:#?}");
@@ -62,7 +62,7 @@ fn containers_of_a_release_migrate_once_and_the_application_becomes_process_1() 
 }
 
 #[test]
-fn a_container_whose_migration_fails_ends_with_its_status_and_starts_nothing() {
+fn a_failed_migration_ends_the_container_with_its_status() {
     Host::everywhere(|host| {
         host.job("migrate.sh", JOB);
         host.secret("fail", "");
@@ -72,8 +72,8 @@ fn a_container_whose_migration_fails_ends_with_its_status_and_starts_nothing() {
 }
 
 #[test]
-fn a_container_that_is_stopped_ends_its_migration_frees_the_lock_and_starts_nothing() {
-    // One that ends with a status of its own, and one that gets done what is left and calls it a success.
+fn stopping_a_container_stops_the_migration_and_frees_the_lock() {
+    // A migration that ends with a status of its own, and a migration that exits with 0 after SIGTERM.
     for (on_term, status) in [("exit 4", 4), ("exit 0", 143)] {
         Host::everywhere(|host| {
             let migrate = format!(
@@ -92,9 +92,9 @@ fn a_container_that_is_stopped_ends_its_migration_frees_the_lock_and_starts_noth
 }
 
 #[test]
-fn a_container_that_is_stopped_while_it_waits_leaves_the_line() {
+fn stopping_a_waiting_container_ends_its_wait() {
     Host::everywhere(|host| {
-        host.job("migrate.sh", PATIENT);
+        host.job("migrate.sh", CONTROLLED);
         let first = container(host, "42").start();
         heard(&host.stage.path("ready"));
         let second = container(host, "42").start();
@@ -108,9 +108,9 @@ fn a_container_that_is_stopped_while_it_waits_leaves_the_line() {
 }
 
 #[test]
-fn a_container_that_is_killed_leaves_the_migration_to_the_next() {
+fn the_next_container_migrates_after_one_was_killed() {
     Host::everywhere(|host| {
-        host.job("migrate.sh", PATIENT);
+        host.job("migrate.sh", CONTROLLED);
         let [ready, go] = ["ready", "go"].map(|name| host.stage.path(name));
         let variables = [("RELEASE", "42"), ("DLOCK_OPT_TTL", "2s")];
         let first = container_with(host, &variables).start();
@@ -126,7 +126,7 @@ fn a_container_that_is_killed_leaves_the_migration_to_the_next() {
     });
 }
 
-/// The instructions of the Dockerfile, each with its words.
+/// Returns the instructions of the Dockerfile, each with its arguments.
 fn instructions() -> Vec<(String, Vec<String>)> {
     let text = example("docker/Dockerfile").replace("\\\n", " ");
     text.lines()
@@ -140,7 +140,7 @@ fn instructions() -> Vec<(String, Vec<String>)> {
 }
 
 #[test]
-fn the_dockerfile_copies_what_there_is_and_starts_what_it_has_copied() {
+fn the_dockerfile_copies_existing_files_and_starts_a_copied_file() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut stages = Vec::new();
     let mut built = false;
@@ -157,37 +157,40 @@ fn the_dockerfile_copies_what_there_is_and_starts_what_it_has_copied() {
             }
             ("COPY", [from, source, target]) if from.starts_with("--from=") => {
                 let stage = from.replace("--from=", "");
-                assert!(stages.contains(&stage), "there is no stage {stage}");
-                assert!(built, "nothing was built");
+                assert!(stages.contains(&stage), "no stage {stage}");
+                assert!(built, "the build step comes later");
                 assert_eq!(source, "/build/target/release/dlock");
                 copied.push(target.clone());
             }
             ("COPY", [sources @ .., target]) => {
                 for source in sources {
-                    assert!(root.join(source).exists(), "there is no {source}");
+                    assert!(root.join(source).exists(), "{source} does not exist");
                 }
                 copied.push(target.clone());
             }
             ("RUN", [cargo, words @ ..]) if cargo == "cargo" => {
                 assert_eq!(words.join(" "), "build --release --locked --bin dlock");
                 for needed in ["./", "src"] {
-                    assert!(copied.iter().any(|it| it == needed), "no {needed} yet");
+                    assert!(
+                        copied.iter().any(|it| it == needed),
+                        "{needed} is not copied before the build"
+                    );
                 }
                 built = true;
             }
             ("RUN" | "WORKDIR" | "USER", [_, ..]) => {}
             ("ENTRYPOINT", words) => {
-                // In the other form a shell would be process 1.
+                // In the shell form a shell would be process 1.
                 let words: Vec<String> =
-                    serde_json::from_str(&words.join(" ")).expect("the form with brackets");
+                    serde_json::from_str(&words.join(" ")).expect("the exec form, a JSON array");
                 started = words.into_iter().next();
             }
-            _ => panic!("{name} {words:?} is not known here"),
+            _ => panic!("{name} {words:?} is not an instruction that this test knows"),
         }
     }
     let started = format!("/usr/local/bin/{}", started.expect("an entrypoint"));
     assert!(copied.contains(&started), "{started}: {copied:?}");
     assert!(copied.iter().any(|it| it == "/usr/local/bin/dlock"));
-    let entrypoint = fs::metadata(path("docker/entrypoint.sh")).expect("it is there");
+    let entrypoint = fs::metadata(path("docker/entrypoint.sh")).expect("the entrypoint exists");
     assert_eq!(entrypoint.permissions().mode() & 0o111, 0o111);
 }

@@ -1,14 +1,14 @@
-//! The containers of the YAML files, started as the kubelet would: their own words, no shell, and the Secret's keys as
-//! files where it is mounted.
+//! The containers of the YAML files, started as the kubelet would start them: with their own command and arguments,
+//! without a shell, and with the keys of the Secret as files in its mount path.
 
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{Host, JOB, PATIENT, example};
+use super::{CONTROLLED, Host, JOB, example};
+use crate::cli_runner::{Dlock, Outcome, Running};
 use crate::command::{heard, tell};
-use crate::dlock::{Dlock, Outcome, Running};
 
-/// All documents of the file `name`.
+/// Returns all documents of the file `name`.
 #[track_caller]
 fn documents(name: &str) -> Vec<Value> {
     let text = example(&format!("kubernetes/{name}"));
@@ -20,7 +20,7 @@ fn documents(name: &str) -> Vec<Value> {
         .collect()
 }
 
-/// The document of `kind` in the file `name`.
+/// Returns the document of `kind` in the file `name`.
 #[track_caller]
 fn document(name: &str, kind: &str) -> Value {
     let found = documents(name).into_iter().find(|it| it["kind"] == kind);
@@ -60,7 +60,7 @@ impl Container {
     #[track_caller]
     fn of(pod: Value, list_name: &str) -> Self {
         let [container] = list(&pod[list_name]) else {
-            panic!("not one container: {pod}");
+            panic!("expected one container: {pod}");
         };
         Self {
             spec: container.clone(),
@@ -69,13 +69,13 @@ impl Container {
         }
     }
 
-    /// Its words on `host`, with the Secret's URL replaced by `url`.
+    /// Returns its command and arguments on `host`, with the URL in the Secret replaced by `url`.
     fn words(&self, host: &Host, url: &str) -> Vec<String> {
         let [mount] = list(&self.spec["volumeMounts"]) else {
-            panic!("not one mount: {}", self.spec);
+            panic!("expected one mount: {}", self.spec);
         };
         let [volume] = list(&self.pod["volumes"]) else {
-            panic!("not one volume: {}", self.pod);
+            panic!("expected one volume: {}", self.pod);
         };
         assert_eq!(volume["name"], mount["name"]);
         assert_eq!(
@@ -93,17 +93,17 @@ impl Container {
             assert!(text(value).starts_with("mysql://"), "{key}");
             let mounted = format!("{}/{key}", text(&mount["mountPath"]));
             let word = words.iter_mut().find(|word| **word == mounted);
-            *word.unwrap_or_else(|| panic!("no word is {mounted}")) = host.secret(key, url);
+            *word.unwrap_or_else(|| panic!("no argument is {mounted}")) = host.secret(key, url);
         }
         words
     }
 
-    /// It starts in a pod on `host`.
+    /// Returns the container as it starts in a pod on `host`.
     fn starts(&self, host: &Host, variables: &[(&str, &str)]) -> Dlock {
         host.starts(variables, self.words(host, &host.database.url()))
     }
 
-    /// The same of the image `tag`.
+    /// Returns the container with the image tag `tag`.
     fn of_image(&self, tag: &str) -> Self {
         let image = text(&self.spec["image"]);
         let (_, own) = image.rsplit_once(':').expect("a tag");
@@ -135,7 +135,7 @@ fn pods_of_one_image_initialise_once_and_all_start() {
 }
 
 #[test]
-fn a_pod_whose_migration_fails_leaves_it_to_the_next_and_a_restart_finds_it_done() {
+fn a_failed_migration_is_retried_and_a_successful_one_is_not() {
     Host::everywhere(|host| {
         host.job("migrate.sh", JOB);
         host.secret("fail", "");
@@ -148,9 +148,9 @@ fn a_pod_whose_migration_fails_leaves_it_to_the_next_and_a_restart_finds_it_done
 }
 
 #[test]
-fn a_pod_that_dies_while_it_migrates_leaves_the_migration_to_the_next() {
+fn the_next_pod_migrates_after_a_pod_died_while_migrating() {
     Host::everywhere(|host| {
-        host.job("migrate.sh", PATIENT);
+        host.job("migrate.sh", CONTROLLED);
         let init = Container::init();
         let variables = [("DLOCK_OPT_TTL", "2s")];
         let first = init.starts(host, &variables).start();
@@ -191,9 +191,11 @@ fn a_rollback_to_an_older_image_migrates_nothing() {
 fn without_the_database_the_init_container_fails_with_69_and_migrates_nothing() {
     Host::everywhere(|host| {
         host.job("migrate.sh", JOB);
-        // Nobody listens on port 1.
+        // No process listens on port 1.
         let words = Container::init().words(host, &host.database.url_through(1));
-        let outcome = host.starts(&[("DLOCK_OPT_DB_WAIT", "0")], words).run();
+        let outcome = host
+            .starts(&[("DLOCK_OPT_CONNECT_TIMEOUT", "0")], words)
+            .run();
         outcome.expect(69, "", "dlock: ");
         assert!(host.log().is_empty());
     });
@@ -214,11 +216,11 @@ fn the_job_of_two_clusters_runs_once_a_night() {
 }
 
 #[test]
-fn the_pods_have_what_dlock_needs_of_kubernetes() {
+fn the_pods_have_the_settings_that_dlock_needs() {
     for Container { pod, spec, .. } in [Container::init(), Container::report()] {
-        // A Service called dlock would otherwise set a variable of dlock's.
+        // With service links, a Service named dlock would set environment variables of dlock.
         assert_eq!(pod["enableServiceLinks"], false);
-        // The default of 30 is less than a command may need and the 5 s for the release.
+        // The default of 30 s is shorter than a command may need plus the 5 s for the release.
         assert_eq!(pod["terminationGracePeriodSeconds"], 60);
         let image = text(&spec["image"]);
         for other in list(&pod["containers"]) {
@@ -231,7 +233,7 @@ fn the_pods_have_what_dlock_needs_of_kubernetes() {
     let key = Value::from(format!("--once={tag}"));
     assert!(
         list(&init.spec["command"]).contains(&key),
-        "{image} migrates once for another key"
+        "{image}: --once has another key"
     );
 
     let deployment = document("deployment.yaml", "Deployment");

@@ -1,11 +1,11 @@
 //! The script that locks itself.
 
 use super::{Host, JOB, path};
+use crate::cli_runner::Dlock;
 use crate::command::{heard, tell};
-use crate::dlock::Dlock;
 
-/// A deployment of `release`, as a person starts it.
-fn deploys(host: &Host, release: &str) -> Dlock {
+/// Returns a deployment of `release`, as an operator starts it.
+fn deployment(host: &Host, release: &str) -> Dlock {
     let script = path("self-locking.sh").display().to_string();
     let variables = [("DLOCK_URL", host.database.url())];
     let variables = variables
@@ -14,7 +14,7 @@ fn deploys(host: &Host, release: &str) -> Dlock {
     host.starts(&variables, [script, release.to_owned()])
 }
 
-/// A deployment that says that it is up and goes on when told so.
+/// A deployment step that writes to the fifo `ready` when it runs, and ends when it can read a word from the fifo `go`.
 const SWITCH: &str =
     r#"echo "switching $1" >> log; echo up > ready; read word < go; echo "switched $1" >> log"#;
 
@@ -23,9 +23,9 @@ fn two_deployments_run_one_after_the_other() {
     Host::everywhere(|host| {
         host.job("switch.sh", SWITCH);
         let [ready, go] = ["ready", "go"].map(|name| host.stage.path(name));
-        let first = deploys(host, "42").start();
+        let first = deployment(host, "42").start();
         heard(&ready);
-        let second = deploys(host, "41").start();
+        let second = deployment(host, "41").start();
         second.heard("deploy is held by ");
         tell(&go, "on");
         heard(&ready);
@@ -45,10 +45,10 @@ fn two_deployments_run_one_after_the_other() {
 }
 
 #[test]
-fn who_waits_is_told_what_is_deployed() {
+fn status_shows_the_release_that_is_deployed() {
     Host::everywhere(|host| {
         host.job("switch.sh", SWITCH);
-        let first = deploys(host, "42").start();
+        let first = deployment(host, "42").start();
         heard(&host.stage.path("ready"));
         let status = Dlock::on(&host.database, ["status", "deploy"]).run().stdout;
         assert!(status.contains("deploy 42"), "{status}");
@@ -58,7 +58,7 @@ fn who_waits_is_told_what_is_deployed() {
 }
 
 #[test]
-fn the_script_locks_itself_also_under_a_dlock_of_another_action() {
+fn the_script_locks_itself_under_a_dlock_of_another_action() {
     Host::everywhere(|host| {
         host.job("switch.sh", r#"echo "$DLOCK_ACTION" >> log"#);
         let script = path("self-locking.sh").display().to_string();
@@ -66,7 +66,7 @@ fn the_script_locks_itself_also_under_a_dlock_of_another_action() {
         let url = host.database.url();
         let outcome = host.starts(&[("DLOCK_URL", url.as_str())], words).run();
         assert_eq!(outcome.status, Some(0), "{outcome:#?}");
-        // A variable of that name which a person has set says nothing about a lock either.
+        // A DLOCK_ACTION that an operator has set does not count as a lock.
         let variables = [("DLOCK_URL", url.as_str()), ("DLOCK_ACTION", "deploy")];
         let outcome = host.starts(&variables, [script.as_str(), "42"]).run();
         assert_eq!(outcome.status, Some(0), "{outcome:#?}");
@@ -78,11 +78,11 @@ fn the_script_locks_itself_also_under_a_dlock_of_another_action() {
 }
 
 #[test]
-fn a_deployment_that_fails_says_so_and_leaves_the_lock_free() {
+fn a_failed_deployment_returns_its_status_and_frees_the_lock() {
     Host::everywhere(|host| {
         host.job("switch.sh", JOB);
         host.secret("fail", "");
-        let outcome = deploys(host, "42").run();
+        let outcome = deployment(host, "42").run();
         assert_eq!(outcome.status, Some(3), "{outcome:#?}");
         assert!(!outcome.stdout.contains("deployed"), "{outcome:#?}");
         assert!(host.is_free("deploy"));

@@ -1,4 +1,5 @@
-//! The units: read by systemd itself where it is installed, and their command run with the variables that it would get.
+//! The systemd units: systemd checks them where it is installed, and their command runs with the variables that systemd
+//! would set.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -6,10 +7,10 @@ use std::process::Command;
 
 use super::{Host, JOB, example, installed};
 
-/// Where the unit says that dlock is.
+/// Path of dlock in the unit.
 const DLOCK: &str = "/usr/local/bin/dlock";
 
-/// The settings of a unit, as section, key and value.
+/// Returns the settings of a unit as section, key and value.
 #[track_caller]
 fn settings(name: &str) -> Vec<(String, String, String)> {
     let mut section = String::new();
@@ -38,16 +39,16 @@ fn setting(name: &str, section: &str, key: &str) -> String {
     value.clone()
 }
 
-/// Reads copies in which dlock is where it is here, since systemd looks for it. Without systemd the other tests of this
-/// file still read sections and keys, and run the command.
+/// The test checks copies with the real path of dlock, since systemd checks that the program exists. Without systemd
+/// the other tests of this file still read sections and keys, and run the command.
 #[test]
-fn systemd_accepts_the_units_without_a_word() {
+fn systemd_accepts_the_units_without_warnings() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let here = installed().join("dlock").display().to_string();
     let units = ["report.service", "report.timer"].map(|name| {
         let path = folder.path().join(name);
         let text = example(&format!("systemd/{name}")).replace(DLOCK, &here);
-        fs::write(&path, text).expect("the folder takes a file");
+        fs::write(&path, text).expect("the folder is writable");
         path
     });
     let verified = Command::new("systemd-analyze")
@@ -61,9 +62,12 @@ fn systemd_accepts_the_units_without_a_word() {
         }
         verified => verified.expect("systemd-analyze runs"),
     };
-    let said = String::from_utf8_lossy(&verified.stderr);
-    // An unknown key is a warning, with status 0.
-    assert!(verified.status.success() && said.is_empty(), "{said}");
+    let warnings = String::from_utf8_lossy(&verified.stderr);
+    // systemd-analyze exits with 0 for an unknown key and prints a warning.
+    assert!(
+        verified.status.success() && warnings.is_empty(),
+        "{warnings}"
+    );
 }
 
 #[test]
@@ -74,12 +78,12 @@ fn the_timer_starts_the_service_of_its_name_every_night_and_catches_up() {
         setting("report.timer", "Install", "WantedBy"),
         "timers.target"
     );
-    // Otherwise the command would get a SIGTERM of systemd's beside the one that dlock passes on.
+    // With another KillMode the command would get SIGTERM twice: from systemd and from dlock.
     assert_eq!(setting("report.service", "Service", "KillMode"), "mixed");
 }
 
 #[test]
-fn of_two_machines_one_runs_the_service_and_one_that_comes_up_later_does_not() {
+fn one_of_two_machines_runs_the_service_and_a_later_one_does_not() {
     Host::everywhere(|host| {
         host.job("report.sh", JOB);
         let credential = setting("report.service", "Service", "LoadCredential");
@@ -94,7 +98,7 @@ fn of_two_machines_one_runs_the_service_and_one_that_comes_up_later_does_not() {
         let words: Vec<&str> = words.split(' ').collect();
         assert_eq!(words[0], "dlock");
         host.secret("fail", "");
-        // Restart=on-failure starts it again.
+        // The first run fails; Restart=on-failure starts the service again.
         host.starts(&[], words.clone()).run().expect(3, "", "");
         let machines = [0, 1].map(|_| host.starts(&[], words.clone()).start());
         for machine in machines {

@@ -1,13 +1,13 @@
-//! The disk with the server's binary log is full, and nothing can be committed.
+//! The disk with the server's binary log is full, and the server cannot commit.
 //!
-//! Both servers then wait inside of the commit and look once a minute whether there is room again; meanwhile the row
-//! is locked. Nobody waits for that here: the server is restarted with its log on a disk that is empty otherwise.
+//! Both servers then wait inside the commit, check once a minute if there is room again, and keep the row locked. The
+//! test does not wait for that check: it restarts the server with the log on an empty disk.
 
 use std::fs;
 use std::io::ErrorKind;
 
 use super::{Scene, on_each};
-use crate::dlock::eventually;
+use crate::cli_runner::eventually;
 use crate::servers::Server;
 
 const OPTIONS: [&str; 3] = [
@@ -17,7 +17,7 @@ const OPTIONS: [&str; 3] = [
 ];
 
 #[test]
-fn a_server_whose_disk_is_full_stops_the_command_and_nobody_runs_until_there_is_room() {
+fn a_full_server_disk_stops_the_command_and_prevents_new_runs() {
     on_each(|flavour| {
         let mut server = Server::with_disk(flavour, "8M", &OPTIONS);
         let scene = Scene::on(&server);
@@ -29,7 +29,7 @@ fn a_server_whose_disk_is_full_stops_the_command_and_nobody_runs_until_there_is_
         assert_eq!(error.kind(), ErrorKind::StorageFull, "{flavour}");
         let outcome = holder.running.wait();
         outcome.expect(76, "term\n", "cannot keep init: ");
-        eventually("the server says why", || {
+        eventually("the server logs the reason", || {
             let log = fs::read_to_string(server.dir().join("log"));
             log.is_ok_and(|log| log.contains("Disk is full writing"))
         });
@@ -38,12 +38,12 @@ fn a_server_whose_disk_is_full_stops_the_command_and_nobody_runs_until_there_is_
             matches!(newcomer.status, Some(69 | 75)),
             "{flavour}: {newcomer:#?}"
         );
-        // An administrator makes room and is not patient.
-        for file in fs::read_dir(server.disk()).expect("the disk is there") {
-            let file = file.expect("it can be read");
+        // An operator makes room and restarts the server.
+        for file in fs::read_dir(server.disk()).expect("the disk exists") {
+            let file = file.expect("the disk can be read");
             if file.file_name() != "ballast" {
-                let kept = server.dir().join("disk").join(file.file_name());
-                fs::copy(file.path(), kept).expect("there is room here");
+                let copy = server.dir().join("disk").join(file.file_name());
+                fs::copy(file.path(), copy).expect("the other disk has room");
             }
         }
         server.restart();

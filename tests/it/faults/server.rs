@@ -1,18 +1,19 @@
-//! The server fails or refuses: it dies, restarts, kills, is read-only, locked, full, or has lost its tables.
+//! The server fails or refuses requests: it crashes, restarts, kills queries or connections, is read-only, locked or
+//! full, or has lost its tables.
 
 use mysql::prelude::Queryable;
 use mysql::{Conn, Opts};
 
 use super::{Scene, on_each};
+use crate::cli_runner::eventually;
 use crate::command::is_alive;
-use crate::dlock::eventually;
 use crate::proxy::Kind;
 use crate::servers::{SESSIONS, Server};
 
-/// Takes a fault of the server back.
+/// Undoes a fault of the server.
 type Undo = Box<dyn FnOnce()>;
 
-/// A way in which the server refuses for as long as somebody lets it.
+/// A name and a function that makes the server refuse requests until the returned [`Undo`] runs.
 type Refusal = (&'static str, fn(&Server, &Scene) -> Undo);
 
 const REFUSALS: [Refusal; 4] = [
@@ -25,18 +26,22 @@ const REFUSALS: [Refusal; 4] = [
 fn read_only(server: &Server, _: &Scene) -> Undo {
     let mut admin = server.admin();
     let set = "SET GLOBAL read_only=1";
-    admin.query_drop(set).expect("root may");
+    admin.query_drop(set).expect("root has the privilege");
     Box::new(move || {
         let reset = "SET GLOBAL read_only=0";
-        admin.query_drop(reset).expect("root may");
+        admin.query_drop(reset).expect("root has the privilege");
     })
 }
 
 fn read_lock(server: &Server, _: &Scene) -> Undo {
     let mut admin = server.admin();
     let lock = "FLUSH TABLES WITH READ LOCK";
-    admin.query_drop(lock).expect("root may");
-    Box::new(move || admin.query_drop("UNLOCK TABLES").expect("root may"))
+    admin.query_drop(lock).expect("root has the privilege");
+    Box::new(move || {
+        admin
+            .query_drop("UNLOCK TABLES")
+            .expect("root has the privilege");
+    })
 }
 
 fn row_lock(_: &Server, scene: &Scene) -> Undo {
@@ -45,43 +50,43 @@ fn row_lock(_: &Server, scene: &Scene) -> Undo {
 
 fn row_locked(scene: &Scene) -> Undo {
     let mut admin = scene.database.admin_conn();
-    admin.query_drop("BEGIN").expect("begins");
+    admin.query_drop("BEGIN").expect("root has the privilege");
     let lock = "SELECT token FROM dlock_lock FOR UPDATE";
     eventually("the row can be locked", || admin.query_drop(lock).is_ok());
     Box::new(move || drop(admin))
 }
 
-/// Ends the connection behind the proxy and takes its place, and every other.
+/// Resets the connection of the holder and opens all connections that the server allows, including its own.
 fn full(server: &Server, scene: &Scene) -> Undo {
-    // Before it is full: a connection that is turned away takes root's extra place for a moment.
+    // Connects before the server is full: a rejected connection occupies root's extra connection for a moment.
     let mut admin = server.admin();
     let options = Opts::from_url(&scene.database.url()).expect("a URL");
-    let mut crowd = Vec::new();
+    let mut others = Vec::new();
     let limit = "SET GLOBAL max_connections=10";
-    admin.query_drop(limit).expect("root may");
+    admin.query_drop(limit).expect("root has the privilege");
     eventually("the server is full", || {
         Conn::new(options.clone())
-            .map(|conn| crowd.push(conn))
+            .map(|conn| others.push(conn))
             .is_err()
     });
-    // Right after a renewal, so that there is time until the next.
+    // Resets right after a renewal, so that there is time until the next.
     let asked = scene.proxy.asked(Kind::Renew);
     scene.proxy.wait_asked(Kind::Renew, asked + 1);
     scene.proxy.reset();
-    eventually("the place is taken", || {
+    eventually("the last connection is taken", || {
         Conn::new(options.clone())
-            .map(|conn| crowd.push(conn))
+            .map(|conn| others.push(conn))
             .is_ok()
     });
     Box::new(move || {
         let reset = "SET GLOBAL max_connections=151";
-        admin.query_drop(reset).expect("root may");
-        drop(crowd);
+        admin.query_drop(reset).expect("root has the privilege");
+        drop(others);
     })
 }
 
 #[test]
-fn a_server_that_refuses_for_less_than_the_lease_never_touches_the_command() {
+fn a_refusal_shorter_than_the_lease_does_not_affect_the_command() {
     on_each(|flavour| {
         let server = Server::start(flavour, &[]);
         for (name, refuse) in REFUSALS {
@@ -100,7 +105,7 @@ fn a_server_that_refuses_for_less_than_the_lease_never_touches_the_command() {
 }
 
 #[test]
-fn a_server_that_refuses_for_longer_stops_the_command_before_anybody_else_runs() {
+fn a_refusal_longer_than_the_lease_stops_the_command() {
     on_each(|flavour| {
         let server = Server::start(flavour, &[]);
         for (name, refuse) in REFUSALS {
@@ -120,7 +125,7 @@ fn a_server_that_refuses_for_longer_stops_the_command_before_anybody_else_runs()
 }
 
 #[test]
-fn a_server_that_crashes_or_restarts_within_the_lease_never_touches_the_command() {
+fn a_server_restart_within_the_lease_does_not_affect_the_command() {
     on_each(|flavour| {
         let mut server = Server::start(flavour, &[]);
         for is_graceful in [false, true] {
@@ -130,9 +135,12 @@ fn a_server_that_crashes_or_restarts_within_the_lease_never_touches_the_command(
             let waiter = scene.faulty("waiter", &[], "").start();
             scene.queued();
             if is_graceful {
-                server.admin().query_drop("SHUTDOWN").expect("root may");
+                server
+                    .admin()
+                    .query_drop("SHUTDOWN")
+                    .expect("root has the privilege");
                 let pid = server.pid().to_string();
-                eventually("the server has gone", || !is_alive(&pid));
+                eventually("the server has exited", || !is_alive(&pid));
             }
             server.restart();
             holder.running.heard("init is renewed again after ");
@@ -144,7 +152,7 @@ fn a_server_that_crashes_or_restarts_within_the_lease_never_touches_the_command(
 }
 
 #[test]
-fn a_server_that_crashes_and_stays_away_stops_the_command() {
+fn a_crashed_server_that_stays_down_stops_the_command() {
     on_each(|flavour| {
         let server = Server::start(flavour, &[]);
         let scene = Scene::on(&server);
@@ -160,20 +168,20 @@ fn a_server_that_crashes_and_stays_away_stops_the_command() {
 }
 
 #[test]
-fn a_query_or_a_connection_that_is_killed_is_tried_again_by_holder_and_waiter() {
+fn holder_and_waiter_retry_a_killed_query_or_connection() {
     on_each(|flavour| {
         for kill in ["KILL QUERY", "KILL"] {
             println!("{flavour}, {kill}");
             let scene = Scene::new(flavour);
             let holder = scene.holder(&["--ttl", "10s"]);
             let waiter = scene.faulty("waiter", &[], "").start();
-            scene.proxy.wait_asked(Kind::Stand, 1);
+            scene.proxy.wait_asked(Kind::WaitTurn, 1);
             let mut admin = scene.database.admin_conn();
-            // The waiter, in the middle of its wait at the gate, and the holder, in the middle of a renewal.
-            killed(&mut admin, &scene, kill, "GET_LOCK");
-            scene.proxy.wait_asked(Kind::Stand, 2);
+            // Kills the waiter while it waits for the queue lock, and the holder in the middle of a renewal.
+            kill_session(&mut admin, &scene, kill, "GET_LOCK");
+            scene.proxy.wait_asked(Kind::WaitTurn, 2);
             let undo = row_locked(&scene);
-            killed(&mut admin, &scene, kill, "renewals");
+            kill_session(&mut admin, &scene, kill, "renewals");
             holder.running.heard("cannot renew init: ");
             undo();
             holder.running.heard("init is renewed again after ");
@@ -184,45 +192,49 @@ fn a_query_or_a_connection_that_is_killed_is_tried_again_by_holder_and_waiter() 
     });
 }
 
-/// Kills what the account does that says `text`, as soon as it does so.
+/// Waits until a query of the account contains `text` and runs `kill` on its session.
 #[track_caller]
-fn killed(admin: &mut Conn, scene: &Scene, kill: &str, text: &str) {
+fn kill_session(admin: &mut Conn, scene: &Scene, kill: &str, text: &str) {
     let find = format!(
         "SELECT id FROM {SESSIONS} AS p WHERE user='{}' AND info LIKE '%{text}%'",
         scene.database.user
     );
     eventually(text, || {
-        let session: Option<u64> = admin.query_first(&find).expect("root may");
-        // It may be over by now.
+        let session: Option<u64> = admin.query_first(&find).expect("root has the privilege");
+        // The query may have ended by now.
         session.is_some_and(|session| admin.query_drop(format!("{kill} {session}")).is_ok())
     });
 }
 
-/// Deadlock, lock wait, error during commit, disk full, read-only, killed, a node without its cluster, and what a
-/// cluster or a proxy says of named locks.
+/// Error codes: deadlock, lock wait timeout, error during commit, disk full, read-only, query killed, node without its
+/// cluster, and the error that a cluster or a proxy returns for named locks.
 const ERRORS: [u16; 8] = [1213, 1205, 1180, 1021, 1290, 1317, 1047, 1105];
 
-/// Lets every change of the row fail with `code`.
+/// Makes every update of the row fail with `code`.
 fn failing(scene: &Scene, code: u16) -> Undo {
     let mut admin = scene.database.admin_conn();
     let trigger = format!(
         "CREATE TRIGGER refuse BEFORE UPDATE ON dlock_lock FOR EACH ROW \
          SIGNAL SQLSTATE '45000' SET MYSQL_ERRNO={code},MESSAGE_TEXT='refused'"
     );
-    admin.query_drop(trigger).expect("root may");
-    Box::new(move || admin.query_drop("DROP TRIGGER refuse").expect("root may"))
+    admin.query_drop(trigger).expect("root has the privilege");
+    Box::new(move || {
+        admin
+            .query_drop("DROP TRIGGER refuse")
+            .expect("root has the privilege");
+    })
 }
 
 #[test]
-fn an_attempt_that_the_server_answers_with_an_error_is_made_again() {
+fn an_attempt_that_fails_with_a_server_error_is_retried() {
     on_each(|flavour| {
         let scene = Scene::new(flavour);
         for code in ERRORS {
             println!("{flavour}, {code}");
             let undo = failing(&scene, code);
-            let asked = scene.proxy.asked(Kind::Attempt);
+            let asked = scene.proxy.asked(Kind::TryAcquire);
             let late = scene.faulty("late", &[], "").start();
-            scene.proxy.wait_asked(Kind::Attempt, asked + 2);
+            scene.proxy.wait_asked(Kind::TryAcquire, asked + 2);
             undo();
             assert_eq!(late.wait().status, Some(0), "{flavour}, {code}");
         }
@@ -231,7 +243,7 @@ fn an_attempt_that_the_server_answers_with_an_error_is_made_again() {
 }
 
 #[test]
-fn a_renewal_that_the_server_answers_with_an_error_never_touches_the_command() {
+fn a_server_error_during_a_renewal_does_not_affect_the_command() {
     on_each(|flavour| {
         let scene = Scene::new(flavour);
         // Creating and dropping a trigger may take a busy server a second.
@@ -250,14 +262,16 @@ fn a_renewal_that_the_server_answers_with_an_error_never_touches_the_command() {
 }
 
 #[test]
-fn a_holder_whose_table_is_dropped_or_whose_row_is_deleted_stops_in_time() {
+fn a_dropped_table_or_deleted_row_stops_the_holder_in_time() {
     on_each(|flavour| {
         for loss in ["DROP TABLE dlock_lock", "DELETE FROM dlock_lock"] {
             println!("{flavour}, {loss}");
             let scene = Scene::new(flavour);
             let holder = scene.stubborn_holder("3s");
             let mut admin = scene.database.admin_conn();
-            eventually("nobody is in the way", || admin.query_drop(loss).is_ok());
+            eventually("no other session locks the table", || {
+                admin.query_drop(loss).is_ok()
+            });
             let outcome = holder.running.wait();
             outcome.expect(76, "term\n", "cannot keep init: ");
             assert_eq!(

@@ -1,7 +1,8 @@
-//! The threads of a proxy: one accepts, and each connection has one that carries requests and one that carries replies.
+//! The threads of a proxy: one accepts connections, and each connection has one thread for requests and one for
+//! replies.
 //!
-//! A thread that waits for an order or for a flow to pass does so on the proxy's condition variable, so that a change
-//! reaches it at once. What cannot be written is dropped: that one side hangs up is for the other side to see.
+//! A thread that waits for an order or a flow waits on the proxy's condition variable, so that it sees a change at
+//! once. Bytes that cannot be written are dropped: the proxy does not report to one side that the other has hung up.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -15,10 +16,10 @@ use super::state::{Connection, Shared, State};
 use super::wire::{self, Kind, Progress, Request};
 use super::{Door, Fault, Flow, Port, Session, local};
 
-/// The length of a login that stops after its fixed part, with which a client asks for TLS.
+/// The length of a TLS request: a login packet that ends after its fixed part.
 const TLS_REQUEST: usize = 32;
 
-/// Accepts until the process ends.
+/// Accepts connections until the process ends.
 pub(super) fn accept(shared: &Arc<Shared>, port: &Port, mut listener: TcpListener) {
     loop {
         let client = listener.accept();
@@ -26,9 +27,9 @@ pub(super) fn accept(shared: &Arc<Shared>, port: &Port, mut listener: TcpListene
         match (door, client) {
             (Door::Refused, client) => {
                 drop((client, listener));
-                listener = reopened(shared, port);
+                listener = resumed(shared, port);
             }
-            // A client that was gone before it was accepted.
+            // The client hung up before it was accepted.
             (_, Err(_)) => {}
             (Door::Reset, Ok((client, _))) => abandon(&client, true),
             (Door::Silent, Ok((client, _))) => shared.change(|state| state.silent.push(client)),
@@ -46,8 +47,8 @@ pub(super) fn accept(shared: &Arc<Shared>, port: &Port, mut listener: TcpListene
     }
 }
 
-/// Waits until the door is no longer refused and listens again.
-fn reopened(shared: &Shared, port: &Port) -> TcpListener {
+/// Waits until the door is no longer [`Door::Refused`], and listens again.
+fn resumed(shared: &Shared, port: &Port) -> TcpListener {
     shared.change(|state| state.is_listening = false);
     let closed = |state: &mut State| state.door == Door::Refused;
     drop(shared.changed.wait_while(shared.locked(), closed));
@@ -56,9 +57,9 @@ fn reopened(shared: &Shared, port: &Port) -> TcpListener {
     listener
 }
 
-/// Prepares `socket` for an end by RST when it is closed, or ends it by a FIN.
+/// Makes the later close of `socket` send an RST, or sends a FIN now.
 pub(super) fn abandon(socket: &TcpStream, by_reset: bool) {
-    // Both fail only on a socket that is over anyway.
+    // Both calls fail only on a socket that has ended.
     if by_reset {
         let _ = set_socket_linger(socket, Some(Duration::ZERO));
     } else {
@@ -66,7 +67,7 @@ pub(super) fn abandon(socket: &TcpStream, by_reset: bool) {
     }
 }
 
-/// Connects to the server and carries both ways until both are over.
+/// Connects to the server and carries both directions until both have ended.
 fn serve(shared: &Arc<Shared>, client: TcpStream, number: usize) {
     let target = shared.locked().target;
     let Ok(server) = TcpStream::connect(local(target)) else {
@@ -114,7 +115,7 @@ fn requests(shared: &Shared, connection: &Connection) -> io::Result<()> {
     Ok(())
 }
 
-/// Carries a packet of the client, or does to it what was ordered.
+/// Carries a packet of the client, or injects the ordered fault.
 fn request(shared: &Shared, connection: &Connection, mut packet: Vec<u8>) {
     let order = take_in(shared, connection, &mut packet);
     connection.course().order.clone_from(&order);
@@ -137,7 +138,8 @@ fn request(shared: &Shared, connection: &Connection, mut packet: Vec<u8>) {
     }
 }
 
-/// Notes what a client sends, changes its words if that was ordered, and tells which order it meets.
+/// Records a packet of a client and applies the ordered text replacement. Returns the order that the packet meets. None
+/// if it meets no order.
 fn take_in(shared: &Shared, connection: &Connection, packet: &mut [u8]) -> Option<(usize, Fault)> {
     let mut state = shared.locked();
     let mut order = None;
@@ -206,7 +208,7 @@ fn replies(shared: &Shared, connection: &Connection) -> io::Result<()> {
     Ok(())
 }
 
-/// Reads what is there; whether the stream goes on.
+/// Reads available bytes. Returns false at the end of the stream.
 fn receive(mut from: &TcpStream, pending: &mut Vec<u8>) -> io::Result<bool> {
     let mut buffer = [0; 4096];
     let length = from.read(&mut buffer)?;
@@ -214,14 +216,14 @@ fn receive(mut from: &TcpStream, pending: &mut Vec<u8>) -> io::Result<bool> {
     Ok(length > 0)
 }
 
-/// Carries what cannot be read, if this is a connection where that is so.
+/// Carries the bytes of an encrypted connection, which the proxy cannot parse.
 fn pass_unread(shared: &Shared, connection: &Connection, way: Way, pending: &mut Vec<u8>) {
     if shared.is_encrypted(connection) {
         send(shared, connection, way, &std::mem::take(pending));
     }
 }
 
-/// Does to a whole reply what was ordered.
+/// Injects the ordered fault into a whole reply.
 fn answered(shared: &Shared, connection: &Connection, number: usize, fault: &Fault, reply: &[u8]) {
     let pass = |bytes: &[u8]| send(shared, connection, Way::ToClient, bytes);
     match fault {
@@ -259,7 +261,7 @@ fn answered(shared: &Shared, connection: &Connection, number: usize, fault: &Fau
             pass(answer);
             shared.hit(number);
         }
-        // Of these the request did not arrive, or not before the reply was wanted.
+        // These faults affect the request, not the reply.
         Fault::LoseRequest | Fault::HoldRequest | Fault::Reset | Fault::Answer(_) => pass(reply),
     }
 }
@@ -279,7 +281,7 @@ impl Way {
     }
 }
 
-/// Sends `bytes` on as the flow of that direction wants it.
+/// Sends `bytes` according to the flow in that direction.
 fn send(shared: &Shared, connection: &Connection, way: Way, bytes: &[u8]) {
     let mut to = match way {
         Way::ToServer => &connection.server,
@@ -301,7 +303,7 @@ fn send(shared: &Shared, connection: &Connection, way: Way, bytes: &[u8]) {
     }
 }
 
-/// Sends `bytes` one by one until `hurry` holds, and the rest at once.
+/// Sends `bytes` one by one, and the rest at once when `hurry` returns true.
 fn drip(
     shared: &Shared,
     connection: &Connection,
@@ -336,7 +338,7 @@ impl Flow {
 }
 
 impl State {
-    /// The order that a question of this kind meets, which is used up by that.
+    /// Returns the order that a request of this kind meets, and uses it up. None if it meets no order.
     fn met(&mut self, kind: Kind) -> Option<(usize, Fault)> {
         let mut orders = self.orders.iter_mut().enumerate();
         let (number, order) = orders.find(|(_, order)| order.kind == kind && order.left > 0)?;
@@ -356,7 +358,7 @@ impl Shared {
         self.change(|state| state.orders[number].hits += 1);
     }
 
-    /// Waits until `condition` holds or the connection is dead.
+    /// Waits until `condition` returns true or the connection is dead.
     fn wait(&self, connection: &Connection, condition: impl Fn(&State) -> bool) {
         let waiting = |state: &mut State| !condition(state) && !connection.course().is_dead;
         drop(self.changed.wait_while(self.locked(), waiting));

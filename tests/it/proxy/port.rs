@@ -1,4 +1,4 @@
-//! A TCP port that stays one's own while nobody listens to it.
+//! A TCP port that stays reserved while no socket listens on it.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -7,23 +7,24 @@ use rustix::fd::OwnedFd;
 use rustix::net::sockopt::{set_socket_reuseaddr, set_socket_reuseport};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, getsockname, listen, socket_with};
 
-/// How many clients may wait to be accepted.
+/// Maximum number of clients that wait to be accepted.
 const BACKLOG: i32 = 128;
 
-/// A claimed port, free again when this is dropped.
+/// A reserved port. Dropping this value frees the port.
 pub(crate) struct Port {
-    /// Bound and never listening: the kernel refuses who connects, and gives the port to nobody who asks for any.
-    _keeper: OwnedFd,
+    /// A socket that is bound and never listens: the kernel refuses connections, and does not assign the port to a
+    /// program that binds port 0.
+    _reservation: OwnedFd,
     address: SocketAddr,
 }
 
 impl Port {
-    /// Claims `address`; a port 0 becomes a free one.
+    /// Reserves `address`. Port 0 selects a free port.
     pub(crate) fn claim(address: SocketAddr) -> io::Result<Self> {
-        let keeper = bound(address)?;
-        let address = SocketAddr::try_from(getsockname(&keeper)?)?;
+        let reservation = bound(address)?;
+        let address = SocketAddr::try_from(getsockname(&reservation)?)?;
         Ok(Self {
-            _keeper: keeper,
+            _reservation: reservation,
             address,
         })
     }
@@ -36,7 +37,7 @@ impl Port {
         self.address.port()
     }
 
-    /// Accepts clients until the listener is dropped.
+    /// Listens on the port until the listener is dropped.
     pub(crate) fn listen(&self) -> io::Result<TcpListener> {
         let listener = bound(self.address)?;
         listen(&listener, BACKLOG)?;
@@ -44,13 +45,13 @@ impl Port {
     }
 }
 
-/// A socket that shares its port with the others of this file, and with no other program's.
+/// Binds a socket that can share its port with other sockets from this function.
 fn bound(address: SocketAddr) -> io::Result<OwnedFd> {
     let family = match address {
         SocketAddr::V4(_) => AddressFamily::INET,
         SocketAddr::V6(_) => AddressFamily::INET6,
     };
-    // A program that inherited a listener would be given clients by the kernel, and never accept them.
+    // If a child inherited a listener, the kernel would queue clients on it that no process accepts.
     let socket = socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
     set_socket_reuseaddr(&socket, true)?;
     set_socket_reuseport(&socket, true)?;

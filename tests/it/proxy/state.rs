@@ -1,7 +1,8 @@
-//! What the handle and the threads of a proxy share: its orders, its record, its connections.
+//! The state that the handle and the threads of a proxy share: orders, recorded requests and connections.
 //!
-//! One lock for all of it, and one for the course of each connection, which is taken after the other or alone. Every
-//! change is announced, so that whoever waits for one looks again.
+//! One lock protects all of it, and another protects the course of each connection. The course lock is taken after the
+//! state lock or alone. Every change notifies the condition variable, so that waiting threads check their condition
+//! again.
 
 use std::collections::HashMap;
 use std::net::{Shutdown, TcpStream};
@@ -10,7 +11,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use super::wire::Kind;
 use super::{Alter, Door, Fault, Flow, PATIENCE, Session, carry};
 
-/// What the threads of a proxy share.
+/// The shared state and the condition variable that announces its changes.
 pub(super) struct Shared {
     pub(super) state: Mutex<State>,
     pub(super) changed: Condvar,
@@ -29,22 +30,22 @@ pub(super) struct State {
     pub(super) keeps_texts: bool,
     pub(super) asked: HashMap<Kind, usize>,
     pub(super) connections: Vec<Weak<Connection>>,
-    /// Accepted and left alone.
+    /// Connections that were accepted with [`Door::Silent`].
     pub(super) silent: Vec<TcpStream>,
 }
 
-/// A fault that was ordered, and what became of it.
+/// An ordered fault and its effects so far.
 pub(super) struct Order {
     pub(super) kind: Kind,
     pub(super) fault: Fault,
-    /// How many questions it is still for.
+    /// The number of requests that it still applies to. [`usize::MAX`] means all.
     pub(super) left: usize,
     pub(super) hits: usize,
     pub(super) may_go: bool,
     pub(super) reply: Vec<u8>,
 }
 
-/// The two sockets of a connection; an RST goes out when the last of its threads lets go of a dead one.
+/// The two sockets of a connection. If the connection was reset, the RST is sent when its last thread drops this.
 pub(super) struct Connection {
     pub(super) client: TcpStream,
     pub(super) server: TcpStream,
@@ -52,11 +53,11 @@ pub(super) struct Connection {
     pub(super) course: Mutex<Course>,
 }
 
-/// Where a connection is.
+/// The progress of a connection.
 #[derive(Default)]
 pub(super) struct Course {
     pub(super) is_dead: bool,
-    /// The order that the question which is being answered has met.
+    /// The order that the current request has met. None if it has met no order.
     pub(super) order: Option<(usize, Fault)>,
 }
 
@@ -70,7 +71,7 @@ impl Shared {
         self.changed.notify_all();
     }
 
-    /// Waits until `condition` holds, which must be soon.
+    /// Waits until `condition` returns true. Panics after [`PATIENCE`].
     #[track_caller]
     pub(super) fn until(&self, what: &str, mut condition: impl FnMut(&State) -> bool) {
         let waited = self
@@ -92,12 +93,13 @@ impl Connection {
         self.course.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Ends it for both sides. Only as a change of the state, or a thread that is about to wait for one would miss it.
+    /// Ends the connection for both sides. Call it only inside [`Shared::change`]; otherwise a thread that is about to
+    /// wait would miss the change.
     pub(super) fn end(&self, by_reset: bool) {
         self.course().is_dead = true;
         for socket in [&self.client, &self.server] {
             carry::abandon(socket, by_reset);
-            // Wakes its thread and sends nothing.
+            // This wakes the thread of the socket and sends no packet.
             let _ = socket.shutdown(Shutdown::Read);
         }
     }

@@ -1,43 +1,43 @@
-//! As much of the MySQL protocol as a proxy has to know: where packets and replies end, and which question of dlock a
-//! request is. Pure, no socket.
+//! The part of the MySQL protocol that a proxy has to know: the ends of packets and replies, and the kind of each
+//! request of dlock. These functions are pure and use no socket.
 //!
-//! A client that leaves out the EOF packets (`CLIENT_DEPRECATE_EOF`) is not understood; dlock's driver sends them.
+//! Replies without EOF packets (`CLIENT_DEPRECATE_EOF`) are not supported; dlock's driver does not negotiate them.
 
 /// A packet's header: three bytes of length, one of sequence number.
 const HEADER: usize = 4;
 
-/// The bit of a reply's status flags that says that another reply follows to the same request.
+/// The bit in the status flags of a reply that is set if another reply to the same request follows.
 const MORE_RESULTS: u16 = 8;
 
-/// What a request asks, as far as dlock's questions go.
+/// The kind of a request of dlock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Kind {
-    Attempt,
+    TryAcquire,
     Renew,
     Release,
-    /// Tells of the end before the release.
-    Notice,
-    /// Takes a place in the line.
-    Queue,
-    /// Takes a place in the line and waits for the gate.
-    Stand,
-    /// Reads only: what the row and the line are.
-    Look,
+    /// Sends the hand-off before the release.
+    Handoff,
+    /// Enters the queue.
+    Enqueue,
+    /// Enters the queue and waits for the queue lock.
+    WaitTurn,
+    /// Reads the record and the queue.
+    Get,
     /// Any other query.
     Other,
 }
 
-/// A packet that the server has to act on.
+/// A packet that starts a command of the protocol.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Request {
     Query(String),
     Quit,
-    /// Any other, by its number.
+    /// Any other command, by its number.
     Other(u8),
 }
 
 impl Request {
-    /// The request that begins with `payload`.
+    /// Parses the request that starts with `payload`.
     pub(crate) fn of(payload: &[u8]) -> Self {
         match payload {
             [1] => Self::Quit,
@@ -46,7 +46,7 @@ impl Request {
         }
     }
 
-    /// Which question it is; none if it is no query.
+    /// Returns the kind of the request. None if it is not a query.
     pub(crate) fn kind(&self) -> Option<Kind> {
         let Self::Query(text) = self else {
             return None;
@@ -54,30 +54,30 @@ impl Request {
         if let Some(kind) = by_update(text) {
             return Some(kind);
         }
-        if text.contains("'dlock-notice:") {
-            // A look may wait for a notice first. Giving notice reads no table.
+        if text.contains("'dlock-handoff:") {
+            // A read may wait for a hand-off first. Sending a hand-off reads no table.
             return Some(match text.contains("FROM dlock_") {
-                true => Kind::Look,
-                false => Kind::Notice,
+                true => Kind::Get,
+                false => Kind::Handoff,
             });
         }
         let marks = [
-            ("GET_LOCK(", Kind::Stand),
-            ("INSERT INTO dlock_waiter", Kind::Queue),
-            ("FROM dlock_", Kind::Look),
+            ("GET_LOCK(", Kind::WaitTurn),
+            ("INSERT INTO dlock_waiter", Kind::Enqueue),
+            ("FROM dlock_", Kind::Get),
         ];
         let found = marks.into_iter().find(|(mark, _)| text.contains(mark));
         Some(found.map_or(Kind::Other, |(_, kind)| kind))
     }
 }
 
-/// The kind of a query that changes a record, by the columns that its first UPDATE of `dlock_lock` sets. The order of
-/// the columns does not matter. An operator's change is none of these kinds.
+/// Returns the kind of a query that changes a record, from the columns that its first UPDATE of `dlock_lock` sets, in
+/// any order. None if it has no such UPDATE or the columns are not known. An operator's change is [`Kind::Other`].
 fn by_update(text: &str) -> Option<Kind> {
     let (_, update) = text.split_once("UPDATE dlock_lock SET ")?;
     let columns = update.split(" WHERE ").next().unwrap_or(update);
     let kinds = [
-        ("acquired_at=", Kind::Attempt),
+        ("acquired_at=", Kind::TryAcquire),
         ("released_at=", Kind::Release),
         ("operator=", Kind::Other),
         ("renewals=renewals+1", Kind::Renew),
@@ -86,18 +86,18 @@ fn by_update(text: &str) -> Option<Kind> {
     found.map(|(_, kind)| kind)
 }
 
-/// A reply that is the server's error `code` with this text, for [`Fault::Answer`](super::Fault::Answer) and
+/// Builds a reply with the server error `code` and this text, for [`Fault::Answer`](super::Fault::Answer) and
 /// [`Fault::AnswerAfter`](super::Fault::AnswerAfter).
 pub(crate) fn error_packet(code: u16, text: &str) -> Vec<u8> {
     let mut payload = vec![0xff];
     payload.extend(code.to_le_bytes());
     payload.extend(b"#HY000");
     payload.extend(text.as_bytes());
-    // The request is packet 0.
+    // The request has sequence number 0.
     packet(1, &payload)
 }
 
-/// A packet with these contents.
+/// Builds a packet with this sequence number and payload.
 pub(crate) fn packet(number: u8, payload: &[u8]) -> Vec<u8> {
     let length = u32::try_from(payload.len()).expect("a small packet");
     let mut packet = length.to_le_bytes()[..3].to_vec();
@@ -106,7 +106,7 @@ pub(crate) fn packet(number: u8, payload: &[u8]) -> Vec<u8> {
     packet
 }
 
-/// Takes the first whole packet, with its header, out of `bytes`; none if there is none yet.
+/// Removes the first whole packet, with its header, from `bytes`. Returns None if it is not complete yet.
 pub(crate) fn take(bytes: &mut Vec<u8>) -> Option<Vec<u8>> {
     let [low, middle, high, ..] = bytes[..] else {
         return None;
@@ -115,23 +115,23 @@ pub(crate) fn take(bytes: &mut Vec<u8>) -> Option<Vec<u8>> {
     (bytes.len() >= end).then(|| bytes.drain(..end).collect())
 }
 
-/// A packet's sequence number.
+/// Returns the sequence number of a packet.
 pub(crate) fn number(packet: &[u8]) -> u8 {
     packet[3]
 }
 
-/// A packet without its header.
+/// Returns a packet without its header.
 pub(crate) fn payload(packet: &[u8]) -> &[u8] {
     &packet[HEADER..]
 }
 
-/// Cuts whole packets apart, as a recorded reply has them.
+/// Splits a recorded reply into its packets.
 pub(crate) fn packets(reply: &[u8]) -> Vec<Vec<u8>> {
     let mut rest = reply.to_vec();
     std::iter::from_fn(|| take(&mut rest)).collect()
 }
 
-/// Where in the reply to a query the server is.
+/// The position in the server's reply to a query.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) enum Progress {
     /// Before the first packet of a result.
@@ -142,7 +142,7 @@ pub(crate) enum Progress {
 }
 
 impl Progress {
-    /// Takes in the next packet; whether it is the last of the whole reply.
+    /// Processes the next packet. Returns true if it is the last packet of the reply.
     pub(crate) fn ends_with(&mut self, payload: &[u8]) -> bool {
         let (next, status) = match (*self, payload) {
             (_, [0xff, ..]) => return true,
@@ -159,7 +159,7 @@ impl Progress {
     }
 }
 
-/// The status flags of an OK packet, which follow two numbers of variable length.
+/// Returns the status flags of an OK packet, which follow two numbers of variable length.
 fn after_two_numbers(mut rest: &[u8]) -> u16 {
     for _ in 0..2 {
         let skip = match rest.first() {

@@ -1,4 +1,4 @@
-//! A grant is committed and its reply does not arrive, or the reply is an error.
+//! Tests with a committed grant whose reply does not arrive or is an error.
 
 use std::fs::File;
 use std::io::Write;
@@ -6,40 +6,40 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::{ends_within, no_overlap, one};
+use crate::cli_runner::{Dlock, Running, eventually};
 use crate::command::tell;
-use crate::dlock::{Dlock, Running, eventually};
 use crate::faults::{Scene, on_each, on_each_case};
 use crate::proxy::{Case, Door, Fault, Kind, error_packet};
 
-/// The name of the queue lock of the row's action.
+/// An SQL expression for the name of the queue lock of the row's action.
 const QUEUE_LOCK: &str = "CONCAT('dlock:',LEFT(SHA2(CONCAT(DATABASE(),'/',action),256),40))";
 
-/// All kinds of questions.
+/// All kinds of requests.
 const KINDS: [Kind; 8] = [
-    Kind::Attempt,
+    Kind::TryAcquire,
     Kind::Renew,
     Kind::Release,
-    Kind::Notice,
-    Kind::Queue,
-    Kind::Stand,
-    Kind::Look,
+    Kind::Handoff,
+    Kind::Enqueue,
+    Kind::WaitTurn,
+    Kind::Get,
     Kind::Other,
 ];
 
-/// Lets the next attempt be carried out, the client get `reply` for its answer, and nobody connect through the proxy
-/// from that moment on.
+/// Lets the server execute the next attempt, sends `reply` to the client instead of the server's reply, and then
+/// refuses new connections through the proxy.
 fn grant_and_shut(scene: &Scene, reply: Vec<u8>) -> Case {
     let proxy = scene.proxy.clone();
     let alter = Arc::new(move |_: &[u8]| {
         proxy.door(Door::Refused);
         reply.clone()
     });
-    scene.proxy.next(Kind::Attempt, Fault::Alter(alter))
+    scene.proxy.next(Kind::TryAcquire, Fault::Alter(alter))
 }
 
-/// Waits until a waiter has the queue lock.
+/// Waits until a waiter is the queue head.
 #[track_caller]
-fn a_waiter_is_the_head(scene: &Scene) {
+fn wait_for_queue_head(scene: &Scene) {
     let query = format!(
         "SELECT COUNT(*) FROM dlock_waiter WHERE session_id=IS_USED_LOCK({QUEUE_LOCK}) AND polls=0"
     );
@@ -48,10 +48,10 @@ fn a_waiter_is_the_head(scene: &Scene) {
     });
 }
 
-/// The holder of the lost reply returns when its lease is nearly over. It must not take the row that names it for a
-/// lease that was granted just now: a rival takes the lease over when it is over by the server's clock.
+/// The contender whose reply was lost reconnects when its lease has nearly expired. It must not treat the row that
+/// names it as a new grant: a rival takes the lease over when it has expired by the server's clock.
 #[test]
-fn an_error_reply_to_a_committed_grant_never_starts_a_command_on_an_old_lease() {
+fn error_reply_to_a_grant_never_starts_a_command_on_an_old_lease() {
     let errors = [
         ("not in the cluster", 1047),
         ("a proxy's error", 1105),
@@ -64,19 +64,19 @@ fn an_error_reply_to_a_committed_grant_never_starts_a_command_on_an_old_lease() 
         let granted = grant_and_shut(scene, error_packet(code, "an error after the commit"));
         let lost = scene.proxy.every(Kind::Renew, Fault::LoseRequest);
         let go = scene.stage.fifo("go");
-        // Open both ways, so that neither side waits for the other.
+        // The fifo is opened for reading and writing, so that neither side waits for the other.
         let mut go_on = File::options()
             .read(true)
             .write(true)
             .open(&go)
             .expect("a fifo");
         let script = r#"trap '' TERM; exec 8<>"$3"; read -r word <&8; exit 4"#;
-        let late = scene.faulty("late", &["--db-wait", "1m"], script);
+        let late = scene.faulty("late", &["--connect-timeout", "1m"], script);
         let late = late.arg(&go).start();
         granted.wait();
         let rival = scene.contender();
-        a_waiter_is_the_head(scene);
-        eventually("the lease is nearly over", || {
+        wait_for_queue_head(scene);
+        eventually("the lease has nearly expired", || {
             let nearly = "expires_at<UTC_TIMESTAMP(6)+INTERVAL 3500000 MICROSECOND";
             one::<u64>(&scene.database, &format!("SELECT {nearly} FROM dlock_lock")) == 1
         });
@@ -84,8 +84,8 @@ fn an_error_reply_to_a_committed_grant_never_starts_a_command_on_an_old_lease() 
         assert_eq!(rival.wait().status, Some(0), "{name}");
         no_overlap(scene, name);
         lost.lift();
-        // Without a confirmation it gives the old lease back, and may be granted a new one before the rival is: that
-        // one ends in time, since its renewals are lost too.
+        // Without a confirmation the contender releases the old lease, and may be granted a new one before the rival.
+        // The new one ends in time because its renewals are lost too.
         writeln!(go_on, "on").expect("the fifo takes a word");
         let status = late.wait().status;
         assert!([Some(4), Some(76)].contains(&status), "{name}: {status:?}");
@@ -93,11 +93,13 @@ fn an_error_reply_to_a_committed_grant_never_starts_a_command_on_an_old_lease() 
     });
 }
 
-/// A contender whose grant was committed and then ended by an operator, before the contender knows of the grant. It can
-/// connect again when this returns.
+/// Starts a contender whose grant is committed and then revoked by an operator before the contender has seen the grant.
+/// The proxy refuses connections when this returns.
 fn granted_and_released(scene: &Scene) -> Running {
     let granted = grant_and_shut(scene, Vec::new());
-    let late = scene.faulty("late", &["--db-wait", "1m"], "exit 4").start();
+    let late = scene
+        .faulty("late", &["--connect-timeout", "1m"], "exit 4")
+        .start();
     granted.wait();
     let release = Dlock::on(&scene.database, ["release", "-a", "init", "--yes"]).run();
     assert_eq!(release.status, Some(0), "{release:#?}");
@@ -105,7 +107,7 @@ fn granted_and_released(scene: &Scene) -> Running {
 }
 
 #[test]
-fn a_contender_whose_unknown_grant_was_released_sends_at_most_ten_requests_a_second() {
+fn contender_whose_unknown_grant_was_revoked_limits_its_requests() {
     const SECONDS: u64 = 3;
     on_each(|flavour| {
         let scene = Scene::new(flavour);
@@ -113,7 +115,7 @@ fn a_contender_whose_unknown_grant_was_released_sends_at_most_ten_requests_a_sec
         let asked = || -> usize { KINDS.iter().map(|kind| scene.proxy.asked(*kind)).sum() };
         let before = asked();
         scene.proxy.door(Door::Open);
-        scene.proxy.wait_asked(Kind::Attempt, 2);
+        scene.proxy.wait_asked(Kind::TryAcquire, 2);
         let end = Instant::now() + Duration::from_secs(SECONDS);
         eventually("the window is over", || {
             late.is_over() || Instant::now() >= end
@@ -130,12 +132,12 @@ fn a_contender_whose_unknown_grant_was_released_sends_at_most_ten_requests_a_sec
 }
 
 #[test]
-fn an_action_whose_unknown_grant_was_released_is_granted_again() {
+fn action_whose_unknown_grant_was_revoked_is_granted_again() {
     on_each(|flavour| {
         let scene = Scene::new(flavour);
         let late = granted_and_released(&scene);
         scene.proxy.door(Door::Open);
-        scene.proxy.wait_asked(Kind::Attempt, 2);
+        scene.proxy.wait_asked(Kind::TryAcquire, 2);
         let next = scene.exec("next", &["--wait", "20s"], "").run();
         assert_eq!(next.status, Some(0), "{flavour}: {next:#?}");
         assert_eq!(late.wait().status, Some(4), "{flavour}");
@@ -145,7 +147,7 @@ fn an_action_whose_unknown_grant_was_released_is_granted_again() {
 }
 
 #[test]
-fn a_holder_whose_grant_reply_was_lost_is_alive_and_hands_over_to_a_contender_that_queues() {
+fn holder_whose_grant_reply_was_lost_hands_over_to_a_waiter() {
     let cases = [
         ("the grant's reply", [Fault::LoseReply].to_vec()),
         (
@@ -158,7 +160,7 @@ fn a_holder_whose_grant_reply_was_lost_is_alive_and_hands_over_to_a_contender_th
         ),
     ];
     on_each_case(&cases, |scene, name, faults| {
-        for (kind, fault) in [Kind::Attempt, Kind::Renew].into_iter().zip(faults) {
+        for (kind, fault) in [Kind::TryAcquire, Kind::Renew].into_iter().zip(faults) {
             scene.proxy.next(kind, fault);
         }
         let holder = scene.holder(&["--ttl", "10m"]);
@@ -167,8 +169,9 @@ fn a_holder_whose_grant_reply_was_lost_is_alive_and_hands_over_to_a_contender_th
         let status: serde_json::Value = serde_json::from_str(&status.stdout).expect("JSON");
         let lock = &status["locks"][0];
         assert_eq!(lock["session_alive"], true, "{name}: {lock}");
-        let has_queue_lock =
-            format!("SELECT gated=1 AND session_id=IS_USED_LOCK({QUEUE_LOCK}) FROM dlock_lock");
+        let has_queue_lock = format!(
+            "SELECT has_queue_lock=1 AND session_id=IS_USED_LOCK({QUEUE_LOCK}) FROM dlock_lock"
+        );
         let has_queue_lock: Option<u64> = one(&scene.database, &has_queue_lock);
         assert_eq!(has_queue_lock, Some(1), "{name}");
         let contender = scene.contender();
@@ -178,7 +181,7 @@ fn a_holder_whose_grant_reply_was_lost_is_alive_and_hands_over_to_a_contender_th
         eventually("the run is long enough for a hand-off", || {
             began.elapsed() >= Duration::from_millis(300)
         });
-        // By the hand-off alone: the release comes when the contender is through.
+        // Only the hand-off can start the contender: the release is held until the contender has ended.
         let release = scene.proxy.every(Kind::Release, Fault::HoldRequest);
         tell(&holder.stage.path("go"), "on");
         release.wait();
@@ -191,26 +194,27 @@ fn a_holder_whose_grant_reply_was_lost_is_alive_and_hands_over_to_a_contender_th
 
 #[test]
 fn time_limits_hold_while_the_outcome_of_a_grant_is_unknown() {
-    /// A limit of one second at most, and what a busy machine needs.
+    /// The longest limit of the cases, one second, plus time for a busy machine.
     const LIMIT: Duration = Duration::from_secs(5);
     let cases = [
         ("--wait", ["--wait", "1s"].as_slice()),
         ("--nonblock", &["-n"]),
-        ("--db-wait", &["--db-wait", "1s"]),
+        ("--connect-timeout", &["--connect-timeout", "1s"]),
     ];
     on_each_case(&cases, |scene, name, options| {
-        if name == "--db-wait" {
-            // The server never says a word.
+        if name == "--connect-timeout" {
+            // The server never replies.
             grant_and_shut(scene, Vec::new());
         } else {
-            // It says a word in between, then no more.
-            scene.proxy.next(Kind::Attempt, Fault::ResetAfter);
+            // The client can reconnect, but the renewal that confirms the grant gets no reply.
+            scene.proxy.next(Kind::TryAcquire, Fault::ResetAfter);
             scene.proxy.every(Kind::Renew, Fault::LoseRequest);
         }
         let late = scene.faulty("late", options, "").start();
-        scene.proxy.wait_asked(Kind::Attempt, 1);
+        scene.proxy.wait_asked(Kind::TryAcquire, 1);
         let outcome = ends_within(late, LIMIT);
-        let outcome = outcome.unwrap_or_else(|| panic!("{name} 1s: it goes on after {LIMIT:?}"));
+        let outcome =
+            outcome.unwrap_or_else(|| panic!("{name} 1s: dlock still runs after {LIMIT:?}"));
         assert!(
             matches!(outcome.status, Some(69 | 75)),
             "{name}: {outcome:#?}"

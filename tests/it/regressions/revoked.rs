@@ -1,4 +1,4 @@
-//! A lease is ended by an operator or taken away, and its run must not look like any other.
+//! Tests that a run whose lease was revoked or taken over is never reported as a success or a release.
 
 use std::fs;
 use std::path::PathBuf;
@@ -6,38 +6,38 @@ use std::path::PathBuf;
 use mysql::prelude::Queryable;
 
 use super::one;
+use crate::cli_runner::{Dlock, Outcome, eventually};
 use crate::command::{heard, is_alive, tell};
-use crate::dlock::{Dlock, Outcome, eventually};
 use crate::faults::{Scene, on_each_case};
 use crate::history::{endings, runs};
 use crate::holder::{Holder, is_free, steal};
 use crate::proxy::{Fault, Kind};
 use crate::servers::Database;
 
-/// Ends the lease as `dlock release` does, but for the end of the holder's session, which would tell the holder.
+/// Revokes the lease as `dlock release` does, but does not kill the holder's session, which would inform the holder.
 fn revoke(database: &Database) {
     let mut admin = database.admin_conn();
     for statement in [
-        "INSERT INTO dlock_run (action,token,holder,host,pid,user,note,began_at,ended_at,ending) \
-         SELECT action,token,holder,host,pid,user,note,acquired_at,UTC_TIMESTAMP(6),'broken' FROM dlock_lock",
-        "UPDATE dlock_lock SET token=token+1,broken_at=UTC_TIMESTAMP(6),operator='alice'",
+        "INSERT INTO dlock_history (action,token,holder,host,pid,user,note,started_at,ended_at,outcome) \
+         SELECT action,token,holder,host,pid,user,note,acquired_at,UTC_TIMESTAMP(6),'revoked' FROM dlock_lock",
+        "UPDATE dlock_lock SET token=token+1,revoked_at=UTC_TIMESTAMP(6),operator='alice'",
     ] {
         admin.query_drop(statement).expect("root may");
     }
 }
 
-/// The main thread of a process, which stands still until this is dropped. The other threads go on.
+/// The stopped main thread of a process. It continues when this is dropped. The other threads run on.
 struct Stopped {
     thread: libc::pid_t,
 }
 
 impl Stopped {
-    /// Stops the main thread of a child of ours.
+    /// Stops the main thread of a child of this process.
     #[track_caller]
     fn main_thread_of(pid: u32) -> Self {
         let thread = libc::pid_t::try_from(pid).expect("a process id");
         let mut status = 0;
-        // SAFETY: none of these requests reads or writes our memory but for `status`, which outlives the call.
+        // SAFETY: these requests read and write no memory of this process except `status`, which outlives the call.
         let is_stopped = unsafe {
             libc::ptrace(libc::PTRACE_SEIZE, thread, 0, 0) == 0
                 && libc::ptrace(libc::PTRACE_INTERRUPT, thread, 0, 0) == 0
@@ -50,16 +50,16 @@ impl Stopped {
 
 impl Drop for Stopped {
     fn drop(&mut self) {
-        // SAFETY: as above. It fails if the process was killed.
+        // SAFETY: the request reads and writes no memory of this process. It fails if the process was killed.
         unsafe { libc::ptrace(libc::PTRACE_DETACH, self.thread, 0, 0) };
     }
 }
 
-/// A thread as /proc shows it.
+/// The folder of a thread in /proc.
 struct Thread(PathBuf);
 
 impl Thread {
-    /// The thread `name` of the process `pid`.
+    /// Finds the thread `name` of the process `pid`.
     #[track_caller]
     fn of(pid: u32, name: &str) -> Self {
         let threads = fs::read_dir(format!("/proc/{pid}/task")).expect("the process is there");
@@ -71,7 +71,7 @@ impl Thread {
         Self(found.unwrap_or_else(|| panic!("no thread {name}")))
     }
 
-    /// A line of its status.
+    /// Returns the value of the line `name` of its status. Empty if there is no such line.
     fn line(&self, name: &str) -> String {
         let status = fs::read_to_string(self.0.join("status")).unwrap_or_default();
         let line = status.lines().find_map(|line| line.strip_prefix(name));
@@ -82,15 +82,19 @@ impl Thread {
         self.line("State:").starts_with('S')
     }
 
-    /// How often it has begun to wait.
+    /// Returns how often the thread has started to wait.
     fn waits(&self) -> String {
         self.line("voluntary_ctxt_switches:")
     }
 }
 
-/// A run whose command ends with 0 in the very moment in which dlock learns from a renewal that `end` has ended its
-/// lease: dlock finds both pieces of news at once, and the end of the command came without a signal.
-fn told_in_the_last_moment(scene: &Scene, options: &[&str], end: fn(&Database)) -> Outcome {
+/// Runs a command that exits 0 at the same time as dlock learns from a renewal that `end` has ended its lease. dlock
+/// finds both events at once, and did not signal the command.
+fn command_ends_as_the_loss_arrives(
+    scene: &Scene,
+    options: &[&str],
+    end: fn(&Database),
+) -> Outcome {
     let (ready, go) = (scene.stage.fifo("ready"), scene.stage.fifo("go"));
     let renewal = scene.proxy.next(Kind::Renew, Fault::HoldRequest);
     let script = r#"echo $$ $PPID > "$3"; read -r word < "$4"; exit 0"#;
@@ -110,8 +114,8 @@ fn told_in_the_last_moment(scene: &Scene, options: &[&str], end: fn(&Database)) 
     });
     tell(&go, "on");
     let monitor = Thread(PathBuf::from(format!("/proc/{monitor}")));
-    // Its parent cannot bury it.
-    eventually("the monitor has told of the end, and ended", || {
+    // The monitor stays a zombie because its stopped parent cannot reap it.
+    eventually("the monitor has reported the end and exited", || {
         !is_alive(command) && monitor.line("State:").starts_with('Z')
     });
     drop(stopped);
@@ -119,7 +123,7 @@ fn told_in_the_last_moment(scene: &Scene, options: &[&str], end: fn(&Database)) 
 }
 
 #[test]
-fn a_run_that_was_told_that_its_lease_is_gone_never_ends_with_0() {
+fn run_that_learned_of_its_lost_lease_never_exits_0() {
     type Case = (&'static [&'static str], fn(&Database));
     let cases: [(&str, Case); 4] = [
         ("revoked", (&[], revoke)),
@@ -128,17 +132,17 @@ fn a_run_that_was_told_that_its_lease_is_gone_never_ends_with_0() {
         ("taken, --once", (&["--once"], steal)),
     ];
     on_each_case(&cases, |scene, name, (options, end)| {
-        let outcome = told_in_the_last_moment(scene, options, end);
-        let done: u64 = one(&scene.database, "SELECT COUNT(*) FROM dlock_done");
+        let outcome = command_ends_as_the_loss_arrives(scene, options, end);
+        let done: u64 = one(&scene.database, "SELECT COUNT(*) FROM dlock_success");
         assert_eq!(done, 0, "{name}: {outcome:#?}");
         assert_ne!(outcome.status, Some(0), "{name}: {outcome:#?}");
     });
 }
 
-/// The release clears old entries of the history in the same packet. That it changes those must not be taken for proof
-/// that the lease was given up.
+/// The release deletes old entries of the history in the same packet. Changing those rows must not count as proof that
+/// the lease was released.
 #[test]
-fn a_revoked_lease_never_counts_as_released() {
+fn revoked_lease_never_counts_as_released() {
     let cases = [
         ("--once", ["--once"].as_slice()),
         ("--min-hold", &["--min-hold", "1h"]),
@@ -149,7 +153,7 @@ fn a_revoked_lease_never_counts_as_released() {
             let earlier = Dlock::on(database, ["exec", "-a", "init", "--", "true"]);
             earlier.run().expect(0, "", "");
         }
-        // One grant in sixteen clears the history: the next, whose token can be divided by that.
+        // A grant whose token is a multiple of 16 prunes the history. This makes the next token such a multiple.
         let token = "UPDATE dlock_lock SET token=\
              (TIMESTAMPDIFF(MICROSECOND,'1970-01-01',UTC_TIMESTAMP(6)) DIV 16+100000000)*16-1";
         database.admin_conn().query_drop(token).expect("root may");
@@ -157,14 +161,14 @@ fn a_revoked_lease_never_counts_as_released() {
         let holder = Holder::on(database, &[fixed, options].concat());
         revoke(database);
         let outcome = holder.end();
-        let told = "init was released by an operator before the command had ended";
+        let message = "init was released by an operator before the command had ended";
         assert_eq!(outcome.status, Some(76), "{name}: {outcome:#?}");
-        assert!(outcome.stderr.contains(told), "{name}: {outcome:#?}");
+        assert!(outcome.stderr.contains(message), "{name}: {outcome:#?}");
         assert!(is_free(database), "{name}");
         let runs = runs(database, &["-n", "1"]);
-        assert_eq!(endings(&runs), [("broken", None)], "{name}");
+        assert_eq!(endings(&runs), [("revoked", None)], "{name}");
         let status = Dlock::on(database, ["status", "--json", "init"]).run();
         let status: serde_json::Value = serde_json::from_str(&status.stdout).expect("JSON");
-        assert_eq!(status["locks"][0]["last_ending"], "broken", "{name}");
+        assert_eq!(status["locks"][0]["last_outcome"], "revoked", "{name}");
     });
 }

@@ -1,11 +1,11 @@
-//! Two programs on one session of the server, or one session id that names two sessions.
+//! Tests with two programs on one session of the server, and with one session id that is used by two sessions.
 
 use mysql::prelude::Queryable;
 use mysql::{Conn, Opts};
 
 use super::{no_overlap, one};
+use crate::cli_runner::{Dlock, eventually};
 use crate::command::{Stage, heard, tell};
-use crate::dlock::{Dlock, eventually};
 use crate::faults::{Scene, on_each};
 use crate::holder::Holder;
 use crate::multiplexer;
@@ -13,8 +13,8 @@ use crate::proxy::{Door, Proxy};
 use crate::servers::{Database, Server};
 use crate::terminal::Terminal;
 
-/// The queue lock and everything else that a session has belong to both clients. When one of them ends its command, no
-/// contender may start while the command of the other runs.
+/// Both clients share the session's queue lock and all other state of the session. When the command of one client ends,
+/// no contender may start while the command of the other client runs.
 #[test]
 fn two_clients_of_one_session_never_let_two_commands_run() {
     on_each(|flavour| {
@@ -22,7 +22,7 @@ fn two_clients_of_one_session_never_let_two_commands_run() {
         let shared = scene
             .database
             .url_through(multiplexer::to(scene.database.port));
-        // Both wait in line, one after the other, and are granted.
+        // Both clients wait in a queue, one after the other, and are granted their actions.
         let other_first = Holder::on(&scene.database, &["-a", "other"]);
         let stage = Stage::new();
         let [ready, go] = ["ready", "go"].map(|name| stage.fifo(name));
@@ -53,7 +53,7 @@ fn two_clients_of_one_session_never_let_two_commands_run() {
         tell(&go, "on");
         assert_eq!(other.wait().status, Some(4), "{flavour}");
         let (_, renewals): (u64, u64) = one(&scene.database, row);
-        eventually("the lease is renewed or another's", || {
+        eventually("the lease is renewed or taken over", || {
             let now: (u64, u64) = one(&scene.database, row);
             now.0 != token || now.1 > renewals
         });
@@ -65,14 +65,14 @@ fn two_clients_of_one_session_never_let_two_commands_run() {
     });
 }
 
-/// Connects until the server has given the id `wanted` to a session, and returns that.
+/// Connects until a session gets the id `wanted`, and returns it.
 #[track_caller]
-fn stranger(database: &Database, wanted: u32) -> Conn {
+fn foreign_session(database: &Database, wanted: u32) -> Conn {
     let account = Opts::from_url(&database.url()).expect("a URL");
     loop {
         let conn = Conn::new(account.clone()).expect("the account may log in");
         let id = conn.connection_id();
-        assert!(id <= wanted, "the server has come to {id} already");
+        assert!(id <= wanted, "the server is already at id {id}");
         if id == wanted {
             return conn;
         }
@@ -80,14 +80,15 @@ fn stranger(database: &Database, wanted: u32) -> Conn {
 }
 
 #[test]
-fn an_operators_release_never_ends_a_session_that_has_the_holders_id_since_a_restart() {
+fn release_never_kills_a_foreign_session_with_the_holders_id() {
     on_each(|flavour| {
         let mut server = Server::start(flavour, &[]);
         let database = server.database("restarted");
         let setup = Dlock::on(&database, ["setup", "-q"]).run();
         setup.expect(0, "", "");
         let proxy = Proxy::to(database.port);
-        // Ids begin anew with a restart: this leaves room for those who come before the stranger.
+        // Session ids restart from 1 after a restart. These connections raise the holder's id, so that other sessions
+        // can connect after the restart before the id is reached.
         for _ in 0..60 {
             database.admin_conn();
         }
@@ -100,15 +101,15 @@ fn an_operators_release_never_ends_a_session_that_has_the_holders_id_since_a_res
         terminal.sees("release init? [y/N]");
         proxy.door(Door::Refused);
         server.restart();
-        let mut stranger = stranger(&database, session);
+        let mut foreign_session = foreign_session(&database, session);
         terminal.enters("y");
         terminal.sees("status ");
-        let answer = stranger.query_first::<u64, _>("SELECT 1");
+        let reply = foreign_session.query_first::<u64, _>("SELECT 1");
         assert!(
-            matches!(answer, Ok(Some(1))),
-            "{flavour}: the stranger's session is ended: {answer:?}"
+            matches!(reply, Ok(Some(1))),
+            "{flavour}: the foreign session was killed: {reply:?}"
         );
-        // Its command reads a fifo that goes with it.
+        // The command reads a fifo that is removed with the holder.
         drop(holder);
     });
 }

@@ -1,19 +1,18 @@
-//! Where the blocks stand in the documents: below a comment with their name, each in the document's own
-//! form of a text that is left as it is.
+//! The blocks in the documents. Each follows a comment with its name, in the document's syntax for literal text.
 
 use std::fs;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use super::Block;
-use super::shape::shapes;
+use super::normalize::shapes;
 
-/// A document with all blocks in it.
+/// A document that contains some or all blocks.
 pub(super) struct Document {
     pub(super) path: &'static str,
-    /// What stands before and after the name of a block, and after its text.
+    /// The texts before the name of a block, after its name and after its text.
     marks: [&'static str; 3],
-    /// What some characters are written as; the first one is what escapes the others.
+    /// Plain texts with their escapes. The first is the character that starts the escapes.
     escapes: &'static [(&'static str, &'static str)],
 }
 
@@ -38,7 +37,7 @@ pub(super) const DOCUMENTS: [Document; 2] = [
 ];
 
 impl Document {
-    /// The names of its blocks, sorted.
+    /// Returns the names of its blocks, sorted.
     pub(super) fn names(&self) -> Vec<String> {
         let text = self.text();
         let [before, after, _] = self.marks;
@@ -50,35 +49,43 @@ impl Document {
         names
     }
 
-    /// What is not as it should be: `blocks`, whose shapes are `wanted`.
-    pub(super) fn stale(&self, blocks: &[Block], wanted: &[String]) -> Vec<String> {
+    /// Compares the document with those of `blocks` that it shows, and returns a description of each difference.
+    pub(super) fn stale(&self, blocks: &[Block]) -> Vec<String> {
         let text = self.text();
-        let found: Vec<String> = blocks
+        let shown: Vec<&Block> = self.shown(blocks).collect();
+        let found: Vec<String> = shown
             .iter()
             .map(|block| self.plain(&text[self.range(&text, block.name)]))
             .collect();
         let found = shapes(found.iter().map(String::as_str));
-        let pairs = blocks.iter().zip(wanted.iter().zip(&found));
+        let wanted = shapes(shown.iter().map(|block| block.text.as_str()));
+        let pairs = shown.iter().zip(wanted.iter().zip(&found));
         pairs
             .filter(|(_, (wanted, found))| wanted != found)
             .map(|(block, (wanted, found))| {
                 let Block { name, .. } = block;
-                format!("{name} in {}:\n{found}\nhappens:\n{wanted}\n", self.path)
+                format!("{name} in {}:\n{found}\nin the run:\n{wanted}\n", self.path)
             })
             .collect()
     }
 
-    /// Writes `blocks` in the places of those that it has.
+    fn shown<'a>(&self, blocks: &'a [Block]) -> impl Iterator<Item = &'a Block> {
+        let names = self.names();
+        let is_shown = move |block: &&Block| names.iter().any(|name| name == block.name);
+        blocks.iter().filter(is_shown)
+    }
+
+    /// Replaces the blocks of the document with `blocks`.
     pub(super) fn write(&self, blocks: &[Block]) {
         let mut text = self.text();
-        for Block { name, text: block } in blocks {
+        for Block { name, text: block } in self.shown(blocks) {
             let range = self.range(&text, name);
             text.replace_range(range, &self.escaped(block));
         }
         fs::write(self.file(), text).expect("the document can be written");
     }
 
-    /// Where the text of the block `name` is.
+    /// Returns the range of the text of the block `name`.
     #[track_caller]
     fn range(&self, text: &str, name: &str) -> Range<usize> {
         let [before, after, end] = self.marks;

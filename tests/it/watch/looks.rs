@@ -1,39 +1,39 @@
-//! What the screen looks like, character by character, and on terminals of other sizes.
+//! Tests of the screen's contents, character by character, and of other terminal sizes.
 
 use mysql::prelude::Queryable;
 
 use super::{Screen, thirty};
-use crate::dlock::eventually;
+use crate::cli_runner::eventually;
 use crate::servers::{Database, Flavour, shared};
 
-/// Below the heading, which has the server's port and the time.
-const LIST: &str = r"30 actions, 29 held, 1 lapsed, 3 waiting
-  ACTION        STATE   HOLDER                      HELD FOR  LAPSES IN  WAITERS
-> größe-日本語  held    evil\u{1b}[2J\u{1b}[31m\u…  10d 3h    5d 1h
-  init          held    web-1.eu-central.example.…  10d 3h    5d 1h      3
-  migrate       lapsed  web-2.eu-central.example.…  10d 3h    5d 1h ago
-  tenant-01     held    web-1/4711                  10d 3h    5d 1h
-  tenant-02     held    web-2/4711                  10d 3h    5d 1h
-  tenant-03     held    web-3/4711                  10d 3h    5d 1h
-  tenant-04     held    web-4/4711                  10d 3h    5d 1h
-  tenant-05     held    web-5/4711                  10d 3h    5d 1h
-  tenant-06     held    web-6/4711                  10d 3h    5d 1h
-  tenant-07     held    web-7/4711                  10d 3h    5d 1h
-  tenant-08     held    web-8/4711                  10d 3h    5d 1h
-  tenant-09     held    web-9/4711                  10d 3h    5d 1h
-  tenant-10     held    web-10/4711                 10d 3h    5d 1h
-  tenant-11     held    web-11/4711                 10d 3h    5d 1h
-  tenant-12     held    web-12/4711                 10d 3h    5d 1h
-  tenant-13     held    web-13/4711                 10d 3h    5d 1h
-  tenant-14     held    web-14/4711                 10d 3h    5d 1h
-  tenant-15     held    web-15/4711                 10d 3h    5d 1h
+/// The list, without the heading, which contains the server's port and the time.
+const LIST: &str = r"30 actions, 29 held, 1 expired, 3 waiting
+  ACTION        STATE    HOLDER                    HELD FOR  EXPIRES IN  WAITERS
+> größe-日本語  held     evil\u{1b}[2J\u{1b}[31m…  10d 3h    5d 1h
+  init          held     web-1.eu-central.exampl…  10d 3h    5d 1h       3
+  migrate       expired  web-2.eu-central.exampl…  10d 3h    5d 1h ago
+  tenant-01     held     web-1/4711                10d 3h    5d 1h
+  tenant-02     held     web-2/4711                10d 3h    5d 1h
+  tenant-03     held     web-3/4711                10d 3h    5d 1h
+  tenant-04     held     web-4/4711                10d 3h    5d 1h
+  tenant-05     held     web-5/4711                10d 3h    5d 1h
+  tenant-06     held     web-6/4711                10d 3h    5d 1h
+  tenant-07     held     web-7/4711                10d 3h    5d 1h
+  tenant-08     held     web-8/4711                10d 3h    5d 1h
+  tenant-09     held     web-9/4711                10d 3h    5d 1h
+  tenant-10     held     web-10/4711               10d 3h    5d 1h
+  tenant-11     held     web-11/4711               10d 3h    5d 1h
+  tenant-12     held     web-12/4711               10d 3h    5d 1h
+  tenant-13     held     web-13/4711               10d 3h    5d 1h
+  tenant-14     held     web-14/4711               10d 3h    5d 1h
+  tenant-15     held     web-15/4711               10d 3h    5d 1h
 größe-日本語: held and renewing
 
 Enter: open  /: filter  s: sort  ?: keys  q: quit                           1/30
 ";
 
-/// The same with an action open, as [`hidden`] leaves it.
-const OPEN: &str = r"30 actions, 29 held, 1 lapsed, 3 waiting
+/// The details of an action, without the heading and normalized by [`hidden`].
+const OPEN: &str = r"30 actions, 29 held, 1 expired, 3 waiting
 
 init: held
   diagnosis     held and renewing
@@ -47,11 +47,11 @@ init: held
   lease         …
   token         1795172174223117
 
-3 in line
-  PLACE  WAITER   WAITING FOR  SESSION  HOST   USER    NOTE
-  1      web-1/1  1d 1h        alive    web-9  deploy
-  2      web-2/1  1d 1h        alive    web-9  deploy
-  3      web-3/1  1d 1h        alive    web-9  deploy
+3 waiting
+  POSITION  WAITER   WAITED  SESSION  HOST   USER    NOTE
+  1         web-1/1  1d 1h   alive    web-9  deploy
+  2         web-2/1  1d 1h   alive    web-9  deploy
+  3         web-3/1  1d 1h   alive    web-9  deploy
 
 no run is recorded
 
@@ -59,7 +59,7 @@ up, down: scroll  Esc: back  Ctrl-C: quit
 ";
 
 #[test]
-fn a_screen_of_80_by_24_shows_the_list_and_what_is_open() {
+fn screen_of_80_by_24_shows_the_list_and_the_details() {
     for flavour in Flavour::ALL {
         let database = shared(flavour).database("watch");
         thirty(&database);
@@ -84,19 +84,24 @@ fn a_screen_of_80_by_24_shows_the_list_and_what_is_open() {
     }
 }
 
-/// Waits until the screen is `wanted` below its first line, while all holders keep renewing.
+/// Waits until the screen below its first line equals `wanted`, and renews all leases in the meantime.
 #[track_caller]
 fn looks_like(screen: &mut Screen, database: &Database, wanted: &str) {
     let renew = "UPDATE dlock_lock SET renewed_at=UTC_TIMESTAMP(6)";
     let mut admin = database.admin_conn();
+    let mut shown = String::new();
     eventually(wanted, || {
         admin.query_drop(renew).expect("rows can be changed");
-        let grid = screen.grid();
-        hidden(below_heading(&grid)) == wanted
+        let before = std::mem::replace(&mut shown, hidden(below_heading(&screen.grid())));
+        // For the output of a test that fails.
+        if shown != before {
+            println!("{shown}");
+        }
+        shown == wanted
     });
 }
 
-/// `grid` without times, which go on while it is looked at.
+/// Returns `grid` without times, which change during the test.
 fn hidden(grid: &str) -> String {
     let line = |line: &str| {
         let name = ["since", "renewed", "lease"]
@@ -115,7 +120,7 @@ fn below_heading(grid: &str) -> &str {
 }
 
 #[test]
-fn a_new_size_is_filled_at_once() {
+fn resized_screen_is_redrawn_at_once() {
     let database = shared(Flavour::MariaDb).database("watch");
     thirty(&database);
     let mut screen = Screen::watch(&database, &[]);

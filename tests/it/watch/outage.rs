@@ -1,12 +1,12 @@
-//! A server that goes away and comes back while somebody watches.
+//! Tests of a server that fails and recovers during `--watch`.
 
 use super::{Screen, thirty};
-use crate::dlock::Dlock;
+use crate::cli_runner::Dlock;
 use crate::proxy::{Door, Fault, Flow, Kind, Proxy, Request};
 use crate::servers::{Database, Flavour, shared};
 
-/// A database with thirty actions behind a proxy.
-fn behind(flavour: Flavour) -> (Database, Proxy, String) {
+/// Creates a database with thirty actions and a proxy. Returns them with the URL through the proxy.
+fn behind_proxy(flavour: Flavour) -> (Database, Proxy, String) {
     let server = shared(flavour);
     let database = server.database("watch");
     thirty(&database);
@@ -20,9 +20,9 @@ fn screen(database: &Database, url: &str) -> Screen {
 }
 
 #[test]
-fn the_screen_stays_says_why_and_comes_back_by_itself() {
+fn screen_keeps_its_contents_during_an_outage_and_recovers() {
     for flavour in Flavour::ALL {
-        let (database, proxy, url) = behind(flavour);
+        let (database, proxy, url) = behind_proxy(flavour);
         let mut screen = screen(&database, &url);
         screen.shows("> größe");
         screen.types("j");
@@ -43,12 +43,12 @@ fn the_screen_stays_says_why_and_comes_back_by_itself() {
 }
 
 #[test]
-fn keys_work_while_the_server_says_nothing() {
-    let (database, proxy, url) = behind(Flavour::MariaDb);
+fn keys_work_while_the_server_does_not_respond() {
+    let (database, proxy, url) = behind_proxy(Flavour::MariaDb);
     let mut screen = screen(&database, &url);
     screen.shows("> größe");
     proxy.replies(Flow::Hold);
-    proxy.wait_asked(Kind::Look, proxy.asked(Kind::Look) + 1);
+    proxy.wait_asked(Kind::Get, proxy.asked(Kind::Get) + 1);
     screen.types("j");
     screen.shows("> init");
     screen.shows("no answer in time");
@@ -58,14 +58,14 @@ fn keys_work_while_the_server_says_nothing() {
 }
 
 #[test]
-fn all_questions_go_over_one_connection_which_ends_properly() {
+fn all_requests_use_one_connection_that_ends_with_quit() {
     for flavour in Flavour::ALL {
-        let (database, proxy, url) = behind(flavour);
+        let (database, proxy, url) = behind_proxy(flavour);
         let mut often = screen(&database, &url);
-        proxy.wait_asked(Kind::Look, 5);
+        proxy.wait_asked(Kind::Get, 5);
         often.types("q");
         often.ends_with(0);
-        // No question is open when it ends.
+        // No request is in flight when this one exits.
         let environment = [&*format!("DLOCK_URL={url}")];
         let mut once = Screen::with(&database, &environment, &["--watch=1h"]);
         once.shows("> größe");
@@ -75,7 +75,7 @@ fn all_questions_go_over_one_connection_which_ends_properly() {
         let [often, once] = sessions.as_slice() else {
             panic!("{} connections", sessions.len());
         };
-        let looks = |request: &Request| request.kind() == Some(Kind::Look);
+        let looks = |request: &Request| request.kind() == Some(Kind::Get);
         let looked = often.requests.iter().filter(|request| looks(request));
         assert!(looked.count() >= 5, "{flavour}");
         let [look, Request::Quit] = once.requests.as_slice() else {
@@ -86,13 +86,13 @@ fn all_questions_go_over_one_connection_which_ends_properly() {
 }
 
 #[test]
-fn a_connection_that_was_closed_is_made_anew_without_a_word() {
-    let (database, proxy, url) = behind(Flavour::MariaDb);
+fn closed_connection_is_replaced_without_a_message() {
+    let (database, proxy, url) = behind_proxy(Flavour::MariaDb);
     let mut screen = screen(&database, &url);
     screen.shows("> größe");
     proxy.close();
     proxy.wait_connections(2);
-    proxy.wait_asked(Kind::Look, proxy.asked(Kind::Look) + 2);
+    proxy.wait_asked(Kind::Get, proxy.asked(Kind::Get) + 2);
     screen.types("q");
     screen.ends_with(0);
     let said = screen.terminal.screen();
@@ -100,12 +100,12 @@ fn a_connection_that_was_closed_is_made_anew_without_a_word() {
 }
 
 #[test]
-fn a_reply_that_the_driver_cannot_read_leaves_the_screen_up() {
-    let (database, proxy, url) = behind(Flavour::MariaDb);
+fn reply_that_the_driver_cannot_parse_keeps_the_screen() {
+    let (database, proxy, url) = behind_proxy(Flavour::MariaDb);
     let mut screen = screen(&database, &url);
     screen.shows("> größe");
-    // An empty packet, on which the driver panics.
-    let case = proxy.every(Kind::Look, Fault::Answer(vec![0, 0, 0, 1]));
+    // The driver panics on an empty packet.
+    let case = proxy.every(Kind::Get, Fault::Answer(vec![0, 0, 0, 1]));
     screen.shows("the driver could not read");
     assert!(screen.look().alternate_screen());
     case.lift();
@@ -115,8 +115,8 @@ fn a_reply_that_the_driver_cannot_read_leaves_the_screen_up() {
 }
 
 #[test]
-fn a_server_that_never_answered_is_an_error_as_without_watch() {
-    let (database, proxy, url) = behind(Flavour::MariaDb);
+fn watch_fails_like_status_if_its_first_request_fails() {
+    let (database, proxy, url) = behind_proxy(Flavour::MariaDb);
     let watch = |url: &str| {
         Dlock::new(["status", "--watch"])
             .env("DLOCK_URL", url)

@@ -1,8 +1,8 @@
-//! Keys, signals and colours on a real terminal, and that it is given back.
+//! Tests of keys, signals and colours on a real terminal, and of restoring the terminal.
 
 use super::{Screen, thirty};
+use crate::cli_runner::Dlock;
 use crate::command::{Stage, heard, signal, tell};
-use crate::dlock::Dlock;
 use crate::servers::{Database, Flavour, shared};
 use crate::terminal::{CTRL_C, CTRL_Z};
 
@@ -12,10 +12,10 @@ const END: &str = "\x1b[F";
 const ESCAPE: &str = "\x1b";
 const ENTER: &str = "\r";
 
-/// Whether the terminal's settings are as they were, as a shell is asked that.
+/// A shell line that prints `same` if the terminal's settings are those in `$before`.
 const IS_SAME: &str = r#"[ "$before" = "$(stty -g)" ] && echo sa''me"#;
 
-/// What begins a colour.
+/// The start of the escape sequence for a colour.
 const COLOR: &str = "\x1b[38;5;";
 
 fn watched(flavour: Flavour) -> Database {
@@ -43,7 +43,7 @@ fn keys_select_filter_open_and_close() {
     screen.shows("1 with \"init\"");
     screen.types(ENTER);
     screen.shows("4711 on web-1");
-    screen.shows("3 in line");
+    screen.shows("3 waiting");
     screen.shows("no run is recorded");
     screen.types(ESCAPE);
     screen.shows("> init");
@@ -58,7 +58,7 @@ fn keys_select_filter_open_and_close() {
 }
 
 #[test]
-fn what_is_open_shows_how_its_runs_end_as_they_do() {
+fn details_show_run_outcomes_as_they_happen() {
     for flavour in Flavour::ALL {
         let database = shared(flavour).database("watch");
         Dlock::on(
@@ -87,7 +87,7 @@ fn what_is_open_shows_how_its_runs_end_as_they_do() {
         screen.shows("exited 3, ");
         tell(&go, "on");
         holder.wait().expect(0, "", "");
-        screen.shows("free, and nobody waits");
+        screen.shows("free, no waiters");
         screen.shows("exited 0, ");
         screen.types(CTRL_C);
         screen.ends_with(0);
@@ -95,7 +95,7 @@ fn what_is_open_shows_how_its_runs_end_as_they_do() {
 }
 
 #[test]
-fn every_end_gives_the_terminal_back() {
+fn every_exit_restores_the_terminal() {
     let database = watched(Flavour::MariaDb);
     for (name, status) in [("HUP", 129), ("INT", 130), ("QUIT", 131), ("TERM", 143)] {
         let mut screen = Screen::watch(&database, &[]);
@@ -112,14 +112,14 @@ fn every_end_gives_the_terminal_back() {
         screen.shows("1/30");
         screen.types(key);
         screen.terminal.prompts();
-        screen.is_given_back();
+        screen.assert_restored();
         screen.says("echo status=$?", "status=0");
         screen.says(IS_SAME, "same");
     }
 }
 
 #[test]
-fn ctrl_z_gives_the_terminal_back_until_fg() {
+fn ctrl_z_restores_the_terminal_until_fg() {
     let database = watched(Flavour::MariaDb);
     let mut screen = Screen::shell(&database);
     screen.terminal.enters("before=$(stty -g)");
@@ -130,12 +130,12 @@ fn ctrl_z_gives_the_terminal_back_until_fg() {
         screen.types(CTRL_Z);
         screen.terminal.sees("Stopped");
         screen.terminal.prompts();
-        screen.is_given_back();
+        screen.assert_restored();
         screen.says(IS_SAME, "same");
         if goes_on {
-            // In the background it does not touch the terminal.
+            // In the background, dlock does not use the terminal.
             screen.says("bg", "status --watch");
-            screen.is_given_back();
+            screen.assert_restored();
         }
         screen.terminal.enters("fg");
         screen.shows("1/30");
@@ -150,9 +150,9 @@ fn ctrl_z_gives_the_terminal_back_until_fg() {
 }
 
 #[test]
-fn who_cannot_be_stopped_or_was_stopped_by_another_goes_on_with_the_screen() {
+fn session_leader_keeps_the_screen_after_ctrl_z_or_sigstop() {
     let database = watched(Flavour::MariaDb);
-    // Nobody could let it go on: it leads its session.
+    // dlock leads its session, so no shell could resume it. It must not stop on Ctrl-Z.
     let mut screen = Screen::watch(&database, &[]);
     screen.shows("1/30");
     screen.types(CTRL_Z);
@@ -168,7 +168,7 @@ fn who_cannot_be_stopped_or_was_stopped_by_another_goes_on_with_the_screen() {
 }
 
 #[test]
-fn who_was_stopped_without_a_warning_takes_the_terminal_over_again() {
+fn watch_stopped_by_sigstop_redraws_the_screen_after_fg() {
     let database = watched(Flavour::MariaDb);
     let stage = Stage::new();
     let ready = stage.fifo("ready");
@@ -185,18 +185,18 @@ fn who_was_stopped_without_a_warning_takes_the_terminal_over_again() {
     signal(pid, "STOP");
     screen.terminal.sees("Stopped");
     screen.terminal.prompts();
-    // The shell has set the terminal for itself, and left the screen as it was.
+    // The shell has changed the terminal's settings and has not cleared the screen.
     screen.terminal.enters("fg");
     screen.types(DOWN);
     screen.shows("2/30");
     screen.hides("Stopped");
     screen.types("q");
     screen.terminal.prompts();
-    screen.is_given_back();
+    screen.assert_restored();
 }
 
 #[test]
-fn colours_heed_no_color_and_the_option_wins() {
+fn color_option_overrides_no_color() {
     let database = watched(Flavour::MariaDb);
     let cases: [(&[&str], &[&str], bool); 6] = [
         (&[], &[], true),
@@ -220,7 +220,7 @@ fn colours_heed_no_color_and_the_option_wins() {
 }
 
 #[test]
-fn a_dumb_terminal_gets_lines() {
+fn dumb_terminal_gets_lines() {
     let database = watched(Flavour::MariaDb);
     let mut screen = Screen::with(&database, &["TERM=dumb"], &[]);
     screen.terminal.sees("tenant-27");

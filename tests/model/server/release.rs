@@ -1,91 +1,91 @@
-//! The release of the model's server, and its history.
+//! The release and the history of the model's server.
 
 use dlock::lease::Token;
 use dlock::store::read_back::ReleaseReadBack;
-use dlock::store::{Fate, Gate, Parting};
+use dlock::store::{HistoryOutcome, QueueLock, ReleaseRequest};
 
-use super::{CLAIM, Rules, Server, Session};
+use super::{OWNER_ID, Rules, Server, Session};
 
 impl Server {
-    /// The release, what it records, and what is read back behind it.
+    /// Executes a release with its history record, and returns the values that are read back.
     pub(super) fn release(
         &mut self,
         clock: i8,
         session: Session,
-        parting: &Parting,
+        request: &ReleaseRequest,
         rules: Rules,
     ) -> ReleaseReadBack {
-        let claim = parting.claim.bytes()[CLAIM];
-        let is_named = |server: &Self| server.row.claim == Some(claim);
-        let ours = match parting.token {
-            Some(_) => self.is_held_by(claim, parting.token, rules),
+        let owner_id = request.owner_id.bytes()[OWNER_ID];
+        let is_named = |server: &Self| server.row.owner_id == Some(owner_id);
+        let is_owner = match request.token {
+            Some(_) => self.is_held_by(owner_id, request.token, rules),
             None => is_named(self),
         };
-        let token = parting
+        let token = request
             .token
             .and_then(|token| u8::try_from(token.0).ok())
-            .filter(|_| parting.run.is_some());
-        if ours {
-            self.row.claim = None;
+            .filter(|_| request.run.is_some());
+        if is_owner {
+            self.row.owner_id = None;
             self.row.expires = clock;
         }
-        if let (Some(token), Some(run)) = (token, parting.run)
-            && (ours || parting.handed_off)
+        if let (Some(token), Some(run)) = (token, request.run)
+            && (is_owner || request.handed_off)
         {
-            self.record(token, run.fate);
+            self.record(token, run.outcome);
         }
-        if parting.handed_off && token.is_some() {
+        if request.handed_off && token.is_some() {
             let mut handed_off = self.handed_off.iter();
-            if let Some(at) = handed_off.position(|hand_off| *hand_off == (claim, session)) {
+            if let Some(at) = handed_off.position(|hand_off| *hand_off == (owner_id, session)) {
                 self.handed_off.remove(at);
             }
         }
-        if parting.gate == Gate::Used {
+        if request.queue_lock == QueueLock::Available {
             self.pass(session);
         }
-        if parting.queued {
-            self.line.retain(|place| place.claim != claim);
+        if request.has_entry {
+            self.queue.retain(|entry| entry.owner_id != owner_id);
         }
-        let is_broken = is_named(self) && self.row.broken;
+        let is_revoked = is_named(self) && self.row.revoked;
         let is_left = is_named(self)
-            && parting
+            && request
                 .token
                 .is_none_or(|token| token.0 == u64::from(self.row.token));
-        let ending = token.and_then(|token| self.recorded(token));
+        let outcome = token.and_then(|token| self.recorded(token));
         ReleaseReadBack {
-            changed: ours,
-            is_named: is_left || is_broken,
-            broken: is_broken.then_some(Token(self.row.token.into())),
+            changed: is_owner,
+            is_named: is_left || is_revoked,
+            revoked: is_revoked.then_some(Token(self.row.token.into())),
             is_recorded: None,
-            ending,
+            outcome,
         }
     }
 
-    /// Frees a row that names the claim and has the token `broken`, by which an operator ended the lease.
-    /// Records the run as broken if it is the last that had the row, and the row is free.
-    pub(super) fn settle(&mut self, clock: i8, parting: &Parting, broken: Option<Token>) {
+    /// Frees the row if it names the request's owner id and still has the token `revoked` of the operator's release.
+    /// Records the run as revoked if it was the last one that held the row, and the row is free.
+    pub(super) fn settle(&mut self, clock: i8, request: &ReleaseRequest, revoked: Option<Token>) {
         let token = Token(self.row.token.into());
-        let is_named = self.row.claim == Some(parting.claim.bytes()[CLAIM]);
-        if is_named && self.row.broken && broken == Some(token) {
-            self.row.claim = None;
+        let is_named = self.row.owner_id == Some(request.owner_id.bytes()[OWNER_ID]);
+        if is_named && self.row.revoked && revoked == Some(token) {
+            self.row.owner_id = None;
             self.row.expires = clock;
         }
-        if parting.run.is_some() && parting.token == Some(token) && self.row.claim.is_none() {
-            self.record(self.row.token, Fate::Broken);
+        if request.run.is_some() && request.token == Some(token) && self.row.owner_id.is_none() {
+            self.record(self.row.token, HistoryOutcome::Revoked);
         }
     }
 
-    /// Records how a run ended, unless that is recorded already.
-    pub(super) fn record(&mut self, token: u8, fate: Fate) {
+    /// Records the outcome of a run, unless one is recorded already.
+    pub(super) fn record(&mut self, token: u8, outcome: HistoryOutcome) {
         if self.recorded(token).is_none() {
-            self.history.push((token, fate));
+            self.history.push((token, outcome));
             self.history.sort_unstable_by_key(|(token, _)| *token);
         }
     }
 
-    /// How the run of `token` ended, if that is recorded.
-    pub(crate) fn recorded(&self, token: u8) -> Option<Fate> {
+    /// Returns the recorded outcome of the run with `token`. None if there is none.
+    pub(crate) fn recorded(&self, token: u8) -> Option<HistoryOutcome> {
         let found = self.history.iter().find(|(other, _)| *other == token);
-        found.map(|(_, fate)| *fate)
+        found.map(|(_, outcome)| *outcome)
     }
 }

@@ -1,13 +1,13 @@
-//! What the model's server keeps and what its packets bring back. Pure.
+//! The state of the model's server and the results of its packets. Pure.
 
-use dlock::lease::{Claim, Token};
+use dlock::lease::{OwnerId, Token};
 use dlock::store::read_back::{AttemptReadBack, ReleaseReadBack};
-use dlock::store::{Keeper, Owner, POLLER_LIFE, Question};
+use dlock::store::{Owner, POLLER_TIMEOUT, QueueLockOwner, Request};
 
 use crate::time::whole_ticks;
 
-/// A session: whose, and whether it belongs to the connection that the client still uses or to one
-/// that it has dropped and the server has not noticed yet.
+/// A session of a client: of the connection that the client still uses, or of one that it has dropped and the server
+/// has not noticed yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Session {
     pub(crate) client: usize,
@@ -33,99 +33,99 @@ impl Session {
 /// The row of the action.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Row {
-    pub(crate) claim: Option<u8>,
+    pub(crate) owner_id: Option<u8>,
     pub(crate) token: u8,
     pub(crate) renewals: u8,
-    pub(crate) gated: bool,
-    /// The holder's session; none once it has ended.
+    pub(crate) has_queue_lock: bool,
+    /// The holder's session. None once it has ended.
     pub(crate) session: Option<Session>,
-    /// By the server's clock.
+    /// Tick of the expiry, by the server's clock.
     pub(crate) expires: i8,
-    /// Whether an operator has ended the lease.
-    pub(crate) broken: bool,
-    /// Until when an operator keeps the action from being granted, by the server's clock.
-    pub(crate) closed: Option<i8>,
+    /// True if an operator has revoked the lease.
+    pub(crate) revoked: bool,
+    /// Tick until which the action is paused, by the server's clock. None if it is not paused.
+    pub(crate) paused: Option<i8>,
 }
 
-/// A place in the line.
+/// An entry of the queue.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) struct Place {
-    pub(crate) claim: u8,
+pub(crate) struct WaiterEntry {
+    pub(crate) owner_id: u8,
     pub(crate) session: Option<Session>,
-    /// When it was last seen, if it waits without a gate.
+    /// Tick at which its poller was last seen. None if the waiter uses the queue lock.
     pub(super) seen: Option<i8>,
 }
 
-/// Which packet of a question is executed.
+/// The packet of a request that is executed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Stage {
-    /// The first.
+    /// The first packet.
     First,
-    /// The attempt behind a wait at the gate.
-    AtGate,
-    /// What settles a lease that an operator has ended, or a run whose row was freed by hand, behind the
-    /// release that found this.
+    /// The attempt after the wait for the queue lock.
+    HasQueueLock,
+    /// The statements that settle a revoked lease, or a run whose row was freed by hand, after the release that found
+    /// it.
     Settle(ReleaseReadBack),
 }
 
-/// Liberties that a broken variant takes, and rules that it lacks.
+/// The rules that a broken variant breaks.
 #[allow(
     clippy::struct_excessive_bools,
     reason = "each is a variant of its own"
 )]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Rules {
-    /// Whether named locks are refused.
-    pub(crate) no_gate: bool,
-    /// Whether a lease is over as soon as the server's clock says so, whoever asks.
+    /// Named locks are refused.
+    pub(crate) no_queue_lock: bool,
+    /// A lease can be taken over as soon as it expires by the server's clock.
     pub(crate) clock_alone: bool,
-    /// Whether a gate that the holder has no more is as good as a hand-off.
-    pub(crate) gate_alone: bool,
-    /// Whether a lease that an operator has ended can be renewed and released like any other.
-    pub(crate) revoked_is_ours: bool,
-    /// Whether a renewal leaves the session in the row as it is.
+    /// A queue lock that the holder has lost counts as a hand-off.
+    pub(crate) queue_lock_alone: bool,
+    /// A revoked lease can be renewed and released like any other.
+    pub(crate) revoked_is_held: bool,
+    /// A renewal does not update the session in the row.
     pub(crate) session_stays: bool,
 }
 
-/// The row and the line as a reply shows them.
+/// The row and the queue in a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Look {
-    pub(crate) claim: Option<u8>,
+    pub(crate) owner_id: Option<u8>,
     pub(crate) token: u8,
     pub(crate) renewals: u8,
-    /// Ticks until the lease lapses.
+    /// Ticks until the lease expires; negative if it has expired.
     pub(crate) left: i8,
-    pub(crate) broken: bool,
-    pub(crate) gated: bool,
-    /// Ticks for which an operator keeps the action from being granted.
-    pub(crate) closed: u8,
-    pub(crate) keeper: Keeper,
-    pub(crate) in_front: u8,
+    pub(crate) revoked: bool,
+    pub(crate) has_queue_lock: bool,
+    /// Ticks for which the action is still paused.
+    pub(crate) paused: u8,
+    pub(crate) lock_owner: QueueLockOwner,
+    pub(crate) ahead: u8,
 }
 
-/// What a packet brings back, before the client makes sense of it.
+/// The raw result of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Raw {
-    /// The row, and whether the packet changed it.
+    /// The row, and true if the packet changed it.
     Row(Look, bool),
-    /// The gate is the session's.
-    AtGate,
-    /// Whether the claim was handed off.
+    /// The session owns the queue lock.
+    HasQueueLock,
+    /// True if the owner id was handed off.
     HandedOff(bool),
-    /// What was read back behind a release.
+    /// The values that were read back after a release.
     Freed(ReleaseReadBack),
-    /// What that had left over is settled.
+    /// The release with these values is settled.
     Settled(ReleaseReadBack),
     /// Named locks are refused.
-    NoGate,
+    NoNamedLocks,
 }
 
 impl Raw {
-    /// The next packet of `question`, of which this packet is not the last.
-    pub(crate) fn next(&self, question: &Question) -> Option<Stage> {
-        match (question, self) {
-            (Question::Stand(_), Self::AtGate) => Some(Stage::AtGate),
-            (Question::Release(parting), Self::Freed(freed)) if freed.needs_settling(parting) => {
+    /// Returns the next packet of `request` after this result. None if this packet was the last.
+    pub(crate) fn next(&self, request: &Request) -> Option<Stage> {
+        match (request, self) {
+            (Request::WaitTurn(_), Self::HasQueueLock) => Some(Stage::HasQueueLock),
+            (Request::Release(request), Self::Freed(freed)) if freed.needs_settling(request) => {
                 Some(Stage::Settle(*freed))
             }
             _ => None,
@@ -133,48 +133,48 @@ impl Raw {
     }
 }
 
-impl Place {
-    /// Whether its waiter asks from time to time and has not done so for too long.
-    pub(super) fn is_silent(&self, clock: i8) -> bool {
+impl WaiterEntry {
+    /// Returns true if its waiter polls and has not done so for [`POLLER_TIMEOUT`].
+    pub(super) fn is_expired_poller(&self, clock: i8) -> bool {
         self.seen
-            .is_some_and(|seen| clock - seen >= whole_ticks(POLLER_LIFE))
+            .is_some_and(|seen| clock - seen >= whole_ticks(POLLER_TIMEOUT))
     }
 }
 
-/// The claim that a question is about; 0 where it is about none.
-pub(super) fn claim_in(question: &Question) -> u8 {
-    let claim = match question {
-        Question::Attempt(wish) => wish.claim,
-        Question::Inspect(place) | Question::Queue(place) => place.claim,
-        Question::Stand(turn) => turn.claim,
-        Question::Renew(grant, _) | Question::HandOff(grant) => grant.claim,
-        Question::Release(parting) => parting.claim,
-        Question::Look => return 0,
+/// Returns the model's number of the owner id in a request; 0 if there is none.
+pub(super) fn owner_id_in(request: &Request) -> u8 {
+    let owner_id = match request {
+        Request::TryAcquire(request) => request.owner_id,
+        Request::GetWithQueue(entry) | Request::Enqueue(entry) => entry.owner_id,
+        Request::WaitTurn(turn) => turn.owner_id,
+        Request::Renew(grant, _) | Request::HandOff(grant) => grant.owner_id,
+        Request::Release(request) => request.owner_id,
+        Request::Get => return 0,
     };
-    claim.bytes()[CLAIM]
+    owner_id.bytes()[OWNER_ID]
 }
 
-/// The claim that the server knows by this number.
-pub(crate) const fn full(number: u8) -> Claim {
-    let mut claim = [0; CLAIM + 1];
-    claim[CLAIM] = number;
-    Claim::new(claim)
+/// Returns the owner id with this number.
+pub(crate) const fn full(number: u8) -> OwnerId {
+    let mut owner_id = [0; OWNER_ID + 1];
+    owner_id[OWNER_ID] = number;
+    OwnerId::new(owner_id)
 }
 
 impl Look {
-    /// What an attempt reads back.
+    /// Returns the values that an attempt reads back.
     pub(crate) fn read_back(self, changed: bool) -> AttemptReadBack {
         AttemptReadBack {
             changed,
             owner: Owner {
-                claim: self.claim.map(full),
+                owner_id: self.owner_id.map(full),
                 token: Token(self.token.into()),
-                is_broken: self.broken,
+                is_revoked: self.revoked,
             },
         }
     }
 }
 
-/// Where a claim differs from another: the other bytes are zero, so that the machines' jitter is
-/// the same for all.
-pub(crate) const CLAIM: usize = 15;
+/// Index of the byte in which owner ids differ. The other bytes are zero, so that the state machines' jitter is the
+/// same for all.
+pub(crate) const OWNER_ID: usize = 15;

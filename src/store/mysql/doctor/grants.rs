@@ -1,40 +1,40 @@
-//! Whether the account may do what `exec` does: tried, by statements that touch no row.
+//! Checks that the account has the privileges that `exec` needs, with statements that touch no row.
 //!
-//! SHOW GRANTS would have to be read like the server reads it, with roles, patterns and proxies;
-//! the server's own answer to the statement itself is right by definition.
+//! The output of SHOW GRANTS would have to be interpreted as the server does, with roles, patterns and
+//! proxies. The server's response to the statement is always right.
 
 use super::super::schema;
-use super::definition::Table;
-use super::session::{Session, Unanswered};
+use super::expected_schema::Table;
+use super::session::{QueryError, Session};
 use crate::store::FailureKind;
-use crate::store::finding::{Check, Finding};
+use crate::store::check::{Check, Finding};
 
-/// What came of trying one right.
+/// Result of trying one privilege.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Permission {
-    /// The server did it.
+    /// The server executed the statement.
     Granted,
-    /// The account may not.
+    /// The account does not have the privilege.
     Missing,
-    /// There is no such table.
+    /// The table does not exist.
     NoTable,
-    /// Something else was in the way.
+    /// The statement failed for another reason, which is the text.
     Unclear(String),
 }
 
-/// One right, tried.
+/// One privilege that was tried.
 #[derive(Debug, Clone)]
 pub(super) struct Right {
-    /// The table.
+    /// Name of the table.
     pub(super) table: &'static str,
     /// SELECT, INSERT, UPDATE or DELETE.
     pub(super) verb: &'static str,
-    /// What came of it.
+    /// The result.
     pub(super) permission: Permission,
 }
 
-/// Tries all rights that `exec` needs on `tables`.
-pub(super) fn ask(session: &mut Session, tables: &[Table]) -> Result<Vec<Right>, Unanswered> {
+/// Tries all privileges that `exec` needs on `tables`.
+pub(super) fn query(session: &mut Session, tables: &[Table]) -> Result<Vec<Right>, QueryError> {
     let tries: Vec<(&Table, &str)> = schema::rights()
         .filter_map(|(name, right)| {
             let table = tables.iter().find(|table| table.name == name)?;
@@ -50,38 +50,39 @@ pub(super) fn ask(session: &mut Session, tables: &[Table]) -> Result<Vec<Right>,
         .iter()
         .map(|(table, right)| statement(table, right))
         .collect();
-    // One packet where all is well. A refusal says nothing of what stands behind it.
-    match session.ask(&all) {
+    // One packet is enough if all privileges are there. After a refusal, the server does not execute the
+    // rest of the packet.
+    match session.query(&all) {
         Ok(_) => {
             let granted = |tried| right(tried, Permission::Granted);
             return Ok(tries.iter().map(granted).collect());
         }
-        Err(broken @ Unanswered::Broken(_)) => return Err(broken),
-        Err(Unanswered::Refused(_)) => {}
+        Err(lost @ QueryError::Disconnected(_)) => return Err(lost),
+        Err(QueryError::Refused(_)) => {}
     }
     let mut rights = Vec::new();
     for tried in &tries {
-        let permission = match session.ask(&statement(tried.0, tried.1)) {
+        let permission = match session.query(&statement(tried.0, tried.1)) {
             Ok(_) => Permission::Granted,
-            Err(broken @ Unanswered::Broken(_)) => return Err(broken),
-            Err(Unanswered::Refused(failure)) => match failure.kind {
+            Err(lost @ QueryError::Disconnected(_)) => return Err(lost),
+            Err(QueryError::Refused(failure)) => match failure.kind {
                 FailureKind::Denied => Permission::Missing,
                 FailureKind::NoTables => Permission::NoTable,
                 _ => Permission::Unclear(failure.message),
             },
         };
-        let is_stuck = matches!(permission, Permission::Unclear(_));
+        let is_unclear = matches!(permission, Permission::Unclear(_));
         rights.push(right(tried, permission));
-        // Most of what is in the way of one is in the way of all, and each may take a second.
-        if is_stuck {
+        // Most failures of one statement are failures of all of them, and each may take a second.
+        if is_unclear {
             break;
         }
     }
     Ok(rights)
 }
 
-/// Needs `right` on all columns of `table`, changes nothing and reads nothing. All names are those
-/// of `schema.sql`.
+/// Returns a statement that needs the privilege `right` on all columns of `table`, and neither changes
+/// nor reads anything. All names come from `schema.sql`.
 fn statement(table: &Table, right: &str) -> String {
     let name = table.name;
     let columns: Vec<&str> = table.columns.iter().map(|column| column.name).collect();
@@ -102,7 +103,7 @@ fn statement(table: &Table, right: &str) -> String {
     }
 }
 
-/// Judges the rights that `account` (`user@host`) was found to have on the tables of `database`.
+/// Judges the privileges that `account` (`user@host`) has on the tables of `database`.
 pub(super) fn judge(rights: &[Right], database: &str, account: &str) -> Vec<Finding> {
     let missing: Vec<String> = rights
         .iter()
@@ -120,7 +121,7 @@ pub(super) fn judge(rights: &[Right], database: &str, account: &str) -> Vec<Find
         };
         let grants = schema::runtime_grants(database, &quoted(account));
         let grants: Vec<&str> = grants.lines().filter(lacks).collect();
-        return vec![Finding::mend(
+        return vec![Finding::fail(
             Check::Grants,
             format!("missing: {}", missing.join(", ")),
             "dlock exec ends with 77 where it needs one of them",
@@ -140,13 +141,13 @@ pub(super) fn judge(rights: &[Right], database: &str, account: &str) -> Vec<Find
         _ => None,
     });
     if let Some(unclear) = unclear {
-        return vec![Finding::unchecked(Check::Grants, unclear)];
+        return vec![Finding::skip(Check::Grants, unclear)];
     }
     if rights
         .iter()
         .any(|right| right.permission == Permission::NoTable)
     {
-        return vec![Finding::unchecked(
+        return vec![Finding::skip(
             Check::Grants,
             "without a table there is nothing to try them on",
         )];
@@ -157,37 +158,38 @@ pub(super) fn judge(rights: &[Right], database: &str, account: &str) -> Vec<Find
     )]
 }
 
-/// `user@host` as a GRANT takes it.
+/// Returns `user@host` in the form that GRANT expects.
 fn quoted(account: &str) -> String {
     let (user, host) = account.rsplit_once('@').unwrap_or((account, "%"));
     let [user, host] = [user, host].map(|name| name.replace('\'', "''"));
     format!("'{user}'@'{host}'")
 }
 
-/// Whether the account may create tables, tried by one that no server can create; none if nobody
-/// knows. Not for a cluster that carries every definition to all of its nodes before it looks at it.
-pub(super) fn may_create(session: &mut Session) -> Result<Option<bool>, Unanswered> {
-    match session.ask("CREATE TABLE dlock_doctor (twice INT,twice INT);") {
-        // The privilege is looked at first.
-        Err(Unanswered::Refused(failure)) => Ok(match failure.kind {
+/// Returns true if the account may create tables, tried with a table that no server can create. None if
+/// the response does not show it. Do not call this on a cluster that replicates every definition to all
+/// of its nodes before it validates it.
+pub(super) fn may_create(session: &mut Session) -> Result<Option<bool>, QueryError> {
+    match session.query("CREATE TABLE dlock_doctor (twice INT,twice INT);") {
+        // The server checks the privilege first.
+        Err(QueryError::Refused(failure)) => Ok(match failure.kind {
             FailureKind::Denied => Some(false),
             FailureKind::Config => Some(true),
             _ => None,
         }),
-        Err(broken) => Err(broken),
+        Err(lost) => Err(lost),
         Ok(_) => Ok(None),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::definition;
+    use super::super::expected_schema;
     use super::{Permission, Right, judge, statement};
-    use crate::store::finding::Verdict;
+    use crate::store::check::CheckStatus;
 
     #[test]
-    fn no_statement_can_touch_a_row() {
-        for table in definition::tables() {
+    fn no_statement_touches_a_row() {
+        for table in expected_schema::tables() {
             for right in ["SELECT", "INSERT", "UPDATE", "DELETE"] {
                 let statement = statement(&table, right);
                 assert!(statement.starts_with(right), "{statement}");
@@ -199,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn the_remedy_is_the_grants_of_the_tables_that_lack_one() {
+    fn the_fix_is_the_grants_of_tables_that_lack_a_privilege() {
         let right = |table, verb, permission| Right {
             table,
             verb,
@@ -214,19 +216,15 @@ mod tests {
             panic!("{findings:?}");
         };
         assert_eq!(finding.fact, "missing: UPDATE on dlock_lock");
-        let Verdict::Mend(advice) = &finding.verdict else {
+        let CheckStatus::Fail(advice) = &finding.status else {
             panic!("{finding:?}");
         };
-        assert!(
-            advice
-                .remedy
-                .contains("ON `d`.dlock_lock TO 'o''neil'@'%';")
-        );
-        assert!(!advice.remedy.contains("dlock_waiter"));
+        assert!(advice.fix.contains("ON `d`.dlock_lock TO 'o''neil'@'%';"));
+        assert!(!advice.fix.contains("dlock_waiter"));
     }
 
     #[test]
-    fn what_could_not_be_tried_is_not_called_granted() {
+    fn untried_privileges_are_skipped() {
         let right = |permission| {
             [Right {
                 table: "dlock_lock",
@@ -234,10 +232,10 @@ mod tests {
                 permission,
             }]
         };
-        let verdict = |permission| judge(&right(permission), "d", "u@%")[0].verdict.clone();
-        assert_eq!(verdict(Permission::Granted), Verdict::Ok);
-        assert_eq!(verdict(Permission::NoTable), Verdict::Unchecked);
+        let status = |permission| judge(&right(permission), "d", "u@%")[0].status.clone();
+        assert_eq!(status(Permission::Granted), CheckStatus::Ok);
+        assert_eq!(status(Permission::NoTable), CheckStatus::Skipped);
         let unclear = Permission::Unclear("read only".to_owned());
-        assert_eq!(verdict(unclear), Verdict::Unchecked);
+        assert_eq!(status(unclear), CheckStatus::Skipped);
     }
 }

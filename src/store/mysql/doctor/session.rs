@@ -1,33 +1,33 @@
-//! A session of `doctor`: questions whose refusal is an answer too.
+//! A session of `doctor`, for which a refusal is a valid response.
 //!
-//! A connection is dropped after any error, as everywhere; the next question makes a new one. All
-//! values come as texts: half of what is asked differs in type from server to server.
+//! The connection is dropped after any error, as everywhere in dlock; the next request opens a new one.
+//! All values are returned as text, because the types of about half of them differ between servers.
 
 use std::time::Duration;
 
 use mysql::{Row, Value};
 
 use super::super::connection::Connection;
-use super::super::errors::Refusal;
+use super::super::errors::ConnectError;
 use super::super::statements;
 use crate::store::target::Target;
 use crate::store::{Failure, FailureKind};
 use crate::sys::random;
 use crate::sys::socket::Interrupter;
 
-/// The rows of a SELECT; none stands for NULL.
+/// The rows of a SELECT. None stands for NULL.
 pub(super) type Rows = Vec<Vec<Option<String>>>;
 
-/// Why a question has no answer.
+/// Reason why a request has no response.
 #[derive(Debug)]
-pub(super) enum Unanswered {
-    /// The server is there and did not answer this one.
+pub(super) enum QueryError {
+    /// The server is there, but did not fulfil this request.
     Refused(Failure),
-    /// The server is not there any more.
-    Broken(Failure),
+    /// The server is not reachable any more.
+    Disconnected(Failure),
 }
 
-/// One account on one server.
+/// A session of one account on one server.
 pub(super) struct Session<'a> {
     target: &'a Target,
     limit: Duration,
@@ -37,8 +37,8 @@ pub(super) struct Session<'a> {
 }
 
 impl<'a> Session<'a> {
-    /// Connects and logs in; `limit` bounds each read and write.
-    pub(super) fn open(target: &'a Target, limit: Duration) -> Result<Self, Refusal> {
+    /// Connects and logs in. `limit` is the maximum time of each read and write.
+    pub(super) fn open(target: &'a Target, limit: Duration) -> Result<Self, ConnectError> {
         let mut session = Self {
             target,
             limit,
@@ -49,68 +49,69 @@ impl<'a> Session<'a> {
         Ok(session)
     }
 
-    /// Another session of the same account.
+    /// Opens another session of the same account.
     pub(super) fn second(&self) -> Result<Self, Failure> {
         Ok(Self::open(self.target, self.limit)?)
     }
 
-    fn connect(&mut self) -> Result<Connection, Refusal> {
+    fn connect(&mut self) -> Result<Connection, ConnectError> {
         let connection = Connection::open(self.target, self.limit, &Interrupter::default())?;
         self.is_new = true;
         Ok(connection)
     }
 
-    /// The session's id in the server's greeting.
+    /// Returns the session's id in the server's greeting. None after an error.
     pub(super) fn greeted_as(&self) -> Option<u32> {
         self.connection.as_ref().map(Connection::greeted_as)
     }
 
-    /// Sends `statements` in one packet, each with a semicolon behind it, and returns the rows of
-    /// each SELECT among them.
-    pub(super) fn ask(&mut self, statements: &str) -> Result<Vec<Rows>, Unanswered> {
+    /// Sends `statements` in one packet, and returns the rows of each SELECT among them. Each statement
+    /// must end with a semicolon.
+    pub(super) fn query(&mut self, statements: &str) -> Result<Vec<Rows>, QueryError> {
         let connection = match self.connection.take() {
             Some(connection) => connection,
-            None => (self.connect()).map_err(|refusal| Unanswered::Broken(refusal.into()))?,
+            None => (self.connect()).map_err(|refusal| QueryError::Disconnected(refusal.into()))?,
         };
         let settings = match self.is_new {
-            // The session may stay silent for as long as a few questions to another one take.
+            // The session may be idle for as long as a few requests of the other session take.
             true => statements::session(self.limit * 6),
             false => String::new(),
         };
-        let number = request().map_err(Unanswered::Broken)?;
-        let packet = format!("{settings}{statements}SELECT {number} AS request");
+        let request_id = new_request_id().map_err(QueryError::Disconnected)?;
+        let packet = format!("{settings}{statements}SELECT {request_id} AS request");
         let (connection, outcome) = connection.exchange(&packet, self.target);
         match outcome {
             Ok(sets) => {
-                let mut sets: Vec<Rows> = sets.into_iter().map(texts).collect();
+                let mut sets: Vec<Rows> = sets.into_iter().map(to_text).collect();
                 let last = sets.pop();
-                if last != Some(vec![vec![Some(number.to_string())]]) {
-                    return Err(Unanswered::Refused(other_reply()));
+                if last != Some(vec![vec![Some(request_id.to_string())]]) {
+                    return Err(QueryError::Refused(mismatched_response()));
                 }
                 self.connection = connection;
                 self.is_new = false;
                 Ok(sets)
             }
-            // Whether the server is still there shows a new connection.
+            // A new connection shows if the server is still there.
             Err(failure) if failure.kind == FailureKind::Unknown => match self.connect() {
                 Ok(connection) => {
                     self.connection = Some(connection);
-                    Err(Unanswered::Refused(failure))
+                    Err(QueryError::Refused(failure))
                 }
-                Err(_) => Err(Unanswered::Broken(failure)),
+                Err(_) => Err(QueryError::Disconnected(failure)),
             },
-            Err(failure) => Err(Unanswered::Refused(failure)),
+            Err(failure) => Err(QueryError::Refused(failure)),
         }
     }
 
-    /// The only value of the only row of the last SELECT among `statements`.
-    pub(super) fn value(&mut self, statements: &str) -> Result<Option<String>, Unanswered> {
-        let rows = self.ask(statements)?.pop().unwrap_or_default();
+    /// Returns the first value of the first row of the last SELECT in `statements`. None if there is no
+    /// row, or if the value is NULL.
+    pub(super) fn value(&mut self, statements: &str) -> Result<Option<String>, QueryError> {
+        let rows = self.query(statements)?.pop().unwrap_or_default();
         Ok(rows.into_iter().flatten().next().flatten())
     }
 }
 
-fn request() -> Result<u64, Failure> {
+fn new_request_id() -> Result<u64, Failure> {
     let bytes = random::bytes().map_err(|error| Failure {
         kind: FailureKind::Unreachable,
         message: format!("no random numbers: {error}"),
@@ -118,18 +119,18 @@ fn request() -> Result<u64, Failure> {
     Ok(u64::from_le_bytes(bytes))
 }
 
-fn other_reply() -> Failure {
+fn mismatched_response() -> Failure {
     Failure {
         kind: FailureKind::Unknown,
         message: "the reply belongs to another question".to_owned(),
     }
 }
 
-fn texts(rows: Vec<Row>) -> Rows {
+fn to_text(rows: Vec<Row>) -> Rows {
     let text = |value| match value {
         Value::NULL => None,
         Value::Bytes(bytes) => Some(String::from_utf8_lossy(&bytes).into_owned()),
-        // The text protocol has nothing else.
+        // The text protocol has no other values.
         other => Some(other.as_sql(true)),
     };
     let row = |row: Row| row.unwrap().into_iter().map(text).collect();

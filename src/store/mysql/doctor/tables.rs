@@ -1,12 +1,13 @@
-//! Whether the tables in the database are those of `schema.sql`, as the server understands them.
+//! Checks that the tables in the database are those of `schema.sql`, as the server understands them.
 
 use super::super::schema;
-use super::definition::{Column, Key, Table};
+use super::actual_schema::{Present, PresentColumn};
+use super::expected_schema::{Column, Key, Table};
 use super::grants::{Permission, Right};
-use super::present::{Present, PresentColumn};
-use crate::store::finding::{Check, Finding};
+use crate::store::check::{Check, Finding};
 
-/// Judges what is there; `may_create` tells whether our account could create what is missing.
+/// Judges the existing tables. `may_create` shows if this account could create the missing ones; None if
+/// that is not known.
 pub(super) fn judge(
     wanted: &[Table],
     present: &Present,
@@ -24,11 +25,11 @@ pub(super) fn judge(
         }
     }
     if !missing.is_empty() {
-        findings.push(absent(&missing, may_create));
+        findings.push(missing_tables(&missing, may_create));
     }
     if !hidden.is_empty() {
         let fact = format!("this account does not see {}", hidden.join(", "));
-        findings.push(Finding::unchecked(Check::Tables, fact));
+        findings.push(Finding::skip(Check::Tables, fact));
     }
     findings.extend(present.versions.as_deref().and_then(version));
     if findings.is_empty() {
@@ -38,31 +39,31 @@ pub(super) fn judge(
     findings
 }
 
-/// The server hides a table from an account without any right on it.
+/// Returns true if the account has no privilege on `table`: the server hides such a table.
 fn is_hidden(table: &Table, rights: &[Right]) -> bool {
     let mut rights = rights.iter().filter(|right| right.table == table.name);
     let is_missing = |right: &Right| right.permission == Permission::Missing;
     rights.next().is_some_and(is_missing) && rights.all(is_missing)
 }
 
-fn absent(missing: &[&str], may_create: Option<bool>) -> Finding {
+fn missing_tables(missing: &[&str], may_create: Option<bool>) -> Finding {
     let fact = format!("missing: {}", missing.join(", "));
     match may_create {
-        Some(true) => Finding::note(
+        Some(true) => Finding::warn(
             Check::Tables,
             fact,
             "the first dlock exec creates them; dlock status has nothing to show until then",
             "run dlock setup",
         ),
-        known => Finding::mend(
+        known => Finding::fail(
             Check::Tables,
             fact,
             match known {
                 Some(_) => {
-                    "dlock keeps locks and line in them, and this account may not create them"
+                    "dlock keeps the locks and the queue in them, and this account may not create them"
                 }
                 None => {
-                    "dlock keeps locks and line in them; whether this account may create them is \
+                    "dlock keeps the locks and the queue in them; whether this account may create them is \
                          not known"
                 }
             },
@@ -76,7 +77,7 @@ fn version(versions: &[String]) -> Option<Finding> {
     if versions == [known.to_string()] {
         return None;
     }
-    let (fact, remedy) = match versions {
+    let (fact, fix) = match versions {
         [] => ("dlock_schema is empty".to_owned(), "run dlock setup"),
         [one] => (
             format!("the tables have schema version {one}, this dlock knows {known}"),
@@ -88,15 +89,15 @@ fn version(versions: &[String]) -> Option<Finding> {
         ),
     };
     let why = "every command of dlock refuses tables of another version";
-    Some(Finding::mend(Check::Tables, fact, why, remedy))
+    Some(Finding::fail(Check::Tables, fact, why, fix))
 }
 
-/// All that is not as `table` says.
+/// Returns a finding for each difference from `table`.
 fn differences(table: &Table, engine: &str, present: &Present) -> Vec<Finding> {
     let name = table.name;
     let mut findings = Vec::new();
     if !engine.eq_ignore_ascii_case("innodb") {
-        findings.push(Finding::mend(
+        findings.push(Finding::fail(
             Check::Tables,
             match engine {
                 "" => format!("{name} is a view"),
@@ -112,9 +113,9 @@ fn differences(table: &Table, engine: &str, present: &Present) -> Vec<Finding> {
         findings.extend(difference(name, column, found));
     }
     for found in columns() {
-        let is_ours = table.columns.iter().any(|column| column.name == found.name);
-        if !is_ours && !found.is_nullable && !found.has_default && !found.counts {
-            findings.push(Finding::mend(
+        let is_expected = table.columns.iter().any(|column| column.name == found.name);
+        if !is_expected && !found.is_nullable && !found.has_default && !found.is_auto_increment {
+            findings.push(Finding::fail(
                 Check::Tables,
                 format!("{name} has a column {}, which needs a value", found.name),
                 "dlock does not know it, so its rows are refused",
@@ -136,7 +137,7 @@ fn difference(table: &str, wanted: &Column, found: Option<&PresentColumn>) -> Op
         name, definition, ..
     } = wanted;
     let Some(found) = found else {
-        return Some(Finding::mend(
+        return Some(Finding::fail(
             Check::Tables,
             format!("{table} has no column {name}"),
             "statements that name it are refused",
@@ -145,7 +146,7 @@ fn difference(table: &str, wanted: &Column, found: Option<&PresentColumn>) -> Op
     };
     let is_same = found.kind == wanted.kind
         && found.is_nullable == wanted.is_nullable
-        && found.counts == wanted.counts;
+        && found.is_auto_increment == wanted.is_auto_increment;
     if is_same {
         return None;
     }
@@ -164,7 +165,7 @@ fn difference(table: &str, wanted: &Column, found: Option<&PresentColumn>) -> Op
         }
         None => "values may not fit, or be changed on the way in",
     };
-    Some(Finding::mend(
+    Some(Finding::fail(
         Check::Tables,
         format!(
             "{table}.{name} is {}{collation}{null}, not {}",
@@ -183,34 +184,29 @@ fn no_key(table: &str, key: &Key) -> Finding {
         false => ("key", "KEY"),
     };
     let fact = format!("{table} has no {what} ({columns})");
-    let remedy = format!("ALTER TABLE {table} ADD {clause} ({columns});");
+    let fix = format!("ALTER TABLE {table} ADD {clause} ({columns});");
     match key.is_unique {
-        true => Finding::mend(
+        true => Finding::fail(
             Check::Tables,
             fact,
-            "an action could have two rows, and two holders, or a waiter two places",
-            remedy,
+            "an action could have two rows, and two holders, or a waiter two queue entries",
+            fix,
         ),
-        false => Finding::note(
-            Check::Tables,
-            fact,
-            "each look reads the whole table",
-            remedy,
-        ),
+        false => Finding::warn(Check::Tables, fact, "each look reads the whole table", fix),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::definition;
-    use super::super::present::{Present, PresentColumn, PresentKey};
+    use super::super::actual_schema::{Present, PresentColumn, PresentKey};
+    use super::super::expected_schema;
     use super::judge;
-    use crate::store::finding::{Finding, Verdict};
+    use crate::store::check::{CheckStatus, Finding};
 
-    /// What a server says that has all as it should be.
+    /// Returns tables that match `schema.sql`.
     fn good() -> Present {
         let mut present = Present::default();
-        for table in definition::tables() {
+        for table in expected_schema::tables() {
             let name = table.name;
             present.engines.push((name.to_owned(), "InnoDB".to_owned()));
             for column in &table.columns {
@@ -220,7 +216,7 @@ mod tests {
                     kind: column.kind.clone(),
                     collation: None,
                     is_nullable: column.is_nullable,
-                    counts: column.counts,
+                    is_auto_increment: column.is_auto_increment,
                     has_default: false,
                 });
             }
@@ -240,8 +236,8 @@ mod tests {
     }
 
     #[track_caller]
-    fn only(present: &Present) -> Finding {
-        let findings = judge(&definition::tables(), present, &[], None);
+    fn only_finding(present: &Present) -> Finding {
+        let findings = judge(&expected_schema::tables(), present, &[], None);
         let [finding] = &findings[..] else {
             panic!("{findings:?}");
         };
@@ -249,54 +245,65 @@ mod tests {
     }
 
     #[test]
-    fn what_dlock_makes_is_good() {
-        assert_eq!(only(&good()).verdict, Verdict::Ok);
+    fn tables_of_schema_sql_are_ok() {
+        assert_eq!(only_finding(&good()).status, CheckStatus::Ok);
     }
 
     #[test]
-    fn a_key_is_known_by_its_columns_in_their_order() {
+    fn a_key_is_identified_by_its_columns_in_order() {
         let mut present = good();
-        let line: Vec<usize> = (0..present.keys.len())
+        let queue_key: Vec<usize> = (0..present.keys.len())
             .filter(|&at| present.keys[at].table == "dlock_waiter" && !present.keys[at].is_unique)
             .collect();
-        present.keys.swap(line[0], line[1]);
-        let finding = only(&present);
-        assert!(matches!(finding.verdict, Verdict::Note(_)), "{finding:?}");
+        present.keys.swap(queue_key[0], queue_key[1]);
+        let finding = only_finding(&present);
+        assert!(
+            matches!(finding.status, CheckStatus::Warn(_)),
+            "{finding:?}"
+        );
         assert!(finding.fact.contains("no key (action,position)"));
     }
 
     #[test]
-    fn a_column_of_somebody_else_matters_only_if_it_needs_a_value() {
+    fn a_foreign_column_fails_only_if_it_needs_a_value() {
         let mut present = good();
         let mut foreign = present.columns[0].clone();
         foreign.name = "foreign".to_owned();
         foreign.has_default = true;
         present.columns.push(foreign);
-        assert_eq!(only(&present).verdict, Verdict::Ok);
+        assert_eq!(only_finding(&present).status, CheckStatus::Ok);
         let last = present.columns.last_mut().expect("just pushed");
         last.has_default = false;
-        assert!(only(&present).is_mend());
+        assert!(only_finding(&present).is_failure());
     }
 
     #[test]
-    fn the_version_must_be_this_one() {
+    fn other_schema_versions_fail() {
         let mut present = good();
         for versions in [&[][..], &["2"], &["1", "2"]] {
             present.versions = Some(versions.iter().map(|one| (*one).to_owned()).collect());
-            assert!(only(&present).is_mend());
+            assert!(only_finding(&present).is_failure());
         }
         present.versions = None;
-        assert_eq!(only(&present).verdict, Verdict::Ok);
+        assert_eq!(only_finding(&present).status, CheckStatus::Ok);
     }
 
     #[test]
-    fn missing_tables_are_the_first_runs_business_if_it_may() {
-        let judged = |may_create| {
-            let findings = judge(&definition::tables(), &Present::default(), &[], may_create);
+    fn missing_tables_are_warned_if_the_account_may_create_them() {
+        let first_finding = |may_create| {
+            let findings = judge(
+                &expected_schema::tables(),
+                &Present::default(),
+                &[],
+                may_create,
+            );
             findings[0].clone()
         };
-        assert!(matches!(judged(Some(true)).verdict, Verdict::Note(_)));
-        assert!(judged(Some(false)).is_mend());
-        assert!(judged(None).is_mend());
+        assert!(matches!(
+            first_finding(Some(true)).status,
+            CheckStatus::Warn(_)
+        ));
+        assert!(first_finding(Some(false)).is_failure());
+        assert!(first_finding(None).is_failure());
     }
 }

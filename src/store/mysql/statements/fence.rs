@@ -1,18 +1,18 @@
-//! The fence of an action: one row that a command's own transaction locks, and that each grant raises.
+//! The fence of an action: one row that a command's own transaction locks, and that each grant advances.
 //!
-//! The lock makes a grant wait for the commit of the last holder's transaction, and the token in the
-//! row makes a transaction fail that begins after the next grant.
+//! The row lock makes a grant wait for the commit of the last holder's transaction. The token in the row makes a stale
+//! transaction fail that begins after the next grant.
 
 use super::super::schema::quoted;
 use super::hex;
 use crate::lease::Token;
 use crate::lease::action::Action;
 
-/// A condition of the statements between [`lowered`] and [`raised`]: the fence is ours to raise.
+/// Condition of the statements from [`lock_fence`] to [`advance_fence`]: this session has locked the fence.
 pub(super) const PASSABLE: &str = " AND @dlock_fence IS NOT NULL";
 
-/// Makes sure that the fence of `action` exists; to be said outside of a transaction.
-pub(super) fn made(action: &Action) -> String {
+/// Creates the fence of `action` if it does not exist. It has to run outside of a transaction.
+pub(super) fn create_fence(action: &Action) -> String {
     let action = hex(action.as_str());
     format!(
         "INSERT INTO dlock_fence (action,token) SELECT {action},0 FROM DUAL \
@@ -21,9 +21,9 @@ pub(super) fn made(action: &Action) -> String {
     )
 }
 
-/// Locks the fence, if no transaction of a command has it locked. Does not wait for that: an error
-/// at the end of the wait would cost the session, and with it the gate and the place in the line.
-pub(super) fn lowered(action: &Action) -> String {
+/// Locks the fence, if no transaction of a command has locked it. Does not wait for the lock: a timeout error would end
+/// the session, and with it the queue lock and the position in the queue.
+pub(super) fn lock_fence(action: &Action) -> String {
     format!(
         "SET @dlock_fence=NULL;SELECT token INTO @dlock_fence FROM dlock_fence WHERE action={} \
          FOR UPDATE SKIP LOCKED;",
@@ -31,10 +31,9 @@ pub(super) fn lowered(action: &Action) -> String {
     )
 }
 
-/// Raises the fence to the action's token, if its row meets `condition`. It names the condition that
-/// the fence is ours once more: MySQL would lock the row, and wait for it, before it looks at the
-/// other.
-pub(super) fn raised(action: &Action, condition: &str) -> String {
+/// Sets the fence to the action's token, if the action's row meets `condition`. The statement repeats [`PASSABLE`],
+/// because MySQL would lock the fence row, and wait for that lock, before it evaluates `condition`.
+pub(super) fn advance_fence(action: &Action, condition: &str) -> String {
     let action = hex(action.as_str());
     format!(
         "UPDATE dlock_fence SET token=(SELECT token FROM dlock_lock WHERE action={action}) \
@@ -43,10 +42,10 @@ pub(super) fn raised(action: &Action, condition: &str) -> String {
     )
 }
 
-/// What a command says in its own transaction, in the form that users see: it fails (error 1242)
-/// unless `token` is that of the last grant, and keeps the next grant waiting until the transaction
-/// ends. The two rows of the inner SELECT are the failure; no other statement raises an error in
-/// every `sql_mode` without a routine or a right to write.
+/// Returns the statement that a command sends in its own transaction, in the form that users see. It fails (error 1242)
+/// unless `token` is the token of the last grant, and makes the next grant wait until the transaction ends. The error
+/// comes from the two rows of the inner SELECT. No other statement fails in every `sql_mode` without a routine or a
+/// write privilege.
 #[must_use]
 pub fn fence_check(database: &str, action: &Action, token: Token) -> String {
     format!(

@@ -1,0 +1,128 @@
+//! Compares the run times of whole processes, from before the fork to after the wait, on `CLOCK_MONOTONIC`.
+//!
+//! In each round every contestant runs once, so that other load of the machine affects all of them equally; the ratio
+//! of two contestants is taken round by round. The first contestant and the direction change with each round, so that
+//! no contestant always follows the same one.
+
+use std::fs::File;
+use std::io::Write;
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use crate::sample::percentile;
+
+/// The kernel's unit of time in `/proc/PID/stat`: `USER_HZ` is 100 on every Linux that dlock supports.
+const TICK: Duration = Duration::from_millis(10);
+
+/// The work to time, and its name in the table.
+pub(crate) struct Contestant {
+    name: String,
+    work: Work,
+}
+
+enum Work {
+    Program(Command),
+    /// A write and a sync of a file, the part of a commit that depends on the disk.
+    Sync(File),
+}
+
+/// The times of one contestant, one per round.
+pub(crate) struct Record {
+    pub(crate) name: String,
+    pub(crate) times: Vec<Duration>,
+    /// User and system time of the process and its children, as a mean over as many runs. None for work without a
+    /// process.
+    pub(crate) cpu: Option<Duration>,
+}
+
+impl Contestant {
+    pub(crate) fn program(name: &str, command: Command) -> Self {
+        Self {
+            name: name.to_owned(),
+            work: Work::Program(command),
+        }
+    }
+
+    pub(crate) fn sync(name: &str, file: &Path) -> Self {
+        Self {
+            name: name.to_owned(),
+            work: Work::Sync(File::create(file).expect("the file can be written")),
+        }
+    }
+
+    fn run(&mut self) -> Duration {
+        let start = Instant::now();
+        match &mut self.work {
+            Work::Program(command) => {
+                let status = command.status();
+                let time = start.elapsed();
+                let status = status.unwrap_or_else(|error| panic!("{}: {error}", self.name));
+                assert!(status.success(), "{}: {status}", self.name);
+                time
+            }
+            Work::Sync(file) => {
+                let written = file.write_all(&[0; 4096]).and_then(|()| file.sync_data());
+                written.expect("the file can be written");
+                start.elapsed()
+            }
+        }
+    }
+
+    /// Returns the mean CPU time of `runs` successive runs, because the kernel's unit is too coarse for a single run.
+    /// None for work without a process.
+    fn cpu(&mut self, runs: usize) -> Option<Duration> {
+        if let Work::Sync(_) = self.work {
+            return None;
+        }
+        let before = children();
+        for _ in 0..runs {
+            self.run();
+        }
+        let runs = u32::try_from(runs.max(1)).expect("the number of runs fits into 32 bits");
+        Some(children().saturating_sub(before) / runs)
+    }
+}
+
+/// Runs all contestants `rounds` times, after `warm_up` rounds that do not count.
+pub(crate) fn run(mut contestants: Vec<Contestant>, warm_up: usize, rounds: usize) -> Vec<Record> {
+    assert!(rounds > 0, "at least one round");
+    let count = contestants.len();
+    let mut times = vec![Vec::with_capacity(rounds); count];
+    for round in 0..warm_up + rounds {
+        for turn in 0..count {
+            let place = if round % 2 == 0 {
+                turn
+            } else {
+                count - 1 - turn
+            };
+            let index = (place + round) % count;
+            let time = contestants[index].run();
+            if round >= warm_up {
+                times[index].push(time);
+            }
+        }
+    }
+    let record = |(mut contestant, times): (Contestant, _)| Record {
+        cpu: contestant.cpu(rounds),
+        name: contestant.name,
+        times,
+    };
+    contestants.into_iter().zip(times).map(record).collect()
+}
+
+/// Returns the CPU time of all children that this process has waited for, and of those that they have waited for.
+fn children() -> Duration {
+    let stat = std::fs::read_to_string("/proc/self/stat").expect("/proc is mounted");
+    // The second field is a name in parentheses with any characters; cutime and cstime are fields 16 and 17.
+    let (_, rest) = stat.rsplit_once(") ").expect("the name is in parentheses");
+    let ticks = rest.split(' ').skip(13).take(2);
+    ticks
+        .map(|field| TICK * field.parse().expect("a number of ticks"))
+        .sum()
+}
+
+/// Returns the median.
+pub(crate) fn median<T: PartialOrd + Copy>(values: impl Iterator<Item = T>) -> T {
+    percentile(&values.collect::<Vec<_>>(), 50)
+}

@@ -1,0 +1,63 @@
+//! The results as Markdown, on standard output and in a file, section by section.
+
+use std::fmt::{Display, Write};
+use std::fs;
+use std::path::PathBuf;
+
+/// The text of the page.
+pub(crate) struct Page {
+    file: PathBuf,
+    text: String,
+    /// Number of bytes of the text that have been published.
+    published: usize,
+}
+
+impl Page {
+    pub(crate) fn new(title: &str, file: PathBuf) -> Self {
+        Self {
+            file,
+            text: format!("# {title}\n\n"),
+            published: 0,
+        }
+    }
+
+    /// Prints the new text and writes the file, so that a later section that fails does not lose earlier ones.
+    pub(crate) fn publish(&mut self) {
+        print!("{}", &self.text[self.published..]);
+        self.published = self.text.len();
+        fs::write(&self.file, &self.text).expect("the page can be written to the target folder");
+    }
+
+    /// Begins a section, with a paragraph that describes the measurement.
+    pub(crate) fn section(&mut self, title: &str, what: &str) {
+        self.line(&format_args!("\n## {title}\n\n{what}\n"));
+    }
+
+    /// Writes one item of a list.
+    pub(crate) fn item(&mut self, text: impl Display) {
+        self.line(&format_args!("- {text}"));
+    }
+
+    /// Writes a table. The first column is text, the others are numbers.
+    pub(crate) fn table(&mut self, head: &[&str], rows: &[Vec<String>]) {
+        self.line(&format_args!("| {} |", head.join(" | ")));
+        let rest = " ---: |".repeat(head.len() - 1);
+        self.line(&format_args!("| --- |{rest}"));
+        for row in rows {
+            self.line(&format_args!("| {} |", row.join(" | ")));
+        }
+        self.line(&"");
+    }
+
+    fn line(&mut self, line: &dyn Display) {
+        writeln!(self.text, "{line}").expect("writing to a String cannot fail");
+    }
+}
+
+/// Returns in words whether a target was met.
+pub(crate) fn verdict(met: bool) -> &'static str {
+    match met {
+        true => "met",
+        false => "**missed**",
+    }
+}

@@ -1,0 +1,89 @@
+//! The command under the lock: this program in another mode, which records when it started and ended.
+//!
+//! `mark LOG NAME HOLD` reads the clock first and last, and appends one line to LOG. HOLD is the number of microseconds
+//! to run, or a fifo to read until it is closed. The command uses no shell and no `date`, which would dominate the
+//! measurement.
+
+use std::ffi::OsString;
+use std::fs::{self, OpenOptions};
+use std::io::Write;
+use std::path::Path;
+use std::thread;
+use std::time::Duration;
+
+use rustix::time::{ClockId, clock_gettime};
+
+const WORD: &str = "mark";
+
+/// The run of one command.
+#[derive(Debug, Clone)]
+pub(crate) struct Mark {
+    pub(crate) name: String,
+    pub(crate) start: Duration,
+    pub(crate) end: Duration,
+}
+
+/// Returns the time of `CLOCK_MONOTONIC`, which all processes of a machine share.
+pub(crate) fn now() -> Duration {
+    let time = clock_gettime(ClockId::Monotonic);
+    Duration::try_from(time).expect("the time is positive")
+}
+
+/// Returns true if this process was started as such a command.
+pub(crate) fn is_asked_for() -> bool {
+    std::env::args_os().nth(1).is_some_and(|word| word == WORD)
+}
+
+/// Runs as such a command.
+pub(crate) fn run() {
+    let start = now();
+    let arguments: Vec<OsString> = std::env::args_os().skip(2).collect();
+    let [log, name, hold] = arguments.as_slice() else {
+        panic!("usage: {WORD} LOG NAME HOLD");
+    };
+    match hold.to_str().and_then(|hold| hold.parse().ok()) {
+        Some(micros) => thread::sleep(Duration::from_micros(micros)),
+        // The read ends when the last writer closes the fifo.
+        None => drop(fs::read(hold).expect("the fifo can be read")),
+    }
+    let name = name.to_str().expect("names are UTF-8");
+    let mut log = OpenOptions::new()
+        .append(true)
+        .open(log)
+        .expect("the log can be opened");
+    let end = now();
+    // One write, so that lines of several commands never mix.
+    log.write_all(format!("{name} {} {}\n", start.as_nanos(), end.as_nanos()).as_bytes())
+        .expect("the log can be written");
+}
+
+/// Returns the command line of `mark LOG NAME HOLD`.
+pub(crate) fn command(log: &Path, name: &str, hold: &str) -> [OsString; 5] {
+    let program = std::env::current_exe().expect("the path of this program is known");
+    [
+        program.into(),
+        WORD.into(),
+        log.into(),
+        name.into(),
+        hold.into(),
+    ]
+}
+
+/// Reads the marks in `log`, in order of start.
+pub(crate) fn read(log: &Path) -> Vec<Mark> {
+    let text = fs::read_to_string(log).expect("the log can be read");
+    let time = |word: &str| Duration::from_nanos(word.parse().expect("a number of nanoseconds"));
+    let mut marks: Vec<Mark> = text
+        .lines()
+        .map(|line| match line.split(' ').collect::<Vec<_>>()[..] {
+            [name, start, end] => Mark {
+                name: name.to_owned(),
+                start: time(start),
+                end: time(end),
+            },
+            _ => panic!("not a line of the log: {line}"),
+        })
+        .collect();
+    marks.sort_by_key(|mark| mark.start);
+    marks
+}

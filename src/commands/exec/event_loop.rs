@@ -1,0 +1,132 @@
+//! The event loop of the main thread: receives events and sends requests to the server.
+//!
+//! It never blocks on the server, and interrupts a request that takes too long.
+
+use std::io;
+use std::time::Duration;
+
+use super::observers::RunObservers;
+use crate::event::Event;
+use crate::event::database::DatabaseThread;
+use crate::event::queue::{EventQueue, EventSender};
+use crate::lease::action::Action;
+use crate::lease::instant::BootInstant;
+use crate::lease::once::Once;
+use crate::lease::timing::Timing;
+use crate::protocol::clock_jump::ClockComparison;
+use crate::report::Report;
+use crate::report::log::EventKind;
+use crate::store::mysql::Database;
+use crate::store::target::Target;
+use crate::store::{Contender, Request};
+use crate::sys::clock;
+
+/// Maximum sleep of the loop. Its timer stops while the machine is suspended, but leases expire; a
+/// deadline that passed during the suspend is noticed within this time after the resume.
+pub(in crate::commands) const LONGEST_SLEEP: Duration = Duration::from_secs(1);
+
+/// Receives all events and sends all requests to the server.
+pub(in crate::commands) struct EventLoop<'a> {
+    pub(in crate::commands) report: &'a Report,
+    pub(in crate::commands) action: Action,
+    /// The success that makes a run unnecessary, and that a run must record. None without `--once`.
+    pub(in crate::commands) once: Option<Once>,
+    pub(in crate::commands) timing: Timing,
+    events: EventQueue,
+    pub(in crate::commands) database: DatabaseThread,
+    /// Number of requests without a response. The database thread handles them one by one.
+    open: u32,
+    /// Time since which the first open request is being handled. Only valid while a request is open.
+    open_since: BootInstant,
+    /// True if this contender waits for the queue lock: the open request then takes as long as the queue.
+    pub(super) is_waiting_turn: bool,
+    clock: ClockComparison,
+    /// Metrics file and hooks of the run.
+    pub(in crate::commands) observers: RunObservers,
+}
+
+impl EventLoop<'_> {
+    /// Creates the event loop and starts the database thread.
+    pub(in crate::commands) fn open(
+        report: &Report,
+        timing: Timing,
+        contender: Contender,
+        target: Target,
+        events: EventQueue,
+        sender: EventSender,
+    ) -> io::Result<EventLoop<'_>> {
+        let database = Database::new(target, timing.request_timeout, timing.ttl);
+        Ok(EventLoop {
+            report,
+            observers: RunObservers::none(&contender),
+            action: contender.action.clone(),
+            once: contender.once.clone(),
+            timing,
+            events,
+            database: DatabaseThread::start(database, contender, sender)?,
+            open: 0,
+            open_since: clock::now(),
+            is_waiting_turn: false,
+            clock: ClockComparison::default(),
+        })
+    }
+
+    /// Sends a request. The response arrives as an event.
+    pub(in crate::commands) fn send(&mut self, request: Request) {
+        if self.open == 0 {
+            self.open_since = clock::now();
+        }
+        self.open += 1;
+        self.is_waiting_turn |= matches!(request, Request::WaitTurn(_));
+        self.database.ask(request);
+    }
+
+    /// Returns true if a request is open.
+    pub(super) const fn has_open_request(&self) -> bool {
+        self.open > 0
+    }
+
+    /// Returns the next event. None if there is none at `until`, or after [`LONGEST_SLEEP`]. Interrupts
+    /// an open request that takes too long, because the driver's own limits apply to each system call and
+    /// need not expire.
+    pub(in crate::commands) fn event(&mut self, until: BootInstant) -> Option<Event> {
+        loop {
+            let now = clock::now();
+            let is_limited = self.has_open_request() && !self.is_waiting_turn;
+            let overdue = is_limited.then(|| self.open_since + 3 * self.timing.request_timeout);
+            if overdue.is_some_and(|overdue| now >= overdue) {
+                self.database.interrupt();
+                self.open_since = now;
+                continue;
+            }
+            let wake = overdue.map_or(until, |overdue| overdue.min(until));
+            let sleep = wake.since(now).min(LONGEST_SLEEP);
+            match self.events.next(sleep) {
+                Some(Event::Reply(response)) => {
+                    self.open = self.open.saturating_sub(1);
+                    (self.open_since, self.is_waiting_turn) = (clock::now(), false);
+                    if let Some(step) = self.clock.observe(&response) {
+                        let text = format_args!(
+                            "the server's clock was set {step}; ages in dlock status are off by that"
+                        );
+                        self.report.info(EventKind::ClockStep, text);
+                    }
+                    return Some(Event::Reply(response));
+                }
+                Some(event) => {
+                    self.observers.handle_event(self.report, &event);
+                    return Some(event);
+                }
+                None if clock::now() >= until || sleep == LONGEST_SLEEP => return None,
+                None => {}
+            }
+        }
+    }
+
+    /// Stops the database thread. A thread that is stuck ends with the process.
+    pub(in crate::commands) fn stop(self) {
+        if !self.has_open_request() {
+            self.database.stop();
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! Writes the metrics file and runs the hooks of a run. On the main thread.
+//!
+//! Only [`EventLoop::finish_observers`] waits, after the lease is released and the command is dead, and
+//! for a short time. Failures are reported and change nothing else.
+
+use std::io;
+
+use super::event_loop::EventLoop;
+use crate::cli::observe::ObserveArgs;
+use crate::event::Event;
+use crate::event::queue::EventSender;
+use crate::exit::{ExitCause, ExitError, Status};
+use crate::lease::Token;
+use crate::lease::instant::BootInstant;
+use crate::metrics::writer::{Note, Writer};
+use crate::metrics::{Facts, MetricsResult};
+use crate::process::hook::{self, Hook, HookTrigger};
+use crate::report::Report;
+use crate::report::escape::printable;
+use crate::report::log::EventKind;
+use crate::store::Contender;
+use crate::sys::{clock, signal};
+
+/// The facts of a run, and the observers that receive them.
+#[derive(Debug)]
+pub(in crate::commands) struct RunObservers {
+    facts: Facts,
+    started: BootInstant,
+    granted: Option<BootInstant>,
+    writer: Option<Writer>,
+    hook: Option<Hook>,
+    /// Hooks that have not ended.
+    running: Vec<HookTrigger>,
+}
+
+impl RunObservers {
+    /// Creates the facts of a run without observers.
+    pub(in crate::commands) fn none(contender: &Contender) -> Self {
+        Self {
+            facts: Facts::new(contender.action.clone(), contender.holder.label.clone()),
+            started: clock::now(),
+            granted: None,
+            writer: None,
+            hook: None,
+            running: Vec::new(),
+        }
+    }
+
+    /// Starts the observers that `observe` names.
+    pub(super) fn start(&mut self, observe: &ObserveArgs, events: &EventSender) -> io::Result<()> {
+        // At the end of the process, the receiver of events may be gone.
+        if let Some(file) = &observe.metrics_file {
+            let events = events.clone();
+            let start = move |note| drop(events.send(Event::Metrics(note)));
+            self.writer = Some(Writer::start(file.clone(), start)?);
+        }
+        if let Some(command) = &observe.on_event {
+            let events = events.clone();
+            let start = move |trigger, result| drop(events.send(Event::Hook(trigger, result)));
+            self.hook = Some(Hook::new(command, start)?);
+        }
+        Ok(())
+    }
+
+    /// Records that the lease is granted and the command starts.
+    pub(super) fn granted(&mut self, token: Token) {
+        self.granted = Some(clock::now());
+        self.facts.token = Some(token);
+        self.facts.held = true;
+        self.write();
+        self.run(HookTrigger::Granted);
+    }
+
+    /// Records that a renewal succeeded.
+    pub(super) fn renewed(&mut self) {
+        self.facts.renewals += 1;
+        self.write();
+    }
+
+    /// Records that a renewal failed.
+    pub(super) fn renewal_failed(&mut self) {
+        self.facts.failures += 1;
+        self.write();
+    }
+
+    /// Records the result of the run, its reason, and the other process that caused it. Only the first
+    /// call has an effect: a lost lease stays lost. Observers are notified of a loss at once.
+    pub(super) fn ended(&mut self, outcome: MetricsResult, reason: &str, other: &str) {
+        if self.facts.outcome.is_some() {
+            return;
+        }
+        self.facts.outcome = Some(outcome);
+        // Scripts print these texts.
+        self.facts.reason = printable(reason).into_owned();
+        self.facts.other = printable(other).into_owned();
+        if outcome == MetricsResult::Lost {
+            self.facts.status = Some(Status::LOST);
+            self.facts.held = false;
+            self.write();
+            self.run(HookTrigger::Lost);
+        }
+    }
+
+    /// Records the end of dlock and notifies the observers.
+    fn finish(&mut self, end: Result<Status, &ExitError>) {
+        let status = end.unwrap_or_else(|ending| {
+            let (outcome, other) = match &ending.cause {
+                ExitCause::Done(holder) => (MetricsResult::Done, &**holder),
+                ExitCause::Held(holder) => (MetricsResult::Held, &**holder),
+                ExitCause::Interrupted => (MetricsResult::Interrupted, ""),
+                ExitCause::Failed => (MetricsResult::Error, ""),
+            };
+            self.ended(outcome, &ending.why, other);
+            ending.status
+        });
+        self.facts.held = false;
+        self.facts.status = Some(status);
+        self.facts.ended_at = Some(clock::wall());
+        self.write();
+        match self.facts.outcome {
+            // Observers were notified when the lease was lost.
+            Some(MetricsResult::Lost) => {}
+            Some(MetricsResult::Done | MetricsResult::Held) => self.run(HookTrigger::Skipped),
+            _ if self.granted.is_some() => self.run(HookTrigger::Released),
+            _ => {}
+        }
+    }
+
+    /// Updates the facts that depend on the current time.
+    fn update_durations(&mut self) {
+        let now = clock::now();
+        let granted = self.granted.unwrap_or(now);
+        self.facts.wait = granted.since(self.started);
+        self.facts.hold = now.since(granted);
+    }
+
+    fn write(&mut self) {
+        self.update_durations();
+        if let Some(writer) = &self.writer {
+            writer.write(self.facts.clone());
+        }
+    }
+
+    fn run(&mut self, trigger: HookTrigger) {
+        self.update_durations();
+        if let Some(hook) = &mut self.hook {
+            self.running.push(trigger);
+            hook.run(trigger, &self.facts);
+        }
+    }
+
+    /// Handles `event` if it comes from a hook or from the metrics writer, and reports a failure.
+    pub(super) fn handle_event(&mut self, report: &Report, event: &Event) {
+        match event {
+            Event::Hook(trigger, result) => {
+                self.running.retain(|running| running != trigger);
+                if let Some(failure) = result.failure() {
+                    let text = format_args!("--on-event for {} {failure}", trigger.as_str());
+                    report.info(EventKind::HookFailed, text);
+                }
+            }
+            Event::Metrics(Note::Over) => self.writer = None,
+            Event::Metrics(Note::Failed(error)) => {
+                let text = format_args!("cannot write the metrics: {error}");
+                report.info(EventKind::MetricsFailed, text);
+            }
+            _ => {}
+        }
+    }
+}
+
+impl EventLoop<'_> {
+    /// Notifies the observers of the end and waits until they are done, for a short time, and not after a
+    /// signal that would end this process.
+    pub(super) fn finish_observers(&mut self, end: Result<Status, &ExitError>) {
+        self.observers.finish(end);
+        let notified_by = clock::now() + hook::AT_END;
+        while (self.observers.writer.is_some() || !self.observers.running.is_empty())
+            && clock::now() < notified_by
+        {
+            if let Some(Event::Signal(signal)) = self.event(notified_by)
+                && signal::is_fatal(signal.number)
+            {
+                break;
+            }
+        }
+        if let Some(hook) = &mut self.observers.hook {
+            hook.stop();
+        }
+        let dead_by = clock::now() + hook::TO_DIE;
+        while !self.observers.running.is_empty() && clock::now() < dead_by {
+            let _ = self.event(dead_by);
+        }
+        for trigger in self.observers.running.drain(..) {
+            let trigger = trigger.as_str();
+            let text = format_args!("--on-event for {trigger} does not die and is left behind");
+            self.report.info(EventKind::HookFailed, text);
+        }
+    }
+}

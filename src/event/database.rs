@@ -1,0 +1,135 @@
+//! The database thread: the only thread that waits for the server.
+//!
+//! It takes one request at a time and sends the response as an event. Between two requests it detects
+//! that the server has closed the connection. A holder then reads its row at once, learns if an operator has revoked
+//! its lease, and acquires the queue lock again before the lease expires. The event loop handles signals and deadlines
+//! at the same time and never waits for this thread without a limit, because resolving a name or connecting may block
+//! for longer than any lease.
+
+use std::io;
+use std::os::fd::AsFd;
+use std::sync::mpsc::{self, Receiver, Sender, TryRecvError};
+use std::thread::{self, JoinHandle};
+
+use crate::event::Event;
+use crate::event::queue::EventSender;
+use crate::store::mysql::Database;
+use crate::store::{Contender, Request};
+use crate::sys::boot_timer::wait_for;
+use crate::sys::channel::Channel;
+use crate::sys::socket::{Interrupter, hangs_up};
+
+/// The name of the thread. The panic hook uses it to recognise a panic of the driver.
+pub const THREAD_NAME: &str = "database";
+
+/// A handle to the running thread.
+#[derive(Debug)]
+pub struct DatabaseThread {
+    requests: Sender<Request>,
+    /// Wakes the thread, which also waits for the end of its connection.
+    waker: Channel,
+    interrupter: Interrupter,
+    thread: JoinHandle<()>,
+}
+
+impl DatabaseThread {
+    /// Starts the thread. It connects when it gets the first request.
+    ///
+    /// # Errors
+    /// Fails if the kernel cannot create a thread or a descriptor.
+    pub fn start(
+        database: Database,
+        contender: Contender,
+        events: EventSender,
+    ) -> io::Result<Self> {
+        let (sender, requests) = mpsc::channel();
+        let (waker, wakeup) = Channel::pair()?;
+        let interrupter = database.interrupter();
+        let mut worker = DatabaseWorker {
+            database,
+            requests,
+            wakeup,
+            events,
+        };
+        let thread = thread::Builder::new()
+            .name(THREAD_NAME.to_owned())
+            // It ends when the sender of requests or the receiver of events is gone.
+            .spawn(move || while worker.serve(&contender).is_some() {})?;
+        Ok(Self {
+            requests: sender,
+            waker,
+            interrupter,
+            thread,
+        })
+    }
+
+    /// Queues `request`. The response arrives as an event. The thread sends a request after the response to the
+    /// previous one.
+    pub fn ask(&self, request: Request) {
+        // Fails only if the thread is gone. Then no response arrives, and the time limits of the caller apply.
+        let _ = self.requests.send(request);
+        // Fails only if so many wake-ups are pending that the thread wakes anyway.
+        let _ = self.waker.send(&[0]);
+    }
+
+    /// Interrupts the request in flight. Its response will be a failure.
+    pub fn interrupt(&self) {
+        self.interrupter.interrupt();
+    }
+
+    /// Closes the connection properly and waits for the thread to end. Call this only when no request is in flight.
+    pub fn stop(self) {
+        drop((self.requests, self.waker));
+        // The panic hook has reported a panic of the thread.
+        let _ = self.thread.join();
+    }
+}
+
+/// The state of the thread.
+struct DatabaseWorker {
+    database: Database,
+    requests: Receiver<Request>,
+    wakeup: Channel,
+    events: EventSender,
+}
+
+impl DatabaseWorker {
+    /// Carries out one request, or reports that the connection has ended. Returns None when the thread must end.
+    fn serve(&mut self, contender: &Contender) -> Option<()> {
+        let event = match self.requests.try_recv() {
+            Ok(request) => Event::Reply(Box::new(self.database.ask(contender, &request))),
+            Err(TryRecvError::Disconnected) => return None,
+            Err(TryRecvError::Empty) => match self.wait() {
+                WakeReason::Woken => return Some(()),
+                WakeReason::Disconnected => {
+                    self.database.hang_up();
+                    Event::Disconnected
+                }
+            },
+        };
+        self.events.send(event).ok()
+    }
+
+    /// Waits for a wake-up or the end of the connection. A wake-up carries no information; the channel of requests
+    /// shows if there is another request.
+    fn wait(&self) -> WakeReason {
+        let hung_up = match self.database.interrupter().watched() {
+            Some(socket) => hangs_up(socket.as_fd(), self.wakeup.as_fd()),
+            None => wait_for([self.wakeup.as_fd()], None).map(|_| false),
+        };
+        self.wakeup.drain();
+        match hung_up {
+            Ok(true) => WakeReason::Disconnected,
+            // The kernel was out of memory. The next round may succeed.
+            Ok(false) | Err(_) => WakeReason::Woken,
+        }
+    }
+}
+
+/// The reason why a wait ended.
+enum WakeReason {
+    /// A request is pending, or the thread must end.
+    Woken,
+    /// The server closed the connection.
+    Disconnected,
+}

@@ -1,0 +1,43 @@
+//! The thread that watches the heartbeat file of the command.
+//!
+//! The file has a thread of its own because it may be on a dead network file system, where every `stat`, also the
+//! first one, may block forever. The thread ends with the process. It compares modification times only with each
+//! other, so no clock matters.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
+use std::thread;
+use std::time::Duration;
+
+use crate::event::Event;
+use crate::event::queue::EventSender;
+
+/// Checks the modification time of `file` every `pause` and sends an event whenever it has changed.
+///
+/// # Errors
+/// Fails if the kernel cannot create a thread.
+pub fn start(file: PathBuf, pause: Duration, events: EventSender) -> io::Result<()> {
+    thread::Builder::new()
+        .name("heartbeat".to_owned())
+        .spawn(move || {
+            let mut previous = changed_at(&file);
+            loop {
+                thread::park_timeout(pause);
+                let current = changed_at(&file);
+                let has_changed = current.is_some() && current != previous;
+                previous = current;
+                if has_changed && events.send(Event::Heartbeat).is_err() {
+                    return;
+                }
+            }
+        })?;
+    Ok(())
+}
+
+/// Returns the modification time of `file` in seconds and nanoseconds. None if the file cannot be read.
+fn changed_at(file: &PathBuf) -> Option<(i64, i64)> {
+    let metadata = fs::metadata(file).ok()?;
+    Some((metadata.mtime(), metadata.mtime_nsec()))
+}

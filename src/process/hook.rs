@@ -1,0 +1,267 @@
+//! The hook: a command of the user that runs at the events of a run (`--on-event`).
+//!
+//! Each event gets a thread, which waits for the hook of the previous event, runs `sh -c COMMAND` and
+//! waits for its end. The result is sent as an event to the event loop. Therefore neither a hook nor the disk
+//! that its program is on can block the loop. When dlock ends, it [stops](Hook::stop) the hooks that still run.
+//!
+//! A hook does not belong to the command's tree: it is the child of its thread, and the thread that reaps the
+//! tree waits only for its own children.
+
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver};
+use std::thread;
+use std::time::Duration;
+
+use crate::exit::Status;
+use crate::lease::Token;
+use crate::metrics::{Facts, MetricsResult};
+use crate::report::messages;
+use crate::sys::channel::{Channel, Received};
+use crate::sys::group_child;
+use crate::sys::process::ExecError;
+use crate::sys::tree::ExitReason;
+
+/// Maximum time of a hook. Long enough for a network request with a retry; a hook is not meant for longer work.
+pub const LIMIT: Duration = Duration::from_secs(10);
+
+/// Maximum time for which a hook waits for the previous one, so that hooks run in order. After that they run at the
+/// same time. It is about half of [`AT_END`], so that the last hook runs even if the first one hangs.
+const PREVIOUS_HOOK_LIMIT: Duration = Duration::from_millis(500);
+
+/// Maximum time that dlock waits at its end for hooks and for the metrics file. Long enough for a disk that works.
+/// Together with [`TO_DIE`], it delays the end of dlock by at most one second.
+pub const AT_END: Duration = Duration::from_millis(900);
+
+/// Maximum time that dlock waits, after the [stop](Hook::stop), for hooks to die.
+pub const TO_DIE: Duration = Duration::from_millis(100);
+
+/// Maximum length of `DLOCK_REASON` in bytes, because a message of a server can have any length.
+const MAX_REASON_BYTES: usize = 4096;
+
+/// The event that a hook runs for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HookTrigger {
+    /// The lease is granted; the command is being started.
+    Granted,
+    /// The lease was lost or could not be renewed; the command is being stopped.
+    Lost,
+    /// The run has ended and the lease is released.
+    Released,
+    /// No command was run: the action is already done, or another holder has it and the wait limit is over.
+    Skipped,
+}
+
+impl HookTrigger {
+    /// All triggers.
+    pub const ALL: [Self; 4] = [Self::Granted, Self::Lost, Self::Released, Self::Skipped];
+
+    /// Returns the name of the trigger, which the log uses too.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Granted => "granted",
+            Self::Lost => "lost",
+            Self::Released => "released",
+            Self::Skipped => "skipped",
+        }
+    }
+}
+
+/// The environment variables of a hook, in the order of the manual. A variable without a value is empty.
+pub const VARIABLES: [&str; 10] = [
+    "DLOCK_EVENT",
+    "DLOCK_ACTION",
+    "DLOCK_TOKEN",
+    "DLOCK_HOLDER",
+    "DLOCK_OTHER_HOLDER",
+    "DLOCK_RESULT",
+    "DLOCK_EXIT_STATUS",
+    "DLOCK_REASON",
+    "DLOCK_WAITED_SECONDS",
+    "DLOCK_HELD_SECONDS",
+];
+
+fn variables(trigger: HookTrigger, facts: &Facts) -> Vec<(&'static str, String)> {
+    let seconds = |time: Duration| format!("{:.3}", time.as_secs_f64());
+    let values = [
+        trigger.as_str().to_owned(),
+        facts.action.to_string(),
+        facts
+            .token
+            .as_ref()
+            .map(Token::to_string)
+            .unwrap_or_default(),
+        facts.holder.clone(),
+        facts.other.clone(),
+        facts
+            .outcome
+            .map(MetricsResult::as_str)
+            .unwrap_or_default()
+            .to_owned(),
+        facts
+            .status
+            .as_ref()
+            .map(Status::to_string)
+            .unwrap_or_default(),
+        facts.reason[..facts.reason.floor_char_boundary(MAX_REASON_BYTES)].to_owned(),
+        seconds(facts.wait),
+        seconds(facts.hold),
+    ];
+    // An environment variable cannot contain a NUL.
+    let values = values.map(|value| value.replace('\0', ""));
+    VARIABLES.into_iter().zip(values).collect()
+}
+
+/// The result of a hook.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HookResult {
+    /// The hook ended without being killed by dlock.
+    Ended(ExitReason),
+    /// The hook took longer than [`LIMIT`] and was killed.
+    TimedOut,
+    /// The hook was killed or not started, because dlock ends.
+    Stopped,
+    /// The hook could not be started. Contains the error number of the kernel.
+    Unstartable(i32),
+}
+
+impl HookResult {
+    /// Returns a description of the failure. None if the hook exited with 0.
+    #[must_use]
+    pub fn failure(self) -> Option<String> {
+        Some(match self {
+            Self::Ended(ExitReason::Exited(0)) => return None,
+            Self::Ended(ExitReason::Exited(status)) => format!("exited with {status}"),
+            Self::Ended(ExitReason::Killed(signal)) => format!("was killed by signal {signal}"),
+            Self::TimedOut => {
+                let limit = messages::duration(LIMIT);
+                format!("took more than {limit} and was killed")
+            }
+            Self::Stopped => "had not ended when dlock did and was killed".to_owned(),
+            Self::Unstartable(errno) => match ExecError::from_errno(errno) {
+                ExecError::NotFound => "cannot be run: no such command".to_owned(),
+                ExecError::NotExecutable(error) => format!("cannot be run: {error}"),
+            },
+        })
+    }
+}
+
+/// The hook and the threads that run it.
+pub struct Hook {
+    command: Arc<str>,
+    on_result: Arc<dyn Fn(HookTrigger, HookResult) + Send + Sync>,
+    /// Carries no messages. When it is dropped, the threads kill their hooks.
+    stop_sender: Option<Channel>,
+    stop_receiver: Arc<Channel>,
+    /// Disconnected when the previous hook has ended.
+    previous: Option<Receiver<()>>,
+}
+
+impl Hook {
+    /// Creates the hook `command`. The threads call `on_result` with the result of each run.
+    ///
+    /// # Errors
+    /// Fails if the kernel cannot create a descriptor.
+    pub fn new(
+        command: &str,
+        on_result: impl Fn(HookTrigger, HookResult) + Send + Sync + 'static,
+    ) -> io::Result<Self> {
+        let (stop_sender, stop_receiver) = Channel::pair()?;
+        Ok(Self {
+            command: command.into(),
+            on_result: Arc::new(on_result),
+            stop_sender: Some(stop_sender),
+            stop_receiver: Arc::new(stop_receiver),
+            previous: None,
+        })
+    }
+
+    /// Runs the hook for `trigger` without waiting for it.
+    pub fn run(&mut self, trigger: HookTrigger, facts: &Facts) {
+        let variables = variables(trigger, facts);
+        let command = Arc::clone(&self.command);
+        let (on_result, stop) = (Arc::clone(&self.on_result), Arc::clone(&self.stop_receiver));
+        let previous = self.previous.take();
+        let (has_ended, ended) = mpsc::channel::<()>();
+        let thread = thread::Builder::new().name("hook".to_owned());
+        let started = thread.spawn(move || {
+            if let Some(previous) = previous {
+                // Nothing is sent: this returns when the previous hook has ended, or after the limit.
+                let _ = previous.recv_timeout(PREVIOUS_HOOK_LIMIT);
+            }
+            let result = match stop.receive() {
+                Received::Closed => Ok(HookResult::Stopped),
+                _ => group_child::run(&command, &variables, LIMIT, &stop).map(|end| match end {
+                    Some(end) => HookResult::Ended(end),
+                    None if stop.receive() == Received::Closed => HookResult::Stopped,
+                    None => HookResult::TimedOut,
+                }),
+            };
+            on_result(trigger, result.unwrap_or_else(|error| unstartable(&error)));
+            drop(has_ended);
+        });
+        self.previous = Some(ended);
+        if let Err(error) = started {
+            (self.on_result)(trigger, unstartable(&error));
+        }
+    }
+
+    /// Makes the threads kill their hooks. Each thread reports the result when its hook is dead.
+    pub fn stop(&mut self) {
+        self.stop_sender = None;
+    }
+}
+
+fn unstartable(error: &io::Error) -> HookResult {
+    HookResult::Unstartable(error.raw_os_error().unwrap_or(0))
+}
+
+impl fmt::Debug for Hook {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Hook").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use proptest::prelude::*;
+
+    use super::{HookTrigger, MAX_REASON_BYTES, variables};
+    use crate::exit::Status;
+    use crate::lease::Token;
+    use crate::lease::action::Action;
+    use crate::metrics::{Facts, MetricsResult};
+
+    proptest! {
+        #[test]
+        fn variables_keep_any_text_except_nul_bytes_and_the_end_of_a_long_reason(
+            action in any::<String>(),
+            holder in any::<String>(),
+            reason in "\\PC{0,5000}",
+        ) {
+            let Ok(action) = action.parse::<Action>() else {
+                return Ok(());
+            };
+            let mut facts = Facts::new(action.clone(), holder.clone());
+            facts.token = Some(Token(u64::MAX));
+            facts.outcome = Some(MetricsResult::Lost);
+            facts.status = Some(Status::LOST);
+            facts.reason.clone_from(&reason);
+            facts.hold = Duration::from_secs(90);
+            let pairs = variables(HookTrigger::Lost, &facts);
+            let value = |name: &str| &pairs.iter().find(|pair| pair.0 == name).expect("the variable is set").1;
+            prop_assert_eq!(value("DLOCK_ACTION"), action.as_str());
+            prop_assert_eq!(value("DLOCK_HOLDER"), &holder.replace('\0', ""));
+            prop_assert_eq!(value("DLOCK_RESULT"), "lost");
+            prop_assert_eq!(value("DLOCK_EXIT_STATUS"), "76");
+            prop_assert!(reason.starts_with(value("DLOCK_REASON")));
+            prop_assert!(value("DLOCK_REASON").len() <= MAX_REASON_BYTES);
+            prop_assert_eq!(value("DLOCK_TOKEN"), &u64::MAX.to_string());
+            prop_assert_eq!(value("DLOCK_HELD_SECONDS"), "90.000");
+        }
+    }
+}

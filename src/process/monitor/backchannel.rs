@@ -1,0 +1,76 @@
+//! Encoding of the messages between the parent and the monitor: JSON, with one message in one packet of a [`Channel`].
+//!
+//! Pure. Both sides are the same program, so the encoding is not an interface and may change.
+//!
+//! [`Channel`]: crate::sys::channel::Channel
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+/// Returns `message` as bytes, far fewer than [`LONGEST`](crate::sys::channel::LONGEST).
+pub(super) fn encode(message: &impl Serialize) -> Vec<u8> {
+    // Serializing a plain value without maps cannot fail. The receiver ignores an empty packet.
+    serde_json::to_vec(message).unwrap_or_default()
+}
+
+/// Returns the message in `bytes`. None if they are not a message; the receiver ignores them.
+pub(super) fn decode<M: DeserializeOwned>(bytes: &[u8]) -> Option<M> {
+    serde_json::from_slice(bytes).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::{decode, encode};
+    use crate::lease::Token;
+    use crate::lease::instant::{BootInstant, Deadline};
+    use crate::process::monitor::{MonitorMessage, ParentMessage, Start};
+    use crate::process::supervisor::{Effect, StopReason, SupervisorInput};
+    use crate::sys::channel::LONGEST;
+    use crate::sys::signal::{Origin, Signal};
+    use crate::sys::tree::ExitReason;
+
+    #[test]
+    fn monitor_messages_round_trip_and_fit_into_a_packet() {
+        let deadline = Deadline {
+            term: BootInstant::new(Duration::new(u64::MAX, 1)),
+            kill: BootInstant::new(Duration::new(u64::MAX, 999_999_999)),
+        };
+        let origin = Origin::Process(u32::MAX);
+        for message in [
+            MonitorMessage::Start(Start {
+                deadline,
+                limit: Some(deadline.kill),
+                token: Token(u64::MAX),
+            }),
+            MonitorMessage::Input(SupervisorInput::Renewed(deadline)),
+            MonitorMessage::Input(SupervisorInput::Signal(Signal { number: 64, origin })),
+            MonitorMessage::Input(SupervisorInput::Lost),
+        ] {
+            let bytes = encode(&message);
+            assert!(bytes.len() < LONGEST, "{message:?}");
+            assert_eq!(decode(&bytes), Some(message));
+        }
+        for message in [
+            ParentMessage::Sent(Effect::Forward(15)),
+            ParentMessage::Stopping(StopReason::Expired),
+            ParentMessage::Unstartable(8),
+            ParentMessage::Stuck(u32::MAX),
+            ParentMessage::Ended(ExitReason::Exited(255), StopReason::None),
+            ParentMessage::Ended(ExitReason::Killed(64), StopReason::MonitorDied),
+        ] {
+            let bytes = encode(&message);
+            assert!(bytes.len() < LONGEST, "{message:?}");
+            assert_eq!(decode(&bytes), Some(message));
+        }
+    }
+
+    #[test]
+    fn invalid_bytes_are_ignored() {
+        for bytes in [&b""[..], b"{}", b"\"Gone\"", b"\"Lost\"}", &[0; 25]] {
+            assert_eq!(decode::<MonitorMessage>(bytes), None, "{bytes:?}");
+            assert_eq!(decode::<ParentMessage>(bytes), None, "{bytes:?}");
+        }
+    }
+}

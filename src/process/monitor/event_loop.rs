@@ -1,0 +1,215 @@
+//! The event loop of the monitor, over messages from the parent, the deadline and children that end.
+//!
+//! Runs in the monitor's process, which has one thread. It must never wait for anything but these three
+//! sources: it writes to no terminal, uses no database and takes no lock.
+
+use std::io;
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+use super::backchannel::{decode, encode};
+use super::killing::{Killing, next_round};
+use super::{MonitorMessage, NAME, ParentMessage, Start};
+use crate::lease::instant::BootInstant;
+use crate::mutant::{self, Safeguard};
+use crate::process::supervisor::{CONT, Effect, KILL, StopReason, Supervisor, SupervisorInput};
+use crate::sys::boot_timer::{BootTimer, wait_for};
+use crate::sys::channel::{Channel, Received};
+use crate::sys::pending_child::{PendingChild, PreparedCommand};
+use crate::sys::signal::SignalFd;
+use crate::sys::tree::{Broadcast, ExitReason, Tree};
+use crate::sys::{clock, inherited, process};
+
+/// The event sources of the monitor.
+struct EventSources<'a> {
+    parent: &'a Channel,
+    timer: BootTimer,
+    children: SignalFd,
+}
+
+/// Starts `command` when the parent sends [`MonitorMessage::Start`], and supervises it until its tree is dead. Returns
+/// at once if the parent dies before that message.
+///
+/// # Errors
+/// Fails if a system call fails. The monitor then ends, and the kernel kills the command.
+pub(super) fn run_event_loop(
+    parent: &Channel,
+    command: PreparedCommand,
+    grace: Duration,
+    shares_terminal: bool,
+) -> io::Result<()> {
+    process::detach(NAME)?;
+    process::become_subreaper()?;
+    let sources = EventSources {
+        parent,
+        timer: BootTimer::new()?,
+        // Only SIGKILL and SIGSTOP may stop the monitor.
+        children: SignalFd::open(false)?,
+    };
+    let mut command = command.spawn_pending()?;
+    inherited::close_descriptors();
+    let tree = Tree::of(&command);
+    let Some(start) = sources.wait_for_start()? else {
+        return Ok(());
+    };
+    let mut supervised = SupervisedTree {
+        supervisor: Supervisor::new(start.deadline, start.limit, grace, shares_terminal),
+        tree,
+        stop: None,
+        killing: None,
+    };
+    // The parent may have been frozen before it sent the message, or the monitor before it read it.
+    supervised.drain_messages(&sources);
+    if supervised.supervisor.is_too_late(clock::now()) {
+        sources.send(ParentMessage::Stopping(StopReason::Expired));
+        let ended = ParentMessage::Ended(ExitReason::Killed(KILL), StopReason::Expired);
+        return parent.send_waiting(&encode(&ended));
+    }
+    // Fails only if the child was killed, which the loop below detects.
+    let _ = command.start(start.token.0);
+    supervised.supervise(&sources, &mut command)
+}
+
+impl EventSources<'_> {
+    /// Waits for the message to start the command. None if the parent has died.
+    fn wait_for_start(&self) -> io::Result<Option<Start>> {
+        loop {
+            match self.parent.receive() {
+                Received::Message(message) => {
+                    if let Some(MonitorMessage::Start(start)) = decode(&message) {
+                        return Ok(Some(start));
+                    }
+                }
+                Received::Closed => return Ok(None),
+                Received::Nothing => wait_for([self.parent.as_fd()], None).map(drop)?,
+            }
+        }
+    }
+
+    /// Waits for the first event: a message, the timer, or a child that ends.
+    fn wait(&self, is_parent_alive: bool) -> io::Result<()> {
+        let (timer, children) = (self.timer.as_fd(), self.children.as_fd());
+        match is_parent_alive {
+            true => wait_for([self.parent.as_fd(), timer, children], None).map(drop),
+            // A closed channel would always be readable.
+            false => wait_for([timer, children], None).map(drop),
+        }
+    }
+
+    fn send(&self, message: ParentMessage) {
+        // The message is lost if the parent is dead or has been frozen for very long.
+        let _ = self.parent.send(&encode(&message));
+    }
+}
+
+/// The tree of a started command, and the progress of stopping it.
+struct SupervisedTree {
+    supervisor: Supervisor,
+    tree: Tree,
+    /// A stop signal that has not reached the whole tree yet.
+    stop: Option<Broadcast>,
+    /// The killing of all processes that are left. None until it is needed.
+    killing: Option<Killing>,
+}
+
+impl SupervisedTree {
+    /// Supervises the tree until it is dead.
+    fn supervise(mut self, sources: &EventSources, command: &mut PendingChild) -> io::Result<()> {
+        loop {
+            let is_parent_alive = self.drain_messages(sources);
+            let now = clock::now();
+            // Messages come first: after a freeze, the monitor must read the newest deadline before it acts on the
+            // old one.
+            self.apply(sources, SupervisorInput::Tick);
+            let is_tree_dead = self.tree.reap();
+            let has_ended = self.tree.end().is_some();
+            if is_tree_dead || has_ended && mutant::is_disabled(Safeguard::DeadTree) {
+                return self.end(sources, command);
+            }
+            if has_ended {
+                // The remaining processes of the tree must not outlive the command.
+                self.kill_from(now);
+            }
+            let rounds = [
+                self.stop_all_if_due(now),
+                self.kill_all_if_due(sources, now),
+            ];
+            let wake = rounds.into_iter().chain([self.supervisor.wake_at()]);
+            sources.timer.set(wake.flatten().min())?;
+            sources.wait(is_parent_alive)?;
+            sources.children.clear();
+        }
+    }
+
+    /// Handles all pending messages of the parent. Returns true if the parent is alive.
+    fn drain_messages(&mut self, sources: &EventSources) -> bool {
+        loop {
+            match sources.parent.receive() {
+                Received::Message(message) => {
+                    if let Some(MonitorMessage::Input(input)) = decode(&message) {
+                        self.apply(sources, input);
+                    }
+                }
+                Received::Nothing => return true,
+                Received::Closed => {
+                    self.apply(sources, SupervisorInput::ParentDied);
+                    return false;
+                }
+            }
+        }
+    }
+
+    /// Passes `input` to the supervisor and sends the signals that it returns.
+    fn apply(&mut self, sources: &EventSources, input: SupervisorInput) {
+        let before = self.supervisor.stop_reason();
+        let effects = self.supervisor.step(clock::now(), input);
+        if before == StopReason::None && self.supervisor.stop_reason() != StopReason::None {
+            sources.send(ParentMessage::Stopping(self.supervisor.stop_reason()));
+        }
+        for effect in effects {
+            match effect {
+                Effect::Forward(signal) => self.tree.signal_command(signal),
+                Effect::Stop(KILL) => self.kill_from(clock::now()),
+                // A stopped process handles the signal only after SIGCONT.
+                Effect::Stop(signal) => {
+                    self.stop = Some(Broadcast::new(&[signal, CONT], clock::now()));
+                }
+            }
+            sources.send(ParentMessage::Sent(effect));
+        }
+    }
+
+    fn kill_from(&mut self, now: BootInstant) {
+        self.killing.get_or_insert_with(|| Killing::new(now));
+    }
+
+    /// Kills all living processes of the tree if a killing has started. Returns when the next round is due, or None if
+    /// none is needed.
+    fn kill_all_if_due(&mut self, sources: &EventSources, now: BootInstant) -> Option<BootInstant> {
+        let (next, stuck) = self.killing.as_mut()?.round(&self.tree, now);
+        if let Some(pid) = stuck {
+            sources.send(ParentMessage::Stuck(pid));
+        }
+        Some(next)
+    }
+
+    /// Sends the stop signal to each process that it has not reached yet, unless a killing has started. Returns when
+    /// the next round is due, or None if none is needed.
+    fn stop_all_if_due(&mut self, now: BootInstant) -> Option<BootInstant> {
+        let stop = self.stop.as_mut().filter(|_| self.killing.is_none())?;
+        if self.tree.send(stop) {
+            self.stop = None;
+        }
+        Some(next_round(self.stop.as_ref()?.began, now))
+    }
+
+    fn end(&self, sources: &EventSources, command: &mut PendingChild) -> io::Result<()> {
+        let end = self.tree.end().unwrap_or(ExitReason::Killed(KILL));
+        let message = command.failure().map_or_else(
+            || ParentMessage::Ended(end, self.supervisor.stop_reason()),
+            ParentMessage::Unstartable,
+        );
+        // The tree is dead, so the monitor may wait for a slow parent.
+        sources.parent.send_waiting(&encode(&message))
+    }
+}

@@ -1,0 +1,381 @@
+//! Supervision: decides which signals the command gets, and why. Pure, without a clock, processes or I/O. Runs in
+//! the monitor.
+//!
+//! The rules:
+//! - Every signal that dlock receives is forwarded to the command unchanged. If the command shares dlock's
+//!   terminal process group, two kinds of signals are not forwarded: a signal of the terminal (Ctrl-C) has already
+//!   reached the command, and a signal from the command's own tree was meant for that group.
+//! - The second SIGTERM or SIGINT kills the command: a user who sends two has waited long enough. A Ctrl-C on a
+//!   terminal that the command shares does not count, because many commands handle it like any other key.
+//! - If the lease is not renewed in time: SIGTERM at the deadline's `term`, SIGKILL at its `kill`.
+//! - If the lease is lost: SIGTERM at once, SIGKILL one grace later, but not after the deadline's `kill`.
+//! - If the command reaches `--max-runtime`: the same signals as after a lost lease.
+//! - If the parent dies: SIGKILL at once, because the lease is no longer renewed.
+//! - A stop is never undone, even if a later renewal succeeds.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::exit::Status;
+use crate::lease::instant::{BootInstant, Deadline};
+use crate::lease::timing::MAX_TTL;
+use crate::mutant::{self, Safeguard};
+use crate::sys::signal::{Origin, Signal};
+use crate::sys::tree::ExitReason;
+
+/// Time within which the same stop signal from the same process counts as an echo of the first. timeout(1) sends
+/// its signal to the process that it started and right after that to its own process group. A user who waits
+/// for the effect of the first signal takes much longer.
+const ECHO_WINDOW: Duration = Duration::from_millis(20);
+
+/// SIGINT. This number and those below are the same on x86-64 and arm64.
+pub const INT: i32 = 2;
+/// SIGKILL.
+pub const KILL: i32 = 9;
+/// SIGTERM.
+pub const TERM: i32 = 15;
+/// SIGCONT.
+pub const CONT: i32 = 18;
+
+/// An input of the supervisor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum SupervisorInput {
+    /// Time has passed. Never sent as a message.
+    #[serde(skip)]
+    Tick,
+    /// dlock received a signal.
+    Signal(Signal),
+    /// A renewal moved the deadline.
+    Renewed(Deadline),
+    /// The lease was lost.
+    Lost,
+    /// The parent is dead. Never sent as a message.
+    #[serde(skip)]
+    ParentDied,
+}
+
+/// A signal for the monitor to send.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Effect {
+    /// Forward this signal to the command only.
+    Forward(i32),
+    /// Send this signal to the command's whole tree, to stop it.
+    Stop(i32),
+}
+
+/// The stage of stopping the command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    Running,
+    Terminated { kill_at: BootInstant },
+    Killed,
+}
+
+/// The reason why the lease or a limit stopped the command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum StopReason {
+    /// Neither the lease nor a limit stopped the command.
+    None,
+    /// The lease could not be renewed in time.
+    Expired,
+    /// The lease was lost.
+    Lost,
+    /// The command ran for longer than `--max-runtime`.
+    TimedOut,
+    /// The monitor died, so the deadline of the lease could not be enforced.
+    MonitorDied,
+}
+
+impl StopReason {
+    /// Returns the exit status of dlock for a command that ended with `end`.
+    #[must_use]
+    pub fn status(self, end: ExitReason) -> Status {
+        match (self, end) {
+            (Self::Expired | Self::Lost | Self::MonitorDied, _) => Status::LOST,
+            (Self::TimedOut, _) => Status::TIMED_OUT,
+            (Self::None, ExitReason::Exited(code)) => Status::from_code(code),
+            (Self::None, ExitReason::Killed(signal)) => Status::from_signal(signal),
+        }
+    }
+}
+
+/// The state of one command under one lease.
+#[derive(Debug)]
+pub struct Supervisor {
+    deadline: Deadline,
+    /// Instant at which the command reaches `--max-runtime`. None does not limit the run.
+    limit: Option<BootInstant>,
+    grace: Duration,
+    shares_terminal: bool,
+    stage: Stage,
+    stop_reason: StopReason,
+    /// The last stop signal, SIGTERM or SIGINT, that this supervisor handled, and when.
+    last_stop_signal: Option<(Signal, BootInstant)>,
+}
+
+impl Supervisor {
+    /// Creates the supervisor of a command under a lease with `deadline` that may run until `limit`, or without a limit
+    /// if it is None. `shares_terminal` is true if the terminal's signals reach the command directly.
+    #[must_use]
+    pub const fn new(
+        deadline: Deadline,
+        limit: Option<BootInstant>,
+        grace: Duration,
+        shares_terminal: bool,
+    ) -> Self {
+        Self {
+            deadline,
+            limit,
+            grace,
+            shares_terminal,
+            stage: Stage::Running,
+            stop_reason: StopReason::None,
+            last_stop_signal: None,
+        }
+    }
+
+    /// Handles `input` at `now` and returns the signals to send.
+    pub fn step(&mut self, now: BootInstant, input: SupervisorInput) -> Vec<Effect> {
+        let mut effects = Vec::new();
+        if mutant::is_disabled(Safeguard::Monitor) && !matches!(input, SupervisorInput::Signal(_)) {
+            self.deadline.term = now + MAX_TTL;
+            return effects;
+        }
+        match input {
+            SupervisorInput::Tick => {}
+            SupervisorInput::Signal(signal) => self.signalled(now, signal, &mut effects),
+            SupervisorInput::Renewed(deadline) => self.deadline = self.deadline.max(deadline),
+            SupervisorInput::Lost => self.terminate(now, StopReason::Lost, &mut effects),
+            SupervisorInput::ParentDied => self.kill(&mut effects),
+        }
+        match self.stage {
+            Stage::Running if now >= self.deadline.term => {
+                self.terminate(now, StopReason::Expired, &mut effects);
+            }
+            Stage::Running if self.limit.is_some_and(|limit| now >= limit) => {
+                self.terminate(now, StopReason::TimedOut, &mut effects);
+            }
+            Stage::Terminated { kill_at } if now >= kill_at => self.kill(&mut effects),
+            _ => {}
+        }
+        effects
+    }
+
+    /// Returns true if the command must not be started, because it would have to be stopped at once.
+    #[must_use]
+    pub fn is_too_late(&self, now: BootInstant) -> bool {
+        now >= self.deadline.term
+    }
+
+    /// Returns when the next [`SupervisorInput::Tick`] is due. None once the command was killed.
+    #[must_use]
+    pub fn wake_at(&self) -> Option<BootInstant> {
+        match self.stage {
+            Stage::Running => Some(match self.limit {
+                Some(limit) => limit.min(self.deadline.term),
+                None => self.deadline.term,
+            }),
+            Stage::Terminated { kill_at } => Some(kill_at),
+            Stage::Killed => None,
+        }
+    }
+
+    /// Returns the reason why the lease or a limit stopped the command.
+    #[must_use]
+    pub const fn stop_reason(&self) -> StopReason {
+        self.stop_reason
+    }
+
+    fn signalled(&mut self, now: BootInstant, signal: Signal, effects: &mut Vec<Effect>) {
+        let has_reached_command = matches!(signal.origin, Origin::Below | Origin::Terminal);
+        if self.shares_terminal && has_reached_command {
+            return;
+        }
+        if [INT, TERM].contains(&signal.number) {
+            match self.last_stop_signal.replace((signal, now)) {
+                Some((first, at)) if first == signal && now < at + ECHO_WINDOW => return,
+                Some(_) => return self.kill(effects),
+                None => {}
+            }
+        }
+        effects.push(Effect::Forward(signal.number));
+    }
+
+    fn terminate(&mut self, now: BootInstant, stop_reason: StopReason, effects: &mut Vec<Effect>) {
+        if self.stage == Stage::Running {
+            self.stop_reason = stop_reason;
+            self.stage = Stage::Terminated {
+                kill_at: (now + self.grace).min(self.deadline.kill),
+            };
+            effects.push(Effect::Stop(TERM));
+        }
+    }
+
+    fn kill(&mut self, effects: &mut Vec<Effect>) {
+        if self.stage != Stage::Killed {
+            self.stage = Stage::Killed;
+            effects.push(Effect::Stop(KILL));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::{Effect, Supervisor, SupervisorInput};
+    use crate::lease::instant::BootInstant;
+    use crate::lease::timing::Timing;
+    use crate::sys::signal::{Origin, Signal};
+    use crate::sys::tree::ExitReason;
+
+    const START: BootInstant = BootInstant::new(Duration::from_secs(1000));
+    const GRACE: Duration = Duration::from_secs(5);
+    const OTHER_PROCESS: Origin = Origin::Process(7);
+
+    fn timing() -> Timing {
+        Timing::new(Duration::from_secs(30), Some(GRACE)).expect("a valid ttl")
+    }
+
+    fn supervisor(shares_terminal: bool) -> Supervisor {
+        Supervisor::new(timing().deadline(START), None, GRACE, shares_terminal)
+    }
+
+    fn after(seconds: u64) -> BootInstant {
+        START + Duration::from_secs(seconds)
+    }
+
+    fn signal(number: i32, origin: Origin) -> SupervisorInput {
+        SupervisorInput::Signal(Signal { number, origin })
+    }
+
+    #[test]
+    fn lease_that_is_not_renewed_stops_the_command_with_term_then_kill() {
+        let mut supervisor = supervisor(false);
+        assert_eq!(supervisor.step(after(23), SupervisorInput::Tick), []);
+        assert_eq!(supervisor.wake_at(), Some(after(24)));
+        assert_eq!(
+            supervisor.step(after(24), SupervisorInput::Tick),
+            [Effect::Stop(15)]
+        );
+        assert_eq!(supervisor.step(after(28), SupervisorInput::Tick), []);
+        assert_eq!(
+            supervisor.step(after(29), SupervisorInput::Tick),
+            [Effect::Stop(9)]
+        );
+        assert_eq!(
+            supervisor
+                .stop_reason()
+                .status(ExitReason::Killed(9))
+                .code(),
+            76
+        );
+    }
+
+    #[test]
+    fn renewal_moves_the_deadline_until_the_stop_has_started() {
+        let mut supervisor = supervisor(false);
+        let renewed = SupervisorInput::Renewed(timing().deadline(after(20)));
+        assert_eq!(supervisor.step(after(21), renewed), []);
+        assert_eq!(supervisor.step(after(30), SupervisorInput::Tick), []);
+        assert_eq!(
+            supervisor.step(after(44), SupervisorInput::Tick),
+            [Effect::Stop(15)]
+        );
+        let late = SupervisorInput::Renewed(timing().deadline(after(43)));
+        assert_eq!(supervisor.step(after(45), late), []);
+        assert_eq!(
+            supervisor.step(after(49), SupervisorInput::Tick),
+            [Effect::Stop(9)]
+        );
+    }
+
+    #[test]
+    fn supervisor_thawed_after_the_deadline_kills_at_once() {
+        let mut supervisor = supervisor(false);
+        assert_eq!(
+            supervisor.step(after(60), SupervisorInput::Tick),
+            [Effect::Stop(15)]
+        );
+        assert_eq!(
+            supervisor.step(after(60), SupervisorInput::Tick),
+            [Effect::Stop(9)]
+        );
+    }
+
+    #[test]
+    fn lost_lease_stops_the_command_at_once() {
+        let mut supervisor = supervisor(false);
+        assert_eq!(
+            supervisor.step(after(3), SupervisorInput::Lost),
+            [Effect::Stop(15)]
+        );
+        assert_eq!(
+            supervisor.step(after(8), SupervisorInput::Tick),
+            [Effect::Stop(9)]
+        );
+        assert_eq!(
+            supervisor
+                .stop_reason()
+                .status(ExitReason::Exited(0))
+                .code(),
+            76
+        );
+    }
+
+    #[test]
+    fn signal_is_forwarded_unchanged_and_the_second_stop_signal_kills() {
+        let mut supervisor = supervisor(false);
+        let term = signal(15, OTHER_PROCESS);
+        assert_eq!(
+            supervisor.step(after(1), signal(10, OTHER_PROCESS)),
+            [Effect::Forward(10)]
+        );
+        assert_eq!(supervisor.step(after(1), term), [Effect::Forward(15)]);
+        assert_eq!(supervisor.step(after(2), term), [Effect::Stop(9)]);
+        assert_eq!(
+            supervisor
+                .stop_reason()
+                .status(ExitReason::Killed(9))
+                .code(),
+            137
+        );
+    }
+
+    #[test]
+    fn echo_of_a_stop_signal_is_ignored() {
+        let mut supervisor = supervisor(false);
+        let term = signal(15, Origin::Process(100));
+        let soon = |milliseconds| START + Duration::from_millis(milliseconds);
+        assert_eq!(supervisor.step(soon(0), term), [Effect::Forward(15)]);
+        assert_eq!(supervisor.step(soon(1), term), []);
+        let another = signal(15, Origin::Process(101));
+        assert_eq!(supervisor.step(soon(2), another), [Effect::Stop(9)]);
+    }
+
+    #[test]
+    fn signal_from_the_command_to_a_shared_group_is_not_forwarded() {
+        let mut on_terminal = supervisor(true);
+        let term = signal(15, Origin::Below);
+        assert_eq!(on_terminal.step(after(1), term), []);
+        assert_eq!(on_terminal.step(after(2), term), []);
+        let mut in_own_group = supervisor(false);
+        assert_eq!(in_own_group.step(after(1), term), [Effect::Forward(15)]);
+    }
+
+    #[test]
+    fn ctrl_c_on_a_shared_terminal_is_neither_forwarded_nor_counted() {
+        let mut supervisor = supervisor(true);
+        assert_eq!(supervisor.step(after(1), signal(2, Origin::Terminal)), []);
+        assert_eq!(supervisor.step(after(2), signal(2, Origin::Terminal)), []);
+        assert_eq!(
+            supervisor.step(after(1), signal(10, OTHER_PROCESS)),
+            [Effect::Forward(10)]
+        );
+        assert_eq!(
+            supervisor.step(after(3), signal(2, OTHER_PROCESS)),
+            [Effect::Forward(2)]
+        );
+    }
+}

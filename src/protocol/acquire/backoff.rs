@@ -1,0 +1,111 @@
+//! Pauses between two requests, and the limit of packets per second.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use super::Acquire;
+use crate::lease::instant::BootInstant;
+
+/// First pause between two reads of the waiter that is next. Short enough for a quick hand-over after a short command,
+/// long enough to put no load on the server.
+pub(super) const FIRST_PAUSE: Duration = Duration::from_millis(100);
+/// Longest pause between two reads of the waiter that is next.
+pub(super) const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+
+/// Pause before the next read of a queue lock or a row that is being handed over.
+pub(super) const RETRY_DELAY: Duration = Duration::from_millis(25);
+
+/// Maximum number of packets that one process sends in any [`WINDOW`], whatever the server responds. Neither a defect
+/// in this module nor a server that misbehaves may cause load.
+const MAX_PACKETS: usize = 10;
+/// The time window of [`MAX_PACKETS`].
+const WINDOW: Duration = Duration::from_secs(1);
+
+/// The pauses and the rate limit of one acquisition.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Backoff {
+    turn: u32,
+    pause: Duration,
+    /// Send times of the last packets, oldest first.
+    sent_at: VecDeque<BootInstant>,
+}
+
+impl Default for Backoff {
+    fn default() -> Self {
+        Self {
+            turn: 0,
+            pause: FIRST_PAUSE,
+            sent_at: VecDeque::new(),
+        }
+    }
+}
+
+impl Backoff {
+    /// Returns the earliest instant at which `packets` packets may be sent.
+    pub(super) fn earliest(&self, packets: usize) -> BootInstant {
+        let too_many = (self.sent_at.len() + packets).checked_sub(MAX_PACKETS + 1);
+        too_many
+            .and_then(|last| self.sent_at.get(last))
+            .map_or(BootInstant::new(Duration::ZERO), |at| *at + WINDOW)
+    }
+
+    /// Records `packets` packets sent at `now`.
+    pub(super) fn sent(&mut self, now: BootInstant, packets: usize) {
+        self.turn = self.turn.wrapping_add(1);
+        self.sent_at.extend(std::iter::repeat_n(now, packets));
+        let old = self.sent_at.len().saturating_sub(MAX_PACKETS);
+        self.sent_at.drain(..old);
+    }
+
+    /// Resets the pause to the shortest one, since the server responds again.
+    pub(super) const fn recover(&mut self) {
+        self.pause = FIRST_PAUSE;
+    }
+}
+
+impl Acquire {
+    /// Schedules the next request after a pause, but not later than `takeover_at` or one [`RETRY_DELAY`] from `now`,
+    /// whichever is later.
+    pub(super) fn pause_until(
+        &mut self,
+        now: BootInstant,
+        takeover_at: BootInstant,
+        longest: Duration,
+    ) {
+        let pause = self.next_pause(longest);
+        self.next_at = (now + pause).min(takeover_at.max(now + RETRY_DELAY));
+    }
+
+    /// Returns the next pause. Each pause is 1.5 times the one before, up to `longest`, with a jitter of a quarter.
+    pub(super) fn next_pause(&mut self, longest: Duration) -> Duration {
+        let pause = self.backoff.pause.min(longest);
+        self.backoff.pause = (pause * 3 / 2).min(longest);
+        pause * (192 + u32::from(self.owner_id.jitter(self.backoff.turn)) / 2) / 256
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::Backoff;
+    use crate::lease::instant::BootInstant;
+
+    #[test]
+    fn at_most_ten_packets_are_sent_in_any_second() {
+        let mut backoff = Backoff::default();
+        let mut now = BootInstant::new(Duration::from_secs(1000));
+        let mut sent = Vec::new();
+        for packets in [3, 2, 2, 1, 3, 2, 2, 1].repeat(20) {
+            now = now.max(backoff.earliest(packets));
+            backoff.sent(now, packets);
+            sent.extend(std::iter::repeat_n(now, packets));
+        }
+        for (first, at) in sent.iter().enumerate() {
+            let within = sent[first..]
+                .iter()
+                .filter(|other| other.since(*at) < super::WINDOW);
+            assert!(within.count() <= super::MAX_PACKETS, "from {first} on");
+        }
+    }
+}

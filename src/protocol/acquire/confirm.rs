@@ -1,0 +1,107 @@
+//! Decides when a grant counts, and what to release in the end.
+
+use std::time::Duration;
+
+use super::{Acquire, AcquirePhase, OwnEntry};
+use crate::lease::instant::BootInstant;
+use crate::lease::{Grant, Token};
+use crate::store::{QueueLock, ReleaseRequest};
+
+/// Duration of a run from which on a hand-off is worthwhile: a waiter may have arrived, and the cost of an unneeded
+/// hand-off is small compared with the run.
+const LONG_RUN: Duration = Duration::from_millis(100);
+
+/// A lease that this process holds, with the queue lock and the queue entry that belong to it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct AcquiredLease {
+    /// The owner id and the token for renewals and the release.
+    pub grant: Grant,
+    /// Send time of the request that proves the grant. Deadlines count from it.
+    pub sent: BootInstant,
+    /// If available, the queue lock is acquired again on a new connection and released in the end.
+    pub queue_lock: QueueLock,
+    /// True if the queue entry may still exist. It does not count while this process holds the lease, and
+    /// the release deletes it.
+    pub has_entry: bool,
+}
+
+impl AcquiredLease {
+    /// Returns true if other contenders are likely to wait for the end of a run that took `took`. A holder that
+    /// waited in the queue itself is likely to have waiters behind it.
+    #[must_use]
+    pub fn is_awaited(&self, took: Duration) -> bool {
+        self.has_entry || took >= LONG_RUN
+    }
+}
+
+impl Acquire {
+    pub(super) fn granted(&mut self, now: BootInstant, token: Token, sent: BootInstant) {
+        // If the response took too long (this process was frozen), the lease may have expired.
+        if now >= self.timing.deadline(sent).term {
+            self.unknown_since.get_or_insert(sent);
+            self.confirm(now, token);
+        } else {
+            self.acquired(token, sent);
+        }
+    }
+
+    /// Handles a row that has this owner id by an attempt at an unknown time. The grant counts only after a renewal
+    /// that is sent and read back before the lease can expire. If the lease may have expired, the row is freed.
+    pub(super) fn confirm(&mut self, now: BootInstant, token: Token) {
+        let granted = self.unknown_since.unwrap_or(self.started);
+        let until = self.timing.deadline(granted).kill;
+        self.phase = match now < until {
+            true => AcquirePhase::Confirm {
+                token,
+                since: now,
+                until,
+            },
+            false => AcquirePhase::FreeOwnRecord(token),
+        };
+    }
+
+    pub(super) fn confirmed(&mut self, now: BootInstant, sent: BootInstant) {
+        if let AcquirePhase::Confirm { token, until, .. } = self.phase
+            && now < until
+            && now < self.timing.deadline(sent).term
+        {
+            self.acquired(token, sent);
+        }
+    }
+
+    fn acquired(&mut self, token: Token, sent: BootInstant) {
+        self.phase = AcquirePhase::Acquired(AcquiredLease {
+            grant: self.grant(token),
+            sent,
+            queue_lock: self.queue_lock,
+            has_entry: self.entry != OwnEntry::None,
+        });
+    }
+
+    /// Returns the release request to send before leaving: a lease may have been granted without a response, and the
+    /// queue entry must be deleted. None if there is nothing to release.
+    #[must_use]
+    pub fn release_request(&self) -> Option<ReleaseRequest> {
+        let is_trying = self.in_flight && matches!(self.phase, AcquirePhase::TryAcquire(_));
+        let may_hold = self.unknown_since.is_some()
+            || matches!(
+                self.phase,
+                AcquirePhase::Confirm { .. } | AcquirePhase::FreeOwnRecord(_)
+            )
+            || is_trying;
+        (may_hold || self.entry != OwnEntry::None).then(|| self.release_everything())
+    }
+
+    /// Returns a request that releases everything that belongs to this owner id.
+    pub(super) fn release_everything(&self) -> ReleaseRequest {
+        ReleaseRequest {
+            owner_id: self.owner_id,
+            token: None,
+            queue_lock: self.queue_lock,
+            has_entry: self.entry != OwnEntry::None,
+            keep: None,
+            run: None,
+            handed_off: false,
+        }
+    }
+}

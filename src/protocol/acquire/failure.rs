@@ -1,0 +1,70 @@
+//! Handles failures of requests: decides if the acquisition continues, with which request, and when.
+
+use std::time::Duration;
+
+use super::backoff::RETRY_DELAY;
+use super::{Acquire, AcquirePhase, OwnEntry};
+use crate::lease::instant::BootInstant;
+use crate::store::{AcquireMode, Failure, FailureKind, QueueLock, TimedResponse};
+
+/// Longest pause after a failure. A restarted server is reached again within this time.
+const LONGEST_RETRY: Duration = Duration::from_secs(2);
+
+impl Acquire {
+    pub(super) fn failed(&mut self, now: BootInstant, response: &TimedResponse, failure: &Failure) {
+        // The connection is lost, and with it the queue lock and the session that the queue entry names.
+        self.disconnected();
+        (self.consecutive_tries, self.queue_lock_anomalies) = (0, 0);
+        if response.could_grant {
+            self.unknown_since.get_or_insert(response.sent);
+        }
+        match failure.kind {
+            FailureKind::LoginRefused if self.first_response.is_some() => {}
+            FailureKind::LoginRefused | FailureKind::Denied | FailureKind::Config => {
+                self.phase = AcquirePhase::Refused(failure.clone());
+                return;
+            }
+            FailureKind::NoQueueLock if self.queue_lock == QueueLock::Available => {
+                self.disable_queue_lock();
+                if matches!(
+                    self.phase,
+                    AcquirePhase::Get | AcquirePhase::WaitTurn | AcquirePhase::Enqueue
+                ) {
+                    self.phase = AcquirePhase::TryAcquire(AcquireMode::IfFree);
+                }
+                return;
+            }
+            FailureKind::TooManyConnections => self.was_full = true,
+            _ => {}
+        }
+        match self.phase {
+            // The tables were dropped; an attempt creates them again.
+            _ if failure.kind == FailureKind::NoTables => {
+                self.phase = AcquirePhase::TryAcquire(AcquireMode::First);
+            }
+            AcquirePhase::Get | AcquirePhase::WaitTurn | AcquirePhase::Enqueue
+                if self.unknown_since.is_none() && self.entry != OwnEntry::None =>
+            {
+                self.phase = AcquirePhase::Get;
+            }
+            // Only an attempt reads back a grant by an earlier attempt of unknown outcome.
+            AcquirePhase::Get
+            | AcquirePhase::WaitTurn
+            | AcquirePhase::Enqueue
+            | AcquirePhase::TryAcquire(AcquireMode::TakeOver { .. }) => {
+                self.phase = AcquirePhase::TryAcquire(AcquireMode::IfFree);
+            }
+            _ => {}
+        }
+        let pause = match failure.kind {
+            FailureKind::Conflict => RETRY_DELAY,
+            _ => self.next_pause(LONGEST_RETRY),
+        };
+        self.next_at = now + pause;
+        self.failure = Some(failure.clone());
+        // If the limit comes before the end of the pause, give up now instead of sleeping until then.
+        if self.first_response.is_none() && self.next_at >= self.started + self.limits.connect {
+            self.limits.connect = Duration::ZERO;
+        }
+    }
+}

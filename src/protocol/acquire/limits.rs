@@ -1,0 +1,45 @@
+//! Time limits of an acquisition.
+
+use std::time::Duration;
+
+use super::{Acquire, AcquirePhase};
+use crate::lease::instant::BootInstant;
+
+/// Time to finish a step in progress when the user's wait limit is over: one more attempt on a free row, or the
+/// confirmation of a lease. Too short for a user to notice, long enough for a slow network.
+const FINAL_TRY: Duration = Duration::from_millis(250);
+
+/// Time limits of an acquisition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct WaitLimits {
+    /// Maximum time to wait, from the server's first response on. None waits forever.
+    pub wait: Option<Duration>,
+    /// Maximum time to that first response, and to the confirmation of a grant. At least one attempt is
+    /// always sent.
+    pub connect: Duration,
+}
+
+impl Acquire {
+    /// Returns the instant at which to give up. None if nothing limits the wait in the current phase.
+    pub(super) fn limit(&self) -> Option<BootInstant> {
+        let WaitLimits { wait, connect } = self.limits;
+        let Some(first_response) = self.first_response else {
+            return match &self.failure {
+                // The server was reached; waiting for a connection counts as waiting for the lock.
+                _ if self.was_full => wait.map(|wait| self.started + wait.max(connect)),
+                // The first attempt may use its full timeouts: one connect and one response.
+                None => Some(self.started + connect.max(2 * self.timing.request_timeout)),
+                Some(_) => Some(self.started + connect),
+            };
+        };
+        let (least, confirmed_by) = match self.phase {
+            AcquirePhase::Confirm { since, .. } => {
+                (FINAL_TRY, Some(since + connect.max(FINAL_TRY)))
+            }
+            AcquirePhase::TryAcquire(_) | AcquirePhase::FreeOwnRecord(_) => (FINAL_TRY, None),
+            _ => (Duration::ZERO, None),
+        };
+        let turn = wait.map(|wait| first_response + wait.max(least));
+        turn.into_iter().chain(confirmed_by).min()
+    }
+}

@@ -1,0 +1,649 @@
+//! Unit tests of the acquisition. A closure plays the server, and a number plays the clock.
+
+use std::time::Duration;
+
+use super::{Acquire, NextRequest, WaitLimits};
+use crate::lease::instant::BootInstant;
+use crate::lease::timing::Timing;
+use crate::lease::{OwnerId, Token};
+use crate::store::{
+    AcquireMode, AcquireRequest, Expiry, Failure, FailureKind, Holder, LockRecord, QueueLock,
+    QueueLockOwner, QueueState, Request, Response, TimedResponse, Version,
+};
+
+const START: BootInstant = BootInstant::new(Duration::from_secs(1000));
+const OWN_ID: OwnerId = OwnerId::new([9; 16]);
+
+fn secs(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+fn acquisition(wait: Option<Duration>) -> Acquire {
+    let timing = Timing::new(secs(30), None).expect("a valid ttl");
+    let limits = WaitLimits {
+        wait,
+        connect: secs(60),
+    };
+    Acquire::new(OWN_ID, timing, limits, START)
+}
+
+fn timed_response(sent: BootInstant, outcome: Result<Response, Failure>) -> TimedResponse {
+    TimedResponse {
+        sent,
+        received: sent,
+        server_time: None,
+        could_grant: true,
+        outcome,
+    }
+}
+
+fn failure(kind: FailureKind) -> Result<Response, Failure> {
+    Err(Failure {
+        kind,
+        message: "a failure".to_owned(),
+    })
+}
+
+fn record(renewals: u64, expiry: Expiry) -> LockRecord {
+    LockRecord {
+        owner_id: Some(OwnerId::new([1; 16])),
+        version: Version {
+            token: Token(17),
+            renewals,
+        },
+        holder: Holder::default(),
+        ttl: secs(30),
+        held_for: secs(1),
+        renewed_ago: secs(1),
+        expiry,
+        ..LockRecord::never_held("init".parse().expect("a valid action"))
+    }
+}
+
+fn queue_state(lock_owner: QueueLockOwner, ahead: u64) -> QueueState {
+    QueueState {
+        lock_owner,
+        ahead,
+        head_waiting_for: Some(secs(1)),
+    }
+}
+
+/// Returns the version that an attempt takes over. None if the attempt is for a free row.
+fn taken_over(request: &AcquireRequest) -> Option<Version> {
+    match request.mode {
+        AcquireMode::TakeOver { version, .. } => Some(version),
+        AcquireMode::First | AcquireMode::IfFree => None,
+    }
+}
+
+const LEFT: Expiry = Expiry::In(Duration::from_secs(25));
+
+/// Returns the row and the queue with which a test's server responds to an attempt, a read or a queue entry.
+type Server<'a> = &'a dyn Fn(BootInstant) -> (LockRecord, QueueState);
+
+/// Passes the response of `server` to `request` to the acquisition.
+fn respond(acquire: &mut Acquire, now: BootInstant, server: Server, request: &Request) {
+    let (record, queue_state) = server(now);
+    let response = match request {
+        Request::Enqueue(_) => Response::Enqueued(record, queue_state),
+        Request::TryAcquire(_) | Request::GetWithQueue(_) => {
+            Response::NotAcquired(record, queue_state)
+        }
+        other => panic!("unexpected: {other:?}"),
+    };
+    acquire.handle_response(now, &timed_response(now, Ok(response)));
+}
+
+/// Continues from `now` up to the next attempt, with a server that responds as `server` does and never grants the
+/// queue lock. Returns that attempt and its time.
+fn until_attempt(
+    acquire: &mut Acquire,
+    mut now: BootInstant,
+    server: Server,
+) -> (BootInstant, AcquireRequest) {
+    loop {
+        match acquire.next(now) {
+            NextRequest::Send(Request::TryAcquire(request)) => return (now, request),
+            NextRequest::Send(request) => respond(acquire, now, server, &request),
+            NextRequest::Wait(until) => now = until,
+            other => panic!("unexpected: {other:?}"),
+        }
+        assert!(now.since(START) < secs(300), "no attempt in 300 s");
+    }
+}
+
+/// Sends the first attempt and passes the response of `server` to the acquisition.
+fn first_attempt(acquire: &mut Acquire, server: Server) {
+    send_first_attempt(acquire);
+    let (record, queue_state) = server(START);
+    acquire.handle_response(
+        START,
+        &timed_response(START, Ok(Response::NotAcquired(record, queue_state))),
+    );
+}
+
+fn send_first_attempt(acquire: &mut Acquire) {
+    assert!(matches!(
+        acquire.next(START),
+        NextRequest::Send(Request::TryAcquire(AcquireRequest {
+            mode: AcquireMode::First,
+            queue_lock: QueueLock::Available,
+            ..
+        }))
+    ));
+}
+
+#[test]
+fn grant_counts_from_before_its_send() {
+    let mut acquire = acquisition(None);
+    send_first_attempt(&mut acquire);
+    acquire.handle_response(
+        START + secs(1),
+        &timed_response(START, Ok(Response::Granted(Token(5)))),
+    );
+    assert!(matches!(
+        acquire.next(START + secs(1)),
+        NextRequest::Granted(lease) if lease.sent == START && lease.grant.token == Token(5)
+    ));
+}
+
+#[test]
+fn waiter_sends_nothing_while_it_waits_for_the_queue_lock() {
+    let server = |_| (record(0, LEFT), queue_state(QueueLockOwner::Known, 3));
+    let mut acquire = acquisition(None);
+    first_attempt(&mut acquire, &server);
+    assert!(matches!(
+        acquire.next(START),
+        NextRequest::Send(Request::WaitTurn(_))
+    ));
+    let later = START + secs(3600);
+    assert!(matches!(acquire.next(later), NextRequest::Wait(_)));
+    assert_eq!(acquire.observed().map(|(_, ahead)| ahead), Some(3));
+    acquire.handle_response(
+        later,
+        &timed_response(later, Ok(Response::Granted(Token(5)))),
+    );
+    assert!(matches!(acquire.next(later), NextRequest::Granted(lease) if lease.sent == later));
+}
+
+#[test]
+fn queue_head_takes_over_a_row_that_did_not_change_for_a_ttl() {
+    // By the server's clock the lease never expires, which must not matter.
+    let forever = Expiry::In(secs(999_999));
+    let server = |_| (record(3, forever), queue_state(QueueLockOwner::Own, 0));
+    let mut acquire = acquisition(None);
+    first_attempt(&mut acquire, &server);
+    let (at, request) = until_attempt(&mut acquire, START, &server);
+    let waited = at.since(START);
+    assert!(waited >= secs(30) && waited < secs(31), "{waited:?}");
+    assert_eq!(
+        taken_over(&request).map(|version| version.renewals),
+        Some(3)
+    );
+}
+
+#[test]
+fn renewed_row_is_never_taken_over() {
+    for lock_owner in [QueueLockOwner::Own, QueueLockOwner::Free] {
+        let server = |now: BootInstant| {
+            (
+                record(now.since(START).as_secs() / 5, LEFT),
+                queue_state(lock_owner, 0),
+            )
+        };
+        let mut acquire = acquisition(Some(secs(200)));
+        first_attempt(&mut acquire, &server);
+        let mut now = START;
+        loop {
+            match acquire.next(now) {
+                NextRequest::Send(request) => {
+                    if let Request::TryAcquire(request) = &request {
+                        assert_eq!(taken_over(request), None);
+                    }
+                    respond(&mut acquire, now, &server, &request);
+                }
+                NextRequest::Wait(until) => now = until,
+                NextRequest::HeldByOther(..) => break,
+                other => panic!("unexpected: {other:?}"),
+            }
+        }
+        assert_eq!(now.since(START), secs(200));
+    }
+}
+
+#[test]
+fn expired_lease_is_not_taken_over_before_the_allowance_ends() {
+    let expiring = |had_queue_lock_here: bool| {
+        move |now: BootInstant| {
+            let record = LockRecord {
+                had_queue_lock_here,
+                ..record(0, Expiry::Ago(now.since(START)))
+            };
+            (record, queue_state(QueueLockOwner::Own, 0))
+        }
+    };
+    for (had_queue_lock_here, least, most) in [(true, 0.9, 1.0), (false, 5.0, 5.1)] {
+        let server = expiring(had_queue_lock_here);
+        let mut acquire = acquisition(None);
+        first_attempt(&mut acquire, &server);
+        let (at, request) = until_attempt(&mut acquire, START, &server);
+        let waited = at.since(START).as_secs_f64();
+        assert!(waited >= least && waited < most, "{waited}");
+        assert_eq!(
+            taken_over(&request).map(|version| version.renewals),
+            Some(0)
+        );
+    }
+}
+
+#[test]
+fn zero_wait_limit_ends_after_the_first_response() {
+    let mut acquire = acquisition(Some(Duration::ZERO));
+    first_attempt(&mut acquire, &|_| {
+        (record(0, LEFT), queue_state(QueueLockOwner::Known, 0))
+    });
+    assert!(matches!(acquire.next(START), NextRequest::HeldByOther(..)));
+}
+
+#[test]
+fn queue_lock_with_foreign_owner_or_without_grant_is_disabled() {
+    for lock_owner in [QueueLockOwner::Foreign, QueueLockOwner::Free] {
+        let server = |_| {
+            (
+                LockRecord::never_held("init".parse().expect("a valid action")),
+                queue_state(lock_owner, 0),
+            )
+        };
+        let mut acquire = acquisition(Some(Duration::ZERO));
+        first_attempt(&mut acquire, &server);
+        let mut now = START;
+        let request = loop {
+            let (at, request) = until_attempt(&mut acquire, now, &server);
+            now = at;
+            if request.queue_lock == QueueLock::Unavailable {
+                break request;
+            }
+            let (record, queue_state) = server(now);
+            acquire.handle_response(
+                now,
+                &timed_response(now, Ok(Response::NotAcquired(record, queue_state))),
+            );
+        };
+        assert_eq!(taken_over(&request), None);
+        assert!(now.since(START) < Duration::from_millis(200));
+        acquire.handle_response(now, &timed_response(now, Ok(Response::Granted(Token(1)))));
+        assert!(
+            matches!(acquire.next(now), NextRequest::Granted(lease) if lease.queue_lock == QueueLock::Unavailable)
+        );
+    }
+}
+
+#[test]
+fn wait_behind_a_foreign_session_lasts_at_most_a_ttl() {
+    let server = |_| (record(0, LEFT), queue_state(QueueLockOwner::Foreign, 0));
+    for (wait, expected) in [(None, 30), (Some(secs(200)), 30), (Some(secs(20)), 10)] {
+        let mut acquire = acquisition(wait);
+        first_attempt(&mut acquire, &server);
+        let (mut now, mut waits) = (START, Vec::new());
+        while acquire.queue_lock() == QueueLock::Available {
+            match acquire.next(now) {
+                NextRequest::Send(Request::WaitTurn(turn)) => {
+                    let limit = turn.limit.expect("a wait limit");
+                    waits.push(limit);
+                    now = now + limit;
+                    acquire.handle_response(now, &timed_response(now, Ok(Response::WaitEnded)));
+                }
+                NextRequest::Send(request) => respond(&mut acquire, now, &server, &request),
+                NextRequest::Wait(until) => now = until,
+                other => panic!("unexpected: {other:?}"),
+            }
+        }
+        assert_eq!(waits, [secs(expected)]);
+    }
+}
+
+#[test]
+fn wait_behind_a_foreign_session_that_becomes_holder_is_unlimited() {
+    let server = |now: BootInstant| {
+        let lock_owner = match now.since(START) < secs(2) {
+            true => QueueLockOwner::Foreign,
+            false => QueueLockOwner::Known,
+        };
+        (record(0, LEFT), queue_state(lock_owner, 0))
+    };
+    let mut acquire = acquisition(None);
+    first_attempt(&mut acquire, &server);
+    let (mut now, mut limits) = (START, Vec::new());
+    while limits.len() < 2 {
+        match acquire.next(now) {
+            NextRequest::Send(Request::WaitTurn(turn)) => {
+                limits.push(turn.limit);
+                now = now + secs(3);
+                acquire.handle_response(now, &timed_response(now, failure(FailureKind::Unknown)));
+            }
+            NextRequest::Send(request) => respond(&mut acquire, now, &server, &request),
+            NextRequest::Wait(until) => now = until,
+            other => panic!("unexpected: {other:?}"),
+        }
+    }
+    assert_eq!(limits, [Some(secs(30)), None]);
+}
+
+#[test]
+fn queue_lock_that_is_granted_without_effect_is_disabled() {
+    let server = |_| (record(0, LEFT), queue_state(QueueLockOwner::Known, 0));
+    for response in [
+        Response::WaitEnded,
+        Response::NotAcquired(record(0, LEFT), queue_state(QueueLockOwner::Known, 0)),
+    ] {
+        let mut acquire = acquisition(None);
+        first_attempt(&mut acquire, &server);
+        let (mut now, mut waits) = (START, 0);
+        while acquire.queue_lock() == QueueLock::Available {
+            match acquire.next(now) {
+                NextRequest::Send(Request::WaitTurn(_)) => {
+                    waits += 1;
+                    acquire.handle_response(now, &timed_response(now, Ok(response.clone())));
+                }
+                NextRequest::Send(request) => respond(&mut acquire, now, &server, &request),
+                NextRequest::Wait(until) => now = until,
+                other => panic!("unexpected: {other:?}"),
+            }
+            assert!(waits < 10, "too many waits for the queue lock");
+        }
+    }
+}
+
+#[test]
+fn without_a_queue_lock_later_pollers_try_after_head_priority() {
+    let free = |ahead: u64| {
+        move |now: BootInstant| {
+            let record = match now.since(START) < secs(10) {
+                true => record(0, Expiry::In(secs(25))),
+                false => LockRecord::never_held("init".parse().expect("a valid action")),
+            };
+            (record, queue_state(QueueLockOwner::NotQueried, ahead))
+        }
+    };
+    for (ahead, least, most) in [(0, 10.0, 11.3), (2, 13.0, 18.0)] {
+        let server = free(ahead);
+        let mut acquire = acquisition(None);
+        send_first_attempt(&mut acquire);
+        acquire.handle_response(
+            START,
+            &timed_response(START, failure(FailureKind::NoQueueLock)),
+        );
+        let (at, request) = until_attempt(&mut acquire, START, &server);
+        assert_eq!((at, request.queue_lock), (START, QueueLock::Unavailable));
+        let (record, queue_state) = server(START);
+        acquire.handle_response(
+            START,
+            &timed_response(START, Ok(Response::NotAcquired(record, queue_state))),
+        );
+        let (at, _) = until_attempt(&mut acquire, START, &server);
+        let waited = at.since(START).as_secs_f64();
+        assert!(waited >= least && waited < most, "{ahead} ahead: {waited}");
+    }
+}
+
+#[test]
+fn waiter_that_lost_its_connection_waits_with_its_entry_again() {
+    let server = |_| (record(0, LEFT), queue_state(QueueLockOwner::Known, 3));
+    let mut acquire = acquisition(None);
+    first_attempt(&mut acquire, &server);
+    for round in 1..4 {
+        let now = START + secs(20 * round);
+        assert!(matches!(
+            acquire.next(now),
+            NextRequest::Send(Request::WaitTurn(_))
+        ));
+        acquire.handle_response(now, &timed_response(now, failure(FailureKind::Unknown)));
+        assert!(
+            acquire
+                .release_request()
+                .is_some_and(|request| request.has_entry)
+        );
+        // The request that failed may have been granted the lease, so the next request is an attempt.
+        let later = now + secs(5);
+        assert!(matches!(
+            acquire.next(later),
+            NextRequest::Send(Request::TryAcquire(_))
+        ));
+        let held = Response::NotAcquired(record(0, LEFT), queue_state(QueueLockOwner::Known, 3));
+        acquire.handle_response(later, &timed_response(later, Ok(held)));
+    }
+}
+
+/// Fails the first attempt with `kind` at `at`, and responds to the next one that the lease is already held. Returns
+/// the time of that response.
+fn unknown_grant(acquire: &mut Acquire, kind: FailureKind, at: BootInstant) -> BootInstant {
+    send_first_attempt(acquire);
+    acquire.handle_response(at, &timed_response(START, failure(kind)));
+    assert!(acquire.release_request().is_some(), "{kind:?}");
+    let (at, _) = until_attempt(acquire, at, &|_| unreachable!());
+    acquire.handle_response(at, &timed_response(at, Ok(Response::AlreadyHeld(Token(5)))));
+    at
+}
+
+const SENT: [FailureKind; 6] = [
+    FailureKind::Unreachable,
+    FailureKind::TooManyConnections,
+    FailureKind::Conflict,
+    FailureKind::Unknown,
+    FailureKind::NoTables,
+    FailureKind::NoQueueLock,
+];
+
+#[test]
+fn grant_at_an_unknown_time_is_confirmed_by_a_renewal() {
+    for kind in SENT {
+        let mut acquire = acquisition(None);
+        let at = unknown_grant(&mut acquire, kind, START + secs(2));
+        assert!(matches!(
+            acquire.next(at),
+            NextRequest::Send(Request::Renew(grant, _)) if grant.token == Token(5)
+        ));
+        acquire.handle_response(at, &timed_response(at, Ok(Response::Renewed)));
+        assert!(matches!(acquire.next(at), NextRequest::Granted(lease) if lease.sent == at));
+    }
+}
+
+#[test]
+fn grant_that_may_have_expired_is_released_and_tried_again() {
+    for (failed, confirmed) in [(secs(29), secs(29)), (secs(2), secs(30))] {
+        let mut acquire = acquisition(None);
+        unknown_grant(&mut acquire, FailureKind::Unknown, START + failed);
+        let mut now = START + confirmed;
+        if failed < confirmed {
+            // The confirmation gets no response before the lease expires.
+            assert!(matches!(
+                acquire.next(START + secs(3)),
+                NextRequest::Send(Request::Renew(..))
+            ));
+            acquire.handle_response(now, &timed_response(now, failure(FailureKind::Unknown)));
+        }
+        let request = loop {
+            match acquire.next(now) {
+                NextRequest::Send(Request::Release(request)) => break request,
+                NextRequest::Wait(until) => now = until,
+                other => panic!("unexpected: {other:?}"),
+            }
+        };
+        assert_eq!((request.owner_id, request.token), (OWN_ID, Some(Token(5))));
+        acquire.handle_response(now, &timed_response(now, Ok(Response::Released)));
+        let (at, _) = until_attempt(&mut acquire, now, &|_| unreachable!());
+        acquire.handle_response(at, &timed_response(at, Ok(Response::Granted(Token(6)))));
+        assert!(
+            matches!(acquire.next(at), NextRequest::Granted(lease) if lease.grant.token == Token(6))
+        );
+    }
+}
+
+#[test]
+fn confirmation_without_a_response_ends_at_the_wait_limit() {
+    for (wait, connect, most) in [
+        (Some(secs(0)), 60, Duration::from_millis(300)),
+        (Some(secs(1)), 60, Duration::from_millis(1_050)),
+        (None, 1, Duration::from_millis(1_050)),
+        (None, 60, secs(30)),
+    ] {
+        let mut acquire = acquisition(wait);
+        acquire.limits.connect = secs(connect);
+        let confirming_since = unknown_grant(&mut acquire, FailureKind::Unknown, START);
+        let mut now = confirming_since;
+        let mut in_flight = false;
+        let end = loop {
+            match acquire.next(now) {
+                NextRequest::Send(Request::Renew(..)) => in_flight = true,
+                NextRequest::Wait(until) => now = until,
+                end => break end,
+            }
+            if in_flight && now.since(confirming_since) >= secs(29) {
+                // The request times out in the database thread.
+                in_flight = false;
+                acquire.handle_response(now, &timed_response(now, failure(FailureKind::Unknown)));
+            }
+        };
+        match (wait, connect) {
+            (None, 60) => assert!(
+                matches!(end, NextRequest::Send(Request::Release(_))),
+                "{end:?}"
+            ),
+            _ => assert!(matches!(end, NextRequest::Unreachable(_)), "{end:?}"),
+        }
+        assert!(
+            now.since(confirming_since) <= most,
+            "{wait:?}: {:?}",
+            now.since(confirming_since)
+        );
+        assert!(acquire.release_request().is_some());
+    }
+}
+
+#[test]
+fn revoked_own_record_is_freed_and_retried_at_a_limited_rate() {
+    let mut acquire = acquisition(None);
+    let revoked = LockRecord {
+        owner_id: Some(OWN_ID),
+        revoked_ago: Some(secs(1)),
+        ..record(0, LEFT)
+    };
+    send_first_attempt(&mut acquire);
+    let (mut now, mut requests, mut released) = (START, 0, 0);
+    acquire.handle_response(now, &timed_response(now, failure(FailureKind::Unknown)));
+    // On this server the record reappears after every release.
+    while now.since(START) < secs(10) {
+        match acquire.next(now) {
+            NextRequest::Send(request) => {
+                requests += 1;
+                let response = match request {
+                    Request::Release(request) => {
+                        assert_eq!(request.token, Some(Token(17)));
+                        released += 1;
+                        Response::Released
+                    }
+                    Request::TryAcquire(_) => {
+                        Response::NotAcquired(revoked.clone(), queue_state(QueueLockOwner::Own, 0))
+                    }
+                    other => panic!("unexpected: {other:?}"),
+                };
+                acquire.handle_response(now, &timed_response(now, Ok(response)));
+            }
+            NextRequest::Wait(until) => now = until,
+            other => panic!("unexpected: {other:?}"),
+        }
+    }
+    assert!(released > 0);
+    assert!(
+        requests <= 50,
+        "{requests} requests of up to two packets in 10 s"
+    );
+}
+
+#[test]
+fn late_grant_is_confirmed_first() {
+    let mut acquire = acquisition(None);
+    send_first_attempt(&mut acquire);
+    let late = START + secs(25);
+    acquire.handle_response(
+        late,
+        &timed_response(START, Ok(Response::Granted(Token(5)))),
+    );
+    assert!(matches!(
+        acquire.next(late),
+        NextRequest::Send(Request::Renew(..))
+    ));
+}
+
+/// Responds to every request with a failure of `kind` until the acquisition ends or `most` is over. Returns the time
+/// that this took and the number of requests.
+fn fail_on(acquire: &mut Acquire, kind: FailureKind, most: Duration) -> (Duration, u32) {
+    let mut now = START;
+    let mut tries = 0;
+    while now.since(START) < most {
+        match acquire.next(now) {
+            NextRequest::Send(_) => {
+                tries += 1;
+                acquire.handle_response(now, &timed_response(now, failure(kind)));
+            }
+            NextRequest::Wait(until) => now = until,
+            NextRequest::Unreachable(Some(_)) => break,
+            other => panic!("unexpected: {other:?}"),
+        }
+    }
+    (now.since(START), tries)
+}
+
+#[test]
+fn unreachable_server_is_retried_until_the_connect_limit() {
+    let (waited, tries) = fail_on(&mut acquisition(None), FailureKind::Unreachable, secs(200));
+    assert!(waited >= secs(57) && waited <= secs(60), "{waited:?}");
+    assert!(tries > 25, "{tries}");
+}
+
+#[test]
+fn full_server_is_retried_until_the_wait_limit() {
+    let (waited, _) = fail_on(
+        &mut acquisition(None),
+        FailureKind::TooManyConnections,
+        secs(200),
+    );
+    assert!(waited >= secs(200), "{waited:?}");
+    let (waited, _) = fail_on(
+        &mut acquisition(Some(secs(90))),
+        FailureKind::TooManyConnections,
+        secs(200),
+    );
+    assert!(waited >= secs(87) && waited <= secs(90), "{waited:?}");
+}
+
+#[test]
+fn refusal_ends_the_acquisition_at_once() {
+    let mut acquire = acquisition(None);
+    send_first_attempt(&mut acquire);
+    acquire.handle_response(START, &timed_response(START, failure(FailureKind::Denied)));
+    assert!(matches!(acquire.next(START), NextRequest::Refused(_)));
+}
+
+#[test]
+fn refused_login_is_retried_only_after_an_earlier_response() {
+    let server = |_| (record(0, LEFT), queue_state(QueueLockOwner::Known, 0));
+    let mut acquire = acquisition(None);
+    first_attempt(&mut acquire, &server);
+    assert!(matches!(
+        acquire.next(START),
+        NextRequest::Send(Request::WaitTurn(_))
+    ));
+    acquire.handle_response(
+        START,
+        &timed_response(START, failure(FailureKind::LoginRefused)),
+    );
+    assert!(matches!(acquire.next(START), NextRequest::Wait(_)));
+    let mut newcomer = acquisition(None);
+    send_first_attempt(&mut newcomer);
+    newcomer.handle_response(
+        START,
+        &timed_response(START, failure(FailureKind::LoginRefused)),
+    );
+    assert!(matches!(newcomer.next(START), NextRequest::Refused(_)));
+}

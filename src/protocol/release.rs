@@ -1,0 +1,177 @@
+//! Releasing a lease: hand-off, release, and retries. A pure state machine without a clock or I/O.
+//!
+//! A release is one commit and the next grant is another. If a contender is likely to wait, a hand-off
+//! goes before the release: it informs the next contender that the command is dead, so that a hand-over
+//! waits for one commit instead of two. The release follows a few milliseconds later, records the run, and finds
+//! the row free or granted to another contender.
+
+use std::time::Duration;
+
+use crate::lease::instant::BootInstant;
+use crate::lease::{Grant, Token};
+use crate::mutant::{self, Safeguard};
+use crate::store::{Failure, Loss, QueueLock, ReleaseRequest, Request, Response, TimedResponse};
+
+/// Pause between a hand-off and the release, which leaves the row to the next contender.
+///
+/// A release without a pause would lock the row and use the disk when the next contender needs both. That contender's
+/// attempt takes some 0.3 ms to arrive. If it takes longer than this pause, it finds the row free.
+const HANDOFF_TIME: Duration = Duration::from_millis(5);
+
+/// Pause before a failed release is tried again. Long enough for a server to recover, short enough for many tries
+/// within the time limit of the release.
+const RETRY_DELAY: Duration = Duration::from_millis(200);
+
+/// The next step of the caller.
+#[derive(Debug)]
+pub enum ReleaseStep {
+    /// Send this request and pass back exactly one response.
+    Send(Request),
+    /// Send nothing before this instant. None waits for the response in flight.
+    Wait(Option<BootInstant>),
+    /// The release has ended with this result.
+    Finished(Released),
+}
+
+/// The result of a release.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Released {
+    /// The lease is released and the run is recorded, if one was given.
+    Recorded,
+    /// The lease is released, but the history could not be written.
+    Unrecorded(Failure),
+    /// This process did not hold the lease any more, so the run does not count.
+    NotOurs(Loss),
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+enum ReleasePhase {
+    HandOff,
+    Release,
+    Over(Released),
+}
+
+/// One release.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Releasing {
+    request: ReleaseRequest,
+    phase: ReleasePhase,
+    in_flight: bool,
+    next_at: BootInstant,
+    /// True if an earlier release failed with an unknown outcome.
+    is_unknown: bool,
+    failure: Option<Failure>,
+}
+
+impl Releasing {
+    /// Creates a release that sends `request`. With `hand_off`, a hand-off goes before it, if the queue lock is
+    /// available and the request frees the row at once and records a run.
+    #[must_use]
+    pub fn new(request: ReleaseRequest, hand_off: bool, now: BootInstant) -> Self {
+        let is_plain = request.token.is_some() && request.run.is_some() && request.keep.is_none();
+        let has_queue_lock = matches!(request.queue_lock, QueueLock::Available);
+        Self {
+            request,
+            phase: match hand_off
+                && is_plain
+                && has_queue_lock
+                && !mutant::is_disabled(Safeguard::HandOff)
+            {
+                true => ReleasePhase::HandOff,
+                false => ReleasePhase::Release,
+            },
+            in_flight: false,
+            next_at: now,
+            is_unknown: false,
+            failure: None,
+        }
+    }
+
+    /// Returns the next step at `now`.
+    pub fn next(&mut self, now: BootInstant) -> ReleaseStep {
+        if let ReleasePhase::Over(released) = &self.phase {
+            return ReleaseStep::Finished(released.clone());
+        }
+        if self.in_flight {
+            return ReleaseStep::Wait(None);
+        }
+        if now < self.next_at {
+            return ReleaseStep::Wait(Some(self.next_at));
+        }
+        self.in_flight = true;
+        ReleaseStep::Send(match (&self.phase, self.request.token) {
+            (ReleasePhase::HandOff, Some(token)) => {
+                let owner_id = self.request.owner_id;
+                Request::HandOff(Grant { owner_id, token })
+            }
+            _ => Request::Release(self.request),
+        })
+    }
+
+    /// Handles the response to the request in flight.
+    pub fn handle_response(&mut self, now: BootInstant, response: &TimedResponse) {
+        self.in_flight = false;
+        self.next_at = now;
+        match (&self.phase, &response.outcome) {
+            (ReleasePhase::HandOff, outcome) => {
+                self.phase = ReleasePhase::Release;
+                // Even after a failure, another contender may have received the hand-off.
+                self.request.handed_off = !matches!(outcome, Ok(Response::NotHolder(_)));
+                if let Ok(Response::HandedOff) = outcome {
+                    self.next_at = now + HANDOFF_TIME;
+                }
+            }
+            (_, Ok(Response::Released)) => self.phase = ReleasePhase::Over(Released::Recorded),
+            (_, Ok(Response::ReleasedUnrecorded(failure))) => {
+                self.phase = ReleasePhase::Over(Released::Unrecorded(failure.clone()));
+            }
+            (_, Ok(Response::NotHolder(loss))) => {
+                self.phase = ReleasePhase::Over(match loss {
+                    // An earlier release was carried out, and its response was lost.
+                    None if self.is_unknown => Released::Recorded,
+                    loss => Released::NotOurs(loss.unwrap_or(Loss::TakenOver)),
+                });
+            }
+            (_, Ok(_)) => {}
+            (_, Err(failure)) => {
+                self.is_unknown = true;
+                self.failure = Some(failure.clone());
+                self.next_at = now + RETRY_DELAY;
+            }
+        }
+    }
+
+    /// Returns true while a request of the release waits for its response.
+    #[must_use]
+    pub const fn is_asked(&self) -> bool {
+        self.in_flight
+    }
+
+    /// Handles a connection that the server closed. The release after a hand-off is then sent at once.
+    pub fn disconnected(&mut self, now: BootInstant) {
+        if self.request.handed_off && self.failure.is_none() {
+            self.next_at = self.next_at.min(now);
+        }
+    }
+
+    /// Returns the token of the lease. None if it is unknown.
+    #[must_use]
+    pub const fn token(&self) -> Option<Token> {
+        self.request.token
+    }
+
+    /// Returns the last failure. None if there was none.
+    #[must_use]
+    pub const fn failure(&self) -> Option<&Failure> {
+        self.failure.as_ref()
+    }
+
+    /// Removes history that makes no difference from `now` on. The protocol model needs this to recognise a state that
+    /// it has visited.
+    pub fn normalize_for_model(&mut self, now: BootInstant) {
+        if self.next_at <= now {
+            self.next_at = BootInstant::new(Duration::ZERO);
+        }
+        self.failure = None;
+    }
+}

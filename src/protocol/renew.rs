@@ -1,0 +1,296 @@
+//! Renewing a lease: when the next renewal is due, and how its response is handled. Pure, without a clock or I/O.
+//!
+//! Only a renewal that was read back moves the deadline, and the new deadline counts from before its send. Only a row
+//! that this process does not hold any more ends the renewals. Every other failure is tried again until the deadline.
+
+use std::time::Duration;
+
+use crate::lease::Grant;
+use crate::lease::instant::{BootInstant, Deadline};
+use crate::lease::timing::Timing;
+use crate::store::{
+    Failure, FailureKind, LockRecord, Loss, QueueLock, Request, Response, TimedResponse,
+};
+
+/// Longest pause before a failed renewal is tried again. A short fault of the network delays a renewal by no more.
+const MAX_RETRY_DELAY: Duration = Duration::from_millis(500);
+
+/// Shortest pause before a failed renewal is tried again. With a short ttl and a server that fails, this limits the
+/// rate to 10 requests per second.
+const MIN_RETRY_DELAY: Duration = Duration::from_millis(100);
+
+/// The renewals of one grant.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Renewals {
+    grant: Grant,
+    queue_lock: QueueLock,
+    timing: Timing,
+    deadline: Deadline,
+    /// Instant at which the next renewal is due. None while one is in flight, and once the lease is lost.
+    next_at: Option<BootInstant>,
+    /// Send time of the last renewal, or of the request that proves the grant.
+    last_sent: BootInstant,
+    /// The state of the heartbeat since the last renewal that was sent.
+    liveness: Liveness,
+}
+
+/// The proof that the command is alive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Liveness {
+    /// No proof is required beyond a process that runs.
+    NotRequired,
+    /// A heartbeat has come since the last renewal.
+    Proven,
+    /// No heartbeat has come since the last renewal.
+    Pending,
+}
+
+/// The result of a renewal.
+#[derive(Debug)]
+pub enum RenewalOutcome {
+    /// The lease is renewed; this is its deadline now.
+    Renewed(Deadline),
+    /// This process does not hold the lease any more. Contains the reason and the row as read.
+    Lost(Loss, Box<LockRecord>),
+    /// The outcome is unknown; the renewal will be tried again.
+    Failed(Failure),
+}
+
+impl Renewals {
+    /// Creates the renewals of a grant.
+    ///
+    /// `sent` is the send time of the request that proves the grant. If `queue_lock` is available, a renewal
+    /// on a new connection also acquires the queue lock. If `liveness` is pending, nothing is renewed
+    /// without [heartbeats](Self::record_heartbeat).
+    #[must_use]
+    pub fn new(
+        grant: Grant,
+        queue_lock: QueueLock,
+        timing: Timing,
+        sent: BootInstant,
+        liveness: Liveness,
+    ) -> Self {
+        Self {
+            grant,
+            queue_lock,
+            timing,
+            deadline: timing.deadline(sent),
+            next_at: Some(sent + timing.renew_interval),
+            last_sent: sent,
+            liveness,
+        }
+    }
+
+    /// Records a heartbeat of the command.
+    pub fn record_heartbeat(&mut self) {
+        if self.liveness == Liveness::Pending {
+            self.liveness = Liveness::Proven;
+        }
+    }
+
+    /// Makes the next renewal due soon, after a lost connection: the renewal reads the row and acquires the queue lock
+    /// again. The pause since the last renewal is that of a failed one, because a device on the network path may
+    /// close every connection.
+    pub fn expedite(&mut self, now: BootInstant) {
+        let soon = now.max(self.last_sent + self.retry_delay());
+        self.next_at = self.next_at.map(|next| next.min(soon));
+    }
+
+    fn retry_delay(&self) -> Duration {
+        MAX_RETRY_DELAY
+            .min(self.timing.renew_interval / 4)
+            .max(MIN_RETRY_DELAY)
+    }
+
+    /// Returns true if a missing heartbeat keeps the lease from being renewed.
+    #[must_use]
+    pub fn is_silent(&self) -> bool {
+        self.liveness == Liveness::Pending && self.next_at.is_some()
+    }
+
+    /// Returns the instants at which the command gets SIGTERM and SIGKILL unless the lease is renewed.
+    #[must_use]
+    pub const fn deadline(&self) -> Deadline {
+        self.deadline
+    }
+
+    /// Returns the renewal to send at `now`. None if none is due, if the heartbeat is missing, or once the command has
+    /// to be stopped: a renewal would then extend the lease of a dying command.
+    pub fn due(&mut self, now: BootInstant) -> Option<Request> {
+        let is_due = self.next_at.is_some_and(|next| now >= next);
+        if !is_due || self.liveness == Liveness::Pending || now >= self.deadline.term {
+            return None;
+        }
+        self.next_at = None;
+        self.last_sent = now;
+        if self.liveness == Liveness::Proven {
+            self.liveness = Liveness::Pending;
+        }
+        Some(Request::Renew(self.grant, self.queue_lock))
+    }
+
+    /// Returns when the next renewal is due. None while one is in flight, or once the lease is lost.
+    #[must_use]
+    pub const fn wake_at(&self) -> Option<BootInstant> {
+        self.next_at
+    }
+
+    /// Handles the response to the renewal in flight.
+    pub fn handle_response(&mut self, now: BootInstant, response: TimedResponse) -> RenewalOutcome {
+        match response.outcome {
+            Ok(Response::Renewed) => {
+                self.deadline = self.deadline.max(self.timing.deadline(response.sent));
+                self.next_at = Some(response.sent + self.timing.renew_interval);
+                RenewalOutcome::Renewed(self.deadline)
+            }
+            // No further renewal: it would return the same until the command is dead.
+            Ok(Response::Lost(record)) => {
+                let loss = match record.revoked_ago {
+                    Some(_) => Loss::Revoked,
+                    None => Loss::TakenOver,
+                };
+                RenewalOutcome::Lost(loss, Box::new(record))
+            }
+            Ok(other) => self.failed(now, Failure::unexpected(&other)),
+            Err(failure) => self.failed(now, failure),
+        }
+    }
+
+    fn failed(&mut self, now: BootInstant, failure: Failure) -> RenewalOutcome {
+        if failure.kind == FailureKind::NoQueueLock {
+            self.queue_lock = QueueLock::Unavailable;
+        }
+        self.next_at = Some(now + self.retry_delay());
+        // The heartbeat that the failed renewal was sent for still counts.
+        self.record_heartbeat();
+        RenewalOutcome::Failed(failure)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::{Liveness, RenewalOutcome, Renewals};
+    use crate::lease::instant::BootInstant;
+    use crate::lease::timing::Timing;
+    use crate::lease::{Grant, OwnerId, Token};
+    use crate::store::{
+        Failure, FailureKind, LockRecord, Loss, QueueLock, Response, TimedResponse,
+    };
+
+    const START: BootInstant = BootInstant::new(Duration::from_secs(1000));
+
+    fn renewals() -> Renewals {
+        renewals_with(Liveness::NotRequired)
+    }
+
+    fn renewals_with(liveness: Liveness) -> Renewals {
+        let grant = Grant {
+            owner_id: OwnerId::new([1; 16]),
+            token: Token(1),
+        };
+        let timing = Timing::new(Duration::from_secs(30), None).expect("a valid ttl");
+        Renewals::new(grant, QueueLock::Available, timing, START, liveness)
+    }
+
+    fn timed_response(sent: BootInstant, outcome: Result<Response, Failure>) -> TimedResponse {
+        TimedResponse {
+            sent,
+            received: sent,
+            server_time: None,
+            could_grant: false,
+            outcome,
+        }
+    }
+
+    fn after(millis: u64) -> BootInstant {
+        START + Duration::from_millis(millis)
+    }
+
+    #[test]
+    fn only_a_read_back_renewal_moves_the_deadline() {
+        let mut renewals = renewals();
+        let first = renewals.deadline();
+        assert!(renewals.due(after(4_999)).is_none());
+        assert!(renewals.due(after(5_000)).is_some());
+        assert!(renewals.due(after(5_001)).is_none(), "one at a time");
+        let failure = Failure {
+            kind: FailureKind::Unknown,
+            message: String::new(),
+        };
+        let outcome =
+            renewals.handle_response(after(7_000), timed_response(after(5_000), Err(failure)));
+        assert!(matches!(outcome, RenewalOutcome::Failed(_)));
+        assert_eq!(renewals.deadline(), first);
+        assert!(renewals.due(after(7_500)).is_some());
+        let outcome = renewals.handle_response(
+            after(9_000),
+            timed_response(after(7_600), Ok(Response::Renewed)),
+        );
+        assert!(matches!(outcome, RenewalOutcome::Renewed(_)));
+        let moved = renewals.deadline().kill.since(first.kill);
+        assert_eq!(moved, Duration::from_millis(7_600));
+    }
+
+    #[test]
+    fn lost_lease_is_not_renewed() {
+        let mut renewals = renewals();
+        assert!(renewals.due(after(5_000)).is_some());
+        let row = LockRecord::never_held("init".parse().expect("a valid action"));
+        let outcome = renewals.handle_response(
+            after(5_100),
+            timed_response(after(5_000), Ok(Response::Lost(row))),
+        );
+        assert!(matches!(outcome, RenewalOutcome::Lost(Loss::TakenOver, _)));
+        assert!(renewals.due(after(5_100)).is_none());
+        assert!(renewals.wake_at().is_none());
+        renewals.expedite(after(6_000));
+        assert!(renewals.due(after(20_000)).is_none());
+    }
+
+    #[test]
+    fn required_heartbeat_allows_one_successful_renewal() {
+        let mut renewals = renewals_with(Liveness::Pending);
+        assert!(renewals.due(after(6_000)).is_none());
+        assert!(renewals.is_silent());
+        renewals.record_heartbeat();
+        assert!(renewals.due(after(6_500)).is_some());
+        let failure = Failure {
+            kind: FailureKind::Unknown,
+            message: String::new(),
+        };
+        renewals.handle_response(after(7_000), timed_response(after(6_500), Err(failure)));
+        assert!(
+            renewals.due(after(7_500)).is_some(),
+            "the heartbeat still counts"
+        );
+        renewals.handle_response(
+            after(7_600),
+            timed_response(after(7_500), Ok(Response::Renewed)),
+        );
+        assert!(renewals.due(after(13_000)).is_none(), "no heartbeat since");
+    }
+
+    #[test]
+    fn repeated_disconnects_do_not_cause_a_burst_of_renewals() {
+        let mut renewals = renewals();
+        renewals.expedite(after(2_000));
+        assert!(renewals.due(after(2_000)).is_some(), "at once");
+        renewals.handle_response(
+            after(2_001),
+            timed_response(after(2_000), Ok(Response::Renewed)),
+        );
+        renewals.expedite(after(2_002));
+        assert!(renewals.due(after(2_499)).is_none());
+        assert!(renewals.due(after(2_500)).is_some());
+    }
+
+    #[test]
+    fn lease_is_not_renewed_once_the_command_has_to_be_stopped() {
+        let mut renewals = renewals();
+        let term = renewals.deadline().term;
+        assert!(renewals.due(term).is_none());
+        assert!(renewals.due(term - Duration::from_millis(1)).is_some());
+    }
+}

@@ -1,0 +1,54 @@
+//! The two forms of a result: a table whose lines are not wrapped, and a line of JSON.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use comfy_table::{Table, presets};
+use serde::Serialize;
+
+use super::escape::is_harmful;
+
+/// Returns a table with a heading and one line per row.
+pub(super) fn rendered<const N: usize>(
+    heading: [&str; N],
+    rows: impl Iterator<Item = [String; N]>,
+) -> String {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING).set_header(heading);
+    for row in rows {
+        table.add_row(row);
+    }
+    let lines: Vec<String> = table
+        .lines()
+        .map(|line| {
+            line.strip_prefix(' ')
+                .unwrap_or(&line)
+                .trim_end()
+                .to_owned()
+        })
+        .collect();
+    lines.join("\n") + "\n"
+}
+
+/// Returns `document` as one line without characters that a terminal interprets.
+pub(super) fn json_line(document: &impl Serialize) -> serde_json::Result<String> {
+    let text = serde_json::to_string(document)?;
+    // serde_json does not escape DEL and C1 characters, and a terminal would interpret them. They can
+    // only occur between quotes, where an escape means the same character.
+    let mut safe = String::with_capacity(text.len() + 1);
+    for character in text.chars() {
+        if is_harmful(character) {
+            // These characters are below U+10000, so each is one UTF-16 unit.
+            let _ = write!(safe, "\\u{:04x}", u32::from(character));
+        } else {
+            safe.push(character);
+        }
+    }
+    safe.push('\n');
+    Ok(safe)
+}
+
+/// Returns whole milliseconds.
+pub(super) fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}

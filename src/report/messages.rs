@@ -1,0 +1,270 @@
+//! Texts for locks, ages and remaining times, the same in every message.
+
+use std::time::Duration;
+
+use crate::lease::action::Action;
+use crate::lease::once::{Key, Once};
+use crate::store::diagnosis::{Diagnosis, takeable_in};
+use crate::store::{Expiry, LockRecord, LockState, Operator, Pause, Success};
+
+/// Minimum difference between two clocks that is reported.
+const MIN_CLOCK_DIFFERENCE: Duration = Duration::from_secs(2);
+
+/// Formats a duration for users: in whole seconds, or in milliseconds below one second.
+#[must_use]
+pub fn duration(duration: Duration) -> String {
+    let rounded = if duration < Duration::from_secs(1) {
+        Duration::from_millis(u64::try_from(duration.as_millis()).unwrap_or(0))
+    } else {
+        Duration::from_secs(duration.as_secs())
+    };
+    humantime::format_duration(rounded).to_string()
+}
+
+/// Reports how many messages were dropped.
+#[must_use]
+pub fn dropped(count: u64) -> String {
+    match count {
+        1 => "1 message was dropped: stderr was not read in time".to_owned(),
+        _ => format!("{count} messages were dropped: stderr was not read in time"),
+    }
+}
+
+/// Describes who holds `action`, since when, the remaining time, and the number of waiters ahead of this
+/// process.
+#[must_use]
+pub fn waiting(action: &Action, seen: &LockRecord, ahead: u64) -> String {
+    let holding = holding(action, seen);
+    match ahead {
+        0 => format!("{holding}; you are next"),
+        _ => format!("{holding}; {ahead} ahead of you"),
+    }
+}
+
+/// Describes the last known holder and queue position of `action` after `waited`. A waiter in the queue
+/// sends the server no request, so it has no newer information.
+#[must_use]
+pub fn still_waiting(action: &Action, seen: &LockRecord, ahead: u64, waited: Duration) -> String {
+    let queue = match ahead {
+        0 => String::new(),
+        _ => format!(", with {ahead} ahead of you"),
+    };
+    let waited = duration(waited);
+    let was_held = was_held(action, seen);
+    format!("still waiting after {waited}: when you came, {was_held}{queue}")
+}
+
+/// Returns the label of the holder, or of the operator who paused the action. None if the action is free.
+#[must_use]
+pub fn whose(seen: &LockRecord) -> Option<&str> {
+    match seen.state() {
+        LockState::Free => None,
+        LockState::Paused => operator(seen),
+        LockState::Held | LockState::Expired | LockState::Revoked => Some(&seen.holder.label),
+    }
+}
+
+/// Describes who held `action` when it was last observed.
+#[must_use]
+pub fn was_held(action: &Action, seen: &LockRecord) -> String {
+    match seen.state() {
+        LockState::Free => format!("{action} was being handed over"),
+        LockState::Paused => holding(action, seen),
+        LockState::Held | LockState::Expired | LockState::Revoked => format!(
+            "{action} was held by {} (token {})",
+            seen.holder.label, seen.version.token
+        ),
+    }
+}
+
+/// Returns the action, followed by the key in parentheses if the key is not empty.
+#[must_use]
+pub fn with_key(action: &Action, key: &Key) -> String {
+    match key.as_str() {
+        "" => action.to_string(),
+        key => format!("{action} ({key})"),
+    }
+}
+
+/// Describes why the command is not run: who succeeded, and when.
+#[must_use]
+pub fn done(action: &Action, once: Option<&Once>, success: &Success) -> String {
+    let Success {
+        token,
+        holder,
+        at,
+        ago,
+    } = success;
+    let ago = duration(*ago);
+    let (subject, scope) = match once {
+        Some(Once::Ever(key)) => (with_key(action, key), String::new()),
+        Some(Once::Per(period)) => (
+            action.to_string(),
+            format!(" within {}", humantime::format_duration(*period)),
+        ),
+        None => (action.to_string(), String::new()),
+    };
+    format!("{subject} was done by {holder} {ago} ago (token {token}, {at}); not run again{scope}")
+}
+
+/// Describes the last grant of `action`, and the holder if the action is still held.
+#[must_use]
+pub fn last_granted(action: &Action, seen: &LockRecord) -> String {
+    match seen.owner_id {
+        Some(_) => holding(action, seen),
+        None => format!("{action} is free (last token {})", seen.version.token),
+    }
+}
+
+/// Describes who holds `action`, since when, and the remaining time.
+#[must_use]
+pub fn holding(action: &Action, seen: &LockRecord) -> String {
+    let left = match seen.expiry {
+        Expiry::In(left) => format!("{} left", duration(left)),
+        Expiry::Ago(ago) => format!("expired {} ago", duration(ago)),
+    };
+    let note = if seen.holder.note.is_empty() {
+        String::new()
+    } else {
+        format!(", {}", seen.holder.note)
+    };
+    let min_hold = match seen.min_hold_until {
+        Some(_) => ", held for --min-hold",
+        None => "",
+    };
+    let revoked = match (&seen.pause, seen.revoked_ago) {
+        (Some(_), _) => format!(", {}", paused(seen)),
+        (None, Some(_)) => format!(", {}", released(seen)),
+        (None, None) => String::new(),
+    };
+    match seen.state() {
+        LockState::Free if seen.fenced => format!(
+            "{action} is free, but wanted by others or fenced by a transaction of its last holder"
+        ),
+        LockState::Free => format!("{action} is free and wanted by others"),
+        LockState::Paused => format!("{action} is {}", paused(seen)),
+        LockState::Held | LockState::Expired | LockState::Revoked => format!(
+            "{action} is held by {} (token {}, since {}, {left}{min_hold}{revoked}{note})",
+            seen.holder.label,
+            seen.version.token,
+            duration(seen.held_for),
+        ),
+    }
+}
+
+/// Describes who revoked the lease, and why.
+#[must_use]
+pub fn released(seen: &LockRecord) -> String {
+    format!("released by {}", operator_and_reason(seen))
+}
+
+/// Describes until when the action is paused, by whom and why.
+#[must_use]
+pub fn paused(seen: &LockRecord) -> String {
+    let operator = operator_and_reason(seen);
+    match &seen.pause {
+        Some(Pause { until, left }) => {
+            format!(
+                "paused for another {} (until {until}) by {operator}",
+                duration(*left)
+            )
+        }
+        None => format!("resumed after it was paused by {operator}"),
+    }
+}
+
+/// Returns the label of the last operator who revoked the lease or paused the action. None if there was
+/// none.
+#[must_use]
+pub fn operator(seen: &LockRecord) -> Option<&str> {
+    seen.operator.as_ref().map(|operator| &*operator.label)
+}
+
+fn operator_and_reason(seen: &LockRecord) -> String {
+    match &seen.operator {
+        Some(Operator { label, reason }) if reason.is_empty() => label.clone(),
+        Some(Operator { label, reason }) => format!("{label} because {reason}"),
+        None => "somebody".to_owned(),
+    }
+}
+
+/// Describes the state of an action and what happens next.
+#[must_use]
+pub fn diagnosis(seen: &LockRecord) -> String {
+    let not_renewed_for = duration(seen.renewed_ago);
+    let takeover_in = duration(takeable_in(seen));
+    match Diagnosis::of(seen) {
+        Diagnosis::Free => "free".to_owned(),
+        Diagnosis::Paused => paused(seen),
+        Diagnosis::Renewing => "held and renewing".to_owned(),
+        Diagnosis::MinHold => format!(
+            "held for --min-hold until {}",
+            seen.min_hold_until.as_deref().unwrap_or("its end")
+        ),
+        Diagnosis::Revoked => format!(
+            "{}; its command is being stopped, and can be succeeded in {takeover_in} at the latest",
+            released(seen)
+        ),
+        Diagnosis::ClockSetBack => format!(
+            "held; the server's clock was set back by {} or more since it was renewed",
+            duration(seen.renewed_ahead)
+        ),
+        Diagnosis::NotRenewing => format!(
+            "not renewing for {not_renewed_for}: its process is frozen or cut off; can be taken over in \
+             {takeover_in}"
+        ),
+        Diagnosis::Gone => format!(
+            "holder's connection is gone, renewed {not_renewed_for} ago: its process is dead or cut off; \
+             can be taken over in {takeover_in}"
+        ),
+        Diagnosis::Expired => expired(seen, &takeover_in),
+    }
+}
+
+fn expired(seen: &LockRecord, takeover_in: &str) -> String {
+    let ago = match seen.expiry {
+        Expiry::In(_) => Duration::ZERO,
+        Expiry::Ago(ago) => ago,
+    };
+    let session = match seen.session_alive {
+        Some(true) => {
+            ", but its connection is open: its process is frozen, or the server's clock was set forward"
+        }
+        Some(false) | None => "",
+    };
+    let when = match takeable_in(seen) {
+        Duration::ZERO => "can be taken over".to_owned(),
+        _ => format!("can be taken over in {takeover_in}"),
+    };
+    format!("expired {} ago{session}; {when}", duration(ago))
+}
+
+/// Describes the difference between the server's clock and the clock of this machine. None if the
+/// difference is small.
+#[must_use]
+pub fn clock_difference(server: Duration, ours: Duration) -> Option<String> {
+    let (difference, direction) = match server.checked_sub(ours) {
+        Some(ahead) => (ahead, "ahead of"),
+        None => (ours.saturating_sub(server), "behind"),
+    };
+    (difference >= MIN_CLOCK_DIFFERENCE).then(|| {
+        format!(
+            "the server's clock is {} {direction} this machine's; no lease depends on that",
+            duration(difference)
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::duration;
+
+    #[test]
+    fn durations_are_rounded_down() {
+        assert_eq!(duration(Duration::from_micros(123_456_789)), "2m 3s");
+        assert_eq!(duration(Duration::from_micros(850_999)), "850ms");
+        assert_eq!(duration(Duration::ZERO), "0s");
+    }
+}

@@ -1,0 +1,87 @@
+//! All facts of one action, one per line.
+
+use std::fmt::Write as _;
+
+use super::{last_run, waiter_table, waiters_of};
+use crate::report::escape::printable;
+use crate::report::messages::{self, duration};
+use crate::store::{Expiry, LockRecord, Waiter};
+
+/// Returns all facts of one action, one per line, followed by the table of its waiters.
+#[must_use]
+pub fn details(record: &LockRecord, waiters: &[Waiter]) -> String {
+    let facts = facts(record);
+    let width = facts.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
+    let mut text = format!(
+        "{}: {}\n",
+        printable(record.action.as_str()),
+        record.state()
+    );
+    for (name, fact) in facts {
+        // Writing to a String cannot fail.
+        let _ = writeln!(text, "  {name:width$}  {}", printable(&fact));
+    }
+    if waiters_of(waiters, &record.action).next().is_some() {
+        text.push('\n');
+        text.push_str(&waiter_table(std::slice::from_ref(record), waiters));
+    }
+    text
+}
+
+/// Returns all facts of an action by name. The text comes from other clients, so the caller must escape
+/// it.
+#[must_use]
+pub fn facts(record: &LockRecord) -> Vec<(&'static str, String)> {
+    let holder = &record.holder;
+    let is_held = record.is_leased();
+    let named = |label, text: &str| (label, text.to_owned());
+    let mut facts = vec![("diagnosis", messages::diagnosis(record))];
+    if is_held {
+        facts.extend([
+            named("holder", &holder.label),
+            ("process", format!("{} on {}", holder.pid, holder.host)),
+            named("user", &holder.user),
+            named("pod", &holder.pod),
+            named("namespace", &holder.namespace),
+            named("command", &holder.command),
+            named("note", &holder.note),
+            ("since", held_since(record)),
+            ("renewed", renewed(record)),
+            ("lease", lease(record)),
+        ]);
+    }
+    facts.push(("token", record.version.token.to_string()));
+    if is_held && let Some(paused) = &record.pause {
+        facts.push(("paused until", paused.until.clone()));
+    }
+    if let Some(last) = record.last {
+        facts.push((
+            "last run",
+            format!("{} (token {})", last_run(last), last.token),
+        ));
+    }
+    facts.retain(|(_, text)| !text.is_empty());
+    facts
+}
+
+fn held_since(record: &LockRecord) -> String {
+    let at = record.acquired_at.as_deref().unwrap_or("-");
+    format!("{at}, {} ago", duration(record.held_for))
+}
+
+fn renewed(record: &LockRecord) -> String {
+    let ago = duration(record.renewed_ago);
+    match record.version.renewals {
+        0 => "not yet".to_owned(),
+        1 => format!("once, {ago} ago"),
+        times => format!("{times} times, {ago} ago"),
+    }
+}
+
+fn lease(record: &LockRecord) -> String {
+    let ttl = duration(record.ttl);
+    match record.expiry {
+        Expiry::In(left) => format!("{ttl}, expires in {}", duration(left)),
+        Expiry::Ago(ago) => format!("{ttl}, expired {} ago", duration(ago)),
+    }
+}

@@ -1,0 +1,145 @@
+//! The JSON form of `dlock status`.
+//!
+//! The form is documented in dlock-status(1) and is stable: fields are added, but never renamed or
+//! removed. Times are the server's; durations are whole milliseconds.
+
+use std::time::Duration;
+
+use serde::Serialize;
+
+use super::waiters_of;
+use crate::report::format::{json_line, millis};
+use crate::report::messages;
+use crate::store::diagnosis::{Diagnosis, takeable_in};
+use crate::store::{Expiry, LockRecord, Snapshot, Waiter};
+
+/// One lock in JSON.
+#[derive(Serialize)]
+struct LockJson<'a> {
+    action: &'a str,
+    state: String,
+    token: u64,
+    holder: Option<&'a str>,
+    host: Option<&'a str>,
+    pid: Option<u32>,
+    user: Option<&'a str>,
+    note: Option<&'a str>,
+    pod: Option<&'a str>,
+    namespace: Option<&'a str>,
+    command: Option<&'a str>,
+    diagnosis: &'static str,
+    diagnosis_text: String,
+    session_alive: Option<bool>,
+    acquired_at: Option<&'a str>,
+    held_for_ms: Option<u64>,
+    renewed_ago_ms: Option<u64>,
+    renewals: Option<u64>,
+    ttl_ms: Option<u64>,
+    expires_in_ms: Option<i64>,
+    min_hold_until: Option<&'a str>,
+    takeover_in_ms: Option<u64>,
+    revoked_ago_ms: Option<u64>,
+    paused_until: Option<&'a str>,
+    paused_for_ms: Option<u64>,
+    operator: Option<&'a str>,
+    reason: Option<&'a str>,
+    last_token: Option<u64>,
+    last_outcome: Option<&'static str>,
+    last_code: Option<u8>,
+    last_ended_ago_ms: Option<u64>,
+    waiters: Vec<WaiterJson<'a>>,
+}
+
+/// One waiter in JSON.
+#[derive(Serialize)]
+struct WaiterJson<'a> {
+    position: usize,
+    holder: &'a str,
+    host: &'a str,
+    pid: u32,
+    user: &'a str,
+    note: &'a str,
+    waiting_for_ms: u64,
+    alive: Option<bool>,
+}
+
+#[derive(Serialize)]
+struct StatusDocument<'a> {
+    server_time_ms: u64,
+    clock_difference_ms: i64,
+    locks: Vec<LockJson<'a>>,
+}
+
+/// Returns the JSON document on one line. `local_time` is the time of this machine since 1970.
+///
+/// # Errors
+/// Never fails for a [`Snapshot`]; the serializer's type demands a result.
+pub fn json(snapshot: &Snapshot, local_time: Duration) -> serde_json::Result<String> {
+    let Snapshot { locks, waiters, .. } = snapshot;
+    let server_time_ms = snapshot.server_time.0 / 1000;
+    let difference = i128::from(server_time_ms) - i128::from(millis(local_time));
+    let document = StatusDocument {
+        server_time_ms,
+        clock_difference_ms: i64::try_from(difference).unwrap_or(i64::MAX),
+        locks: locks.iter().map(|record| lock(record, waiters)).collect(),
+    };
+    json_line(&document)
+}
+
+fn lock<'a>(record: &'a LockRecord, waiters: &'a [Waiter]) -> LockJson<'a> {
+    let is_held = record.is_leased();
+    let holder = &record.holder;
+    let text = |text| Some(text).filter(|_| is_held);
+    let is_operated = record.pause.is_some() || record.revoked_ago.is_some();
+    let operator = record.operator.as_ref().filter(|_| is_operated);
+    let signed = |duration: Duration| i64::try_from(duration.as_millis()).unwrap_or(i64::MAX);
+    LockJson {
+        action: record.action.as_str(),
+        state: record.state().to_string(),
+        token: record.version.token.0,
+        holder: text(holder.label.as_str()),
+        host: text(holder.host.as_str()),
+        pid: is_held.then_some(holder.pid),
+        user: text(holder.user.as_str()),
+        note: text(holder.note.as_str()),
+        pod: text(holder.pod.as_str()).filter(|pod| !pod.is_empty()),
+        namespace: text(holder.namespace.as_str()).filter(|name| !name.is_empty()),
+        command: text(holder.command.as_str()),
+        diagnosis: Diagnosis::of(record).word(),
+        diagnosis_text: messages::diagnosis(record),
+        session_alive: record.session_alive.filter(|_| is_held),
+        acquired_at: record.acquired_at.as_deref().filter(|_| is_held),
+        held_for_ms: is_held.then(|| millis(record.held_for)),
+        renewed_ago_ms: is_held.then(|| millis(record.renewed_ago)),
+        renewals: is_held.then_some(record.version.renewals),
+        ttl_ms: is_held.then(|| millis(record.ttl)),
+        expires_in_ms: is_held.then(|| match record.expiry {
+            Expiry::In(left) => signed(left),
+            Expiry::Ago(ago) => -signed(ago),
+        }),
+        min_hold_until: record.min_hold_until.as_deref().filter(|_| is_held),
+        takeover_in_ms: is_held.then(|| millis(takeable_in(record))),
+        revoked_ago_ms: record.revoked_ago.filter(|_| is_held).map(millis),
+        paused_until: record.pause.as_ref().map(|paused| paused.until.as_str()),
+        paused_for_ms: record.pause.as_ref().map(|paused| millis(paused.left)),
+        operator: operator.map(|operator| operator.label.as_str()),
+        reason: operator.map(|operator| operator.reason.as_str()),
+        last_token: record.last.map(|last| last.token.0),
+        last_outcome: record.last.map(|last| last.fate.as_str()),
+        last_code: record.last.and_then(|last| last.fate.code()),
+        last_ended_ago_ms: record.last.map(|last| millis(last.ago)),
+        waiters: (1..)
+            .zip(waiters_of(waiters, &record.action))
+            .map(|(position, waiter)| WaiterJson {
+                position,
+                holder: &waiter.holder.label,
+                host: &waiter.holder.host,
+                pid: waiter.holder.pid,
+                user: &waiter.holder.user,
+                note: &waiter.holder.note,
+                waiting_for_ms: millis(waiter.waiting_for),
+                alive: waiter.alive,
+            })
+            .collect(),
+    }
+}

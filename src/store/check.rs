@@ -1,0 +1,195 @@
+//! Findings of `dlock doctor`: each contains one fact and its status.
+//!
+//! Types only. `store::mysql::doctor` sends the queries and judges the results.
+
+/// The checks in the order in which they run. Each depends on the checks before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Check {
+    /// The host name resolves.
+    Address,
+    /// The server accepts the connection.
+    Connect,
+    /// Encryption of the connection.
+    Tls,
+    /// The server accepts the login.
+    Login,
+    /// The database exists, and the account may use it.
+    Database,
+    /// Product and version of the server.
+    Server,
+    /// Kind of cluster that the server belongs to, if any.
+    Cluster,
+    /// No proxy between dlock and the server takes part in the protocol.
+    Proxy,
+    /// The settings that dlock makes for its session last.
+    Session,
+    /// The server accepts writes.
+    Writes,
+    /// The account has the privileges that `exec` needs.
+    Grants,
+    /// The tables have the definition that dlock created.
+    Tables,
+    /// The named locks, which the queue needs, work.
+    NamedLocks,
+    /// A crash of the server does not lose grants.
+    Durability,
+    /// A fail-over does not lose grants.
+    Replication,
+    /// Difference between the clocks of the server and this host.
+    Clock,
+    /// Time that a request takes.
+    RoundTrip,
+    /// Number of connections that are left for waiters.
+    Connections,
+}
+
+impl Check {
+    /// All checks in order.
+    pub const ALL: [Self; 18] = [
+        Self::Address,
+        Self::Connect,
+        Self::Tls,
+        Self::Login,
+        Self::Database,
+        Self::Server,
+        Self::Cluster,
+        Self::Proxy,
+        Self::Session,
+        Self::Writes,
+        Self::Grants,
+        Self::Tables,
+        Self::NamedLocks,
+        Self::Durability,
+        Self::Replication,
+        Self::Clock,
+        Self::RoundTrip,
+        Self::Connections,
+    ];
+
+    /// Returns the name in text and JSON output.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Address => "address",
+            Self::Connect => "connect",
+            Self::Tls => "tls",
+            Self::Login => "login",
+            Self::Database => "database",
+            Self::Server => "server",
+            Self::Cluster => "cluster",
+            Self::Proxy => "proxy",
+            Self::Session => "session",
+            Self::Writes => "writes",
+            Self::Grants => "grants",
+            Self::Tables => "tables",
+            Self::NamedLocks => "named-locks",
+            Self::Durability => "durability",
+            Self::Replication => "replication",
+            Self::Clock => "clock",
+            Self::RoundTrip => "round-trip",
+            Self::Connections => "connections",
+        }
+    }
+}
+
+/// Status of a check.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CheckStatus {
+    /// No problem was found.
+    Ok,
+    /// dlock works, but the operator should know about the consequence.
+    Warn(Advice),
+    /// dlock does not work, or does not keep its promise, until this is fixed.
+    Fail(Advice),
+    /// The result is unknown.
+    Skipped,
+}
+
+/// Advice about a warning or a failure.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Advice {
+    /// Reason why the fact matters.
+    pub why: String,
+    /// Way to fix it.
+    pub fix: String,
+}
+
+impl Advice {
+    fn new(why: impl Into<String>, fix: impl Into<String>) -> Self {
+        Self {
+            why: why.into(),
+            fix: fix.into(),
+        }
+    }
+}
+
+/// One fact and its status.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finding {
+    /// The check.
+    pub check: Check,
+    /// Status of the check.
+    pub status: CheckStatus,
+    /// The observed fact. It may contain text of the server and is escaped where it is printed.
+    pub fact: String,
+}
+
+impl Finding {
+    /// Returns a finding without a problem.
+    pub fn ok(check: Check, fact: impl Into<String>) -> Self {
+        Self::new(check, CheckStatus::Ok, fact)
+    }
+
+    /// Returns a warning: dlock works, but with a consequence that the operator should know about.
+    pub fn warn(
+        check: Check,
+        fact: impl Into<String>,
+        why: impl Into<String>,
+        fix: impl Into<String>,
+    ) -> Self {
+        Self::new(check, CheckStatus::Warn(Advice::new(why, fix)), fact)
+    }
+
+    /// Returns a failure that must be fixed.
+    pub fn fail(
+        check: Check,
+        fact: impl Into<String>,
+        why: impl Into<String>,
+        fix: impl Into<String>,
+    ) -> Self {
+        Self::new(check, CheckStatus::Fail(Advice::new(why, fix)), fact)
+    }
+
+    /// Returns a skipped check. The reason is `fact`, which may be empty.
+    pub fn skip(check: Check, fact: impl Into<String>) -> Self {
+        Self::new(check, CheckStatus::Skipped, fact)
+    }
+
+    fn new(check: Check, status: CheckStatus, fact: impl Into<String>) -> Self {
+        Self {
+            check,
+            status,
+            fact: fact.into(),
+        }
+    }
+
+    /// Returns true if it must be fixed.
+    #[must_use]
+    pub const fn is_failure(&self) -> bool {
+        matches!(self.status, CheckStatus::Fail(_))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Check;
+
+    #[test]
+    fn checks_are_in_order_with_unique_names() {
+        assert!(Check::ALL.is_sorted());
+        let mut names: Vec<&str> = Check::ALL.iter().map(|check| check.name()).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), Check::ALL.len());
+    }
+}

@@ -1,0 +1,133 @@
+//! Records of runs: the outcome of each run, and the successes that make another run unnecessary.
+
+use std::fmt;
+use std::time::Duration;
+
+use super::Holder;
+use crate::lease::Token;
+use crate::lease::action::Action;
+
+/// Outcome of a history entry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum HistoryOutcome {
+    /// The command exited with this status.
+    Exited(u8),
+    /// This signal killed the command.
+    Killed(u8),
+    /// The lease was lost or could not be renewed, or its holder died. It is unknown how far the command ran.
+    Lost,
+    /// An operator ended the lease of the run.
+    Revoked,
+    /// Not a run: an operator removed a recorded success, so that the command can run again.
+    Forgotten,
+    /// Not a run: an operator revoked the lease.
+    Released,
+    /// Not a run: an operator paused the action for a time, and revoked the lease if there was one.
+    Paused,
+    /// Not a run: an operator resumed the action.
+    Resumed,
+}
+
+impl HistoryOutcome {
+    /// Returns true if the command exited with status 0.
+    #[must_use]
+    pub const fn is_success(self) -> bool {
+        matches!(self, Self::Exited(0))
+    }
+
+    /// Returns the outcome for the columns `outcome` and `code` of the table. None if this version of dlock does not
+    /// know it.
+    #[must_use]
+    pub fn read(outcome: &str, code: Option<u8>) -> Option<Self> {
+        Some(match (outcome, code) {
+            ("exited", Some(status)) => Self::Exited(status),
+            ("killed", Some(signal)) => Self::Killed(signal),
+            ("lost", _) => Self::Lost,
+            ("revoked", _) => Self::Revoked,
+            ("forgotten", _) => Self::Forgotten,
+            ("released", _) => Self::Released,
+            ("paused", _) => Self::Paused,
+            ("resumed", _) => Self::Resumed,
+            _ => return None,
+        })
+    }
+
+    /// Returns the value of the column `outcome`.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Exited(_) => "exited",
+            Self::Killed(_) => "killed",
+            Self::Lost => "lost",
+            Self::Revoked => "revoked",
+            Self::Forgotten => "forgotten",
+            Self::Released => "released",
+            Self::Paused => "paused",
+            Self::Resumed => "resumed",
+        }
+    }
+
+    /// Returns the exit status or the signal number. None for other outcomes.
+    #[must_use]
+    pub const fn code(self) -> Option<u8> {
+        match self {
+            Self::Exited(code) | Self::Killed(code) => Some(code),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for HistoryOutcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Exited(status) => write!(f, "exited {status}"),
+            Self::Killed(signal) => write!(f, "killed {signal}"),
+            _ => f.write_str(self.as_str()),
+        }
+    }
+}
+
+/// A completed run as its holder reports it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct RunRecord {
+    /// Outcome of the run.
+    pub outcome: HistoryOutcome,
+    /// Time from the grant to the end of the run.
+    pub duration: Duration,
+}
+
+/// One entry of the history.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct HistoryEntry {
+    /// Name of the lock.
+    pub action: Action,
+    /// Key of `--once`, empty if `--once` had no key. None if the run did not use `--once`.
+    pub key: Option<String>,
+    /// Token of the run.
+    pub token: Token,
+    /// Holder of the run.
+    pub holder: Holder,
+    /// Time of the grant by the server's clock, as RFC 3339.
+    pub started_at: String,
+    /// Time when the entry was recorded, by the server's clock, as RFC 3339.
+    pub ended_at: String,
+    /// Time from `started_at` to `ended_at`.
+    pub duration: Duration,
+    /// Time since `ended_at`.
+    pub ago: Duration,
+    /// Outcome of the run, or the operator action.
+    pub outcome: HistoryOutcome,
+}
+
+/// A recorded success that makes a run unnecessary.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Success {
+    /// Token of the run.
+    pub token: Token,
+    /// `--holder` of the run.
+    pub holder: String,
+    /// Time when it was recorded, by the server's clock, as RFC 3339.
+    pub at: String,
+    /// Time since `at`.
+    pub ago: Duration,
+}

@@ -1,0 +1,134 @@
+//! Requests outside of a run: read records, waiters and the history, forget a success, apply an operator request, and
+//! create the tables.
+
+use super::exchange::RequestKind;
+use super::statements::{self, Selection};
+use super::{Database, rows, schema};
+use crate::lease::action::Action;
+use crate::lease::once::Key;
+use crate::store::operator::{OperatorAction, OperatorRequest, OperatorResult};
+use crate::store::{Failure, FailureKind, HistoryEntry, Holder, QueueLock, Snapshot};
+
+impl Database {
+    /// Returns the records and the waiters of `selection`, in order. Changes nothing.
+    ///
+    /// # Errors
+    /// Returns any failure, `NoTables` if a table is missing.
+    pub fn survey(&mut self, selection: Selection) -> Result<Snapshot, Failure> {
+        let survey = statements::survey(selection, QueueLock::Available);
+        match self.exchange(RequestKind::Plain, &survey, rows::survey) {
+            // Without named locks the state of the holders' sessions is unknown.
+            Err(failure) if failure.kind == FailureKind::NoQueueLock => {
+                let survey = statements::survey(selection, QueueLock::Unavailable);
+                self.exchange(RequestKind::Plain, &survey, rows::survey)
+            }
+            outcome => outcome,
+        }
+    }
+
+    /// Checks the version of the tables, and creates missing tables.
+    ///
+    /// # Errors
+    /// Returns any failure. If the account may not create tables, the message lists the grants.
+    pub fn setup(&mut self) -> Result<(), Failure> {
+        match self.survey(Selection::Named(&[])) {
+            // Config means that the version is missing, which the definition fixes, or that it is another
+            // version, which the definition does not change and the second survey reports again.
+            Err(Failure {
+                kind: FailureKind::NoTables | FailureKind::Config,
+                ..
+            }) => self.create_tables(),
+            outcome => outcome.map(drop),
+        }
+    }
+
+    pub(super) fn create_tables(&mut self) -> Result<(), Failure> {
+        let survey = statements::survey(Selection::Named(&[]), QueueLock::Unavailable);
+        let packet = format!("{}{survey}", schema::DDL);
+        let outcome = self.exchange(RequestKind::Plain, &packet, rows::survey);
+        outcome.map(drop).map_err(|mut failure| {
+            if failure.kind == FailureKind::Denied {
+                let database = &self.target.database;
+                let account = format!("'{}'@'…'", self.target.user);
+                let advice = format!(
+                    "; run dlock setup with an account that may create tables ({}), \
+                     then this account needs: {}",
+                    one_line(&schema::setup_grants(database, "'…'@'…'")),
+                    one_line(&schema::runtime_grants(database, &account)),
+                );
+                failure.message.push_str(&advice);
+            }
+            failure
+        })
+    }
+
+    /// Returns the last `limit` entries of the history, newest first.
+    ///
+    /// # Errors
+    /// Returns any failure, `NoTables` if a table is missing.
+    pub fn history(
+        &mut self,
+        selection: Selection,
+        limit: u32,
+    ) -> Result<Vec<HistoryEntry>, Failure> {
+        let entries = statements::entries(selection, limit);
+        self.exchange(RequestKind::Plain, &entries, rows::entries)
+    }
+
+    /// Forgets the success of `action` under `key`, and records `operator` as the author. Returns true if there was
+    /// such a success.
+    ///
+    /// # Errors
+    /// Returns any failure. The success is then still recorded, or its state is unknown.
+    pub fn forget(
+        &mut self,
+        action: &Action,
+        key: &Key,
+        operator: &Holder,
+    ) -> Result<bool, Failure> {
+        let forget = statements::forget(action, key, operator);
+        self.exchange(RequestKind::Plain, &forget, rows::is_confirmed)
+    }
+
+    /// Applies an operator request to an action, if the record still has the token of the request. With `wakes` it then
+    /// kills the holder's session, if that session is known, so that the holder reconnects and reads its record at
+    /// once. Without, the holder detects the change at its next renewal.
+    ///
+    /// # Errors
+    /// Returns any failure of the change. Nothing was changed then, or the result is unknown.
+    pub fn intervene(
+        &mut self,
+        request: &OperatorRequest,
+        wakes: bool,
+    ) -> Result<OperatorResult, Failure> {
+        // An action that was never held can be paused.
+        let create = match request.kind {
+            OperatorAction::Pause(_) => statements::create_row(&request.action),
+            OperatorAction::Release | OperatorAction::Resume => String::new(),
+        };
+        let apply = statements::apply_operator_request(request, wakes);
+        let packet = format!("{create}{apply}");
+        Ok(
+            match self.exchange(RequestKind::Plain, &packet, rows::operator_result)? {
+                (false, _) => OperatorResult::Conflict,
+                (true, session) => OperatorResult::Applied {
+                    woken: session.is_some_and(|session| self.kill_session(session)),
+                },
+            },
+        )
+    }
+
+    /// Kills another session of this account, and returns true on success. It needs the connection on which the session
+    /// id was read: a restarted server may have given the same id to another session.
+    fn kill_session(&mut self, session: u64) -> bool {
+        let kill = statements::kill_session(session);
+        self.connection.is_some()
+            && self
+                .exchange(RequestKind::Plain, &kill, rows::is_confirmed)
+                .is_ok()
+    }
+}
+
+fn one_line(statements: &str) -> String {
+    statements.trim_end().replace('\n', " ")
+}

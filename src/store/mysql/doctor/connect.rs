@@ -1,0 +1,204 @@
+//! The steps of connecting: name, greeting, TLS, login and database. Describes each step, both when all
+//! steps succeeded and when one of them failed.
+
+use std::net::{IpAddr, ToSocketAddrs};
+
+use super::variables::ServerFacts;
+use crate::store::check::{Check, Finding};
+use crate::store::target::{Address, SslMode, Target};
+
+/// Returns the findings of a connection attempt that failed at the check `at` because of `message`. None
+/// stands for the files that dlock reads before all checks.
+pub(super) fn failed(target: &Target, at: Option<Check>, message: &str) -> Vec<Finding> {
+    let earlier = Check::ALL.into_iter().filter(|check| Some(*check) < at);
+    let mut findings: Vec<Finding> = earlier.map(|check| passed(target, check)).collect();
+    findings.push(check_failed(at, message));
+    findings
+}
+
+/// Returns the findings of all steps before the database, each of which succeeded.
+pub(super) fn connected(target: &Target, facts: &ServerFacts) -> Vec<Finding> {
+    let mut findings = vec![
+        passed(target, Check::Address),
+        passed(target, Check::Connect),
+    ];
+    findings.push(tls(target, &facts.cipher));
+    findings.push(Finding::ok(
+        Check::Login,
+        format!("the server knows us as {}", facts.account),
+    ));
+    findings
+}
+
+/// Returns the finding for a database that can be used.
+pub(super) fn database_found(target: &Target) -> Finding {
+    Finding::ok(Check::Database, format!("{} is there", target.database))
+}
+
+/// Returns the finding for the check that failed.
+pub(super) fn check_failed(at: Option<Check>, message: &str) -> Finding {
+    let always_needed = "every command of dlock needs it";
+    let (why, fix) = match at {
+        None => (
+            always_needed,
+            "make the file readable for whoever runs dlock, or name another",
+        ),
+        Some(Check::Address) => (
+            always_needed,
+            "check the host name (--host, --url) and the name server of this machine",
+        ),
+        Some(Check::Connect) => (
+            always_needed,
+            "check that the server runs and listens there (--host, --port, --socket), that it has a \
+             connection left, and what stands between",
+        ),
+        Some(Check::Tls) => (
+            always_needed,
+            "CONNECTION in dlock(7) lists what each --ssl-mode requires",
+        ),
+        Some(Check::Login) => (
+            always_needed,
+            "check user, password and the host that the account is for; dlock status with the same \
+             settings says it again",
+        ),
+        Some(_) => (
+            "dlock keeps its tables there",
+            "create it, and run dlock setup; dlock setup --print shows the grants",
+        ),
+    };
+    Finding::fail(at.unwrap_or(Check::Tls), message, why, fix)
+}
+
+/// Returns the finding for a step that succeeded, as far as the client knows without a request to the
+/// server.
+fn passed(target: &Target, check: Check) -> Finding {
+    let address = &target.address;
+    let fact = match check {
+        Check::Address => match address {
+            Address::Socket(path) => format!("the socket {}", path.display()),
+            Address::Tcp { host, .. } if host.parse::<IpAddr>().is_ok() => host.clone(),
+            Address::Tcp { host, port } => format!("{host} is {}", addresses(host, *port)),
+        },
+        Check::Connect => format!("a server answers at {address}"),
+        Check::Tls => match target.tls.mode {
+            SslMode::Disabled => "no TLS".to_owned(),
+            mode => format!("TLS, --ssl-mode {mode}"),
+        },
+        _ => format!("{} is let in", target.user),
+    };
+    Finding::ok(check, fact)
+}
+
+/// Returns all addresses of `host`, which was resolved a moment ago.
+fn addresses(host: &str, port: u16) -> String {
+    let mut found: Vec<String> = (host, port)
+        .to_socket_addrs()
+        .into_iter()
+        .flatten()
+        .map(|address| address.ip().to_string())
+        .collect();
+    found.dedup();
+    match found.is_empty() {
+        true => "resolved".to_owned(),
+        false => found.join(", "),
+    }
+}
+
+/// Judges how the connection is protected. `cipher` is what the server reports.
+fn tls(target: &Target, cipher: &str) -> Finding {
+    let host = match &target.address {
+        Address::Socket(_) => {
+            return Finding::ok(Check::Tls, "a socket of this machine needs none");
+        }
+        Address::Tcp { host, .. } => host,
+    };
+    let is_local = host == "localhost"
+        || host
+            .parse()
+            .is_ok_and(|address: IpAddr| address.is_loopback());
+    let why_tls = "who can read or change what goes between can take the lock or free it";
+    match target.tls.mode {
+        SslMode::Disabled if is_local => {
+            Finding::ok(Check::Tls, "none, which is enough on this machine")
+        }
+        SslMode::Disabled => Finding::warn(
+            Check::Tls,
+            format!("none on the way to {host}"),
+            why_tls,
+            "set --ssl-mode verify_identity, with --ssl-ca if the authority is your own",
+        ),
+        mode if cipher.is_empty() => Finding::warn(
+            Check::Tls,
+            format!("--ssl-mode {mode}, but the server knows of no TLS"),
+            "a proxy ends it, and what is behind the proxy is not protected by it",
+            "let the proxy use TLS towards the server",
+        ),
+        SslMode::Required => Finding::warn(
+            Check::Tls,
+            format!("{cipher}, with any certificate (--ssl-mode required)"),
+            "whoever gets between can show a certificate of his own and read the password",
+            "set --ssl-mode verify_identity, with --ssl-ca if the authority is your own",
+        ),
+        mode => Finding::ok(Check::Tls, format!("{cipher}, --ssl-mode {mode}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{failed, tls};
+    use crate::store::check::{Check, CheckStatus, Finding};
+    use crate::store::target::{Address, SslMode, Target, Tls};
+
+    fn target(host: &str, mode: SslMode) -> Target {
+        Target {
+            address: Address::Tcp {
+                host: host.to_owned(),
+                port: 3306,
+            },
+            user: "app".to_owned(),
+            password: None,
+            database: "app".to_owned(),
+            tls: Tls {
+                mode,
+                chosen: true,
+                ca: None,
+                identity: None,
+            },
+        }
+    }
+
+    #[test]
+    fn tls_is_ok_with_a_checked_certificate_or_on_loopback() {
+        let status = |host, mode, cipher| tls(&target(host, mode), cipher).status;
+        let is_warning = |status| matches!(status, CheckStatus::Warn(_));
+        assert_eq!(status("127.0.0.1", SslMode::Disabled, ""), CheckStatus::Ok);
+        assert_eq!(status("::1", SslMode::Disabled, ""), CheckStatus::Ok);
+        assert!(is_warning(status("192.0.2.1", SslMode::Disabled, "")));
+        assert!(is_warning(status("192.0.2.1", SslMode::Required, "AES")));
+        assert_eq!(
+            status("192.0.2.1", SslMode::VerifyCa, "AES"),
+            CheckStatus::Ok
+        );
+        // A proxy has terminated TLS.
+        assert!(is_warning(status("192.0.2.1", SslMode::VerifyIdentity, "")));
+    }
+
+    #[test]
+    fn only_steps_before_the_failure_are_ok() {
+        let target = target("127.0.0.1", SslMode::Required);
+        let checks = |at| -> Vec<Check> {
+            let findings = failed(&target, at, "no");
+            let (last, rest) = findings.split_last().expect("at least one finding");
+            assert!(last.is_failure());
+            assert!(
+                rest.iter()
+                    .all(|one: &Finding| one.status == CheckStatus::Ok)
+            );
+            findings.iter().map(|finding| finding.check).collect()
+        };
+        assert_eq!(checks(None), [Check::Tls]);
+        assert_eq!(checks(Some(Check::Address)), [Check::Address]);
+        assert_eq!(checks(Some(Check::Tls)), Check::ALL[..3]);
+        assert_eq!(checks(Some(Check::Database)), Check::ALL[..5]);
+    }
+}

@@ -1,0 +1,168 @@
+//! The tables as `schema.sql` defines them, read from that file. The checks of grants and of tables both
+//! use this list.
+
+use super::super::schema;
+
+/// One table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Table {
+    pub(super) name: &'static str,
+    pub(super) columns: Vec<Column>,
+    pub(super) keys: Vec<Key>,
+}
+
+/// One column.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Column {
+    pub(super) name: &'static str,
+    /// The full definition, without the words that make the column a key.
+    pub(super) definition: String,
+    /// The type, as `kind` returns it.
+    pub(super) kind: String,
+    pub(super) is_nullable: bool,
+    /// True if the server numbers the rows (`AUTO_INCREMENT`).
+    pub(super) is_auto_increment: bool,
+}
+
+/// One key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Key {
+    /// True also for the primary key.
+    pub(super) is_unique: bool,
+    pub(super) columns: Vec<String>,
+}
+
+/// Returns all tables in the order of the file.
+pub(super) fn tables() -> Vec<Table> {
+    let blocks = schema::DDL.split("CREATE TABLE IF NOT EXISTS ").skip(1);
+    blocks.filter_map(table).collect()
+}
+
+/// Parses `NAME (`, one line per column or key, and `)`.
+fn table(block: &'static str) -> Option<Table> {
+    let (head, body) = block.split_once(" (\n")?;
+    let mut table = Table {
+        name: head.trim(),
+        columns: Vec::new(),
+        keys: Vec::new(),
+    };
+    for line in body.lines().take_while(|line| !line.starts_with(')')) {
+        let line = line.split("--").next().unwrap_or_default();
+        let line = line.trim().trim_end_matches(',').trim();
+        if line.is_empty() {
+            continue;
+        }
+        match line.split_once('(') {
+            Some((words, columns)) if words.split_whitespace().any(|word| word == "KEY") => {
+                table.keys.push(Key {
+                    is_unique: !words.starts_with("KEY"),
+                    columns: columns
+                        .trim_end_matches(')')
+                        .split(',')
+                        .map(|name| name.trim().to_owned())
+                        .collect(),
+                });
+            }
+            _ => column(line, &mut table)?,
+        }
+    }
+    Some(table)
+}
+
+/// Parses `NAME TYPE [NOT NULL|NULL] [DEFAULT …] [AUTO_INCREMENT] [PRIMARY KEY|UNIQUE]`.
+fn column(line: &'static str, table: &mut Table) -> Option<()> {
+    let (name, rest) = line.split_once(' ')?;
+    let words: Vec<&str> = rest.split_whitespace().collect();
+    let of_type = |word: &&&str| !["NOT", "NULL", "DEFAULT", "AUTO_INCREMENT"].contains(*word);
+    let type_words: Vec<&str> = words.iter().take_while(of_type).copied().collect();
+    let rest = words.join(" ");
+    let definition = rest.replace(" PRIMARY KEY", "").replace(" UNIQUE", "");
+    if definition != rest {
+        table.keys.push(Key {
+            is_unique: true,
+            columns: vec![name.to_owned()],
+        });
+    }
+    table.columns.push(Column {
+        name,
+        kind: kind(&type_words.join(" ")),
+        is_nullable: !definition.contains("NOT NULL"),
+        is_auto_increment: definition.contains("AUTO_INCREMENT"),
+        definition,
+    });
+    Some(())
+}
+
+/// Returns a type in lower case, without the display width that MariaDB and old MySQL show for integers.
+pub(super) fn kind(text: &str) -> String {
+    let text = text.to_lowercase();
+    match text.split_once('(') {
+        Some((name, rest)) if name.ends_with("int") => {
+            let (_, rest) = rest.split_once(')').unwrap_or_default();
+            format!("{name}{rest}")
+        }
+        _ => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::schema;
+    use super::{Key, kind, tables};
+
+    #[test]
+    fn every_table_and_column_of_the_file_is_parsed() {
+        let tables = tables();
+        assert_eq!(tables.len(), schema::DDL.matches("CREATE TABLE").count());
+        // Each column has NULL or NOT NULL in its definition.
+        let columns: usize = tables.iter().map(|table| table.columns.len()).sum();
+        let defined = schema::DDL.lines().filter(|line| {
+            let line = line.split("--").next().unwrap_or_default();
+            line.starts_with("  ") && line.contains(" NULL")
+        });
+        assert_eq!(columns, defined.count());
+        for table in &tables {
+            let primary = table.keys.iter().any(|key| key.is_unique);
+            assert!(primary, "{table:?}");
+            for column in &table.columns {
+                let first = column.kind.split(['(', ' ']).next().unwrap_or_default();
+                let known = ["varbinary", "bigint", "int", "tinyint", "datetime"];
+                assert!(known.contains(&first), "{column:?}");
+            }
+        }
+        for (name, _) in schema::rights() {
+            assert!(tables.iter().any(|table| table.name == name), "{name}");
+        }
+    }
+
+    #[test]
+    fn parsed_columns_match_the_servers_description() {
+        let tables = tables();
+        let table = |name| tables.iter().find(|table| table.name == name);
+        let waiter = table("dlock_waiter").expect("the table exists");
+        let position = &waiter.columns[0];
+        assert_eq!(position.name, "position");
+        assert_eq!(position.kind, "bigint unsigned");
+        assert_eq!(
+            position.definition,
+            "BIGINT UNSIGNED NOT NULL AUTO_INCREMENT"
+        );
+        assert!(position.is_auto_increment && !position.is_nullable);
+        let line = Key {
+            is_unique: false,
+            columns: vec!["action".to_owned(), "position".to_owned()],
+        };
+        assert!(waiter.keys.contains(&line), "{waiter:?}");
+        assert_eq!(waiter.keys.len(), 3);
+        let lock = table("dlock_lock").expect("the table exists");
+        let owner_id = lock.columns.iter().find(|column| column.name == "owner_id");
+        assert!(owner_id.is_some_and(|owner_id| owner_id.is_nullable));
+    }
+
+    #[test]
+    fn integer_display_width_is_not_part_of_the_type() {
+        assert_eq!(kind("bigint(20) unsigned"), "bigint unsigned");
+        assert_eq!(kind("TINYINT"), "tinyint");
+        assert_eq!(kind("VARBINARY(255)"), "varbinary(255)");
+    }
+}

@@ -1,0 +1,221 @@
+//! Checks if a proxy between dlock and the server takes part in the protocol, and if a session stays the
+//! same session.
+
+use super::session::{QueryError, Session};
+use super::variables::{ServerFacts, Settings};
+use crate::store::check::{Check, Finding};
+
+/// Settings that a session must have, as `statements::session` sets them. Each has the names that it has
+/// on different servers.
+const WANTED: [(&[&str], &str); 5] = [
+    (&["autocommit"], "ON"),
+    (&["transaction_isolation", "tx_isolation"], "READ-COMMITTED"),
+    (&["sql_mode"], "STRICT_ALL_TABLES"),
+    (&["innodb_lock_wait_timeout"], "1"),
+    (&["lock_wait_timeout"], "1"),
+];
+
+/// Limits on the time of one statement: MariaDB's is in seconds, MySQL's in milliseconds; 0 is no limit.
+/// They also apply to the statement that waits for a named lock.
+const LIMITS: [&str; 2] = ["max_statement_time", "max_execution_time"];
+
+/// The connection ids that this one session had.
+#[derive(Debug)]
+pub(super) struct Identities {
+    /// The id in the greeting.
+    greeting: Option<u32>,
+    /// The ids in the responses to separate requests.
+    responses: Vec<u64>,
+}
+
+impl Identities {
+    /// Requests the id three times.
+    pub(super) fn query(session: &mut Session) -> Result<Self, QueryError> {
+        let greeting = session.greeted_as();
+        let mut responses = Vec::new();
+        for _ in 0..3 {
+            let id = session.value("SELECT CONNECTION_ID();")?;
+            responses.extend(id.and_then(|id| id.parse::<u64>().ok()));
+        }
+        Ok(Self {
+            greeting,
+            responses,
+        })
+    }
+
+    /// Judges if a proxy takes part in the protocol.
+    pub(super) fn judge(&self) -> Finding {
+        let Some((first, rest)) = self.responses.split_first() else {
+            return Finding::skip(Check::Proxy, "the server does not tell the session's id");
+        };
+        if rest.iter().any(|id| id != first) {
+            return Finding::warn(
+                Check::Proxy,
+                "one that hands our statements to changing sessions of the server",
+                "a named lock does not stay ours, so waiters look in turns instead of being woken in \
+                 order, and an expired lease is taken over 5 seconds later instead of 0.9",
+                "go to the server directly, or turn multiplexing off for this account",
+            );
+        }
+        // The greeting only has room for the lower 32 bits.
+        match self.greeting {
+            Some(greeting) if u64::from(greeting) != first & u64::from(u32::MAX) => Finding::warn(
+                Check::Proxy,
+                "one that greets for the server, such as ProxySQL or MaxScale",
+                "it may repeat, move or lose statements, and end connections that wait silently",
+                "go to the server directly if you can; otherwise see that the checks session and named-locks \
+                 stay good, and that it waits at least as long as your waiters do",
+            ),
+            _ => Finding::ok(Check::Proxy, "none that takes part in the protocol"),
+        }
+    }
+}
+
+/// Requests the session's settings, some packets after dlock has set them.
+pub(super) fn settings(session: &mut Session) -> Result<Settings, QueryError> {
+    let wanted = WANTED.iter().flat_map(|(names, _)| *names);
+    let names: Vec<&str> = wanted.chain(&LIMITS).copied().collect();
+    let show = format!(
+        "SHOW SESSION VARIABLES WHERE Variable_name IN ('{}');",
+        names.join("','")
+    );
+    Ok(Settings::read(
+        session.query(&show)?.pop().unwrap_or_default(),
+    ))
+}
+
+/// Judges the settings of the session.
+pub(super) fn judge(settings: &Settings, facts: &ServerFacts) -> Finding {
+    let wrong: Vec<String> = WANTED
+        .iter()
+        .filter_map(|(names, wanted)| {
+            let name = names.iter().find(|name| settings.get(name).is_some())?;
+            let value = settings.get(name)?;
+            (value != *wanted).then(|| format!("{name}={value}, not {wanted}"))
+        })
+        .collect();
+    if !wrong.is_empty() {
+        return Finding::fail(
+            Check::Session,
+            format!("settings do not last: {}", wrong.join("; ")),
+            "without them an attempt may stay uncommitted, or wait on the server after dlock has \
+             given it up",
+            "something between changes or drops what dlock sets: go to the server directly, or let \
+             the proxy keep session variables",
+        );
+    }
+    let limit = LIMITS.iter().find_map(|name| {
+        let value = settings.get(name)?;
+        value
+            .contains(|c| matches!(c, '1'..='9'))
+            .then(|| format!("{name}={value}"))
+    });
+    if let Some(limit) = limit {
+        return Finding::warn(
+            Check::Session,
+            limit,
+            "the server ends a wait in line after that time, and the waiter stands at the end again",
+            "set it to 0 for this account: in the server's option file, by init_connect or the proxy",
+        );
+    }
+    match facts.global.get("autocommit") {
+        Some("OFF") => Finding::warn(
+            Check::Session,
+            "settings last; autocommit is off for everybody else",
+            "dlock turns it on for itself, but who looks at its tables by hand holds what he has \
+             touched until he commits, and dlock waits",
+            "commit soon, or set autocommit=1 on the server",
+        ),
+        _ => Finding::ok(
+            Check::Session,
+            "autocommit, isolation and lock waits stay as dlock sets them",
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::variables::ServerFacts;
+    use super::{Identities, WANTED, judge};
+    use crate::store::check::CheckStatus;
+    use crate::store::mysql::statements;
+
+    #[test]
+    fn a_proxy_is_detected_by_the_session_ids() {
+        let finding_for = |greeting, responses: &[u64]| {
+            let responses = responses.to_vec();
+            Identities {
+                greeting,
+                responses,
+            }
+            .judge()
+        };
+        let plain = finding_for(Some(7), &[7, 7, 7]);
+        assert_eq!(plain.status, CheckStatus::Ok);
+        // MySQL's ids can need more than 32 bits.
+        assert_eq!(
+            finding_for(Some(7), &[(1 << 32) + 7]).status,
+            CheckStatus::Ok
+        );
+        let moving = finding_for(Some(7), &[7, 7, 9]);
+        assert!(moving.fact.contains("changing sessions"), "{moving:?}");
+        let greeting = finding_for(Some(7), &[9, 9, 9]);
+        assert!(greeting.fact.contains("greets"), "{greeting:?}");
+        assert_eq!(finding_for(Some(7), &[]).status, CheckStatus::Skipped);
+    }
+
+    #[test]
+    fn expected_session_settings_are_those_that_are_set() {
+        let set = statements::session(std::time::Duration::from_secs(30)).to_uppercase();
+        for (names, wanted) in WANTED {
+            let value = match wanted {
+                "ON" => "1",
+                other => other,
+            };
+            let set_by_name = |name: &&str| {
+                let name = name.to_uppercase();
+                set.contains(&format!("{name}={value}"))
+                    || set.contains(&format!("{name}='{value}'"))
+            };
+            let is_set = names.iter().any(set_by_name)
+                || set.contains("ISOLATION LEVEL READ COMMITTED") && wanted == "READ-COMMITTED";
+            assert!(is_set, "{names:?} in {set}");
+        }
+    }
+
+    #[test]
+    fn a_setting_that_did_not_last_is_reported() {
+        let good: Vec<(&str, &str)> = WANTED
+            .iter()
+            .map(|(names, value)| (names[0], *value))
+            .collect();
+        let server = ServerFacts::with(&[("autocommit", "ON")]);
+        let finding_for =
+            |settings: &[(&str, &str)], server| judge(&ServerFacts::with(settings).global, server);
+        assert_eq!(finding_for(&good, &server).status, CheckStatus::Ok);
+        let off = ServerFacts::with(&[("autocommit", "OFF")]);
+        assert!(matches!(
+            finding_for(&good, &off).status,
+            CheckStatus::Warn(_)
+        ));
+        for (limit, is_warned) in [
+            (("max_statement_time", "0.000000"), false),
+            (("max_statement_time", "0.500000"), true),
+            (("max_execution_time", "1000"), true),
+        ] {
+            let mut limited = good.clone();
+            limited.push(limit);
+            let finding = finding_for(&limited, &server);
+            assert_eq!(finding.status != CheckStatus::Ok, is_warned, "{finding:?}");
+            assert!(!finding.is_failure());
+        }
+        let mut bad = good;
+        bad[4].1 = "86400";
+        let finding = finding_for(&bad, &server);
+        assert!(finding.is_failure());
+        assert!(
+            finding.fact.contains("lock_wait_timeout=86400"),
+            "{finding:?}"
+        );
+    }
+}

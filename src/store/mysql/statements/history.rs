@@ -1,0 +1,233 @@
+//! Records of runs, and the conditions under which a recorded success makes another run unnecessary.
+//!
+//! The transaction that ends a run records it: the release of the holder, or the take-over of a contender. Recording
+//! the run with the grant would cost every grant one more INSERT.
+
+use std::time::Duration;
+
+use super::{CHANGED, FACTS, REQUEST, SCHEMA_VERSION, Selection, ago, facts, hex};
+use crate::lease::Token;
+use crate::lease::action::Action;
+use crate::lease::once::{Key, Once};
+use crate::store::{Contender, HistoryOutcome, Holder, RunRecord};
+
+/// One of this many releases prunes the history, on average. Pruning makes a release read all entries of the action.
+/// With a larger interval the history may exceed its limit by more entries. Tokens are microseconds, so their
+/// remainders are as good as random.
+const PRUNE_INTERVAL: u64 = 16;
+
+/// Values of the column `kind` for entries that are not runs.
+const FORGOTTEN: u8 = 1;
+pub(super) const OPERATOR_ACTION: u8 = 2;
+
+/// Returns the condition that a recorded success makes a run of the contender unnecessary. It uses columns of the
+/// action's row. None without `--once`.
+pub(super) fn needless(contender: &Contender) -> Option<String> {
+    Some(match contender.once.as_ref()? {
+        Once::Ever(key) => format!(
+            "EXISTS(SELECT 1 FROM dlock_success AS d WHERE d.action={} AND d.once_key={})",
+            hex(contender.action.as_str()),
+            hex(key.as_str())
+        ),
+        Once::Per(period) => recent(*period),
+    })
+}
+
+/// Returns the condition that the last success of the action is younger than `period`. It is never NULL. A success in
+/// the future, after the server's clock was set back, counts by its distance from now: it must not prevent all runs
+/// until that time is reached again.
+fn recent(period: Duration) -> String {
+    let ago = ago("succeeded_at");
+    format!("COALESCE(ABS({ago})<{},FALSE)", period.as_micros())
+}
+
+/// Returns the columns of a success that makes a run unnecessary, for a SELECT of row `l`, and the join that they need.
+/// Both are empty without `--once`.
+pub(super) fn success(contender: &Contender) -> (String, String) {
+    let columns = |token: &str, holder: &str, at: &str| {
+        let ago = ago(at);
+        format!(",{token} AS done_token,{holder} AS done_holder,{at} AS done_at,{ago} AS done_us")
+    };
+    match &contender.once {
+        None => (String::new(), String::new()),
+        Some(Once::Ever(key)) => (
+            columns("d.token", "d.holder", "d.done_at"),
+            format!(
+                " LEFT JOIN dlock_success AS d ON d.action={} AND d.once_key={}",
+                hex(contender.action.as_str()),
+                hex(key.as_str())
+            ),
+        ),
+        Some(Once::Per(period)) => {
+            let token = format!("IF({},l.succeeded_token,NULL)", recent(*period));
+            (
+                columns(&token, "l.succeeded_by", "l.succeeded_at"),
+                String::new(),
+            )
+        }
+    }
+}
+
+/// Returns a statement that fails if the account may not record a success, so that the error occurs before the command
+/// runs and not after. It changes nothing. Empty if no success has to be recorded.
+pub(in crate::store::mysql) fn may_record(contender: &Contender) -> &'static str {
+    match contender.once {
+        Some(Once::Ever(_)) => {
+            "INSERT INTO dlock_success SELECT * FROM dlock_success AS d WHERE FALSE \
+             ON DUPLICATE KEY UPDATE done_at=d.done_at;"
+        }
+        Some(Once::Per(_)) | None => "",
+    }
+}
+
+/// Inserts an entry into the history. The columns are action, token, [`FACTS`] and `more`. Their `values` are selected
+/// `from` a row. Does not change an existing entry.
+pub(super) fn entry(outcome: HistoryOutcome, more: &str, values: &str, from: &str) -> String {
+    let number = outcome
+        .code()
+        .map_or("NULL".to_owned(), |number| number.to_string());
+    format!(
+        "INSERT INTO dlock_history (action,token,{FACTS},{more},ended_at,outcome,code) \
+         SELECT {values},UTC_TIMESTAMP(6),'{word}',{number} FROM {from} \
+         ON DUPLICATE KEY UPDATE ended_at=dlock_history.ended_at;",
+        word = outcome.as_str(),
+    )
+}
+
+/// Records the run in the row of `action` with `outcome`, if the row meets `condition`, and leaves the row locked. Does
+/// not change a run that is already recorded: it ended, and the lease stayed held for `--min-hold`.
+pub(super) fn insert_run_from_row(
+    action: &Action,
+    outcome: HistoryOutcome,
+    condition: &str,
+) -> String {
+    entry(
+        outcome,
+        "started_at",
+        &format!("action,token,{FACTS},acquired_at"),
+        &format!(
+            "dlock_lock WHERE action={} AND {condition} FOR UPDATE",
+            hex(action.as_str())
+        ),
+    )
+}
+
+/// Returns an expression for the outcome of the run of `token` in the history. It is NULL if there is no entry or no
+/// history.
+pub(super) fn recorded_outcome(contender: &Contender, token: Token) -> String {
+    match contender.history {
+        0 => "NULL".to_owned(),
+        _ => format!(
+            "(SELECT outcome FROM dlock_history WHERE action={} AND token={token} AND kind=0)",
+            hex(contender.action.as_str()),
+        ),
+    }
+}
+
+/// Records a run, and its success if it makes other runs unnecessary, in the transaction of the UPDATE that freed the
+/// row. Records nothing unless the condition `freed` holds.
+///
+/// It inserts literals: a SELECT of the row would take the server half as long again.
+pub(super) fn insert_run(
+    contender: &Contender,
+    token: Token,
+    run: RunRecord,
+    freed: &str,
+) -> String {
+    let key = match &contender.once {
+        Some(Once::Ever(key)) => Some(hex(key.as_str())),
+        Some(Once::Per(_)) | None => None,
+    };
+    let values = format!(
+        "{},{token},{},{}",
+        hex(contender.action.as_str()),
+        facts(&contender.holder).join(","),
+        key.as_deref().unwrap_or("NULL"),
+    );
+    let success = match key.is_some() && run.outcome.is_success() {
+        true => format!(
+            "INSERT INTO dlock_success (action,token,{FACTS},once_key,done_at) \
+             SELECT {values},UTC_TIMESTAMP(6) FROM DUAL \
+             WHERE {freed} ON DUPLICATE KEY UPDATE done_at=dlock_success.done_at;"
+        ),
+        false => String::new(),
+    };
+    if contender.history == 0 {
+        return success;
+    }
+    let took = run.duration.as_micros();
+    let entry = entry(
+        run.outcome,
+        "once_key,started_at",
+        &format!("{values},UTC_TIMESTAMP(6)-INTERVAL {took} MICROSECOND"),
+        &format!("DUAL WHERE {freed}"),
+    );
+    format!("{success}{entry}")
+}
+
+/// Deletes the oldest entries of the action, so that the number of entries in `contender.history` stays. With fewer
+/// entries there is no token to compare with, and nothing is deleted. One run in sixteen, on average, prunes.
+pub(super) fn prune_history(contender: &Contender, token: Token) -> String {
+    let kept = contender.history;
+    if kept == 0 || !token.0.is_multiple_of(PRUNE_INTERVAL) {
+        return String::new();
+    }
+    let action = hex(contender.action.as_str());
+    format!(
+        "DELETE FROM dlock_history WHERE action={action} AND token<=(SELECT token FROM (\
+         SELECT token FROM dlock_history WHERE action={action} ORDER BY token DESC LIMIT 1 \
+         OFFSET {kept}) AS oldest);"
+    )
+}
+
+/// Deletes a success, and records `operator` as the author, in one transaction. Returns 1 if there was a success.
+pub(in crate::store::mysql) fn forget(action: &Action, key: &Key, operator: &Holder) -> String {
+    let success = format!(
+        "dlock_success WHERE action={} AND once_key={}",
+        hex(action.as_str()),
+        hex(key.as_str())
+    );
+    let entry = entry(
+        HistoryOutcome::Forgotten,
+        "kind,once_key,started_at",
+        &format!(
+            "action,token,{},{FORGOTTEN},once_key,UTC_TIMESTAMP(6)",
+            facts(operator).join(",")
+        ),
+        &format!("{success} FOR UPDATE"),
+    );
+    format!(
+        "BEGIN;{entry}DELETE FROM {success};SET {CHANGED}=ROW_COUNT();COMMIT;\
+         SELECT {REQUEST},{CHANGED}>0 AS answer"
+    )
+}
+
+/// Reads the last `limit` entries of the history, newest first. Returns at least one row, as `select_record` does.
+pub(in crate::store::mysql) fn entries(selection: Selection, limit: u32) -> String {
+    format!(
+        "SELECT {REQUEST},{SCHEMA_VERSION} AS version,r.*,\
+         TIMESTAMPDIFF(MICROSECOND,r.started_at,r.ended_at) AS took_us,{ended} AS ended_us \
+         FROM (SELECT 1) AS one LEFT JOIN dlock_history AS r ON {selected} \
+         ORDER BY r.ended_at DESC,r.token DESC LIMIT {limit}",
+        ended = ago("r.ended_at"),
+        selected = selection.includes("r.action"),
+    )
+}
+
+/// Returns an expression that is 1 if the success of the grant `token` is recorded, otherwise 0. It is NULL if no
+/// success has to be recorded.
+pub(super) fn is_recorded(contender: &Contender, token: Token, outcome: HistoryOutcome) -> String {
+    let action = hex(contender.action.as_str());
+    match &contender.once {
+        Some(Once::Ever(key)) if outcome.is_success() => format!(
+            "EXISTS(SELECT 1 FROM dlock_success WHERE action={action} AND once_key={} \
+             AND token={token})",
+            hex(key.as_str())
+        ),
+        // A later success counts too, because it is younger.
+        Some(Once::Per(_)) if outcome.is_success() => format!(
+            "EXISTS(SELECT 1 FROM dlock_lock WHERE action={action} AND succeeded_token>={token})"
+        ),
+        _ => "NULL".to_owned(),
+    }
+}

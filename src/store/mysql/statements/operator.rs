@@ -1,0 +1,89 @@
+//! Operator actions: revoke a lease, pause an action, resume it, kill a session.
+
+use super::fence::{advance_fence, lock_fence};
+use super::history::{OPERATOR_ACTION, entry, insert_run_from_row};
+use super::{HERE, REQUEST, SERVER_TIME, facts, hex, queue_lock_name};
+use crate::store::HistoryOutcome;
+use crate::store::operator::{OperatorAction, OperatorRequest};
+
+/// Changes the row of an action if it has the token that was shown to the operator, and records the change with its
+/// author, in one transaction. Then returns 1 if the change is recorded.
+///
+/// A lease is revoked with a new token and `revoked_at`. Its holder detects this at its next renewal. The owner id
+/// stays until then, so that no other contender is granted the action. So no other command starts before this command
+/// is dead or the lease expires. A lease that is only held for `--min-hold` is freed at once.
+///
+/// The fence advances with the token, unless a transaction of the command has locked it.
+///
+/// With `wakes` it also returns the session to kill, so that the holder reads its row at once: the session that the row
+/// names, if it is on this server and has the queue lock now.
+pub(in crate::store::mysql) fn apply_operator_request(
+    request: &OperatorRequest,
+    wakes: bool,
+) -> String {
+    let OperatorRequest {
+        action,
+        token,
+        by,
+        kind,
+    } = request;
+    let action_hex = hex(action.as_str());
+    let shown = format!("action={action_hex} AND token={token}");
+    let facts = facts(by);
+    let [label, host, pid, _, reason, ..] = &facts;
+    let (outcome, paused) = match kind {
+        OperatorAction::Release => (HistoryOutcome::Released, String::new()),
+        OperatorAction::Pause(time) => {
+            let time = time.as_micros();
+            let until = format!(",paused_until=UTC_TIMESTAMP(6)+INTERVAL {time} MICROSECOND");
+            (HistoryOutcome::Paused, until)
+        }
+        OperatorAction::Resume => (HistoryOutcome::Resumed, ",paused_until=NULL".to_owned()),
+    };
+    let (lock, record, revoked, advance) = match kind {
+        OperatorAction::Resume => Default::default(),
+        OperatorAction::Release | OperatorAction::Pause(_) => {
+            let running = format!(
+                "token={token} AND owner_id IS NOT NULL AND min_hold=0 AND revoked_at IS NULL"
+            );
+            (
+                lock_fence(action),
+                insert_run_from_row(action, HistoryOutcome::Revoked, &running),
+                // The server evaluates the assignments from left to right.
+                ",revoked_at=IF(owner_id IS NULL OR min_hold=1,NULL,COALESCE(revoked_at,UTC_TIMESTAMP(6))),\
+                 owner_id=IF(min_hold=1,NULL,owner_id),min_hold=0",
+                advance_fence(action, "TRUE"),
+            )
+        }
+    };
+    let session = match wakes {
+        true => format!(
+            "(SELECT session_id FROM dlock_lock WHERE action={action_hex} AND owner_id IS NOT NULL \
+             AND server={HERE} AND has_queue_lock=1 AND session_id=IS_USED_LOCK({}))",
+            queue_lock_name(&action_hex),
+        ),
+        false => "NULL".to_owned(),
+    };
+    let entry = entry(
+        outcome,
+        "kind,started_at",
+        &format!(
+            "action,token,{},{OPERATOR_ACTION},UTC_TIMESTAMP(6)",
+            facts.join(",")
+        ),
+        &format!("dlock_lock WHERE {shown} FOR UPDATE"),
+    );
+    format!(
+        "BEGIN;{lock}{entry}{record}\
+         UPDATE dlock_lock SET operator={label},reason={reason}{paused}{revoked},\
+         token=GREATEST(token+1,{SERVER_TIME}) WHERE {shown};{advance}COMMIT;\
+         SELECT {REQUEST},COUNT(*) AS answer,{session} AS session FROM dlock_history \
+         WHERE {shown} AND kind={OPERATOR_ACTION} AND outcome='{word}' AND host={host} AND pid={pid}",
+        word = outcome.as_str(),
+    )
+}
+
+/// Kills another session.
+pub(in crate::store::mysql) fn kill_session(session: u64) -> String {
+    format!("KILL {session};SELECT {REQUEST},1 AS answer")
+}

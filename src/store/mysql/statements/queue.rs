@@ -1,0 +1,146 @@
+//! The queue: queue entries, the wait for the queue lock, and the list of waiters.
+
+use super::{
+    HERE, REQUEST, SESSIONS, SESSIONS_LISTED, Selection, ago, assignments, hex, queue_lock_name,
+    take_queue_lock,
+};
+use crate::lease::OwnerId;
+use crate::lease::action::Action;
+use crate::store::{Contender, POLLER_TIMEOUT, QueueEntry, QueueLock, WaitRequest};
+
+/// Longest wait for a named lock, in seconds, that MySQL and MariaDB both accept: a year.
+const LONGEST_WAIT: u64 = 31_536_000;
+
+/// Inserts a queue entry. If this owner id has one, only updates its session and `last_seen_at`. Changes one row,
+/// found by its owner id.
+///
+/// The DELETE matches no row. If the account may not delete, it fails now, and not after the command has run and the
+/// entry has to be removed. It comes first, because a statement between the INSERT and the wait for the queue lock
+/// would give a later waiter time to reach the queue lock first.
+pub(in crate::store::mysql) fn enqueue(contender: &Contender, entry: QueueEntry) -> String {
+    let polls = u8::from(entry.queue_lock == QueueLock::Unavailable);
+    let now = format!(
+        "polls={polls},server={HERE},session_id=CONNECTION_ID(),account=CURRENT_USER(),\
+         last_seen_at=UTC_TIMESTAMP(6)"
+    );
+    format!(
+        "DELETE FROM dlock_waiter WHERE position=0;\
+         INSERT INTO dlock_waiter SET action={},owner_id={},{},enqueued_at=UTC_TIMESTAMP(6),{now} \
+         ON DUPLICATE KEY UPDATE {now};",
+        hex(contender.action.as_str()),
+        hex(entry.owner_id.bytes()),
+        assignments(&contender.holder),
+    )
+}
+
+/// Deletes the queue entry of `owner_id`.
+pub(super) fn leave_queue(owner_id: OwnerId) -> String {
+    format!(
+        "DELETE FROM dlock_waiter WHERE owner_id={};",
+        hex(owner_id.bytes())
+    )
+}
+
+/// Inserts a queue entry and waits for the queue lock, at most for the limit of `wait` rounded up to seconds. Returns
+/// 1 if the server reports that this session has the lock. Both are in one packet, so that the positions and the
+/// server's own queue for the lock have the same order as far as possible.
+///
+/// First it deletes the entries in `dead` (position and session), each only if the entry still has the session that was
+/// found dead.
+pub(in crate::store::mysql) fn wait_turn(
+    contender: &Contender,
+    wait: &WaitRequest,
+    dead: &[(u64, u64)],
+) -> String {
+    let clear: Vec<String> = dead
+        .iter()
+        .map(|(position, session)| {
+            format!("DELETE FROM dlock_waiter WHERE position={position} AND session_id={session};")
+        })
+        .collect();
+    let seconds = wait.limit.map_or(LONGEST_WAIT, |limit| {
+        (limit.as_secs() + 1).min(LONGEST_WAIT)
+    });
+    let entry = QueueEntry {
+        owner_id: wait.owner_id,
+        queue_lock: QueueLock::Available,
+    };
+    format!(
+        "{}SET @dlock_queue_lock={};{}SELECT {REQUEST},{} AS answer",
+        clear.concat(),
+        queue_lock_name(&hex(contender.action.as_str())),
+        enqueue(contender, entry),
+        take_queue_lock("@dlock_queue_lock", seconds)
+    )
+}
+
+/// Reads the waiters of the actions in `selection`, in order, with the state of each waiter's session. The state is
+/// NULL if it is unknown: without the PROCESS privilege, sessions of other accounts are hidden, and sessions on other
+/// servers are always hidden. Returns at least one row, as `select_record` does.
+pub(super) fn waiters(selection: Selection) -> String {
+    format!(
+        "SELECT {REQUEST},w.*,{waiting} AS waiting_us,\
+         CASE WHEN w.polls=1 THEN NOT {is_poller_expired} \
+         WHEN w.server<>{HERE} THEN NULL WHEN p.id IS NOT NULL THEN 1 \
+         WHEN w.account=CURRENT_USER() AND {SESSIONS_LISTED} THEN 0 ELSE NULL END AS alive \
+         FROM (SELECT 1) AS one LEFT JOIN (dlock_waiter AS w \
+         LEFT JOIN {SESSIONS} AS p ON p.id=w.session_id AND w.server={HERE}) \
+         ON {selected} AND NOT EXISTS(\
+         SELECT 1 FROM dlock_lock AS h WHERE h.action=w.action AND h.owner_id=w.owner_id) \
+         ORDER BY w.position",
+        waiting = ago("w.enqueued_at"),
+        is_poller_expired = is_poller_expired(),
+        selected = selection.includes("w.action"),
+    )
+}
+
+/// Returns the columns about the queue of `action`: the owner of the queue lock, the number of waiters ahead of `entry`
+/// (0 if this process holds the lease), and the time for which the first waiter has waited.
+pub(super) fn queue_columns(action: &str, entry: QueueEntry) -> String {
+    let lock_owner = match entry.queue_lock {
+        QueueLock::Available => {
+            let name = queue_lock_name(action);
+            format!(
+                "IS_USED_LOCK({name}) AS lock_owner,CONNECTION_ID() AS session,\
+                 (IS_USED_LOCK({name})=l.session_id AND l.has_queue_lock=1 AND l.server={HERE}) OR EXISTS(\
+                 SELECT 1 FROM dlock_waiter AS w WHERE w.action=l.action \
+                 AND w.session_id=IS_USED_LOCK({name}) AND w.server={HERE}) AS owner_known,"
+            )
+        }
+        QueueLock::Unavailable => String::new(),
+    };
+    let owner_id = hex(entry.owner_id.bytes());
+    let waits = "w.action=l.action AND NOT w.owner_id<=>l.owner_id";
+    format!(
+        ",{lock_owner}IF(l.owner_id={owner_id},0,(SELECT COUNT(*) FROM dlock_waiter AS w \
+         WHERE {waits} AND w.owner_id<>{owner_id} AND NOT {is_poller_expired} AND w.position<COALESCE(\
+         (SELECT m.position FROM dlock_waiter AS m WHERE m.owner_id={owner_id}),~0))) AS ahead,\
+         (SELECT {first} FROM dlock_waiter AS w WHERE {waits}) AS first_us",
+        is_poller_expired = is_poller_expired(),
+        first = ago("MIN(w.enqueued_at)"),
+    )
+}
+
+/// Reads the queue entries of `action` whose session has ended. Only sessions of this account on this server can be
+/// checked. Entries of sessions on other servers count as dead after a day. Only the first entries are checked: with a
+/// thousand waiters, each new waiter would compare a thousand entries with a thousand sessions.
+pub(in crate::store::mysql) fn dead_entries(action: &Action) -> String {
+    format!(
+        "SELECT {REQUEST},w.position,w.session_id \
+         FROM (SELECT * FROM dlock_waiter WHERE action={} ORDER BY position LIMIT 20) AS w \
+         LEFT JOIN {SESSIONS} AS p ON p.id=w.session_id \
+         WHERE {} OR (w.polls=0 AND IF(w.server={HERE},\
+         w.account=CURRENT_USER() AND p.id IS NULL AND {SESSIONS_LISTED},\
+         w.last_seen_at<UTC_TIMESTAMP(6)-INTERVAL 1 DAY))",
+        hex(action.as_str()),
+        is_poller_expired()
+    )
+}
+
+/// Returns the condition that the waiter `w` polls and its last poll is more than [`POLLER_TIMEOUT`] ago.
+fn is_poller_expired() -> String {
+    format!(
+        "(w.polls=1 AND w.last_seen_at<UTC_TIMESTAMP(6)-INTERVAL {} MICROSECOND)",
+        POLLER_TIMEOUT.as_micros()
+    )
+}

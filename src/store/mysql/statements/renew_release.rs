@@ -1,0 +1,194 @@
+//! Renews and releases the lease, on the condition that this process still holds it.
+
+use std::time::Duration;
+
+use super::handoff;
+use super::history::{
+    insert_run, insert_run_from_row, is_recorded, prune_history, recorded_outcome,
+};
+use super::queue::leave_queue;
+use super::{CHANGED, HERE, REQUEST, hex, owns_queue_lock, queue_lock_name, take_queue_lock};
+use crate::lease::action::Action;
+use crate::lease::{Grant, OwnerId, Token};
+use crate::store::{Contender, HistoryOutcome, QueueLock, ReleaseRequest};
+
+/// Returns the condition that a row contains `owner_id`, even if the lease was revoked.
+fn names(action: &Action, owner_id: OwnerId) -> String {
+    let action = hex(action.as_str());
+    format!("action={action} AND owner_id={}", hex(owner_id.bytes()))
+}
+
+/// Returns the condition that `owner_id` holds the lease under `token`. It is the same condition as
+/// [`is_held_by`](crate::store::LockRecord::is_held_by) of a record that was read.
+fn is_holder(action: &Action, owner_id: OwnerId, token: Token) -> String {
+    let names = names(action, owner_id);
+    format!("{names} AND token={token} AND revoked_at IS NULL")
+}
+
+/// Extends the lease, and writes this session into the row. Changes the row only if this process holds the lease,
+/// even if it has expired by the server's clock. The condition is the same every time, so a repetition after a lost
+/// response succeeds. [`CHANGED`] contains the number of changed rows.
+///
+/// A session that does not own the queue lock tries to take it, and the row records the result, because contenders
+/// check the session that the row names.
+pub(in crate::store::mysql) fn renew(
+    contender: &Contender,
+    grant: Grant,
+    queue_lock: QueueLock,
+) -> String {
+    let action = &contender.action;
+    let name = queue_lock_name(&hex(action.as_str()));
+    let (take, has_queue_lock) = match queue_lock {
+        QueueLock::Available => (
+            format!("DO {};", take_queue_lock(&name, 0)),
+            format!("COALESCE({},0)", owns_queue_lock(&name)),
+        ),
+        QueueLock::Unavailable => (String::new(), "0".to_owned()),
+    };
+    format!(
+        "{take}UPDATE dlock_lock SET renewals=renewals+1,\
+         server={HERE},session_id=CONNECTION_ID(),has_queue_lock={has_queue_lock},renewed_at=UTC_TIMESTAMP(6),\
+         expires_at=UTC_TIMESTAMP(6)+INTERVAL {} MICROSECOND WHERE {};SET {CHANGED}=ROW_COUNT();",
+        contender.ttl.as_micros(),
+        is_holder(action, grant.owner_id, grant.token),
+    )
+}
+
+/// Frees the row if this process still holds the lease. With `keep`, the row stays held for `--min-hold`. Records the
+/// run in the same transaction, then prunes the history. Without a token it frees the row if it contains the owner id.
+///
+/// The queue lock is released as soon as the row is changed, so that the next waiter continues. The waiter reaches the
+/// row later, and there the row lock blocks it until the commit or the rollback. So the waiter's round trip and the
+/// commit overlap. If the run may make the waiter's run unnecessary (`--once`), the queue lock is released after the
+/// commit: the waiter has to read the success, or it would acquire the lease. It is also released after the commit if a
+/// hand-off came first, which has already released it.
+///
+/// "No row changed" means that this process did not hold the lease, or that this packet is a repetition, or that after
+/// a hand-off the next holder already has the row. The result contains the `changed` flag, the part of the lease that
+/// still exists, and what is recorded.
+pub(in crate::store::mysql) fn release(contender: &Contender, request: &ReleaseRequest) -> String {
+    let ReleaseRequest {
+        owner_id, token, ..
+    } = *request;
+    let action = &contender.action;
+    let is_success = request.run.is_some_and(|run| run.outcome.is_success());
+    let (held, left) = match token {
+        // A lease that must not exist after the release, or one that an operator has revoked.
+        Some(token) => (
+            is_holder(action, owner_id, token),
+            format!("token={token} OR revoked_at IS NOT NULL"),
+        ),
+        None => (names(action, owner_id), "TRUE".to_owned()),
+    };
+    let free = free_row(&held, request.keep, is_success);
+    let leave = match request.has_entry {
+        true => leave_queue(owner_id),
+        false => String::new(),
+    };
+    let pass = match request.queue_lock {
+        QueueLock::Available => format!("RELEASE_LOCK({})", queue_lock_name(&hex(action.as_str()))),
+        QueueLock::Unavailable => "NULL".to_owned(),
+    };
+    let run = token.zip(request.run);
+    let is_late = run.is_some() && (request.handed_off || contender.once.is_some());
+    let (early, late) = match is_late {
+        true => (String::new(), format!("DO {pass};")),
+        false => (format!(",@dlock_passed={pass}"), String::new()),
+    };
+    let free = format!("{free}SET {CHANGED}=ROW_COUNT(){early};");
+    let (free, recorded, outcome) = match run {
+        None => (
+            format!("{free}{leave}"),
+            "NULL".to_owned(),
+            "NULL".to_owned(),
+        ),
+        Some((token, run)) => {
+            let success = match request.handed_off && is_success {
+                true => record_handed_off_success(contender, token),
+                false => String::new(),
+            };
+            let (record, clear) = match request.handed_off {
+                true => (
+                    insert_run(contender, token, run, "TRUE"),
+                    handoff::clear_handoff(owner_id),
+                ),
+                false => (
+                    insert_run(contender, token, run, &format!("{CHANGED}>0")),
+                    String::new(),
+                ),
+            };
+            let prune = prune_history(contender, token);
+            (
+                format!("BEGIN;{free}{success}{record}{leave}COMMIT;{clear}{late}{prune}"),
+                is_recorded(contender, token, run.outcome),
+                recorded_outcome(contender, token),
+            )
+        }
+    };
+    format!(
+        "{free}SELECT {REQUEST},{CHANGED}>0 AS changed,COUNT(*) AS named,\
+         MAX(IF(revoked_at IS NULL,NULL,token)) AS revoked,{recorded} AS recorded,{outcome} AS outcome \
+         FROM dlock_lock WHERE {} AND min_hold=0 AND ({left})",
+        names(action, owner_id),
+    )
+}
+
+/// Frees a revoked lease: a row that contains the owner id of `request` and the token `revoked`. The token is part of
+/// the condition, because the packet may arrive again while this process holds another lease. Records the run as
+/// revoked, if it was the last to hold the row and an operator has freed the row with SQL. Returns 1 if the revoked
+/// lease does not exist any more.
+pub(in crate::store::mysql) fn settle(
+    contender: &Contender,
+    request: &ReleaseRequest,
+    revoked: Option<Token>,
+) -> String {
+    let record = match request.token {
+        Some(token) if request.run.is_some() && contender.history > 0 => {
+            let freed = format!("token={token} AND owner_id IS NULL");
+            insert_run_from_row(&contender.action, HistoryOutcome::Revoked, &freed)
+        }
+        _ => String::new(),
+    };
+    let revoked_lease = format!(
+        "{} AND revoked_at IS NOT NULL AND token={}",
+        names(&contender.action, request.owner_id),
+        revoked.unwrap_or(Token(0)),
+    );
+    let free = free_row(&revoked_lease, None, false);
+    format!(
+        "{free}{record}SELECT {REQUEST},COUNT(*)=0 AS answer FROM dlock_lock WHERE {revoked_lease}"
+    )
+}
+
+/// Records a success in the row if the next holder already has the row after a hand-off, unless a later run has
+/// succeeded too.
+fn record_handed_off_success(contender: &Contender, token: Token) -> String {
+    format!(
+        "UPDATE dlock_lock SET succeeded_at=UTC_TIMESTAMP(6),succeeded_token={token},\
+         succeeded_by={} WHERE action={} AND token>{token} \
+         AND COALESCE(succeeded_token,0)<{token};",
+        hex(&contender.holder.label),
+        hex(contender.action.as_str()),
+    )
+}
+
+/// Ends the lease of the row that meets `condition`. With `keep`, the lease stays held for that time (`--min-hold`).
+fn free_row(condition: &str, keep: Option<Duration>, is_success: bool) -> String {
+    let freed = match keep {
+        None => "owner_id=NULL,expires_at=UTC_TIMESTAMP(6)".to_owned(),
+        // It expires like any other lease: contenders observe the remaining time as a new lease, and the
+        // server's clock may be changed during that time.
+        Some(keep) => format!(
+            "min_hold=1,renewals=renewals+1,renewed_at=UTC_TIMESTAMP(6),ttl_us={keep},\
+             expires_at=UTC_TIMESTAMP(6)+INTERVAL {keep} MICROSECOND",
+            keep = keep.as_micros()
+        ),
+    };
+    let success = match is_success {
+        true => ",succeeded_at=UTC_TIMESTAMP(6),succeeded_token=token,succeeded_by=holder",
+        false => "",
+    };
+    format!(
+        "UPDATE dlock_lock SET {freed},released_at=UTC_TIMESTAMP(6){success} WHERE {condition};"
+    )
+}

@@ -1,0 +1,43 @@
+//! Operator actions: release, pause and resume.
+
+use std::time::Duration;
+
+use super::Holder;
+use crate::lease::Token;
+use crate::lease::action::Action;
+
+/// Request of an operator to change one action.
+#[derive(Debug, Clone)]
+pub struct OperatorRequest {
+    /// The lock.
+    pub action: Action,
+    /// Token that was shown to the operator. If the record has another token, nothing is changed.
+    pub token: Token,
+    /// The operator. The note contains the reason.
+    pub by: Holder,
+    /// Operator action to perform.
+    pub kind: OperatorAction,
+}
+
+/// Kind of an operator action.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OperatorAction {
+    /// Revokes the lease.
+    Release,
+    /// Revokes the lease if there is one. The action is not granted for this time.
+    Pause(Duration),
+    /// Ends the pause before its time is over.
+    Resume,
+}
+
+/// Result of an operator request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OperatorResult {
+    /// The change was made.
+    Applied {
+        /// True if the holder's session was killed, so that the holder reads its record at once.
+        woken: bool,
+    },
+    /// The record has another token. Nothing was changed.
+    Conflict,
+}

@@ -1,0 +1,275 @@
+//! Sends one request to the server per interval, and merges responses, keys and signals into one stream of events.
+//!
+//! A separate thread sends the requests, over one connection that is kept until a request fails. The next request is
+//! sent only after the response to the last one, so a slow server gets fewer requests.
+
+use std::io;
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use super::WatchOptions;
+use crate::event::database::THREAD_NAME;
+use crate::lease::action::Action;
+use crate::lease::instant::BootInstant;
+use crate::store::mysql::{Database, Selection};
+use crate::store::target::Target;
+use crate::store::{Failure, FailureKind, HistoryEntry};
+use crate::sys::clock;
+use crate::sys::signal::SignalFd;
+use crate::sys::socket::Interrupter;
+use crate::watch::asked::Asked;
+use crate::watch::heard::Heard;
+use crate::watch::key::Key;
+
+/// Maximum time of one connect, one read, or one write. The same as for a single `status`.
+const IO_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Maximum time to wait for a response, including name resolution.
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// Maximum sleep. The screen shows ages in seconds.
+const TICK: Duration = Duration::from_secs(1);
+
+/// Maximum time to wait at the end for the response to a request in flight, so that the connection can be closed
+/// properly.
+const CLOSE_TIMEOUT: Duration = Duration::from_millis(200);
+
+/// The server ends the session after two intervals without a request, but not before this time. A short suspension of
+/// this process must not end the session.
+const MIN_SESSION_TIMEOUT: Duration = Duration::from_mins(1);
+
+/// Maximum number of runs shown for an open action.
+const MAX_RUNS: u32 = 50;
+
+/// An event for the main thread.
+#[derive(Debug)]
+pub enum Event {
+    /// A key was pressed.
+    Key(Key),
+    /// A signal arrived.
+    Signal(i32),
+    /// The response to a snapshot request, or its failure.
+    Survey(Result<Box<Heard>, Failure>),
+    /// The last runs of an action, newest first, or the failure of the request.
+    History(Action, Result<Vec<HistoryEntry>, Failure>),
+    /// No event, but time has passed.
+    Tick,
+}
+
+#[derive(Debug)]
+enum PollRequest {
+    Survey,
+    History(Action),
+}
+
+/// Sends the requests and receives all events.
+#[derive(Debug)]
+pub struct Rounds {
+    server: String,
+    interval: Duration,
+    sender: Sender<Event>,
+    events: Receiver<Event>,
+    requests: Sender<PollRequest>,
+    interrupter: Interrupter,
+    database: JoinHandle<()>,
+    /// Time of the next snapshot request.
+    due: BootInstant,
+    /// Time since which a request is in flight. None if there is no such request.
+    in_flight: Option<BootInstant>,
+    /// True if the last snapshot request failed and was repeated immediately.
+    was_repeated: bool,
+    /// The action whose last runs must be requested. None if no request is needed.
+    wanted: Option<Action>,
+    /// True if the request for the last runs failed. It is repeated after the next successful snapshot.
+    history_failed: bool,
+}
+
+impl Rounds {
+    /// Starts the threads that wait for the server and for signals. The first request is due immediately.
+    ///
+    /// # Errors
+    /// Fails if the kernel cannot create a thread.
+    pub fn start(options: WatchOptions, target: Target, signals: SignalFd) -> io::Result<Self> {
+        let interval = options.interval;
+        let server = target.address.to_string();
+        let (sender, events) = mpsc::channel();
+        forward_signals(signals, sender.clone())?;
+        let database = Database::new(target, IO_TIMEOUT, (interval * 2).max(MIN_SESSION_TIMEOUT));
+        let interrupter = database.interrupter();
+        let (requests, database) = start_database_thread(options.asked, database, sender.clone())?;
+        Ok(Self {
+            server,
+            interval,
+            sender,
+            events,
+            requests,
+            interrupter,
+            database,
+            due: clock::now(),
+            in_flight: None,
+            was_repeated: false,
+            wanted: None,
+            history_failed: false,
+        })
+    }
+
+    /// Returns a sender for events of other threads.
+    #[must_use]
+    pub fn sender(&self) -> Sender<Event> {
+        self.sender.clone()
+    }
+
+    /// Requests the last runs of `action` as soon as no other request is in flight. None cancels the request.
+    pub fn want_history(&mut self, action: Option<&Action>) {
+        if self.wanted.as_ref() != action {
+            self.wanted = action.cloned();
+            self.history_failed = false;
+        }
+    }
+
+    /// Waits for the next event, and sends requests that become due while it waits.
+    pub fn wait(&mut self) -> Event {
+        loop {
+            let now = clock::now();
+            let wake = match self.in_flight {
+                None => {
+                    self.send_due_request(now);
+                    self.in_flight.map_or(self.due, |_| now + TICK)
+                }
+                Some(since) if now >= since + RESPONSE_TIMEOUT => {
+                    // A response event still follows, unless name resolution never ends.
+                    self.interrupter.interrupt();
+                    self.in_flight = Some(now);
+                    return Event::Survey(Err(self.timeout_failure()));
+                }
+                Some(since) => since + RESPONSE_TIMEOUT,
+            };
+            let sleep = wake.since(now).min(TICK);
+            match self.events.recv_timeout(sleep) {
+                Ok(event) => {
+                    if let Some(event) = self.apply(event) {
+                        return event;
+                    }
+                }
+                Err(_) if sleep == TICK => return Event::Tick,
+                Err(_) => {}
+            }
+        }
+    }
+
+    /// Sends the next request if one is due.
+    fn send_due_request(&mut self, now: BootInstant) {
+        let history = self.wanted.clone().filter(|_| !self.history_failed);
+        let request = match history {
+            _ if now >= self.due => {
+                self.due = now + self.interval;
+                PollRequest::Survey
+            }
+            Some(action) => PollRequest::History(action),
+            None => return,
+        };
+        self.in_flight = Some(now);
+        // The send fails only if the thread is gone. Then no response arrives, and the timeout reports that.
+        let _ = self.requests.send(request);
+    }
+
+    /// Updates the state of the requests after `event`. Returns None if the caller must not see the event.
+    fn apply(&mut self, event: Event) -> Option<Event> {
+        match &event {
+            Event::Survey(Ok(_)) => {
+                self.in_flight = None;
+                self.was_repeated = false;
+                self.history_failed = false;
+            }
+            // For example, the server has closed the connection while this process was suspended.
+            Event::Survey(Err(failure))
+                if failure.kind == FailureKind::Unknown && !self.was_repeated =>
+            {
+                self.in_flight = None;
+                self.was_repeated = true;
+                self.due = clock::now();
+                return None;
+            }
+            Event::Survey(Err(_)) => self.in_flight = None,
+            Event::History(action, outcome) => {
+                self.in_flight = None;
+                self.history_failed = outcome.is_err();
+                if outcome.is_ok() && self.wanted.as_ref() == Some(action) {
+                    self.wanted = None;
+                }
+            }
+            Event::Key(_) | Event::Signal(_) | Event::Tick => {}
+        }
+        Some(event)
+    }
+
+    /// Closes the connection properly, unless a request is still in flight. Then the connection ends with the process.
+    pub fn leave(mut self) {
+        let until = clock::now() + CLOSE_TIMEOUT;
+        while self.in_flight.is_some()
+            && let Ok(event) = self.events.recv_timeout(until.since(clock::now()))
+        {
+            self.apply(event);
+        }
+        drop(self.requests);
+        if self.in_flight.is_none() {
+            // The panic hook has reported a panic of the thread.
+            let _ = self.database.join();
+        }
+    }
+
+    fn timeout_failure(&self) -> Failure {
+        Failure {
+            kind: FailureKind::Unreachable,
+            message: format!("no answer from {} within {RESPONSE_TIMEOUT:?}", self.server),
+        }
+    }
+}
+
+/// Starts the thread that sends an event for each signal.
+fn forward_signals(signals: SignalFd, events: Sender<Event>) -> io::Result<()> {
+    let thread = thread::Builder::new().name("listen".to_owned());
+    thread
+        .spawn(move || {
+            while let Ok(signal) = signals.take() {
+                if events.send(Event::Signal(signal.number)).is_err() {
+                    return;
+                }
+            }
+        })
+        .map(drop)
+}
+
+/// Starts the thread that sends the requests to the server.
+fn start_database_thread(
+    asked: Asked,
+    mut database: Database,
+    events: Sender<Event>,
+) -> io::Result<(Sender<PollRequest>, JoinHandle<()>)> {
+    let (requests, receiver) = mpsc::channel();
+    let thread = thread::Builder::new()
+        .name(THREAD_NAME.to_owned())
+        .spawn(move || {
+            for request in receiver {
+                let event = match request {
+                    PollRequest::Survey => Event::Survey(survey(&asked, &mut database)),
+                    PollRequest::History(action) => {
+                        let only = Selection::Named(std::slice::from_ref(&action));
+                        let entries = database.history(only, MAX_RUNS);
+                        Event::History(action, entries)
+                    }
+                };
+                if events.send(event).is_err() {
+                    return;
+                }
+            }
+        })?;
+    Ok((requests, thread))
+}
+
+fn survey(asked: &Asked, database: &mut Database) -> Result<Box<Heard>, Failure> {
+    let mut survey = database.survey(asked.selection())?;
+    asked.complete(&mut survey);
+    Ok(Box::new(Heard::new(survey, clock::now(), clock::wall())))
+}

@@ -1,0 +1,202 @@
+//! Builder of artificial histories for the tests of the checkers.
+
+use crate::check::CLAIMS;
+use crate::fault_kind::FaultKind;
+use crate::history::{Event, Line, Micros};
+use crate::schedule::{Plan, Route, Shape};
+use crate::timeline::Timeline;
+
+/// The only action of these histories.
+const ACTION: &str = "processes-1";
+
+/// A history under construction. All times are in milliseconds.
+#[derive(Default)]
+pub(crate) struct HistoryBuilder {
+    lines: Vec<Line>,
+    faults: u64,
+}
+
+/// The plan of most runs: a ttl of 2 s, an unlimited wait, and the exit status 0.
+pub(crate) fn plan() -> Plan {
+    Plan {
+        pause: 0,
+        ttl: 2_000,
+        hold: 1_000,
+        shape: Shape::Plain,
+        exit: 0,
+        wait: None,
+        route: Route::Tcp,
+    }
+}
+
+impl HistoryBuilder {
+    pub(crate) fn event(mut self, millis: u64, event: Event) -> Self {
+        let at: Micros = millis * 1_000;
+        self.lines.push(Line { at, event });
+        self
+    }
+
+    pub(crate) fn asked(self, millis: u64, run: u64) -> Self {
+        self.asked_for(millis, run, plan())
+    }
+
+    pub(crate) fn asked_for(self, millis: u64, run: u64, plan: Plan) -> Self {
+        let parent = 1_000;
+        let action = ACTION.to_owned();
+        self.event(
+            millis,
+            Event::Asked {
+                run,
+                action,
+                parent,
+                plan,
+            },
+        )
+    }
+
+    pub(crate) fn started(self, millis: u64, run: u64, token: u64) -> Self {
+        self.began(millis, run, token, true)
+    }
+
+    pub(crate) fn began(self, millis: u64, run: u64, token: u64, alone: bool) -> Self {
+        let action = ACTION.to_owned();
+        self.event(
+            millis,
+            Event::Started {
+                run,
+                action,
+                token,
+                pid: 2_000,
+                parent: 1_000,
+                alone,
+            },
+        )
+    }
+
+    pub(crate) fn counting(self, millis: u64, run: u64, count: u64) -> Self {
+        let action = ACTION.to_owned();
+        self.event(millis, Event::Counting { run, action, count })
+    }
+
+    pub(crate) fn counted(self, millis: u64, run: u64, count: u64) -> Self {
+        let action = ACTION.to_owned();
+        self.counting(millis, run, count)
+            .event(millis, Event::Counted { run, action, count })
+    }
+
+    pub(crate) fn counter(self, millis: u64, count: u64) -> Self {
+        let action = ACTION.to_owned();
+        let highest = 1;
+        self.event(
+            millis,
+            Event::Counter {
+                action,
+                count,
+                highest,
+            },
+        )
+    }
+
+    pub(crate) fn finished(self, millis: u64, run: u64) -> Self {
+        let action = ACTION.to_owned();
+        self.event(millis, Event::Finished { run, action })
+    }
+
+    pub(crate) fn dead(self, millis: u64, run: u64) -> Self {
+        let action = ACTION.to_owned();
+        self.event(millis, Event::Dead { run, action })
+    }
+
+    pub(crate) fn ended(self, millis: u64, run: u64, status: i32) -> Self {
+        self.over(millis, run, Some(status), None)
+    }
+
+    pub(crate) fn killed(self, millis: u64, run: u64) -> Self {
+        self.killed_by(millis, run, 9)
+    }
+
+    pub(crate) fn killed_by(self, millis: u64, run: u64, signal: i32) -> Self {
+        self.over(millis, run, None, Some(signal))
+    }
+
+    fn over(self, millis: u64, run: u64, status: Option<i32>, signal: Option<i32>) -> Self {
+        let action = ACTION.to_owned();
+        let stderr = String::new();
+        self.event(
+            millis,
+            Event::Ended {
+                run,
+                action,
+                status,
+                signal,
+                stderr,
+            },
+        )
+    }
+
+    /// Adds a whole run: asked, started, finished, dead, ended.
+    pub(crate) fn lived(self, from: u64, to: u64, run: u64, token: u64) -> Self {
+        self.asked(from, run)
+            .started(from + 10, run, token)
+            .finished(to - 10, run)
+            .dead(to - 5, run)
+            .ended(to, run, 0)
+    }
+
+    /// Adds a fault of the processes of `run`, or of the whole site if `run` is None.
+    pub(crate) fn fault(self, from: u64, to: u64, kind: FaultKind, run: Option<u64>) -> Self {
+        self.fault_of("processes", from, to, kind, run)
+    }
+
+    /// Adds a fault of another site.
+    pub(crate) fn fault_at(self, site: &str, from: u64, to: u64, kind: FaultKind) -> Self {
+        self.fault_of(site, from, to, kind, None)
+    }
+
+    fn fault_of(
+        mut self,
+        site: &str,
+        from: u64,
+        to: u64,
+        kind: FaultKind,
+        run: Option<u64>,
+    ) -> Self {
+        self.faults += 1;
+        let fault = self.faults;
+        self.event(
+            from,
+            Event::Fault {
+                fault,
+                kind,
+                site: site.to_owned(),
+                action: run.map(|_| ACTION.to_owned()),
+                run,
+                pid: None,
+            },
+        )
+        .event(to, Event::Healed { fault, hit: true })
+    }
+
+    pub(crate) fn quiet(self, millis: u64) -> Self {
+        self.event(millis, Event::Quiet)
+    }
+
+    pub(crate) fn overdue(self, millis: u64) -> Self {
+        self.event(millis, Event::Overdue)
+    }
+
+    /// Returns the timeline of the history.
+    pub(crate) fn timeline(mut self) -> Timeline {
+        self.lines.sort_by_key(|line| line.at);
+        Timeline::of(self.lines)
+    }
+
+    /// Returns the claims that this history violates.
+    pub(crate) fn breaks(self) -> Vec<&'static str> {
+        let timeline = self.timeline();
+        let broken = CLAIMS
+            .into_iter()
+            .filter(|(_, checker)| !checker(&timeline).is_empty());
+        broken.map(|(claim, _)| claim).collect()
+    }
+}

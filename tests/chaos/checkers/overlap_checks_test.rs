@@ -1,0 +1,126 @@
+//! Histories with overlapping commands, wrong tokens or counters, or processes that live too long.
+
+use super::history_builder::HistoryBuilder;
+use crate::fault_kind::FaultKind;
+use crate::history::Event;
+
+const OVERLAP: &str = "no two trees of an action live at once";
+const TOKENS: &str = "tokens grow in order of start";
+const COUNTER: &str = "a store that checks tokens loses nothing";
+const DEATHS: &str = "a tree dies with its dlock";
+
+/// Two runs one after the other, without a violation.
+fn good() -> HistoryBuilder {
+    HistoryBuilder::default()
+        .lived(1_000, 2_000, 1, 10)
+        .lived(2_100, 3_000, 2, 11)
+        .quiet(25_000)
+        .overdue(30_000)
+}
+
+#[test]
+fn good_history_has_no_violations() {
+    assert_eq!(good().breaks(), Vec::<&str>::new());
+}
+
+#[test]
+fn failed_witness_lock_is_an_overlap() {
+    let builder = good().asked(3_100, 3).began(3_200, 3, 12, false);
+    let builder = builder.dead(3_300, 3).ended(3_400, 3, 99);
+    assert_eq!(builder.breaks(), [OVERLAP]);
+}
+
+#[test]
+fn event_after_a_later_start_is_an_overlap() {
+    let builder = HistoryBuilder::default()
+        .asked(1_000, 1)
+        .started(1_100, 1, 10)
+        .lived(1_200, 2_000, 2, 11)
+        .counted(1_300, 1, 1)
+        .counter(7_000, 1)
+        .finished(1_400, 1)
+        .dead(1_500, 1)
+        .ended(1_600, 1, 0)
+        .quiet(5_000);
+    assert_eq!(builder.breaks(), [OVERLAP]);
+}
+
+#[test]
+fn refused_token_is_an_overlap() {
+    let refused = Event::Refused {
+        run: 2,
+        action: "processes-1".to_owned(),
+        token: 11,
+        highest: 12,
+    };
+    assert_eq!(good().event(2_500, refused).breaks(), [OVERLAP]);
+}
+
+#[test]
+fn token_that_does_not_grow_is_reported() {
+    for token in [11, 10, 0] {
+        let builder = good().lived(3_100, 4_000, 3, token);
+        assert_eq!(builder.breaks(), [TOKENS], "{token}");
+    }
+}
+
+#[test]
+fn lost_increment_is_reported_and_unknown_one_may_count() {
+    let counts = |builder: HistoryBuilder, count| builder.counter(7_000, count).breaks();
+    let two = || good().counted(1_500, 1, 1).counted(2_500, 2, 2);
+    assert_eq!(counts(two(), 1), [COUNTER]);
+    assert_eq!(counts(two(), 3), [COUNTER]);
+    assert!(counts(two(), 2).is_empty());
+    let unknown = || two().counting(2_600, 2, 3);
+    assert!(counts(unknown(), 2).is_empty());
+    assert!(counts(unknown(), 3).is_empty());
+    assert_eq!(counts(unknown(), 4), [COUNTER]);
+}
+
+/// A holder with a fault of its parent, whose tree died at `dead`. None if the tree never died.
+fn struck(kind: FaultKind, until: u64, dead: Option<u64>) -> HistoryBuilder {
+    let builder =
+        good()
+            .asked(10_000, 3)
+            .started(10_100, 3, 12)
+            .fault(10_500, until, kind, Some(3));
+    match dead {
+        Some(dead) => builder.dead(dead, 3),
+        None => builder,
+    }
+}
+
+#[test]
+fn tree_that_outlives_its_killed_parent_is_reported() {
+    let kill = |dead| struck(FaultKind::KillParent, 10_500, dead).killed(10_501, 3);
+    assert_eq!(kill(Some(13_000)).breaks(), [DEATHS]);
+    assert_eq!(kill(None).breaks(), [DEATHS]);
+    assert!(kill(Some(10_550)).breaks().is_empty());
+}
+
+#[test]
+fn tree_that_outlives_the_lease_of_a_frozen_parent_is_reported() {
+    let frozen = |dead| {
+        let builder = struck(FaultKind::FreezeParentLong, 15_500, Some(dead));
+        builder.ended(15_600, 3, 76)
+    };
+    assert_eq!(frozen(14_600).breaks(), [DEATHS]);
+    assert!(frozen(12_200).breaks().is_empty());
+}
+
+#[test]
+fn descendant_that_outlives_dlock_is_reported() {
+    let builder = |dead| {
+        let builder = good().asked(3_100, 3).started(3_200, 3, 12);
+        builder.finished(3_300, 3).ended(3_400, 3, 0).dead(dead, 3)
+    };
+    assert_eq!(builder(5_500).breaks(), [DEATHS]);
+    assert!(builder(3_390).breaks().is_empty());
+}
+
+#[test]
+fn orphan_is_reported() {
+    let (pid, words) = (4_711, "sleep 20".to_owned());
+    let builder = good().event(9_000, Event::Orphan { pid, words });
+    assert_eq!(builder.breaks(), [DEATHS]);
+}

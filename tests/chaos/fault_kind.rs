@@ -1,0 +1,250 @@
+//! The kinds of faults: their names, their victims and their effects.
+
+use std::fmt;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+/// A kind of fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum FaultKind {
+    /// SIGKILL to the holder's parent process.
+    KillParent,
+    /// SIGSTOP to the holder's parent process for much less than the ttl.
+    FreezeParentShort,
+    /// SIGSTOP to the holder's parent process for about the ttl.
+    FreezeParentNear,
+    /// SIGSTOP to the holder's parent process for longer than the ttl.
+    FreezeParentLong,
+    /// SIGTERM to the holder's parent process.
+    TermParent,
+    /// SIGKILL to the holder's monitor.
+    KillMonitor,
+    /// SIGSTOP to the holder's monitor.
+    FreezeMonitor,
+    /// SIGKILL to any process of the command's tree.
+    KillCommand,
+    /// SIGSTOP to any process of the command's tree.
+    FreezeCommand,
+    /// SIGKILL to a waiter.
+    KillWaiter,
+    /// SIGSTOP to a waiter.
+    FreezeWaiter,
+    /// SIGTERM to a waiter.
+    TermWaiter,
+    /// KILL CONNECTION of the holder's session.
+    KillSession,
+    /// KILL CONNECTION of any session with a queue entry.
+    KillWaitingSession,
+    /// All packets are lost, in both directions.
+    CutBoth,
+    /// All packets from clients are lost.
+    CutRequests,
+    /// All packets from the server are lost.
+    CutReplies,
+    /// All packets, in both directions, arrive when the fault is over.
+    Delay,
+    /// The response to one request is lost, and the connection delivers nothing from then on.
+    LoseReply,
+    /// The response to one request comes late, perhaps after the client has given up waiting for it.
+    LateReply,
+    /// The server executes one request, and the client gets an error in place of the response.
+    ErrorReply,
+    /// All connections are reset (RST).
+    ResetConnections,
+    /// Each connection passes one byte per second.
+    Drip,
+    /// All connections are reset, and new ones are accepted but receive nothing.
+    Silence,
+    /// The server is killed and restarted.
+    KillServer,
+    /// The server is shut down cleanly and restarted.
+    RestartServer,
+    /// SIGSTOP to the server.
+    FreezeServer,
+    /// The server's clock is set forward by an hour.
+    HourForward,
+    /// The server's clock is set back by an hour.
+    HourBack,
+    /// The server's clock runs twice as fast.
+    DoubleSpeed,
+    /// The server's clock runs half as fast.
+    HalfSpeed,
+    /// An operator runs `dlock release`, whichever run holds the lease at that time.
+    Release,
+    /// The reader of the holder's standard error stops. The holder's session is killed, so that it has something to
+    /// write.
+    StopReader,
+}
+
+/// The target of a fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Victim {
+    /// The processes of the run that holds the action.
+    Holder,
+    /// A run that waits for the action.
+    Waiter,
+    /// A session, which the server kills.
+    Session,
+    /// All connections of an action that go through its proxy.
+    Network,
+    /// The site's server.
+    Server,
+    /// The clock of the site's server.
+    Clock,
+    /// The lease, which an operator revokes.
+    Lease,
+    /// The process that reads a holder's messages.
+    Reader,
+}
+
+impl FaultKind {
+    /// Every kind.
+    pub(crate) const ALL: [Self; 33] = [
+        Self::KillParent,
+        Self::FreezeParentShort,
+        Self::FreezeParentNear,
+        Self::FreezeParentLong,
+        Self::TermParent,
+        Self::KillMonitor,
+        Self::FreezeMonitor,
+        Self::KillCommand,
+        Self::FreezeCommand,
+        Self::KillWaiter,
+        Self::FreezeWaiter,
+        Self::TermWaiter,
+        Self::KillSession,
+        Self::KillWaitingSession,
+        Self::CutBoth,
+        Self::CutRequests,
+        Self::CutReplies,
+        Self::Delay,
+        Self::LoseReply,
+        Self::LateReply,
+        Self::ErrorReply,
+        Self::ResetConnections,
+        Self::Drip,
+        Self::Silence,
+        Self::KillServer,
+        Self::RestartServer,
+        Self::FreezeServer,
+        Self::HourForward,
+        Self::HourBack,
+        Self::DoubleSpeed,
+        Self::HalfSpeed,
+        Self::Release,
+        Self::StopReader,
+    ];
+
+    pub(crate) fn victim(self) -> Victim {
+        match self {
+            Self::KillParent
+            | Self::FreezeParentShort
+            | Self::FreezeParentNear
+            | Self::FreezeParentLong
+            | Self::TermParent
+            | Self::KillMonitor
+            | Self::FreezeMonitor
+            | Self::KillCommand
+            | Self::FreezeCommand => Victim::Holder,
+            Self::KillWaiter | Self::FreezeWaiter | Self::TermWaiter => Victim::Waiter,
+            Self::KillSession | Self::KillWaitingSession => Victim::Session,
+            Self::CutBoth
+            | Self::CutRequests
+            | Self::CutReplies
+            | Self::Delay
+            | Self::LoseReply
+            | Self::LateReply
+            | Self::ErrorReply
+            | Self::ResetConnections
+            | Self::Drip
+            | Self::Silence => Victim::Network,
+            Self::KillServer | Self::RestartServer | Self::FreezeServer => Victim::Server,
+            Self::HourForward | Self::HourBack | Self::DoubleSpeed | Self::HalfSpeed => {
+                Victim::Clock
+            }
+            Self::Release => Victim::Lease,
+            Self::StopReader => Victim::Reader,
+        }
+    }
+
+    /// Returns true if a holder may be unable to reach the server during the fault.
+    pub(crate) fn is_outage(self) -> bool {
+        match self.victim() {
+            Victim::Server => true,
+            // The loss of one response, or of all connections once, costs no more than one further attempt.
+            Victim::Network => {
+                let replies = [Self::LoseReply, Self::LateReply, Self::ErrorReply];
+                self != Self::ResetConnections && !replies.contains(&self)
+            }
+            _ => false,
+        }
+    }
+
+    /// Returns true if the fault may stop the parent process of a holder. A frozen waiter may have become a holder.
+    pub(crate) fn freezes_parent(self) -> bool {
+        matches!(
+            self,
+            Self::FreezeParentShort
+                | Self::FreezeParentNear
+                | Self::FreezeParentLong
+                | Self::FreezeWaiter
+        )
+    }
+
+    /// Returns the length of the fault for a lease of `ttl`. The schedule chooses `severity`, from 0 to 1.
+    pub(crate) fn length(self, ttl: Duration, severity: f64) -> Duration {
+        let between =
+            |low: Duration, high: Duration| low + high.saturating_sub(low).mul_f64(severity);
+        match self {
+            Self::FreezeParentShort => between(ttl / 20, ttl / 3),
+            Self::FreezeParentNear => between(ttl * 4 / 5, ttl * 6 / 5),
+            Self::FreezeParentLong => {
+                between(ttl + Duration::from_secs(2), ttl + Duration::from_secs(4))
+            }
+            Self::FreezeMonitor
+            | Self::FreezeCommand
+            | Self::FreezeWaiter
+            | Self::CutBoth
+            | Self::CutRequests
+            | Self::CutReplies
+            | Self::Delay
+            | Self::LateReply
+            | Self::Drip
+            | Self::Silence
+            | Self::StopReader
+            | Self::FreezeServer => between(ttl / 10, ttl * 3 / 2),
+            Self::HourForward | Self::HourBack | Self::DoubleSpeed | Self::HalfSpeed => {
+                between(ttl / 4, ttl * 3 / 2)
+            }
+            // Listed one by one: with a wildcard, a forgotten kind would be counted without an effect.
+            Self::KillParent
+            | Self::TermParent
+            | Self::KillMonitor
+            | Self::KillCommand
+            | Self::KillWaiter
+            | Self::TermWaiter
+            | Self::KillSession
+            | Self::KillWaitingSession
+            | Self::LoseReply
+            | Self::ErrorReply
+            | Self::ResetConnections
+            | Self::Release
+            | Self::KillServer
+            | Self::RestartServer => Duration::ZERO,
+        }
+    }
+
+    /// Returns the kind with this name. None if there is none.
+    pub(crate) fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.to_string() == name)
+    }
+}
+
+impl fmt::Display for FaultKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = serde_json::to_string(self).expect("a kind serializes to a string");
+        f.pad(name.trim_matches('"'))
+    }
+}

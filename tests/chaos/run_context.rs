@@ -1,0 +1,82 @@
+//! The state that all threads of one chaos run on one flavour share.
+
+use std::env::current_exe;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::atomic::AtomicU64;
+
+use crate::command::MARK;
+use crate::fault_phase::FaultPhases;
+use crate::history::Journal;
+use crate::live_runs::LiveRuns;
+use crate::readers::Readers;
+use crate::tree_watcher::TreeWatcher;
+
+pub(crate) struct RunContext {
+    pub(crate) seed: u64,
+    /// Folder of the history and of the files that the commands need.
+    pub(crate) folder: PathBuf,
+    /// Value of the environment variable that marks all processes of this run.
+    pub(crate) mark: String,
+    /// Paths of the program under test and of this program: links or copies in the folder, so that a rebuild does not
+    /// change a run that has begun.
+    pub(crate) dlock: PathBuf,
+    pub(crate) worker: PathBuf,
+    pub(crate) journal: Journal,
+    pub(crate) live_runs: LiveRuns,
+    pub(crate) tree_watcher: TreeWatcher,
+    pub(crate) fault_phase: FaultPhases,
+    pub(crate) readers: Readers,
+    /// Numbers of the next run and of the next fault.
+    pub(crate) runs: AtomicU64,
+    pub(crate) faults: AtomicU64,
+}
+
+impl RunContext {
+    pub(crate) fn new(seed: u64, folder: &Path, dlock: &Path) -> io::Result<Self> {
+        for name in ["life", "witness", "store", "said", "programs"] {
+            fs::create_dir_all(folder.join(name))?;
+        }
+        // Canonical, as `/proc` shows paths.
+        let folder = folder.canonicalize()?;
+        let keep = |program: &Path, name| {
+            let kept = folder.join("programs").join(name);
+            fs::hard_link(program, &kept).or_else(|_| fs::copy(program, &kept).map(drop))?;
+            io::Result::Ok(kept)
+        };
+        let (dlock, worker) = (keep(dlock, "dlock")?, keep(&current_exe()?, "worker")?);
+        Ok(Self {
+            seed,
+            mark: folder.display().to_string(),
+            journal: Journal::open(&folder)?,
+            folder,
+            dlock,
+            worker,
+            live_runs: LiveRuns::default(),
+            tree_watcher: TreeWatcher::new(),
+            fault_phase: FaultPhases::default(),
+            readers: Readers::default(),
+            runs: AtomicU64::new(1),
+            faults: AtomicU64::new(1),
+        })
+    }
+
+    /// Returns a command for the program under test, with the run's mark and without other `DLOCK_` variables.
+    pub(crate) fn dlock(&self) -> Command {
+        let mut dlock = Command::new(&self.dlock);
+        for (name, _) in std::env::vars_os() {
+            if name.to_string_lossy().starts_with("DLOCK_") {
+                dlock.env_remove(name);
+            }
+        }
+        dlock.env(MARK, &self.mark).stdin(Stdio::null());
+        dlock
+    }
+
+    /// Removes the copies of the programs.
+    pub(crate) fn tidy(&self) -> io::Result<()> {
+        fs::remove_dir_all(self.folder.join("programs"))
+    }
+}

@@ -1,0 +1,266 @@
+//! Runs the `dlock` program and returns its status and output.
+//!
+//! Every run starts without the `DLOCK_` variables of the test process. [`Outcome::expect`] compares status and output
+//! together and prints everything if one of them is wrong.
+
+use std::ffi::OsStr;
+use std::io::Read;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex, Once};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use crate::servers::Database;
+
+/// Maximum time to wait for an expected event before a test fails. A busy machine needs far less; a failed test run
+/// ends soon enough.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A program with its arguments and environment, not yet started.
+#[must_use]
+pub(crate) struct Dlock {
+    command: Command,
+    /// Destination of stderr. None reads it from a pipe.
+    stderr: Option<Stdio>,
+}
+
+/// A run that has started.
+pub(crate) struct Running {
+    child: Child,
+    stdout: Pipe,
+    stderr: Pipe,
+}
+
+/// The bytes read from a pipe so far, and the thread that reads more.
+struct Pipe {
+    text: Arc<Mutex<Vec<u8>>>,
+    reader: Option<JoinHandle<()>>,
+}
+
+/// Status and output of a run that has ended.
+#[derive(Debug)]
+pub(crate) struct Outcome {
+    pub(crate) status: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl Dlock {
+    /// Returns `dlock` with `arguments` and without a server.
+    pub(crate) fn new<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -> Self {
+        Self::of(Path::new(env!("CARGO_BIN_EXE_dlock")), arguments)
+    }
+
+    /// Returns another `program` with `arguments` and without a server.
+    pub(crate) fn of<S: AsRef<OsStr>>(
+        program: &Path,
+        arguments: impl IntoIterator<Item = S>,
+    ) -> Self {
+        hear_all_signals();
+        let mut command = Command::new(program);
+        for (name, _) in std::env::vars_os() {
+            if name.to_string_lossy().starts_with("DLOCK_") {
+                command.env_remove(name);
+            }
+        }
+        command.args(arguments).stdin(Stdio::null());
+        Self {
+            command,
+            stderr: None,
+        }
+    }
+
+    /// Returns `dlock` with `arguments` that connects to `database` over TCP.
+    pub(crate) fn on<S: AsRef<OsStr>>(
+        database: &Database,
+        arguments: impl IntoIterator<Item = S>,
+    ) -> Self {
+        Self::new(arguments).env("DLOCK_URL", database.url())
+    }
+
+    pub(crate) fn env(mut self, name: &str, value: impl AsRef<OsStr>) -> Self {
+        self.command.env(name, value);
+        self
+    }
+
+    pub(crate) fn arg(mut self, argument: impl AsRef<OsStr>) -> Self {
+        self.command.arg(argument);
+        self
+    }
+
+    pub(crate) fn args<S: AsRef<OsStr>>(mut self, arguments: impl IntoIterator<Item = S>) -> Self {
+        self.command.args(arguments);
+        self
+    }
+
+    pub(crate) fn stdin(mut self, stdin: Stdio) -> Self {
+        self.command.stdin(stdin);
+        self
+    }
+
+    /// Sends stderr to `stderr` instead of a pipe that the test reads.
+    pub(crate) fn stderr(mut self, stderr: Stdio) -> Self {
+        self.stderr = Some(stderr);
+        self
+    }
+
+    /// Starts the program and returns at once.
+    #[track_caller]
+    pub(crate) fn start(mut self) -> Running {
+        let mut child = self
+            .command
+            .stdout(Stdio::piped())
+            .stderr(self.stderr.unwrap_or_else(Stdio::piped))
+            .spawn()
+            .expect("dlock starts");
+        Running {
+            stdout: Pipe::read(child.stdout.take().expect("stdout is a pipe")),
+            stderr: match child.stderr.take() {
+                Some(stderr) => Pipe::read(stderr),
+                None => Pipe::read(std::io::empty()),
+            },
+            child,
+        }
+    }
+
+    /// Runs the program and waits until it ends.
+    #[track_caller]
+    pub(crate) fn run(self) -> Outcome {
+        self.start().wait()
+    }
+}
+
+/// Resets ignored signals to their default actions, as for a program that is started from a terminal. A test run in the
+/// background of a script ignores SIGINT and SIGQUIT, and all its descendants would inherit that.
+pub(crate) fn hear_all_signals() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        for number in (1..32).filter(|number| *number != libc::SIGPIPE) {
+            // SAFETY: reads and changes signal dispositions; it installs no handler, and restores the disposition of
+            // every signal that is not ignored.
+            unsafe {
+                let before = libc::signal(number, libc::SIG_DFL);
+                if before != libc::SIG_IGN && before != libc::SIG_ERR {
+                    libc::signal(number, before);
+                }
+            }
+        }
+    });
+}
+
+impl Pipe {
+    fn read(mut pipe: impl Read + Send + 'static) -> Self {
+        let text = Arc::new(Mutex::new(Vec::new()));
+        let sink = Arc::clone(&text);
+        let reader = thread::spawn(move || {
+            let mut buffer = [0; 4096];
+            while let Ok(count @ 1..) = pipe.read(&mut buffer) {
+                let mut sink = sink.lock().expect("no reader panics");
+                sink.extend_from_slice(&buffer[..count]);
+            }
+        });
+        Self {
+            text,
+            reader: Some(reader),
+        }
+    }
+
+    fn so_far(&self) -> String {
+        let text = self.text.lock().expect("no reader panics");
+        String::from_utf8_lossy(&text).into_owned()
+    }
+
+    /// Waits until no process can write to the pipe any more, and returns the whole text.
+    fn all(&mut self) -> String {
+        let reader = self.reader.take().expect("a run is waited for once");
+        eventually("all processes have closed the output", || {
+            reader.is_finished()
+        });
+        self.so_far()
+    }
+}
+
+impl Running {
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Waits until dlock has printed `text` on stderr.
+    #[track_caller]
+    pub(crate) fn heard(&self, text: &str) {
+        let is_printed = happens(|| self.said().contains(text));
+        assert!(is_printed, "never printed: {text}; but {:?}", self.said());
+    }
+
+    /// Returns the text that dlock has printed on stderr so far.
+    pub(crate) fn said(&self) -> String {
+        self.stderr.so_far()
+    }
+
+    /// Sends `signal` (a name without SIG, or a number) to dlock.
+    #[track_caller]
+    pub(crate) fn signal(&self, signal: &str) {
+        crate::command::signal(self.pid(), signal);
+    }
+
+    pub(crate) fn is_over(&mut self) -> bool {
+        self.child
+            .try_wait()
+            .expect("the status of a child can be read")
+            .is_some()
+    }
+
+    /// Waits until dlock ends. Panics if it does not end in time.
+    #[track_caller]
+    pub(crate) fn wait(mut self) -> Outcome {
+        eventually("dlock ends", || self.is_over());
+        let status = self.child.wait().expect("dlock can be waited for");
+        Outcome {
+            status: status.code(),
+            stdout: self.stdout.all(),
+            stderr: self.stderr.all(),
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // The child is alive only after a failed assertion.
+        let _ = self.child.kill();
+    }
+}
+
+impl Outcome {
+    /// Asserts the status, the whole of stdout, and that stderr contains `stderr`. An empty `stderr` asserts that
+    /// stderr is empty.
+    #[track_caller]
+    pub(crate) fn expect(&self, status: i32, stdout: &str, stderr: &str) {
+        let has_stderr = match stderr {
+            "" => self.stderr.is_empty(),
+            text => self.stderr.contains(text),
+        };
+        assert!(
+            self.status == Some(status) && self.stdout == stdout && has_stderr,
+            "expected status {status}, stdout {stdout:?}, stderr with {stderr:?}, got {self:#?}"
+        );
+    }
+}
+
+/// Waits until `condition` is true. Panics if that takes longer than [`PATIENCE`].
+#[track_caller]
+pub(crate) fn eventually(what: &str, condition: impl FnMut() -> bool) {
+    assert!(happens(condition), "never happened: {what}");
+}
+
+/// Waits until `condition` is true, for at most [`PATIENCE`]. Returns false if it did not become true.
+fn happens(mut condition: impl FnMut() -> bool) -> bool {
+    let started = Instant::now();
+    while !condition() {
+        if started.elapsed() >= 4 * PATIENCE {
+            return false;
+        }
+        thread::sleep(Duration::from_millis(5));
+    }
+    true
+}

@@ -1,0 +1,199 @@
+//! Tests of the hand-off: the next holder starts before the release is committed, and no run, success or fence is lost.
+
+use std::process::Stdio;
+
+use mysql::prelude::Queryable;
+
+use crate::cli_runner::{Dlock, Outcome, Running, eventually};
+use crate::command::{Stage, heard, tell};
+use crate::history::{endings, runs};
+use crate::holder::{Holder, is_free};
+use crate::proxy::{Fault, Kind, Proxy};
+use crate::servers::{Database, Flavour, shared};
+
+fn on(flavour: Flavour) -> Database {
+    let database = shared(flavour).database("notice");
+    let setup = Dlock::on(&database, ["setup", "-q"]).run();
+    setup.expect(0, "", "");
+    database
+}
+
+/// A contender whose command exits with `status`.
+fn contender(database: &Database, options: &[&str], status: &str) -> Dlock {
+    Dlock::on(database, ["exec", "-q", "-a", "init"])
+        .args(options)
+        .args(["--", "sh", "-c", &format!("echo ran; exit {status}")])
+}
+
+/// Waits until there is a waiter and the holder has run long enough to send a hand-off at its end.
+#[track_caller]
+fn wait_for_waiter(database: &Database) {
+    let mut admin = database.admin_conn();
+    eventually("a contender waits for a long run", || {
+        let found: Option<u64> = admin
+            .query_first(
+                "SELECT COUNT(*) FROM dlock_waiter JOIN dlock_lock USING (action) \
+                 WHERE acquired_at<UTC_TIMESTAMP(6)-INTERVAL 200000 MICROSECOND",
+            )
+            .expect("the tables are there");
+        found == Some(1)
+    });
+}
+
+/// Waits until the lock is held.
+#[track_caller]
+fn wait_until_held(database: &Database) {
+    let mut admin = database.admin_conn();
+    eventually("the lock is held", || {
+        let held: Option<u64> = admin
+            .query_first("SELECT COUNT(*) FROM dlock_lock WHERE owner_id IS NOT NULL")
+            .expect("the table is there");
+        held == Some(1)
+    });
+}
+
+/// Starts `next`, ends `holder` when `next` waits, and returns the outcomes of both.
+#[track_caller]
+fn hand_over(database: &Database, holder: Holder, next: Dlock) -> (Outcome, Outcome) {
+    let next: Running = next.start();
+    wait_for_waiter(database);
+    (holder.end(), next.wait())
+}
+
+#[test]
+fn next_command_starts_before_the_release_is_committed() {
+    for flavour in Flavour::ALL {
+        let database = on(flavour);
+        let proxy = Proxy::to(database.port);
+        let release = proxy.every(Kind::Release, Fault::HoldRequest);
+        // The proxy holds the release and the lease is 10 minutes long, so only the hand-off can start the next
+        // command.
+        let through =
+            Dlock::on(&database, ["exec"]).env("DLOCK_URL", database.url_through(proxy.port()));
+        let holder = Holder::start(through, &["--ttl", "10m"]);
+        let next = contender(&database, &[], "5").start();
+        wait_for_waiter(&database);
+        tell(&holder.go(), "on");
+        release.wait();
+        let next = next.wait();
+        assert_eq!(
+            (next.status, &*next.stdout),
+            (Some(5), "ran\n"),
+            "{flavour}"
+        );
+        // The release now arrives at a row that another holder has had and that is free.
+        let after = contender(&database, &["-n"], "6").run();
+        assert_eq!(after.status, Some(6), "{flavour}: {after:?}");
+        release.let_go();
+        let holder = holder.running.wait();
+        holder.expect(3, "", "");
+        let runs = runs(&database, &[]);
+        let mut endings = endings(&runs);
+        endings.sort_unstable();
+        let exited = |number| ("exited", Some(number));
+        assert_eq!(endings, [exited(3), exited(5), exited(6)], "{flavour}");
+    }
+}
+
+#[test]
+fn once_waiter_waits_until_the_success_is_committed() {
+    for flavour in Flavour::ALL {
+        let database = on(flavour);
+        let stage = Stage::new();
+        let go = stage.fifo("go");
+        let holder = Dlock::on(&database, ["exec", "-a", "init", "--", "cat"])
+            .arg(&go)
+            .stdin(Stdio::null())
+            .start();
+        wait_until_held(&database);
+        let next = contender(&database, &["--once-per", "1h"], "5").start();
+        wait_for_waiter(&database);
+        tell(&go, "on");
+        holder.wait().expect(0, "on\n", "");
+        next.wait().expect(0, "", "");
+    }
+}
+
+#[test]
+fn success_is_recorded_after_the_record_has_a_new_holder() {
+    for flavour in Flavour::ALL {
+        let database = on(flavour);
+        let stage = Stage::new();
+        let go = stage.fifo("go");
+        let holder = Dlock::on(&database, ["exec", "-a", "init", "--", "cat"])
+            .arg(&go)
+            .start();
+        wait_until_held(&database);
+        let (ready, failing) = (stage.fifo("ready"), stage.fifo("failing"));
+        let next = Dlock::on(&database, ["exec", "-q", "-a", "init", "--", "sh", "-c"])
+            .args([r#"echo up > "$1"; read -r word < "$2"; exit 5"#, "sh"])
+            .arg(&ready)
+            .arg(&failing)
+            .start();
+        wait_for_waiter(&database);
+        tell(&go, "on");
+        heard(&ready);
+        // The next holder has the row by now.
+        holder.wait().expect(0, "on\n", "");
+        tell(&failing, "on");
+        assert_eq!(next.wait().status, Some(5), "{flavour}");
+        let third = contender(&database, &["--once-per", "1h"], "6").run();
+        third.expect(0, "", "");
+        let runs = runs(&database, &[]);
+        let exited = |number| ("exited", Some(number));
+        assert_eq!(endings(&runs), [exited(5), exited(0)], "{flavour}");
+    }
+}
+
+#[test]
+fn lease_revoked_just_before_the_release_is_reported_as_lost() {
+    for flavour in Flavour::ALL {
+        let database = on(flavour);
+        let holder = Holder::on(&database, &[]);
+        // Revokes the lease as an operator's release does, but does not kill the holder's session, which would inform
+        // the holder.
+        let mut admin = database.admin_conn();
+        for statement in [
+            "INSERT INTO dlock_history (action,token,holder,host,pid,user,note,started_at,ended_at,outcome) \
+             SELECT action,token,holder,host,pid,user,note,acquired_at,UTC_TIMESTAMP(6),'revoked' FROM dlock_lock",
+            "UPDATE dlock_lock SET token=token+1,revoked_at=UTC_TIMESTAMP(6)",
+        ] {
+            admin.query_drop(statement).expect("root may");
+        }
+        let next = contender(&database, &["-q"], "5");
+        let (holder, next) = hand_over(&database, holder, next);
+        assert_eq!(holder.status, Some(76), "{flavour}");
+        let message = "init was released by an operator before the command had ended";
+        assert!(holder.stderr.contains(message), "{flavour}: {holder:?}");
+        assert_eq!(next.status, Some(5), "{flavour}: {next:?}");
+        assert!(is_free(&database), "{flavour}");
+        let runs = runs(&database, &[]);
+        let endings: Vec<&str> = endings(&runs).iter().map(|(ending, _)| *ending).collect();
+        assert_eq!(endings, ["exited", "revoked"], "{flavour}");
+    }
+}
+
+#[test]
+fn next_holder_advances_an_existing_fence() {
+    for flavour in Flavour::ALL {
+        let database = on(flavour);
+        let fenced = contender(&database, &["--fence"], "4").run();
+        assert_eq!(fenced.status, Some(4), "{flavour}: {fenced:?}");
+        let fence = |database: &Database| -> Option<u64> {
+            let fence = "SELECT token FROM dlock_fence";
+            let mut admin = database.admin_conn();
+            admin.query_first(fence).expect("the table is there")
+        };
+        let before = fence(&database);
+        let holder = Holder::on(&database, &[]);
+        let (holder, next) = hand_over(&database, holder, contender(&database, &[], "5"));
+        assert_eq!(
+            (holder.status, next.status),
+            (Some(3), Some(5)),
+            "{flavour}"
+        );
+        let last = runs(&database, &["-n", "1"]);
+        assert_eq!(fence(&database), last[0]["token"].as_u64(), "{flavour}");
+        assert!(fence(&database) > before, "{flavour}");
+    }
+}

@@ -1,0 +1,255 @@
+//! Tests that a command under dlock inherits what it inherits without dlock: descriptors, the signal mask and ignored
+//! signals. A descriptor that the command closes is closed, because dlock keeps no copy.
+
+use std::io::{Read, Write};
+use std::process::{Command, Stdio};
+use std::sync::mpsc;
+use std::{fs, thread};
+
+use crate::cli_runner::{Dlock, PATIENCE, eventually};
+use crate::command::{Stage, Witness, heard, tell};
+use crate::recorder::program;
+use crate::servers::{Database, Flavour, shared};
+
+/// A command that prints the blocked and the ignored signals. It uses no shell, because a shell may change both.
+const MASKS: [&str; 4] = ["grep", "-E", "^Sig(Blk|Ign)", "/proc/self/status"];
+
+/// The words that put dlock before a command.
+const WITH_DLOCK: [&str; 6] = [
+    env!("CARGO_BIN_EXE_dlock"),
+    "exec",
+    "-a",
+    "init",
+    "-q",
+    "--",
+];
+
+/// A shell that runs `preparation` and then executes `"$@"`.
+fn prepared(database: &Database, preparation: &str) -> Command {
+    let mut command = Command::new("bash");
+    command
+        .args(["-c", &format!("{preparation}; exec \"$@\""), "bash"])
+        .env("DLOCK_URL", database.url())
+        .stdin(Stdio::null());
+    command
+}
+
+#[test]
+fn command_inherits_exactly_the_descriptors_of_dlock() {
+    let database = shared(Flavour::MariaDb).database("inherited");
+    let stage = Stage::new();
+    for closed in 0..8 {
+        let close = |number: u8, text| {
+            if closed & (1 << number) == 0 {
+                ""
+            } else {
+                text
+            }
+        };
+        let preparation = format!(
+            "exec 3</etc/passwd 5</ 8>>{} {} {} {}",
+            stage.path("appended").display(),
+            close(0, "0<&-"),
+            close(1, "1>&-"),
+            close(2, "2>&-")
+        );
+        let list = |name: &str, before: &[&str]| {
+            let list = stage.path(&format!("{name}-{closed}"));
+            let status = prepared(&database, &preparation)
+                .args(before)
+                .arg(program())
+                .arg("list")
+                .arg(&list)
+                .status();
+            assert!(status.expect("bash is installed").success());
+            fs::read_to_string(&list).expect("the command has run")
+        };
+        let bare = list("bare", &[]);
+        let has = |number: u8| {
+            let begin = format!("{number} ");
+            bare.lines().any(|line| line.starts_with(&begin))
+        };
+        assert!([3, 5, 8].into_iter().all(has), "{bare}");
+        for number in 0..3 {
+            assert_eq!(has(number), closed & (1 << number) == 0, "{bare}");
+        }
+        assert_eq!(list("with", &WITH_DLOCK), bare, "{preparation}");
+    }
+}
+
+#[test]
+fn command_inherits_the_signal_mask_and_ignored_signals() {
+    // Signals that dlock and its runtime block or ignore for themselves must not be blocked or ignored in the command.
+    // Signals that were blocked or ignored before dlock started must stay so.
+    let database = shared(Flavour::MariaDb).database("inherited");
+    let before = [
+        "--default-signal",
+        "--ignore-signal=HUP,PIPE",
+        "--ignore-signal=CHLD",
+        "--ignore-signal=INT,QUIT,TSTP,TTOU",
+        "--block-signal=TERM,TSTP",
+        "--block-signal=CHLD,SEGV,PIPE",
+    ];
+    for option in before {
+        let masks = |dlock: &[&str]| {
+            let output = Command::new("env")
+                .arg(option)
+                .args(dlock)
+                .args(MASKS)
+                .env("DLOCK_URL", database.url())
+                .output()
+                .expect("env is installed");
+            assert_eq!(output.status.code(), Some(0), "{option}: {output:?}");
+            String::from_utf8(output.stdout).expect("text")
+        };
+        let bare = masks(&[]);
+        assert_eq!(bare.lines().count(), 2, "{bare}");
+        assert_eq!(masks(&WITH_DLOCK), bare, "{option}");
+    }
+}
+
+#[test]
+fn command_status_is_returned_when_sigchld_is_ignored() {
+    let database = shared(Flavour::MariaDb).database("inherited");
+    let status = Command::new("env")
+        .arg("--ignore-signal=CHLD")
+        .args(WITH_DLOCK)
+        .args(["sh", "-c", "exit 7"])
+        .env("DLOCK_URL", database.url())
+        .status();
+    assert_eq!(status.expect("env is installed").code(), Some(7));
+}
+
+#[test]
+fn sigpipe_kills_the_command_unless_it_was_ignored_at_start() {
+    let database = shared(Flavour::MariaDb).database("inherited");
+    for (preparation, status) in [("trap - PIPE", 141), ("trap '' PIPE", 1)] {
+        let text = format!(r#"{preparation}; ("$@"; echo $? >&2) | : "#);
+        let output = Command::new("env")
+            .args(["--default-signal=PIPE", "bash", "-c", &text, "bash"])
+            .args(WITH_DLOCK)
+            .args(["sh", "-c", "sleep 0.2; exec yes 2>&-"])
+            .env("DLOCK_URL", database.url())
+            .output()
+            .expect("bash is installed");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(stderr.trim(), status.to_string(), "{preparation}");
+    }
+}
+
+/// Returns everything up to the end of `pipe`. Returns None if the pipe does not end within [`PATIENCE`].
+fn ends_soon(mut pipe: impl Read + Send + 'static) -> Option<String> {
+    let (sender, receiver) = mpsc::channel();
+    thread::spawn(move || {
+        let mut text = String::new();
+        // The receiver is gone if the test has failed.
+        let _ = pipe.read_to_string(&mut text).map(|_| sender.send(text));
+    });
+    receiver.recv_timeout(PATIENCE).ok()
+}
+
+#[test]
+fn pipe_reaches_end_of_file_when_the_command_closes_it() {
+    let database = shared(Flavour::MariaDb).database("inherited");
+    let stage = Stage::new();
+    let (ready, go) = (stage.fifo("ready"), stage.fifo("go"));
+    let (third, far) = std::io::pipe().expect("there are descriptors");
+    let mut dlock = prepared(&database, "exec 3>&2 2>&-")
+        .args(WITH_DLOCK)
+        .args(["sh", "-c"])
+        .arg(r#"echo out; echo three >&3; exec 0<&- 1>&- 3>&-; echo > "$1"; read status < "$2"; exit $status"#)
+        .arg("sh")
+        .args([&ready, &go])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(far)
+        .spawn()
+        .expect("bash is installed");
+    heard(&ready);
+    let stdout = dlock.stdout.take().expect("a pipe");
+    assert_eq!(ends_soon(stdout).as_deref(), Some("out\n"), "stdout");
+    assert_eq!(ends_soon(third).as_deref(), Some("three\n"), "descriptor 3");
+    // A write to the stdin of a command that has closed it must fail.
+    let mut stdin = dlock.stdin.take().expect("a pipe");
+    let written = stdin.write_all(b"word");
+    assert!(written.is_err(), "another process still has stdin");
+    tell(&go, "6");
+    assert_eq!(dlock.wait().expect("it ends").code(), Some(6));
+}
+
+#[test]
+fn process_substitution_works_through_dlock() {
+    let database = shared(Flavour::MariaDb).database("inherited");
+    let stage = Stage::new();
+    let text = r#"
+        "$@" sh -c 'cat "$0"; echo second > "$1"' <(echo first) >(cat > "$copy")
+    "#;
+    let output = Command::new("bash")
+        .args(["-c", text, "bash"])
+        .args(WITH_DLOCK)
+        .env("copy", stage.path("copy"))
+        .env("DLOCK_URL", database.url())
+        .output()
+        .expect("bash is installed");
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "first\n");
+    eventually("the second process has read", || {
+        fs::read_to_string(stage.path("copy")).is_ok_and(|text| text == "second\n")
+    });
+}
+
+#[test]
+fn file_lock_on_an_inherited_descriptor_belongs_to_the_command_only() {
+    let database = shared(Flavour::MariaDb).database("inherited");
+    let stage = Stage::new();
+    let witness = Witness::on(&stage);
+    let (ready, go) = (stage.fifo("ready"), stage.fifo("go"));
+    let (closed, end) = (stage.fifo("closed"), stage.fifo("end"));
+    let preparation = format!(
+        "exec 9>>{}; flock -n 9 || exit 99",
+        witness.path().display()
+    );
+    let mut dlock = prepared(&database, &preparation)
+        .args(WITH_DLOCK)
+        .args(["sh", "-c"])
+        .arg(r#"echo > "$1"; read w < "$2"; exec 9>&-; echo > "$3"; read status < "$4"; exit $status"#)
+        .arg("sh")
+        .args([&ready, &go, &closed, &end])
+        .spawn()
+        .expect("bash is installed");
+    heard(&ready);
+    assert!(
+        !witness.is_alone(),
+        "the lock was released with dlock's copy"
+    );
+    tell(&go, "on");
+    heard(&closed);
+    assert!(witness.is_alone(), "dlock kept a copy of the lock");
+    tell(&end, "3");
+    assert_eq!(dlock.wait().expect("it ends").code(), Some(3));
+}
+
+#[test]
+fn signal_blocked_at_start_stays_blocked_and_a_second_one_kills() {
+    let database = shared(Flavour::MariaDb).database("inherited");
+    let stage = Stage::new();
+    let (ready, go) = (stage.fifo("ready"), stage.fifo("go"));
+    let mut dlock = Command::new("env")
+        .arg("--block-signal=TERM")
+        .args(WITH_DLOCK)
+        .args(["sh", "-c", r#"echo $$ > "$1"; read w < "$2""#, "sh"])
+        .args([&ready, &go])
+        .env("DLOCK_URL", database.url())
+        .spawn()
+        .expect("env is installed");
+    let command = heard(&ready);
+    crate::command::signal(dlock.id(), "TERM");
+    eventually("the signal is pending in the command", || {
+        let status = fs::read_to_string(format!("/proc/{command}/status")).expect("it lives");
+        status.contains("ShdPnd:\t0000000000004000")
+    });
+    crate::command::signal(dlock.id(), "TERM");
+    assert_eq!(dlock.wait().expect("it ends").code(), Some(137));
+    Dlock::on(&database, ["exec", "-n", "-a", "init", "--", "true"])
+        .run()
+        .expect(0, "", "");
+}

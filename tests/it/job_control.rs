@@ -1,0 +1,338 @@
+//! Tests of job control: on a terminal, a command under dlock behaves as without dlock. The tests cover signal keys,
+//! background and foreground jobs, and the settings, the size and the hangup of the terminal.
+
+use std::fs;
+use std::path::PathBuf;
+
+use crate::cli_runner::{Dlock, Running, eventually};
+use crate::command::{Stage, Witness, heard, signal, tell};
+use crate::recorder::{Recorder, program};
+use crate::servers::{Database, Flavour, shared};
+use crate::signals::state;
+use crate::terminal::{CTRL_BACKSLASH, CTRL_C, CTRL_Z, Terminal};
+
+const HUP: i32 = 1;
+const INT: i32 = 2;
+const QUIT: i32 = 3;
+const CONT: i32 = 18;
+const TSTP: i32 = 20;
+const WINCH: i32 = 28;
+
+/// A command that locks the witness `$1`, writes its process id to `$2` and exits with the status that it reads from
+/// `$3`.
+const PATIENT: &str = r#"
+exec 9>>"$1"
+flock -n 9 || exit 99
+echo $$ > "$2"
+read status < "$3"
+exit $status
+"#;
+
+/// Returns a shell line that runs [`PATIENT`] under dlock with `options`, with the fifos `ready` and `go`.
+fn patient(stage: &Stage, options: &str) -> String {
+    fs::write(stage.path("patient"), PATIENT).expect("writes");
+    stage.fifo("ready");
+    stage.fifo("go");
+    let [script, witness, ready, go] =
+        ["patient", "witness", "ready", "go"].map(|name| stage.path(name).display().to_string());
+    format!("$dlock exec -a init {options} -- sh {script} {witness} {ready} {go}")
+}
+
+/// A terminal whose session leader is a dlock with the command `recorder`.
+fn leading(database: &Database, recorder: &Recorder) -> Terminal {
+    let dlock = [env!("CARGO_BIN_EXE_dlock"), "exec", "-a", "leader", "--"];
+    let words = dlock
+        .map(PathBuf::from)
+        .into_iter()
+        .chain(recorder.command());
+    let terminal = Terminal::with(database, words);
+    recorder.is_up();
+    terminal
+}
+
+/// A holder with its command, and a terminal on which another dlock waits for the lock to run `echo ran`.
+fn waiting(stage: &Stage) -> (Recorder, Running, Terminal) {
+    let database = shared(Flavour::MariaDb).database("jobs");
+    let recorder = Recorder::on(stage, "holder");
+    let holder = Dlock::on(&database, ["exec", "-a", "init", "--"])
+        .args(recorder.command())
+        .start();
+    recorder.is_up();
+    let mut terminal = Terminal::shell(&database);
+    terminal.enters("$dlock exec -a init -- echo r''an");
+    terminal.sees("init is held by");
+    (recorder, holder, terminal)
+}
+
+fn wait_for_signal(recorder: &Recorder, number: i32) {
+    eventually(&format!("signal {number} arrives"), || {
+        recorder.log().is_some_and(|log| log.contains(&number))
+    });
+}
+
+#[test]
+fn signal_keys_and_size_changes_reach_the_command_once() {
+    let database = shared(Flavour::MariaDb).database("jobs");
+    let stage = Stage::new();
+    let recorder = Recorder::on(&stage, "keys");
+    let mut terminal = Terminal::shell(&database);
+    terminal.enters(&format!("$dlock exec -a init -- {}", recorder.words()));
+    recorder.is_up();
+    for (key, number) in [(CTRL_C, INT), (CTRL_BACKSLASH, QUIT), (CTRL_Z, TSTP)] {
+        // The last key stops dlock but not the recorder, which blocks all signals.
+        terminal.types(key);
+        recorder.got(number);
+    }
+    terminal.prompts();
+    terminal.enters("fg");
+    recorder.got(CONT);
+    terminal.resizes();
+    recorder.got(WINCH);
+    recorder.exit(7);
+    terminal.prompts();
+    terminal.enters("echo status=$?");
+    terminal.sees("status=7");
+    let log = recorder.log().expect("it ran");
+    for number in [INT, QUIT, TSTP, WINCH] {
+        let times = log.iter().filter(|got| **got == number).count();
+        assert_eq!(times, 1, "signal {number} in {log:?}");
+    }
+}
+
+#[test]
+fn signal_key_that_kills_the_command_sets_the_status() {
+    let database = shared(Flavour::MariaDb).database("jobs");
+    for (key, status) in [(CTRL_C, 130), (CTRL_BACKSLASH, 131)] {
+        let stage = Stage::new();
+        let mut terminal = Terminal::shell(&database);
+        terminal.enters(&patient(&stage, ""));
+        heard(&stage.path("ready"));
+        terminal.types(key);
+        terminal.prompts();
+        terminal.enters("echo status=$?");
+        terminal.sees(&format!("status={status}"));
+        assert!(Witness::on(&stage).is_alone());
+    }
+}
+
+#[test]
+fn ctrl_z_stops_dlock_and_command_and_fg_or_bg_resumes_them() {
+    for flavour in Flavour::ALL {
+        let database = shared(flavour).database("jobs");
+        let stage = Stage::new();
+        let mut terminal = Terminal::shell(&database);
+        terminal.enters(&patient(&stage, "-v"));
+        let command = heard(&stage.path("ready"));
+        for (resume, count) in [("fg", 1), ("bg", 2)] {
+            terminal.types(CTRL_Z);
+            terminal.sees("Stopped");
+            terminal.prompts();
+            eventually("the command is stopped", || state(&command) == 'T');
+            terminal.enters(resume);
+            eventually("the command goes on", || state(&command) != 'T');
+            // A Ctrl-Z before the monitor has passed SIGCONT on would leave the command running.
+            eventually("SIGCONT was passed on", || {
+                let forwarded = terminal.screen().matches("forwarded signal 18");
+                forwarded.count() == count
+            });
+        }
+        terminal.prompts();
+        terminal.enters("fg");
+        // This holder still has the lock because the lease was renewed in time.
+        Dlock::on(&database, ["exec", "-n", "-a", "init", "--", "echo", "ran"])
+            .run()
+            .expect(75, "", "init is held by");
+        tell(&stage.path("go"), "4");
+        terminal.prompts();
+        terminal.enters("echo status=$?");
+        terminal.sees("status=4");
+    }
+}
+
+#[test]
+fn command_stopped_longer_than_its_lease_is_killed_and_reported_on_fg() {
+    for flavour in Flavour::ALL {
+        let database = shared(flavour).database("jobs");
+        let stage = Stage::new();
+        let witness = Witness::on(&stage);
+        let mut terminal = Terminal::shell(&database);
+        terminal.enters(&patient(&stage, "--ttl 3s"));
+        heard(&stage.path("ready"));
+        assert!(!witness.is_alone(), "the witness is blind");
+        terminal.types(CTRL_Z);
+        terminal.prompts();
+        Dlock::on(&database, ["exec", "-a", "init", "--", "sh", "-c"])
+            .arg(r#"exec 9>>"$1"; flock -n 9 && echo alone"#)
+            .arg("sh")
+            .arg(witness.path())
+            .run()
+            .expect(0, "alone\n", "init is held by");
+        terminal.enters("fg");
+        terminal.sees("cannot keep init");
+        terminal.prompts();
+        terminal.enters("echo status=$?");
+        terminal.sees("status=76");
+    }
+}
+
+#[test]
+fn ctrl_z_stops_a_waiter_and_fg_resumes_it() {
+    let stage = Stage::new();
+    let (recorder, holder, mut terminal) = waiting(&stage);
+    terminal.types(CTRL_Z);
+    terminal.prompts();
+    terminal.enters("fg");
+    recorder.exit(0);
+    holder.wait().expect(0, "", "");
+    // dlock erases the line about waiting before the command writes.
+    terminal.sees("\r\x1b[Kran");
+}
+
+#[test]
+fn ctrl_c_ends_a_waiter_without_running_the_command() {
+    let stage = Stage::new();
+    let (recorder, holder, mut terminal) = waiting(&stage);
+    terminal.types(CTRL_C);
+    terminal.prompts();
+    terminal.enters("echo status=$?");
+    terminal.sees("status=130");
+    recorder.exit(0);
+    holder.wait().expect(0, "", "");
+    assert!(!terminal.screen().contains("ran"));
+}
+
+#[test]
+fn background_command_that_reads_the_terminal_stops_until_fg() {
+    let database = shared(Flavour::MariaDb).database("jobs");
+    let mut terminal = Terminal::shell(&database);
+    terminal.enters(r#"$dlock exec -a init -- sh -c 'read word; echo "<$word>"' & "#);
+    // The shell reports a stopped job at its next prompt.
+    eventually("the job is stopped", || {
+        terminal.enters("");
+        terminal.screen().contains("Stopped")
+    });
+    terminal.enters("fg");
+    terminal.sees("dlock exec");
+    terminal.enters("hello");
+    terminal.sees("<hello>");
+    terminal.prompts();
+    terminal.enters("echo status=$?");
+    terminal.sees("status=0");
+}
+
+#[test]
+fn command_reads_a_password_without_echo() {
+    let database = shared(Flavour::MariaDb).database("jobs");
+    let mut terminal = Terminal::shell(&database);
+    terminal.enters(
+        r#"$dlock exec -a init -- sh -c 'stty -echo; echo pass''word:; read w; stty echo; echo "${#w} letters"'"#,
+    );
+    terminal.sees("password:");
+    terminal.enters("secret");
+    terminal.sees("6 letters");
+    terminal.prompts();
+    assert!(!terminal.screen().contains("secret"));
+}
+
+#[test]
+fn command_reads_single_keys_and_dlock_keeps_the_terminal_settings() {
+    let database = shared(Flavour::MariaDb).database("jobs");
+    let mut terminal = Terminal::shell(&database);
+    terminal.enters(
+        "$dlock exec -a init -- sh -c 'stty -icanon -echo -isig min 1; echo ke''ys:; dd bs=1 count=1 2>&- | od -An -tx1'",
+    );
+    terminal.sees("keys:");
+    // With these settings the key sends no signal; the command reads it.
+    terminal.types(CTRL_C);
+    terminal.sees("03");
+    terminal.prompts();
+    terminal.enters("stty -a");
+    terminal.sees("-icanon");
+    terminal.sees("-echo ");
+}
+
+#[test]
+fn terminal_hangup_reaches_the_command() {
+    let database = shared(Flavour::MariaDb).database("jobs");
+    let stage = Stage::new();
+    // First under a shell, which sends the hangup to its jobs; then with dlock as the session leader, as under `ssh
+    // -t`.
+    let recorder = Recorder::on(&stage, "job");
+    let mut terminal = Terminal::shell(&database);
+    terminal.enters(&format!("$dlock exec -a job -- {}", recorder.words()));
+    recorder.is_up();
+    terminal.hangs_up();
+    wait_for_signal(&recorder, HUP);
+    recorder.exit(0);
+
+    let recorder = Recorder::on(&stage, "leader");
+    let mut terminal = leading(&database, &recorder);
+    terminal.hangs_up();
+    wait_for_signal(&recorder, HUP);
+    signal(terminal.leader(), "USR1");
+    recorder.got(10);
+    let log = recorder.log().expect("it runs");
+    let times = log.iter().filter(|got| **got == HUP).count();
+    assert_eq!(times, 1, "{log:?}");
+    recorder.exit(5);
+    assert_eq!(terminal.ends(), Some(5));
+}
+
+#[test]
+fn signal_keys_reach_the_command_once_if_dlock_leads_the_session() {
+    let database = shared(Flavour::MariaDb).database("jobs");
+    let stage = Stage::new();
+    let recorder = Recorder::on(&stage, "keys");
+    let mut terminal = leading(&database, &recorder);
+    terminal.types(CTRL_C);
+    recorder.got(INT);
+    signal(terminal.leader(), "USR1");
+    recorder.got(10);
+    assert_eq!(recorder.log(), Some(vec![INT, 10]));
+    recorder.exit(5);
+    assert_eq!(terminal.ends(), Some(5));
+}
+
+#[test]
+fn command_that_signals_its_own_process_group_is_not_killed() {
+    // On a terminal, the command and dlock share a process group: `kill 0` must not count as a second stop request.
+    let database = shared(Flavour::MariaDb).database("jobs");
+    let stage = Stage::new();
+    let (ready, told, go) = (stage.fifo("ready"), stage.fifo("told"), stage.fifo("go"));
+    let script = stage.path("script");
+    let text = r#"
+        trap 'kill 0' INT
+        trap 'trap "" TERM; echo told > "$2"; read status < "$3"; exit $status' TERM
+        echo up > "$1"
+        while :; do sleep 0.02; done
+    "#;
+    fs::write(&script, text).expect("writes");
+    let words = [&script, &ready, &told, &go].map(|path| path.display().to_string());
+    let mut terminal = Terminal::shell(&database);
+    terminal.enters(&format!("$dlock exec -a init -- sh {}", words.join(" ")));
+    heard(&ready);
+    terminal.types(CTRL_C);
+    assert_eq!(heard(&told), "told");
+    tell(&go, "5");
+    terminal.prompts();
+    terminal.enters("echo status=$?");
+    terminal.sees("status=5");
+}
+
+#[test]
+fn alarm_set_before_dlock_started_reaches_the_command() {
+    let database = shared(Flavour::MariaDb).database("jobs");
+    let stage = Stage::new();
+    let recorder = Recorder::on(&stage, "alarmed");
+    let mut terminal = Terminal::shell(&database);
+    terminal.enters(&format!(
+        "{} alarmed $dlock exec -a init -- {}",
+        program().display(),
+        recorder.words()
+    ));
+    recorder.got(14);
+    recorder.exit(7);
+    terminal.prompts();
+    terminal.enters("echo status=$?");
+    terminal.sees("status=7");
+}

@@ -1,0 +1,27 @@
+//! Tests that a grant is discarded if its reply arrives after the lease has expired.
+
+use crate::mutants::scene::{Scene, Verdict};
+use crate::proxy::{Fault, Kind, Proxy};
+use crate::servers::Flavour;
+
+#[test]
+fn grant_received_after_expiry_is_discarded_and_the_contender_queues() {
+    for flavour in Flavour::ALL {
+        let scene = Scene::new(flavour, "");
+        let port = scene.database.port;
+        let proxy = Proxy::to(port);
+        let grant = proxy.next(Kind::TryAcquire, Fault::HoldReply);
+        let dlock = scene.exec(proxy.port()).args(["--ttl", "2s"]);
+        let frozen = scene.next(dlock);
+        grant.wait();
+        frozen.signal("STOP");
+        grant.let_go();
+
+        let other = scene.holder(scene.exec(port));
+        frozen.signal("CONT");
+        proxy.wait_asked(Kind::WaitTurn, 1);
+        scene.let_go();
+        assert_eq!(Verdict::of_healthy(&other.wait()), Verdict::Clean);
+        assert_eq!(Verdict::of_next(&frozen.wait()), Verdict::Clean);
+    }
+}

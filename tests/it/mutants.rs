@@ -1,0 +1,91 @@
+//! Mutation tests: each scenario runs with dlock, which must pass, and with a mutant of dlock in which one safeguard is
+//! disabled (`src/mutant.rs`), which must fail.
+//!
+//! - `program` is the mutant program. This file checks that it is no older than the sources, and that dlock itself does
+//!   not read the mutant variable.
+//! - `scene` runs both programs and judges them by which processes are alive.
+//! - `killing`, `replies` and `granting` are the scenarios.
+
+mod granting;
+mod killing;
+mod replies;
+pub(crate) mod scene;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::SystemTime;
+
+use crate::cli_runner::{Dlock, Outcome};
+
+/// The command that builds the mutant. `make test` runs it; run it first to run these tests alone.
+const BUILD: &str = "cargo build --locked --features mutants --bin dlock-mutant";
+
+/// The variable that names the safeguards that the mutant disables.
+const VARIABLE: &str = "DLOCK_MUTANT";
+
+/// Returns the path of the mutant, which is in the same folder as dlock.
+#[track_caller]
+fn program() -> PathBuf {
+    let path = Path::new(env!("CARGO_BIN_EXE_dlock")).with_file_name("dlock-mutant");
+    up_to_date(&path, BUILD);
+    path
+}
+
+/// Fails if the program `path` is missing or older than the sources. `command` builds it.
+#[track_caller]
+pub(crate) fn up_to_date(path: &Path, command: &str) {
+    let built = changed(path).unwrap_or(SystemTime::UNIX_EPOCH);
+    let newest = newest(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"));
+    assert!(
+        built >= newest,
+        "{} is missing or older than the sources: {command}",
+        path.display()
+    );
+}
+
+fn changed(path: &Path) -> Option<SystemTime> {
+    fs::metadata(path).and_then(|data| data.modified()).ok()
+}
+
+/// Returns the modification time of the newest file below `folder`.
+fn newest(folder: &Path) -> SystemTime {
+    let entries = fs::read_dir(folder).expect("src can be read");
+    let times = entries.map(|entry| {
+        let path = entry.expect("src can be read").path();
+        match path.is_dir() {
+            true => newest(&path),
+            false => changed(&path).expect("a source file is there"),
+        }
+    });
+    times.max().unwrap_or(SystemTime::UNIX_EPOCH)
+}
+
+#[test]
+fn dlock_itself_does_not_read_the_mutant_variable() {
+    let named_in = |path: &Path| {
+        let grep = Command::new("grep")
+            .args(["-q", "-a", "-F", VARIABLE])
+            .arg(path)
+            .status();
+        grep.expect("grep runs").success()
+    };
+    assert!(named_in(&program()), "the search is blind");
+    let dlock = Path::new(env!("CARGO_BIN_EXE_dlock"));
+    assert!(!named_in(dlock), "dlock knows {VARIABLE}");
+    with_an_unknown_mutant(dlock).expect(64, "", "ttl 1ms is too short");
+}
+
+#[test]
+fn mutant_with_an_unknown_name_does_not_run() {
+    with_an_unknown_mutant(&program()).expect(101, "", "no mechanism is called nonsense");
+}
+
+/// Runs `program` with an unknown mutant name. The run ends before it connects to a server.
+fn with_an_unknown_mutant(program: &Path) -> Outcome {
+    let arguments = ["exec", "-a", "init", "--ttl", "1ms", "--", "true"];
+    Dlock::of(program, arguments)
+        .env("DLOCK_URL", "mysql://nobody@localhost/nothing")
+        .env(VARIABLE, "nonsense")
+        .run()
+}

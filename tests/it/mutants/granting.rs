@@ -1,0 +1,30 @@
+//! Mutants that are granted a lease that another contender holds: one does not read back the owner id of the row, and
+//! one takes over by the server's clock alone.
+
+use mysql::prelude::Queryable;
+
+use super::scene::{Verdict, compare};
+
+#[test]
+fn without_the_read_back_every_attempt_counts_as_granted() {
+    compare("owner_id", Verdict::TwoAlive, 1, |scene| {
+        let port = scene.database.port;
+        let _holder = scene.holder(scene.exec(port));
+        Verdict::of_next(&scene.next(scene.exec(port).arg("-n")).wait())
+    });
+}
+
+#[test]
+fn without_the_local_clock_a_server_clock_jump_makes_a_second_holder() {
+    compare("clock", Verdict::TwoAlive, 1, |scene| {
+        let port = scene.database.port;
+        let _holder = scene.holder(scene.exec(port).args(["--ttl", "1m"]));
+        // Setting the row back has the same effect as setting the clock forward. The tests in `clocks` set the clock.
+        scene
+            .database
+            .admin_conn()
+            .query_drop("UPDATE dlock_lock SET expires_at=expires_at-INTERVAL 1 HOUR")
+            .expect("the row can be changed");
+        Verdict::of_next(&scene.next(scene.exec(port).arg("-n")).wait())
+    });
+}

@@ -1,0 +1,86 @@
+//! Mutants that let the command or its descendants outlive the lease: without the monitor, without waiting for
+//! descendants of the command, and without the margin.
+
+use super::scene::{Scene, Verdict, compare};
+use crate::cli_runner::{Dlock, eventually};
+use crate::compiler::preload;
+use crate::proxy::{Fault, Kind, Proxy};
+
+#[test]
+fn without_the_monitor_the_command_of_a_killed_dlock_overlaps_the_next() {
+    compare("monitor", Verdict::TwoAlive, 1, |scene| {
+        after_signal(scene, "KILL")
+    });
+}
+
+#[test]
+fn without_the_monitor_the_command_of_a_frozen_dlock_overlaps_the_next() {
+    compare("monitor", Verdict::TwoAlive, 1, |scene| {
+        after_signal(scene, "STOP")
+    });
+}
+
+fn after_signal(scene: &Scene, signal: &str) -> Verdict {
+    let port = scene.database.port;
+    let holder = scene.holder(scene.exec(port).args(["--ttl", "2s"]));
+    let waiter = scene.waiter();
+    holder.signal(signal);
+    Verdict::of_next(&waiter.wait())
+}
+
+#[test]
+fn without_waiting_for_the_tree_leftover_processes_overlap_the_next() {
+    compare("tree", Verdict::TwoAlive, 1, |scene| {
+        let _holder = scene.holder(scene.exec(scene.database.port));
+        let waiter = scene.waiter();
+        scene.let_go();
+        Verdict::of_next(&waiter.wait())
+    });
+}
+
+/// A `kill` that delays each SIGKILL, as if the machine were busy or the command large. Killing the tree takes up to
+/// three calls: for its group, for the command, and for the descendant if the monitor has inherited it. Together they
+/// take a large part of the margin of 250 ms.
+const SLOW_DEATH: &str = r"
+#define _GNU_SOURCE
+#include <signal.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+int kill(pid_t pid, int number) {
+    if (number == SIGKILL) usleep(55000);
+    return syscall(SYS_kill, pid, number);
+}
+";
+
+/// By its own clock, the contender may take over one ttl after it first observed the last renewal. It usually observes
+/// a renewal up to a second late. Here it observes the renewal at once: the proxy holds its read until the server has
+/// committed the renewal.
+#[test]
+fn without_the_margin_a_command_that_dies_slowly_overlaps_the_next() {
+    compare("margin", Verdict::TwoAlive, 6, |scene| {
+        let port = scene.database.port;
+        let (proxy, contenders) = (Proxy::to(port), Proxy::to(port));
+        let dlock = scene.exec(proxy.port()).args(["--ttl", "3s"]);
+        let dlock = dlock.env("LD_PRELOAD", preload(&scene.stage, SLOW_DEATH));
+        let _holder = scene.holder(dlock);
+
+        let url = scene.database.url_through(contenders.port());
+        let next = Dlock::new(["exec", "-a", "init"]).env("DLOCK_URL", url);
+        let next = scene.next(next);
+        next.heard("init is held by");
+        eventually("the contender waits for the queue lock or has it", || {
+            contenders.asked(Kind::WaitTurn) > 0 || contenders.asked(Kind::Get) > 2
+        });
+        scene.take_the_gate_away();
+
+        let look = contenders.next(Kind::Get, Fault::HoldRequest);
+        look.wait();
+        let last = proxy.next(Kind::Renew, Fault::HoldReply);
+        proxy.every(Kind::Renew, Fault::LoseRequest);
+        last.wait();
+        look.let_go();
+        last.let_go();
+        Verdict::of_next(&next.wait())
+    });
+}

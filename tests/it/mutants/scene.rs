@@ -1,0 +1,205 @@
+//! One scenario on one server, with dlock or with a mutant, and the verdict of the checker.
+//!
+//! The checker looks at which processes are alive: every process of a command keeps a [`Witness`] locked, and the next
+//! command checks if it is alone. Processes that a mutant leaves alive end with the scene, even if the test fails.
+
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::path::Path;
+use std::thread;
+
+use mysql::prelude::Queryable;
+
+use crate::cli_runner::{Dlock, Outcome, Running, eventually};
+use crate::command::{Stage, Witness, heard};
+use crate::servers::{Database, Flavour, shared};
+
+/// A command that ignores stop requests, with a descendant in a session of its own. The command ends on a line from
+/// `$3`. The command and the descendant end when no process has `$3` and `$4` open for writing.
+const COMMAND: &str = r#"
+    exec 9>>"$1" 7<"$3" 8<"$4"
+    flock -n 9 || { echo not alone; exit 99; }
+    trap "" TERM HUP INT
+    setsid sh -c 'read word <&8' &
+    echo up > "$2"
+    read word <&7
+    exit 4
+"#;
+
+/// The command of the next holder, which prints if it is alone.
+const NEXT: &str = r#"exec 9>>"$1"; if flock -n 9; then echo alone; else echo not alone; fi"#;
+
+/// The result of a scenario.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// No fault was found.
+    Clean,
+    /// Two commands of one action lived at the same time.
+    TwoAlive,
+    /// A healthy command was killed.
+    Killed,
+}
+
+/// The surroundings of a scenario: a database, a witness and fifos that control the command.
+pub(crate) struct Scene {
+    /// The disabled safeguards, separated by commas. Empty runs dlock itself.
+    without: String,
+    pub(crate) database: Database,
+    pub(crate) stage: Stage,
+    pub(crate) witness: Witness,
+    go: File,
+    /// Keeps the fifo open as long as descendants of the command may live.
+    _life: File,
+}
+
+/// Runs `scenario` on every kind of server at once: with dlock, which must be clean, and with the mutant that disables
+/// `mechanism`, which must end with `verdict` in one of `rounds`.
+#[track_caller]
+pub(crate) fn compare(
+    mechanism: &str,
+    verdict: Verdict,
+    rounds: usize,
+    scenario: impl Fn(&Scene) -> Verdict + Sync,
+) {
+    thread::scope(|scope| {
+        for flavour in Flavour::ALL {
+            let scenario = &scenario;
+            scope.spawn(move || {
+                let clean = scenario(&Scene::new(flavour, ""));
+                assert_eq!(clean, Verdict::Clean, "dlock on {flavour}");
+            });
+            scope.spawn(move || {
+                let mut seen = (0..rounds).map(|_| scenario(&Scene::new(flavour, mechanism)));
+                assert!(
+                    seen.any(|seen| seen == verdict),
+                    "without {mechanism} on {flavour}: never {verdict:?} in {rounds} rounds"
+                );
+            });
+        }
+    });
+}
+
+impl Scene {
+    pub(crate) fn new(flavour: Flavour, without: &str) -> Self {
+        Self::on(shared(flavour).database("mutant"), without)
+    }
+
+    pub(crate) fn on(database: Database, without: &str) -> Self {
+        let stage = Stage::new();
+        // The first run creates the tables, which makes its first request longer than the scenarios expect.
+        let first = Dlock::on(&database, ["exec", "-a", "init", "--", "true"]).run();
+        assert_eq!(first.status, Some(0), "{first:#?}");
+        Self {
+            without: without.to_owned(),
+            database,
+            go: held_open(&stage, "go"),
+            _life: held_open(&stage, "life"),
+            witness: Witness::on(&stage),
+            stage,
+        }
+    }
+
+    /// `exec` of `init` with dlock or the mutant, through `port`.
+    pub(crate) fn exec(&self, port: u16) -> Dlock {
+        let arguments = ["exec", "-a", "init"];
+        let url = self.database.url_through(port);
+        match self.without.as_str() {
+            "" => Dlock::new(arguments),
+            names => Dlock::of(&super::program(), arguments).env(super::VARIABLE, names),
+        }
+        .env("DLOCK_URL", url)
+    }
+
+    /// Starts `dlock` with the [`COMMAND`] and returns when the command runs.
+    pub(crate) fn holder(&self, dlock: Dlock) -> Running {
+        let ready = self.stage.fifo("ready");
+        let running = self.unsettled(dlock, &ready);
+        assert_eq!(heard(&ready), "up");
+        assert!(!self.witness.is_alone(), "the witness is blind");
+        running
+    }
+
+    /// Starts `dlock` with the [`COMMAND`], which writes `up` to `ready`. Does not wait for the command.
+    pub(crate) fn unsettled(&self, dlock: Dlock, ready: &Path) -> Running {
+        let command = dlock.args(["--", "sh", "-c", COMMAND, "sh"]);
+        command
+            .arg(self.witness.path())
+            .arg(ready)
+            .arg(self.stage.path("go"))
+            .arg(self.stage.path("life"))
+            .start()
+    }
+
+    /// Makes the [`COMMAND`] exit.
+    pub(crate) fn let_go(&self) {
+        writeln!(&self.go, "on").expect("the fifo takes a word");
+    }
+
+    /// Starts `dlock` with a command that prints if it is alone.
+    pub(crate) fn next(&self, dlock: Dlock) -> Running {
+        let next = dlock.args(["--", "sh", "-c", NEXT, "sh"]);
+        next.arg(self.witness.path()).start()
+    }
+
+    /// Kills the holder's session until the holder has renewed on a session without the queue lock. The waiter then has
+    /// the queue lock and watches the record.
+    pub(crate) fn take_the_gate_away(&self) {
+        let mut admin = self.database.admin_conn();
+        let mut killed = None;
+        eventually("the holder renews without the queue lock", || {
+            let row: Option<(u64, u64)> = admin
+                .query_first("SELECT session_id, has_queue_lock FROM dlock_lock")
+                .expect("the table is there");
+            let (session, has_queue_lock) = row.expect("the row is there");
+            if has_queue_lock == 1 && killed != Some(session) {
+                killed = Some(session);
+                // The session may already have ended.
+                let _ = admin.query_drop(format!("KILL {session}"));
+            }
+            has_queue_lock == 0
+        });
+    }
+
+    /// Starts a contender, always with dlock itself, and returns when it waits.
+    pub(crate) fn waiter(&self) -> Running {
+        let dlock = Dlock::on(&self.database, ["exec", "-a", "init"]);
+        let waiter = self.next(dlock);
+        waiter.heard("init is held by");
+        waiter
+    }
+}
+
+/// Creates a fifo and opens it for reading and writing, so that no other process blocks when it opens the fifo.
+fn held_open(stage: &Stage, name: &str) -> File {
+    let mut options = OpenOptions::new();
+    let file = options.read(true).write(true).open(stage.fifo(name));
+    file.expect("a fifo can be opened")
+}
+
+impl Verdict {
+    /// Returns the verdict from the outcome of the next holder.
+    #[track_caller]
+    pub(crate) fn of_next(outcome: &Outcome) -> Self {
+        match (outcome.status, outcome.stdout.as_str()) {
+            (Some(0), "alone\n") | (Some(75), "") => Self::Clean,
+            // A holder whose lease another contender has taken finds the lease lost at its release.
+            (Some(0 | 76), "not alone\n") => Self::TwoAlive,
+            _ => panic!("neither alone nor not: {outcome:?}"),
+        }
+    }
+
+    /// Returns the verdict from the outcome of a healthy command after [`Scene::let_go`].
+    #[track_caller]
+    pub(crate) fn of_healthy(outcome: &Outcome) -> Self {
+        match outcome.status {
+            Some(4) => Self::Clean,
+            Some(76) => Self::Killed,
+            _ => panic!("neither ended nor stopped: {outcome:?}"),
+        }
+    }
+}
+
+/// Waits until dlock has printed `text` or has exited.
+pub(crate) fn heard_or_over(running: &mut Running, text: &str) {
+    eventually(text, || running.said().contains(text) || running.is_over());
+}

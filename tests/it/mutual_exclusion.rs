@@ -1,0 +1,84 @@
+//! Mutual exclusion of real processes: contenders that would corrupt a file if two of them ran at once.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::thread;
+
+use crate::cli_runner::Dlock;
+use crate::command::{Stage, heard, tell};
+use crate::servers::{Flavour, shared};
+
+const CONTENDERS: usize = 20;
+
+/// Reads a number, sleeps, and writes the number plus one.
+const INCREMENT: &str = r#"n=$(cat "$1"); sleep 0.02; echo $((n + 1)) > "$1""#;
+
+fn count_with(start: impl Fn(&Path) + Sync) -> usize {
+    let stage = Stage::new();
+    let counter = stage.path("counter");
+    fs::write(&counter, "0\n").expect("the file can be written");
+    thread::scope(|scope| {
+        for _ in 0..CONTENDERS {
+            scope.spawn(|| start(&counter));
+        }
+    });
+    let text = fs::read_to_string(&counter).expect("the file can be read");
+    text.trim().parse().unwrap_or(0)
+}
+
+#[test]
+fn twenty_locked_processes_lose_no_increment() {
+    for flavour in Flavour::ALL {
+        let database = shared(flavour).database("count");
+        let total = count_with(|counter| {
+            Dlock::on(
+                &database,
+                ["exec", "-a", "count", "--", "sh", "-c", INCREMENT, "sh"],
+            )
+            .arg(counter)
+            .run();
+        });
+        assert_eq!(total, CONTENDERS, "{flavour}");
+    }
+}
+
+/// Proof that the test above can fail: without the lock the same check detects lost increments.
+#[test]
+fn twenty_unlocked_processes_lose_increments() {
+    let total = count_with(|counter| {
+        let status = Command::new("sh")
+            .args(["-c", INCREMENT, "sh"])
+            .arg(counter)
+            .status();
+        assert!(status.expect("sh runs").success());
+    });
+    assert!(total < CONTENDERS, "{total} of {CONTENDERS}");
+}
+
+#[test]
+fn actions_do_not_block_each_other() {
+    for flavour in Flavour::ALL {
+        let database = shared(flavour).database("apart");
+        let stage = Stage::new();
+        let (ready, go) = (stage.fifo("ready"), stage.fifo("go"));
+        let holder = Dlock::on(&database, ["exec", "-a", "one", "--", "sh", "-c"])
+            .arg(r#"echo up > "$1"; read word < "$2""#)
+            .arg("sh")
+            .arg(&ready)
+            .arg(&go)
+            .start();
+        heard(&ready);
+        Dlock::on(
+            &database,
+            ["exec", "-n", "-a", "other", "--", "echo", "ran"],
+        )
+        .run()
+        .expect(0, "ran\n", "");
+        Dlock::on(&database, ["exec", "-n", "-a", "one", "--", "echo", "ran"])
+            .run()
+            .expect(75, "", "one is held by");
+        tell(&go, "on");
+        holder.wait().expect(0, "", "");
+    }
+}

@@ -1,0 +1,513 @@
+//! Tests of the queue: the order of grants, what happens when a holder or waiter dies, freezes or loses its connection,
+//! and how waiters poll where the queue lock does not work.
+
+use std::fs;
+use std::path::PathBuf;
+
+use mysql::Conn;
+use mysql::prelude::Queryable;
+
+use crate::cli_runner::{Dlock, Running, eventually};
+use crate::command::{Stage, heard, signal, tell};
+use crate::proxy::Proxy;
+use crate::servers::{Database, Flavour, SESSIONS, Server, shared};
+
+/// Contenders for `init` whose commands append their names to one file.
+struct Queue {
+    database: Database,
+    stage: Stage,
+    admin: Conn,
+    ttl: &'static str,
+}
+
+impl Queue {
+    /// A queue with leases short enough to expire during a test.
+    fn on(server: &Server) -> Self {
+        Self::with_ttl(server, "3s")
+    }
+
+    fn with_ttl(server: &Server, ttl: &'static str) -> Self {
+        let database = server.database("line");
+        Dlock::on(&database, ["setup", "-q"])
+            .run()
+            .expect(0, "", "");
+        Self {
+            admin: database.admin_conn(),
+            database,
+            stage: Stage::new(),
+            ttl,
+        }
+    }
+
+    fn log(&self) -> PathBuf {
+        self.stage.path("log")
+    }
+
+    fn served(&self) -> Vec<String> {
+        let log = fs::read_to_string(self.log()).unwrap_or_default();
+        log.lines().map(str::to_owned).collect()
+    }
+
+    /// A contender whose command logs its name and exits.
+    fn contender(&self, name: &str, options: &[&str]) -> Dlock {
+        Dlock::on(
+            &self.database,
+            ["exec", "-a", "init", "--ttl", self.ttl, "--holder", name],
+        )
+        .args(options)
+        .args(["--", "sh", "-c", r#"echo "$DLOCK_HOLDER" >> "$1""#, "sh"])
+        .arg(self.log())
+    }
+
+    /// A holder whose command runs until [`Self::let_go`] or a signal.
+    fn holder(&self) -> Running {
+        let (ready, go) = (self.stage.fifo("ready"), self.stage.fifo("go"));
+        let running = Dlock::on(&self.database, ["exec", "-a", "init", "--ttl", self.ttl])
+            .args(["--holder", "holder", "--", "sh", "-c"])
+            .arg(r#"echo up > "$1"; read word < "$2"; exit 3"#)
+            .arg("sh")
+            .arg(&ready)
+            .arg(&go)
+            .start();
+        heard(&ready);
+        running
+    }
+
+    fn let_go(&self) {
+        tell(&self.stage.path("go"), "on");
+    }
+
+    /// Starts the contenders `names` one after the other, each when the previous one waits for the queue lock.
+    fn enqueue(&mut self, names: &[&str]) -> Vec<Running> {
+        let mut running = Vec::new();
+        for name in names {
+            running.push(self.contender(name, &[]).start());
+            let admin = &mut self.admin;
+            eventually("the waiter waits for the queue lock", || {
+                let standing: Vec<u64> = admin
+                    .query(format!(
+                        "SELECT w.session_id FROM dlock_waiter w \
+                         JOIN {SESSIONS} p ON p.id=w.session_id WHERE p.info LIKE '%GET_LOCK%'"
+                    ))
+                    .expect("shows the waiters");
+                standing.len() >= running.len()
+            });
+        }
+        running
+    }
+
+    fn count(&mut self, what: &str) -> u64 {
+        self.admin
+            .query_first(format!("SELECT COUNT(*) FROM {what}"))
+            .expect("counts")
+            .expect("one row")
+    }
+}
+
+fn expect_success(waiters: Vec<Running>) {
+    for waiter in waiters {
+        waiter.wait().expect(0, "", "init is held by");
+    }
+}
+
+const NAMES: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
+
+#[test]
+fn waiters_are_granted_in_order_of_arrival_and_leave_no_entries() {
+    for flavour in Flavour::ALL {
+        let mut queue = Queue::on(shared(flavour));
+        let holder = queue.holder();
+        let waiters = queue.enqueue(&NAMES);
+        queue.let_go();
+        holder.wait().expect(3, "", "");
+        expect_success(waiters);
+        assert_eq!(queue.served(), NAMES, "{flavour}");
+        assert_eq!(queue.count("dlock_waiter"), 0, "{flavour}");
+    }
+}
+
+#[test]
+fn new_contender_does_not_overtake_the_queue() {
+    for flavour in Flavour::ALL {
+        let mut queue = Queue::on(shared(flavour));
+        let holder = queue.holder();
+        let waiters = queue.enqueue(&["a"]);
+        // For a moment, a release leaves a free row while the queue lock passes to the next waiter.
+        queue
+            .admin
+            .query_drop("UPDATE dlock_lock SET owner_id=NULL")
+            .expect("the row can be changed");
+        queue
+            .contender("barger", &["-n"])
+            .run()
+            .expect(75, "", "init is");
+        // The holder notices the loss and stops.
+        holder.wait().expect(76, "", "lost init");
+        expect_success(waiters);
+        assert_eq!(queue.served(), ["a"], "{flavour}");
+    }
+}
+
+#[test]
+fn waiter_that_leaves_or_dies_is_skipped() {
+    for flavour in Flavour::ALL {
+        let mut queue = Queue::on(shared(flavour));
+        let holder = queue.holder();
+        let mut waiters = queue.enqueue(&NAMES);
+        waiters.remove(3).signal("KILL");
+        let leaver = waiters.remove(1);
+        leaver.signal("TERM");
+        leaver.wait().expect(143, "", "while waiting for init");
+        queue.let_go();
+        holder.wait().expect(3, "", "");
+        expect_success(waiters);
+        assert_eq!(queue.served(), ["a", "c", "e", "f"], "{flavour}");
+    }
+}
+
+#[test]
+fn queue_entry_of_a_killed_waiter_is_removed_by_the_next_contender() {
+    for flavour in Flavour::ALL {
+        let mut queue = Queue::on(shared(flavour));
+        let holder = queue.holder();
+        let [killed, other] = ["a", "b"].map(|name| queue.enqueue(&[name]).remove(0));
+        killed.signal("KILL");
+        let status = || Dlock::on(&queue.database, ["status", "init"]).run().stdout;
+        eventually("status shows that the session is gone", || {
+            status().contains("gone")
+        });
+        // Contenders look for dead entries only when the first entry is old enough.
+        queue
+            .database
+            .admin_conn()
+            .query_drop("UPDATE dlock_waiter SET enqueued_at=enqueued_at-INTERVAL 1 MINUTE")
+            .expect("the rows can be changed");
+        let last = queue.contender("c", &[]).start();
+        eventually("the entry is removed", || !status().contains("gone"));
+        queue.let_go();
+        holder.wait().expect(3, "", "");
+        expect_success(vec![other, last]);
+    }
+}
+
+#[test]
+fn holder_that_reconnects_keeps_the_lock_and_the_queue_order() {
+    for flavour in Flavour::ALL {
+        let mut queue = Queue::on(shared(flavour));
+        let holder = queue.holder();
+        let waiters = queue.enqueue(&NAMES);
+        let session: u64 = queue
+            .admin
+            .query_first("SELECT session_id FROM dlock_lock")
+            .expect("the table is there")
+            .expect("the row is there");
+        queue
+            .admin
+            .query_drop(format!("KILL {session}"))
+            .expect("kills");
+        // The first waiter now has the queue lock and is the queue head. Two leases later it has still not taken over.
+        let mut admin = queue.database.admin_conn();
+        eventually("the lease is renewed on the new session", || {
+            let renewals: Option<(u64, u64, u8)> = admin
+                .query_first("SELECT session_id,renewals,has_queue_lock FROM dlock_lock")
+                .expect("the table is there");
+            renewals.is_some_and(|(now, renewals, has_queue_lock)| {
+                now != session && renewals > 12 && has_queue_lock == 0
+            })
+        });
+        assert_eq!(queue.served(), Vec::<String>::new(), "{flavour}");
+        queue.let_go();
+        let outcome = holder.wait();
+        outcome.expect(3, "", "is renewed again");
+        expect_success(waiters);
+        assert_eq!(queue.served(), NAMES, "{flavour}");
+    }
+}
+
+#[test]
+fn twenty_waiters_are_all_granted_after_a_server_restart() {
+    for flavour in Flavour::ALL {
+        let mut server = Server::start(flavour, &[]);
+        let mut queue = Queue::with_ttl(&server, "30s");
+        let holder = queue.holder();
+        let names: Vec<String> = (10..30).map(|number| number.to_string()).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let waiters = queue.enqueue(&names);
+        server.restart();
+        queue.admin = queue.database.admin_conn();
+        let renewals = "SELECT renewals FROM dlock_lock";
+        let before: Option<u64> = queue
+            .admin
+            .query_first(renewals)
+            .expect("the table is there");
+        eventually("the lease is renewed on the new server", || {
+            let now: Option<u64> = queue
+                .admin
+                .query_first(renewals)
+                .expect("the table is there");
+            now > before
+        });
+        queue.let_go();
+        assert_eq!(holder.wait().status, Some(3), "{flavour}");
+        for waiter in waiters {
+            waiter.wait().expect(0, "", "init is held by");
+        }
+        let mut all = queue.served();
+        all.sort();
+        assert_eq!(all, names, "{flavour}");
+    }
+}
+
+#[test]
+fn frozen_holder_is_taken_over_and_reports_the_loss_when_resumed() {
+    for flavour in Flavour::ALL {
+        let mut queue = Queue::on(shared(flavour));
+        let holder = queue.holder();
+        let waiters = queue.enqueue(&["a", "b"]);
+        signal(holder.pid(), "STOP");
+        expect_success(waiters);
+        assert_eq!(queue.served(), ["a", "b"], "{flavour}");
+        signal(holder.pid(), "CONT");
+        let outcome = holder.wait();
+        assert_eq!(outcome.status, Some(76), "{flavour}: {outcome:?}");
+    }
+}
+
+#[test]
+fn frozen_waiter_delays_the_queue_only_while_its_session_lives() {
+    for flavour in Flavour::ALL {
+        let mut queue = Queue::on(shared(flavour));
+        let holder = queue.holder();
+        let mut waiters = queue.enqueue(&["a", "b", "c", "d"]);
+        // This waiter in the middle is given the queue lock while it is stopped.
+        let frozen = waiters.remove(1);
+        signal(frozen.pid(), "STOP");
+        queue.let_go();
+        holder.wait().expect(3, "", "");
+        expect_success(waiters);
+        assert_eq!(queue.served(), ["a", "c", "d"], "{flavour}");
+        signal(frozen.pid(), "CONT");
+        expect_success(vec![frozen]);
+        assert_eq!(queue.served(), ["a", "c", "d", "b"], "{flavour}");
+    }
+}
+
+#[test]
+fn frozen_queue_head_is_replaced() {
+    for flavour in Flavour::ALL {
+        let mut queue = Queue::on(shared(flavour));
+        let holder = queue.holder();
+        let mut waiters = queue.enqueue(&["a", "b"]);
+        // The holder dies. The first waiter gets the queue lock and is then frozen while the lease expires.
+        holder.signal("KILL");
+        let mut admin = queue.database.admin_conn();
+        eventually("the first waiter is the queue head", || {
+            let standing: Vec<String> = admin
+                .query(format!(
+                    "SELECT CAST(w.holder AS CHAR) FROM dlock_waiter w \
+                     JOIN {SESSIONS} p ON p.id=w.session_id WHERE p.info LIKE '%GET_LOCK%'"
+                ))
+                .expect("shows the waiters");
+            standing == ["b"]
+        });
+        let head = waiters.remove(0);
+        signal(head.pid(), "STOP");
+        expect_success(waiters);
+        assert_eq!(queue.served(), ["b"], "{flavour}");
+        signal(head.pid(), "CONT");
+        expect_success(vec![head]);
+        assert_eq!(queue.served(), ["b", "a"], "{flavour}");
+    }
+}
+
+#[test]
+fn queue_lock_held_by_a_foreign_session_for_a_ttl_is_not_used() {
+    for flavour in Flavour::ALL {
+        let mut queue = Queue::on(shared(flavour));
+        let name: String = queue
+            .admin
+            .query_first("SELECT CONCAT('dlock:',LEFT(SHA2(CONCAT(DATABASE(),'/','init'),256),40))")
+            .expect("computes")
+            .expect("one row");
+        let mut foreign_session = queue.database.admin_conn();
+        let taken: Option<u8> = foreign_session
+            .query_first(format!("SELECT GET_LOCK('{name}',0)"))
+            .expect("takes the queue lock");
+        assert_eq!(taken, Some(1));
+        let verbose = queue.contender("a", &["-v"]).run();
+        verbose.expect(0, "", "named locks do not work on this server");
+        let holder = queue.holder();
+        queue
+            .contender("b", &["-n"])
+            .run()
+            .expect(75, "", "init is held by holder");
+        let waiter = queue.contender("c", &[]).start();
+        waiter.heard("init is held by holder");
+        queue.let_go();
+        assert_eq!(holder.wait().status, Some(3), "{flavour}");
+        expect_success(vec![waiter]);
+        assert_eq!(queue.served(), ["a", "c"], "{flavour}");
+    }
+}
+
+#[test]
+fn more_contenders_than_connections_are_all_granted() {
+    const CONTENDERS: usize = 300;
+    for flavour in Flavour::ALL {
+        let server = Server::start(flavour, &[]);
+        let queue = Queue::on(&server);
+        let names: Vec<String> = (0..CONTENDERS)
+            .map(|number| format!("{number:03}"))
+            .collect();
+        let running: Vec<Running> = names
+            .iter()
+            .map(|name| queue.contender(name, &[]).start())
+            .collect();
+        for running in running {
+            assert_eq!(running.wait().status, Some(0), "{flavour}");
+        }
+        let mut all = queue.served();
+        all.sort();
+        assert_eq!(all, names, "{flavour}");
+    }
+}
+
+#[test]
+fn status_lists_the_queue_in_order_with_live_sessions() {
+    for flavour in Flavour::ALL {
+        let mut queue = Queue::on(shared(flavour));
+        let holder = queue.holder();
+        let waiters = queue.enqueue(&["web-2", "web-3"]);
+        let text = Dlock::on(&queue.database, ["status", "--json"])
+            .run()
+            .stdout;
+        let document: serde_json::Value = serde_json::from_str(&text).expect("is JSON");
+        let lock = &document["locks"][0];
+        assert_eq!(
+            (&lock["action"], &lock["holder"]),
+            (&"init".into(), &"holder".into())
+        );
+        let entries = lock["waiters"].as_array().expect("a list");
+        let seen: Vec<_> = entries
+            .iter()
+            .map(|entry| {
+                (
+                    entry["position"].as_u64(),
+                    entry["holder"].as_str(),
+                    entry["alive"].as_bool(),
+                )
+            })
+            .collect();
+        let expected = [
+            (Some(1), Some("web-2"), Some(true)),
+            (Some(2), Some("web-3"), Some(true)),
+        ];
+        assert_eq!(seen, expected, "{flavour}");
+        assert_eq!(entries[1]["pid"].as_u64(), Some(waiters[1].pid().into()));
+        let table = Dlock::on(&queue.database, ["status"]).run().stdout;
+        assert!(
+            table.contains("POSITION") && table.contains("alive"),
+            "{table}"
+        );
+        queue.let_go();
+        holder.wait().expect(3, "", "");
+        expect_success(waiters);
+    }
+}
+
+/// Ways in which named locks do not work: the text that the server receives instead of `GET_LOCK(`, and the body of a
+/// function with that name. None creates no function.
+const BROKEN_NAMED_LOCKS: [(&str, Option<&str>); 3] = [
+    ("NOT_LOCK(", None),
+    ("NUL_LOCK(", Some("RETURN NULL")),
+    ("LIE_LOCK(", Some("RETURN 1")),
+];
+
+#[test]
+fn waiters_poll_without_named_locks_and_are_granted_one_at_a_time() {
+    for flavour in Flavour::ALL {
+        for (heard, body) in BROKEN_NAMED_LOCKS {
+            let server = shared(flavour);
+            let mut queue = Queue::on(server);
+            if let Some(body) = body {
+                let name = heard.trim_end_matches('(');
+                queue
+                    .admin
+                    .query_drop(format!(
+                        "CREATE FUNCTION {name}(name VARCHAR(64), seconds BIGINT) RETURNS INT \
+                         DETERMINISTIC NO SQL {body}"
+                    ))
+                    .expect("creates a function");
+            }
+            let proxy = Proxy::rewriting(server.port(), "GET_LOCK(", heard);
+            let url = queue.database.url_through(proxy.port());
+            let through = |dlock: Dlock| dlock.env("DLOCK_URL", &url);
+
+            let verbose = through(queue.contender("a", &["-v"])).run();
+            let messages = verbose.stderr.matches("named locks do not work").count();
+            assert_eq!(
+                (verbose.status, messages),
+                (Some(0), 1),
+                "{flavour} {heard}: {verbose:?}"
+            );
+
+            let holder = queue.holder();
+            let mut waiters = Vec::new();
+            for name in ["b", "c", "d"] {
+                waiters.push(through(queue.contender(name, &[])).start());
+                let polling = "dlock_waiter WHERE polls=1";
+                eventually("the waiter has its queue entry", || {
+                    queue.count(polling) >= waiters.len() as u64
+                });
+            }
+            queue.let_go();
+            holder.wait().expect(3, "", "");
+            expect_success(waiters);
+            assert_eq!(queue.served(), ["a", "b", "c", "d"], "{flavour} {heard}");
+        }
+    }
+}
+
+#[test]
+fn account_that_cannot_delete_queue_entries_is_refused_before_the_run() {
+    for flavour in Flavour::ALL {
+        let mut queue = Queue::on(shared(flavour));
+        let holder = queue.holder();
+        let Database { name, user, .. } = queue.database.clone();
+        let pattern = name.replace('_', "\\_");
+        queue
+            .admin
+            .query_drop(format!("REVOKE DELETE ON `{pattern}`.* FROM '{user}'@'%'"))
+            .expect("grants can be changed");
+        let refused = queue.contender("a", &[]).run();
+        refused.expect(
+            77,
+            "",
+            "dlock setup --print shows the tables and the grants",
+        );
+        queue.let_go();
+        assert_eq!(holder.wait().status, Some(3), "{flavour}");
+        assert_eq!(queue.served(), Vec::<String>::new(), "{flavour}");
+    }
+}
+
+#[test]
+fn waiter_that_leaves_removes_its_queue_entry() {
+    for flavour in Flavour::ALL {
+        let mut queue = Queue::on(shared(flavour));
+        let holder = queue.holder();
+        for waiter in queue.enqueue(&NAMES) {
+            waiter.signal("TERM");
+            waiter.wait().expect(143, "", "while waiting for init");
+        }
+        // A leaving waiter waits only briefly for the server. If the server is too slow, its row stays for the next
+        // contender to remove.
+        let left = queue.count("dlock_waiter");
+        assert!(
+            left < NAMES.len() as u64,
+            "{flavour}: {left} entries are left"
+        );
+        queue.let_go();
+        holder.wait().expect(3, "", "");
+    }
+}

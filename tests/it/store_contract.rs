@@ -1,0 +1,423 @@
+//! The contract of the store: the properties that the protocol relies on. The tests call the library directly, on every
+//! kind of server.
+
+use std::thread;
+use std::time::Duration;
+
+use dlock::lease::{Grant, OwnerId, Token};
+use dlock::store::mysql::{Database, Selection};
+use dlock::store::target::{Address, Secret, SslMode, Target, Tls};
+use dlock::store::{
+    AcquireMode, AcquireRequest, Contender, Expiry, FailureKind, FenceMode, Holder, LockRecord,
+    Loss, QueueEntry, QueueLock, ReleaseRequest, Request, Response, Version,
+};
+use mysql::prelude::Queryable;
+
+use crate::servers::{self, Flavour, shared};
+
+const TTL: Duration = Duration::from_secs(30);
+
+/// A contender for the action `init` with a separate connection.
+struct Peer {
+    database: Database,
+    contender: Contender,
+    owner_id: OwnerId,
+    queue_lock: QueueLock,
+}
+
+impl Peer {
+    fn new(database: &servers::Database, number: u8) -> Self {
+        let target = Target {
+            address: Address::Tcp {
+                host: "127.0.0.1".to_owned(),
+                port: database.port,
+            },
+            user: database.user.clone(),
+            password: Some(Secret::new(database.password.clone())),
+            database: database.name.clone(),
+            tls: Tls {
+                mode: SslMode::Disabled,
+                chosen: true,
+                ca: None,
+                identity: None,
+            },
+        };
+        Self {
+            database: Database::new(target, Duration::from_secs(10), TTL),
+            contender: Contender {
+                action: "init".parse().expect("a name"),
+                holder: Holder {
+                    label: format!("peer {number}"),
+                    ..Holder::default()
+                },
+                ttl: TTL,
+                once: None,
+                history: 100,
+                fence: FenceMode::Unchanged,
+            },
+            owner_id: OwnerId::new([number; 16]),
+            // The contract must hold without the queue lock; other tests cover the queue lock.
+            queue_lock: QueueLock::Unavailable,
+        }
+    }
+
+    #[track_caller]
+    fn send(&mut self, request: &Request) -> Response {
+        let response = self.database.ask(&self.contender, request);
+        assert!(response.sent <= response.received, "{response:?}");
+        let has_time = !matches!(request, Request::Release(_));
+        assert_eq!(response.server_time.is_some(), has_time, "{response:?}");
+        response.outcome.expect("the server responds")
+    }
+
+    #[track_caller]
+    fn attempt(&mut self, mode: AcquireMode) -> Response {
+        let Self {
+            owner_id,
+            queue_lock,
+            ..
+        } = *self;
+        self.send(&Request::TryAcquire(AcquireRequest {
+            owner_id,
+            mode,
+            queue_lock,
+        }))
+    }
+
+    /// Takes the row over if it still has `version`.
+    #[track_caller]
+    fn take_over(&mut self, version: Version) -> Response {
+        self.attempt(AcquireMode::TakeOver {
+            version,
+            fenced: false,
+        })
+    }
+
+    #[track_caller]
+    fn granted(&mut self) -> Grant {
+        match self.attempt(AcquireMode::First) {
+            Response::Granted(token) => Grant {
+                owner_id: self.owner_id,
+                token,
+            },
+            other => panic!("not granted: {other:?}"),
+        }
+    }
+
+    #[track_caller]
+    fn record(&mut self) -> LockRecord {
+        let Self {
+            owner_id,
+            queue_lock,
+            ..
+        } = *self;
+        match self.send(&Request::GetWithQueue(QueueEntry {
+            owner_id,
+            queue_lock,
+        })) {
+            Response::NotAcquired(record, _) => record,
+            other => panic!("no record: {other:?}"),
+        }
+    }
+
+    #[track_caller]
+    fn release(&mut self, grant: Grant) -> Response {
+        self.release_owner(grant.owner_id, Some(grant.token))
+    }
+
+    #[track_caller]
+    fn renew(&mut self, grant: Grant) -> Response {
+        self.send(&Request::Renew(grant, self.queue_lock))
+    }
+
+    #[track_caller]
+    fn release_owner(&mut self, owner_id: OwnerId, token: Option<Token>) -> Response {
+        self.send(&Request::Release(ReleaseRequest {
+            owner_id,
+            token,
+            queue_lock: self.queue_lock,
+            has_entry: false,
+            keep: None,
+            run: None,
+            handed_off: false,
+        }))
+    }
+}
+
+/// Runs `claim` with two peers on a fresh database of each kind of server.
+fn everywhere(claim: impl Fn(&servers::Database, Peer, Peer)) {
+    for flavour in Flavour::ALL {
+        let database = shared(flavour).database("contract");
+        let one = Peer::new(&database, 1);
+        let other = Peer::new(&database, 2);
+        claim(&database, one, other);
+    }
+}
+
+#[test]
+fn a_free_action_is_granted_to_one_and_reported_to_the_other() {
+    everywhere(|_, mut one, mut other| {
+        let grant = one.granted();
+        let Response::NotAcquired(seen, _) = other.attempt(AcquireMode::First) else {
+            panic!("the action was granted twice");
+        };
+        assert_eq!(seen.owner_id, Some(one.owner_id));
+        assert_eq!(seen.version.token, grant.token);
+        assert_eq!(seen.holder.label, "peer 1");
+        assert_eq!(seen.ttl, TTL);
+        assert!(matches!(seen.expiry, Expiry::In(left) if left <= TTL));
+        assert_eq!(one.release(grant), Response::Released);
+        assert_eq!(other.record().owner_id, None);
+        assert!(other.granted().token > grant.token);
+    });
+}
+
+#[test]
+fn a_repeated_attempt_returns_its_own_grant() {
+    everywhere(|_, mut one, _| {
+        let grant = one.granted();
+        assert_eq!(
+            one.attempt(AcquireMode::IfFree),
+            Response::AlreadyHeld(grant.token)
+        );
+    });
+}
+
+#[test]
+fn a_repeated_renewal_succeeds_and_is_counted() {
+    everywhere(|_, mut one, _| {
+        let grant = one.granted();
+        assert_eq!(one.renew(grant), Response::Renewed);
+        assert_eq!(one.renew(grant), Response::Renewed);
+        assert_eq!(one.record().version.renewals, 2);
+    });
+}
+
+#[test]
+fn a_renewal_or_release_needs_both_owner_id_and_token() {
+    everywhere(|_, mut one, other| {
+        let grant = one.granted();
+        for wrong in [
+            Grant {
+                owner_id: other.owner_id,
+                ..grant
+            },
+            Grant {
+                token: Token(grant.token.0 + 1),
+                ..grant
+            },
+        ] {
+            assert!(matches!(one.renew(wrong), Response::Lost(_)));
+            assert_eq!(one.release(wrong), Response::NotHolder(None));
+        }
+        assert_eq!(one.record().version.renewals, 0);
+        assert_eq!(one.renew(grant), Response::Renewed);
+    });
+}
+
+#[test]
+fn a_lease_can_be_released_by_owner_id_without_a_token() {
+    everywhere(|_, mut one, mut other| {
+        one.granted();
+        assert_eq!(
+            other.release_owner(other.owner_id, None),
+            Response::NotHolder(None)
+        );
+        assert_eq!(one.release_owner(one.owner_id, None), Response::Released);
+        assert_eq!(one.record().owner_id, None);
+    });
+}
+
+#[test]
+fn a_renewed_lease_is_not_taken_over_with_a_stale_version() {
+    everywhere(|_, mut one, mut other| {
+        let grant = one.granted();
+        let stale = other.record().version;
+        assert_eq!(one.renew(grant), Response::Renewed);
+        assert!(matches!(other.take_over(stale), Response::NotAcquired(..)));
+        let fresh = other.record().version;
+        let Response::Granted(token) = other.take_over(fresh) else {
+            panic!("the unchanged row was not taken over");
+        };
+        assert!(token > grant.token);
+        assert!(matches!(one.renew(grant), Response::Lost(_)));
+        assert_eq!(one.release(grant), Response::NotHolder(None));
+        assert_eq!(other.record().owner_id, Some(other.owner_id));
+    });
+}
+
+#[test]
+fn a_renewal_revives_an_expired_lease_that_was_not_taken_over() {
+    everywhere(|database, mut one, mut other| {
+        let grant = one.granted();
+        let mut admin = database.admin_conn();
+        let mut expire = |seconds: u32| {
+            admin
+                .query_drop(format!(
+                    "UPDATE dlock_lock SET expires_at=UTC_TIMESTAMP(6)-INTERVAL {seconds} SECOND"
+                ))
+                .expect("the row can be changed");
+        };
+        expire(2);
+        assert!(matches!(
+            other.attempt(AcquireMode::IfFree),
+            Response::NotAcquired(
+                LockRecord {
+                    expiry: Expiry::Ago(_),
+                    ..
+                },
+                _
+            )
+        ));
+        assert_eq!(one.renew(grant), Response::Renewed);
+        expire(6);
+        let expired = other.record().version;
+        assert!(
+            matches!(other.take_over(expired), Response::Granted(token) if token > grant.token)
+        );
+        assert!(matches!(one.renew(grant), Response::Lost(_)));
+    });
+}
+
+#[test]
+fn a_revoked_record_has_no_holder_and_only_its_owner_frees_it() {
+    everywhere(|database, mut one, mut other| {
+        let grant = one.granted();
+        let mut admin = database.admin_conn();
+        admin
+            .query_drop("UPDATE dlock_lock SET token=token+1,revoked_at=UTC_TIMESTAMP(6)")
+            .expect("the row can be changed");
+        let revoked = Grant {
+            token: Token(grant.token.0 + 1),
+            ..grant
+        };
+        for grant in [grant, revoked] {
+            assert!(matches!(one.renew(grant), Response::Lost(_)));
+        }
+        assert_eq!(one.record().version.renewals, 0);
+        assert!(matches!(
+            one.attempt(AcquireMode::IfFree),
+            Response::NotAcquired(..)
+        ));
+        assert_eq!(
+            other.release_owner(other.owner_id, None),
+            Response::NotHolder(None)
+        );
+        assert_eq!(one.record().owner_id, Some(one.owner_id));
+        assert_eq!(one.release(grant), Response::NotHolder(Some(Loss::Revoked)));
+        assert_eq!(one.record().owner_id, None);
+        assert!(other.granted().token > revoked.token);
+    });
+}
+
+#[test]
+fn the_token_grows_from_any_value_in_the_row() {
+    everywhere(|database, mut one, _| {
+        let first = one.granted();
+        assert_eq!(one.release(first), Response::Released);
+        let mut admin = database.admin_conn();
+        let mut set_token = |token: u64| {
+            admin
+                .query_drop(format!("UPDATE dlock_lock SET token={token}"))
+                .expect("the row can be changed");
+        };
+        // A restored backup leaves an old token; a server whose clock was ahead leaves a high token.
+        set_token(3);
+        let second = one.granted();
+        assert!(second.token > first.token);
+        assert_eq!(one.release(second), Response::Released);
+        set_token(9_000_000_000_000_000_000);
+        assert_eq!(one.granted().token, Token(9_000_000_000_000_000_001));
+    });
+}
+
+#[test]
+fn names_are_compared_as_bytes() {
+    everywhere(|_, mut one, mut other| {
+        one.granted();
+        for name in ["Init", "init ", "ínit", "init\u{200d}"] {
+            other.contender.action = name.parse().expect("a name");
+            other.granted();
+        }
+        assert_eq!(one.record().owner_id, Some(one.owner_id));
+        let all = one.database.survey(Selection::All).expect("a survey").locks;
+        assert_eq!(all.len(), 5);
+    });
+}
+
+#[test]
+fn a_survey_returns_the_selected_actions() {
+    everywhere(|_, mut one, mut other| {
+        let grant = one.granted();
+        other.contender.action = "zeta".parse().expect("a name");
+        other.granted();
+        let names = |records: Vec<LockRecord>| -> Vec<String> {
+            records.iter().map(|seen| seen.action.to_string()).collect()
+        };
+        let survey = |peer: &mut Peer, selection: Selection| {
+            names(peer.database.survey(selection).expect("a survey").locks)
+        };
+        assert_eq!(survey(&mut one, Selection::Active), ["init", "zeta"]);
+        one.release(grant);
+        assert_eq!(survey(&mut one, Selection::Active), ["zeta"]);
+        assert_eq!(survey(&mut one, Selection::All), ["init", "zeta"]);
+        let only = ["init".parse().expect("a name")];
+        assert_eq!(survey(&mut one, Selection::Named(&only)), ["init"]);
+    });
+}
+
+#[test]
+fn one_of_many_contenders_wins_each_round_without_deadlocks() {
+    const PEERS: u8 = 8;
+    const ROUNDS: usize = 25;
+    everywhere(|database, mut one, _| {
+        let grant = one.granted();
+        assert_eq!(one.release(grant), Response::Released);
+        let tokens: Vec<Token> = thread::scope(|scope| {
+            let threads: Vec<_> = (10..10 + PEERS)
+                .map(|number| {
+                    let mut peer = Peer::new(database, number);
+                    scope.spawn(move || {
+                        let mut tokens = Vec::new();
+                        while tokens.len() < ROUNDS {
+                            if let Response::Granted(token) = peer.attempt(AcquireMode::IfFree) {
+                                tokens.push(token);
+                                let owner_id = peer.owner_id;
+                                let released = peer.release(Grant { owner_id, token });
+                                assert_eq!(released, Response::Released);
+                            }
+                        }
+                        tokens
+                    })
+                })
+                .collect();
+            threads
+                .into_iter()
+                .flat_map(|thread| thread.join().expect("no failure, no deadlock"))
+                .collect()
+        });
+        let mut distinct = tokens.clone();
+        distinct.sort();
+        distinct.dedup();
+        assert_eq!(
+            distinct.len(),
+            usize::from(PEERS) * ROUNDS,
+            "a token was used twice"
+        );
+    });
+}
+
+#[test]
+fn renewing_a_deleted_row_is_an_unknown_failure() {
+    everywhere(|database, mut one, _| {
+        let grant = one.granted();
+        let mut admin = database.admin_conn();
+        admin.query_drop("DELETE FROM dlock_lock").expect("deletes");
+        let response = one.database.ask(
+            &one.contender,
+            &Request::Renew(grant, QueueLock::Unavailable),
+        );
+        let failure = response.outcome.expect_err("there is no row to renew");
+        assert_eq!(failure.kind, FailureKind::Unknown, "{failure}");
+    });
+}
