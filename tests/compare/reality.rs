@@ -27,7 +27,7 @@ const SESSIONS: &str = "(SELECT id,state FROM information_schema.processlist\
 /// Maximum time for an effect that the server normally has at once.
 const SOON: Duration = Duration::from_secs(8);
 
-/// What was observed, or the reason why the comparison cannot continue.
+/// An observation, or the reason why the comparison cannot continue.
 pub(crate) type Outcomes = Result<Observed, String>;
 
 /// The real side.

@@ -204,7 +204,7 @@ fn imported(module: &str, text: &str) -> Vec<String> {
                 after = rest;
             }
             let base = below.join("::");
-            // What the root of the crate exports itself lies in no room, and neither does an item of an inline module.
+            // The items of the crate root and of an inline module belong to no room.
             let in_a_room = |path: &String| path.starts_with(|first: char| first.is_lowercase());
             let paths_here = named(after)
                 .into_iter()

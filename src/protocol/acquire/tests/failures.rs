@@ -1,0 +1,83 @@
+//! Tests of an acquisition whose requests fail: how long it retries, and which failures end it.
+
+use std::time::Duration;
+
+use super::super::{Acquire, NextRequest};
+use super::{
+    LEFT, START, acquisition, failure, first_attempt, queue_state, record, secs,
+    send_first_attempt, timed_response,
+};
+use crate::store::{FailureKind, QueueLockOwner, Request};
+
+/// Responds to every request with a failure of `kind` until the acquisition ends or `most` is over. Returns the time
+/// that this took and the number of requests.
+fn fail_on(acquire: &mut Acquire, kind: FailureKind, most: Duration) -> (Duration, u32) {
+    let mut now = START;
+    let mut tries = 0;
+    while now.since(START) < most {
+        match acquire.next(now) {
+            NextRequest::Send(_) => {
+                tries += 1;
+                acquire.handle_response(now, &timed_response(now, failure(kind)));
+            }
+            NextRequest::Wait(until) => now = until,
+            NextRequest::Unreachable(Some(_)) => break,
+            other => panic!("unexpected: {other:?}"),
+        }
+    }
+    (now.since(START), tries)
+}
+
+#[test]
+fn unreachable_server_is_retried_until_the_connect_limit() {
+    let (waited, tries) = fail_on(&mut acquisition(None), FailureKind::Unreachable, secs(200));
+    assert!(waited >= secs(57) && waited <= secs(60), "{waited:?}");
+    assert!(tries > 25, "{tries}");
+}
+
+#[test]
+fn full_server_is_retried_until_the_wait_limit() {
+    let (waited, _) = fail_on(
+        &mut acquisition(None),
+        FailureKind::TooManyConnections,
+        secs(200),
+    );
+    assert!(waited >= secs(200), "{waited:?}");
+    let (waited, _) = fail_on(
+        &mut acquisition(Some(secs(90))),
+        FailureKind::TooManyConnections,
+        secs(200),
+    );
+    assert!(waited >= secs(87) && waited <= secs(90), "{waited:?}");
+}
+
+#[test]
+fn refusal_ends_the_acquisition_at_once() {
+    let mut acquire = acquisition(None);
+    send_first_attempt(&mut acquire);
+    acquire.handle_response(START, &timed_response(START, failure(FailureKind::Denied)));
+    assert!(matches!(acquire.next(START), NextRequest::Refused(_)));
+}
+
+#[test]
+fn refused_login_is_retried_only_after_an_earlier_response() {
+    let server = |_| (record(0, LEFT), queue_state(QueueLockOwner::Known, 0));
+    let mut acquire = acquisition(None);
+    first_attempt(&mut acquire, &server);
+    assert!(matches!(
+        acquire.next(START),
+        NextRequest::Send(Request::WaitTurn(_))
+    ));
+    acquire.handle_response(
+        START,
+        &timed_response(START, failure(FailureKind::LoginRefused)),
+    );
+    assert!(matches!(acquire.next(START), NextRequest::Wait(_)));
+    let mut newcomer = acquisition(None);
+    send_first_attempt(&mut newcomer);
+    newcomer.handle_response(
+        START,
+        &timed_response(START, failure(FailureKind::LoginRefused)),
+    );
+    assert!(matches!(newcomer.next(START), NextRequest::Refused(_)));
+}
