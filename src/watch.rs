@@ -13,8 +13,10 @@ pub mod heard;
 pub mod key;
 pub mod list;
 pub mod opened;
+mod severity;
 pub mod state;
 pub mod terminal;
+mod update;
 
 #[cfg(test)]
 mod tests;

@@ -4,7 +4,7 @@ use crate::lease::action::Action;
 
 /// Options of `check`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = super::SEE_ALSO, after_long_help = super::long_footer())]
+#[command(after_help = super::footer::SEE_ALSO, after_long_help = super::footer::long_footer())]
 pub struct CheckArgs {
     /// Name of the lock; inside dlock exec, the lock that the command runs under.
     #[arg(short, long, env = "DLOCK_ACTION", value_name = "NAME")]

@@ -1,6 +1,6 @@
 //! The grammar of `dlock doctor`.
 
-use super::{SEE_ALSO, long_footer};
+use super::footer::{SEE_ALSO, long_footer};
 
 /// Options of `doctor`.
 #[derive(Debug, clap::Args)]

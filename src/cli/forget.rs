@@ -5,7 +5,7 @@ use crate::lease::once::Key;
 
 /// Options of `forget`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = super::SEE_ALSO, after_long_help = super::long_footer())]
+#[command(after_help = super::footer::SEE_ALSO, after_long_help = super::footer::long_footer())]
 pub struct ForgetArgs {
     /// Name of the lock.
     #[arg(short, long, env = "DLOCK_OPT_ACTION", value_name = "NAME")]
@@ -17,10 +17,10 @@ pub struct ForgetArgs {
     pub once: Option<Option<Key>>,
 
     /// Name of the operator in the history [default: HOST/PID].
-    #[arg(long, env = "DLOCK_OPT_HOLDER", value_name = "TEXT", value_parser = super::label)]
+    #[arg(long, env = "DLOCK_OPT_HOLDER", value_name = "TEXT", value_parser = super::value::label)]
     pub holder: Option<String>,
 
     /// Note in the history, such as the reason.
-    #[arg(long, env = "DLOCK_OPT_NOTE", value_name = "TEXT", value_parser = super::note)]
+    #[arg(long, env = "DLOCK_OPT_NOTE", value_name = "TEXT", value_parser = super::value::note)]
     pub note: Option<String>,
 }

@@ -4,7 +4,7 @@ use crate::lease::action::Action;
 
 /// Options of `history`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = super::SEE_ALSO, after_long_help = super::long_footer())]
+#[command(after_help = super::footer::SEE_ALSO, after_long_help = super::footer::long_footer())]
 pub struct HistoryArgs {
     /// Actions to show [default: all].
     #[arg(value_name = "ACTION")]

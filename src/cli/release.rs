@@ -6,7 +6,7 @@ use crate::lease::action::Action;
 
 /// Options of `release`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = super::SEE_ALSO, after_long_help = super::long_footer())]
+#[command(after_help = super::footer::SEE_ALSO, after_long_help = super::footer::long_footer())]
 pub struct ReleaseArgs {
     /// Name of the lock.
     #[arg(short, long, env = "DLOCK_OPT_ACTION", value_name = "NAME")]
@@ -17,7 +17,7 @@ pub struct ReleaseArgs {
     pub token: Option<u64>,
 
     /// Reason, which the holder, the waiters and the history show.
-    #[arg(long, env = "DLOCK_OPT_REASON", value_name = "TEXT", value_parser = super::note)]
+    #[arg(long, env = "DLOCK_OPT_REASON", value_name = "TEXT", value_parser = super::value::note)]
     pub reason: Option<String>,
 
     /// Do not ask for confirmation; required without a terminal.
@@ -26,7 +26,7 @@ pub struct ReleaseArgs {
     pub yes: bool,
 
     /// Do not grant the lock for this time; a current lease is ended.
-    #[arg(long, env = "DLOCK_OPT_PAUSE", value_name = "DURATION", value_parser = super::runtime)]
+    #[arg(long, env = "DLOCK_OPT_PAUSE", value_name = "DURATION", value_parser = super::value::positive_duration)]
     #[arg(conflicts_with = "resume")]
     pub pause: Option<Duration>,
 
@@ -36,6 +36,6 @@ pub struct ReleaseArgs {
     pub resume: bool,
 
     /// Name of the operator, shown with the reason [default: USER@HOST].
-    #[arg(long, env = "DLOCK_OPT_HOLDER", value_name = "TEXT", value_parser = super::label)]
+    #[arg(long, env = "DLOCK_OPT_HOLDER", value_name = "TEXT", value_parser = super::value::label)]
     pub holder: Option<String>,
 }

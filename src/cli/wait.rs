@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::Wait;
+use super::value::Wait;
 use crate::lease::action::Action;
 use crate::lease::once::Key;
 
@@ -11,8 +11,8 @@ use crate::lease::once::Key;
 #[command(
     override_usage = "dlock wait [OPTIONS] <ACTION>\n\n\
                       Example: dlock wait init --done=v42",
-    after_help = super::SEE_ALSO,
-    after_long_help = super::long_footer()
+    after_help = super::footer::SEE_ALSO,
+    after_long_help = super::footer::long_footer()
 )]
 pub struct WaitArgs {
     /// Name of the lock.

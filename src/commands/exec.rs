@@ -19,7 +19,7 @@ mod wait;
 use std::ffi::OsString;
 
 use self::start::Plan;
-use crate::cli::ExecArgs;
+use crate::cli::exec::ExecArgs;
 use crate::exit::{ExitCause, ExitError, Status};
 use crate::lease::action::Action;
 use crate::lease::once::Once;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::query_once;
-use crate::cli::StatusArgs;
+use crate::cli::status::StatusArgs;
 use crate::exit::{ExitError, Status};
 use crate::report::log::EventKind;
 use crate::report::{self, Report, messages};

@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::Context;
 
 use super::exec::event_loop::EventLoop;
-use crate::cli::Wait;
+use crate::cli::value::Wait;
 use crate::cli::wait::WaitArgs;
 use crate::event::Event;
 use crate::event::queue::EventQueue;

@@ -2,8 +2,9 @@
 
 use super::columns::{Column, Painted, Widths};
 use super::frame::{Frame, Line, Style, folded};
-use super::list::{age, head, paint, text_room};
+use super::list::{age, head, text_room};
 use super::opened::{History, Opened};
+use super::severity::paint;
 use super::state::State;
 use crate::lease::instant::BootInstant;
 use crate::report::escape::printable;

@@ -4,11 +4,11 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use super::columns::{Column, Painted, Widths};
 use super::frame::{Frame, Line, Style, folded};
+use super::severity::paint;
 use super::state::{SortOrder, State};
 use crate::lease::instant::BootInstant;
 use crate::report::escape::printable;
 use crate::report::messages;
-use crate::store::diagnosis::Diagnosis;
 use crate::store::{Expiry, LockRecord};
 
 /// Column in which the texts begin. The columns before it are for the mark of the selected line.
@@ -243,30 +243,6 @@ fn cells(state: &State, record: &LockRecord) -> [Painted; 10] {
         when_held(record.holder.note.clone()),
         (messages::diagnosis(record), paint),
     ]
-}
-
-/// Returns the style of an action, according to its diagnosis.
-pub(super) fn paint(record: &LockRecord) -> Style {
-    match Diagnosis::of(record) {
-        Diagnosis::Free => Style::Faint,
-        Diagnosis::Renewing => Style::Good,
-        Diagnosis::Paused | Diagnosis::MinHold => Style::Doubtful,
-        Diagnosis::Revoked
-        | Diagnosis::ClockSetBack
-        | Diagnosis::NotRenewing
-        | Diagnosis::Gone
-        | Diagnosis::Expired => Style::Bad,
-    }
-}
-
-/// Returns the severity of an action. The lower the number, the more urgent the action.
-pub(super) fn severity(record: &LockRecord) -> u8 {
-    match paint(record) {
-        Style::Bad => 0,
-        Style::Doubtful => 1,
-        Style::Good => 2,
-        Style::Plain | Style::Strong | Style::Faint => 3,
-    }
 }
 
 /// Formats a duration in at most two units, because a column has no room for more.

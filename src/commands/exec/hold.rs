@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::event_loop::{EventLoop, LONGEST_SLEEP};
 use super::unstartable;
-use crate::cli::ExecArgs;
+use crate::cli::exec::ExecArgs;
 use crate::event::Event;
 use crate::exit::{ExitError, Status};
 use crate::lease::instant::{BootInstant, Deadline};

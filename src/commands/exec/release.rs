@@ -2,7 +2,7 @@
 
 use super::event_loop::EventLoop;
 use super::hold::FinishedRun;
-use crate::cli::ExecArgs;
+use crate::cli::exec::ExecArgs;
 use crate::event::Event;
 use crate::outcome::RunOutcome;
 use crate::protocol::acquire::AcquiredLease;

@@ -11,7 +11,8 @@ use humantime::format_duration;
 
 use super::event_loop::EventLoop;
 use super::{nested, unstartable};
-use crate::cli::{ExecArgs, Wait};
+use crate::cli::exec::ExecArgs;
+use crate::cli::value::Wait;
 use crate::commands::{holder, truncated};
 use crate::event::heartbeat;
 use crate::event::queue::EventQueue;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::done;
 use super::event_loop::EventLoop;
-use crate::cli::ExecArgs;
+use crate::cli::exec::ExecArgs;
 use crate::event::Event;
 use crate::exit::{ExitCause, ExitError, Status};
 use crate::lease::instant::BootInstant;

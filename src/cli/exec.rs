@@ -1,0 +1,128 @@
+//! The grammar of `exec`.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+
+use super::footer::{SEE_ALSO, long_footer};
+use super::observe::ObserveArgs;
+use super::once::OnceArgs;
+use super::value::{Wait, label, note, positive_duration};
+use crate::exit;
+use crate::lease::action::Action;
+
+/// Options of `exec`.
+#[derive(Debug, Args)]
+#[command(
+    override_usage = "dlock exec [OPTIONS] --action <NAME> -- <COMMAND> [ARG]...\n\n\
+                      Example: dlock exec --action init -- ./migrate.sh",
+    after_help = SEE_ALSO,
+    after_long_help = long_footer()
+)]
+pub struct ExecArgs {
+    /// Name of the lock: 1 to 255 bytes of UTF-8 without control characters.
+    #[arg(short, long, env = "DLOCK_OPT_ACTION", value_name = "NAME")]
+    pub action: Action,
+
+    /// Length of the lease.
+    ///
+    /// The lease is renewed while the command runs. After a crash, other contenders wait about this long.
+    #[arg(
+        short,
+        long,
+        env = "DLOCK_OPT_TTL",
+        value_name = "DURATION",
+        default_value = "30s"
+    )]
+    #[arg(value_parser = humantime::parse_duration)]
+    pub ttl: Duration,
+
+    /// Maximum time to wait in the queue; 0 tries once.
+    ///
+    /// The time counts from the first response of the server.
+    #[arg(short, long, env = "DLOCK_OPT_WAIT", value_name = "DURATION|forever")]
+    #[arg(default_value = "forever")]
+    pub wait: Wait,
+
+    /// Do not wait; overrides --wait.
+    #[arg(short, long, env = "DLOCK_OPT_NONBLOCK")]
+    #[arg(value_parser = clap::builder::FalseyValueParser::new())]
+    pub nonblock: bool,
+
+    /// Exit status if another process held the lock and time ran out.
+    ///
+    /// With 0, this case is not a failure.
+    #[arg(
+        short = 'E',
+        long,
+        env = "DLOCK_OPT_CONFLICT_EXIT_CODE",
+        value_name = "N"
+    )]
+    #[arg(default_value_t = exit::Status::HELD.code())]
+    pub conflict_exit_code: u8,
+
+    /// Options that skip a run.
+    #[command(flatten)]
+    pub once: OnceArgs,
+
+    /// Maximum time to reach the server at the start; 0 tries once.
+    #[arg(
+        long,
+        env = "DLOCK_OPT_CONNECT_TIMEOUT",
+        value_name = "DURATION",
+        default_value = "1m"
+    )]
+    #[arg(value_parser = humantime::parse_duration)]
+    pub connect_timeout: Duration,
+
+    /// Time from SIGTERM to SIGKILL of the command [default: a sixth of the ttl, at most 10s].
+    #[arg(long, env = "DLOCK_OPT_GRACE", value_name = "DURATION")]
+    #[arg(value_parser = humantime::parse_duration)]
+    pub grace: Option<Duration>,
+
+    /// Maximum runtime of the command; it is then stopped, with status 124.
+    #[arg(long, env = "DLOCK_OPT_MAX_RUNTIME", value_name = "DURATION")]
+    #[arg(value_parser = positive_duration)]
+    pub max_runtime: Option<Duration>,
+
+    /// Renew the lease only while this file changes, so that a command that hangs loses it.
+    #[arg(long, env = "DLOCK_OPT_HEARTBEAT_FILE", value_name = "FILE")]
+    #[arg(value_hint = clap::ValueHint::FilePath)]
+    pub heartbeat_file: Option<PathBuf>,
+
+    /// Name of the holder in dlock status [default: HOST/PID].
+    #[arg(long, env = "DLOCK_OPT_HOLDER", value_name = "TEXT", value_parser = label)]
+    pub holder: Option<String>,
+
+    /// Note in dlock status, such as the reason for the run.
+    #[arg(long, env = "DLOCK_OPT_NOTE", value_name = "TEXT", value_parser = note)]
+    pub note: Option<String>,
+
+    /// Advance the action's fence with the grant, for use with dlock check --sql.
+    ///
+    /// The command can then lock the fence in its own transaction.
+    #[arg(long, env = "DLOCK_OPT_FENCE")]
+    #[arg(value_parser = clap::builder::FalseyValueParser::new())]
+    pub fence: bool,
+
+    /// Number of runs of this action to keep in the history; 0 does not record this run.
+    #[arg(
+        long,
+        env = "DLOCK_OPT_HISTORY",
+        value_name = "N",
+        default_value_t = 100
+    )]
+    #[arg(value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
+    pub history: u32,
+
+    /// Options for metrics and hooks.
+    #[command(flatten)]
+    pub observe: ObserveArgs,
+
+    /// The command and its arguments.
+    #[arg(required = true, trailing_var_arg = true, value_name = "COMMAND")]
+    #[arg(value_hint = clap::ValueHint::CommandWithArguments)]
+    pub command: Vec<OsString>,
+}

@@ -1,0 +1,41 @@
+//! The grammar of `status`.
+
+use clap::Args;
+
+use super::footer::{SEE_ALSO, long_footer};
+use super::watch::WatchArgs;
+use crate::lease::action::Action;
+
+/// Options of `status`.
+#[derive(Debug, Args)]
+#[command(after_help = SEE_ALSO, after_long_help = long_footer())]
+pub struct StatusArgs {
+    /// Actions to show [default: all that are held, expired, paused or have waiters].
+    #[arg(value_name = "ACTION")]
+    pub actions: Vec<Action>,
+
+    /// Action to show; may be repeated.
+    #[arg(short, long = "action", value_name = "NAME")]
+    pub action: Vec<Action>,
+
+    /// Show all actions, including those that are free and have no waiters.
+    #[arg(long, env = "DLOCK_OPT_ALL")]
+    #[arg(value_parser = clap::builder::FalseyValueParser::new())]
+    pub all: bool,
+
+    /// Print JSON instead of tables; see dlock-status(1) for the format.
+    #[arg(long, env = "DLOCK_OPT_JSON")]
+    #[arg(value_parser = clap::builder::FalseyValueParser::new())]
+    pub json: bool,
+
+    /// Print nothing and exit with 75 if any of the actions is held or paused, otherwise with 0.
+    ///
+    /// An expired lease counts as not held.
+    #[arg(long, env = "DLOCK_OPT_CHECK")]
+    #[arg(value_parser = clap::builder::FalseyValueParser::new())]
+    pub check: bool,
+
+    /// Options that repeat the output.
+    #[command(flatten)]
+    pub repeat: WatchArgs,
+}

@@ -1,0 +1,72 @@
+//! Option values that several subcommands share, and the functions that parse them.
+
+use std::str::FromStr;
+use std::time::Duration;
+
+/// Maximum time to wait in the queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wait {
+    /// Waits until the lock is acquired.
+    Forever,
+    /// Waits for at most this duration.
+    AtMost(Duration),
+}
+
+impl FromStr for Wait {
+    type Err = humantime::DurationError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "forever" => Ok(Self::Forever),
+            duration => humantime::parse_duration(duration).map(Self::AtMost),
+        }
+    }
+}
+
+/// Parses a duration that must not be zero.
+///
+/// # Errors
+/// Returns a message if `text` is not a duration or is zero.
+pub(super) fn positive_duration(text: &str) -> Result<Duration, String> {
+    match humantime::parse_duration(text) {
+        Ok(Duration::ZERO) => Err("a command needs some time".to_owned()),
+        outcome => outcome.map_err(|error| error.to_string()),
+    }
+}
+
+/// Parses a text for the column `holder`, of at most 255 bytes.
+pub(super) fn label(text: &str) -> Result<String, String> {
+    at_most(text, 255)
+}
+
+/// Parses a text for the column `note`, of at most 1023 bytes.
+pub(super) fn note(text: &str) -> Result<String, String> {
+    at_most(text, 1023)
+}
+
+fn at_most(text: &str, bytes: usize) -> Result<String, String> {
+    if text.len() > bytes {
+        // A longer text is rejected, because a truncated text may be misleading.
+        return Err(format!("it has {} bytes, {bytes} are allowed", text.len()));
+    }
+    Ok(text.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::Wait;
+
+    #[test]
+    fn wait_accepts_duration_zero_and_forever() {
+        assert_eq!("forever".parse(), Ok(Wait::Forever));
+        assert_eq!("0".parse(), Ok(Wait::AtMost(Duration::ZERO)));
+        assert_eq!("1m 30s".parse(), Ok(Wait::AtMost(Duration::from_secs(90))));
+        assert_eq!(
+            "2500ms".parse(),
+            Ok(Wait::AtMost(Duration::from_millis(2500)))
+        );
+        assert!("5".parse::<Wait>().is_err());
+    }
+}

@@ -1,0 +1,29 @@
+//! The style and the severity of an action, by its diagnosis.
+
+use super::frame::Style;
+use crate::store::LockRecord;
+use crate::store::diagnosis::Diagnosis;
+
+/// Returns the style of an action, according to its diagnosis.
+pub(super) fn paint(record: &LockRecord) -> Style {
+    match Diagnosis::of(record) {
+        Diagnosis::Free => Style::Faint,
+        Diagnosis::Renewing => Style::Good,
+        Diagnosis::Paused | Diagnosis::MinHold => Style::Doubtful,
+        Diagnosis::Revoked
+        | Diagnosis::ClockSetBack
+        | Diagnosis::NotRenewing
+        | Diagnosis::Gone
+        | Diagnosis::Expired => Style::Bad,
+    }
+}
+
+/// Returns the severity of an action. The lower the number, the more urgent the action.
+pub(super) fn severity(record: &LockRecord) -> u8 {
+    match paint(record) {
+        Style::Bad => 0,
+        Style::Doubtful => 1,
+        Style::Good => 2,
+        Style::Plain | Style::Strong | Style::Faint => 3,
+    }
+}
