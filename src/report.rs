@@ -22,6 +22,7 @@ use std::io::{self, IsTerminal, Write};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+pub use self::log::Verbosity;
 use self::log::{Context, EventKind, EventMeta};
 use self::stderr::{Message, Stderr};
 use crate::cli::Format;
@@ -35,17 +36,6 @@ const REWRITE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Minimum time between two reminders that are printed on lines of their own.
 const REMINDER_INTERVAL: Duration = Duration::from_secs(10);
-
-/// How many messages are printed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Verbosity {
-    /// Only the reasons why dlock fails.
-    Quiet,
-    /// Also what a user who waits wants to know.
-    Normal,
-    /// Also each step.
-    Verbose,
-}
 
 /// Writes messages to stderr.
 pub struct Report {

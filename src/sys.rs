@@ -13,6 +13,7 @@ pub mod proc;
 pub mod process;
 pub mod random;
 pub mod signal;
+mod signal_mask;
 pub mod socket;
 pub mod stderr;
 pub mod terminal;

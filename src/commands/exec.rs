@@ -2,13 +2,14 @@
 //!
 //! One loop on the main thread receives every event (signals, responses from the database thread,
 //! messages from the monitor) and lets the pure state machines decide: `acquire` until the grant, then
-//! `renew` until the monitor reports that the command's process tree is dead, then `releasing`. The main
+//! `renew` until the monitor reports that the command's process tree is dead, then `release`. The main
 //! thread never blocks on the server, so deadlines and signals are always handled. The order at the end
 //! is fixed: the command is dead, renewals stop, the lease is released, dlock exits.
 //!
 //! The module `start` prepares the settings, the processes and the threads.
 
 pub(super) mod event_loop;
+mod exits;
 mod hold;
 pub mod nested;
 mod observers;
@@ -16,17 +17,11 @@ mod release;
 mod start;
 mod wait;
 
-use std::ffi::OsString;
-
 use self::start::Plan;
 use crate::cli::exec::ExecArgs;
-use crate::exit::{ExitCause, ExitError, Status};
-use crate::lease::action::Action;
-use crate::lease::once::Once;
-use crate::report::{Report, messages};
-use crate::store::Success;
+use crate::exit::Status;
+use crate::report::Report;
 use crate::store::target::Target;
-use crate::sys::process::ExecError;
 
 /// Runs the command under the lock.
 ///
@@ -54,21 +49,4 @@ pub fn run(args: ExecArgs, target: Target, report: &Report) -> anyhow::Result<St
     event_loop.finish_observers(outcome.as_ref().copied());
     event_loop.stop();
     Ok(outcome?)
-}
-
-/// Returns the exit of a dlock that has nothing to do because a success is recorded.
-fn done(action: &Action, once: Option<&Once>, success: Success) -> ExitError {
-    let why = messages::done(action, once, &success);
-    ExitError::new(Status::OK, why).because(ExitCause::Done(success.holder))
-}
-
-/// Returns the exit of a dlock whose command cannot be started.
-fn unstartable(command: &[OsString], why: &ExecError) -> ExitError {
-    let (status, why) = match why {
-        ExecError::NotFound => (Status::NOT_FOUND, "no such command".to_owned()),
-        ExecError::NotExecutable(error) => (Status::NOT_EXECUTABLE, error.to_string()),
-    };
-    let program = command.first().map(|program| program.to_string_lossy());
-    let program = program.unwrap_or_default();
-    ExitError::new(status, format!("cannot run {program}: {why}"))
 }

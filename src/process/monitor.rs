@@ -28,60 +28,15 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
-
+pub use self::backchannel::{MonitorMessage, ParentMessage, Start};
+pub use self::event_loop::NAME;
 pub use self::killing::Killing;
-use crate::lease::Token;
-use crate::lease::instant::{BootInstant, Deadline};
-use crate::process::supervisor::{Effect, StopReason, SupervisorInput};
 use crate::sys::channel::{Channel, Received};
 use crate::sys::pending_child::PreparedCommand;
 use crate::sys::process::{self, ForkedProcess};
-use crate::sys::tree::ExitReason;
-
-/// The name of the monitor in process lists. It is not `dlock`, so that `killall -9 dlock` does not kill the monitor.
-pub const NAME: &std::ffi::CStr = c"lease-monitor";
 
 /// Time after the deadline after which the parent kills the monitor. It is a part of the smallest margin.
 pub const LATE: Duration = Duration::from_millis(50);
-
-/// The conditions under which the command starts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Start {
-    /// The deadline of the lease at the start.
-    pub deadline: Deadline,
-    /// Instant at which the command reaches `--max-runtime`. None does not limit the run.
-    pub limit: Option<BootInstant>,
-    /// The token of the grant.
-    pub token: Token,
-}
-
-/// A message from the parent to the monitor.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum MonitorMessage {
-    /// This process holds the lease: start the command.
-    Start(Start),
-    /// An input for the supervisor.
-    Input(SupervisorInput),
-}
-
-/// A message from the monitor to the parent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum ParentMessage {
-    /// The monitor sent this signal.
-    Sent(Effect),
-    /// The monitor stops the command for this reason.
-    Stopping(StopReason),
-    /// The command could not be executed. Contains the error number of `execve(2)`.
-    Unstartable(i32),
-    /// The process with this id has not died of SIGKILL.
-    Stuck(u32),
-    /// The whole tree is dead. Contains how the command ended, and why it was stopped.
-    Ended(ExitReason, StopReason),
-    /// The monitor is dead. Never sent as a message.
-    #[serde(skip)]
-    Gone,
-}
 
 /// The parent's handle to its monitor. When the last clone is dropped, the monitor kills the command and ends.
 #[derive(Debug, Clone)]

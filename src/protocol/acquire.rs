@@ -14,14 +14,14 @@
 mod backoff;
 mod confirm;
 mod failure;
+mod lease;
 mod limits;
 mod queue;
 
 use std::time::Duration;
 
 use self::backoff::{Backoff, LONGEST_PAUSE};
-pub use self::confirm::AcquiredLease;
-pub use self::limits::WaitLimits;
+pub use self::lease::AcquiredLease;
 use crate::lease::instant::BootInstant;
 use crate::lease::timing::Timing;
 use crate::lease::{Grant, OwnerId, Token};
@@ -36,6 +36,16 @@ use crate::store::{
 /// After such a wait, a waiter may be dead without being noticed. The check costs the server milliseconds, and
 /// MySQL a file that it must truncate when the session ends: too expensive for a queue that moves.
 const LONG_WAIT: Duration = Duration::from_secs(10);
+
+/// Time limits of an acquisition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct WaitLimits {
+    /// Maximum time to wait, from the server's first response on. None waits forever.
+    pub wait: Option<Duration>,
+    /// Maximum time to that first response, and to the confirmation of a grant. At least one attempt is
+    /// always sent.
+    pub connect: Duration,
+}
 
 /// The next step of the caller.
 #[derive(Debug)]

@@ -7,12 +7,22 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use serde::Serialize;
 
-use super::Verbosity;
 use super::format::json_line;
 use crate::sys::clock;
 
 /// Last second that RFC 3339 can represent.
 const LAST_SECOND: Duration = Duration::from_secs(253_402_300_799);
+
+/// How many messages are printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Verbosity {
+    /// Only the reasons why dlock fails.
+    Quiet,
+    /// Also what a user who waits wants to know.
+    Normal,
+    /// Also each step.
+    Verbose,
+}
 
 /// Kind of a message, by which a program can distinguish messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -12,7 +12,7 @@ use std::sync::{LazyLock, Mutex, PoisonError};
 
 use rustix::stdio::{dup2_stdin, dup2_stdout};
 
-use super::signal::SignalMask;
+use super::signal_mask::SignalMask;
 
 struct Inherited {
     /// The standard streams (descriptors 0 to 2) that were closed.

@@ -9,17 +9,19 @@ use super::observers::RunObservers;
 use crate::event::Event;
 use crate::event::database::DatabaseThread;
 use crate::event::queue::{EventQueue, EventSender};
+use crate::exit::{ExitError, Status};
 use crate::lease::action::Action;
 use crate::lease::instant::BootInstant;
 use crate::lease::once::Once;
 use crate::lease::timing::Timing;
+use crate::process::hook;
 use crate::protocol::clock_jump::ClockComparison;
 use crate::report::Report;
 use crate::report::log::EventKind;
 use crate::store::mysql::Database;
 use crate::store::target::Target;
 use crate::store::{Contender, Request};
-use crate::sys::clock;
+use crate::sys::{clock, signal};
 
 /// Maximum sleep of the loop. Its timer stops while the machine is suspended, but leases expire; a
 /// deadline that passed during the suspend is noticed within this time after the resume.
@@ -120,6 +122,30 @@ impl EventLoop<'_> {
                 None if clock::now() >= until || sleep == LONGEST_SLEEP => return None,
                 None => {}
             }
+        }
+    }
+
+    /// Notifies the observers of the end and waits until they are done, for a short time, and not after a
+    /// signal that would end this process. The lease is released and the command is dead.
+    pub(super) fn finish_observers(&mut self, end: Result<Status, &ExitError>) {
+        self.observers.finish(end);
+        let notified_by = clock::now() + hook::AT_END;
+        while self.observers.are_busy() && clock::now() < notified_by {
+            if let Some(Event::Signal(signal)) = self.event(notified_by)
+                && signal::is_fatal(signal.number)
+            {
+                break;
+            }
+        }
+        self.observers.kill_hooks();
+        let dead_by = clock::now() + hook::TO_DIE;
+        while self.observers.are_hooks_running() && clock::now() < dead_by {
+            let _ = self.event(dead_by);
+        }
+        for trigger in self.observers.abandon_hooks() {
+            let trigger = trigger.as_str();
+            let text = format_args!("--on-event for {trigger} does not die and is left behind");
+            self.report.info(EventKind::HookFailed, text);
         }
     }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::event_loop::{EventLoop, LONGEST_SLEEP};
-use super::unstartable;
+use super::exits::unstartable;
 use crate::cli::exec::ExecArgs;
 use crate::event::Event;
 use crate::exit::{ExitError, Status};

@@ -7,7 +7,7 @@ use std::env;
 use std::thread;
 use std::time::Duration;
 
-use super::done;
+use super::exits::done;
 use crate::commands::check::is_current;
 use crate::commands::{QUERY_TIMEOUT, query_within};
 use crate::exit::{ExitError, Status};

@@ -1,11 +1,9 @@
 //! Writes the metrics file and runs the hooks of a run. On the main thread.
 //!
-//! Only [`EventLoop::finish_observers`] waits, after the lease is released and the command is dead, and
-//! for a short time. Failures are reported and change nothing else.
+//! Nothing here waits. Failures are reported and change nothing else.
 
 use std::io;
 
-use super::event_loop::EventLoop;
 use crate::cli::observe::ObserveArgs;
 use crate::event::Event;
 use crate::event::queue::EventSender;
@@ -14,12 +12,12 @@ use crate::lease::Token;
 use crate::lease::instant::BootInstant;
 use crate::metrics::writer::{Note, Writer};
 use crate::metrics::{Facts, MetricsResult};
-use crate::process::hook::{self, Hook, HookTrigger};
+use crate::process::hook::{Hook, HookTrigger};
 use crate::report::Report;
 use crate::report::escape::printable;
 use crate::report::log::EventKind;
 use crate::store::Contender;
-use crate::sys::{clock, signal};
+use crate::sys::clock;
 
 /// The facts of a run, and the observers that receive them.
 #[derive(Debug)]
@@ -102,7 +100,7 @@ impl RunObservers {
     }
 
     /// Records the end of dlock and notifies the observers.
-    fn finish(&mut self, end: Result<Status, &ExitError>) {
+    pub(super) fn finish(&mut self, end: Result<Status, &ExitError>) {
         let status = end.unwrap_or_else(|ending| {
             let (outcome, other) = match &ending.cause {
                 ExitCause::Done(holder) => (MetricsResult::Done, &**holder),
@@ -167,34 +165,26 @@ impl RunObservers {
             _ => {}
         }
     }
-}
 
-impl EventLoop<'_> {
-    /// Notifies the observers of the end and waits until they are done, for a short time, and not after a
-    /// signal that would end this process.
-    pub(super) fn finish_observers(&mut self, end: Result<Status, &ExitError>) {
-        self.observers.finish(end);
-        let notified_by = clock::now() + hook::AT_END;
-        while (self.observers.writer.is_some() || !self.observers.running.is_empty())
-            && clock::now() < notified_by
-        {
-            if let Some(Event::Signal(signal)) = self.event(notified_by)
-                && signal::is_fatal(signal.number)
-            {
-                break;
-            }
-        }
-        if let Some(hook) = &mut self.observers.hook {
+    /// Returns true until the metrics file is written and all hooks have ended.
+    pub(super) const fn are_busy(&self) -> bool {
+        self.writer.is_some() || self.are_hooks_running()
+    }
+
+    /// Returns true if a hook has not ended.
+    pub(super) const fn are_hooks_running(&self) -> bool {
+        !self.running.is_empty()
+    }
+
+    /// Kills the hooks that have not ended.
+    pub(super) fn kill_hooks(&mut self) {
+        if let Some(hook) = &mut self.hook {
             hook.stop();
         }
-        let dead_by = clock::now() + hook::TO_DIE;
-        while !self.observers.running.is_empty() && clock::now() < dead_by {
-            let _ = self.event(dead_by);
-        }
-        for trigger in self.observers.running.drain(..) {
-            let trigger = trigger.as_str();
-            let text = format_args!("--on-event for {trigger} does not die and is left behind");
-            self.report.info(EventKind::HookFailed, text);
-        }
+    }
+
+    /// Returns the triggers of the hooks that have not ended, and forgets them.
+    pub(super) fn abandon_hooks(&mut self) -> impl Iterator<Item = HookTrigger> {
+        self.running.drain(..)
     }
 }

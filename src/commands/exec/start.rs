@@ -10,7 +10,8 @@ use anyhow::Context;
 use humantime::format_duration;
 
 use super::event_loop::EventLoop;
-use super::{nested, unstartable};
+use super::exits::unstartable;
+use super::nested;
 use crate::cli::exec::ExecArgs;
 use crate::cli::value::Wait;
 use crate::commands::{holder, truncated};

@@ -4,8 +4,8 @@
 use std::mem::replace;
 use std::time::Duration;
 
-use super::done;
 use super::event_loop::EventLoop;
+use super::exits::done;
 use crate::cli::exec::ExecArgs;
 use crate::event::Event;
 use crate::exit::{ExitCause, ExitError, Status};

@@ -1,11 +1,55 @@
-//! Encoding of the messages between the parent and the monitor: JSON, with one message in one packet of a [`Channel`].
+//! The messages between the parent and the monitor, and their encoding: JSON, with one message in one packet of a
+//! [`Channel`].
 //!
 //! Pure. Both sides are the same program, so the encoding is not an interface and may change.
 //!
 //! [`Channel`]: crate::sys::channel::Channel
 
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::lease::Token;
+use crate::lease::instant::{BootInstant, Deadline};
+use crate::process::supervisor::{Effect, StopReason, SupervisorInput};
+use crate::sys::tree::ExitReason;
+
+/// The conditions under which the command starts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Start {
+    /// The deadline of the lease at the start.
+    pub deadline: Deadline,
+    /// Instant at which the command reaches `--max-runtime`. None does not limit the run.
+    pub limit: Option<BootInstant>,
+    /// The token of the grant.
+    pub token: Token,
+}
+
+/// A message from the parent to the monitor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum MonitorMessage {
+    /// This process holds the lease: start the command.
+    Start(Start),
+    /// An input for the supervisor.
+    Input(SupervisorInput),
+}
+
+/// A message from the monitor to the parent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ParentMessage {
+    /// The monitor sent this signal.
+    Sent(Effect),
+    /// The monitor stops the command for this reason.
+    Stopping(StopReason),
+    /// The command could not be executed. Contains the error number of `execve(2)`.
+    Unstartable(i32),
+    /// The process with this id has not died of SIGKILL.
+    Stuck(u32),
+    /// The whole tree is dead. Contains how the command ended, and why it was stopped.
+    Ended(ExitReason, StopReason),
+    /// The monitor is dead. Never sent as a message.
+    #[serde(skip)]
+    Gone,
+}
 
 /// Returns `message` as bytes, far fewer than [`LONGEST`](crate::sys::channel::LONGEST).
 pub(super) fn encode(message: &impl Serialize) -> Vec<u8> {
@@ -22,10 +66,9 @@ pub(super) fn decode<M: DeserializeOwned>(bytes: &[u8]) -> Option<M> {
 mod tests {
     use std::time::Duration;
 
-    use super::{decode, encode};
+    use super::{MonitorMessage, ParentMessage, Start, decode, encode};
     use crate::lease::Token;
     use crate::lease::instant::{BootInstant, Deadline};
-    use crate::process::monitor::{MonitorMessage, ParentMessage, Start};
     use crate::process::supervisor::{Effect, StopReason, SupervisorInput};
     use crate::sys::channel::LONGEST;
     use crate::sys::signal::{Origin, Signal};

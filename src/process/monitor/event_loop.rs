@@ -7,9 +7,8 @@ use std::io;
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-use super::backchannel::{decode, encode};
+use super::backchannel::{MonitorMessage, ParentMessage, Start, decode, encode};
 use super::killing::{Killing, next_round};
-use super::{MonitorMessage, NAME, ParentMessage, Start};
 use crate::lease::instant::BootInstant;
 use crate::mutant::{self, Safeguard};
 use crate::process::supervisor::{CONT, Effect, KILL, StopReason, Supervisor, SupervisorInput};
@@ -19,6 +18,9 @@ use crate::sys::pending_child::{PendingChild, PreparedCommand};
 use crate::sys::signal::SignalFd;
 use crate::sys::tree::{Broadcast, ExitReason, Tree};
 use crate::sys::{clock, inherited, process};
+
+/// The name of the monitor in process lists. It is not `dlock`, so that `killall -9 dlock` does not kill the monitor.
+pub const NAME: &std::ffi::CStr = c"lease-monitor";
 
 /// The event sources of the monitor.
 struct EventSources<'a> {

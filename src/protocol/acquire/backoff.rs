@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use super::Acquire;
+use crate::lease::OwnerId;
 use crate::lease::instant::BootInstant;
 
 /// First pause between two reads of the waiter that is next. Short enough for a quick hand-over after a short command,
@@ -57,30 +57,17 @@ impl Backoff {
         self.sent_at.drain(..old);
     }
 
+    /// Returns the next pause. Each pause is 1.5 times the one before, up to `longest`, with a jitter of a quarter that
+    /// depends on `owner_id`.
+    pub(super) fn next_pause(&mut self, owner_id: OwnerId, longest: Duration) -> Duration {
+        let pause = self.pause.min(longest);
+        self.pause = (pause * 3 / 2).min(longest);
+        pause * (192 + u32::from(owner_id.jitter(self.turn)) / 2) / 256
+    }
+
     /// Resets the pause to the shortest one, since the server responds again.
     pub(super) const fn recover(&mut self) {
         self.pause = FIRST_PAUSE;
-    }
-}
-
-impl Acquire {
-    /// Schedules the next request after a pause, but not later than `takeover_at` or one [`RETRY_DELAY`] from `now`,
-    /// whichever is later.
-    pub(super) fn pause_until(
-        &mut self,
-        now: BootInstant,
-        takeover_at: BootInstant,
-        longest: Duration,
-    ) {
-        let pause = self.next_pause(longest);
-        self.next_at = (now + pause).min(takeover_at.max(now + RETRY_DELAY));
-    }
-
-    /// Returns the next pause. Each pause is 1.5 times the one before, up to `longest`, with a jitter of a quarter.
-    pub(super) fn next_pause(&mut self, longest: Duration) -> Duration {
-        let pause = self.backoff.pause.min(longest);
-        self.backoff.pause = (pause * 3 / 2).min(longest);
-        pause * (192 + u32::from(self.owner_id.jitter(self.backoff.turn)) / 2) / 256
     }
 }
 

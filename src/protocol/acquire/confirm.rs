@@ -1,38 +1,10 @@
 //! Decides when a grant counts, and what to release in the end.
 
-use std::time::Duration;
-
+use super::lease::AcquiredLease;
 use super::{Acquire, AcquirePhase, OwnEntry};
+use crate::lease::Token;
 use crate::lease::instant::BootInstant;
-use crate::lease::{Grant, Token};
-use crate::store::{QueueLock, ReleaseRequest};
-
-/// Duration of a run from which on a hand-off is worthwhile: a waiter may have arrived, and the cost of an unneeded
-/// hand-off is small compared with the run.
-const LONG_RUN: Duration = Duration::from_millis(100);
-
-/// A lease that this process holds, with the queue lock and the queue entry that belong to it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct AcquiredLease {
-    /// The owner id and the token for renewals and the release.
-    pub grant: Grant,
-    /// Send time of the request that proves the grant. Deadlines count from it.
-    pub sent: BootInstant,
-    /// If available, the queue lock is acquired again on a new connection and released in the end.
-    pub queue_lock: QueueLock,
-    /// True if the queue entry may still exist. It does not count while this process holds the lease, and
-    /// the release deletes it.
-    pub has_entry: bool,
-}
-
-impl AcquiredLease {
-    /// Returns true if other contenders are likely to wait for the end of a run that took `took`. A holder that
-    /// waited in the queue itself is likely to have waiters behind it.
-    #[must_use]
-    pub fn is_awaited(&self, took: Duration) -> bool {
-        self.has_entry || took >= LONG_RUN
-    }
-}
+use crate::store::ReleaseRequest;
 
 impl Acquire {
     pub(super) fn granted(&mut self, now: BootInstant, token: Token, sent: BootInstant) {

@@ -58,7 +58,7 @@ impl Acquire {
         }
         let pause = match failure.kind {
             FailureKind::Conflict => RETRY_DELAY,
-            _ => self.next_pause(LONGEST_RETRY),
+            _ => self.backoff.next_pause(self.owner_id, LONGEST_RETRY),
         };
         self.next_at = now + pause;
         self.failure = Some(failure.clone());

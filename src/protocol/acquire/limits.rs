@@ -2,22 +2,12 @@
 
 use std::time::Duration;
 
-use super::{Acquire, AcquirePhase};
+use super::{Acquire, AcquirePhase, WaitLimits};
 use crate::lease::instant::BootInstant;
 
 /// Time to finish a step in progress when the user's wait limit is over: one more attempt on a free row, or the
 /// confirmation of a lease. Too short for a user to notice, long enough for a slow network.
 const FINAL_TRY: Duration = Duration::from_millis(250);
-
-/// Time limits of an acquisition.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct WaitLimits {
-    /// Maximum time to wait, from the server's first response on. None waits forever.
-    pub wait: Option<Duration>,
-    /// Maximum time to that first response, and to the confirmation of a grant. At least one attempt is
-    /// always sent.
-    pub connect: Duration,
-}
 
 impl Acquire {
     /// Returns the instant at which to give up. None if nothing limits the wait in the current phase.

@@ -156,7 +156,9 @@ impl Acquire {
             false if ahead > 0 => (now + LONGEST_PAUSE_BEHIND, LONGEST_PAUSE_BEHIND),
             _ => (allowed_at, LONGEST_PAUSE),
         };
-        self.pause_until(now, until, longest);
+        let pause = self.backoff.next_pause(self.owner_id, longest);
+        // Not later than a take-over is allowed, but never sooner than a short pause.
+        self.next_at = (now + pause).min(until.max(now + RETRY_DELAY));
     }
 
     /// Selects an attempt and returns true if the row may be acquired at `now`, at most [`MAX_TRIES`] times in a row.

@@ -2,7 +2,8 @@
 
 use std::fmt::Write as _;
 
-use super::{last_run, waiter_table, waiters_of};
+use super::table::last_run;
+use super::waiters::{waiter_table, waiters_of};
 use crate::report::escape::printable;
 use crate::report::messages::{self, duration};
 use crate::store::{Expiry, LockRecord, Waiter};

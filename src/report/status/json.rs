@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::waiters_of;
+use super::waiters::waiters_of;
 use crate::report::format::{json_line, millis};
 use crate::report::messages;
 use crate::store::diagnosis::{Diagnosis, takeable_in};
