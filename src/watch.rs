@@ -13,6 +13,7 @@ pub mod heard;
 pub mod key;
 pub mod list;
 pub mod opened;
+pub mod options;
 mod severity;
 pub mod state;
 pub mod terminal;

@@ -10,8 +10,9 @@ use crate::report::{self, Report, messages};
 use crate::store::target::Target;
 use crate::store::{LockRecord, LockState};
 use crate::sys::clock;
-use crate::watch::app::{self, WatchOptions};
+use crate::watch::app;
 use crate::watch::asked::Asked;
+use crate::watch::options::WatchOptions;
 
 /// Shows the selected actions once, or repeatedly with `--watch`. With `--check`, prints nothing and
 /// returns a status that shows if one of them is held.

@@ -167,7 +167,7 @@ impl SuccessWait<'_> {
                 }
                 _ => self.failure = Some(failure),
             },
-            Ok(other) => self.failure = Some(Failure::unexpected(&other)),
+            Ok(other) => self.failure = Some(other.unexpected()),
         }
         Ok(false)
     }

@@ -17,12 +17,10 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::exit::Status;
 use crate::lease::instant::{BootInstant, Deadline};
 use crate::lease::timing::MAX_TTL;
 use crate::mutant::{self, Safeguard};
 use crate::sys::signal::{Origin, Signal};
-use crate::sys::tree::ExitReason;
 
 /// Time within which the same stop signal from the same process counts as an echo of the first. timeout(1) sends
 /// its signal to the process that it started and right after that to its own process group. A user who waits
@@ -85,19 +83,6 @@ pub enum StopReason {
     TimedOut,
     /// The monitor died, so the deadline of the lease could not be enforced.
     MonitorDied,
-}
-
-impl StopReason {
-    /// Returns the exit status of dlock for a command that ended with `end`.
-    #[must_use]
-    pub fn status(self, end: ExitReason) -> Status {
-        match (self, end) {
-            (Self::Expired | Self::Lost | Self::MonitorDied, _) => Status::LOST,
-            (Self::TimedOut, _) => Status::TIMED_OUT,
-            (Self::None, ExitReason::Exited(code)) => Status::from_code(code),
-            (Self::None, ExitReason::Killed(signal)) => Status::from_signal(signal),
-        }
-    }
 }
 
 /// The state of one command under one lease.
@@ -224,11 +209,10 @@ impl Supervisor {
 mod tests {
     use std::time::Duration;
 
-    use super::{Effect, Supervisor, SupervisorInput};
+    use super::{Effect, StopReason, Supervisor, SupervisorInput};
     use crate::lease::instant::BootInstant;
     use crate::lease::timing::Timing;
     use crate::sys::signal::{Origin, Signal};
-    use crate::sys::tree::ExitReason;
 
     const START: BootInstant = BootInstant::new(Duration::from_secs(1000));
     const GRACE: Duration = Duration::from_secs(5);
@@ -264,13 +248,7 @@ mod tests {
             supervisor.step(after(29), SupervisorInput::Tick),
             [Effect::Stop(9)]
         );
-        assert_eq!(
-            supervisor
-                .stop_reason()
-                .status(ExitReason::Killed(9))
-                .code(),
-            76
-        );
+        assert_eq!(supervisor.stop_reason(), StopReason::Expired);
     }
 
     #[test]
@@ -315,13 +293,7 @@ mod tests {
             supervisor.step(after(8), SupervisorInput::Tick),
             [Effect::Stop(9)]
         );
-        assert_eq!(
-            supervisor
-                .stop_reason()
-                .status(ExitReason::Exited(0))
-                .code(),
-            76
-        );
+        assert_eq!(supervisor.stop_reason(), StopReason::Lost);
     }
 
     #[test]
@@ -334,13 +306,7 @@ mod tests {
         );
         assert_eq!(supervisor.step(after(1), term), [Effect::Forward(15)]);
         assert_eq!(supervisor.step(after(2), term), [Effect::Stop(9)]);
-        assert_eq!(
-            supervisor
-                .stop_reason()
-                .status(ExitReason::Killed(9))
-                .code(),
-            137
-        );
+        assert_eq!(supervisor.stop_reason(), StopReason::None);
     }
 
     #[test]

@@ -151,7 +151,7 @@ impl Renewals {
                 };
                 RenewalOutcome::Lost(loss, Box::new(record))
             }
-            Ok(other) => self.failed(now, Failure::unexpected(&other)),
+            Ok(other) => self.failed(now, other.unexpected()),
             Err(failure) => self.failed(now, failure),
         }
     }

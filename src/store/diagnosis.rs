@@ -5,8 +5,8 @@
 
 use std::time::Duration;
 
+use super::record::{LockRecord, LockState};
 use super::takeover::{HolderSession, allowed_in};
-use super::{LockRecord, LockState};
 use crate::lease::timing;
 
 /// Diagnosis of one action.

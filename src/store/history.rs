@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::Holder;
+use super::contender::Holder;
 use crate::lease::Token;
 use crate::lease::action::Action;
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::Holder;
+use super::contender::Holder;
 use crate::lease::Token;
 use crate::lease::action::Action;
 

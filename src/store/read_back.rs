@@ -2,7 +2,10 @@
 //!
 //! A count of changed rows alone is not proof. The record that is read after the change is.
 
-use super::{HistoryOutcome, Loss, Owner, ReleaseRequest, Response};
+use super::history::HistoryOutcome;
+use super::record::Owner;
+use super::request::ReleaseRequest;
+use super::response::{Loss, Response};
 use crate::lease::{OwnerId, Token};
 
 /// Data read back after an attempt.

@@ -3,7 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::{HistoryOutcome, Holder, ServerTime, Version};
+use super::contender::Holder;
+use super::history::HistoryOutcome;
 use crate::lease::action::Action;
 use crate::lease::{OwnerId, Token};
 use crate::mutant::{self, Safeguard};
@@ -49,6 +50,19 @@ pub struct LockRecord {
     /// Operator of the last operator action, and the reason. None without an operator action.
     pub operator: Option<Operator>,
 }
+
+/// Version of a held record. It changes with every grant and every renewal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Version {
+    /// Token of the grant.
+    pub token: Token,
+    /// Number of renewals since that grant.
+    pub renewals: u64,
+}
+
+/// Server time of a response: microseconds since 1970-01-01 UTC.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ServerTime(pub u64);
 
 /// Owner of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -14,7 +14,7 @@
 
 use std::time::Duration;
 
-use super::{Expiry, LockRecord, Version};
+use super::record::{Expiry, LockRecord, Version};
 use crate::lease::instant::BootInstant;
 use crate::mutant::{self, Safeguard};
 

@@ -6,15 +6,12 @@
 pub mod lines;
 pub mod poller;
 
-use std::time::Duration;
-
 use anyhow::Context;
 
 use self::poller::{Event, Rounds};
-use super::asked::Asked;
 use super::heard::Heard;
+use super::options::WatchOptions;
 use super::state::{Header, Request, State};
-
 use super::terminal::{Colors, Screen, keyboard};
 use crate::cli::watch::Color;
 use crate::exit::{ExitError, Status};
@@ -22,19 +19,6 @@ use crate::report::Report;
 use crate::store::target::Target;
 use crate::sys::signal::{self, SignalFd};
 use crate::sys::{clock, terminal};
-
-/// The content and form of the output.
-#[derive(Debug, Clone)]
-pub struct WatchOptions {
-    /// The actions to show.
-    pub asked: Asked,
-    /// True if the output is JSON.
-    pub json: bool,
-    /// Time between two snapshots.
-    pub interval: Duration,
-    /// Use of colours on the screen.
-    pub color: Color,
-}
 
 /// Shows the state of the locks until the user quits, a fatal signal arrives, or the reader of the output is gone.
 ///

@@ -15,7 +15,7 @@ use crate::lease::Token;
 use crate::process::monitor;
 use crate::report::messages;
 use crate::store::target::Target;
-use crate::store::{Contender, Failure, FailureKind, LockRecord, Request, Response};
+use crate::store::{Contender, FailureKind, LockRecord, Request, Response};
 use crate::sys::{clock, host, proc};
 
 /// Environment variable with the server and the database of the lease, set for the command.
@@ -65,7 +65,7 @@ pub(super) fn outer_token(
         Response::AlreadyDone(success) => {
             return Err(done(&contender.action, contender.once.as_ref(), success).into());
         }
-        other => return Err(Failure::unexpected(&other).into()),
+        other => return Err(other.unexpected().into()),
     };
     let is_current = is_current(&record, token) && record.revoked_ago.is_none();
     if !is_current && *address(target) == *outer_address {

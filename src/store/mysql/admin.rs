@@ -1,9 +1,10 @@
 //! Requests outside of a run: read records, waiters and the history, forget a success, apply an operator request, and
 //! create the tables.
 
+use super::database::Database;
 use super::exchange::RequestKind;
 use super::statements::{self, Selection};
-use super::{Database, rows, schema};
+use super::{rows, schema};
 use crate::lease::action::Action;
 use crate::lease::once::Key;
 use crate::store::operator::{OperatorAction, OperatorRequest, OperatorResult};

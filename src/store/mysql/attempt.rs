@@ -2,8 +2,9 @@
 //!
 //! A grant counts only if it was read back, with the id of the request, after the statement that made it.
 
+use super::database::Database;
 use super::exchange::RequestKind;
-use super::{Database, rows, statements};
+use super::{rows, statements};
 use crate::store::read_back::AttemptReadBack;
 use crate::store::{
     AcquireMode, AcquireRequest, Contender, Failure, FailureKind, QueueEntry, QueueLock,

@@ -3,32 +3,12 @@
 use mysql::Row;
 
 use super::connection::Connection;
+use super::database::Database;
 use super::rows::ReadResult;
-use super::{Database, rows, statements};
-use crate::lease::instant::BootInstant;
+use super::{rows, statements};
 use crate::mutant::{self, Safeguard};
-use crate::store::{Contender, Failure, FailureKind, QueueEntry, ServerTime};
+use crate::store::{Contender, Failure, FailureKind, QueueEntry};
 use crate::sys::{clock, random};
-
-/// Timing of a request. It is also valid if the request fails.
-pub(super) struct RequestTiming {
-    /// Time when the last packet was sent. Before the first packet, the time when the request started.
-    pub(super) sent: BootInstant,
-    /// Last server time in a response. None if no response contained it.
-    pub(super) server_time: Option<ServerTime>,
-    /// True if a packet that can grant the lease was sent.
-    pub(super) could_grant: bool,
-}
-
-impl RequestTiming {
-    pub(super) fn new() -> Self {
-        Self {
-            sent: clock::now(),
-            server_time: None,
-            could_grant: false,
-        }
-    }
-}
 
 /// Kind of a packet: its possible effect, and the time that its response may take.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -1,7 +1,8 @@
 //! Releases the lease, and records the outcome of the command.
 
+use super::database::Database;
 use super::exchange::RequestKind;
-use super::{Database, rows, statements};
+use super::{rows, statements};
 use crate::lease::{Grant, Token};
 use crate::store::{Contender, Failure, FailureKind, ReleaseRequest, Response};
 

@@ -8,7 +8,6 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use super::WatchOptions;
 use crate::event::database::THREAD_NAME;
 use crate::lease::action::Action;
 use crate::lease::instant::BootInstant;
@@ -21,6 +20,7 @@ use crate::sys::socket::Interrupter;
 use crate::watch::asked::Asked;
 use crate::watch::heard::Heard;
 use crate::watch::key::Key;
+use crate::watch::options::WatchOptions;
 
 /// Maximum time of one connect, one read, or one write. The same as for a single `status`.
 const IO_TIMEOUT: Duration = Duration::from_secs(5);

@@ -2,12 +2,12 @@
 
 use super::super::schema::VERSION;
 use super::fence::{PASSABLE, advance_fence, create_fence, lock_fence};
-use super::handoff;
-use super::history::{insert_run_from_row, needless};
-use super::{
+use super::fragments::{
     CHANGED, HERE, NOT_PAUSED, SCHEMA_VERSION, SERVER_TIME, assignments, hex, owns_queue_lock,
     queue_lock_name, take_queue_lock,
 };
+use super::handoff;
+use super::history::{insert_run_from_row, needless};
 use crate::mutant::{self, Safeguard};
 use crate::store::{
     AcquireMode, AcquireRequest, Contender, FenceMode, HistoryOutcome, QueueLock, Version,

@@ -4,7 +4,7 @@
 //! transaction fail that begins after the next grant.
 
 use super::super::schema::quoted;
-use super::hex;
+use super::fragments::hex;
 use crate::lease::Token;
 use crate::lease::action::Action;
 

@@ -8,7 +8,7 @@
 //! hand-off, so the end of a session or a server is never mistaken for one. Without a hand-off, contenders wait for
 //! the row.
 
-use super::{HERE, REQUEST, hex, queue_lock_name};
+use super::fragments::{HERE, REQUEST, hex, queue_lock_name};
 use crate::lease::OwnerId;
 use crate::store::Contender;
 

@@ -5,7 +5,8 @@
 
 use std::time::Duration;
 
-use super::{CHANGED, FACTS, REQUEST, SCHEMA_VERSION, Selection, ago, facts, hex};
+use super::fragments::{CHANGED, FACTS, REQUEST, SCHEMA_VERSION, ago, facts, hex};
+use super::selection::Selection;
 use crate::lease::Token;
 use crate::lease::action::Action;
 use crate::lease::once::{Key, Once};

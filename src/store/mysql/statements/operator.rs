@@ -1,8 +1,8 @@
 //! Operator actions: revoke a lease, pause an action, resume it, kill a session.
 
 use super::fence::{advance_fence, lock_fence};
+use super::fragments::{HERE, REQUEST, SERVER_TIME, facts, hex, queue_lock_name};
 use super::history::{OPERATOR_ACTION, entry, insert_run_from_row};
-use super::{HERE, REQUEST, SERVER_TIME, facts, hex, queue_lock_name};
 use crate::store::HistoryOutcome;
 use crate::store::operator::{OperatorAction, OperatorRequest};
 

@@ -1,9 +1,10 @@
 //! The queue: queue entries, the wait for the queue lock, and the list of waiters.
 
-use super::{
-    HERE, REQUEST, SESSIONS, SESSIONS_LISTED, Selection, ago, assignments, hex, queue_lock_name,
+use super::fragments::{
+    HERE, REQUEST, SESSIONS, SESSIONS_LISTED, ago, assignments, hex, queue_lock_name,
     take_queue_lock,
 };
+use super::selection::Selection;
 use crate::lease::OwnerId;
 use crate::lease::action::Action;
 use crate::store::{Contender, POLLER_TIMEOUT, QueueEntry, QueueLock, WaitRequest};

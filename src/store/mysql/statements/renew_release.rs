@@ -2,12 +2,14 @@
 
 use std::time::Duration;
 
+use super::fragments::{
+    CHANGED, HERE, REQUEST, hex, owns_queue_lock, queue_lock_name, take_queue_lock,
+};
 use super::handoff;
 use super::history::{
     insert_run, insert_run_from_row, is_recorded, prune_history, recorded_outcome,
 };
 use super::queue::leave_queue;
-use super::{CHANGED, HERE, REQUEST, hex, owns_queue_lock, queue_lock_name, take_queue_lock};
 use crate::lease::action::Action;
 use crate::lease::{Grant, OwnerId, Token};
 use crate::store::{Contender, HistoryOutcome, QueueLock, ReleaseRequest};

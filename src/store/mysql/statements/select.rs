@@ -1,35 +1,12 @@
 //! SELECTs that read records, waiters and ownership, with the columns that the response is checked by.
 
+use super::fragments::{
+    CHANGED, HERE, REQUEST, SCHEMA_VERSION, SERVER_TIME, ago, hex, queue_lock_name,
+};
 use super::history::success;
 use super::queue::{queue_columns, waiters};
-use super::{CHANGED, HERE, REQUEST, SCHEMA_VERSION, SERVER_TIME, ago, hex, queue_lock_name};
-use crate::lease::action::Action;
+use super::selection::Selection;
 use crate::store::{Contender, QueueEntry, QueueLock};
-
-/// Selection of the actions to read.
-#[derive(Debug, Clone, Copy)]
-pub enum Selection<'a> {
-    /// These actions.
-    Named(&'a [Action]),
-    /// Actions that are held, expired or paused, or that have waiters.
-    Active,
-    /// All actions.
-    All,
-}
-
-impl Selection<'_> {
-    /// Returns the condition that the selection names the action in `column`. It is TRUE if the selection has no names.
-    pub(super) fn includes(self, column: &str) -> String {
-        match self {
-            Self::Named([]) => "FALSE".to_owned(),
-            Self::Named(actions) => {
-                let names: Vec<String> = actions.iter().map(|name| hex(name.as_str())).collect();
-                format!("{column} IN ({})", names.join(","))
-            }
-            Self::Active | Self::All => "TRUE".to_owned(),
-        }
-    }
-}
 
 /// Reads the owner of the contender's row and the `changed` flag of the preceding statement, with only the columns that
 /// a grant needs, because all waiters behind it wait for the grant. Returns no row if the action has none.

@@ -1,0 +1,73 @@
+//! Failures of a request, and their meaning for the protocol.
+
+use std::fmt;
+
+use crate::exit::Status;
+
+/// Reason why there is no response.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Failure {
+    /// Meaning for the protocol.
+    pub kind: FailureKind,
+    /// One line for users. It may contain text of the server and is escaped where it is printed.
+    pub message: String,
+}
+
+/// Meaning of a failure for the protocol.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum FailureKind {
+    /// There is no connection, or the server does not accept writes. A retry may help.
+    Unreachable,
+    /// The server is up, but has no connection left for this account. A retry may help.
+    TooManyConnections,
+    /// The server reports a conflict with another session. An early retry may help.
+    Conflict,
+    /// The request was sent, and no usable response arrived.
+    Unknown,
+    /// The server refused the login. A retry does not help, unless an earlier login succeeded: then the server is
+    /// starting, or its grants are being changed.
+    LoginRefused,
+    /// The account lacks a privilege. A retry does not help.
+    Denied,
+    /// The configuration of the server or the database is wrong. A retry does not help.
+    Config,
+    /// The tables do not exist.
+    NoTables,
+    /// The server refuses named locks. The same request without the queue lock may succeed.
+    NoQueueLock,
+}
+
+impl FailureKind {
+    /// Returns the exit status of a dlock that ends because of this failure.
+    #[must_use]
+    pub const fn status(self) -> Status {
+        match self {
+            Self::Unreachable
+            | Self::TooManyConnections
+            | Self::Conflict
+            | Self::Unknown
+            | Self::NoQueueLock => Status::UNAVAILABLE,
+            Self::LoginRefused | Self::Denied => Status::DENIED,
+            Self::Config | Self::NoTables => Status::CONFIG,
+        }
+    }
+}
+
+impl Failure {
+    /// Returns a failure with one line for users.
+    #[must_use]
+    pub fn new(kind: FailureKind, message: impl Into<String>) -> Self {
+        Self {
+            kind,
+            message: message.into(),
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Failure {}

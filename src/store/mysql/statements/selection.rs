@@ -1,0 +1,29 @@
+//! The actions that a request reads.
+
+use super::fragments::hex;
+use crate::lease::action::Action;
+
+/// Selection of the actions to read.
+#[derive(Debug, Clone, Copy)]
+pub enum Selection<'a> {
+    /// These actions.
+    Named(&'a [Action]),
+    /// Actions that are held, expired or paused, or that have waiters.
+    Active,
+    /// All actions.
+    All,
+}
+
+impl Selection<'_> {
+    /// Returns the condition that the selection names the action in `column`. It is TRUE if the selection has no names.
+    pub(super) fn includes(self, column: &str) -> String {
+        match self {
+            Self::Named([]) => "FALSE".to_owned(),
+            Self::Named(actions) => {
+                let names: Vec<String> = actions.iter().map(|name| hex(name.as_str())).collect();
+                format!("{column} IN ({})", names.join(","))
+            }
+            Self::Active | Self::All => "TRUE".to_owned(),
+        }
+    }
+}

@@ -1,0 +1,37 @@
+//! The settings of a session, and the creation of a row.
+
+use std::time::Duration;
+
+use super::fragments::{SCHEMA_VERSION, hex};
+use crate::lease::action::Action;
+use crate::store::mysql::schema::VERSION;
+
+/// Returns the settings of a new session. They are sent before its first packet.
+///
+/// - `autocommit`: an `init_connect` may have turned it off, and an attempt would stay uncommitted.
+/// - READ COMMITTED: no gap locks, and the subquery on `dlock_schema` takes no lock.
+/// - The lock wait timeouts limit the time for which a statement runs on the server after the client gave it up. They
+///   do not apply to named locks.
+/// - `wait_timeout`: the server ends the session of a frozen client, and releases the client's queue lock with it.
+/// - `sql_mode`: MariaDB's `SIMULTANEOUS_ASSIGNMENT` and similar modes must not change the meaning of a statement. The
+///   strict mode makes a value that does not fit an error, so that it is never truncated.
+pub(in crate::store::mysql) fn session(ttl: Duration) -> String {
+    let idle = ttl.as_secs() + u64::from(ttl.subsec_nanos() > 0);
+    format!(
+        "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED;\
+         SET SESSION autocommit=1,sql_mode='STRICT_ALL_TABLES',\
+         innodb_lock_wait_timeout=1,lock_wait_timeout=1,wait_timeout={idle};"
+    )
+}
+
+/// Creates the row of `action` if it does not exist and the tables have the version of this dlock. Does not change an
+/// existing row. It is separate from the attempt, which is then a plain UPDATE of one row and cannot deadlock with
+/// other attempts.
+pub(in crate::store::mysql) fn create_row(action: &Action) -> String {
+    format!(
+        "INSERT INTO dlock_lock (action) SELECT {} FROM DUAL \
+         WHERE {SCHEMA_VERSION}={VERSION} \
+         ON DUPLICATE KEY UPDATE action=dlock_lock.action;",
+        hex(action.as_str())
+    )
+}

@@ -1,0 +1,107 @@
+//! Unit tests of the statements.
+
+use std::time::Duration;
+
+use super::fragments::hex;
+use super::{
+    Selection, attempt, dead_entries, enqueue, fence_check, hand_off, release, select_record,
+    session, survey, wait_turn,
+};
+use crate::lease::once::Once;
+use crate::lease::{OwnerId, Token};
+use crate::store::{
+    AcquireMode, AcquireRequest, Contender, FenceMode, HistoryOutcome, Holder, QueueEntry,
+    QueueLock, ReleaseRequest, RunRecord, Version, WaitRequest,
+};
+
+#[test]
+fn packets_contain_user_texts_only_as_hex_literals() {
+    let hostile = "x'; DROP TABLE dlock_lock; -- \\";
+    let contender = Contender {
+        action: hostile.parse().expect("a valid name"),
+        holder: Holder {
+            label: hostile.to_owned(),
+            host: hostile.to_owned(),
+            pid: 1,
+            user: hostile.to_owned(),
+            note: hostile.to_owned(),
+            pod: hostile.to_owned(),
+            namespace: hostile.to_owned(),
+            command: hostile.to_owned(),
+        },
+        ttl: Duration::from_secs(30),
+        once: Some(Once::Ever(hostile.parse().expect("a valid key"))),
+        history: 100,
+        fence: FenceMode::Advance,
+    };
+    let owner_id = OwnerId::new([7; 16]);
+    let queue_lock = QueueLock::Available;
+    let version = Version {
+        token: Token(5),
+        renewals: 6,
+    };
+    let fenced = true;
+    let take_over = AcquireMode::TakeOver { version, fenced };
+    let acquire = |mode| AcquireRequest {
+        owner_id,
+        mode,
+        queue_lock,
+    };
+    let release_request = ReleaseRequest {
+        owner_id,
+        token: Some(Token(5)),
+        queue_lock,
+        has_entry: true,
+        keep: Some(Duration::from_secs(9)),
+        run: Some(RunRecord {
+            outcome: HistoryOutcome::Exited(0),
+            duration: Duration::from_secs(1),
+        }),
+        handed_off: true,
+    };
+    let only = [contender.action.clone()];
+    let turn = WaitRequest {
+        owner_id,
+        limit: None,
+        prune_dead: true,
+    };
+    for packet in [
+        attempt(&contender, &acquire(AcquireMode::First), false),
+        attempt(&contender, &acquire(AcquireMode::IfFree), true),
+        attempt(&contender, &acquire(take_over), false),
+        enqueue(
+            &contender,
+            QueueEntry {
+                owner_id,
+                queue_lock,
+            },
+        ),
+        dead_entries(&contender.action),
+        wait_turn(&contender, &turn, &[]),
+        hand_off(&contender, owner_id),
+        release(&contender, &release_request),
+        select_record(
+            &contender,
+            Some(QueueEntry {
+                owner_id,
+                queue_lock,
+            }),
+        ),
+        survey(Selection::Named(&only), queue_lock),
+        fence_check("db", &contender.action, Token(5)),
+    ] {
+        assert!(!packet.contains("DROP"), "{packet}");
+    }
+}
+
+#[test]
+fn hex_of_empty_bytes_is_an_empty_text() {
+    assert_eq!(hex(""), "x''");
+    assert_eq!(hex("init"), "x'696e6974'");
+}
+
+#[test]
+fn wait_timeout_is_the_ttl_rounded_up() {
+    assert!(session(Duration::from_millis(2_001)).contains("wait_timeout=3;"));
+    assert!(session(Duration::from_secs(30)).contains("wait_timeout=30;"));
+}

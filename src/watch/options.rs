@@ -1,0 +1,19 @@
+//! The options of `status --watch`.
+
+use std::time::Duration;
+
+use super::asked::Asked;
+use crate::cli::watch::Color;
+
+/// The content and form of the output.
+#[derive(Debug, Clone)]
+pub struct WatchOptions {
+    /// The actions to show.
+    pub asked: Asked,
+    /// True if the output is JSON.
+    pub json: bool,
+    /// Time between two snapshots.
+    pub interval: Duration,
+    /// Use of colours on the screen.
+    pub color: Color,
+}
