@@ -26,5 +26,5 @@ pub enum Event {
     /// The server closed the connection while no request was in flight.
     Disconnected,
     /// The database thread received the response to the last request.
-    Reply(Box<TimedResponse>),
+    Response(Box<TimedResponse>),
 }

@@ -64,7 +64,7 @@ impl MetricsResult {
 
 /// State of a run, for metrics and hooks.
 #[derive(Debug, Clone)]
-pub struct Facts {
+pub struct RunMetrics {
     /// The name of the lock.
     pub action: Action,
     /// The label of this process.
@@ -94,7 +94,7 @@ pub struct Facts {
     pub ended_at: Option<Duration>,
 }
 
-impl Facts {
+impl RunMetrics {
     /// Creates the facts of a run of `action` by `holder` that starts now.
     #[must_use]
     pub const fn new(action: Action, holder: String) -> Self {
@@ -239,7 +239,7 @@ mod tests {
     use openmetrics_parser::prometheus::parse_prometheus;
     use proptest::prelude::*;
 
-    use super::{Facts, MetricsResult, escaped, seconds};
+    use super::{MetricsResult, RunMetrics, escaped, seconds};
     use crate::exit::Status;
     use crate::lease::Token;
     use crate::lease::action::Action;
@@ -253,7 +253,7 @@ mod tests {
             let Ok(action) = name.parse::<Action>() else {
                 return Ok(());
             };
-            let mut facts = Facts::new(action, String::new());
+            let mut facts = RunMetrics::new(action, String::new());
             facts.hold = Duration::from_micros(micros);
             facts.token = Some(Token(micros));
             facts.outcome = Some(MetricsResult::Lost);
@@ -283,7 +283,8 @@ mod tests {
 
     #[test]
     fn the_result_is_not_written_before_the_end() {
-        let mut facts = Facts::new("init".parse().expect("a valid action name"), String::new());
+        let mut facts =
+            RunMetrics::new("init".parse().expect("a valid action name"), String::new());
         facts.outcome = Some(MetricsResult::Lost);
         facts.status = Some(Status::LOST);
         let text = facts.text();

@@ -52,7 +52,7 @@ impl RunOutcome {
     #[must_use]
     pub fn after(self, released: &Released) -> Self {
         match (self, released) {
-            (Self::Exited(_) | Self::Killed(_) | Self::TimedOut, Released::NotOurs(loss)) => {
+            (Self::Exited(_) | Self::Killed(_) | Self::TimedOut, Released::NotHolder(loss)) => {
                 Self::from(*loss)
             }
             _ => self,
@@ -89,7 +89,7 @@ impl RunOutcome {
             token: (self != Self::Revoked).then_some(lease.grant.token),
             queue_lock: lease.queue_lock,
             has_entry: lease.has_entry,
-            keep: (self.is_ours() && !keep.is_zero()).then_some(keep),
+            keep: (self.held_lease() && !keep.is_zero()).then_some(keep),
             run: self.history_outcome().map(|outcome| RunRecord {
                 outcome,
                 duration: took,
@@ -100,7 +100,7 @@ impl RunOutcome {
 
     /// Returns true if this process still held the lease when the command ended, as far as it knows.
     #[must_use]
-    pub const fn is_ours(self) -> bool {
+    pub const fn held_lease(self) -> bool {
         !matches!(self, Self::Lost | Self::Revoked | Self::LeftBehind)
     }
 
@@ -152,7 +152,7 @@ mod tests {
             assert_eq!(known.status().code(), 76);
             let ended = RunOutcome::of(ExitReason::Exited(0), StopReason::None, None);
             assert_eq!(ended.status().code(), 0);
-            assert_eq!(ended.after(&Released::NotOurs(loss)).status().code(), 76);
+            assert_eq!(ended.after(&Released::NotHolder(loss)).status().code(), 76);
             assert_eq!(known.after(&Released::Recorded), known);
         }
         let expired = RunOutcome::of(ExitReason::Exited(0), StopReason::Expired, None);

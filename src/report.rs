@@ -145,7 +145,7 @@ impl Report {
     }
 
     /// Prints a question whose answer is yes or no; no answer means no. Printed at every verbosity.
-    pub fn ask(&self, question: &str) {
+    pub fn prompt(&self, question: &str) {
         let question = escape::printable(question);
         self.send(Message::Permanent(format!("dlock: {question} [y/N] ")));
     }

@@ -5,16 +5,16 @@
 //! signals, responses and the screen.
 
 pub mod app;
-pub mod asked;
 pub mod columns;
+pub mod detail_state;
 pub mod details;
 pub mod frame;
-pub mod heard;
 pub mod key;
 pub mod list;
-pub mod opened;
 pub mod options;
+pub mod selection;
 mod severity;
+pub mod snapshot;
 pub mod state;
 pub mod terminal;
 mod update;

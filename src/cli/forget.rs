@@ -1,7 +1,7 @@
 //! The grammar of `forget`.
 
 use crate::lease::action::Action;
-use crate::lease::once::Key;
+use crate::lease::once::OnceKey;
 
 /// Options of `forget`.
 #[derive(Debug, clap::Args)]
@@ -14,7 +14,7 @@ pub struct ForgetArgs {
     /// The success to forget: that of exec --once, with the same KEY if there was one.
     #[arg(long, env = "DLOCK_OPT_ONCE", value_name = "KEY", num_args = 0..=1, require_equals = true)]
     #[arg(required = true)]
-    pub once: Option<Option<Key>>,
+    pub once: Option<Option<OnceKey>>,
 
     /// Name of the operator in the history [default: HOST/PID].
     #[arg(long, env = "DLOCK_OPT_HOLDER", value_name = "TEXT", value_parser = super::value::label)]

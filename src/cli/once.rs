@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::lease::once::{Key, Once};
+use crate::lease::once::{Once, OnceKey};
 use crate::lease::timing::MAX_TTL;
 
 /// Options that skip a run or hold the lock after it.
@@ -13,7 +13,7 @@ pub struct OnceArgs {
     /// With KEY, for example an image tag, only successes under this key count. Waiters exit with 0 as
     /// soon as another run succeeds.
     #[arg(long, env = "DLOCK_OPT_ONCE", value_name = "KEY", num_args = 0..=1, require_equals = true)]
-    pub once: Option<Option<Key>>,
+    pub once: Option<Option<OnceKey>>,
 
     /// Run the command only if it has not succeeded within this time; otherwise exit with 0.
     ///

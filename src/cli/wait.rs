@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::value::Wait;
 use crate::lease::action::Action;
-use crate::lease::once::Key;
+use crate::lease::once::OnceKey;
 
 /// Options of `wait`.
 #[derive(Debug, clap::Args)]
@@ -30,7 +30,7 @@ pub struct WaitArgs {
 
     /// Wait until exec --once has succeeded (under this KEY), not until the lock is free.
     #[arg(long, env = "DLOCK_OPT_DONE", value_name = "KEY", num_args = 0..=1, require_equals = true)]
-    pub done: Option<Option<Key>>,
+    pub done: Option<Option<OnceKey>>,
 
     /// Maximum time to wait; 0 checks once.
     #[arg(long, env = "DLOCK_OPT_TIMEOUT", value_name = "DURATION|forever")]

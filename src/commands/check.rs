@@ -31,7 +31,7 @@ pub fn run(args: CheckArgs, target: Target) -> anyhow::Result<Status> {
         fence: FenceMode::Unchanged,
     };
     let response = query_once(target, move |database| {
-        database.ask(&contender, &Request::Get).outcome
+        database.request(&contender, &Request::Get).outcome
     })?;
     let Response::Record(record) = response else {
         return Err(ExitError::new(Status::INTERNAL, format!("not a look: {response:?}")).into());

@@ -30,11 +30,11 @@ pub fn run(args: &DoctorArgs, target: Target) -> anyhow::Result<Status> {
     let (findings, outcome) = collect(target)?;
     let findings = complete(findings, &outcome);
     let status = match outcome {
-        Outcome::Over(Err(failure)) => failure.kind.status(),
-        Outcome::Over(Ok(())) if findings.iter().any(Finding::is_failure) => Status::CONFIG,
-        Outcome::Over(Ok(())) => Status::OK,
-        Outcome::Stuck => Status::UNAVAILABLE,
-        Outcome::Panicked => Status::INTERNAL,
+        CheckRun::Over(Err(failure)) => failure.kind.status(),
+        CheckRun::Over(Ok(())) if findings.iter().any(Finding::is_failure) => Status::CONFIG,
+        CheckRun::Over(Ok(())) => Status::OK,
+        CheckRun::Stuck => Status::UNAVAILABLE,
+        CheckRun::Panicked => Status::INTERNAL,
     };
     report::result(&match args.json {
         true => report::doctor::json(&findings, status)?,
@@ -44,7 +44,7 @@ pub fn run(args: &DoctorArgs, target: Target) -> anyhow::Result<Status> {
 }
 
 /// How the checks ended.
-enum Outcome {
+enum CheckRun {
     Over(Result<(), Failure>),
     /// They did not end within [`QUERY_TIMEOUT`].
     Stuck,
@@ -53,7 +53,7 @@ enum Outcome {
 
 /// Runs the checks on a thread of its own, because some operations of the driver have no time limit. The
 /// findings up to the timeout are kept.
-fn collect(target: Target) -> anyhow::Result<(Vec<Finding>, Outcome)> {
+fn collect(target: Target) -> anyhow::Result<(Vec<Finding>, CheckRun)> {
     let (sender, receiver) = mpsc::channel();
     let end = clock::now() + QUERY_TIMEOUT;
     thread::Builder::new()
@@ -71,21 +71,21 @@ fn collect(target: Target) -> anyhow::Result<(Vec<Finding>, Outcome)> {
     loop {
         match receiver.recv_timeout(end.since(clock::now())) {
             Ok(CheckProgress::Finding(finding)) => findings.push(finding),
-            Ok(CheckProgress::Over(outcome)) => return Ok((findings, Outcome::Over(outcome))),
-            Err(RecvTimeoutError::Timeout) => return Ok((findings, Outcome::Stuck)),
-            Err(RecvTimeoutError::Disconnected) => return Ok((findings, Outcome::Panicked)),
+            Ok(CheckProgress::Over(outcome)) => return Ok((findings, CheckRun::Over(outcome))),
+            Err(RecvTimeoutError::Timeout) => return Ok((findings, CheckRun::Stuck)),
+            Err(RecvTimeoutError::Disconnected) => return Ok((findings, CheckRun::Panicked)),
         }
     }
 }
 
 /// Returns the findings of all checks in order. Adds a skipped finding for each check that was not
 /// reached.
-fn complete(mut findings: Vec<Finding>, outcome: &Outcome) -> Vec<Finding> {
+fn complete(mut findings: Vec<Finding>, outcome: &CheckRun) -> Vec<Finding> {
     let is_present = |findings: &[Finding], check| findings.iter().any(|one| one.check == check);
     let interrupted = match outcome {
-        Outcome::Over(_) => None,
-        Outcome::Stuck => Some(format!("no answer within {QUERY_TIMEOUT:?}")),
-        Outcome::Panicked => Some("the reply could not be read".to_owned()),
+        CheckRun::Over(_) => None,
+        CheckRun::Stuck => Some(format!("no answer within {QUERY_TIMEOUT:?}")),
+        CheckRun::Panicked => Some("the reply could not be read".to_owned()),
     };
     let next = Check::ALL
         .into_iter()

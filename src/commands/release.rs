@@ -10,7 +10,7 @@ use super::{holder, query_once};
 use crate::cli::release::ReleaseArgs;
 use crate::exit::{ExitError, Status};
 use crate::lease::action::Action;
-use crate::lease::timing::silence;
+use crate::lease::timing::renewal_overdue_after;
 use crate::report::log::EventKind;
 use crate::report::{self, Report, messages};
 use crate::store::mysql::Selection;
@@ -27,10 +27,10 @@ pub fn run(args: ReleaseArgs, target: Target, report: &Report) -> anyhow::Result
     let action = args.action;
     report.about(&action);
     let looked_at = action.clone();
-    let survey = query_once(target.clone(), move |database| {
-        database.survey(Selection::Named(&[looked_at]))
+    let snapshot = query_once(target.clone(), move |database| {
+        database.snapshot(Selection::Named(&[looked_at]))
     })?;
-    let record = survey.locks.into_iter().next();
+    let record = snapshot.locks.into_iter().next();
     let record = record.unwrap_or_else(|| LockRecord::never_held(action.clone()));
     let kind = match args.pause {
         _ if args.resume => OperatorAction::Resume,
@@ -46,7 +46,7 @@ pub fn run(args: ReleaseArgs, target: Target, report: &Report) -> anyhow::Result
         let why = format!("{action} has token {token} by now: look at it again");
         return Err(ExitError::new(Status::LOST, why).into());
     }
-    report.block(&report::status::details(&record, &survey.waiters));
+    report.block(&report::status::details(&record, &snapshot.waiters));
     if !args.yes && !is_confirmed(report, &prompt(&action, kind))? {
         let why = format!("{action} is left as it is");
         return Err(ExitError::new(Status::USAGE, why).into());
@@ -59,9 +59,7 @@ pub fn run(args: ReleaseArgs, target: Target, report: &Report) -> anyhow::Result
     };
     let is_alive = record.session_alive == Some(true);
     let may_wake = record.is_leased() && is_alive && kind != OperatorAction::Resume;
-    let outcome = query_once(target, move |database| {
-        database.intervene(&request, may_wake)
-    })?;
+    let outcome = query_once(target, move |database| database.apply(&request, may_wake))?;
     let OperatorResult::Applied { woken } = outcome else {
         let why = format!("{action} has changed and was left alone: look at it again");
         return Err(ExitError::new(Status::LOST, why).into());
@@ -117,7 +115,7 @@ fn is_confirmed(report: &Report, prompt: &str) -> anyhow::Result<bool> {
         let why = "nobody can be asked here: give --yes";
         return Err(ExitError::new(Status::USAGE, why).into());
     }
-    report.ask(prompt);
+    report.prompt(prompt);
     let mut answer = String::new();
     io::stdin().read_line(&mut answer)?;
     Ok(["y", "yes"].contains(&answer.trim().to_lowercase().as_str()))
@@ -146,11 +144,14 @@ fn done(action: &Action, record: &LockRecord, kind: OperatorAction, is_woken: bo
     let soon = match (is_woken, record.state()) {
         (true, _) => "now".to_owned(),
         (false, LockState::Held) => {
-            format!("within {}", messages::duration(silence(record.ttl)))
+            format!(
+                "within {}",
+                messages::duration(renewal_overdue_after(record.ttl))
+            )
         }
         (false, _) => "if it is alive".to_owned(),
     };
-    let end = messages::duration(crate::store::diagnosis::takeable_in(record));
+    let end = messages::duration(crate::store::diagnosis::takeover_in(record));
     format!(
         "{action} is {paused}: {label} stops its command {soon}; its lease is over in {end} at the \
          latest"

@@ -11,8 +11,8 @@ use crate::store::target::Target;
 use crate::store::{LockRecord, LockState};
 use crate::sys::clock;
 use crate::watch::app;
-use crate::watch::asked::Asked;
 use crate::watch::options::WatchOptions;
+use crate::watch::selection::ActionSelection;
 
 /// Shows the selected actions once, or repeatedly with `--watch`. With `--check`, prints nothing and
 /// returns a status that shows if one of them is held.
@@ -20,40 +20,40 @@ use crate::watch::options::WatchOptions;
 /// # Errors
 /// Fails if the server cannot be reached, refuses the query, or does not have dlock's tables.
 pub fn run(args: StatusArgs, target: Target, report: &Report) -> anyhow::Result<Status> {
-    let asked = Asked::new(args.actions.into_iter().chain(args.action), args.all);
+    let selection = ActionSelection::new(args.actions.into_iter().chain(args.action), args.all);
     if let Some(interval) = args.repeat.watch {
         if args.check {
             let why = "--watch shows what --check only tells by the status: one of them, please";
             return Err(ExitError::new(Status::USAGE, why).into());
         }
         let options = WatchOptions {
-            asked,
+            actions: selection,
             json: args.json,
             interval,
             color: args.repeat.color,
         };
         return app::run(options, target, report);
     }
-    let query = asked.clone();
-    let mut survey = query_once(target, move |database| database.survey(query.selection()))?;
-    asked.complete(&mut survey);
+    let query = selection.clone();
+    let mut snapshot = query_once(target, move |database| database.snapshot(query.selection()))?;
+    selection.complete(&mut snapshot);
     if args.check {
         let is_held = |record: &LockRecord| {
             record.pause.is_some() || matches!(record.state(), LockState::Held | LockState::Revoked)
         };
-        return Ok(match survey.locks.iter().any(is_held) {
+        return Ok(match snapshot.locks.iter().any(is_held) {
             true => Status::HELD,
             false => Status::OK,
         });
     }
     let local_time = clock::wall();
-    let text = match survey.locks.as_slice() {
-        _ if args.json => report::status::json(&survey, local_time)?,
-        [record] if asked.is_named() => report::status::details(record, &survey.waiters),
-        locks => report::status::table(locks, &survey.waiters),
+    let text = match snapshot.locks.as_slice() {
+        _ if args.json => report::status::json(&snapshot, local_time)?,
+        [record] if selection.is_named() => report::status::details(record, &snapshot.waiters),
+        locks => report::status::table(locks, &snapshot.waiters),
     };
     report::result(&text)?;
-    let server = Duration::from_micros(survey.server_time.0);
+    let server = Duration::from_micros(snapshot.server_time.0);
     if let Some(difference) = messages::clock_difference(server, local_time) {
         report.info(EventKind::ClockDifference, difference);
     }

@@ -15,7 +15,7 @@ use crate::event::queue::EventQueue;
 use crate::exit::{ExitError, Status};
 use crate::lease::action::Action;
 use crate::lease::instant::BootInstant;
-use crate::lease::once::{Key, Once};
+use crate::lease::once::{Once, OnceKey};
 use crate::lease::timing::Timing;
 use crate::report::log::EventKind;
 use crate::report::{Report, messages};
@@ -40,7 +40,7 @@ struct SuccessWait<'a> {
     report: &'a Report,
     action: Action,
     /// The success to wait for. None waits until the action is free.
-    done: Option<Key>,
+    done: Option<OnceKey>,
     record: Option<LockRecord>,
     failure: Option<Failure>,
     /// Time of the last valid response; before the first one, the start.
@@ -135,7 +135,7 @@ impl SuccessWait<'_> {
         event_loop.send(Request::Get);
         let response = loop {
             match event_loop.event(clock::now() + LONGEST_POLL_INTERVAL) {
-                Some(Event::Reply(response)) => break response,
+                Some(Event::Response(response)) => break response,
                 Some(Event::Signal(signal)) => self.handle_signal(signal.number)?,
                 // The event loop interrupts a request that takes too long, so a response always arrives.
                 Some(_) | None => {}

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 use super::error::Error;
 use super::option_group::{Assignment, Group};
-use super::option_line::{self, Line};
+use super::option_line::{self, OptionLine};
 use super::settings::Partial;
 use super::text_file::{TextFile, unreadable};
 
@@ -68,21 +68,21 @@ impl Groups {
         for (line, number) in file.text.lines().zip(1usize..) {
             let at = |what: &str| Error::file(format!("{}:{number}: {what}", path.display()));
             match option_line::parse(line).map_err(at)? {
-                Line::Blank => {}
-                Line::Group(name) => section = Section::of(name),
-                Line::Include(_) | Line::IncludeFolder(_) if depth == MAX_DEPTH => {
+                OptionLine::Blank => {}
+                OptionLine::Group(name) => section = Section::of(name),
+                OptionLine::Include(_) | OptionLine::IncludeFolder(_) if depth == MAX_DEPTH => {
                     return Err(at(
                         "more than 10 files include each other: is there a circle?",
                     ));
                 }
                 // A relative path is relative to the working directory, as in the client.
-                Line::Include(included) => self.read(Path::new(included), depth + 1)?,
-                Line::IncludeFolder(folder) => {
+                OptionLine::Include(included) => self.read(Path::new(included), depth + 1)?,
+                OptionLine::IncludeFolder(folder) => {
                     for included in option_files_in(Path::new(folder))? {
                         self.read(&included, depth + 1)?;
                     }
                 }
-                Line::Option { key, value } => {
+                OptionLine::Option { key, value } => {
                     let assignment = self.assign(section, key, value).map_err(|what| at(&what))?;
                     if assignment == Assignment::Sensitive && file.world_readable {
                         return Err(Error::file(format!(

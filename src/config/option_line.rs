@@ -8,7 +8,7 @@ use super::value::InvalidValue;
 
 /// The content of one line.
 #[cfg_attr(test, derive(Debug, PartialEq))]
-pub(super) enum Line<'a> {
+pub(super) enum OptionLine<'a> {
     /// An empty line or a comment.
     Blank,
     /// `[group]`, to which the following options belong.
@@ -26,16 +26,16 @@ pub(super) enum Line<'a> {
 ///
 /// # Errors
 /// Fails if a group is not closed, or if a directive is unknown or names no file or folder.
-pub(super) fn parse(line: &str) -> Result<Line<'_>, InvalidValue> {
+pub(super) fn parse(line: &str) -> Result<OptionLine<'_>, InvalidValue> {
     let line = line.trim_matches(is_space);
     match line.chars().next() {
-        None | Some('#' | ';') => Ok(Line::Blank),
+        None | Some('#' | ';') => Ok(OptionLine::Blank),
         Some('!') => directive(line[1..].trim_start_matches(is_space)),
         Some('[') => {
             let (name, _) = line[1..]
                 .split_once(']')
                 .ok_or("this group has no closing ]")?;
-            Ok(Line::Group(name.trim_end_matches(is_space)))
+            Ok(OptionLine::Group(name.trim_end_matches(is_space)))
         }
         Some(_) => Ok(option(without_comment(line))),
     }
@@ -46,26 +46,26 @@ fn is_space(c: char) -> bool {
     c.is_ascii_whitespace() || c == '\x0b'
 }
 
-fn directive(text: &str) -> Result<Line<'_>, InvalidValue> {
+fn directive(text: &str) -> Result<OptionLine<'_>, InvalidValue> {
     // The rest of the line is the path. It has no quotes and no comment.
     let (word, path) = text.split_once(is_space).unwrap_or((text, ""));
     let path = path.trim_start_matches(is_space);
     match word {
         "include" | "includedir" if path.is_empty() => Err("this directive names nothing"),
-        "include" => Ok(Line::Include(path)),
-        "includedir" => Ok(Line::IncludeFolder(path)),
+        "include" => Ok(OptionLine::Include(path)),
+        "includedir" => Ok(OptionLine::IncludeFolder(path)),
         // The servers silently skip an unknown directive. Here it is an error, because it may be a typo.
         _ => Err("this is neither !include FILE nor !includedir FOLDER"),
     }
 }
 
-fn option(text: &str) -> Line<'_> {
+fn option(text: &str) -> OptionLine<'_> {
     let (key, value) = match text.split_once('=') {
         Some((key, value)) => (key, Some(unquoted(value.trim_matches(is_space)))),
         None => (text, None),
     };
     let key = key.trim_end_matches(is_space);
-    Line::Option { key, value }
+    OptionLine::Option { key, value }
 }
 
 /// Returns `line` up to the first `#` outside quotes. A backslash escapes a quote only within quotes. After a quote
@@ -120,10 +120,10 @@ fn unquoted(text: &str) -> String {
 mod tests {
     use proptest::prelude::{any, prop_assert_eq, proptest};
 
-    use super::{Line, parse};
+    use super::{OptionLine, parse};
 
-    fn option<'a>(key: &'a str, value: &str) -> Line<'a> {
-        Line::Option {
+    fn option<'a>(key: &'a str, value: &str) -> OptionLine<'a> {
+        OptionLine::Option {
             key,
             value: Some(value.to_owned()),
         }
@@ -148,28 +148,31 @@ mod tests {
     #[test]
     fn lines_are_read_as_the_mysql_client_reads_them() {
         for (line, wanted) in [
-            ("", Line::Blank),
-            (" \t\r", Line::Blank),
-            ("# user = x", Line::Blank),
-            ("  ; user = x", Line::Blank),
-            ("[client]", Line::Group("client")),
-            (" [dlock ] # ours", Line::Group("dlock")),
-            ("[ dlock]", Line::Group(" dlock")),
-            ("!include /etc/a b.cnf ", Line::Include("/etc/a b.cnf")),
+            ("", OptionLine::Blank),
+            (" \t\r", OptionLine::Blank),
+            ("# user = x", OptionLine::Blank),
+            ("  ; user = x", OptionLine::Blank),
+            ("[client]", OptionLine::Group("client")),
+            (" [dlock ] # ours", OptionLine::Group("dlock")),
+            ("[ dlock]", OptionLine::Group(" dlock")),
+            (
+                "!include /etc/a b.cnf ",
+                OptionLine::Include("/etc/a b.cnf"),
+            ),
             (
                 "! includedir\t/etc/my.cnf.d\r",
-                Line::IncludeFolder("/etc/my.cnf.d"),
+                OptionLine::IncludeFolder("/etc/my.cnf.d"),
             ),
             (
                 "user",
-                Line::Option {
+                OptionLine::Option {
                     key: "user",
                     value: None,
                 },
             ),
             (
                 "user # x",
-                Line::Option {
+                OptionLine::Option {
                     key: "user",
                     value: None,
                 },

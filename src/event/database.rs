@@ -65,7 +65,7 @@ impl DatabaseThread {
 
     /// Queues `request`. The response arrives as an event. The thread sends a request after the response to the
     /// previous one.
-    pub fn ask(&self, request: Request) {
+    pub fn send(&self, request: Request) {
         // Fails only if the thread is gone. Then no response arrives, and the time limits of the caller apply.
         let _ = self.requests.send(request);
         // Fails only if so many wake-ups are pending that the thread wakes anyway.
@@ -97,7 +97,7 @@ impl DatabaseWorker {
     /// Carries out one request, or reports that the connection has ended. Returns None when the thread must end.
     fn serve(&mut self, contender: &Contender) -> Option<()> {
         let event = match self.requests.try_recv() {
-            Ok(request) => Event::Reply(Box::new(self.database.ask(contender, &request))),
+            Ok(request) => Event::Response(Box::new(self.database.request(contender, &request))),
             Err(TryRecvError::Disconnected) => return None,
             Err(TryRecvError::Empty) => match self.wait() {
                 WakeReason::Woken => return Some(()),

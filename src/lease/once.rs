@@ -12,9 +12,9 @@ pub const MAX_BYTES: usize = 255;
 ///
 /// Keys are compared as bytes and are independent: a success under one key does not count for another.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
-pub struct Key(String);
+pub struct OnceKey(String);
 
-impl Key {
+impl OnceKey {
     /// Returns the key as typed, or an empty text if there is none.
     #[must_use]
     pub fn as_str(&self) -> &str {
@@ -46,7 +46,7 @@ impl fmt::Display for KeyError {
 
 impl std::error::Error for KeyError {}
 
-impl FromStr for Key {
+impl FromStr for OnceKey {
     type Err = KeyError;
 
     fn from_str(text: &str) -> Result<Self, KeyError> {
@@ -67,14 +67,14 @@ impl FromStr for Key {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Once {
     /// Any success under this key, regardless of its age.
-    Ever(Key),
+    Ever(OnceKey),
     /// Any success of the action that is younger than this by the server's clock.
     Per(Duration),
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Key, KeyError};
+    use super::{KeyError, OnceKey};
 
     #[test]
     fn key_has_1_to_255_bytes_and_no_control_characters() {
@@ -85,9 +85,12 @@ mod tests {
             ("a\nb", Err(KeyError::Control)),
             ("a\u{85}", Err(KeyError::Control)),
         ] {
-            assert_eq!(text.parse::<Key>().map(drop), expected, "{text:?}");
+            assert_eq!(text.parse::<OnceKey>().map(drop), expected, "{text:?}");
         }
-        assert!("x".repeat(255).parse::<Key>().is_ok());
-        assert_eq!("é".repeat(128).parse::<Key>(), Err(KeyError::TooLong(256)));
+        assert!("x".repeat(255).parse::<OnceKey>().is_ok());
+        assert_eq!(
+            "é".repeat(128).parse::<OnceKey>(),
+            Err(KeyError::TooLong(256))
+        );
     }
 }

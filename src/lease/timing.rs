@@ -84,7 +84,7 @@ fn request_timeout(ttl: Duration) -> Duration {
 
 /// Returns the time after a renewal within which a healthy holder of a lease of `ttl` renews again.
 #[must_use]
-pub fn silence(ttl: Duration) -> Duration {
+pub fn renewal_overdue_after(ttl: Duration) -> Duration {
     renew_interval(ttl) + request_timeout(ttl)
 }
 

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
-use super::Facts;
+use super::RunMetrics;
 use crate::sys::random;
 
 /// Readable by all users, because the collector may run as another one.
@@ -34,7 +34,7 @@ pub struct Writer {
 /// State that the two threads share. No thread leaves it half changed, so it is usable after a panic.
 #[derive(Debug, Default)]
 struct Slot {
-    newest: Mutex<Option<Facts>>,
+    newest: Mutex<Option<RunMetrics>>,
     changed: Condvar,
 }
 
@@ -67,7 +67,7 @@ impl Writer {
 
     /// Passes `facts` to the thread and does not wait until they are written. The thread ends after it
     /// has received the facts of a run that has ended.
-    pub fn write(&self, facts: Facts) {
+    pub fn write(&self, facts: RunMetrics) {
         // The lock is only held for an assignment, so a renewal never waits for the file.
         *self.slot.lock() = Some(facts);
         self.slot.changed.notify_one();
@@ -75,12 +75,12 @@ impl Writer {
 }
 
 impl Slot {
-    fn lock(&self) -> MutexGuard<'_, Option<Facts>> {
+    fn lock(&self) -> MutexGuard<'_, Option<RunMetrics>> {
         self.newest.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits for new facts and returns them.
-    fn take(&self) -> Facts {
+    fn take(&self) -> RunMetrics {
         let mut newest = self.lock();
         loop {
             if let Some(facts) = newest.take() {
@@ -133,7 +133,7 @@ mod tests {
     use std::time::Duration;
 
     use super::{Note, Writer, replace};
-    use crate::metrics::Facts;
+    use crate::metrics::RunMetrics;
 
     #[test]
     fn the_file_is_replaced_atomically_without_leftovers() {
@@ -164,7 +164,8 @@ mod tests {
             let path = folder.path().join(name);
             let notify = move |note| drop(sender.send(note));
             let writer = Writer::start(path.clone(), notify).expect("the thread starts");
-            let mut facts = Facts::new("init".parse().expect("a valid action name"), String::new());
+            let mut facts =
+                RunMetrics::new("init".parse().expect("a valid action name"), String::new());
             writer.write(facts.clone());
             facts.renewals = 7;
             writer.write(facts.clone());

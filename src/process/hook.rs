@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use crate::exit::Status;
 use crate::lease::Token;
-use crate::metrics::{Facts, MetricsResult};
+use crate::metrics::{MetricsResult, RunMetrics};
 use crate::report::messages;
 use crate::sys::channel::{Channel, Received};
 use crate::sys::group_child;
@@ -83,7 +83,7 @@ pub const VARIABLES: [&str; 10] = [
     "DLOCK_HELD_SECONDS",
 ];
 
-fn variables(trigger: HookTrigger, facts: &Facts) -> Vec<(&'static str, String)> {
+fn variables(trigger: HookTrigger, facts: &RunMetrics) -> Vec<(&'static str, String)> {
     let seconds = |time: Duration| format!("{:.3}", time.as_secs_f64());
     let values = [
         trigger.as_str().to_owned(),
@@ -179,7 +179,7 @@ impl Hook {
     }
 
     /// Runs the hook for `trigger` without waiting for it.
-    pub fn run(&mut self, trigger: HookTrigger, facts: &Facts) {
+    pub fn run(&mut self, trigger: HookTrigger, facts: &RunMetrics) {
         let variables = variables(trigger, facts);
         let command = Arc::clone(&self.command);
         let (on_result, stop) = (Arc::clone(&self.on_result), Arc::clone(&self.stop_receiver));
@@ -234,7 +234,7 @@ mod tests {
     use crate::exit::Status;
     use crate::lease::Token;
     use crate::lease::action::Action;
-    use crate::metrics::{Facts, MetricsResult};
+    use crate::metrics::{MetricsResult, RunMetrics};
 
     proptest! {
         #[test]
@@ -246,7 +246,7 @@ mod tests {
             let Ok(action) = action.parse::<Action>() else {
                 return Ok(());
             };
-            let mut facts = Facts::new(action.clone(), holder.clone());
+            let mut facts = RunMetrics::new(action.clone(), holder.clone());
             facts.token = Some(Token(u64::MAX));
             facts.outcome = Some(MetricsResult::Lost);
             facts.status = Some(Status::LOST);

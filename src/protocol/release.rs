@@ -41,7 +41,7 @@ pub enum Released {
     /// The lease is released, but the history could not be written.
     Unrecorded(Failure),
     /// This process did not hold the lease any more, so the run does not count.
-    NotOurs(Loss),
+    NotHolder(Loss),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -129,7 +129,7 @@ impl Releasing {
                 self.phase = ReleasePhase::Over(match loss {
                     // An earlier release was carried out, and its response was lost.
                     None if self.is_unknown => Released::Recorded,
-                    loss => Released::NotOurs(loss.unwrap_or(Loss::TakenOver)),
+                    loss => Released::NotHolder(loss.unwrap_or(Loss::TakenOver)),
                 });
             }
             (_, Ok(_)) => {}
@@ -143,7 +143,7 @@ impl Releasing {
 
     /// Returns true while a request of the release waits for its response.
     #[must_use]
-    pub const fn is_asked(&self) -> bool {
+    pub const fn is_in_flight(&self) -> bool {
         self.in_flight
     }
 

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use crate::lease::action::Action;
-use crate::lease::once::{Key, Once};
-use crate::store::diagnosis::{Diagnosis, takeable_in};
+use crate::lease::once::{Once, OnceKey};
+use crate::store::diagnosis::{Diagnosis, takeover_in};
 use crate::store::{Expiry, LockRecord, LockState, Operator, Pause, Success};
 
 /// Minimum difference between two clocks that is reported.
@@ -79,7 +79,7 @@ pub fn was_held(action: &Action, seen: &LockRecord) -> String {
 
 /// Returns the action, followed by the key in parentheses if the key is not empty.
 #[must_use]
-pub fn with_key(action: &Action, key: &Key) -> String {
+pub fn with_key(action: &Action, key: &OnceKey) -> String {
     match key.as_str() {
         "" => action.to_string(),
         key => format!("{action} ({key})"),
@@ -192,7 +192,7 @@ fn operator_and_reason(seen: &LockRecord) -> String {
 #[must_use]
 pub fn diagnosis(seen: &LockRecord) -> String {
     let not_renewed_for = duration(seen.renewed_ago);
-    let takeover_in = duration(takeable_in(seen));
+    let takeover_in = duration(takeover_in(seen));
     match Diagnosis::of(seen) {
         Diagnosis::Free => "free".to_owned(),
         Diagnosis::Paused => paused(seen),
@@ -221,7 +221,7 @@ pub fn diagnosis(seen: &LockRecord) -> String {
     }
 }
 
-fn expired(seen: &LockRecord, takeover_in: &str) -> String {
+fn expired(seen: &LockRecord, takeover: &str) -> String {
     let ago = match seen.expiry {
         Expiry::In(_) => Duration::ZERO,
         Expiry::Ago(ago) => ago,
@@ -232,9 +232,9 @@ fn expired(seen: &LockRecord, takeover_in: &str) -> String {
         }
         Some(false) | None => "",
     };
-    let when = match takeable_in(seen) {
+    let when = match takeover_in(seen) {
         Duration::ZERO => "can be taken over".to_owned(),
-        _ => format!("can be taken over in {takeover_in}"),
+        _ => format!("can be taken over in {takeover}"),
     };
     format!("expired {} ago{session}; {when}", duration(ago))
 }

@@ -45,7 +45,7 @@ impl Diagnosis {
             LockState::Held if record.min_hold_until.is_some() => Self::MinHold,
             LockState::Held if record.session_alive == Some(false) => Self::Gone,
             LockState::Held if !record.renewed_ahead.is_zero() => Self::ClockSetBack,
-            LockState::Held if record.renewed_ago > timing::silence(record.ttl) => {
+            LockState::Held if record.renewed_ago > timing::renewal_overdue_after(record.ttl) => {
                 Self::NotRenewing
             }
             LockState::Held => Self::Renewing,
@@ -54,7 +54,7 @@ impl Diagnosis {
 
     /// Returns the value for JSON.
     #[must_use]
-    pub const fn word(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::Free => "free",
             Self::Paused => "paused",
@@ -72,7 +72,7 @@ impl Diagnosis {
 /// Returns the time until another contender may take over the lease, if the lease is not renewed and the action is not
 /// resumed before. Assumes that the queue lock, if the holder has it, passes to the next contender.
 #[must_use]
-pub fn takeable_in(record: &LockRecord) -> Duration {
+pub fn takeover_in(record: &LockRecord) -> Duration {
     allowed_in(record, HolderSession::LostQueueLock)
 }
 
@@ -80,7 +80,7 @@ pub fn takeable_in(record: &LockRecord) -> Duration {
 mod tests {
     use std::time::Duration;
 
-    use super::{Diagnosis, takeable_in};
+    use super::{Diagnosis, takeover_in};
     use crate::lease::OwnerId;
     use crate::store::{Expiry, LockRecord};
 
@@ -117,11 +117,11 @@ mod tests {
     #[test]
     fn lease_with_queue_lock_is_taken_over_sooner() {
         let record = renewed(20);
-        assert_eq!(takeable_in(&record), Duration::from_secs(15));
+        assert_eq!(takeover_in(&record), Duration::from_secs(15));
         let has_queue_lock = LockRecord {
             had_queue_lock_here: true,
             ..record
         };
-        assert_eq!(takeable_in(&has_queue_lock), Duration::from_millis(10_900));
+        assert_eq!(takeover_in(&has_queue_lock), Duration::from_millis(10_900));
     }
 }

@@ -110,7 +110,7 @@ pub struct LastRun {
     /// Token of the run.
     pub token: Token,
     /// Outcome of the run.
-    pub fate: HistoryOutcome,
+    pub outcome: HistoryOutcome,
     /// Time since the run ended.
     pub ago: Duration,
 }

@@ -4,7 +4,7 @@
 //! A lease that is not renewed may be taken over
 //! - by the server's clock: [`QUEUE_LOCK_ALLOWANCE`] after it expired, if the contender owns the queue lock of the
 //!   server on which the holder's session had it. This proves that the holder's session has ended. Without this proof,
-//!   [`CLOCK_ALLOWANCE`] after it expired;
+//!   [`CLOCK_SKEW_ALLOWANCE`] after it expired;
 //! - by the contender's own clock: when the record has not changed for a full ttl since the contender first read it. No
 //!   clock of the server is trusted in this case.
 //!
@@ -21,7 +21,7 @@ use crate::mutant::{self, Safeguard};
 /// Time to wait after a lease expired by the server's clock, if that clock is the only evidence. A longer time makes
 /// contenders wait longer for the lease of a dead holder. A shorter time tolerates less clock skew between the nodes of
 /// a cluster.
-pub const CLOCK_ALLOWANCE: Duration = Duration::from_secs(5);
+pub const CLOCK_SKEW_ALLOWANCE: Duration = Duration::from_secs(5);
 
 /// Time to wait after a lease expired, if the queue lock proves that the holder's session has ended. A little less than
 /// the second that users are promised, which includes the time to act.
@@ -99,7 +99,7 @@ fn allowance(record: &LockRecord, session: HolderSession) -> Duration {
             Duration::ZERO
         }
         HolderSession::LostQueueLock if record.had_queue_lock_here => QUEUE_LOCK_ALLOWANCE,
-        HolderSession::LostQueueLock | HolderSession::Unknown => CLOCK_ALLOWANCE,
+        HolderSession::LostQueueLock | HolderSession::Unknown => CLOCK_SKEW_ALLOWANCE,
     }
 }
 

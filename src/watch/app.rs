@@ -8,10 +8,10 @@ pub mod poller;
 
 use anyhow::Context;
 
-use self::poller::{Event, Rounds};
-use super::heard::Heard;
+use self::poller::{PollEvent, Poller};
 use super::options::WatchOptions;
-use super::state::{Header, Request, State};
+use super::snapshot::TimedSnapshot;
+use super::state::{Header, KeyEffect, ScreenState};
 use super::terminal::{Colors, Screen, keyboard};
 use crate::cli::watch::Color;
 use crate::exit::{ExitError, Status};
@@ -34,28 +34,28 @@ pub fn run(options: WatchOptions, target: Target, report: &Report) -> anyhow::Re
     // Opened before any thread starts, so that all threads inherit the signal mask. Job control stays with the
     // terminal, so Ctrl-Z and access from the background stop this process as usual.
     let signals = SignalFd::open(true).context("cannot take signals")?;
-    let mut rounds = Rounds::start(options, target, signals).context("cannot start a thread")?;
-    let first = match first_snapshot(&mut rounds)? {
-        Ok(heard) => heard,
+    let mut poller = Poller::start(options, target, signals).context("cannot start a thread")?;
+    let first = match first_snapshot(&mut poller)? {
+        Ok(snapshot) => snapshot,
         Err(status) => return Ok(status),
     };
     let outcome = match !json && terminal::is_screen() {
-        true => on_screen(&mut rounds, title, first, colors(color)),
-        false => lines::run(&mut rounds, first, json, report),
+        true => on_screen(&mut poller, title, first, colors(color)),
+        false => lines::run(&mut poller, first, json, report),
     };
-    rounds.leave();
+    poller.stop();
     outcome
 }
 
 /// Returns the first response, or the exit status if a fatal signal arrives before it.
-fn first_snapshot(rounds: &mut Rounds) -> anyhow::Result<Result<Heard, Status>> {
+fn first_snapshot(poller: &mut Poller) -> anyhow::Result<Result<TimedSnapshot, Status>> {
     loop {
-        match rounds.wait() {
-            Event::Survey(Ok(heard)) => return Ok(Ok(*heard)),
-            Event::Survey(Err(failure)) => {
+        match poller.wait() {
+            PollEvent::Snapshot(Ok(snapshot)) => return Ok(Ok(*snapshot)),
+            PollEvent::Snapshot(Err(failure)) => {
                 return Err(ExitError::new(failure.kind.status(), failure).into());
             }
-            Event::Signal(number) if signal::is_fatal(number) => {
+            PollEvent::Signal(number) if signal::is_fatal(number) => {
                 return Ok(Err(Status::from_signal(number)));
             }
             _ => {}
@@ -73,47 +73,47 @@ fn colors(color: Color) -> Colors {
 }
 
 fn on_screen(
-    rounds: &mut Rounds,
+    poller: &mut Poller,
     title: Header,
-    first: Heard,
+    first: TimedSnapshot,
     colors: Colors,
 ) -> anyhow::Result<Status> {
     const LOST: &str = "cannot use the terminal";
     let mut screen = Screen::enter(colors).context(LOST)?;
-    let keys = rounds.sender();
-    keyboard::start(move |key| keys.send(Event::Key(key)).map_err(drop))
+    let keys = poller.sender();
+    keyboard::start(move |key| keys.send(PollEvent::Key(key)).map_err(drop))
         .context("cannot start a thread")?;
-    let mut state = State::new(title, first, screen.size());
+    let mut state = ScreenState::new(title, first, screen.size());
     loop {
         screen.draw(state.frame(clock::now())).context(LOST)?;
-        rounds.want_history(state.history_wanted());
-        match rounds.wait() {
-            Event::Key(key) => match state.press(key) {
-                Request::None => {}
-                Request::Quit => return Ok(Status::OK),
-                Request::Suspend => {
+        poller.request_history(state.history_request());
+        match poller.wait() {
+            PollEvent::Key(key) => match state.press(key) {
+                KeyEffect::None => {}
+                KeyEffect::Quit => return Ok(Status::OK),
+                KeyEffect::Suspend => {
                     screen.suspend(signal::suspend_self).context(LOST)?;
                     state.resize(screen.size());
                 }
-                Request::Redraw => screen.redraw().context(LOST)?,
+                KeyEffect::Redraw => screen.redraw().context(LOST)?,
             },
-            Event::Signal(signal::SIGWINCH) => {
+            PollEvent::Signal(signal::SIGWINCH) => {
                 state.resize(screen.size());
                 screen.redraw().context(LOST)?;
             }
-            Event::Signal(signal::SIGCONT) => {
+            PollEvent::Signal(signal::SIGCONT) => {
                 screen.resume().context(LOST)?;
                 state.resize(screen.size());
             }
-            Event::Signal(number) if signal::is_fatal(number) => {
+            PollEvent::Signal(number) if signal::is_fatal(number) => {
                 return Ok(Status::from_signal(number));
             }
-            Event::Survey(Ok(heard)) => state.learn(*heard),
-            Event::History(action, Ok(entries)) => state.recall(&action, entries),
-            Event::Survey(Err(failure)) | Event::History(_, Err(failure)) => {
-                state.miss(failure.to_string(), clock::now());
+            PollEvent::Snapshot(Ok(snapshot)) => state.set_snapshot(*snapshot),
+            PollEvent::History(action, Ok(entries)) => state.set_history(&action, entries),
+            PollEvent::Snapshot(Err(failure)) | PollEvent::History(_, Err(failure)) => {
+                state.set_failure(failure.to_string(), clock::now());
             }
-            Event::Signal(_) | Event::Tick => {}
+            PollEvent::Signal(_) | PollEvent::Tick => {}
         }
     }
 }

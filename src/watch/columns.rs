@@ -3,7 +3,7 @@
 //! Each column is as wide as its texts. If the columns do not fit, those that may be cut are cut. If they do not fit at
 //! their minimum width, whole columns are removed, the least important first.
 
-use super::frame::{Line, Style, width};
+use super::frame::{Style, StyledLine, width};
 use crate::report::escape::printable;
 
 /// Space between two columns.
@@ -11,7 +11,7 @@ const GAP: usize = 2;
 
 /// One column.
 #[derive(Debug, Clone, Copy)]
-pub struct Column {
+pub struct TableColumn {
     /// The heading of the column.
     pub heading: &'static str,
     /// Minimum width in characters to which the column may be cut.
@@ -20,7 +20,7 @@ pub struct Column {
     pub rank: u8,
 }
 
-impl Column {
+impl TableColumn {
     /// Creates a column that is shown at full width or not at all.
     #[must_use]
     pub const fn whole(heading: &'static str, rank: u8) -> Self {
@@ -53,7 +53,7 @@ impl<const N: usize> Widths<N> {
     /// Divides `room` among `columns` according to the texts in `rows`.
     #[must_use]
     pub fn new<'a>(
-        columns: &[Column; N],
+        columns: &[TableColumn; N],
         rows: impl Iterator<Item = &'a [Painted; N]>,
         room: usize,
     ) -> Self {
@@ -93,14 +93,19 @@ impl<const N: usize> Widths<N> {
 
     /// Returns the line of headings, which begins at `column`.
     #[must_use]
-    pub fn headings(&self, columns: &[Column; N], column: usize) -> Line {
+    pub fn headings(&self, columns: &[TableColumn; N], column: usize) -> StyledLine {
         let cells = columns.map(|column| (column.heading.to_owned(), Style::Strong));
-        self.line(Line::default(), &cells, column)
+        self.line(StyledLine::default(), &cells, column)
     }
 
     /// Returns `line` with the `cells` of a row added, which begin at `column`.
     #[must_use]
-    pub fn line(&self, mut line: Line, cells: &[Painted; N], mut column: usize) -> Line {
+    pub fn line(
+        &self,
+        mut line: StyledLine,
+        cells: &[Painted; N],
+        mut column: usize,
+    ) -> StyledLine {
         for (width, (text, paint)) in self.0.iter().zip(cells) {
             if let Some(width) = width {
                 line = line.with(column, *width, text, *paint);

@@ -1,11 +1,11 @@
 //! The details page of one action: all facts about its holder, its queue, and its last runs.
 
-use super::columns::{Column, Painted, Widths};
-use super::frame::{Frame, Line, Style, folded};
+use super::columns::{Painted, TableColumn, Widths};
+use super::detail_state::{DetailState, RunList};
+use super::frame::{Frame, Style, StyledLine, folded};
 use super::list::{age, head, text_room};
-use super::opened::{History, Opened};
 use super::severity::paint;
-use super::state::State;
+use super::state::ScreenState;
 use crate::lease::instant::BootInstant;
 use crate::report::escape::printable;
 use crate::report::{self, messages};
@@ -17,53 +17,53 @@ const INDENT: usize = 2;
 /// Column in which the facts begin, after the longest name.
 const FACTS: usize = 16;
 
-const QUEUE: [Column; 7] = [
-    Column::whole("POSITION", 0),
-    Column::cut("WAITER", 1, 12),
-    Column::whole("WAITED", 2),
-    Column::whole("SESSION", 3),
-    Column::cut("HOST", 4, 8),
-    Column::cut("USER", 5, 6),
-    Column::cut("NOTE", 6, 8),
+const QUEUE: [TableColumn; 7] = [
+    TableColumn::whole("POSITION", 0),
+    TableColumn::cut("WAITER", 1, 12),
+    TableColumn::whole("WAITED", 2),
+    TableColumn::whole("SESSION", 3),
+    TableColumn::cut("HOST", 4, 8),
+    TableColumn::cut("USER", 5, 6),
+    TableColumn::cut("NOTE", 6, 8),
 ];
 
-const RUNS: [Column; 7] = [
-    Column::whole("RESULT", 0),
-    Column::cut("HOLDER", 1, 12),
-    Column::whole("DURATION", 2),
-    Column::cut("NOTE", 3, 8),
-    Column::cut("KEY", 4, 6),
-    Column::whole("TOKEN", 5),
-    Column::whole("STARTED", 6),
+const RUNS: [TableColumn; 7] = [
+    TableColumn::whole("RESULT", 0),
+    TableColumn::cut("HOLDER", 1, 12),
+    TableColumn::whole("DURATION", 2),
+    TableColumn::cut("NOTE", 3, 8),
+    TableColumn::cut("KEY", 4, 6),
+    TableColumn::whole("TOKEN", 5),
+    TableColumn::whole("STARTED", 6),
 ];
 
 /// Renders the page.
-pub(super) fn frame(state: &State, opened: &Opened, now: BootInstant) -> Frame {
-    let lines = lines(state, opened);
+pub(super) fn frame(state: &ScreenState, details: &DetailState, now: BootInstant) -> Frame {
+    let lines = lines(state, details);
     let room = text_room(state).max(1);
-    let below = lines.len().saturating_sub(opened.above + room);
-    let position = match (opened.above, below) {
+    let below = lines.len().saturating_sub(details.above + room);
+    let position = match (details.above, below) {
         (0, 0) => String::new(),
         (_, 0) => "end".to_owned(),
         (_, below) => format!("{below} more"),
     };
-    let footer = Line::of("up, down: scroll  Esc: back  Ctrl-C: quit", Style::Faint);
+    let footer = StyledLine::of("up, down: scroll  Esc: back  Ctrl-C: quit", Style::Faint);
     let footer = footer.ending(state.size.columns, &position, Style::Faint);
-    let body = lines.into_iter().skip(opened.above).take(room).collect();
+    let body = lines.into_iter().skip(details.above).take(room).collect();
     Frame::new(state.size, head(state, now), body, footer)
 }
 
 /// Returns the maximum number of lines above the screen with which the screen is still full.
-pub(super) fn max_scroll(state: &State, opened: &Opened) -> usize {
-    let lines = lines(state, opened);
+pub(super) fn max_scroll(state: &ScreenState, details: &DetailState) -> usize {
+    let lines = lines(state, details);
     lines.len().saturating_sub(text_room(state).max(1))
 }
 
 /// Returns all lines of the page, including those that do not fit on the screen.
-fn lines(state: &State, opened: &Opened) -> Vec<Line> {
-    let record = &opened.record;
-    let mut lines = vec![Line::default(), title(opened)];
-    for (name, text) in facts(opened) {
+fn lines(state: &ScreenState, details: &DetailState) -> Vec<StyledLine> {
+    let record = &details.record;
+    let mut lines = vec![StyledLine::default(), title(details)];
+    for (name, text) in facts(details) {
         let room = state.size.columns.saturating_sub(FACTS).max(1);
         let paint = match name {
             "diagnosis" => paint(record),
@@ -71,33 +71,34 @@ fn lines(state: &State, opened: &Opened) -> Vec<Line> {
         };
         let mut name = Some(name);
         for text in folded(&printable(&text), room) {
-            let line = Line::default().with(INDENT, FACTS, name.take().unwrap_or(""), Style::Faint);
+            let line =
+                StyledLine::default().with(INDENT, FACTS, name.take().unwrap_or(""), Style::Faint);
             lines.push(line.with(FACTS, room, &text, paint));
         }
     }
     let room = state.size.columns.saturating_sub(INDENT);
-    let waiters = state.heard.line_of(&record.action);
+    let waiters = state.latest.queue_of(&record.action);
     let waiters: Vec<_> = waiters.map(waiter_cells).collect();
     let title = match waiters.len() {
         0 => "no waiters".to_owned(),
         count => format!("{count} waiting"),
     };
     section(&mut lines, &title, &QUEUE, &waiters, room);
-    let runs: Vec<_> = opened.history.entries().iter().map(run_cells).collect();
-    let title = match (&opened.history, runs.len()) {
-        (History::Wanted(_), 0) => "loading the last runs",
-        (History::Known(_), 0) => "no run is recorded",
+    let runs: Vec<_> = details.history.entries().iter().map(run_cells).collect();
+    let title = match (&details.history, runs.len()) {
+        (RunList::Outdated(_), 0) => "loading the last runs",
+        (RunList::Current(_), 0) => "no run is recorded",
         _ => "last runs",
     };
     section(&mut lines, title, &RUNS, &runs, room);
     lines
 }
 
-fn title(opened: &Opened) -> Line {
-    let Opened {
+fn title(details: &DetailState) -> StyledLine {
+    let DetailState {
         record, is_listed, ..
-    } = opened;
-    let name = Line::of(&format!("{}:", record.action), Style::Strong);
+    } = details;
+    let name = StyledLine::of(&format!("{}:", record.action), Style::Strong);
     let column = name.end() + 1;
     let (state, paint) = match is_listed {
         true => (record.state().to_string(), paint(record)),
@@ -107,9 +108,9 @@ fn title(opened: &Opened) -> Line {
 }
 
 /// Returns the current facts. The last run is omitted, because it is the first entry of the history.
-fn facts(opened: &Opened) -> Vec<(&'static str, String)> {
-    let mut facts = report::status::facts(&opened.record);
-    facts.retain(|(name, _)| match opened.is_listed {
+fn facts(details: &DetailState) -> Vec<(&'static str, String)> {
+    let mut facts = report::status::facts(&details.record);
+    facts.retain(|(name, _)| match details.is_listed {
         true => *name != "last run",
         false => *name == "token",
     });
@@ -118,18 +119,18 @@ fn facts(opened: &Opened) -> Vec<(&'static str, String)> {
 
 /// Adds a title, and below it a table if there are rows.
 fn section<const N: usize>(
-    lines: &mut Vec<Line>,
+    lines: &mut Vec<StyledLine>,
     title: &str,
-    columns: &[Column; N],
+    columns: &[TableColumn; N],
     rows: &[[Painted; N]],
     room: usize,
 ) {
-    lines.push(Line::default());
-    lines.push(Line::of(title, Style::Strong));
+    lines.push(StyledLine::default());
+    lines.push(StyledLine::of(title, Style::Strong));
     if !rows.is_empty() {
         let widths = Widths::new(columns, rows.iter(), room);
         lines.push(widths.headings(columns, INDENT));
-        let line = |cells| widths.line(Line::default(), cells, INDENT);
+        let line = |cells| widths.line(StyledLine::default(), cells, INDENT);
         lines.extend(rows.iter().map(line));
     }
 }

@@ -47,14 +47,14 @@ pub struct Cell {
 
 /// A line of the screen.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Line {
+pub struct StyledLine {
     /// The cells from left to right.
     pub cells: Vec<Cell>,
     /// True if this is the selected line.
     pub is_marked: bool,
 }
 
-impl Line {
+impl StyledLine {
     /// Creates a line with one text.
     #[must_use]
     pub fn of(text: &str, paint: Style) -> Self {
@@ -125,20 +125,25 @@ pub struct Frame {
     /// Width of the screen.
     pub columns: usize,
     /// The lines from top to bottom.
-    pub lines: Vec<Line>,
+    pub lines: Vec<StyledLine>,
 }
 
 impl Frame {
     /// Creates a frame with `head` at the top, `foot` at the bottom, and between them the part of `body` that fits. On
     /// a screen with too few rows the body keeps one line, and the last lines of the head are removed.
     #[must_use]
-    pub fn new(size: Size, mut head: Vec<Line>, body: Vec<Line>, foot: Line) -> Self {
+    pub fn new(
+        size: Size,
+        mut head: Vec<StyledLine>,
+        body: Vec<StyledLine>,
+        foot: StyledLine,
+    ) -> Self {
         let foot = Some(foot).filter(|_| size.rows > 1);
         let below = foot.iter().len();
         head.truncate(size.rows.saturating_sub(below + 1));
         let mut lines = head;
         lines.extend(body);
-        lines.resize_with(size.rows - below, Line::default);
+        lines.resize_with(size.rows - below, StyledLine::default);
         lines.extend(foot);
         lines.truncate(size.rows);
         Self {

@@ -2,10 +2,10 @@
 
 use std::time::{Duration, UNIX_EPOCH};
 
-use super::columns::{Column, Painted, Widths};
-use super::frame::{Frame, Line, Style, folded};
+use super::columns::{Painted, TableColumn, Widths};
+use super::frame::{Frame, Style, StyledLine, folded};
 use super::severity::paint;
-use super::state::{SortOrder, State};
+use super::state::{ScreenState, SortOrder};
 use crate::lease::instant::BootInstant;
 use crate::report::escape::printable;
 use crate::report::messages;
@@ -23,21 +23,21 @@ const MIN_ROWS_FOR_DIAGNOSIS: usize = 10;
 /// Number of lines for the diagnosis below the list.
 const DIAGNOSIS_LINES: usize = 2;
 
-const COLUMNS: [Column; 10] = [
-    Column::cut("ACTION", 0, 12),
-    Column::whole("STATE", 1),
-    Column::cut("HOLDER", 2, 12),
-    Column::whole("HELD FOR", 3),
-    Column::whole("EXPIRES IN", 4),
-    Column::whole("WAITERS", 5),
-    Column::whole("TOKEN", 7),
-    Column::whole("LAST RUN", 9),
-    Column::cut("NOTE", 8, 8),
-    Column::cut("DIAGNOSIS", 6, 50),
+const COLUMNS: [TableColumn; 10] = [
+    TableColumn::cut("ACTION", 0, 12),
+    TableColumn::whole("STATE", 1),
+    TableColumn::cut("HOLDER", 2, 12),
+    TableColumn::whole("HELD FOR", 3),
+    TableColumn::whole("EXPIRES IN", 4),
+    TableColumn::whole("WAITERS", 5),
+    TableColumn::whole("TOKEN", 7),
+    TableColumn::whole("LAST RUN", 9),
+    TableColumn::cut("NOTE", 8, 8),
+    TableColumn::cut("DIAGNOSIS", 6, 50),
 ];
 
 /// Renders the page.
-pub(super) fn frame(state: &State, now: BootInstant) -> Frame {
+pub(super) fn frame(state: &ScreenState, now: BootInstant) -> Frame {
     let rows = state.rows();
     let cells: Vec<[Painted; 10]> = rows.iter().map(|record| cells(state, record)).collect();
     let room = state.size.columns.saturating_sub(INDENT);
@@ -46,7 +46,7 @@ pub(super) fn frame(state: &State, now: BootInstant) -> Frame {
     let mut head = head(state, now);
     head.push(widths.headings(&COLUMNS, INDENT));
     let room = self::room(state).max(1);
-    let mut body: Vec<Line> = cells
+    let mut body: Vec<StyledLine> = cells
         .iter()
         .enumerate()
         .skip(state.above())
@@ -54,20 +54,20 @@ pub(super) fn frame(state: &State, now: BootInstant) -> Frame {
         .map(|(at, cells)| {
             let is_marked = selected == Some(at);
             let mark = if is_marked { ">" } else { "" };
-            let line = Line::of(mark, Style::Strong);
+            let line = StyledLine::of(mark, Style::Strong);
             let line = widths.line(line, cells, INDENT);
-            Line { is_marked, ..line }
+            StyledLine { is_marked, ..line }
         })
         .collect();
     if body.is_empty() {
-        let locks = &state.heard.survey.locks;
+        let locks = &state.latest.snapshot.locks;
         let why = match locks.is_empty() {
             true => "no lock is held, and there are no waiters",
             false => "nothing has that in its action, holder or host",
         };
-        body.push(Line::default().with(INDENT, usize::MAX, why, Style::Faint));
+        body.push(StyledLine::default().with(INDENT, usize::MAX, why, Style::Faint));
     }
-    body.resize(room, Line::default());
+    body.resize(room, StyledLine::default());
     if let Some(record) = selected.map(|at| rows[at]) {
         body.extend(diagnosis_lines(state, record));
     }
@@ -75,16 +75,16 @@ pub(super) fn frame(state: &State, now: BootInstant) -> Frame {
 }
 
 /// Returns the diagnosis of the selected action, for which the column may be too narrow.
-fn diagnosis_lines(state: &State, record: &LockRecord) -> Vec<Line> {
+fn diagnosis_lines(state: &ScreenState, record: &LockRecord) -> Vec<StyledLine> {
     let text = format!("{}: {}", record.action, messages::diagnosis(record));
     let mut lines = folded(&printable(&text), state.size.columns);
     lines.truncate(DIAGNOSIS_LINES);
-    let lines = lines.iter().map(|text| Line::of(text, paint(record)));
+    let lines = lines.iter().map(|text| StyledLine::of(text, paint(record)));
     lines.collect()
 }
 
 /// Renders the help page about the keys.
-pub(super) fn help(state: &State, now: BootInstant) -> Frame {
+pub(super) fn help(state: &ScreenState, now: BootInstant) -> Frame {
     let keys = [
         ("up, k", "one action up"),
         ("down, j", "one action down"),
@@ -110,16 +110,16 @@ pub(super) fn help(state: &State, now: BootInstant) -> Frame {
         ("q, Ctrl-C", "end"),
     ];
     let line = |(key, meaning): (&str, &str)| {
-        let line = Line::default().with(INDENT, usize::MAX, key, Style::Strong);
+        let line = StyledLine::default().with(INDENT, usize::MAX, key, Style::Strong);
         line.with(INDENT + 13, usize::MAX, meaning, Style::Plain)
     };
     let body = keys.map(line).into();
-    let footer = Line::of("any key: back", Style::Faint);
+    let footer = StyledLine::of("any key: back", Style::Faint);
     Frame::new(state.size, head(state, now), body, footer)
 }
 
 /// Returns the number of actions that fit on the screen.
-pub(super) fn room(state: &State) -> usize {
+pub(super) fn room(state: &ScreenState) -> usize {
     let diagnosis = if state.size.rows < MIN_ROWS_FOR_DIAGNOSIS {
         0
     } else {
@@ -130,45 +130,45 @@ pub(super) fn room(state: &State) -> usize {
 }
 
 /// Returns the number of lines between header and footer.
-pub(super) fn text_room(state: &State) -> usize {
+pub(super) fn text_room(state: &ScreenState) -> usize {
     // Only the number of lines of the header matters, and the time does not change that.
     let head = head(state, BootInstant::new(Duration::ZERO));
     state.size.rows.saturating_sub(head.len() + 1)
 }
 
 /// Returns the header of every page: server and time, counts, and problems.
-pub(super) fn head(state: &State, now: BootInstant) -> Vec<Line> {
+pub(super) fn head(state: &ScreenState, now: BootInstant) -> Vec<StyledLine> {
     let columns = state.size.columns;
     let title = format!("dlock status  {}", state.title.server);
     let time = format!(
         "every {}  {} UTC",
         state.title.interval,
-        time_of_day(state.heard.server_time())
+        time_of_day(state.latest.server_time())
     );
-    let first = Line::of(&title, Style::Strong).ending(columns, &time, Style::Plain);
+    let first = StyledLine::of(&title, Style::Strong).ending(columns, &time, Style::Plain);
     let mut head = vec![first, counts(state)];
-    if let Some(difference) = state.heard.clock_difference() {
-        head.push(Line::of(&difference, Style::Doubtful));
+    if let Some(difference) = state.latest.clock_difference() {
+        head.push(StyledLine::of(&difference, Style::Doubtful));
     }
     head.extend(failure_lines(state, now));
     head
 }
 
-fn counts(state: &State) -> Line {
+fn counts(state: &ScreenState) -> StyledLine {
     use crate::store::LockState::{Expired, Free, Held, Paused, Revoked};
-    let heard = &state.heard;
-    let mut counts = vec![format!("{} actions", heard.survey.locks.len())];
+    let snapshot = &state.latest;
+    let mut counts = vec![format!("{} actions", snapshot.snapshot.locks.len())];
     for kind in [Held, Expired, Revoked, Paused, Free] {
-        match heard.count(kind) {
+        match snapshot.count(kind) {
             0 => {}
             count => counts.push(format!("{count} {kind}")),
         }
     }
-    counts.push(format!("{} waiting", heard.all_waiting()));
-    let line = Line::of(&counts.join(", "), Style::Plain);
+    counts.push(format!("{} waiting", snapshot.all_waiting()));
+    let line = StyledLine::of(&counts.join(", "), Style::Plain);
     let mut order = match state.order {
         SortOrder::Action => String::new(),
-        SortOrder::Trouble => "sorted by diagnosis".to_owned(),
+        SortOrder::Severity => "sorted by diagnosis".to_owned(),
         SortOrder::HeldFor => "sorted by time held".to_owned(),
         SortOrder::Waiters => "sorted by waiters".to_owned(),
     };
@@ -181,25 +181,25 @@ fn counts(state: &State) -> Line {
 }
 
 /// Returns the age of the shown data and the reason for it, if the last request failed.
-fn failure_lines(state: &State, now: BootInstant) -> Vec<Line> {
-    let Some(trouble) = &state.trouble else {
+fn failure_lines(state: &ScreenState, now: BootInstant) -> Vec<StyledLine> {
+    let Some(failure) = &state.failure else {
         return Vec::new();
     };
     let age = format!(
         "no answer for {}, shown is what was {} ago",
-        age(now.since(trouble.since)),
-        age(now.since(state.heard.at)),
+        age(now.since(failure.since)),
+        age(now.since(state.latest.at)),
     );
-    let mut why = folded(&printable(&trouble.why), state.size.columns);
+    let mut why = folded(&printable(&failure.why), state.size.columns);
     why.truncate(FAILURE_LINES);
-    let bad = |text: &String| Line::of(text, Style::Bad);
+    let bad = |text: &String| StyledLine::of(text, Style::Bad);
     std::iter::once(&age).chain(&why).map(bad).collect()
 }
 
-fn footer(state: &State) -> Line {
+fn footer(state: &ScreenState) -> StyledLine {
     if state.is_typing {
         let text = format!("/{}_", state.filter);
-        return Line::of(&text, Style::Strong).ending(
+        return StyledLine::of(&text, Style::Strong).ending(
             state.size.columns,
             "Enter: keep  Esc: show all",
             Style::Faint,
@@ -211,10 +211,10 @@ fn footer(state: &State) -> Line {
         None => String::new(),
     };
     let keys = "Enter: open  /: filter  s: sort  ?: keys  q: quit";
-    Line::of(keys, Style::Faint).ending(state.size.columns, &position, Style::Faint)
+    StyledLine::of(keys, Style::Faint).ending(state.size.columns, &position, Style::Faint)
 }
 
-fn cells(state: &State, record: &LockRecord) -> [Painted; 10] {
+fn cells(state: &ScreenState, record: &LockRecord) -> [Painted; 10] {
     let when_held = |text: String| match record.is_leased() {
         true => (text, Style::Plain),
         false => (String::new(), Style::Plain),
@@ -223,12 +223,12 @@ fn cells(state: &State, record: &LockRecord) -> [Painted; 10] {
         Expiry::In(left) => when_held(age(left)),
         Expiry::Ago(ago) => when_held(format!("{} ago", age(ago))),
     };
-    let waiting = match state.heard.waiting(&record.action) {
+    let waiting = match state.latest.waiting(&record.action) {
         0 => String::new(),
         count => count.to_string(),
     };
     let last = record.last.map_or_else(String::new, |last| {
-        format!("{}, {} ago", last.fate, age(last.ago))
+        format!("{}, {} ago", last.outcome, age(last.ago))
     });
     let paint = paint(record);
     [

@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use super::asked::Asked;
+use super::selection::ActionSelection;
 use crate::cli::watch::Color;
 
 /// The content and form of the output.
 #[derive(Debug, Clone)]
 pub struct WatchOptions {
     /// The actions to show.
-    pub asked: Asked,
+    pub actions: ActionSelection,
     /// True if the output is JSON.
     pub json: bool,
     /// Time between two snapshots.

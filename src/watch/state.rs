@@ -4,23 +4,23 @@
 //! The selection is an action and not a line number, so it does not change when other actions appear or disappear
 //! above it.
 
+use super::detail_state::{DetailState, RunList};
 use super::frame::Size;
-use super::heard::Heard;
-use super::opened::{History, Opened};
 use super::severity::severity;
+use super::snapshot::TimedSnapshot;
 use crate::lease::action::Action;
 use crate::lease::instant::BootInstant;
 use crate::store::LockRecord;
 
 /// The complete state of the screen.
 #[derive(Debug, Clone)]
-pub struct State {
+pub struct ScreenState {
     /// The server and the interval, for the heading.
     pub title: Header,
     /// The last successful response.
-    pub heard: Heard,
+    pub latest: TimedSnapshot,
     /// The failure of the later requests. None if the last request succeeded.
-    pub trouble: Option<QueryFailure>,
+    pub failure: Option<QueryFailure>,
     /// The screen's size.
     pub size: Size,
     /// The text by which the list is filtered. Empty if the list is not filtered.
@@ -60,7 +60,7 @@ pub enum SortOrder {
     /// By the bytes of the action.
     Action,
     /// By severity: problems first, then healthy leases, then free actions.
-    Trouble,
+    Severity,
     /// Longest held first.
     HeldFor,
     /// Longest queue first.
@@ -73,14 +73,14 @@ pub enum Page {
     /// The list, with one line for each action.
     List,
     /// The details of one action.
-    Opened(Box<Opened>),
+    Details(Box<DetailState>),
     /// The help page about the keys.
     Help,
 }
 
 /// The effect of a key outside the state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Request {
+pub enum KeyEffect {
     /// No effect.
     None,
     /// Quit the program.
@@ -91,14 +91,14 @@ pub enum Request {
     Redraw,
 }
 
-impl State {
+impl ScreenState {
     /// Creates a state that shows the list, with the first action selected.
     #[must_use]
-    pub fn new(title: Header, heard: Heard, size: Size) -> Self {
+    pub fn new(title: Header, snapshot: TimedSnapshot, size: Size) -> Self {
         let mut state = Self {
             title,
-            heard,
-            trouble: None,
+            latest: snapshot,
+            failure: None,
             size,
             filter: String::new(),
             order: SortOrder::Action,
@@ -107,16 +107,16 @@ impl State {
             selected: None,
             above: 0,
         };
-        state.follow();
+        state.adjust_view();
         state
     }
 
     /// Returns the action whose last runs must be requested. None if no request is needed.
     #[must_use]
-    pub fn history_wanted(&self) -> Option<&Action> {
+    pub fn history_request(&self) -> Option<&Action> {
         match &self.page {
-            Page::Opened(opened) if matches!(opened.history, History::Wanted(_)) => {
-                Some(&opened.record.action)
+            Page::Details(details) if matches!(details.history, RunList::Outdated(_)) => {
+                Some(&details.record.action)
             }
             _ => None,
         }
@@ -128,8 +128,8 @@ impl State {
         let wanted = self.filter.to_lowercase();
         let matches = |text: &str| text.to_lowercase().contains(&wanted);
         let mut rows: Vec<&LockRecord> = self
-            .heard
-            .survey
+            .latest
+            .snapshot
             .locks
             .iter()
             .filter(|record| {
@@ -141,13 +141,13 @@ impl State {
         // The sorts are stable: equal rows stay in the byte order of their actions.
         match self.order {
             SortOrder::Action => {}
-            SortOrder::Trouble => rows.sort_by_key(|record| severity(record)),
+            SortOrder::Severity => rows.sort_by_key(|record| severity(record)),
             SortOrder::HeldFor => rows.sort_by_key(|record| {
                 let held_for = record.is_leased().then_some(record.held_for);
                 std::cmp::Reverse(held_for)
             }),
             SortOrder::Waiters => {
-                rows.sort_by_key(|record| std::cmp::Reverse(self.heard.waiting(&record.action)));
+                rows.sort_by_key(|record| std::cmp::Reverse(self.latest.waiting(&record.action)));
             }
         }
         rows

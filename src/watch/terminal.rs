@@ -19,7 +19,7 @@ use crossterm::terminal::{
 };
 use crossterm::{queue, style};
 
-use super::frame::{Frame, Line, Size, Style};
+use super::frame::{Frame, Size, Style, StyledLine};
 use crate::event::database::THREAD_NAME;
 
 /// The size that is assumed if the terminal does not report one, as on a serial line.
@@ -156,7 +156,13 @@ impl Screen {
         Ok(())
     }
 
-    fn put(&self, bytes: &mut Vec<u8>, row: usize, line: &Line, width: usize) -> io::Result<()> {
+    fn put(
+        &self,
+        bytes: &mut Vec<u8>,
+        row: usize,
+        line: &StyledLine,
+        width: usize,
+    ) -> io::Result<()> {
         let at = |column| MoveTo(coordinate(column), coordinate(row));
         queue!(bytes, at(0), Clear(ClearType::CurrentLine))?;
         if line.is_marked {

@@ -7,10 +7,10 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use self::scene::*;
-use super::columns::{Column, Widths};
-use super::frame::{Line, Size, Style, width};
+use super::columns::{TableColumn, Widths};
+use super::frame::{Size, Style, StyledLine, width};
 use super::key::Key;
-use super::state::{Page, Request, State};
+use super::state::{KeyEffect, Page, ScreenState};
 use crate::lease::Token;
 use crate::report::escape::printable;
 use crate::store::{Expiry, HistoryEntry, HistoryOutcome, LastRun};
@@ -42,19 +42,22 @@ fn selection_stays_with_its_action() {
     let mut state = five(LOW);
     press(&mut state, &[Key::Down, Key::Down]);
     let others = ["0", "1", "2", "c", "x"].map(|name| held(name, "web-9/1", 5));
-    state.learn(heard(others.to_vec(), Vec::new()));
+    state.set_snapshot(snapshot(others.to_vec(), Vec::new()));
     assert_eq!(marked(&state), "c");
     // When the selected action disappears, the next one is selected.
-    state.learn(heard(vec![held("0", "", 1), held("x", "", 1)], Vec::new()));
+    state.set_snapshot(snapshot(
+        vec![held("0", "", 1), held("x", "", 1)],
+        Vec::new(),
+    ));
     assert_eq!(marked(&state), "x");
-    state.learn(heard(Vec::new(), Vec::new()));
+    state.set_snapshot(snapshot(Vec::new(), Vec::new()));
     assert!(
         screen(&state).contains("no lock is held"),
         "{}",
         screen(&state)
     );
     press(&mut state, &[Key::Down, Key::End, Key::Enter, Key::PageUp]);
-    state.learn(heard(vec![held("y", "", 1)], Vec::new()));
+    state.set_snapshot(snapshot(vec![held("y", "", 1)], Vec::new()));
     assert_eq!(marked(&state), "y");
 }
 
@@ -80,14 +83,14 @@ fn filter_matches_action_holder_and_host() {
 
 #[test]
 fn s_cycles_through_the_sort_orders() {
-    let first = |state: &mut State| {
+    let first = |state: &mut ScreenState| {
         press(state, &[Key::Text('s'), Key::Home]);
         marked(state)
     };
     let mut state = five(USUAL);
-    let mut locks = state.heard.survey.locks.clone();
+    let mut locks = state.latest.snapshot.locks.clone();
     locks[3].renewed_ago = Duration::from_secs(12);
-    state.learn(heard(locks, vec![waiter("b", "web-2/1")]));
+    state.set_snapshot(snapshot(locks, vec![waiter("b", "web-2/1")]));
     assert_eq!(first(&mut state), "d");
     assert!(screen(&state).contains("sorted by diagnosis"));
     assert_eq!(first(&mut state), "c");
@@ -99,11 +102,11 @@ fn s_cycles_through_the_sort_orders() {
 #[test]
 fn enter_opens_an_action_with_its_queue_and_history() {
     let mut state = five(USUAL);
-    assert_eq!(state.history_wanted(), None);
+    assert_eq!(state.history_request(), None);
     press(&mut state, &[Key::Down, Key::Enter]);
-    assert_eq!(state.history_wanted(), Some(&action("b")));
-    state.recall(&action("b"), vec![entry("b", 16)]);
-    assert_eq!(state.history_wanted(), None);
+    assert_eq!(state.history_request(), Some(&action("b")));
+    state.set_history(&action("b"), vec![entry("b", 16)]);
+    assert_eq!(state.history_request(), None);
     let text = screen(&state);
     for fact in [
         "b: held",
@@ -123,7 +126,7 @@ fn enter_opens_an_action_with_its_queue_and_history() {
         assert!(text.contains(fact), "{fact}:\n{text}");
     }
     // The history of another action is not shown.
-    state.recall(&action("c"), vec![entry("c", 99), entry("c", 98)]);
+    state.set_history(&action("c"), vec![entry("c", 99), entry("c", 98)]);
     assert_eq!(screen(&state), text);
     for back in [Key::Escape, Key::Backspace, Key::Text('q')] {
         press(&mut state, &[back]);
@@ -136,22 +139,22 @@ fn enter_opens_an_action_with_its_queue_and_history() {
 fn history_is_requested_again_when_a_run_has_ended() {
     let mut state = five(USUAL);
     press(&mut state, &[Key::Enter]);
-    state.recall(&action("a"), vec![entry("a", 16)]);
-    state.learn(heard(vec![held("a", "web-30/1", 31)], Vec::new()));
-    assert_eq!(state.history_wanted(), None);
+    state.set_history(&action("a"), vec![entry("a", 16)]);
+    state.set_snapshot(snapshot(vec![held("a", "web-30/1", 31)], Vec::new()));
+    assert_eq!(state.history_request(), None);
     let mut next = held("a", "web-31/1", 1);
     next.last = Some(LastRun {
         token: Token(17),
-        fate: HistoryOutcome::Exited(0),
+        outcome: HistoryOutcome::Exited(0),
         ago: Duration::from_secs(1),
     });
-    state.learn(heard(vec![next], Vec::new()));
-    assert_eq!(state.history_wanted(), Some(&action("a")));
+    state.set_snapshot(snapshot(vec![next], Vec::new()));
+    assert_eq!(state.history_request(), Some(&action("a")));
     assert!(screen(&state).contains("exited 0"), "the old history stays");
     // The action is no longer held, so the response does not contain it.
-    state.recall(&action("a"), vec![entry("a", 17)]);
-    state.learn(heard(Vec::new(), Vec::new()));
-    assert_eq!(state.history_wanted(), Some(&action("a")));
+    state.set_history(&action("a"), vec![entry("a", 17)]);
+    state.set_snapshot(snapshot(Vec::new(), Vec::new()));
+    assert_eq!(state.history_request(), Some(&action("a")));
     assert!(screen(&state).contains("free, no waiters"));
 }
 
@@ -160,7 +163,7 @@ fn details_scroll_to_their_last_line() {
     let mut state = five(LOW);
     press(&mut state, &[Key::Enter]);
     let entries: Vec<HistoryEntry> = (1..=30).map(|token| entry("a", token)).collect();
-    state.recall(&action("a"), entries);
+    state.set_history(&action("a"), entries);
     assert!(!screen(&state).contains(" 30 "));
     press(&mut state, &[Key::End]);
     let last = screen(&state);
@@ -187,16 +190,16 @@ fn q_quits_only_the_list_and_ctrl_c_quits_every_page() {
     press(&mut state, &[Key::Text('q'), Key::Enter, Key::Text('q')]);
     typed(&mut state, "/q");
     press(&mut state, &[Key::Escape]);
-    assert_eq!(state.press(Key::Text('q')), Request::Quit);
+    assert_eq!(state.press(Key::Text('q')), KeyEffect::Quit);
     for page in ["?", "/", "\n"] {
         let mut state = five(USUAL);
         match page {
             "\n" => press(&mut state, &[Key::Enter]),
             text => typed(&mut state, text),
         }
-        assert_eq!(state.press(Key::Suspend), Request::Suspend);
-        assert_eq!(state.press(Key::Redraw), Request::Redraw);
-        assert_eq!(state.press(Key::Interrupt), Request::Quit);
+        assert_eq!(state.press(Key::Suspend), KeyEffect::Suspend);
+        assert_eq!(state.press(Key::Redraw), KeyEffect::Redraw);
+        assert_eq!(state.press(Key::Interrupt), KeyEffect::Quit);
     }
 }
 
@@ -204,8 +207,8 @@ fn q_quits_only_the_list_and_ctrl_c_quits_every_page() {
 fn failed_requests_show_their_duration_and_reason() {
     let mut state = five(LOW);
     press(&mut state, &[Key::End]);
-    state.miss("cannot reach db: refused".to_owned(), at(1_003));
-    state.miss("cannot reach db: no route".to_owned(), at(1_005));
+    state.set_failure("cannot reach db: refused".to_owned(), at(1_003));
+    state.set_failure("cannot reach db: no route".to_owned(), at(1_005));
     let text = state.frame(at(1_063)).text();
     assert!(
         text.contains("no answer for 1m, shown is what was 1m 3s ago\ncannot reach db: no route\n"),
@@ -215,17 +218,17 @@ fn failed_requests_show_their_duration_and_reason() {
         text.contains("> e "),
         "the selected action is visible: {text}"
     );
-    state.learn(heard(vec![held("e", "", 1)], Vec::new()));
+    state.set_snapshot(snapshot(vec![held("e", "", 1)], Vec::new()));
     assert!(!screen(&state).contains("no answer"));
 }
 
 #[test]
 fn diagnosis_of_the_selected_action_is_below_the_list() {
     let mut state = five(USUAL);
-    let mut locks = state.heard.survey.locks.clone();
+    let mut locks = state.latest.snapshot.locks.clone();
     locks[1].renewed_ago = Duration::from_secs(12);
     locks[1].expiry = Expiry::In(Duration::from_secs(18));
-    state.learn(heard(locks, Vec::new()));
+    state.set_snapshot(snapshot(locks, Vec::new()));
     assert!(screen(&state).contains("\na: held and renewing\n"));
     press(&mut state, &[Key::Down]);
     let sentence =
@@ -237,7 +240,7 @@ fn diagnosis_of_the_selected_action_is_below_the_list() {
 fn clock_difference_is_shown() {
     let mut state = five(USUAL);
     assert!(!screen(&state).contains("clock"));
-    state.heard.at_ours += Duration::from_secs(5);
+    state.latest.at_wall += Duration::from_secs(5);
     let told = "\nthe server's clock is 5s behind this machine's; no lease depends on that\n";
     assert!(screen(&state).contains(told), "{}", screen(&state));
 }
@@ -245,15 +248,15 @@ fn clock_difference_is_shown() {
 #[test]
 fn columns_shrink_and_then_drop_out_by_rank() {
     let columns = [
-        Column::cut("ONE", 0, 4),
-        Column::whole("TWO", 1),
-        Column::cut("THREE", 2, 5),
+        TableColumn::cut("ONE", 0, 4),
+        TableColumn::whole("TWO", 1),
+        TableColumn::cut("THREE", 2, 5),
     ];
     let row = ["a".repeat(50), "22".to_owned(), "c".repeat(20)];
     let row = row.map(|text| (text, Style::Plain));
     let text = |room| {
         let widths = Widths::new(&columns, std::iter::once(&row), room);
-        widths.line(Line::default(), &row, 0).text()
+        widths.line(StyledLine::default(), &row, 0).text()
     };
     assert_eq!(text(100), format!("{}  22   {}", row[0].0, row[2].0));
     assert_eq!(text(28), "aaaaaaaaaa…  22   ccccccccc…");
@@ -305,9 +308,9 @@ proptest! {
         for key in keys {
             state.press(all[key]);
         }
-        state.recall(&action("action-0"), vec![entry("action-0", 1)]);
+        state.set_history(&action("action-0"), vec![entry("action-0", 1)]);
         if !why.is_empty() {
-            state.miss(why, at(1_000));
+            state.set_failure(why, at(1_000));
         }
         let frame = state.frame(at(1_001));
         prop_assert_eq!(frame.lines.len(), rows);

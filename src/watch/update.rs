@@ -1,83 +1,83 @@
 //! The transitions of the screen's [`State`]: keys, responses of the server, and a new size of the screen.
 
+use super::detail_state::DetailState;
 use super::frame::{Frame, Size};
-use super::heard::Heard;
 use super::key::Key;
-use super::opened::Opened;
-use super::state::{Page, QueryFailure, Request, SortOrder, State};
+use super::snapshot::TimedSnapshot;
+use super::state::{KeyEffect, Page, QueryFailure, ScreenState, SortOrder};
 use super::{details, list};
 use crate::lease::action::Action;
 use crate::lease::instant::BootInstant;
 use crate::store::HistoryEntry;
 
-impl State {
+impl ScreenState {
     /// Renders the screen at `now`.
     #[must_use]
     pub fn frame(&self, now: BootInstant) -> Frame {
         match &self.page {
             Page::List => list::frame(self, now),
-            Page::Opened(opened) => details::frame(self, opened, now),
+            Page::Details(details) => details::frame(self, details, now),
             Page::Help => list::help(self, now),
         }
     }
 
     /// Applies a new response.
-    pub fn learn(&mut self, heard: Heard) {
-        self.heard = heard;
-        self.trouble = None;
-        if let Page::Opened(opened) = &mut self.page {
-            opened.learn(&self.heard);
+    pub fn set_snapshot(&mut self, snapshot: TimedSnapshot) {
+        self.latest = snapshot;
+        self.failure = None;
+        if let Page::Details(details) = &mut self.page {
+            details.set_snapshot(&self.latest);
         }
-        self.follow();
+        self.adjust_view();
     }
 
     /// Records that a request has failed at `now` with the message `why`.
-    pub fn miss(&mut self, why: String, now: BootInstant) {
-        let since = self.trouble.as_ref().map_or(now, |trouble| trouble.since);
-        self.trouble = Some(QueryFailure { since, why });
-        self.follow();
+    pub fn set_failure(&mut self, why: String, now: BootInstant) {
+        let since = self.failure.as_ref().map_or(now, |failure| failure.since);
+        self.failure = Some(QueryFailure { since, why });
+        self.adjust_view();
     }
 
     /// Applies the last runs of `action`.
-    pub fn recall(&mut self, action: &Action, entries: Vec<HistoryEntry>) {
-        if let Page::Opened(opened) = &mut self.page {
-            opened.recall(action, entries);
+    pub fn set_history(&mut self, action: &Action, entries: Vec<HistoryEntry>) {
+        if let Page::Details(details) = &mut self.page {
+            details.set_history(action, entries);
         }
     }
 
     /// Applies a new size of the screen.
     pub fn resize(&mut self, size: Size) {
         self.size = size;
-        self.follow();
+        self.adjust_view();
     }
 
     /// Applies a key. Returns its effect outside the state.
-    pub fn press(&mut self, key: Key) -> Request {
+    pub fn press(&mut self, key: Key) -> KeyEffect {
         match key {
-            Key::Interrupt => return Request::Quit,
-            Key::Suspend => return Request::Suspend,
-            Key::Redraw => return Request::Redraw,
+            Key::Interrupt => return KeyEffect::Quit,
+            Key::Suspend => return KeyEffect::Suspend,
+            Key::Redraw => return KeyEffect::Redraw,
             _ => {}
         }
         match &mut self.page {
             Page::Help => self.page = Page::List,
-            Page::Opened(_) if matches!(key, Key::Escape | Key::Backspace | Key::Text('q')) => {
+            Page::Details(_) if matches!(key, Key::Escape | Key::Backspace | Key::Text('q')) => {
                 self.page = Page::List;
             }
-            Page::Opened(opened) => {
-                let above = opened.above;
+            Page::Details(details) => {
+                let above = details.above;
                 let page = list::text_room(self).max(1);
                 self.scroll(moved(key, above, page));
             }
             Page::List if self.is_typing => self.type_filter(key),
             Page::List => match key {
-                Key::Text('q') => return Request::Quit,
+                Key::Text('q') => return KeyEffect::Quit,
                 Key::Text('?') => self.page = Page::Help,
                 Key::Text('/') => self.is_typing = true,
                 Key::Text('s') => {
                     self.order = match self.order {
-                        SortOrder::Action => SortOrder::Trouble,
-                        SortOrder::Trouble => SortOrder::HeldFor,
+                        SortOrder::Action => SortOrder::Severity,
+                        SortOrder::Severity => SortOrder::HeldFor,
                         SortOrder::HeldFor => SortOrder::Waiters,
                         SortOrder::Waiters => SortOrder::Action,
                     }
@@ -87,19 +87,19 @@ impl State {
                 key => self.select(key),
             },
         }
-        self.follow();
-        Request::None
+        self.adjust_view();
+        KeyEffect::None
     }
 
     /// Scrolls the open action to line `to`, or to the maximum. None keeps the position, limited to the maximum.
     fn scroll(&mut self, to: Option<usize>) {
-        let Page::Opened(opened) = &self.page else {
+        let Page::Details(details) = &self.page else {
             return;
         };
-        let max_scroll = details::max_scroll(self, opened);
-        let to = to.unwrap_or(opened.above).min(max_scroll);
-        if let Page::Opened(opened) = &mut self.page {
-            opened.above = to;
+        let max_scroll = details::max_scroll(self, details);
+        let to = to.unwrap_or(details.above).min(max_scroll);
+        if let Page::Details(details) = &mut self.page {
+            details.above = to;
         }
     }
 
@@ -123,11 +123,11 @@ impl State {
         let Some(record) = self
             .selected
             .as_ref()
-            .and_then(|action| self.heard.record(action))
+            .and_then(|action| self.latest.record(action))
         else {
             return;
         };
-        self.page = Page::Opened(Box::new(Opened::new(record.clone())));
+        self.page = Page::Details(Box::new(DetailState::new(record.clone())));
     }
 
     /// Moves the selection.
@@ -143,7 +143,7 @@ impl State {
     }
 
     /// Selects an action if the list has any, and scrolls so that the selection is on the screen.
-    pub(super) fn follow(&mut self) {
+    pub(super) fn adjust_view(&mut self) {
         self.scroll(None);
         let rows = self.rows();
         let at = self.selected(&rows);

@@ -84,7 +84,7 @@ impl Peer {
         let way = &mut self.ways[self.using];
         let cases = fault.map_or_else(Vec::new, |fault| way.order(request, fault));
         let mut database = way.database.take().expect("no request is waiting");
-        let reply = database.ask(contender, request);
+        let reply = database.request(contender, request);
         way.database = Some(database);
         cases.iter().for_each(Case::lift);
         way.note();
@@ -106,7 +106,7 @@ impl Peer {
         let mut database = way.database.take().expect("no request is waiting");
         let (contender, request) = (contender.clone(), request.clone());
         self.waiting = Some(thread::spawn(move || {
-            let reply = database.ask(&contender, &request);
+            let reply = database.request(&contender, &request);
             (database, reply)
         }));
     }

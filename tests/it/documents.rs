@@ -17,13 +17,13 @@ use dlock::exit;
 use dlock::lease::Token;
 use dlock::lease::instant::BootInstant;
 use dlock::lease::timing::Timing;
-use dlock::metrics::{Facts, MetricsResult};
+use dlock::metrics::{MetricsResult, RunMetrics};
 use dlock::process::hook::{self, HookTrigger};
 use dlock::report::history;
 use dlock::report::log::EventKind;
 use dlock::report::status::{json, table};
 use dlock::store::mysql::schema::printout;
-use dlock::store::takeover::{CLOCK_ALLOWANCE, QUEUE_LOCK_ALLOWANCE};
+use dlock::store::takeover::{CLOCK_SKEW_ALLOWANCE, QUEUE_LOCK_ALLOWANCE};
 use dlock::store::{
     HistoryEntry, HistoryOutcome, Holder, LockRecord, POLLER_TIMEOUT, ServerTime, Snapshot, Waiter,
 };
@@ -226,7 +226,7 @@ fn every_name_in_logs_metrics_and_hooks_is_documented() {
     let [metrics, results] = &lists(".Ss Metrics")[..] else {
         panic!("expected two lists");
     };
-    let mut run = Facts::new("init".parse().expect("a name"), String::new());
+    let mut run = RunMetrics::new("init".parse().expect("a name"), String::new());
     run.token = Some(Token(1));
     run.outcome = Some(MetricsResult::Lost);
     run.status = Some(exit::Status::LOST);
@@ -288,7 +288,7 @@ fn documented_durations_match_the_code() {
     let sent = BootInstant::new(Duration::ZERO);
     let deadline = timing.deadline(sent);
     let [term, kill] = [deadline.term, deadline.kill].map(|end| end.since(sent).as_secs());
-    let allowance = CLOCK_ALLOWANCE.as_secs();
+    let allowance = CLOCK_SKEW_ALLOWANCE.as_secs();
     let queue_lock_allowance = QUEUE_LOCK_ALLOWANCE.as_secs_f32();
     let silence = POLLER_TIMEOUT.as_secs();
     let at_end = (hook::AT_END + hook::TO_DIE).as_secs();

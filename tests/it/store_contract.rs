@@ -63,7 +63,7 @@ impl Peer {
 
     #[track_caller]
     fn send(&mut self, request: &Request) -> Response {
-        let response = self.database.ask(&self.contender, request);
+        let response = self.database.request(&self.contender, request);
         assert!(response.sent <= response.received, "{response:?}");
         let has_time = !matches!(request, Request::Release(_));
         assert_eq!(response.server_time.is_some(), has_time, "{response:?}");
@@ -340,7 +340,11 @@ fn names_are_compared_as_bytes() {
             other.granted();
         }
         assert_eq!(one.record().owner_id, Some(one.owner_id));
-        let all = one.database.survey(Selection::All).expect("a survey").locks;
+        let all = one
+            .database
+            .snapshot(Selection::All)
+            .expect("a survey")
+            .locks;
         assert_eq!(all.len(), 5);
     });
 }
@@ -355,7 +359,7 @@ fn a_survey_returns_the_selected_actions() {
             records.iter().map(|seen| seen.action.to_string()).collect()
         };
         let survey = |peer: &mut Peer, selection: Selection| {
-            names(peer.database.survey(selection).expect("a survey").locks)
+            names(peer.database.snapshot(selection).expect("a survey").locks)
         };
         assert_eq!(survey(&mut one, Selection::Active), ["init", "zeta"]);
         one.release(grant);
@@ -413,7 +417,7 @@ fn renewing_a_deleted_row_is_an_unknown_failure() {
         let grant = one.granted();
         let mut admin = database.admin_conn();
         admin.query_drop("DELETE FROM dlock_lock").expect("deletes");
-        let response = one.database.ask(
+        let response = one.database.request(
             &one.contender,
             &Request::Renew(grant, QueueLock::Unavailable),
         );

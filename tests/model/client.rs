@@ -260,7 +260,7 @@ impl Client {
                 self.false_success |= loss.is_some();
                 self.success = self.token();
             }
-            let released = outcome.is_ours();
+            let released = outcome.held_lease();
             self.parent = Parent::Over { released };
         }
     }
@@ -365,7 +365,7 @@ impl Client {
             }
             Parent::Leaving { releasing, .. } => {
                 // The response to a pending renewal comes before the release is sent.
-                if releasing.is_asked() {
+                if releasing.is_in_flight() {
                     releasing.handle_response(instant(now), &reply);
                 }
                 self.act(now, variant);

@@ -9,7 +9,7 @@ use std::time::Duration;
 use dlock::lease::instant::BootInstant;
 use dlock::lease::timing::Timing;
 
-/// Length of a tick, which is longer than `store::CLOCK_ALLOWANCE`.
+/// Length of a tick, which is longer than `store::CLOCK_SKEW_ALLOWANCE`.
 const TICK: Duration = Duration::from_secs(6);
 
 /// Tick at which a run begins. The state machines subtract durations from instants, which must not precede the boot.

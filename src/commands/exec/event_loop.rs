@@ -80,7 +80,7 @@ impl EventLoop<'_> {
         }
         self.open += 1;
         self.is_waiting_turn |= matches!(request, Request::WaitTurn(_));
-        self.database.ask(request);
+        self.database.send(request);
     }
 
     /// Returns true if a request is open.
@@ -104,7 +104,7 @@ impl EventLoop<'_> {
             let wake = overdue.map_or(until, |overdue| overdue.min(until));
             let sleep = wake.since(now).min(LONGEST_SLEEP);
             match self.events.next(sleep) {
-                Some(Event::Reply(response)) => {
+                Some(Event::Response(response)) => {
                     self.open = self.open.saturating_sub(1);
                     (self.open_since, self.is_waiting_turn) = (clock::now(), false);
                     if let Some(step) = self.clock.observe(&response) {
@@ -113,7 +113,7 @@ impl EventLoop<'_> {
                         );
                         self.report.info(EventKind::ClockStep, text);
                     }
-                    return Some(Event::Reply(response));
+                    return Some(Event::Response(response));
                 }
                 Some(event) => {
                     self.observers.handle_event(self.report, &event);

@@ -156,7 +156,7 @@ impl EventLoop<'_> {
                     }
                     _ => run.send(SupervisorInput::Signal(signal)),
                 },
-                Some(Event::Reply(response)) => {
+                Some(Event::Response(response)) => {
                     let outcome = run.renewals.handle_response(clock::now(), *response);
                     self.handle_renewal(outcome, run);
                 }

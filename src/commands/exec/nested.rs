@@ -91,7 +91,7 @@ fn read_record(
     let until = clock::now() + timeout;
     query_within(target, timeout + QUERY_TIMEOUT, move |database| {
         loop {
-            match database.ask(&contender, &Request::Get).outcome {
+            match database.request(&contender, &Request::Get).outcome {
                 Err(failure) if failure.kind == FailureKind::NoTables => {
                     return Ok(Response::Record(LockRecord::never_held(contender.action)));
                 }

@@ -11,7 +11,7 @@ use crate::exit::{ExitCause, ExitError, Status};
 use crate::lease::Token;
 use crate::lease::instant::BootInstant;
 use crate::metrics::writer::{Note, Writer};
-use crate::metrics::{Facts, MetricsResult};
+use crate::metrics::{MetricsResult, RunMetrics};
 use crate::process::hook::{Hook, HookTrigger};
 use crate::report::Report;
 use crate::report::escape::printable;
@@ -22,7 +22,7 @@ use crate::sys::clock;
 /// The facts of a run, and the observers that receive them.
 #[derive(Debug)]
 pub(in crate::commands) struct RunObservers {
-    facts: Facts,
+    facts: RunMetrics,
     started: BootInstant,
     granted: Option<BootInstant>,
     writer: Option<Writer>,
@@ -35,7 +35,7 @@ impl RunObservers {
     /// Creates the facts of a run without observers.
     pub(in crate::commands) fn none(contender: &Contender) -> Self {
         Self {
-            facts: Facts::new(contender.action.clone(), contender.holder.label.clone()),
+            facts: RunMetrics::new(contender.action.clone(), contender.holder.label.clone()),
             started: clock::now(),
             granted: None,
             writer: None,

@@ -52,9 +52,9 @@ impl EventLoop<'_> {
                     return self.released(run, &released, must_record);
                 }
             };
-            let was_asked = releasing.is_asked();
+            let was_asked = releasing.is_in_flight();
             match self.event(wake.map_or(until, |wake| wake.min(until))) {
-                Some(Event::Reply(reply)) if was_asked => {
+                Some(Event::Response(reply)) if was_asked => {
                     releasing.handle_response(clock::now(), &reply);
                 }
                 Some(Event::Disconnected) => releasing.disconnected(clock::now()),
@@ -77,7 +77,7 @@ impl EventLoop<'_> {
                 "{action} succeeded, but that could not be recorded: {why}; it does not count as done"
             );
             self.report.error(EventKind::NotRecorded, text);
-        } else if run.outcome.is_ours() {
+        } else if run.outcome.held_lease() {
             let ttl = messages::duration(self.timing.ttl);
             let text = format_args!("cannot release {action}: {why}; it expires within {ttl}");
             self.report.info(EventKind::NotReleased, text);
@@ -97,7 +97,7 @@ impl EventLoop<'_> {
                 let text = format_args!("this run of {action} is not in the history: {failure}");
                 self.report.info(EventKind::NotRecorded, text);
             }
-            Released::NotOurs(loss) if run.outcome != outcome => {
+            Released::NotHolder(loss) if run.outcome != outcome => {
                 let how = match loss {
                     Loss::Revoked => "released by an operator",
                     Loss::TakenOver => "not ours any more",
@@ -114,7 +114,7 @@ impl EventLoop<'_> {
                     .error(kind, format_args!("{}{consequence}", run.reason));
             }
             // The loss was reported before.
-            Released::NotOurs(_) => {}
+            Released::NotHolder(_) => {}
         }
         run.outcome = outcome;
     }

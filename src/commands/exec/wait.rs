@@ -112,7 +112,7 @@ impl EventLoop<'_> {
                     Some(Event::Signal(signal)) if signal::is_fatal(signal.number) => {
                         return Err(ExitError::interrupted(signal.number, &self.action));
                     }
-                    Some(Event::Reply(response)) => {
+                    Some(Event::Response(response)) => {
                         acquire.handle_response(clock::now(), &response);
                         last_response = Some(response);
                     }
@@ -179,7 +179,7 @@ impl EventLoop<'_> {
 
     fn is_released_by(&mut self, until: BootInstant) -> bool {
         while clock::now() < until {
-            if let Some(Event::Reply(response)) = self.event(until)
+            if let Some(Event::Response(response)) = self.event(until)
                 && matches!(
                     response.outcome,
                     Ok(Response::Released | Response::NotHolder(_))

@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::waiters::waiters_of;
 use crate::report::format::{json_line, millis};
 use crate::report::messages;
-use crate::store::diagnosis::{Diagnosis, takeable_in};
+use crate::store::diagnosis::{Diagnosis, takeover_in};
 use crate::store::{Expiry, LockRecord, Snapshot, Waiter};
 
 /// One lock in JSON.
@@ -105,7 +105,7 @@ fn lock<'a>(record: &'a LockRecord, waiters: &'a [Waiter]) -> LockJson<'a> {
         pod: text(holder.pod.as_str()).filter(|pod| !pod.is_empty()),
         namespace: text(holder.namespace.as_str()).filter(|name| !name.is_empty()),
         command: text(holder.command.as_str()),
-        diagnosis: Diagnosis::of(record).word(),
+        diagnosis: Diagnosis::of(record).as_str(),
         diagnosis_text: messages::diagnosis(record),
         session_alive: record.session_alive.filter(|_| is_held),
         acquired_at: record.acquired_at.as_deref().filter(|_| is_held),
@@ -118,15 +118,15 @@ fn lock<'a>(record: &'a LockRecord, waiters: &'a [Waiter]) -> LockJson<'a> {
             Expiry::Ago(ago) => -signed(ago),
         }),
         min_hold_until: record.min_hold_until.as_deref().filter(|_| is_held),
-        takeover_in_ms: is_held.then(|| millis(takeable_in(record))),
+        takeover_in_ms: is_held.then(|| millis(takeover_in(record))),
         revoked_ago_ms: record.revoked_ago.filter(|_| is_held).map(millis),
         paused_until: record.pause.as_ref().map(|paused| paused.until.as_str()),
         paused_for_ms: record.pause.as_ref().map(|paused| millis(paused.left)),
         operator: operator.map(|operator| operator.label.as_str()),
         reason: operator.map(|operator| operator.reason.as_str()),
         last_token: record.last.map(|last| last.token.0),
-        last_outcome: record.last.map(|last| last.fate.as_str()),
-        last_code: record.last.and_then(|last| last.fate.code()),
+        last_outcome: record.last.map(|last| last.outcome.as_str()),
+        last_code: record.last.and_then(|last| last.outcome.code()),
         last_ended_ago_ms: record.last.map(|last| millis(last.ago)),
         waiters: (1..)
             .zip(waiters_of(waiters, &record.action))

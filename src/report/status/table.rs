@@ -66,5 +66,5 @@ fn holder_cells(record: &LockRecord, waiters: usize) -> [String; 13] {
 
 /// Returns the outcome and the age of the last run.
 pub(super) fn last_run(last: LastRun) -> String {
-    format!("{}, {} ago", last.fate, duration(last.ago))
+    format!("{}, {} ago", last.outcome, duration(last.ago))
 }

@@ -6,7 +6,7 @@ use super::exchange::RequestKind;
 use super::statements::{self, Selection};
 use super::{rows, schema};
 use crate::lease::action::Action;
-use crate::lease::once::Key;
+use crate::lease::once::OnceKey;
 use crate::store::operator::{OperatorAction, OperatorRequest, OperatorResult};
 use crate::store::{Failure, FailureKind, HistoryEntry, Holder, QueueLock, Snapshot};
 
@@ -15,13 +15,13 @@ impl Database {
     ///
     /// # Errors
     /// Returns any failure, `NoTables` if a table is missing.
-    pub fn survey(&mut self, selection: Selection) -> Result<Snapshot, Failure> {
-        let survey = statements::survey(selection, QueueLock::Available);
-        match self.exchange(RequestKind::Plain, &survey, rows::survey) {
+    pub fn snapshot(&mut self, selection: Selection) -> Result<Snapshot, Failure> {
+        let snapshot = statements::select_snapshot(selection, QueueLock::Available);
+        match self.exchange(RequestKind::Plain, &snapshot, rows::snapshot) {
             // Without named locks the state of the holders' sessions is unknown.
             Err(failure) if failure.kind == FailureKind::NoQueueLock => {
-                let survey = statements::survey(selection, QueueLock::Unavailable);
-                self.exchange(RequestKind::Plain, &survey, rows::survey)
+                let snapshot = statements::select_snapshot(selection, QueueLock::Unavailable);
+                self.exchange(RequestKind::Plain, &snapshot, rows::snapshot)
             }
             outcome => outcome,
         }
@@ -32,9 +32,9 @@ impl Database {
     /// # Errors
     /// Returns any failure. If the account may not create tables, the message lists the grants.
     pub fn setup(&mut self) -> Result<(), Failure> {
-        match self.survey(Selection::Named(&[])) {
+        match self.snapshot(Selection::Named(&[])) {
             // Config means that the version is missing, which the definition fixes, or that it is another
-            // version, which the definition does not change and the second survey reports again.
+            // version, which the definition does not change and the second snapshot reports again.
             Err(Failure {
                 kind: FailureKind::NoTables | FailureKind::Config,
                 ..
@@ -44,9 +44,9 @@ impl Database {
     }
 
     pub(super) fn create_tables(&mut self) -> Result<(), Failure> {
-        let survey = statements::survey(Selection::Named(&[]), QueueLock::Unavailable);
-        let packet = format!("{}{survey}", schema::DDL);
-        let outcome = self.exchange(RequestKind::Plain, &packet, rows::survey);
+        let snapshot = statements::select_snapshot(Selection::Named(&[]), QueueLock::Unavailable);
+        let packet = format!("{}{snapshot}", schema::DDL);
+        let outcome = self.exchange(RequestKind::Plain, &packet, rows::snapshot);
         outcome.map(drop).map_err(|mut failure| {
             if failure.kind == FailureKind::Denied {
                 let database = &self.target.database;
@@ -84,7 +84,7 @@ impl Database {
     pub fn forget(
         &mut self,
         action: &Action,
-        key: &Key,
+        key: &OnceKey,
         operator: &Holder,
     ) -> Result<bool, Failure> {
         let forget = statements::forget(action, key, operator);
@@ -97,7 +97,7 @@ impl Database {
     ///
     /// # Errors
     /// Returns any failure of the change. Nothing was changed then, or the result is unknown.
-    pub fn intervene(
+    pub fn apply(
         &mut self,
         request: &OperatorRequest,
         wakes: bool,

@@ -71,9 +71,9 @@ impl Database {
     }
 
     /// Sends one request about the contender's action. It usually takes one round trip on an open connection.
-    pub fn ask(&mut self, contender: &Contender, request: &Request) -> TimedResponse {
+    pub fn request(&mut self, contender: &Contender, request: &Request) -> TimedResponse {
         self.timing = RequestTiming::new();
-        let outcome = self.answer(contender, request);
+        let outcome = self.respond(contender, request);
         TimedResponse {
             sent: self.timing.sent,
             received: clock::now(),
@@ -83,7 +83,7 @@ impl Database {
         }
     }
 
-    fn answer(&mut self, contender: &Contender, request: &Request) -> Result<Response, Failure> {
+    fn respond(&mut self, contender: &Contender, request: &Request) -> Result<Response, Failure> {
         match request {
             Request::TryAcquire(request) => self.attempt_unless_done(contender, request),
             Request::GetWithQueue(entry) => {

@@ -70,8 +70,8 @@ pub(super) fn read_result(sets: &[Vec<Row>]) -> Result<ReadResult, Failure> {
     })
 }
 
-/// Reads the rows of a `survey`: records, then waiters.
-pub(super) fn survey(sets: &[Vec<Row>]) -> Result<Snapshot, Failure> {
+/// Reads the rows of a snapshot: records, then waiters.
+pub(super) fn snapshot(sets: &[Vec<Row>]) -> Result<Snapshot, Failure> {
     let server_time = ServerTime(required(versioned(sets)?, "server_time")?);
     let [locks, waiters] = sets else {
         return Err(malformed("it is not complete"));
@@ -247,7 +247,11 @@ fn last(row: &Row) -> Result<Option<LastRun>, Failure> {
     let token = optional(row, "last_token")?.map(Token);
     let ago = elapsed(row, "ended_us")?;
     let last = token.zip(outcome(row)?);
-    Ok(last.map(|(token, fate)| LastRun { token, fate, ago }))
+    Ok(last.map(|(token, outcome)| LastRun {
+        token,
+        outcome,
+        ago,
+    }))
 }
 
 /// Returns the outcome of a run. None if there is no run, or if a newer dlock wrote it.

@@ -17,10 +17,10 @@ use crate::store::{Failure, FailureKind, HistoryEntry};
 use crate::sys::clock;
 use crate::sys::signal::SignalFd;
 use crate::sys::socket::Interrupter;
-use crate::watch::asked::Asked;
-use crate::watch::heard::Heard;
 use crate::watch::key::Key;
 use crate::watch::options::WatchOptions;
+use crate::watch::selection::ActionSelection;
+use crate::watch::snapshot::TimedSnapshot;
 
 /// Maximum time of one connect, one read, or one write. The same as for a single `status`.
 const IO_TIMEOUT: Duration = Duration::from_secs(5);
@@ -44,13 +44,13 @@ const MAX_RUNS: u32 = 50;
 
 /// An event for the main thread.
 #[derive(Debug)]
-pub enum Event {
+pub enum PollEvent {
     /// A key was pressed.
     Key(Key),
     /// A signal arrived.
     Signal(i32),
     /// The response to a snapshot request, or its failure.
-    Survey(Result<Box<Heard>, Failure>),
+    Snapshot(Result<Box<TimedSnapshot>, Failure>),
     /// The last runs of an action, newest first, or the failure of the request.
     History(Action, Result<Vec<HistoryEntry>, Failure>),
     /// No event, but time has passed.
@@ -59,17 +59,17 @@ pub enum Event {
 
 #[derive(Debug)]
 enum PollRequest {
-    Survey,
+    Snapshot,
     History(Action),
 }
 
 /// Sends the requests and receives all events.
 #[derive(Debug)]
-pub struct Rounds {
+pub struct Poller {
     server: String,
     interval: Duration,
-    sender: Sender<Event>,
-    events: Receiver<Event>,
+    sender: Sender<PollEvent>,
+    events: Receiver<PollEvent>,
     requests: Sender<PollRequest>,
     interrupter: Interrupter,
     database: JoinHandle<()>,
@@ -85,7 +85,7 @@ pub struct Rounds {
     history_failed: bool,
 }
 
-impl Rounds {
+impl Poller {
     /// Starts the threads that wait for the server and for signals. The first request is due immediately.
     ///
     /// # Errors
@@ -97,7 +97,8 @@ impl Rounds {
         forward_signals(signals, sender.clone())?;
         let database = Database::new(target, IO_TIMEOUT, (interval * 2).max(MIN_SESSION_TIMEOUT));
         let interrupter = database.interrupter();
-        let (requests, database) = start_database_thread(options.asked, database, sender.clone())?;
+        let (requests, database) =
+            start_database_thread(options.actions, database, sender.clone())?;
         Ok(Self {
             server,
             interval,
@@ -116,12 +117,12 @@ impl Rounds {
 
     /// Returns a sender for events of other threads.
     #[must_use]
-    pub fn sender(&self) -> Sender<Event> {
+    pub fn sender(&self) -> Sender<PollEvent> {
         self.sender.clone()
     }
 
     /// Requests the last runs of `action` as soon as no other request is in flight. None cancels the request.
-    pub fn want_history(&mut self, action: Option<&Action>) {
+    pub fn request_history(&mut self, action: Option<&Action>) {
         if self.wanted.as_ref() != action {
             self.wanted = action.cloned();
             self.history_failed = false;
@@ -129,7 +130,7 @@ impl Rounds {
     }
 
     /// Waits for the next event, and sends requests that become due while it waits.
-    pub fn wait(&mut self) -> Event {
+    pub fn wait(&mut self) -> PollEvent {
         loop {
             let now = clock::now();
             let wake = match self.in_flight {
@@ -141,7 +142,7 @@ impl Rounds {
                     // A response event still follows, unless name resolution never ends.
                     self.interrupter.interrupt();
                     self.in_flight = Some(now);
-                    return Event::Survey(Err(self.timeout_failure()));
+                    return PollEvent::Snapshot(Err(self.timeout_failure()));
                 }
                 Some(since) => since + RESPONSE_TIMEOUT,
             };
@@ -152,7 +153,7 @@ impl Rounds {
                         return event;
                     }
                 }
-                Err(_) if sleep == TICK => return Event::Tick,
+                Err(_) if sleep == TICK => return PollEvent::Tick,
                 Err(_) => {}
             }
         }
@@ -164,7 +165,7 @@ impl Rounds {
         let request = match history {
             _ if now >= self.due => {
                 self.due = now + self.interval;
-                PollRequest::Survey
+                PollRequest::Snapshot
             }
             Some(action) => PollRequest::History(action),
             None => return,
@@ -175,15 +176,15 @@ impl Rounds {
     }
 
     /// Updates the state of the requests after `event`. Returns None if the caller must not see the event.
-    fn apply(&mut self, event: Event) -> Option<Event> {
+    fn apply(&mut self, event: PollEvent) -> Option<PollEvent> {
         match &event {
-            Event::Survey(Ok(_)) => {
+            PollEvent::Snapshot(Ok(_)) => {
                 self.in_flight = None;
                 self.was_repeated = false;
                 self.history_failed = false;
             }
             // For example, the server has closed the connection while this process was suspended.
-            Event::Survey(Err(failure))
+            PollEvent::Snapshot(Err(failure))
                 if failure.kind == FailureKind::Unknown && !self.was_repeated =>
             {
                 self.in_flight = None;
@@ -191,21 +192,21 @@ impl Rounds {
                 self.due = clock::now();
                 return None;
             }
-            Event::Survey(Err(_)) => self.in_flight = None,
-            Event::History(action, outcome) => {
+            PollEvent::Snapshot(Err(_)) => self.in_flight = None,
+            PollEvent::History(action, outcome) => {
                 self.in_flight = None;
                 self.history_failed = outcome.is_err();
                 if outcome.is_ok() && self.wanted.as_ref() == Some(action) {
                     self.wanted = None;
                 }
             }
-            Event::Key(_) | Event::Signal(_) | Event::Tick => {}
+            PollEvent::Key(_) | PollEvent::Signal(_) | PollEvent::Tick => {}
         }
         Some(event)
     }
 
     /// Closes the connection properly, unless a request is still in flight. Then the connection ends with the process.
-    pub fn leave(mut self) {
+    pub fn stop(mut self) {
         let until = clock::now() + CLOSE_TIMEOUT;
         while self.in_flight.is_some()
             && let Ok(event) = self.events.recv_timeout(until.since(clock::now()))
@@ -228,12 +229,12 @@ impl Rounds {
 }
 
 /// Starts the thread that sends an event for each signal.
-fn forward_signals(signals: SignalFd, events: Sender<Event>) -> io::Result<()> {
+fn forward_signals(signals: SignalFd, events: Sender<PollEvent>) -> io::Result<()> {
     let thread = thread::Builder::new().name("listen".to_owned());
     thread
         .spawn(move || {
             while let Ok(signal) = signals.take() {
-                if events.send(Event::Signal(signal.number)).is_err() {
+                if events.send(PollEvent::Signal(signal.number)).is_err() {
                     return;
                 }
             }
@@ -243,9 +244,9 @@ fn forward_signals(signals: SignalFd, events: Sender<Event>) -> io::Result<()> {
 
 /// Starts the thread that sends the requests to the server.
 fn start_database_thread(
-    asked: Asked,
+    selection: ActionSelection,
     mut database: Database,
-    events: Sender<Event>,
+    events: Sender<PollEvent>,
 ) -> io::Result<(Sender<PollRequest>, JoinHandle<()>)> {
     let (requests, receiver) = mpsc::channel();
     let thread = thread::Builder::new()
@@ -253,11 +254,13 @@ fn start_database_thread(
         .spawn(move || {
             for request in receiver {
                 let event = match request {
-                    PollRequest::Survey => Event::Survey(survey(&asked, &mut database)),
+                    PollRequest::Snapshot => {
+                        PollEvent::Snapshot(snapshot(&selection, &mut database))
+                    }
                     PollRequest::History(action) => {
                         let only = Selection::Named(std::slice::from_ref(&action));
                         let entries = database.history(only, MAX_RUNS);
-                        Event::History(action, entries)
+                        PollEvent::History(action, entries)
                     }
                 };
                 if events.send(event).is_err() {
@@ -268,8 +271,15 @@ fn start_database_thread(
     Ok((requests, thread))
 }
 
-fn survey(asked: &Asked, database: &mut Database) -> Result<Box<Heard>, Failure> {
-    let mut survey = database.survey(asked.selection())?;
-    asked.complete(&mut survey);
-    Ok(Box::new(Heard::new(survey, clock::now(), clock::wall())))
+fn snapshot(
+    selection: &ActionSelection,
+    database: &mut Database,
+) -> Result<Box<TimedSnapshot>, Failure> {
+    let mut snapshot = database.snapshot(selection.selection())?;
+    selection.complete(&mut snapshot);
+    Ok(Box::new(TimedSnapshot::new(
+        snapshot,
+        clock::now(),
+        clock::wall(),
+    )))
 }

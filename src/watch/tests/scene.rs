@@ -8,10 +8,10 @@ use crate::lease::{OwnerId, Token};
 use crate::store::{
     Expiry, HistoryEntry, HistoryOutcome, Holder, LockRecord, ServerTime, Snapshot, Version, Waiter,
 };
-use crate::watch::frame::{Line, Size};
-use crate::watch::heard::Heard;
+use crate::watch::frame::{Size, StyledLine};
 use crate::watch::key::Key;
-use crate::watch::state::{Header, Request, State};
+use crate::watch::snapshot::TimedSnapshot;
+use crate::watch::state::{Header, KeyEffect, ScreenState};
 
 pub(super) const USUAL: Size = Size {
     columns: 80,
@@ -83,55 +83,55 @@ pub(super) fn entry(name: &str, token: u64) -> HistoryEntry {
     }
 }
 
-pub(super) fn heard(locks: Vec<LockRecord>, waiters: Vec<Waiter>) -> Heard {
+pub(super) fn snapshot(locks: Vec<LockRecord>, waiters: Vec<Waiter>) -> TimedSnapshot {
     let time = Duration::from_hours(9);
-    let survey = Snapshot {
+    let snapshot = Snapshot {
         server_time: ServerTime(9 * 3_600_000_000),
         locks,
         waiters,
     };
-    Heard::new(survey, at(1_000), time)
+    TimedSnapshot::new(snapshot, at(1_000), time)
 }
 
-pub(super) fn state(records: Vec<LockRecord>, size: Size) -> State {
+pub(super) fn state(records: Vec<LockRecord>, size: Size) -> ScreenState {
     let title = Header {
         server: "db.example.org:3306/app".to_owned(),
         interval: "1s".to_owned(),
     };
     let waiters = vec![waiter("b", "web-2/1"), waiter("b", "web-3/1")];
-    State::new(title, heard(records, waiters), size)
+    ScreenState::new(title, snapshot(records, waiters), size)
 }
 
 /// Returns a state with the actions `a` to `e`, each held for the number of seconds that is in its holder's name.
-pub(super) fn five(size: Size) -> State {
+pub(super) fn five(size: Size) -> ScreenState {
     let rows = [("a", 30), ("b", 10), ("c", 50), ("d", 40), ("e", 20)];
     let rows = rows.map(|(name, seconds)| held(name, &format!("web-{seconds}/1"), seconds));
     state(rows.to_vec(), size)
 }
 
-pub(super) fn press(state: &mut State, keys: &[Key]) {
+pub(super) fn press(state: &mut ScreenState, keys: &[Key]) {
     for key in keys {
-        assert_eq!(state.press(*key), Request::None, "{key:?}");
+        assert_eq!(state.press(*key), KeyEffect::None, "{key:?}");
     }
 }
 
-pub(super) fn typed(state: &mut State, text: &str) {
+pub(super) fn typed(state: &mut ScreenState, text: &str) {
     for character in text.chars() {
         press(state, &[Key::Text(character)]);
     }
 }
 
-pub(super) fn screen(state: &State) -> String {
+pub(super) fn screen(state: &ScreenState) -> String {
     state.frame(at(1_000)).text()
 }
 
 /// Returns the selected action.
-pub(super) fn marked(state: &State) -> String {
+pub(super) fn marked(state: &ScreenState) -> String {
     let lines = state.frame(at(1_000)).lines;
     let texts: Vec<String> = lines
         .iter()
         .filter(|line| line.is_marked)
-        .map(Line::text)
+        .map(StyledLine::text)
         .collect();
     let [text] = texts.as_slice() else {
         return format!("{} lines are marked", texts.len());

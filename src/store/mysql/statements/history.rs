@@ -9,7 +9,7 @@ use super::fragments::{CHANGED, FACTS, REQUEST, SCHEMA_VERSION, ago, facts, hex}
 use super::selection::Selection;
 use crate::lease::Token;
 use crate::lease::action::Action;
-use crate::lease::once::{Key, Once};
+use crate::lease::once::{Once, OnceKey};
 use crate::store::{Contender, HistoryOutcome, Holder, RunRecord};
 
 /// One of this many releases prunes the history, on average. Pruning makes a release read all entries of the action.
@@ -182,7 +182,7 @@ pub(super) fn prune_history(contender: &Contender, token: Token) -> String {
 }
 
 /// Deletes a success, and records `operator` as the author, in one transaction. Returns 1 if there was a success.
-pub(in crate::store::mysql) fn forget(action: &Action, key: &Key, operator: &Holder) -> String {
+pub(in crate::store::mysql) fn forget(action: &Action, key: &OnceKey, operator: &Holder) -> String {
     let success = format!(
         "dlock_success WHERE action={} AND once_key={}",
         hex(action.as_str()),

@@ -39,7 +39,10 @@ pub(in crate::store::mysql) fn select_record(
 ///
 /// A session has the queue lock until it ends. The state of a session without the queue lock is not read: merely naming
 /// the list of sessions costs a third of a millisecond.
-pub(in crate::store::mysql) fn survey(selection: Selection, queue_lock: QueueLock) -> String {
+pub(in crate::store::mysql) fn select_snapshot(
+    selection: Selection,
+    queue_lock: QueueLock,
+) -> String {
     let alive = match queue_lock {
         QueueLock::Available => format!(
             "CASE WHEN l.owner_id IS NULL OR l.min_hold=1 OR l.server<>{HERE} THEN NULL \

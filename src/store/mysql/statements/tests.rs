@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::fragments::hex;
 use super::{
     Selection, attempt, dead_entries, enqueue, fence_check, hand_off, release, select_record,
-    session, survey, wait_turn,
+    select_snapshot, session, wait_turn,
 };
 use crate::lease::once::Once;
 use crate::lease::{OwnerId, Token};
@@ -87,7 +87,7 @@ fn packets_contain_user_texts_only_as_hex_literals() {
                 queue_lock,
             }),
         ),
-        survey(Selection::Named(&only), queue_lock),
+        select_snapshot(Selection::Named(&only), queue_lock),
         fence_check("db", &contender.action, Token(5)),
     ] {
         assert!(!packet.contains("DROP"), "{packet}");

@@ -6,14 +6,14 @@ use crate::store::{LockRecord, Snapshot};
 
 /// The actions that the user asked for.
 #[derive(Debug, Clone)]
-pub struct Asked {
+pub struct ActionSelection {
     /// The named actions, sorted and without duplicates. If there are none, `all` decides.
     named: Vec<Action>,
     /// True for all actions, false for those that are held or waited for. Used only if `named` is empty.
     all: bool,
 }
 
-impl Asked {
+impl ActionSelection {
     /// Selects the actions in `named`. If there are none, selects all actions if `all` is true, or else those that are
     /// held or waited for.
     pub fn new(named: impl IntoIterator<Item = Action>, all: bool) -> Self {
@@ -41,8 +41,8 @@ impl Asked {
 
     /// Adds a record for each named action that was never held, so that the output contains all named actions, and
     /// sorts the records.
-    pub fn complete(&self, survey: &mut Snapshot) {
-        let locks = &mut survey.locks;
+    pub fn complete(&self, snapshot: &mut Snapshot) {
+        let locks = &mut snapshot.locks;
         for action in &self.named {
             if !locks.iter().any(|record| record.action == *action) {
                 locks.push(LockRecord::never_held(action.clone()));
