@@ -31,9 +31,9 @@ impl TimedSnapshot {
             *waiting.entry(waiter.action.clone()).or_default() += 1;
         }
         Self {
-            snapshot: snapshot,
+            snapshot,
             at,
-            at_wall: at_wall,
+            at_wall,
             waiting,
         }
     }

@@ -1,0 +1,181 @@
+//! Tests of an acquisition on a server whose named locks are owned by foreign sessions, do not work, or are lost.
+
+use std::time::Duration;
+
+use super::super::NextRequest;
+use super::{
+    LEFT, START, acquisition, failure, first_attempt, queue_state, record, respond, secs,
+    send_first_attempt, taken_over, timed_response, until_attempt,
+};
+use crate::lease::Token;
+use crate::lease::instant::BootInstant;
+use crate::store::{Expiry, FailureKind, LockRecord, QueueLock, QueueLockOwner, Request, Response};
+
+#[test]
+fn queue_lock_with_foreign_owner_or_without_grant_is_disabled() {
+    for lock_owner in [QueueLockOwner::Foreign, QueueLockOwner::Free] {
+        let server = |_| {
+            (
+                LockRecord::never_held("init".parse().expect("a valid action")),
+                queue_state(lock_owner, 0),
+            )
+        };
+        let mut acquire = acquisition(Some(Duration::ZERO));
+        first_attempt(&mut acquire, &server);
+        let mut now = START;
+        let request = loop {
+            let (at, request) = until_attempt(&mut acquire, now, &server);
+            now = at;
+            if request.queue_lock == QueueLock::Unavailable {
+                break request;
+            }
+            let (record, queue_state) = server(now);
+            acquire.handle_response(
+                now,
+                &timed_response(now, Ok(Response::NotAcquired(record, queue_state))),
+            );
+        };
+        assert_eq!(taken_over(&request), None);
+        assert!(now.since(START) < Duration::from_millis(200));
+        acquire.handle_response(now, &timed_response(now, Ok(Response::Granted(Token(1)))));
+        assert!(
+            matches!(acquire.next(now), NextRequest::Granted(lease) if lease.queue_lock == QueueLock::Unavailable)
+        );
+    }
+}
+
+#[test]
+fn wait_behind_a_foreign_session_lasts_at_most_a_ttl() {
+    let server = |_| (record(0, LEFT), queue_state(QueueLockOwner::Foreign, 0));
+    for (wait, expected) in [(None, 30), (Some(secs(200)), 30), (Some(secs(20)), 10)] {
+        let mut acquire = acquisition(wait);
+        first_attempt(&mut acquire, &server);
+        let (mut now, mut waits) = (START, Vec::new());
+        while acquire.queue_lock() == QueueLock::Available {
+            match acquire.next(now) {
+                NextRequest::Send(Request::WaitTurn(turn)) => {
+                    let limit = turn.limit.expect("a wait limit");
+                    waits.push(limit);
+                    now = now + limit;
+                    acquire.handle_response(now, &timed_response(now, Ok(Response::WaitEnded)));
+                }
+                NextRequest::Send(request) => respond(&mut acquire, now, &server, &request),
+                NextRequest::Wait(until) => now = until,
+                other => panic!("unexpected: {other:?}"),
+            }
+        }
+        assert_eq!(waits, [secs(expected)]);
+    }
+}
+
+#[test]
+fn wait_behind_a_foreign_session_that_becomes_holder_is_unlimited() {
+    let server = |now: BootInstant| {
+        let lock_owner = match now.since(START) < secs(2) {
+            true => QueueLockOwner::Foreign,
+            false => QueueLockOwner::Known,
+        };
+        (record(0, LEFT), queue_state(lock_owner, 0))
+    };
+    let mut acquire = acquisition(None);
+    first_attempt(&mut acquire, &server);
+    let (mut now, mut limits) = (START, Vec::new());
+    while limits.len() < 2 {
+        match acquire.next(now) {
+            NextRequest::Send(Request::WaitTurn(turn)) => {
+                limits.push(turn.limit);
+                now = now + secs(3);
+                acquire.handle_response(now, &timed_response(now, failure(FailureKind::Unknown)));
+            }
+            NextRequest::Send(request) => respond(&mut acquire, now, &server, &request),
+            NextRequest::Wait(until) => now = until,
+            other => panic!("unexpected: {other:?}"),
+        }
+    }
+    assert_eq!(limits, [Some(secs(30)), None]);
+}
+
+#[test]
+fn queue_lock_that_is_granted_without_effect_is_disabled() {
+    let server = |_| (record(0, LEFT), queue_state(QueueLockOwner::Known, 0));
+    for response in [
+        Response::WaitEnded,
+        Response::NotAcquired(record(0, LEFT), queue_state(QueueLockOwner::Known, 0)),
+    ] {
+        let mut acquire = acquisition(None);
+        first_attempt(&mut acquire, &server);
+        let (mut now, mut waits) = (START, 0);
+        while acquire.queue_lock() == QueueLock::Available {
+            match acquire.next(now) {
+                NextRequest::Send(Request::WaitTurn(_)) => {
+                    waits += 1;
+                    acquire.handle_response(now, &timed_response(now, Ok(response.clone())));
+                }
+                NextRequest::Send(request) => respond(&mut acquire, now, &server, &request),
+                NextRequest::Wait(until) => now = until,
+                other => panic!("unexpected: {other:?}"),
+            }
+            assert!(waits < 10, "too many waits for the queue lock");
+        }
+    }
+}
+
+#[test]
+fn without_a_queue_lock_later_pollers_try_after_head_priority() {
+    let free = |ahead: u64| {
+        move |now: BootInstant| {
+            let record = match now.since(START) < secs(10) {
+                true => record(0, Expiry::In(secs(25))),
+                false => LockRecord::never_held("init".parse().expect("a valid action")),
+            };
+            (record, queue_state(QueueLockOwner::NotQueried, ahead))
+        }
+    };
+    for (ahead, least, most) in [(0, 10.0, 11.3), (2, 13.0, 18.0)] {
+        let server = free(ahead);
+        let mut acquire = acquisition(None);
+        send_first_attempt(&mut acquire);
+        acquire.handle_response(
+            START,
+            &timed_response(START, failure(FailureKind::NoQueueLock)),
+        );
+        let (at, request) = until_attempt(&mut acquire, START, &server);
+        assert_eq!((at, request.queue_lock), (START, QueueLock::Unavailable));
+        let (record, queue_state) = server(START);
+        acquire.handle_response(
+            START,
+            &timed_response(START, Ok(Response::NotAcquired(record, queue_state))),
+        );
+        let (at, _) = until_attempt(&mut acquire, START, &server);
+        let waited = at.since(START).as_secs_f64();
+        assert!(waited >= least && waited < most, "{ahead} ahead: {waited}");
+    }
+}
+
+#[test]
+fn waiter_that_lost_its_connection_waits_with_its_entry_again() {
+    let server = |_| (record(0, LEFT), queue_state(QueueLockOwner::Known, 3));
+    let mut acquire = acquisition(None);
+    first_attempt(&mut acquire, &server);
+    for round in 1..4 {
+        let now = START + secs(20 * round);
+        assert!(matches!(
+            acquire.next(now),
+            NextRequest::Send(Request::WaitTurn(_))
+        ));
+        acquire.handle_response(now, &timed_response(now, failure(FailureKind::Unknown)));
+        assert!(
+            acquire
+                .release_request()
+                .is_some_and(|request| request.has_entry)
+        );
+        // The request that failed may have been granted the lease, so the next request is an attempt.
+        let later = now + secs(5);
+        assert!(matches!(
+            acquire.next(later),
+            NextRequest::Send(Request::TryAcquire(_))
+        ));
+        let held = Response::NotAcquired(record(0, LEFT), queue_state(QueueLockOwner::Known, 3));
+        acquire.handle_response(later, &timed_response(later, Ok(held)));
+    }
+}
