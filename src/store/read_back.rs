@@ -37,6 +37,8 @@ pub struct ReleaseReadBack {
     pub changed: bool,
     /// True if the record still contains the lease.
     pub is_named: bool,
+    /// True if the action was granted again after this lease.
+    pub is_passed_on: bool,
     /// Token of the record, if an operator has revoked the lease and the record still contains the owner id.
     pub revoked: Option<Token>,
     /// True if the success is recorded. None if no success had to be recorded.
@@ -74,7 +76,7 @@ impl ReleaseReadBack {
             self.outcome,
             Some(HistoryOutcome::Exited(_) | HistoryOutcome::Killed(_))
         );
-        let by_hand_off = request.handed_off && self.outcome.is_none();
+        let by_hand_off = request.handed_off && self.is_passed_on && self.outcome.is_none();
         match self.is_recorded {
             _ if self.revoked.is_some() => false,
             Some(is_recorded) => is_recorded,

@@ -117,6 +117,7 @@ pub(super) fn release_result(sets: &[Vec<Row>]) -> Result<ReleaseReadBack, Failu
     Ok(ReleaseReadBack {
         changed: flag(row, "changed")?,
         is_named: required::<u64>(row, "named")? > 0,
+        is_passed_on: flag(row, "passed_on")?,
         revoked: optional(row, "revoked")?.map(Token),
         is_recorded: optional(row, "recorded")?,
         outcome: HistoryOutcome::read(&text(row, "outcome")?, Some(0)),

@@ -29,8 +29,9 @@ impl Server {
             self.row.owner_id = None;
             self.row.expires = clock;
         }
+        let is_passed_on = request.handed_off && token.is_some_and(|token| self.row.token > token);
         if let (Some(token), Some(run)) = (token, request.run)
-            && (is_owner || request.handed_off)
+            && (is_owner || is_passed_on)
         {
             self.record(token, run.outcome);
         }
@@ -55,6 +56,7 @@ impl Server {
         ReleaseReadBack {
             changed: is_owner,
             is_named: is_left || is_revoked,
+            is_passed_on,
             revoked: is_revoked.then_some(Token(self.row.token.into())),
             is_recorded: None,
             outcome,

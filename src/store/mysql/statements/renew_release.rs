@@ -66,8 +66,9 @@ pub(in crate::store::mysql) fn renew(
 /// hand-off came first, which has already released it.
 ///
 /// "No row changed" means that this process did not hold the lease, or that this packet is a repetition, or that after
-/// a hand-off the next holder already has the row. The result contains the `changed` flag, the part of the lease that
-/// still exists, and what is recorded.
+/// a hand-off the next holder already has the row. In the last case the action was granted again, so the row has a
+/// larger token; if it has not, an operator has changed the row with SQL. The result contains the `changed` flag, the
+/// part of the lease that still exists, and what is recorded.
 pub(in crate::store::mysql) fn release(contender: &Contender, request: &ReleaseRequest) -> String {
     let ReleaseRequest {
         owner_id, token, ..
@@ -91,6 +92,13 @@ pub(in crate::store::mysql) fn release(contender: &Contender, request: &ReleaseR
         QueueLock::Available => format!("RELEASE_LOCK({})", queue_lock_name(&hex(action.as_str()))),
         QueueLock::Unavailable => "NULL".to_owned(),
     };
+    let passed_on = match token {
+        Some(token) if request.handed_off => format!(
+            "EXISTS(SELECT 1 FROM dlock_lock WHERE action={} AND token>{token})",
+            hex(action.as_str())
+        ),
+        _ => "0".to_owned(),
+    };
     let run = token.zip(request.run);
     let is_late = run.is_some() && (request.handed_off || contender.once.is_some());
     let (early, late) = match is_late {
@@ -111,7 +119,12 @@ pub(in crate::store::mysql) fn release(contender: &Contender, request: &ReleaseR
             };
             let (record, clear) = match request.handed_off {
                 true => (
-                    insert_run(contender, token, run, "TRUE"),
+                    insert_run(
+                        contender,
+                        token,
+                        run,
+                        &format!("({CHANGED}>0 OR {passed_on})"),
+                    ),
                     handoff::clear_handoff(owner_id),
                 ),
                 false => (
@@ -128,7 +141,7 @@ pub(in crate::store::mysql) fn release(contender: &Contender, request: &ReleaseR
         }
     };
     format!(
-        "{free}SELECT {REQUEST},{CHANGED}>0 AS changed,COUNT(*) AS named,\
+        "{free}SELECT {REQUEST},{CHANGED}>0 AS changed,COUNT(*) AS named,{passed_on} AS passed_on,\
          MAX(IF(revoked_at IS NULL,NULL,token)) AS revoked,{recorded} AS recorded,{outcome} AS outcome \
          FROM dlock_lock WHERE {} AND min_hold=0 AND ({left})",
         names(action, owner_id),
