@@ -2,8 +2,6 @@
 
 mod details;
 mod json;
-#[cfg(test)]
-mod tests;
 
 use super::escape::printable;
 use super::format::rendered;
