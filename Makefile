@@ -11,7 +11,7 @@ SCRATCH := $(shell [ "$$(df --output=avail -B1G /dev/shm 2>/dev/null | tail -n 1
 	[ -w /dev/shm ] && echo /dev/shm || echo $${TMPDIR:-/tmp})
 test chaos stress: export TMPDIR := $(SCRATCH)
 
-.PHONY: help all check demo test model static chaos stress lint bench generated install clean
+.PHONY: help all check demo test model static chaos stress lint deny bench generated install clean
 
 all: ## Build the release program
 	$(CARGO) build --release --locked
@@ -66,11 +66,16 @@ stress: ## Count successes of 30 replicas and of a crontab (ROUNDS=20 TICKS=50 S
 	$(CARGO) test --locked --test stress -- --timed --rounds=$(ROUNDS) --ticks=$(TICKS) --seed=$(SEED) --ttl=$(TTL)
 
 # The checks of CI besides the tests.
-lint: ## Run the checks of CI besides the tests
+lint: deny ## Run the checks of CI besides the tests
 	$(CARGO) fmt --check
 	$(CARGO) clippy --locked --all-targets --test model -- --deny warnings
 	$(CARGO) clippy --locked --features mutants -- --deny warnings
 	RUSTDOCFLAGS='--deny warnings' $(CARGO) doc --locked --no-deps --document-private-items
+
+# The first run compiles cargo-deny, which takes a minute or two. deny.toml has the rules.
+deny: ## Check licences, versions and sources of dependencies
+	deny=$$(tests/servers/fetch --path cargo-deny) && \
+		"$$deny" --locked check --deny warnings bans licenses sources
 
 # dlock compared with etcdctl, flock and a program without a lock: the cost of one exec, the queue, and dlock status.
 bench: ## Measure dlock beside etcdctl and flock

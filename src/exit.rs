@@ -183,7 +183,12 @@ pub fn help() -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Status, TABLE};
+    use super::{Status, TABLE, help};
+
+    #[test]
+    fn help_lists_every_status() {
+        insta::assert_snapshot!(help());
+    }
 
     #[test]
     fn every_constant_is_in_the_table() {

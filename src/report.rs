@@ -15,6 +15,8 @@ pub mod log;
 pub mod messages;
 pub mod status;
 mod stderr;
+#[cfg(test)]
+mod tests;
 
 use std::cell::{Cell, RefCell};
 use std::fmt::Display;

@@ -4,6 +4,9 @@
 //! release never starts a second command: the lease stays without renewal until the holder's command is
 //! dead or the lease expires.
 
+#[cfg(test)]
+mod tests;
+
 use std::io::{self, IsTerminal};
 
 use super::{holder, query_once};

@@ -116,30 +116,6 @@ mod tests {
     use crate::store::check::{Check, Finding};
 
     #[test]
-    fn each_status_has_a_name_and_each_problem_its_advice() {
-        let findings = [
-            Finding::ok(Check::Address, "here"),
-            Finding::warn(Check::Tls, "none", "somebody reads", "turn it on"),
-            Finding::fail(Check::Grants, "missing", "no lease", "GRANT"),
-            Finding::skip(Check::NamedLocks, ""),
-            Finding::skip(Check::Clock, "no answer"),
-        ];
-        assert_eq!(
-            text(&findings),
-            "ok    address      here\n\
-             warn  tls          none\n\
-             \x20       why: somebody reads\n\
-             \x20       fix: turn it on\n\
-             fail  grants       missing\n\
-             \x20       why: no lease\n\
-             \x20       fix: GRANT\n\
-             skip  named-locks  not checked\n\
-             skip  clock        no answer\n\
-             1 failed, 1 warned, 1 ok, 2 skipped\n"
-        );
-    }
-
-    #[test]
     fn server_text_is_escaped_in_both_formats() {
         let hostile = "a\x1b[2J\nb\u{9b}\u{202e}";
         let findings = [Finding::fail(Check::Login, hostile, hostile, hostile)];

@@ -3,8 +3,6 @@
 mod details;
 mod json;
 mod table;
-#[cfg(test)]
-mod tests;
 mod waiters;
 
 pub use self::details::{details, facts};

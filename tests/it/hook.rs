@@ -497,11 +497,7 @@ fn a_hanging_hook_delays_nothing_after_the_death_of_the_monitor() {
             "{flavour}: {:?}",
             killed.elapsed()
         );
-        outcome.expect(
-            76,
-            "",
-            "--on-event for granted ",
-        );
+        outcome.expect(76, "", "--on-event for granted ");
         assert!(tree.is_alone(), "{flavour}: a process is left");
         assert!(is_free(&database), "{flavour}");
         eventually("the hook is dead", || hooked.is_alone());

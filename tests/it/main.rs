@@ -55,6 +55,7 @@ mod runtime_limits;
 mod sessions;
 mod signals;
 mod slow_reader;
+mod snapshots;
 mod static_build;
 mod status;
 mod store_contract;

@@ -1,0 +1,24 @@
+//! Snapshots of everything that this module formats: tables, facts, JSON, and messages.
+//!
+//! Each snapshot is a file in `tests/snapshots` with the name of its test. CONTRIBUTING.md describes how to update them.
+
+mod doctor;
+mod history;
+mod messages;
+mod records;
+mod status;
+
+/// Returns a line of JSON with a line break between two fields, so that a snapshot shows which field has changed.
+#[track_caller]
+fn by_field(json: &str) -> String {
+    let line = json.strip_suffix('\n').expect("the line ends");
+    assert!(!line.contains('\n'), "more than one line: {line:?}");
+    line.replace(",\"", ",\n\"").replace("},{", "},\n{")
+}
+
+/// Returns `text`, which must end with one line break. A snapshot does not show that.
+#[track_caller]
+fn whole_lines(text: String) -> String {
+    assert!(text.ends_with('\n') && !text.ends_with("\n\n"), "{text:?}");
+    text
+}

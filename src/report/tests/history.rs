@@ -1,0 +1,98 @@
+//! The output of `dlock history`: the table and the JSON.
+
+use insta::assert_snapshot;
+
+use super::records::*;
+use super::{by_field, whole_lines};
+use crate::lease::Token;
+use crate::report::history::{json, table};
+use crate::store::{HistoryEntry, HistoryOutcome};
+
+fn entry(outcome: HistoryOutcome) -> HistoryEntry {
+    HistoryEntry {
+        action: action("init"),
+        key: None,
+        token: TOKEN,
+        holder: holder("web-1/4711", "release 42"),
+        started_at: "2026-11-20T08:30:00.000000Z".to_owned(),
+        ended_at: "2026-11-20T08:31:05.250000Z".to_owned(),
+        duration: seconds(65),
+        ago: seconds(3_600),
+        outcome,
+    }
+}
+
+/// Returns an entry with the outcome after `outcome`, and None after the last one. The match makes sure that each
+/// outcome has an entry.
+fn next(outcome: HistoryOutcome) -> Option<HistoryOutcome> {
+    Some(match outcome {
+        HistoryOutcome::Exited(0) => HistoryOutcome::Exited(3),
+        HistoryOutcome::Exited(_) => HistoryOutcome::Killed(9),
+        HistoryOutcome::Killed(_) => HistoryOutcome::Lost,
+        HistoryOutcome::Lost => HistoryOutcome::Revoked,
+        HistoryOutcome::Revoked => HistoryOutcome::Forgotten,
+        HistoryOutcome::Forgotten => HistoryOutcome::Released,
+        HistoryOutcome::Released => HistoryOutcome::Paused,
+        HistoryOutcome::Paused => HistoryOutcome::Resumed,
+        HistoryOutcome::Resumed => return None,
+    })
+}
+
+/// Returns one entry for each outcome, and entries of `--once` with and without a key.
+fn outcomes() -> Vec<HistoryEntry> {
+    let outcomes = std::iter::successors(Some(HistoryOutcome::Exited(0)), |one| next(*one));
+    let keyed = |key: &str| HistoryEntry {
+        key: Some(key.to_owned()),
+        holder: holder("web-2/12", ""),
+        token: Token(17),
+        duration: seconds(0),
+        ago: seconds(200_000),
+        ..entry(HistoryOutcome::Exited(0))
+    };
+    let entries = outcomes.map(entry);
+    entries.chain([keyed("v1.42"), keyed("")]).collect()
+}
+
+/// Returns entries with long text and with text that is hostile to a terminal.
+fn texts() -> [HistoryEntry; 2] {
+    [(LONG, LONG), (HOSTILE_NAME, HOSTILE)].map(|(name, text)| HistoryEntry {
+        action: action(name),
+        key: Some(text.to_owned()),
+        holder: holder_of(text),
+        ..entry(HistoryOutcome::Lost)
+    })
+}
+
+fn document(entries: &[HistoryEntry]) -> String {
+    by_field(&json(entries).expect("it serializes"))
+}
+
+#[test]
+fn table_without_runs_is_a_heading() {
+    assert_snapshot!(whole_lines(table(&[])));
+}
+
+#[test]
+fn table_of_every_outcome() {
+    assert_snapshot!(whole_lines(table(&outcomes())));
+}
+
+#[test]
+fn table_with_long_and_hostile_text() {
+    assert_snapshot!(whole_lines(table(&texts())));
+}
+
+#[test]
+fn json_without_runs() {
+    assert_snapshot!(document(&[]));
+}
+
+#[test]
+fn json_of_every_outcome() {
+    assert_snapshot!(document(&outcomes()));
+}
+
+#[test]
+fn json_with_long_and_hostile_text() {
+    assert_snapshot!(document(&texts()));
+}

@@ -1,0 +1,264 @@
+//! Test data for the snapshots: holders, waiters, and a record for each state of an action.
+
+use std::time::Duration;
+
+use crate::lease::action::Action;
+use crate::lease::{OwnerId, Token};
+use crate::store::diagnosis::Diagnosis;
+use crate::store::{
+    Expiry, HistoryOutcome, Holder, LastRun, LockRecord, Operator, Pause, ServerTime, Snapshot,
+    Version, Waiter,
+};
+
+/// An action whose name turns the reading direction and separates lines. Control characters are not valid in names.
+pub(super) const HOSTILE_NAME: &str = "a\u{202e}b\u{2028}c";
+
+/// Text of a client that tries to clear the screen, to forge a line, and to turn the reading direction.
+pub(super) const HOSTILE: &str = "x\u{1b}[2J\r\ny\u{7f}\u{9b}2J\u{202e}z\u{2028}\u{feff}\"\\{}";
+
+/// Text that is wide, long, and composed of several scripts.
+pub(super) const LONG: &str = "größe 日本語の長い名前 🚀 naïve e\u{301}toile, which is longer than a column of most terminals";
+
+/// Token of the last grant in all records.
+pub(super) const TOKEN: Token = Token(1_795_166_877_000_017);
+
+pub(super) const fn seconds(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+pub(super) fn action(name: &str) -> Action {
+    name.parse().expect("a valid action name")
+}
+
+pub(super) fn holder(label: &str, note: &str) -> Holder {
+    Holder {
+        label: label.to_owned(),
+        host: "web-1".to_owned(),
+        pid: 4711,
+        user: "deploy".to_owned(),
+        note: note.to_owned(),
+        command: "migrate.sh".to_owned(),
+        ..Holder::default()
+    }
+}
+
+/// Returns a holder all of whose texts are `text`.
+pub(super) fn holder_of(text: &str) -> Holder {
+    let text = || text.to_owned();
+    Holder {
+        label: text(),
+        host: text(),
+        pid: u32::MAX,
+        user: text(),
+        note: text(),
+        pod: text(),
+        namespace: text(),
+        command: text(),
+    }
+}
+
+/// Returns the record of an action that is held and renewed.
+pub(super) fn held(name: &str) -> LockRecord {
+    LockRecord {
+        owner_id: Some(OwnerId::new([1; 16])),
+        version: Version {
+            token: TOKEN,
+            renewals: 3,
+        },
+        holder: holder("web-1/4711", "release 42"),
+        ttl: seconds(30),
+        acquired_at: Some("2026-11-20T09:30:00.000000Z".to_owned()),
+        held_for: seconds(123),
+        renewed_ago: seconds(4),
+        expiry: Expiry::In(seconds(26)),
+        session_alive: Some(true),
+        had_queue_lock_here: true,
+        last: Some(LastRun {
+            token: Token(1_795_166_000_000_016),
+            outcome: HistoryOutcome::Exited(0),
+            ago: seconds(900),
+        }),
+        ..LockRecord::never_held(action(name))
+    }
+}
+
+/// Returns the record of an action without a lease, whose last run was killed.
+pub(super) fn free(name: &str) -> LockRecord {
+    LockRecord {
+        owner_id: None,
+        last: Some(LastRun {
+            token: TOKEN,
+            outcome: HistoryOutcome::Killed(9),
+            ago: Duration::from_millis(250),
+        }),
+        expiry: Expiry::Ago(Duration::ZERO),
+        session_alive: None,
+        ..held(name)
+    }
+}
+
+/// Returns the record of an action whose holder stopped renewing `renewed_ago`.
+fn silent(name: &str, renewed_ago: Duration, session_alive: Option<bool>) -> LockRecord {
+    LockRecord {
+        renewed_ago,
+        expiry: match seconds(30).checked_sub(renewed_ago) {
+            Some(left) => Expiry::In(left),
+            None => Expiry::Ago(renewed_ago.saturating_sub(seconds(30))),
+        },
+        session_alive,
+        ..held(name)
+    }
+}
+
+fn operator(reason: &str) -> Operator {
+    Operator {
+        label: "alice@admin-1".to_owned(),
+        reason: reason.to_owned(),
+    }
+}
+
+fn pause() -> Pause {
+    Pause {
+        until: "2026-11-20T10:30:00.000000Z".to_owned(),
+        left: seconds(1_800),
+    }
+}
+
+/// Returns a record with `diagnosis`. The match makes sure that each diagnosis has one.
+fn diagnosed(diagnosis: Diagnosis) -> LockRecord {
+    let record = match diagnosis {
+        Diagnosis::Free => free("free"),
+        Diagnosis::Paused => LockRecord {
+            pause: Some(pause()),
+            operator: Some(operator("the disk is full")),
+            ..free("paused")
+        },
+        Diagnosis::Renewing => held("held"),
+        Diagnosis::MinHold => LockRecord {
+            min_hold_until: Some("2026-11-20T09:33:00.000000Z".to_owned()),
+            ..held("min-hold")
+        },
+        Diagnosis::Revoked => LockRecord {
+            revoked_ago: Some(seconds(2)),
+            operator: Some(operator("")),
+            ..held("revoked")
+        },
+        Diagnosis::ClockSetBack => LockRecord {
+            renewed_ago: Duration::ZERO,
+            renewed_ahead: seconds(3_600),
+            expiry: Expiry::In(seconds(3_626)),
+            ..held("clock set back")
+        },
+        Diagnosis::NotRenewing => silent("not renewing", seconds(12), Some(true)),
+        Diagnosis::Gone => silent("gone", seconds(20), Some(false)),
+        Diagnosis::Expired => silent("expired", seconds(95), None),
+    };
+    assert_eq!(Diagnosis::of(&record), diagnosis);
+    record
+}
+
+/// Returns the records of actions in all states, in byte order. The action's name is the state.
+pub(super) fn states() -> Vec<LockRecord> {
+    let diagnoses = [
+        Diagnosis::Free,
+        Diagnosis::Paused,
+        Diagnosis::Renewing,
+        Diagnosis::MinHold,
+        Diagnosis::Revoked,
+        Diagnosis::ClockSetBack,
+        Diagnosis::NotRenewing,
+        Diagnosis::Gone,
+        Diagnosis::Expired,
+    ];
+    let mut records = Vec::from(diagnoses.map(diagnosed));
+    records.extend([
+        LockRecord::never_held(action("never held")),
+        LockRecord {
+            fenced: true,
+            ..free("free, fenced")
+        },
+        LockRecord {
+            version: Version {
+                renewals: 0,
+                token: TOKEN,
+            },
+            held_for: Duration::from_millis(40),
+            renewed_ago: Duration::from_millis(40),
+            last: None,
+            holder: Holder {
+                pod: "web-7d9c".to_owned(),
+                namespace: "shop".to_owned(),
+                ..holder("web-1/4711", "")
+            },
+            ..held("held, new, in a pod")
+        },
+        LockRecord {
+            pause: Some(pause()),
+            revoked_ago: Some(seconds(2)),
+            operator: Some(operator("it hangs")),
+            version: Version {
+                renewals: 1,
+                token: TOKEN,
+            },
+            ..held("revoked and paused")
+        },
+        silent("expired, connection open", seconds(31), Some(true)),
+        LockRecord {
+            had_queue_lock_here: false,
+            ..silent("expired, connection gone", seconds(31), Some(false))
+        },
+    ]);
+    records.sort_by(|one, other| one.action.cmp(&other.action));
+    records
+}
+
+/// Returns a waiter for the action `name`.
+pub(super) fn waiter(name: &str, label: &str, alive: Option<bool>) -> Waiter {
+    Waiter {
+        action: action(name),
+        holder: Holder {
+            host: "web-2".to_owned(),
+            pid: 12,
+            ..holder(label, "release 43")
+        },
+        waiting_for: seconds(70),
+        alive,
+    }
+}
+
+/// Returns waiters for some of the actions in [`states`].
+pub(super) fn waiters() -> Vec<Waiter> {
+    vec![
+        waiter("expired", "web-2/12", Some(true)),
+        waiter("held", "web-2/12", Some(true)),
+        waiter("held", "web-2/13", Some(false)),
+        waiter("held", "web-2/14", None),
+        waiter("paused", "web-2/12", Some(true)),
+    ]
+}
+
+/// Returns a record and a waiter all of whose texts are `text`. The action is `name`.
+pub(super) fn texts(name: &str, text: &str) -> (LockRecord, Waiter) {
+    let record = LockRecord {
+        holder: holder_of(text),
+        revoked_ago: Some(seconds(2)),
+        operator: Some(Operator {
+            label: text.to_owned(),
+            reason: text.to_owned(),
+        }),
+        ..held(name)
+    };
+    let waiter = Waiter {
+        holder: holder_of(text),
+        ..waiter(name, "", None)
+    };
+    (record, waiter)
+}
+
+pub(super) fn snapshot(locks: &[LockRecord], waiters: &[Waiter]) -> Snapshot {
+    Snapshot {
+        server_time: ServerTime(1_795_167_000_000_000),
+        locks: locks.to_vec(),
+        waiters: waiters.to_vec(),
+    }
+}
