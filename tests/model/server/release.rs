@@ -29,7 +29,10 @@ impl Server {
             self.row.owner_id = None;
             self.row.expires = clock;
         }
-        let is_passed_on = request.handed_off && token.is_some_and(|token| self.row.token > token);
+        let is_passed_on = request.handed_off
+            && request
+                .token
+                .is_some_and(|token| u64::from(self.row.token) > token.0);
         if let (Some(token), Some(run)) = (token, request.run)
             && (is_owner || is_passed_on)
         {
