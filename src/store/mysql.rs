@@ -12,12 +12,14 @@ mod exchange;
 mod release;
 mod rows;
 pub mod schema;
+mod setup;
 mod statements;
 
 use std::time::Duration;
 
 use self::connection::Connection;
 use self::exchange::RequestTiming;
+pub use self::setup::TablesState;
 pub use self::statements::{Selection, fence_check};
 use super::target::Target;
 use super::{Contender, Failure, FailureKind, LockRecord, Request, Response, TimedResponse};

@@ -13,6 +13,7 @@ mod operator;
 mod queue;
 mod renew_release;
 mod select;
+mod upgrade;
 
 use std::time::Duration;
 
@@ -25,8 +26,11 @@ pub(super) use self::queue::{dead_entries, enqueue, wait_turn};
 pub(super) use self::renew_release::{release, renew, settle};
 pub use self::select::Selection;
 pub(super) use self::select::{proof, select_record, survey};
+pub(super) use self::upgrade::{
+    add_column, begin_upgrade, end_upgrade, has_column, tables_version,
+};
 
-use super::schema::VERSION;
+use super::schema;
 use crate::lease::action::Action;
 use crate::store::Holder;
 
@@ -45,9 +49,6 @@ const SESSIONS_LISTED: &str = "TRUE/*!80022 AND EXISTS(\
 
 /// First column of each SELECT. [`with_request_id`] replaces `:request` with the request id.
 const REQUEST: &str = ":request AS request";
-
-/// Version of the tables. NULL if there is none.
-const SCHEMA_VERSION: &str = "(SELECT MAX(version) FROM dlock_schema)";
 
 /// Server time: microseconds since 1970-01-01 UTC.
 const SERVER_TIME: &str = "TIMESTAMPDIFF(MICROSECOND,'1970-01-01',UTC_TIMESTAMP(6))";
@@ -82,15 +83,15 @@ pub(super) fn session(ttl: Duration) -> String {
     )
 }
 
-/// Creates the row of `action` if it does not exist and the tables have the version of this dlock. Does not change an
-/// existing row. It is separate from the attempt, which is then a plain UPDATE of one row and cannot deadlock with
+/// Creates the row of `action` if it does not exist and this dlock works with the tables. Does not change
+/// an existing row. It is separate from the attempt, which is then a plain UPDATE of one row and cannot deadlock with
 /// other attempts.
 pub(super) fn create_row(action: &Action) -> String {
     format!(
         "INSERT INTO dlock_lock (action) SELECT {} FROM DUAL \
-         WHERE {SCHEMA_VERSION}={VERSION} \
-         ON DUPLICATE KEY UPDATE action=dlock_lock.action;",
-        hex(action.as_str())
+         WHERE {} ON DUPLICATE KEY UPDATE action=dlock_lock.action;",
+        hex(action.as_str()),
+        schema::current().accepts_tables(),
     )
 }
 

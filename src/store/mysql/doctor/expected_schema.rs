@@ -34,8 +34,20 @@ pub(super) struct Key {
 
 /// Returns all tables in the order of the file.
 pub(super) fn tables() -> Vec<Table> {
-    let blocks = schema::DDL.split("CREATE TABLE IF NOT EXISTS ").skip(1);
+    let ddl = schema::current().ddl;
+    let blocks = ddl.split("CREATE TABLE IF NOT EXISTS ").skip(1);
     blocks.filter_map(table).collect()
+}
+
+/// Returns the tables as they are in schema version `version`: without the columns that later upgrades add.
+pub(super) fn tables_of(version: u64) -> Vec<Table> {
+    let mut tables = tables();
+    for later in schema::current().columns_after(version) {
+        for table in tables.iter_mut().filter(|table| table.name == later.table) {
+            table.columns.retain(|column| column.name != later.name);
+        }
+    }
+    tables
 }
 
 /// Parses `NAME (`, one line per column or key, and `)`.
@@ -113,10 +125,13 @@ mod tests {
     #[test]
     fn every_table_and_column_of_the_file_is_parsed() {
         let tables = tables();
-        assert_eq!(tables.len(), schema::DDL.matches("CREATE TABLE").count());
+        assert_eq!(
+            tables.len(),
+            schema::current().ddl.matches("CREATE TABLE").count()
+        );
         // Each column has NULL or NOT NULL in its definition.
         let columns: usize = tables.iter().map(|table| table.columns.len()).sum();
-        let defined = schema::DDL.lines().filter(|line| {
+        let defined = schema::current().ddl.lines().filter(|line| {
             let line = line.split("--").next().unwrap_or_default();
             line.starts_with("  ") && line.contains(" NULL")
         });
