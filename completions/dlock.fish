@@ -53,7 +53,7 @@ complete -c dlock -n "__fish_dlock_needs_command" -f -a "check" -d 'Check by exi
 complete -c dlock -n "__fish_dlock_needs_command" -f -a "history" -d 'Show the last runs and their outcomes'
 complete -c dlock -n "__fish_dlock_needs_command" -f -a "forget" -d 'Forget the success of a run with --once, so that it runs again'
 complete -c dlock -n "__fish_dlock_needs_command" -f -a "release" -d 'End a lease by hand, pause a lock for a time, or resume it'
-complete -c dlock -n "__fish_dlock_needs_command" -f -a "setup" -d 'Create the tables, or print the SQL for a database administrator'
+complete -c dlock -n "__fish_dlock_needs_command" -f -a "setup" -d 'Create or upgrade the tables, or print the SQL for a database administrator'
 complete -c dlock -n "__fish_dlock_needs_command" -f -a "doctor" -d 'Check server, account, tables and everything else that dlock depends on'
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -s a -l action -d 'Name of the lock: 1 to 255 bytes of UTF-8 without control characters' -r
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -s t -l ttl -d 'Length of the lease' -r

@@ -87,7 +87,7 @@ pub enum Command {
     Forget(ForgetArgs),
     /// End a lease by hand, pause a lock for a time, or resume it.
     Release(ReleaseArgs),
-    /// Create the tables, or print the SQL for a database administrator.
+    /// Create or upgrade the tables, or print the SQL for a database administrator.
     Setup(SetupArgs),
     /// Check server, account, tables and everything else that dlock depends on.
     Doctor(DoctorArgs),

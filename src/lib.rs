@@ -91,7 +91,7 @@ fn dispatch(cli: Cli, report: &Report) -> anyhow::Result<Status> {
             Err(error) if cli.connection.names_a_source() => Err(error.into()),
             Err(_) => commands::setup::print(cli.connection.database.as_deref().unwrap_or("dlock")),
         },
-        Command::Setup(_) => commands::setup::create(target()?, report),
+        Command::Setup(_) => commands::setup::run(target()?, report),
         Command::Doctor(args) => commands::doctor::run(&args, target()?),
     }
 }

@@ -28,6 +28,9 @@ pub enum Safeguard {
     /// The next holder starts before the release is committed. If disabled, it waits for the commit. Disabling this is
     /// safe; the benchmark `line` measures the time that a hand-off saves. `handoff`
     HandOff,
+    /// The program has the schema version of these sources. If disabled, it has the next version, with one more column.
+    /// Disabling this is safe; `tests/it/versions.rs` runs both programs on the same tables. `schema`
+    PresentSchema,
 }
 
 /// Returns true if `safeguard` is disabled in this program.
@@ -75,6 +78,7 @@ mod switch {
             "clock" => Safeguard::OwnClock,
             "tree" => Safeguard::DeadTree,
             "handoff" => Safeguard::HandOff,
+            "schema" => Safeguard::PresentSchema,
             _ => panic!("no mechanism is called {name}"),
         }
     }

@@ -62,7 +62,9 @@ pub fn run(args: ReleaseArgs, target: Target, report: &Report) -> anyhow::Result
     };
     let is_alive = record.session_alive == Some(true);
     let may_wake = record.is_leased() && is_alive && kind != OperatorAction::Resume;
-    let outcome = query_once(target, move |database| database.apply(&request, may_wake))?;
+    let outcome = query_once(target, move |database| {
+        database.apply_operator_request(&request, may_wake)
+    })?;
     let OperatorResult::Applied { woken } = outcome else {
         let why = format!("{action} has changed and was left alone: look at it again");
         return Err(ExitError::new(Status::LOST, why).into());

@@ -1,11 +1,17 @@
-//! `dlock setup`: creates the tables, or prints the SQL that a database administrator needs.
+//! `dlock setup`: creates or upgrades the tables, or prints the SQL that a database administrator needs.
 
-use super::query_once;
+use std::time::Duration;
+
+use super::{query_once, query_within};
 use crate::exit::Status;
 use crate::report::log::EventKind;
 use crate::report::{self, Report};
-use crate::store::mysql::{Database, schema};
+use crate::store::mysql::{Database, TablesState, schema};
 use crate::store::target::Target;
+
+/// Maximum time of an upgrade. The server may have to copy a large table. After a shorter time the user would have to
+/// repeat a command that was about to succeed; after a longer time the server is more likely to hang.
+const UPGRADE_TIMEOUT: Duration = Duration::from_hours(1);
 
 /// Prints the definitions of the tables and the minimum grants on `database`. Needs no server.
 ///
@@ -16,14 +22,26 @@ pub fn print(database: &str) -> anyhow::Result<Status> {
     Ok(Status::OK)
 }
 
-/// Creates the missing tables and checks the version of the existing ones.
+/// Creates the missing tables, or upgrades tables of an older version.
 ///
 /// # Errors
-/// Fails if the server cannot be reached, refuses a request, or has tables of another version.
-pub fn create(target: Target, report: &Report) -> anyhow::Result<Status> {
+/// Fails if the server cannot be reached, refuses a request, or has tables that this dlock does not work with.
+pub fn run(target: Target, report: &Report) -> anyhow::Result<Status> {
     let database = target.database.clone();
-    query_once(target, Database::setup)?;
-    let text = format_args!("the tables are in place in {database}");
+    let state = query_once(target.clone(), Database::setup)?;
+    let text = match state {
+        TablesState::Current => format!("the tables are in place in {database}"),
+        TablesState::Newer { tables, program } => format!(
+            "the tables in {database} have schema version {tables}, newer than {program} of this dlock, \
+             which works with them; nothing was changed"
+        ),
+        TablesState::Older { tables, program } => {
+            query_within(target, UPGRADE_TIMEOUT, Database::upgrade)?;
+            format!(
+                "the tables are in place in {database}, upgraded from schema version {tables} to {program}"
+            )
+        }
+    };
     report.info(EventKind::Message, text);
     Ok(Status::OK)
 }

@@ -13,7 +13,9 @@ mod exchange;
 mod release;
 mod rows;
 pub mod schema;
+mod setup;
 mod statements;
 
 pub use self::database::Database;
+pub use self::setup::TablesState;
 pub use self::statements::{Selection, fence_check};

@@ -26,6 +26,6 @@ impl Operator {
         it: &OperatorRequest,
         wakes: bool,
     ) -> Result<OperatorResult, Failure> {
-        self.0.apply(it, wakes)
+        self.0.apply_operator_request(it, wakes)
     }
 }

@@ -42,14 +42,14 @@ const CHECKS: [&str; 18] = [
 
 /// The findings of one run of `dlock doctor --json`.
 #[derive(Debug)]
-struct Findings {
+pub(crate) struct Findings {
     status: i32,
     checks: Vec<Value>,
 }
 
 impl Findings {
     #[track_caller]
-    fn of(dlock: Dlock) -> Self {
+    pub(crate) fn of(dlock: Dlock) -> Self {
         let outcome = dlock.args(["doctor", "--json"]).run();
         assert_eq!(outcome.stderr, "", "{outcome:#?}");
         let document: Value = serde_json::from_str(&outcome.stdout).expect("the output is JSON");
@@ -80,14 +80,14 @@ impl Findings {
         Self::of(Dlock::new([""; 0]).env("DLOCK_URL", database.url_through(proxy.port())))
     }
 
-    fn status(&self, check: &str) -> Vec<&str> {
+    pub(crate) fn status(&self, check: &str) -> Vec<&str> {
         let of = self.checks.iter().filter(|one| one["check"] == check);
         of.filter_map(|one| one["status"].as_str()).collect()
     }
 
     /// Asserts that a finding of `check` has `status` and contains `fact`, and returns its fix.
     #[track_caller]
-    fn reports(&self, check: &str, status: &str, fact: &str) -> String {
+    pub(crate) fn reports(&self, check: &str, status: &str, fact: &str) -> String {
         let found = self.checks.iter().find(|one| {
             one["check"] == check
                 && one["status"] == status
@@ -99,7 +99,7 @@ impl Findings {
 
     /// Asserts that all checks are ok except those in `except` and those that depend on the load of the machine.
     #[track_caller]
-    fn are_good_except(&self, except: &[&str]) {
+    pub(crate) fn are_good_except(&self, except: &[&str]) {
         for check in CHECKS {
             let may_differ =
                 except.contains(&check) || ["round-trip", "connections"].contains(&check);
@@ -122,7 +122,7 @@ fn set_up(server: &Server) -> Database {
 }
 
 #[track_caller]
-fn execute(database: &Database, statement: &str) {
+pub(crate) fn execute(database: &Database, statement: &str) {
     database
         .admin_conn()
         .query_drop(statement)

@@ -61,6 +61,7 @@ mod status;
 mod store_contract;
 mod tls;
 mod tree;
+mod versions;
 mod vocabulary;
 mod wait_command;
 mod waiting;

@@ -22,11 +22,11 @@ use crate::cli_runner::{Dlock, Outcome};
 const BUILD: &str = "cargo build --locked --features mutants --bin dlock-mutant";
 
 /// The variable that names the safeguards that the mutant disables.
-const VARIABLE: &str = "DLOCK_MUTANT";
+pub(crate) const VARIABLE: &str = "DLOCK_MUTANT";
 
 /// Returns the path of the mutant, which is in the same folder as dlock.
 #[track_caller]
-fn program() -> PathBuf {
+pub(crate) fn program() -> PathBuf {
     let path = Path::new(env!("CARGO_BIN_EXE_dlock")).with_file_name("dlock-mutant");
     up_to_date(&path, BUILD);
     path

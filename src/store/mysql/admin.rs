@@ -1,10 +1,9 @@
-//! Requests outside of a run: read records, waiters and the history, forget a success, apply an operator request, and
-//! create the tables.
+//! Requests outside of a run: read records, waiters and the history, forget a success, and apply an operator request.
 
 use super::database::Database;
 use super::exchange::RequestKind;
+use super::rows;
 use super::statements::{self, Selection};
-use super::{rows, schema};
 use crate::lease::action::Action;
 use crate::lease::once::OnceKey;
 use crate::store::operator::{OperatorAction, OperatorRequest, OperatorResult};
@@ -25,42 +24,6 @@ impl Database {
             }
             outcome => outcome,
         }
-    }
-
-    /// Checks the version of the tables, and creates missing tables.
-    ///
-    /// # Errors
-    /// Returns any failure. If the account may not create tables, the message lists the grants.
-    pub fn setup(&mut self) -> Result<(), Failure> {
-        match self.snapshot(Selection::Named(&[])) {
-            // Config means that the version is missing, which the definition fixes, or that it is another
-            // version, which the definition does not change and the second snapshot reports again.
-            Err(Failure {
-                kind: FailureKind::NoTables | FailureKind::Config,
-                ..
-            }) => self.create_tables(),
-            outcome => outcome.map(drop),
-        }
-    }
-
-    pub(super) fn create_tables(&mut self) -> Result<(), Failure> {
-        let snapshot = statements::select_snapshot(Selection::Named(&[]), QueueLock::Unavailable);
-        let packet = format!("{}{snapshot}", schema::DDL);
-        let outcome = self.exchange(RequestKind::Plain, &packet, rows::snapshot);
-        outcome.map(drop).map_err(|mut failure| {
-            if failure.kind == FailureKind::Denied {
-                let database = &self.target.database;
-                let account = format!("'{}'@'…'", self.target.user);
-                let advice = format!(
-                    "; run dlock setup with an account that may create tables ({}), \
-                     then this account needs: {}",
-                    one_line(&schema::setup_grants(database, "'…'@'…'")),
-                    one_line(&schema::runtime_grants(database, &account)),
-                );
-                failure.message.push_str(&advice);
-            }
-            failure
-        })
     }
 
     /// Returns the last `limit` entries of the history, newest first.
@@ -87,6 +50,7 @@ impl Database {
         key: &OnceKey,
         operator: &Holder,
     ) -> Result<bool, Failure> {
+        self.check_version()?;
         let forget = statements::forget(action, key, operator);
         self.exchange(RequestKind::Plain, &forget, rows::is_confirmed)
     }
@@ -97,7 +61,7 @@ impl Database {
     ///
     /// # Errors
     /// Returns any failure of the change. Nothing was changed then, or the result is unknown.
-    pub fn apply(
+    pub fn apply_operator_request(
         &mut self,
         request: &OperatorRequest,
         wakes: bool,
@@ -128,8 +92,4 @@ impl Database {
                 .exchange(RequestKind::Plain, &kill, rows::is_confirmed)
                 .is_ok()
     }
-}
-
-fn one_line(statements: &str) -> String {
-    statements.trim_end().replace('\n', " ")
 }

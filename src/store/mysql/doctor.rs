@@ -121,7 +121,13 @@ fn examine_tables(
     session: &mut Session,
     emit: &mut FindingSink,
 ) -> Result<(), Failure> {
-    let wanted = expected_schema::tables();
+    let Some(versions) = or_skip(Check::Tables, Present::query_versions(session), emit)? else {
+        return Ok(());
+    };
+    let wanted = match versions.as_deref() {
+        Some([one]) => expected_schema::tables_of(one.version),
+        _ => expected_schema::tables(),
+    };
     let Some(rights) = or_skip(Check::Grants, grants::query(session, &wanted), emit)? else {
         return Ok(());
     };
@@ -129,7 +135,7 @@ fn examine_tables(
         grants::judge(&rights, &target.database, &facts.account),
         emit,
     );
-    let present = Present::query(session, &wanted, &rights);
+    let present = Present::query(session, &wanted, versions);
     let Some(present) = or_skip(Check::Tables, present, emit)? else {
         return Ok(());
     };

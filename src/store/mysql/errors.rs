@@ -99,6 +99,8 @@ fn advice(code: u16, target: &Target) -> String {
                 "; create it (CREATE DATABASE {database}) or name another with --database"
             );
         }
+        // MySQL and MariaDB return this code if the tables lack a column that a statement names.
+        1054 => "; dlock doctor compares the tables with those that this dlock needs",
         1146 => "; run dlock setup, or dlock exec with an account that may create tables",
         1290 | 1792 | 1836 => "; the server is read-only, dlock needs the primary",
         // MariaDB also returns these codes when the account or the whole server requires TLS.

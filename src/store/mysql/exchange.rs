@@ -17,7 +17,7 @@ pub(super) enum RequestKind {
     Plain,
     /// It can grant the lease, and no read takes longer than the limit.
     Grant,
-    /// It waits for the queue lock, and its response may take forever.
+    /// It waits for the queue lock or alters a table, and its response may take forever.
     Wait,
 }
 

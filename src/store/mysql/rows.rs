@@ -6,7 +6,7 @@ use std::time::Duration;
 use mysql::Row;
 use mysql::prelude::FromValue;
 
-use super::schema::VERSION;
+use super::schema::{self, TablesVersion};
 use crate::lease::action::Action;
 use crate::lease::{OwnerId, Token};
 use crate::mutant::{self, Safeguard};
@@ -59,7 +59,7 @@ pub(super) fn check(sets: &[Vec<Row>], request_id: [u8; 8]) -> Result<Option<Ser
 /// Reads the row of a `select_record`.
 ///
 /// # Errors
-/// Returns `Unknown` if the response is malformed, and `Config` if the tables have another version.
+/// Returns `Unknown` if the response is malformed, and `Config` if this dlock does not work with the tables.
 pub(super) fn read_result(sets: &[Vec<Row>]) -> Result<ReadResult, Failure> {
     let row = versioned(sets)?;
     Ok(ReadResult {
@@ -143,21 +143,21 @@ fn single_row(sets: &[Vec<Row>]) -> Result<&Row, Failure> {
     row.ok_or_else(|| malformed("it is empty"))
 }
 
-/// Returns the first row of a response, if its schema version is the version of this dlock.
+/// Returns the first row of a response, if this dlock works with the version of the tables.
 fn versioned(sets: &[Vec<Row>]) -> Result<&Row, Failure> {
+    schema::current().check(tables_version(sets)?)?;
+    single_row(sets)
+}
+
+/// Reads the version of the tables in the first row. None if none is recorded.
+pub(super) fn tables_version(sets: &[Vec<Row>]) -> Result<Option<TablesVersion>, Failure> {
     let row = single_row(sets)?;
-    let message = match optional::<u64>(row, "version")? {
-        Some(VERSION) => return Ok(row),
-        Some(newer) if newer > VERSION => format!(
-            "the tables have schema version {newer}, this dlock knows {VERSION}: use a newer dlock"
-        ),
-        Some(older) => format!(
-            "the tables have schema version {older}, this dlock needs {VERSION}: \
-             run the dlock that made them, or give dlock a database of its own"
-        ),
-        None => "the table dlock_schema is empty: run dlock setup".to_owned(),
-    };
-    Err(Failure::new(FailureKind::Config, message))
+    let (version, min_version) = (optional(row, "version")?, optional(row, "min_version")?);
+    let recorded = version.zip(min_version);
+    Ok(recorded.map(|(version, min_version)| TablesVersion {
+        version,
+        min_version,
+    }))
 }
 
 /// Returns the result of `read` for each row that has an action.

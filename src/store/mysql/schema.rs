@@ -1,15 +1,30 @@
 //! The tables, their version, and the grants that they need.
 //!
 //! `schema.sql` is the only definition: `setup` runs it, `setup --print` prints it, and the first `exec` runs it if its
-//! account may create tables.
+//! account may create tables. `upgrade` lists the changes from each version to the next.
+//!
+//! `version` has the rule for which versions of program and tables work together.
 
-/// Version of `schema.sql`. A database with another version is not changed.
-pub(super) const VERSION: u64 = 1;
+#[cfg(feature = "mutants")]
+mod next;
+mod present;
+mod upgrade;
+mod version;
 
-/// Definition of the tables: several statements, separated by semicolons. A repetition changes nothing.
-///
-/// `dlock_lock` comes last, so that no lease can be acquired before the version is recorded.
-pub(super) const DDL: &str = include_str!("schema.sql");
+use self::present::PRESENT;
+pub(super) use self::upgrade::{NewColumn, Upgrade};
+pub(super) use self::version::{Schema, TablesVersion, VERSION_COLUMNS};
+#[cfg(feature = "mutants")]
+use crate::mutant::{self, Safeguard};
+
+/// Returns the schema of this program.
+pub(super) fn current() -> &'static Schema {
+    #[cfg(feature = "mutants")]
+    if mutant::is_disabled(Safeguard::PresentSchema) {
+        return next::schema();
+    }
+    &PRESENT
+}
 
 /// Tables with the privileges that the account of `exec` needs.
 const RUNTIME: [(&str, &str); 6] = [
@@ -38,21 +53,30 @@ pub fn runtime_grants(database: &str, account: &str) -> String {
         .concat()
 }
 
-/// Returns the minimal grant for the account that runs `setup`: one statement.
+/// Returns the minimal grant for the account that runs `setup`: one statement. It includes the privileges for upgrades
+/// if there are any.
 #[must_use]
 pub fn setup_grants(database: &str, account: &str) -> String {
     // In a grant on a whole database, _ and % are wildcards.
     let database = quoted(database).replace('_', "\\_").replace('%', "\\%");
-    format!("GRANT CREATE, SELECT, INSERT ON {database}.* TO {account};\n")
+    let for_upgrades = match current().upgrades {
+        [] => "",
+        _ => ", UPDATE, ALTER",
+    };
+    format!("GRANT CREATE, SELECT, INSERT{for_upgrades} ON {database}.* TO {account};\n")
 }
 
-/// Returns the output of `setup --print`: definition and grants for a database administrator.
+/// Returns the output of `setup --print`: definition and grants for a database administrator. The upgrades of existing
+/// tables are comments, because they must not be executed on new tables.
 #[must_use]
 pub fn printout(database: &str) -> String {
+    let schema = current();
+    let ddl = schema.ddl;
+    let upgrades = schema.upgrades_as_comments();
     let setup = setup_grants(database, "'dlock_setup'@'%'");
     let runtime = runtime_grants(database, "'dlock'@'%'");
     format!(
-        "{DDL}\n\
+        "{ddl}\n{upgrades}\
          -- Grants of the account that runs dlock setup:\n{setup}\n\
          -- Grants of the account that runs dlock exec (SELECT is enough for status, history, wait, check):\n{runtime}"
     )
@@ -65,12 +89,26 @@ pub(super) fn quoted(name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{DDL, RUNTIME, VERSION, runtime_grants};
+    use super::{RUNTIME, current, runtime_grants};
 
     #[test]
     fn every_table_has_grants_and_ddl_records_the_version() {
-        assert_eq!(DDL.matches("CREATE TABLE").count(), RUNTIME.len());
-        assert!(DDL.contains(&format!("SELECT {VERSION} FROM")));
+        let schema = current();
+        let tables = schema.ddl.matches("CREATE TABLE").count();
+        assert_eq!(tables, RUNTIME.len());
+        let min_version = schema.upgrades.last().map_or(1, |last| last.min_version);
+        let version = schema.version;
+        let recorded = format!("VALUES (1, {version}, {min_version});");
+        assert!(schema.ddl.contains(&recorded), "{recorded}");
         assert!(runtime_grants("a`b", "u").contains("ON `a``b`.dlock_lock TO u;"));
+    }
+
+    #[test]
+    fn version_is_recorded_before_the_other_tables_are_created() {
+        let (first, rest) = current().creation();
+        assert_eq!(first.matches("CREATE TABLE").count(), 1, "{first}");
+        assert!(first.contains("dlock_schema (\n") && first.ends_with("1);\n"));
+        assert_eq!(rest.matches("CREATE TABLE").count(), RUNTIME.len() - 1);
+        assert!(!rest.contains("INSERT"), "{rest}");
     }
 }

@@ -1,13 +1,14 @@
 -- The tables of dlock, schema version 1. All times are UTC. All texts are bytes.
 
--- One row: the version of this schema. Every command checks it.
+-- One row: the version of these tables, and the lowest schema version of a dlock that works with them. Every command
+-- checks both. dlock_schema comes first: the version is recorded before the other tables are created.
 CREATE TABLE IF NOT EXISTS dlock_schema (
-  version INT UNSIGNED NOT NULL PRIMARY KEY
+  id          TINYINT UNSIGNED NOT NULL DEFAULT 1 PRIMARY KEY, -- always 1, so that there is only one row
+  version     INT UNSIGNED     NOT NULL,
+  min_version INT UNSIGNED     NOT NULL
 ) ENGINE=InnoDB;
 
-INSERT INTO dlock_schema (version)
-  SELECT 1 FROM (SELECT COUNT(*) AS versions FROM dlock_schema) AS present
-  WHERE present.versions = 0;
+INSERT IGNORE INTO dlock_schema (id, version, min_version) VALUES (1, 1, 1);
 
 -- The queue: one row per waiter, as long as it waits. For status, and for the order where there is no queue lock.
 CREATE TABLE IF NOT EXISTS dlock_waiter (

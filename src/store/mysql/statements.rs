@@ -18,6 +18,7 @@ mod selection;
 mod session;
 #[cfg(test)]
 mod tests;
+mod upgrade;
 
 pub(super) use self::attempt::attempt;
 pub use self::fence::fence_check;
@@ -30,3 +31,6 @@ pub(super) use self::renew_release::{release, renew, settle};
 pub(super) use self::select::{proof, select_record, select_snapshot};
 pub use self::selection::Selection;
 pub(super) use self::session::{create_row, session};
+pub(super) use self::upgrade::{
+    add_column, begin_upgrade, end_upgrade, has_column, tables_version,
+};

@@ -118,13 +118,16 @@ fn tables_of_another_version_are_not_used_or_changed() {
         };
         let before = rows();
         for (version, advice) in [
-            ("UPDATE dlock_schema SET version = 2", "use a newer dlock"),
             (
-                "UPDATE dlock_schema SET version = 0",
-                "run the dlock that made them",
+                "UPDATE dlock_schema SET version = 2, min_version = 2",
+                "use a newer dlock",
             ),
             (
-                "INSERT INTO dlock_schema (version) VALUES (7)",
+                "UPDATE dlock_schema SET version = 0, min_version = 0",
+                "run dlock setup of this dlock",
+            ),
+            (
+                "INSERT INTO dlock_schema VALUES (2, 7, 7)",
                 "use a newer dlock",
             ),
             ("DELETE FROM dlock_schema", "run dlock setup"),
@@ -138,9 +141,13 @@ fn tables_of_another_version_are_not_used_or_changed() {
                     Dlock::on(&database, ["exec", "-a", action, "--", "echo", "ran"]).run();
                 outcome.expect(78, "", advice);
             }
-            Dlock::on(&database, ["status"])
-                .run()
-                .expect(78, "", advice);
+            for reader in [
+                vec!["status"],
+                vec!["history"],
+                vec!["forget", "-a", "init", "--once"],
+            ] {
+                Dlock::on(&database, reader).run().expect(78, "", advice);
+            }
             assert_eq!(rows(), before, "{flavour}, {version}");
         }
         // The advice in the last message, dlock setup, fixes the tables.

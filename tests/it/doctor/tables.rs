@@ -68,8 +68,15 @@ fn a_table_of_another_version_is_found() {
     for flavour in Flavour::ALL {
         let database = set_up(shared(flavour));
         for (change, fact) in [
-            ("UPDATE dlock_schema SET version=99", "schema version 99"),
-            ("INSERT INTO dlock_schema VALUES (98)", "more than one row"),
+            (
+                "UPDATE dlock_schema SET version=99,min_version=99",
+                "schema version 99",
+            ),
+            ("UPDATE dlock_schema SET version=0", "schema version 99"),
+            (
+                "INSERT INTO dlock_schema VALUES (2,98,98)",
+                "more than one row",
+            ),
             ("DELETE FROM dlock_schema", "dlock_schema is empty"),
         ] {
             execute(&database, change);

@@ -1,8 +1,8 @@
 //! The tables that exist on the server, read from `information_schema`. Every account may read it for the
 //! tables on which it has a privilege.
 
-use super::expected_schema::{Key, Table, kind};
-use super::grants::{Permission, Right};
+use super::super::schema::TablesVersion;
+use super::expected_schema::{IndexDefinition, TableDefinition, kind};
 use super::session::{QueryError, Rows, Session};
 
 /// The tables, columns and keys that exist on the server.
@@ -12,8 +12,8 @@ pub(super) struct Present {
     pub(super) engines: Vec<(String, String)>,
     pub(super) columns: Vec<PresentColumn>,
     pub(super) keys: Vec<PresentKey>,
-    /// Recorded versions of the schema. None if the account cannot read them.
-    pub(super) versions: Option<Vec<String>>,
+    /// Rows of `dlock_schema`. None if the account cannot read them.
+    pub(super) versions: Option<Vec<TablesVersion>>,
 }
 
 /// One column of an existing table.
@@ -41,8 +41,8 @@ impl Present {
     /// Queries the server for all tables that `wanted` lists.
     pub(super) fn query(
         session: &mut Session,
-        wanted: &[Table],
-        rights: &[Right],
+        wanted: &[TableDefinition],
+        versions: Option<Vec<TablesVersion>>,
     ) -> Result<Self, QueryError> {
         let names: Vec<String> = wanted
             .iter()
@@ -61,16 +61,30 @@ impl Present {
              ORDER BY table_name,index_name,seq_in_index;"
         ))?;
         let mut present = Self::read(sets);
-        let may_read = |right: &Right| {
-            right.table == "dlock_schema"
-                && right.verb == "SELECT"
-                && right.permission == Permission::Granted
-        };
-        if rights.iter().any(may_read) {
-            let sets = session.query("SELECT version FROM dlock_schema LIMIT 2;")?;
-            present.versions = Some(sets.into_iter().flatten().flatten().flatten().collect());
-        }
+        present.versions = versions;
         Ok(present)
+    }
+
+    /// Queries the server for the rows of `dlock_schema`, at most two. None if the server refuses this: the table
+    /// or a column does not exist, or the account may not read it.
+    pub(super) fn query_versions(
+        session: &mut Session,
+    ) -> Result<Option<Vec<TablesVersion>>, QueryError> {
+        let rows = "SELECT version,min_version FROM dlock_schema LIMIT 2;";
+        let sets = match session.query(rows) {
+            Ok(sets) => sets,
+            Err(QueryError::Refused(_)) => return Ok(None),
+            Err(lost) => return Err(lost),
+        };
+        let number = |cell: &Option<String>| cell.as_deref()?.parse().ok();
+        let version = |row: Vec<Option<String>>| {
+            Some(TablesVersion {
+                version: number(row.first()?)?,
+                min_version: number(row.get(1)?)?,
+            })
+        };
+        let rows = sets.into_iter().flatten();
+        Ok(Some(rows.filter_map(version).collect()))
     }
 
     fn read(sets: Vec<Rows>) -> Self {
@@ -112,8 +126,8 @@ impl Present {
     }
 
     /// Returns the keys of `table`.
-    pub(super) fn keys_of(&self, table: &str) -> Vec<Key> {
-        let mut keys: Vec<(&str, Key)> = Vec::new();
+    pub(super) fn keys_of(&self, table: &str) -> Vec<IndexDefinition> {
+        let mut keys: Vec<(&str, IndexDefinition)> = Vec::new();
         for part in self.keys.iter().filter(|part| part.table == table) {
             let column = part.column.clone();
             match keys.last_mut() {
@@ -121,7 +135,7 @@ impl Present {
                 _ => {
                     let is_unique = part.is_unique;
                     let columns = vec![column];
-                    keys.push((&part.name, Key { is_unique, columns }));
+                    keys.push((&part.name, IndexDefinition { is_unique, columns }));
                 }
             }
         }

@@ -5,15 +5,15 @@ use super::super::schema;
 
 /// One table.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Table {
+pub(super) struct TableDefinition {
     pub(super) name: &'static str,
-    pub(super) columns: Vec<Column>,
-    pub(super) keys: Vec<Key>,
+    pub(super) columns: Vec<ColumnDefinition>,
+    pub(super) keys: Vec<IndexDefinition>,
 }
 
 /// One column.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Column {
+pub(super) struct ColumnDefinition {
     pub(super) name: &'static str,
     /// The full definition, without the words that make the column a key.
     pub(super) definition: String,
@@ -26,22 +26,34 @@ pub(super) struct Column {
 
 /// One key.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Key {
+pub(super) struct IndexDefinition {
     /// True also for the primary key.
     pub(super) is_unique: bool,
     pub(super) columns: Vec<String>,
 }
 
 /// Returns all tables in the order of the file.
-pub(super) fn tables() -> Vec<Table> {
-    let blocks = schema::DDL.split("CREATE TABLE IF NOT EXISTS ").skip(1);
+pub(super) fn tables() -> Vec<TableDefinition> {
+    let ddl = schema::current().ddl;
+    let blocks = ddl.split("CREATE TABLE IF NOT EXISTS ").skip(1);
     blocks.filter_map(table).collect()
 }
 
+/// Returns the tables as they are in schema version `version`: without the columns that later upgrades add.
+pub(super) fn tables_of(version: u64) -> Vec<TableDefinition> {
+    let mut tables = tables();
+    for later in schema::current().columns_after(version) {
+        for table in tables.iter_mut().filter(|table| table.name == later.table) {
+            table.columns.retain(|column| column.name != later.name);
+        }
+    }
+    tables
+}
+
 /// Parses `NAME (`, one line per column or key, and `)`.
-fn table(block: &'static str) -> Option<Table> {
+fn table(block: &'static str) -> Option<TableDefinition> {
     let (head, body) = block.split_once(" (\n")?;
-    let mut table = Table {
+    let mut table = TableDefinition {
         name: head.trim(),
         columns: Vec::new(),
         keys: Vec::new(),
@@ -54,7 +66,7 @@ fn table(block: &'static str) -> Option<Table> {
         }
         match line.split_once('(') {
             Some((words, columns)) if words.split_whitespace().any(|word| word == "KEY") => {
-                table.keys.push(Key {
+                table.keys.push(IndexDefinition {
                     is_unique: !words.starts_with("KEY"),
                     columns: columns
                         .trim_end_matches(')')
@@ -70,7 +82,7 @@ fn table(block: &'static str) -> Option<Table> {
 }
 
 /// Parses `NAME TYPE [NOT NULL|NULL] [DEFAULT …] [AUTO_INCREMENT] [PRIMARY KEY|UNIQUE]`.
-fn column(line: &'static str, table: &mut Table) -> Option<()> {
+fn column(line: &'static str, table: &mut TableDefinition) -> Option<()> {
     let (name, rest) = line.split_once(' ')?;
     let words: Vec<&str> = rest.split_whitespace().collect();
     let of_type = |word: &&&str| !["NOT", "NULL", "DEFAULT", "AUTO_INCREMENT"].contains(*word);
@@ -78,12 +90,12 @@ fn column(line: &'static str, table: &mut Table) -> Option<()> {
     let rest = words.join(" ");
     let definition = rest.replace(" PRIMARY KEY", "").replace(" UNIQUE", "");
     if definition != rest {
-        table.keys.push(Key {
+        table.keys.push(IndexDefinition {
             is_unique: true,
             columns: vec![name.to_owned()],
         });
     }
-    table.columns.push(Column {
+    table.columns.push(ColumnDefinition {
         name,
         kind: kind(&type_words.join(" ")),
         is_nullable: !definition.contains("NOT NULL"),
@@ -108,15 +120,18 @@ pub(super) fn kind(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::super::super::schema;
-    use super::{Key, kind, tables};
+    use super::{IndexDefinition, kind, tables};
 
     #[test]
     fn every_table_and_column_of_the_file_is_parsed() {
         let tables = tables();
-        assert_eq!(tables.len(), schema::DDL.matches("CREATE TABLE").count());
+        assert_eq!(
+            tables.len(),
+            schema::current().ddl.matches("CREATE TABLE").count()
+        );
         // Each column has NULL or NOT NULL in its definition.
         let columns: usize = tables.iter().map(|table| table.columns.len()).sum();
-        let defined = schema::DDL.lines().filter(|line| {
+        let defined = schema::current().ddl.lines().filter(|line| {
             let line = line.split("--").next().unwrap_or_default();
             line.starts_with("  ") && line.contains(" NULL")
         });
@@ -148,7 +163,7 @@ mod tests {
             "BIGINT UNSIGNED NOT NULL AUTO_INCREMENT"
         );
         assert!(position.is_auto_increment && !position.is_nullable);
-        let line = Key {
+        let line = IndexDefinition {
             is_unique: false,
             columns: vec!["action".to_owned(), "position".to_owned()],
         };

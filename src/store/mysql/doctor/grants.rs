@@ -4,7 +4,7 @@
 //! proxies. The server's response to the statement is always right.
 
 use super::super::schema;
-use super::expected_schema::Table;
+use super::expected_schema::TableDefinition;
 use super::session::{QueryError, Session};
 use crate::store::FailureKind;
 use crate::store::check::{Check, Finding};
@@ -34,14 +34,17 @@ pub(super) struct Right {
 }
 
 /// Tries all privileges that `exec` needs on `tables`.
-pub(super) fn query(session: &mut Session, tables: &[Table]) -> Result<Vec<Right>, QueryError> {
-    let tries: Vec<(&Table, &str)> = schema::rights()
+pub(super) fn query(
+    session: &mut Session,
+    tables: &[TableDefinition],
+) -> Result<Vec<Right>, QueryError> {
+    let tries: Vec<(&TableDefinition, &str)> = schema::rights()
         .filter_map(|(name, right)| {
             let table = tables.iter().find(|table| table.name == name)?;
             Some((table, right))
         })
         .collect();
-    let right = |(table, verb): &(&Table, &'static str), permission| Right {
+    let right = |(table, verb): &(&TableDefinition, &'static str), permission| Right {
         table: table.name,
         verb,
         permission,
@@ -83,7 +86,7 @@ pub(super) fn query(session: &mut Session, tables: &[Table]) -> Result<Vec<Right
 
 /// Returns a statement that needs the privilege `right` on all columns of `table`, and neither changes
 /// nor reads anything. All names come from `schema.sql`.
-fn statement(table: &Table, right: &str) -> String {
+fn statement(table: &TableDefinition, right: &str) -> String {
     let name = table.name;
     let columns: Vec<&str> = table.columns.iter().map(|column| column.name).collect();
     match right {

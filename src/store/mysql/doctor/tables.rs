@@ -1,15 +1,15 @@
 //! Checks that the tables in the database are those of `schema.sql`, as the server understands them.
 
-use super::super::schema;
+use super::super::schema::{self, Schema, TablesVersion};
 use super::actual_schema::{Present, PresentColumn};
-use super::expected_schema::{Column, Key, Table};
+use super::expected_schema::{ColumnDefinition, IndexDefinition, TableDefinition};
 use super::grants::{Permission, Right};
 use crate::store::check::{Check, Finding};
 
 /// Judges the existing tables. `may_create` shows if this account could create the missing ones; None if
 /// that is not known.
 pub(super) fn judge(
-    wanted: &[Table],
+    wanted: &[TableDefinition],
     present: &Present,
     rights: &[Right],
     may_create: Option<bool>,
@@ -31,16 +31,26 @@ pub(super) fn judge(
         let fact = format!("this account does not see {}", hidden.join(", "));
         findings.push(Finding::skip(Check::Tables, fact));
     }
-    findings.extend(present.versions.as_deref().and_then(version));
+    let schema = schema::current();
+    let versions = present.versions.as_deref();
+    findings.extend(versions.and_then(|versions| version(schema, versions)));
     if findings.is_empty() {
-        let fact = format!("{}, as dlock makes them", wanted.len());
+        let fact = match versions {
+            Some([one]) if one.version > schema.version => format!(
+                "{}, of schema version {}, newer than {} of this dlock, which works with them",
+                wanted.len(),
+                one.version,
+                schema.version,
+            ),
+            _ => format!("{}, as dlock makes them", wanted.len()),
+        };
         findings.push(Finding::ok(Check::Tables, fact));
     }
     findings
 }
 
 /// Returns true if the account has no privilege on `table`: the server hides such a table.
-fn is_hidden(table: &Table, rights: &[Right]) -> bool {
+fn is_hidden(table: &TableDefinition, rights: &[Right]) -> bool {
     let mut rights = rights.iter().filter(|right| right.table == table.name);
     let is_missing = |right: &Right| right.permission == Permission::Missing;
     rights.next().is_some_and(is_missing) && rights.all(is_missing)
@@ -72,28 +82,45 @@ fn missing_tables(missing: &[&str], may_create: Option<bool>) -> Finding {
     }
 }
 
-fn version(versions: &[String]) -> Option<Finding> {
-    let known = schema::VERSION;
-    if versions == [known.to_string()] {
-        return None;
-    }
-    let (fact, fix) = match versions {
-        [] => ("dlock_schema is empty".to_owned(), "run dlock setup"),
-        [one] => (
-            format!("the tables have schema version {one}, this dlock knows {known}"),
-            "use the dlock that made the tables, or give this one a database of its own",
-        ),
-        _ => (
-            "dlock_schema has more than one row".to_owned(),
-            "delete all but the version of the dlock that made the tables",
-        ),
+/// Judges the rows of `dlock_schema` for a program with `schema`. None if they are as they should be, also for newer
+/// tables that the program works with.
+fn version(schema: &Schema, versions: &[TablesVersion]) -> Option<Finding> {
+    let found = match versions {
+        [] => None,
+        [one] => Some(*one),
+        _ => {
+            return Some(Finding::fail(
+                Check::Tables,
+                "dlock_schema has more than one row",
+                "the version of the tables is not known",
+                "delete all but the row with id 1",
+            ));
+        }
     };
-    let why = "every command of dlock refuses tables of another version";
-    Some(Finding::fail(Check::Tables, fact, why, fix))
+    let mismatch = match (schema.check(found), found) {
+        (Ok(()), Some(found)) if found.version < schema.version => {
+            let fact = format!(
+                "the tables have schema version {}, this dlock has {}",
+                found.version, schema.version
+            );
+            let why = "this dlock works with them, but a later one may not";
+            let fix = "run dlock setup with an account that may alter tables";
+            return Some(Finding::warn(Check::Tables, fact, why, fix));
+        }
+        (Ok(()), _) => return None,
+        (Err(mismatch), _) => mismatch,
+    };
+    let why = "every command of dlock refuses these tables";
+    Some(Finding::fail(
+        Check::Tables,
+        mismatch.fact(),
+        why,
+        mismatch.fix(),
+    ))
 }
 
 /// Returns a finding for each difference from `table`.
-fn differences(table: &Table, engine: &str, present: &Present) -> Vec<Finding> {
+fn differences(table: &TableDefinition, engine: &str, present: &Present) -> Vec<Finding> {
     let name = table.name;
     let mut findings = Vec::new();
     if !engine.eq_ignore_ascii_case("innodb") {
@@ -132,8 +159,12 @@ fn differences(table: &Table, engine: &str, present: &Present) -> Vec<Finding> {
     findings
 }
 
-fn difference(table: &str, wanted: &Column, found: Option<&PresentColumn>) -> Option<Finding> {
-    let Column {
+fn difference(
+    table: &str,
+    wanted: &ColumnDefinition,
+    found: Option<&PresentColumn>,
+) -> Option<Finding> {
+    let ColumnDefinition {
         name, definition, ..
     } = wanted;
     let Some(found) = found else {
@@ -177,7 +208,7 @@ fn difference(table: &str, wanted: &Column, found: Option<&PresentColumn>) -> Op
     ))
 }
 
-fn no_key(table: &str, key: &Key) -> Finding {
+fn no_key(table: &str, key: &IndexDefinition) -> Finding {
     let columns = key.columns.join(",");
     let (what, clause) = match key.is_unique {
         true => ("unique key", "UNIQUE"),
@@ -200,8 +231,20 @@ fn no_key(table: &str, key: &Key) -> Finding {
 mod tests {
     use super::super::actual_schema::{Present, PresentColumn, PresentKey};
     use super::super::expected_schema;
-    use super::judge;
+    use super::{Schema, TablesVersion, judge, schema};
     use crate::store::check::{CheckStatus, Finding};
+
+    /// Returns the schema version of this program.
+    fn own() -> u64 {
+        schema::current().version
+    }
+
+    fn version(version: u64, min_version: u64) -> TablesVersion {
+        TablesVersion {
+            version,
+            min_version,
+        }
+    }
 
     /// Returns tables that match `schema.sql`.
     fn good() -> Present {
@@ -231,7 +274,7 @@ mod tests {
                 }
             }
         }
-        present.versions = Some(vec![super::schema::VERSION.to_string()]);
+        present.versions = Some(vec![version(own(), 1)]);
         present
     }
 
@@ -278,14 +321,45 @@ mod tests {
     }
 
     #[test]
-    fn other_schema_versions_fail() {
+    fn schema_versions_that_dlock_refuses_fail() {
         let mut present = good();
-        for versions in [&[][..], &["2"], &["1", "2"]] {
-            present.versions = Some(versions.iter().map(|one| (*one).to_owned()).collect());
+        for versions in [
+            vec![],
+            vec![version(0, 1)],
+            vec![version(own() + 1, own() + 1)],
+            vec![version(own(), 1), version(own() + 1, 1)],
+        ] {
+            present.versions = Some(versions);
             assert!(only_finding(&present).is_failure());
         }
         present.versions = None;
         assert_eq!(only_finding(&present).status, CheckStatus::Ok);
+    }
+
+    #[test]
+    fn newer_tables_that_dlock_works_with_are_ok() {
+        let mut present = good();
+        let newer = own() + 1;
+        present.versions = Some(vec![version(newer, 1)]);
+        let finding = only_finding(&present);
+        assert_eq!(finding.status, CheckStatus::Ok);
+        let fact = format!("schema version {newer}, newer than {}", own());
+        assert!(finding.fact.contains(&fact), "{finding:?}");
+    }
+
+    #[test]
+    fn older_tables_that_dlock_works_with_are_warned() {
+        let program = Schema {
+            version: 3,
+            required: 2,
+            ..*schema::current()
+        };
+        let status = |found| super::version(&program, &[found]).map(|finding| finding.status);
+        let warned = status(version(2, 1));
+        assert!(matches!(warned, Some(CheckStatus::Warn(_))), "{warned:?}");
+        let failed = status(version(1, 1));
+        assert!(matches!(failed, Some(CheckStatus::Fail(_))), "{failed:?}");
+        assert_eq!(status(version(3, 1)), None);
     }
 
     #[test]

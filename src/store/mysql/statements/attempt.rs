@@ -1,10 +1,10 @@
 //! Acquires the lease: the one statement that grants it to exactly one of any number of contenders.
 
-use super::super::schema::VERSION;
+use super::super::schema;
 use super::fence::{PASSABLE, advance_fence, create_fence, lock_fence};
 use super::fragments::{
-    CHANGED, HERE, NOT_PAUSED, SCHEMA_VERSION, SERVER_TIME, assignments, hex, owns_queue_lock,
-    queue_lock_name, take_queue_lock,
+    CHANGED, HERE, NOT_PAUSED, SERVER_TIME, assignments, hex, owns_queue_lock, queue_lock_name,
+    take_queue_lock,
 };
 use super::handoff;
 use super::history::{insert_run_from_row, needless};
@@ -117,11 +117,8 @@ pub(in crate::store::mysql) fn attempt(
         FenceMode::Unchanged => ("BEGIN;".to_owned(), "", "COMMIT;".to_owned()),
     };
     let not_done = needless.map_or_else(String::new, |needless| format!(" AND NOT {needless}"));
-    // A waiter has already sent an attempt, which checked the version of the tables.
-    let version = match after_wait {
-        true => String::new(),
-        false => format!(" AND {SCHEMA_VERSION}={VERSION}"),
-    };
+    // Also after a wait: the tables may have been upgraded since the first attempt.
+    let version = schema::current().accepts_tables();
     format!(
         "{take}{begin}{record}UPDATE dlock_lock SET {fenced}\
          token=GREATEST(token+1,{SERVER_TIME}),\
@@ -130,7 +127,7 @@ pub(in crate::store::mysql) fn attempt(
          ttl_us={ttl_us},renewals=0,min_hold=0,revoked_at=NULL,\
          acquired_at=UTC_TIMESTAMP(6),renewed_at=UTC_TIMESTAMP(6),\
          expires_at=UTC_TIMESTAMP(6)+INTERVAL {ttl_us} MICROSECOND,released_at=NULL \
-         WHERE action={action_hex}{version}{have_queue_lock} AND {expected} AND {NOT_PAUSED}{not_done}{passable};\
+         WHERE action={action_hex} AND {version}{have_queue_lock} AND {expected} AND {NOT_PAUSED}{not_done}{passable};\
          SET {CHANGED}=ROW_COUNT();{commit}",
         facts = assignments(&contender.holder),
     )

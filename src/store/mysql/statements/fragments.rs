@@ -18,9 +18,6 @@ pub(super) const SESSIONS_LISTED: &str = "TRUE/*!80022 AND EXISTS(\
 /// First column of each SELECT. [`with_request_id`] replaces `:request` with the request id.
 pub(super) const REQUEST: &str = ":request AS request";
 
-/// Version of the tables. NULL if there is none.
-pub(super) const SCHEMA_VERSION: &str = "(SELECT MAX(version) FROM dlock_schema)";
-
 /// Server time: microseconds since 1970-01-01 UTC.
 pub(super) const SERVER_TIME: &str = "TIMESTAMPDIFF(MICROSECOND,'1970-01-01',UTC_TIMESTAMP(6))";
 

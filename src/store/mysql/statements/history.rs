@@ -5,11 +5,13 @@
 
 use std::time::Duration;
 
-use super::fragments::{CHANGED, FACTS, REQUEST, SCHEMA_VERSION, ago, facts, hex};
+use super::super::schema::VERSION_COLUMNS;
+use super::fragments::{CHANGED, FACTS, REQUEST, ago, facts, hex};
 use super::selection::Selection;
 use crate::lease::Token;
 use crate::lease::action::Action;
 use crate::lease::once::{Once, OnceKey};
+use crate::mutant::{self, Safeguard};
 use crate::store::{Contender, HistoryOutcome, Holder, RunRecord};
 
 /// One of this many releases prunes the history, on average. Pruning makes a release read all entries of the action.
@@ -87,9 +89,14 @@ pub(super) fn entry(outcome: HistoryOutcome, more: &str, values: &str, from: &st
     let number = outcome
         .code()
         .map_or("NULL".to_owned(), |number| number.to_string());
+    // The column of the next schema version, which only a test program has.
+    let (recorder, two) = match mutant::is_disabled(Safeguard::PresentSchema) {
+        true => (",recorder", ",2"),
+        false => ("", ""),
+    };
     format!(
-        "INSERT INTO dlock_history (action,token,{FACTS},{more},ended_at,outcome,code) \
-         SELECT {values},UTC_TIMESTAMP(6),'{word}',{number} FROM {from} \
+        "INSERT INTO dlock_history (action,token,{FACTS},{more},ended_at,outcome,code{recorder}) \
+         SELECT {values},UTC_TIMESTAMP(6),'{word}',{number}{two} FROM {from} \
          ON DUPLICATE KEY UPDATE ended_at=dlock_history.ended_at;",
         word = outcome.as_str(),
     )
@@ -206,7 +213,7 @@ pub(in crate::store::mysql) fn forget(action: &Action, key: &OnceKey, operator: 
 /// Reads the last `limit` entries of the history, newest first. Returns at least one row, as `select_record` does.
 pub(in crate::store::mysql) fn entries(selection: Selection, limit: u32) -> String {
     format!(
-        "SELECT {REQUEST},{SCHEMA_VERSION} AS version,r.*,\
+        "SELECT {REQUEST},{VERSION_COLUMNS},r.*,\
          TIMESTAMPDIFF(MICROSECOND,r.started_at,r.ended_at) AS took_us,{ended} AS ended_us \
          FROM (SELECT 1) AS one LEFT JOIN dlock_history AS r ON {selected} \
          ORDER BY r.ended_at DESC,r.token DESC LIMIT {limit}",

@@ -1,8 +1,7 @@
 //! SELECTs that read records, waiters and ownership, with the columns that the response is checked by.
 
-use super::fragments::{
-    CHANGED, HERE, REQUEST, SCHEMA_VERSION, SERVER_TIME, ago, hex, queue_lock_name,
-};
+use super::super::schema::VERSION_COLUMNS;
+use super::fragments::{CHANGED, HERE, REQUEST, SERVER_TIME, ago, hex, queue_lock_name};
 use super::history::success;
 use super::queue::{queue_columns, waiters};
 use super::selection::Selection;
@@ -75,7 +74,7 @@ pub(in crate::store::mysql) fn select_snapshot(
 /// the version and the server time. Its action is NULL if there is no row in `from`.
 fn rows(more: &str, from: &str) -> String {
     format!(
-        "SELECT {REQUEST},{SCHEMA_VERSION} AS version,{SERVER_TIME} AS server_time,l.*,\
+        "SELECT {REQUEST},{VERSION_COLUMNS},{SERVER_TIME} AS server_time,l.*,\
          l.has_queue_lock=1 AND l.server={HERE} AS had_queue_lock_here,\
          {revoked} AS revoked_us,{held} AS held_us,{renewed} AS renewed_us,\
          TIMESTAMPDIFF(MICROSECOND,UTC_TIMESTAMP(6),l.paused_until) AS paused_us,\

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use super::fragments::{SCHEMA_VERSION, hex};
+use super::fragments::hex;
 use crate::lease::action::Action;
-use crate::store::mysql::schema::VERSION;
+use crate::store::mysql::schema;
 
 /// Returns the settings of a new session. They are sent before its first packet.
 ///
@@ -24,14 +24,14 @@ pub(in crate::store::mysql) fn session(ttl: Duration) -> String {
     )
 }
 
-/// Creates the row of `action` if it does not exist and the tables have the version of this dlock. Does not change an
-/// existing row. It is separate from the attempt, which is then a plain UPDATE of one row and cannot deadlock with
+/// Creates the row of `action` if it does not exist and this dlock works with the tables. Does not change an existing
+/// row. It is separate from the attempt, which is then a plain UPDATE of one row and cannot deadlock with
 /// other attempts.
 pub(in crate::store::mysql) fn create_row(action: &Action) -> String {
     format!(
         "INSERT INTO dlock_lock (action) SELECT {} FROM DUAL \
-         WHERE {SCHEMA_VERSION}={VERSION} \
-         ON DUPLICATE KEY UPDATE action=dlock_lock.action;",
-        hex(action.as_str())
+         WHERE {} ON DUPLICATE KEY UPDATE action=dlock_lock.action;",
+        hex(action.as_str()),
+        schema::current().accepts_tables(),
     )
 }

@@ -1,0 +1,11 @@
+//! The schema of this version of dlock.
+
+use super::version::Schema;
+
+/// The schema of this dlock.
+pub(super) const PRESENT: Schema = Schema {
+    version: 1,
+    required: 1,
+    ddl: include_str!("../schema.sql"),
+    upgrades: &[],
+};

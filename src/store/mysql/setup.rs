@@ -1,0 +1,225 @@
+//! Creates the tables, and upgrades tables of an older schema version.
+//!
+//! `exec` creates tables that do not exist, and never changes existing ones: a roll-out must not alter tables without a
+//! decision of the operator. Only `dlock setup` upgrades them.
+
+use mysql::Row;
+
+use super::database::Database;
+use super::exchange::RequestKind;
+use super::schema::{NewColumn, TablesVersion, Upgrade};
+use super::statements::{self, Selection};
+use super::{rows, schema};
+use crate::store::{Failure, FailureKind, QueueLock};
+
+/// Number of attempts of each statement of an upgrade. An attempt ends when another transaction has used the table for
+/// one second (`lock_wait_timeout`), because all later requests for the table wait behind it. With a longer wait, a
+/// holder could lose its lease; with fewer attempts, an upgrade of busy tables would fail.
+const ATTEMPTS: u32 = 5;
+
+/// Waits on the server for as long as an attempt may take, so that the requests of other programs get through.
+const PAUSE: &str = "DO SLEEP(1);";
+
+/// State of the tables after [`Database::setup`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TablesState {
+    /// The tables have the version of this dlock.
+    Current,
+    /// The tables have a newer version, with which this dlock works. Nothing was changed.
+    Newer {
+        /// Version of the tables.
+        tables: u64,
+        /// Version of the tables that this dlock creates.
+        program: u64,
+    },
+    /// The tables have an older version. Nothing was changed; [`Database::upgrade`] upgrades them.
+    Older {
+        /// Version of the tables.
+        tables: u64,
+        /// Version of the tables after the upgrade.
+        program: u64,
+    },
+}
+
+impl Database {
+    /// Checks the version of the tables, and creates missing tables. Changes no existing table.
+    ///
+    /// # Errors
+    /// Returns any failure, `Config` if this dlock neither works with the tables nor can upgrade them. If the account
+    /// may not create tables, the message lists the grants.
+    pub fn setup(&mut self) -> Result<TablesState, Failure> {
+        let schema = schema::current();
+        let program = schema.version;
+        let found = match self.tables_version() {
+            Ok(Some(found)) => found,
+            // The definition records the version of this program.
+            Ok(None)
+            | Err(Failure {
+                kind: FailureKind::NoTables,
+                ..
+            }) => {
+                self.create_tables()?;
+                return Ok(TablesState::Current);
+            }
+            Err(failure) => return Err(failure),
+        };
+        let tables = found.version;
+        if schema.upgrade_of(tables).is_some() && found.min_version <= program {
+            return Ok(TablesState::Older { tables, program });
+        }
+        if tables < program && found.min_version <= program {
+            let message = format!(
+                "the tables have schema version {tables}, which this dlock cannot upgrade to {program}: \
+                 give dlock a database of its own"
+            );
+            return Err(Failure::new(FailureKind::Config, message));
+        }
+        match self.snapshot(Selection::Named(&[])) {
+            Err(failure) if failure.kind == FailureKind::NoTables => self.create_tables()?,
+            outcome => drop(outcome?),
+        }
+        Ok(match tables > program {
+            true => TablesState::Newer { tables, program },
+            false => TablesState::Current,
+        })
+    }
+
+    /// Upgrades the tables to the version of this dlock. A repetition continues an upgrade that was interrupted, and
+    /// several programs may upgrade at once: each step is skipped if its effect is there, and the version is recorded
+    /// after all steps.
+    ///
+    /// # Errors
+    /// Returns any failure. The tables then have the version before or after one of the upgrades. If the account may
+    /// not alter tables, the message contains the grant.
+    pub fn upgrade(&mut self) -> Result<(), Failure> {
+        let schema = schema::current();
+        let (_, tables) = schema.creation();
+        let create = format!("{tables}{}", statements::tables_version());
+        let mut found = self.alter(&create, rows::tables_version)?;
+        loop {
+            match found.and_then(|found| schema.upgrade_of(found.version)) {
+                Some(upgrade) => found = self.apply_upgrade(upgrade)?,
+                None => return Ok(schema.check(found)?),
+            }
+        }
+    }
+
+    /// Makes one upgrade, and returns the version of the tables after it.
+    fn apply_upgrade(&mut self, upgrade: &Upgrade) -> Result<Option<TablesVersion>, Failure> {
+        self.alter(&statements::begin_upgrade(upgrade), rows::tables_version)?;
+        for column in upgrade.columns {
+            self.add_column(column)?;
+        }
+        let found = self.alter(&statements::end_upgrade(upgrade), rows::tables_version)?;
+        match found {
+            Some(found) if found.version < upgrade.version => {
+                let why = "the version of the upgraded tables cannot be read back";
+                Err(Failure::new(FailureKind::Unknown, why))
+            }
+            found => Ok(found),
+        }
+    }
+
+    /// Adds `column` if it does not exist. Only MariaDB has ADD COLUMN IF NOT EXISTS. So after an error a SELECT shows
+    /// if the column exists: an interrupted upgrade, another program or an administrator has added it. A SELECT before
+    /// the ALTER could not detect a column that another program adds between the two.
+    fn add_column(&mut self, column: &NewColumn) -> Result<(), Failure> {
+        let add = statements::add_column(column);
+        let Err(failure) = self.alter(&add, rows::is_confirmed) else {
+            return Ok(());
+        };
+        let has_column = statements::has_column(column);
+        match self.exchange(RequestKind::Plain, &has_column, rows::is_confirmed) {
+            Ok(true) => Ok(()),
+            _ => Err(failure),
+        }
+    }
+
+    /// Sends a packet of an upgrade. Repeats it while another transaction uses the table. The response has no time
+    /// limit, because the server may have to copy a table.
+    fn alter<T>(
+        &mut self,
+        packet: &str,
+        read: impl Fn(&[Vec<Row>]) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        let mut outcome = self.exchange(RequestKind::Wait, packet, &read);
+        for _ in 1..ATTEMPTS {
+            match &outcome {
+                Err(failure) if failure.kind == FailureKind::Conflict => {
+                    outcome = self.exchange(RequestKind::Wait, &format!("{PAUSE}{packet}"), &read);
+                }
+                _ => break,
+            }
+        }
+        outcome.map_err(|mut failure| {
+            let advice = match failure.kind {
+                FailureKind::Denied => {
+                    let grants = schema::setup_grants(&self.target.database, "'…'@'…'");
+                    let grants = one_line(&grants);
+                    format!("; run dlock setup with an account that may alter tables ({grants})")
+                }
+                FailureKind::Conflict => "; a transaction of another session uses the table: \
+                                          run dlock setup again when it has ended"
+                    .to_owned(),
+                _ => String::new(),
+            };
+            failure.message.push_str(&advice);
+            failure
+        })
+    }
+
+    /// Creates the tables that do not exist. Does not add tables to those of another schema version.
+    pub(super) fn create_tables(&mut self) -> Result<(), Failure> {
+        let outcome = self.try_create_tables();
+        outcome.map_err(|mut failure| {
+            if failure.kind == FailureKind::Denied {
+                let database = &self.target.database;
+                let account = format!("'{}'@'…'", self.target.user);
+                let advice = format!(
+                    "; run dlock setup with an account that may create tables ({}), \
+                     then this account needs: {}",
+                    one_line(&schema::setup_grants(database, "'…'@'…'")),
+                    one_line(&schema::runtime_grants(database, &account)),
+                );
+                failure.message.push_str(&advice);
+            }
+            failure
+        })
+    }
+
+    fn try_create_tables(&mut self) -> Result<(), Failure> {
+        let schema = schema::current();
+        let (version, tables) = schema.creation();
+        let packet = format!("{version}{}", statements::tables_version());
+        let found = self.exchange(RequestKind::Plain, &packet, rows::tables_version)?;
+        schema.check(found)?;
+        if let Some(found) = found.filter(|found| found.version != schema.version) {
+            let message = format!(
+                "a table is missing, and the other tables have schema version {0}: \
+                 run dlock setup of a dlock with schema version {0}",
+                found.version
+            );
+            return Err(Failure::new(FailureKind::Config, message));
+        }
+        let snapshot = statements::select_snapshot(Selection::Named(&[]), QueueLock::Unavailable);
+        let packet = format!("{tables}{snapshot}");
+        self.exchange(RequestKind::Plain, &packet, rows::snapshot)
+            .map(drop)
+    }
+
+    /// Checks that this dlock works with the tables.
+    pub(super) fn check_version(&mut self) -> Result<(), Failure> {
+        let found = self.tables_version()?;
+        Ok(schema::current().check(found)?)
+    }
+
+    /// Reads the version of the tables. None if none is recorded.
+    fn tables_version(&mut self) -> Result<Option<TablesVersion>, Failure> {
+        let packet = statements::tables_version();
+        self.exchange(RequestKind::Plain, &packet, rows::tables_version)
+    }
+}
+
+fn one_line(statements: &str) -> String {
+    statements.trim_end().replace('\n', " ")
+}

@@ -1,0 +1,107 @@
+//! Programs of two schema versions compete for one action while the tables are upgraded.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+use mysql::prelude::Queryable;
+
+use super::{next, recorded, set_up};
+use crate::cli_runner::{Dlock, eventually};
+use crate::command::{Stage, heard, tell};
+use crate::servers::{Database, Flavour};
+
+/// Number of grants on each of the two servers.
+const GRANTS: usize = 500;
+
+/// Contenders of each program. Each repeats `exec` until there were enough grants.
+const CONTENDERS: usize = 4;
+
+/// Creates a file that must not exist, and deletes it. Another command that runs at the same time finds the file.
+const ALONE: &str = r#"set -C; : > "$1" && exec rm "$1""#;
+
+/// Acquires the action and runs [`ALONE`] with `dlock`. Every run must end with 0: neither refused nor overlapping.
+#[track_caller]
+fn exec(dlock: Dlock, witness: &str) {
+    let outcome = dlock
+        .args(["exec", "-q", "-a", "init", "--history", "100000"])
+        .args(["--", "sh", "-c", ALONE, "sh", witness])
+        .run();
+    outcome.expect(0, "", "");
+}
+
+/// Returns the number of entries in the history that a program of `version` has recorded.
+#[track_caller]
+fn recorded_by(database: &Database, version: u32) -> usize {
+    let count = format!(
+        "SELECT COUNT(DISTINCT token) FROM dlock_history WHERE recorder={version} AND outcome='exited'"
+    );
+    let count = database.admin_conn().query_first(count);
+    count.expect("the column exists").expect("a number")
+}
+
+#[test]
+fn two_schema_versions_share_the_grants_of_an_action_without_overlap() {
+    thread::scope(|scope| {
+        for flavour in Flavour::ALL {
+            scope.spawn(move || compete(flavour));
+        }
+    });
+}
+
+fn compete(flavour: Flavour) {
+    let database = &set_up(flavour);
+    let stage = Stage::new();
+    let (ready, go) = (stage.fifo("ready"), stage.fifo("go"));
+    let witness = stage.path("witness");
+    let witness = witness.to_str().expect("the path is UTF-8");
+    let holder = Dlock::on(database, ["exec", "-q", "-a", "init", "--", "sh", "-c"])
+        .arg(r#"echo up > "$1"; read word < "$2""#)
+        .arg("sh")
+        .args([&ready, &go])
+        .start();
+    assert_eq!(heard(&ready), "up");
+
+    let old: fn(&Database) -> Dlock = |database| Dlock::on(database, [""; 0]);
+    let new: fn(&Database) -> Dlock = |database| next(database, [""; 0]);
+    let started = &AtomicUsize::new(0);
+    let contend = move |program: fn(&Database) -> Dlock| {
+        let mut granted = 0;
+        while started.fetch_add(1, Ordering::Relaxed) < GRANTS {
+            exec(program(database), witness);
+            granted += 1;
+        }
+        granted
+    };
+    let [by_old, by_new]: [usize; 2] = thread::scope(|scope| {
+        let mut contenders = [Vec::new(), Vec::new()];
+        contenders[0].extend((0..CONTENDERS).map(|_| scope.spawn(move || contend(old))));
+        eventually("all contenders wait", || {
+            let waiters = database
+                .admin_conn()
+                .query_first("SELECT COUNT(*) FROM dlock_waiter");
+            waiters.expect("the table exists") == Some(CONTENDERS)
+        });
+        next(database, ["setup"])
+            .run()
+            .expect(0, "", "upgraded from schema version 1 to 2");
+        contenders[1].extend((0..CONTENDERS).map(|_| scope.spawn(move || contend(new))));
+        tell(&go, "on");
+        holder.wait().expect(0, "", "");
+        contenders.map(|program| {
+            let granted = program.into_iter().map(thread::ScopedJoinHandle::join);
+            granted
+                .map(|count| count.expect("every exec ends with 0"))
+                .sum()
+        })
+    });
+
+    assert_eq!(by_old + by_new, GRANTS, "{flavour}");
+    // Waiters are served in order, so each program gets about half of the grants.
+    assert!(
+        by_old.min(by_new) > GRANTS / 5,
+        "{flavour}: {by_old} and {by_new}"
+    );
+    let granted = [1, 2].map(|version| recorded_by(database, version));
+    assert_eq!(granted, [by_old + 1, by_new], "{flavour}");
+    assert_eq!(recorded(database), [(2, 1)], "{flavour}");
+}

@@ -1,0 +1,228 @@
+//! `dlock setup` upgrades the tables in place.
+
+use std::thread;
+
+use mysql::Conn;
+use mysql::prelude::Queryable;
+
+use super::{definitions, next, recorded, set_up};
+use crate::cli_runner::{Dlock, eventually};
+use crate::doctor::{Findings, execute};
+use crate::servers::{Database, Flavour, SESSIONS, shared};
+
+/// The statement that the upgrade of the tests executes.
+const COLUMN: &str = "ALTER TABLE dlock_history ADD COLUMN recorder TINYINT NOT NULL DEFAULT 1";
+
+/// Waits until a session of the database's account executes a statement that starts with `start`.
+#[track_caller]
+fn executes(database: &Database, start: &str) {
+    let mut admin = database.admin_conn();
+    let count = format!(
+        "SELECT COUNT(*) FROM {SESSIONS} AS p WHERE user='{}' AND info LIKE '{start}%'",
+        database.user
+    );
+    eventually(start, || {
+        admin.query_first(&count).expect("root has the privilege") == Some(1)
+    });
+}
+
+/// Starts a transaction that has read `dlock_history`, so that the table cannot be altered until it ends.
+#[track_caller]
+fn transaction(database: &Database) -> Conn {
+    let mut transaction = database.admin_conn();
+    for statement in ["BEGIN", "SELECT COUNT(*) FROM dlock_history"] {
+        let outcome = transaction.query_drop(statement);
+        outcome.expect("root has the privilege");
+    }
+    transaction
+}
+
+/// Asserts that the tables are those that the next program creates, and that both programs work with them.
+#[track_caller]
+fn is_upgraded(database: &Database, flavour: Flavour) {
+    let fresh = shared(flavour).database("fresh");
+    next(&fresh, ["setup", "-q"]).run().expect(0, "", "");
+    for (upgraded, fresh) in definitions(database).iter().zip(definitions(&fresh)) {
+        let sorted = |text: &str| {
+            let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+            lines.sort_unstable();
+            lines
+        };
+        assert_eq!(sorted(upgraded), sorted(&fresh), "{flavour}");
+    }
+    assert_eq!(recorded(database), [(2, 1)], "{flavour}");
+    Findings::of(next(database, [""; 0])).are_good_except(&[]);
+    let exec = ["exec", "-a", "init", "--", "echo", "ran"];
+    for dlock in [Dlock::on(database, exec), next(database, exec)] {
+        dlock.run().expect(0, "ran\n", "");
+    }
+}
+
+#[test]
+fn an_interrupted_upgrade_is_continued_by_the_next_setup() {
+    for flavour in Flavour::ALL {
+        let database = set_up(flavour);
+        // A crash after the new column, which the server has committed, and before the version.
+        execute(&database, COLUMN);
+        next(&database, ["exec", "-a", "init", "--", "echo", "ran"])
+            .run()
+            .expect(78, "", "run dlock setup of this dlock");
+        next(&database, ["setup"])
+            .run()
+            .expect(0, "", "upgraded from schema version 1 to 2");
+        is_upgraded(&database, flavour);
+        next(&database, ["setup"])
+            .run()
+            .expect(0, "", "the tables are in place");
+    }
+}
+
+#[test]
+fn setups_at_once_all_succeed() {
+    for flavour in Flavour::ALL {
+        let database = set_up(flavour);
+        let setups = [(); 6].map(|()| next(&database, ["setup"]).start());
+        for setup in setups {
+            setup.wait().expect(0, "", "the tables are in place");
+        }
+        is_upgraded(&database, flavour);
+    }
+}
+
+#[test]
+fn setup_waits_for_a_transaction_while_holders_continue() {
+    for flavour in Flavour::ALL {
+        let database = set_up(flavour);
+        let transaction = transaction(&database);
+        let setup = next(&database, ["setup"]).start();
+        executes(&database, "ALTER TABLE dlock_history");
+        // The release of this run inserts into the table.
+        Dlock::on(&database, ["exec", "-a", "init", "--", "echo", "ran"])
+            .run()
+            .expect(0, "ran\n", "");
+        drop(transaction);
+        setup.wait().expect(0, "", "from schema version 1 to 2");
+        is_upgraded(&database, flavour);
+    }
+}
+
+#[test]
+fn an_upgrade_by_another_program_during_setup_is_not_undone() {
+    for flavour in Flavour::ALL {
+        let database = set_up(flavour);
+        let transaction = transaction(&database);
+        let setup = next(&database, ["setup"]).start();
+        executes(&database, "ALTER TABLE dlock_history");
+        let mut other = database.admin_conn();
+        let other = thread::spawn(move || other.query_drop(COLUMN));
+        // The other statement is the only one that waits for the table now.
+        executes(&database, "DO SLEEP");
+        execute(&database, "UPDATE dlock_schema SET version=3");
+        drop(transaction);
+        let outcome = other.join().expect("the thread does not panic");
+        outcome.expect("the other program is first");
+        setup.wait().expect(0, "", "the tables are in place");
+        assert_eq!(recorded(&database), [(3, 1)], "{flavour}");
+    }
+}
+
+#[test]
+fn setup_gives_up_if_a_transaction_does_not_end() {
+    thread::scope(|scope| {
+        for flavour in Flavour::ALL {
+            scope.spawn(move || {
+                let database = set_up(flavour);
+                let before = definitions(&database);
+                let transaction = transaction(&database);
+                let setup = next(&database, ["setup"]).run();
+                setup.expect(69, "", "a transaction of another session uses the table");
+                drop(transaction);
+                assert_eq!(definitions(&database), before, "{flavour}");
+                assert_eq!(recorded(&database), [(1, 1)], "{flavour}");
+            });
+        }
+    });
+}
+
+#[test]
+fn first_execs_of_two_versions_leave_usable_tables() {
+    for flavour in Flavour::ALL {
+        let database = shared(flavour).database("first");
+        let exec = ["exec", "-q", "-a", "init", "--", "true"];
+        let runs: Vec<_> = (0..8)
+            .map(|number| match number % 2 {
+                0 => Dlock::on(&database, exec).start(),
+                _ => next(&database, exec).start(),
+            })
+            .collect();
+        for run in runs {
+            let outcome = run.wait();
+            let is_refused = outcome.stderr.contains("run dlock setup of ");
+            assert!(
+                outcome.status == Some(0) || (outcome.status == Some(78) && is_refused),
+                "{flavour}: {outcome:#?}"
+            );
+        }
+        next(&database, ["setup"]).run().expect(0, "", "in place");
+        is_upgraded(&database, flavour);
+    }
+}
+
+/// Returns the lines that the next program prints with `setup --print` and that `select` selects.
+#[track_caller]
+fn printed(database: &Database, select: impl Fn(&str) -> Option<String>) -> Vec<String> {
+    let outcome = next(database, ["setup", "--print"]).run();
+    assert_eq!(outcome.status, Some(0), "{outcome:?}");
+    let lines: Vec<String> = outcome.stdout.lines().filter_map(select).collect();
+    assert!(!lines.is_empty(), "{outcome:?}");
+    lines
+}
+
+#[test]
+fn the_printed_statements_upgrade_the_tables() {
+    for flavour in Flavour::ALL {
+        let database = set_up(flavour);
+        let statements = printed(&database, |line| {
+            let statement = line.strip_prefix("-- ")?.strip_suffix(';')?;
+            Some(statement.to_owned())
+        });
+        assert!(statements.iter().any(|one| one == COLUMN), "{statements:?}");
+        for statement in statements {
+            execute(&database, &statement);
+        }
+        is_upgraded(&database, flavour);
+    }
+}
+
+#[test]
+fn the_printed_grant_is_needed_and_enough_for_an_upgrade() {
+    for flavour in Flavour::ALL {
+        let database = set_up(flavour);
+        let mut account = database.clone();
+        account.user = format!("alter_{}", database.user);
+        let user = format!("'{}'@'%'", account.user);
+        execute(
+            &database,
+            &format!("CREATE USER {user} IDENTIFIED BY '{}'", account.password),
+        );
+        let [grant] = &printed(&database, |line| {
+            let grant = line.strip_suffix("'dlock_setup'@'%';")?;
+            Some(format!("{grant}{user}"))
+        })[..] else {
+            panic!("not one grant");
+        };
+        let lesser = grant.replace(", ALTER", "");
+        assert_ne!(grant, &lesser);
+        execute(&database, &lesser);
+        next(&account, ["setup"]).run().expect(
+            77,
+            "",
+            "run dlock setup with an account that may alter tables (GRANT CREATE, SELECT, INSERT, UPDATE, ALTER ON",
+        );
+        execute(&database, grant);
+        next(&account, ["setup"])
+            .run()
+            .expect(0, "", "upgraded from schema version 1 to 2");
+        is_upgraded(&database, flavour);
+    }
+}
