@@ -121,7 +121,7 @@ fn tables_of_another_version_are_not_used_or_changed() {
             ("UPDATE dlock_schema SET version = 2", "use a newer dlock"),
             (
                 "UPDATE dlock_schema SET version = 0",
-                "run the dlock that made them",
+                "use the dlock version that created them",
             ),
             (
                 "INSERT INTO dlock_schema (version) VALUES (7)",
