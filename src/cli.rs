@@ -1,10 +1,10 @@
-//! The command-line grammar: options, their environment variables, defaults and help texts. It does no I/O and does not
-//! interpret values.
+//! The command-line grammar: options with their environment variables, defaults and help texts. It does no I/O and does
+//! not decide what an option does.
 //!
-//! A test renders `man/` and `completions/` from this module, so users read these texts. No default depends on the
+//! A test renders `man/` and `completions/` from this module, so users read its doc comments. No default depends on the
 //! machine.
 
-// Doc comments in this module are help texts: plain, without Markdown.
+// Doc comments on options and subcommands are help texts, so they are plain text without Markdown.
 #![allow(clippy::doc_markdown, rustdoc::broken_intra_doc_links)]
 
 pub mod check;
@@ -37,7 +37,7 @@ use self::setup::SetupArgs;
 use self::status::StatusArgs;
 use self::wait::WaitArgs;
 
-/// Run a command on one machine at a time, with a lease in the MySQL or MariaDB you already have.
+/// Run a command on one machine at a time, with a lease in your MySQL or MariaDB database.
 #[derive(Debug, Parser)]
 #[command(name = "dlock", version, about, long_about = None, max_term_width = 100)]
 #[command(after_help = SEE_ALSO, after_long_help = long_footer())]
@@ -48,19 +48,19 @@ pub struct Cli {
     #[command(subcommand)]
     pub command: Command,
 
-    /// Print only why dlock failed; overrides --verbose.
+    /// Print only the reason if dlock fails; overrides --verbose.
     #[arg(short, long, global = true, env = "DLOCK_QUIET", display_order = 100)]
     #[arg(value_parser = clap::builder::FalseyValueParser::new())]
     pub quiet: bool,
 
-    /// Print each step.
+    /// Print a message for each step.
     #[arg(short, long, global = true, env = "DLOCK_VERBOSE", display_order = 100)]
     #[arg(value_parser = clap::builder::FalseyValueParser::new())]
     pub verbose: bool,
 
     /// Format of messages on stderr.
     ///
-    /// json writes one object per line, as documented in dlock(7).
+    /// With json, each message is one JSON object on one line; see dlock(7) for the fields.
     #[arg(long, global = true, env = "DLOCK_LOG_FORMAT", display_order = 100)]
     #[arg(value_enum, value_name = "FORMAT", default_value_t)]
     pub log_format: Format,
@@ -77,29 +77,29 @@ pub enum Command {
     Exec(Box<ExecArgs>),
     /// Show holders and waiters.
     Status(StatusArgs),
-    /// Wait until a lock is free, or until it has succeeded.
+    /// Wait until a lock is free, or until a run with --once has succeeded.
     Wait(WaitArgs),
-    /// Check by exit status that a token is current, or print SQL for this check.
+    /// Show by the exit status if a token is current, or print SQL for this check.
     Check(CheckArgs),
-    /// Show the last runs and their outcomes.
+    /// Show the most recent runs and their outcomes.
     History(HistoryArgs),
-    /// Forget the success of a run with --once, so that it runs again.
+    /// Delete the recorded success of exec --once, so that the next exec runs the command again.
     Forget(ForgetArgs),
-    /// End a lease by hand, pause a lock for a time, or resume it.
+    /// Revoke a lease, pause a lock for a time, or resume a paused lock.
     Release(ReleaseArgs),
-    /// Create or upgrade the tables, or print the SQL for a database administrator.
+    /// Create or upgrade the tables, or print the SQL statements for a database administrator.
     Setup(SetupArgs),
-    /// Check server, account, tables and everything else that dlock depends on.
+    /// Check the server, the account, the tables and everything else that dlock depends on.
     Doctor(DoctorArgs),
 }
 
-/// Format of messages.
+/// Format of the messages on stderr.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
 pub enum Format {
-    /// One line of text per message, for users.
+    /// One line of text for each message, for users.
     #[default]
     Text,
-    /// One JSON object per line, for programs.
+    /// One JSON object on one line for each message, for programs.
     Json,
 }
 
@@ -117,9 +117,9 @@ mod tests {
     #[test]
     fn options_after_the_command_belong_to_the_command() {
         let args = ["dlock", "exec", "-a", "x", "--", "ls", "-a", "--ttl", "1"];
-        let cli = Cli::try_parse_from(args).expect("parses");
+        let cli = Cli::try_parse_from(args).expect("the command line is valid");
         let super::Command::Exec(exec) = cli.command else {
-            panic!("not exec");
+            panic!("the subcommand is not exec");
         };
         assert_eq!(exec.command, ["ls", "-a", "--ttl", "1"]);
     }

@@ -1,4 +1,4 @@
-//! The subcommands, one file each, and the code that they share.
+//! The subcommands, with one file for each subcommand, and the code that they share.
 
 pub mod check;
 pub mod doctor;
@@ -26,14 +26,15 @@ use crate::sys::host;
 /// Maximum time of each connect, read and write of a command that sends one query.
 const IO_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Maximum time of a whole query, including name resolution. It is longer than a healthy server takes,
-/// and short enough for a user who waits at a terminal.
+/// Maximum time of a whole query, including name resolution. It is longer than a healthy server
+/// takes for any query, and short enough for a user who waits at a terminal.
 const QUERY_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Maximum length in bytes of a fact about a holder.
 const MAX_FACT_LENGTH: usize = 255;
 
-/// Describes this process as a holder, with the label and the note that the user chose.
+/// Returns the description of this process as a holder, with the label and the note that the user
+/// chose. If `label` is None, the label is the host and the process id.
 fn holder(label: Option<String>, note: Option<String>) -> Holder {
     let (host, pid) = (host::name(), std::process::id());
     let (pod, namespace) = host::pod();
@@ -49,15 +50,15 @@ fn holder(label: Option<String>, note: Option<String>) -> Holder {
     }
 }
 
-/// Truncates `text` to the length of its column. These facts are only for users, so a long one must not
-/// stop a run.
+/// Truncates `text` to the width of its column. These facts are only for users, so a long fact must
+/// not stop a run.
 fn truncated(mut text: String) -> String {
     text.truncate(text.floor_char_boundary(MAX_FACT_LENGTH));
     text
 }
 
-/// Runs `query` on a thread of its own and returns its result, within [`QUERY_TIMEOUT`]. The thread is
-/// needed because some operations of the driver have no time limit.
+/// Runs `query` on a separate thread and returns the result. Fails after [`QUERY_TIMEOUT`]. The
+/// thread is necessary because some operations of the driver have no time limit.
 fn query_once<T: Send + 'static>(
     target: Target,
     query: impl FnOnce(&mut Database) -> Result<T, Failure> + Send + 'static,
@@ -65,8 +66,8 @@ fn query_once<T: Send + 'static>(
     query_within(target, QUERY_TIMEOUT, query)
 }
 
-/// Runs `query` on a thread of its own and returns its result. Fails after `timeout`. The thread has
-/// ended when this function returns a result of the query.
+/// Runs `query` on a separate thread and returns the result. Fails after `timeout`. If the query
+/// returns a result, the thread has ended when this function returns.
 fn query_within<T: Send + 'static>(
     target: Target,
     timeout: Duration,
@@ -78,17 +79,18 @@ fn query_within<T: Send + 'static>(
         .name(THREAD_NAME.to_owned())
         .spawn(move || {
             let mut database = Database::new(target, IO_TIMEOUT, QUERY_TIMEOUT);
-            // Fails only if the caller does not wait any more.
+            // The send fails only if the caller no longer waits.
             let _ = sender.send(query(&mut database));
         })
         .context("cannot start a thread")?;
     let Ok(outcome) = receiver.recv_timeout(timeout) else {
-        // The thread is not joined, because it may be stuck in the resolver. It ends with the process,
-        // which exits now.
-        let why = format!("no answer from {address} within {timeout:?}");
+        // The thread is not joined, because it may be stuck in the resolver. It ends with the
+        // process, which exits soon.
+        let why = format!("no response from {address} within {timeout:?}");
         return Err(ExitError::new(Status::UNAVAILABLE, why).into());
     };
-    // The thread only has to close its connection. If it had panicked, the receive would have failed.
+    // The thread only has to close its connection now. If it had panicked, `recv_timeout` would
+    // have failed.
     let _ = thread.join();
     outcome.map_err(|failure| ExitError::new(failure.kind.status(), failure).into())
 }

@@ -1,9 +1,9 @@
-//! The connection settings, collected from the flags, the environment, a URL and an option file.
+//! The connection settings from the flags, the environment, a URL and an option file.
 //!
-//! This folder reads only files that the user names (no `~/.my.cnf`), decides which source takes precedence, and
-//! returns one complete [`Target`](crate::store::target::Target). It prints nothing and opens no connection. Its
-//! errors contain only names of options and files, and line numbers, never a value, so that a password in the wrong
-//! place is not disclosed.
+//! This module reads only files that the user specifies (never `~/.my.cnf`), applies the precedence of the sources, and
+//! returns one complete [`Target`](crate::store::target::Target). It prints nothing and opens no connection. Its errors
+//! contain only names of options and files, and line numbers. They never contain a value, because the value of the
+//! wrong option may be a password.
 
 mod error;
 mod flags;

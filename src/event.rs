@@ -10,7 +10,7 @@ use crate::process::monitor::ParentMessage;
 use crate::store::TimedResponse;
 use crate::sys::signal::Signal;
 
-/// One event.
+/// An event of the event loop.
 #[derive(Debug)]
 pub enum Event {
     /// This process received a signal.
@@ -21,7 +21,7 @@ pub enum Event {
     Heartbeat,
     /// A hook has ended.
     Hook(HookTrigger, HookResult),
-    /// The result of writing the metrics file.
+    /// The metrics thread sent a notification.
     Metrics(writer::Note),
     /// The server closed the connection while no request was in flight.
     Disconnected,

@@ -1,9 +1,9 @@
-//! The exit statuses of dlock: one table that generates the help, and that the man pages and the README are checked
-//! against.
+//! The exit statuses of dlock. The help prints [`TABLE`], and a test compares the table in the man page and the README
+//! with it.
 //!
-//! A status below 64 and most others are the command's own. dlock's own statuses follow `sysexits.h` if it defines one
-//! for the case, and `timeout(1)`, `env(1)` and the shell otherwise. Nothing in this module ends the process; `main`
-//! does.
+//! If the command ran, dlock usually exits with the status of the command. The statuses of dlock itself follow
+//! `sysexits.h` if that file defines a status for the case, and `timeout(1)`, `env(1)` and the shell otherwise. This
+//! module never ends the process; `main` does.
 
 use std::fmt;
 
@@ -14,7 +14,7 @@ use crate::lease::action::Action;
 pub struct Status(u8);
 
 impl Status {
-    /// Success. For `status --check`: the action is not held.
+    /// Success. For `status --check`: no action is held or paused.
     pub const OK: Self = Self(0);
     /// The command line or an environment variable is wrong (`EX_USAGE`).
     pub const USAGE: Self = Self(64);
@@ -24,14 +24,15 @@ impl Status {
     pub const UNAVAILABLE: Self = Self(69);
     /// A defect in dlock or an operating-system failure (`EX_SOFTWARE`).
     pub const INTERNAL: Self = Self(70);
-    /// Another holder has the lease and the wait limit is over (`EX_TEMPFAIL`), as with lockf(1) and lckdo(1).
+    /// The action was held or paused until the maximum waiting time had passed (`EX_TEMPFAIL`), as with lockf(1) and
+    /// lckdo(1).
     pub const HELD: Self = Self(75);
-    /// The lease was lost or could not be renewed. No other tool has a status for this. It must not be 137 or 143,
-    /// which Kubernetes interprets as out of memory and as a normal stop.
+    /// The lease was lost or could not be renewed. No other tool has a status for this case. The status must not be
+    /// 137 or 143, which Kubernetes interprets as out of memory and as a normal stop.
     pub const LOST: Self = Self(76);
-    /// Access denied or grants missing (`EX_NOPERM`).
+    /// The server denied access, or grants are missing (`EX_NOPERM`).
     pub const DENIED: Self = Self(77);
-    /// The configuration is wrong: unknown database, wrong schema, bad option file (`EX_CONFIG`).
+    /// The configuration is wrong: unknown database, wrong schema, invalid option file or TLS settings (`EX_CONFIG`).
     pub const CONFIG: Self = Self(78);
     /// The command ran for longer than `--max-runtime`, as with timeout(1).
     pub const TIMED_OUT: Self = Self(124);
@@ -46,7 +47,7 @@ impl Status {
         Self(code)
     }
 
-    /// Returns the status that a shell returns for a process killed by `signal`: 128 + n.
+    /// Returns 128 + `signal`, the status that a shell returns for a process that `signal` killed.
     #[must_use]
     pub fn from_signal(signal: i32) -> Self {
         Self(u8::try_from(128 + signal).unwrap_or(u8::MAX))
@@ -65,27 +66,27 @@ impl fmt::Display for Status {
     }
 }
 
-/// The reason why dlock ends with a status of its own. It is returned as an error and printed once, at the top.
+/// The reason why dlock exits with one of its own statuses. Functions return it as an error; `main` prints it once.
 #[derive(Debug)]
 pub struct ExitError {
     /// The exit status.
     pub status: Status,
-    /// The reason in one line, for users.
+    /// The reason as one line of text for users.
     pub why: String,
-    /// The kind of reason. The status does not show it, because `-E` changes the status.
+    /// The kind of reason. It cannot be derived from the status, because `-E` changes the status.
     pub cause: ExitCause,
 }
 
-/// The kind of reason for which dlock ends before the command has run to its end.
+/// The kind of reason why dlock exits before the command has finished.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ExitCause {
     /// A failure.
     Failed,
     /// A signal ended the wait.
     Interrupted,
-    /// This holder had the lease, and the wait limit was over.
+    /// The holder with this name had the lease until the maximum waiting time had passed.
     Held(String),
-    /// This holder has already succeeded, so no run is needed.
+    /// The run of the holder with this name has already succeeded, so no other run is needed.
     Done(String),
 }
 
@@ -99,21 +100,21 @@ impl ExitError {
         }
     }
 
-    /// Returns this error with `cause` as its cause.
+    /// Sets the cause.
     #[must_use]
     pub fn because(mut self, cause: ExitCause) -> Self {
         self.cause = cause;
         self
     }
 
-    /// Creates the error for a wait for `action` that `signal` ended.
+    /// Creates the error for a `signal` that ended the wait for `action`.
     #[must_use]
     pub fn interrupted(signal: i32, action: &Action) -> Self {
         let why = format!("signal {signal} while waiting for {action}");
         Self::new(Status::from_signal(signal), why).because(ExitCause::Interrupted)
     }
 
-    /// Returns the holder whose lease or success is the reason why nothing was run. None for any other cause.
+    /// Returns the name of the holder whose lease or success prevented the run. None for any other cause.
     #[must_use]
     pub fn skipped_for(&self) -> Option<&str> {
         match &self.cause {
@@ -131,21 +132,21 @@ impl fmt::Display for ExitError {
 
 impl std::error::Error for ExitError {}
 
-/// Every status with its meaning: (text of the first column, meaning).
+/// Every exit status: (number or description, meaning).
 pub const TABLE: &[(&str, &str)] = &[
     (
         "the command's own",
-        "passed on untouched; 128+n when signal n killed it",
+        "passed on unchanged; 128+n if signal n killed the command",
     ),
     (
         "0",
-        "the command succeeded, or dlock did; for status --check: no action is held",
+        "the command or the dlock subcommand succeeded; for status --check: no action is held or paused",
     ),
     (
         "64",
-        "usage: the command line or a variable is wrong, or the ttl is too short",
+        "usage error: the command line or an environment variable is wrong, or the ttl is too short",
     ),
-    ("66", "release: there is nothing to release or to resume"),
+    ("66", "for release: there was nothing to release or resume"),
     (
         "69",
         "the server could not be reached within --connect-timeout",
@@ -153,21 +154,24 @@ pub const TABLE: &[(&str, &str)] = &[
     ("70", "internal error"),
     (
         "75",
-        "held by another or paused, or for wait: not done, and time ran out (-E changes it); for status --check: held or paused",
+        "the action was held or paused until the waiting time ran out (for exec, -E changes this status); for wait --done: no success until the timeout; for status --check: an action is held or paused",
     ),
     (
         "76",
-        "the lease was lost or could not be kept, the command was stopped; with --once: its success could not be recorded; for check and release: the token is not current",
+        "the lease was lost or could not be renewed, and the command was stopped; with --once: the success of the command could not be recorded; for check and release: the token is not current",
     ),
-    ("77", "access denied or grants missing"),
+    ("77", "the server denied access, or grants are missing"),
     (
         "78",
-        "configuration: unknown database, wrong schema, bad option file, TLS",
+        "configuration error: unknown database, wrong schema, invalid option file, or TLS",
     ),
     ("124", "the command ran for longer than --max-runtime"),
     ("126", "the command was found but cannot be executed"),
     ("127", "the command was not found"),
-    ("128+n", "signal n ended dlock before the command ran"),
+    (
+        "128+n",
+        "signal n ended dlock before the command was started",
+    ),
 ];
 
 /// Returns the table as plain text in two columns, for `--help`.

@@ -1,7 +1,7 @@
 //! The values of the protocol: action, key, owner id, token, timing, instants and deadlines.
 //!
-//! Pure: this module reads no clock, sends nothing and prints nothing. All other modules build on these types,
-//! so each rule about a name, a number or a duration is written here once.
+//! Pure: this module reads no clock, sends nothing and prints nothing. All other modules use these types, so each rule
+//! about a name, a number or a duration is implemented only here.
 
 pub mod action;
 pub mod instant;
@@ -12,10 +12,10 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// A random 128-bit id of one contender for one action: the proof that a row is its own.
+/// A random 128-bit id of one contender for one action. A record that contains this id belongs to this contender.
 ///
-/// Every statement contains it and every response returns it, so an attempt can safely be repeated after a lost
-/// response.
+/// Every statement contains the owner id and every response returns it, so an attempt can safely be repeated after a
+/// lost response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct OwnerId([u8; 16]);
 
@@ -26,14 +26,14 @@ impl OwnerId {
         Self(random)
     }
 
-    /// Returns the bytes as stored in the row.
+    /// Returns the bytes as stored in the record.
     #[must_use]
     pub const fn bytes(&self) -> &[u8; 16] {
         &self.0
     }
 
-    /// Returns a number from 0 to 255 that differs between owner ids and between `turn`s, so that waiters that started
-    /// at the same time do not poll at the same time.
+    /// Returns a number from 0 to 255 that depends on the owner id and on `turn`. It spreads the polls of waiters that
+    /// started at the same time.
     #[must_use]
     pub const fn jitter(&self, turn: u32) -> u8 {
         self.0[(turn % 16) as usize]
@@ -50,11 +50,11 @@ impl fmt::Display for Token {
     }
 }
 
-/// The proof that a holder sends to renew or release: its owner id and the token of its grant.
+/// The proof of ownership that a holder sends to renew or release its lease: the owner id and the token of the grant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Grant {
-    /// The owner id of the attempt.
+    /// The owner id of the holder.
     pub owner_id: OwnerId,
-    /// The token of this grant.
+    /// The token of the grant.
     pub token: Token,
 }

@@ -1,19 +1,20 @@
-//! dlock runs a command on one machine at a time, with a lease on a row of MySQL or MariaDB.
+//! dlock runs a command on one machine at a time. The lock is a lease in a row of a MySQL or MariaDB table.
 //!
 //! The modules:
 //! - [`cli`]: the command line; [`config`]: the server and the account from flags, environment and option files
 //! - [`lease`]: the values of the protocol; [`store`]: the requests to a database; [`store::mysql`]: the SQL
 //! - [`protocol::acquire`], [`protocol::renew`] and [`protocol::release`]: the state machines of a lease
-//! - [`process::supervisor`]: decides which signals the command gets; [`process::monitor`]: the process that sends them
-//! - [`event`]: the events of the loop in [`commands::exec`], and the threads [`event::database`] and
-//!   [`event::heartbeat`] that send some of them
+//! - [`process::supervisor`]: decides which signals the command gets; [`process::monitor`]: the process that sends
+//!   these signals
+//! - [`event`]: the events of the loop in [`commands::exec`]; [`event::database`] and [`event::heartbeat`]: threads
+//!   that send some of these events
 //! - [`metrics`]: the metrics file of a run; [`process::hook`]: the command of `--on-event`
-//! - [`mutant`]: the safeguards that tests can disable to check that they find the fault
+//! - [`mutant`]: the safeguards that tests can disable to check that the tests find the fault
 //! - [`watch`]: the screen of `status --watch`
 //! - [`outcome`]: the outcome of a run
 //! - [`report`]: the output; [`exit`]: the exit statuses; [`sys`]: the kernel
 //!
-//! The library has no stable interface; the program has one.
+//! Only the command-line interface of the program is stable. The interface of the library may change at any time.
 
 pub mod cli;
 pub mod commands;
@@ -42,7 +43,7 @@ use crate::exit::{ExitError, Status};
 use crate::report::log::{EventKind, EventMeta};
 use crate::report::{Report, Verbosity};
 
-/// Runs the program on the command line and the environment of this process.
+/// Runs dlock with the command line and the environment of this process, and returns the exit status.
 #[must_use]
 pub fn run() -> Status {
     report_panics(Format::Text);
@@ -96,7 +97,7 @@ fn dispatch(cli: Cli, report: &Report) -> anyhow::Result<Status> {
     }
 }
 
-/// Returns the status of `error`. An error without a status is a defect or a failure of the system.
+/// Returns the exit status for `error`. An error that has no exit status is a defect or an operating-system failure.
 fn status_of(error: &anyhow::Error) -> Status {
     if let Some(error) = error.downcast_ref::<ExitError>() {
         error.status
@@ -107,7 +108,7 @@ fn status_of(error: &anyhow::Error) -> Status {
     }
 }
 
-/// Returns the kind of event of the last message, and the other holder if there is one.
+/// Returns the event kind of the final message, and the label of the other holder if `error` contains one.
 fn event_meta(error: &anyhow::Error) -> EventMeta<'_> {
     match error.downcast_ref().and_then(ExitError::skipped_for) {
         Some(holder) => EventKind::Skipped.by(Some(holder).filter(|holder| !holder.is_empty())),
@@ -115,8 +116,8 @@ fn event_meta(error: &anyhow::Error) -> EventMeta<'_> {
     }
 }
 
-/// Prints the result of a command line that does not run a subcommand, and returns its status. Help and version are a
-/// success on stdout; everything else is a usage error.
+/// Prints the help, the version or the usage error that clap returned, and returns the exit status. Help and version
+/// are successes; all other cases are usage errors.
 fn report_parse_error(error: &clap::Error) -> Status {
     // A failed write cannot be reported anywhere.
     let _ = error.print();
@@ -126,8 +127,8 @@ fn report_parse_error(error: &clap::Error) -> Status {
     }
 }
 
-/// Reports each panic in one line. Panics of the driver are not reported here: the database thread catches them and
-/// returns a failed request.
+/// Reports each panic in one line, except panics on the database thread. That thread catches the panics of the driver
+/// and returns a failure for the request.
 fn report_panics(format: Format) {
     panic::set_hook(Box::new(move |panic| {
         if thread::current().name() != Some(crate::event::database::THREAD_NAME) {

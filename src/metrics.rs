@@ -1,7 +1,8 @@
-//! The facts of a run for metrics and hooks, and their text in Prometheus' format. Pure; [`writer`]
-//! writes the text to a file.
+//! The facts of a run for the metrics file and the hooks, and their representation in the
+//! Prometheus text format. Pure. [`writer`] writes the metrics file.
 //!
-//! The names are a stable interface, documented in dlock(7): metrics may be added, but never changed.
+//! The metric names are a stable interface, which dlock(7) documents. Metrics may be added, but an
+//! existing metric is never changed.
 
 pub mod writer;
 
@@ -12,29 +13,30 @@ use crate::exit::Status;
 use crate::lease::Token;
 use crate::lease::action::Action;
 
-/// Result of a run: the label `result`, and the value that hooks receive.
+/// The result of a run, for the metrics label `result` and the hook variable `DLOCK_RESULT`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MetricsResult {
     /// The command exited with 0.
     Succeeded,
-    /// The command ended in another way, or could not be started.
+    /// The command exited with another status, was killed by a signal, or could not be started.
     Failed,
-    /// The command exceeded its maximum runtime.
+    /// The command ran for longer than `--max-runtime`.
     TimedOut,
-    /// The lease was lost or could not be kept, or a success that had to be recorded was not.
+    /// The lease was lost or could not be renewed, a required success could not be recorded, or
+    /// dlock left a process of the command behind.
     Lost,
-    /// Nothing was run: the command has already succeeded.
+    /// No command was run, because a success is already recorded.
     Done,
-    /// Nothing was run: another process held the action until time ran out.
+    /// No command was run, because another process held the action until the wait limit expired.
     Held,
-    /// Nothing was run: a signal ended the wait.
+    /// No command was run, because a signal ended the wait.
     Interrupted,
-    /// Nothing was run because of an error.
+    /// No command was run, because an error occurred.
     Error,
 }
 
 impl MetricsResult {
-    /// All results, in the order in which they are written.
+    /// All results, in the order in which the metrics file lists them.
     pub const ALL: [Self; 8] = [
         Self::Succeeded,
         Self::Failed,
@@ -46,7 +48,7 @@ impl MetricsResult {
         Self::Error,
     ];
 
-    /// Returns the result as text.
+    /// Returns the name of the result in the metrics file and in hook variables.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -62,35 +64,36 @@ impl MetricsResult {
     }
 }
 
-/// State of a run, for metrics and hooks.
+/// The facts of a run, for the metrics file and the hooks.
 #[derive(Debug, Clone)]
 pub struct RunMetrics {
     /// The name of the lock.
     pub action: Action,
-    /// The label of this process.
+    /// The holder label of this process.
     pub holder: String,
-    /// Time from dlock's start to the grant, or until now before the grant.
+    /// Time from the start of dlock to the grant. Before the grant, the time since the start of
+    /// dlock.
     pub wait: Duration,
     /// Time since the grant.
     pub hold: Duration,
-    /// True if this process holds the lease, as far as it knows.
+    /// True if this process holds the lease, as far as this process can determine.
     pub held: bool,
-    /// The token. None before the grant.
+    /// The token of the lease. None before the grant.
     pub token: Option<Token>,
     /// Number of renewals that succeeded.
     pub renewals: u64,
     /// Number of renewals that failed.
     pub failures: u64,
-    /// The result. None before it is known.
+    /// The result of the run. None until the result is determined.
     pub outcome: Option<MetricsResult>,
     /// One line that explains the result to users.
     pub reason: String,
-    /// Label of the other process that holds the lease, has succeeded, or has taken the lease over. Empty
-    /// if there is none.
+    /// Label of the other process that holds the lease, has succeeded, or has taken the lease over.
+    /// Empty if no other process caused the result.
     pub other: String,
-    /// Exit status of dlock. None before it is known.
+    /// Exit status of dlock. None until the status is determined.
     pub status: Option<Status>,
-    /// Time of the end, since 1970 by this machine's clock. None before the end.
+    /// Time at which dlock ended, since 1970 by this machine's clock. None before that time.
     pub ended_at: Option<Duration>,
 }
 
@@ -115,7 +118,7 @@ impl RunMetrics {
         }
     }
 
-    /// Returns the full text of the metrics file.
+    /// Returns the content of the metrics file.
     #[must_use]
     pub fn text(&self) -> String {
         let mut metrics = MetricsText {
@@ -124,7 +127,7 @@ impl RunMetrics {
         };
         metrics.gauge(
             "wait_seconds",
-            "Time from the start of dlock to the grant of the lease, or to giving up.",
+            "Time from the start of dlock to the grant of the lease, or to the end of a failed wait.",
             seconds(self.wait),
         );
         metrics.gauge(
@@ -134,7 +137,7 @@ impl RunMetrics {
         );
         metrics.gauge(
             "held",
-            "Whether this dlock has the lease, as far as it knows.",
+            "1 while dlock holds the lease, 0 otherwise.",
             u8::from(self.held),
         );
         metrics.counter(
@@ -144,7 +147,7 @@ impl RunMetrics {
         );
         metrics.counter(
             "renewal_failures_total",
-            "Renewals of the lease that failed and were tried again.",
+            "Renewals of the lease that failed and were retried.",
             self.failures,
         );
         if let Some(token) = self.token {
@@ -155,13 +158,13 @@ impl RunMetrics {
             let skipped = matches!(outcome, MetricsResult::Done | MetricsResult::Held);
             metrics.gauge(
                 "skipped",
-                "Whether nothing was run, since it is done already or another held it.",
+                "1 if no command was run because it has already succeeded or another process held the lease.",
                 u8::from(skipped),
             );
-            metrics.gauge("exit_status", "Status that dlock ended with.", status);
+            metrics.gauge("exit_status", "Exit status of dlock.", status);
             metrics.gauge(
                 "end_timestamp_seconds",
-                "When dlock ended, since 1970 by this machine's clock.",
+                "Time at which dlock ended, in seconds since 1970 by this machine's clock.",
                 seconds(at),
             );
             metrics.outcome(outcome);
@@ -170,7 +173,7 @@ impl RunMetrics {
     }
 }
 
-/// The text of the file while it is written. Writing to a String cannot fail.
+/// The content of the metrics file while it is being built. Writing to a String cannot fail.
 struct MetricsText {
     action: String,
     text: String,
@@ -195,12 +198,12 @@ impl MetricsText {
         );
     }
 
-    /// Writes one sample for each possible result, so that the series of one result does not vanish when
-    /// the next run has a different one.
+    /// Writes one sample for each possible result, so that the time series of a result continues
+    /// when the next run has a different result.
     fn outcome(&mut self, outcome: MetricsResult) {
         self.head(
             "result",
-            "How the run ended: 1 for what it is, 0 for what it is not.",
+            "Result of the run: 1 for the actual result, 0 for all other results.",
             "gauge",
         );
         for each in MetricsResult::ALL {
@@ -227,7 +230,8 @@ fn escaped(value: &str) -> String {
         .replace('"', "\\\"")
 }
 
-/// Formats a duration in seconds with microseconds, the precision of the protocol's times.
+/// Formats a duration in seconds with six decimals, because the protocol measures times in
+/// microseconds.
 fn seconds(duration: Duration) -> String {
     format!("{}.{:06}", duration.as_secs(), duration.subsec_micros())
 }
@@ -282,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn the_result_is_not_written_before_the_end() {
+    fn result_is_not_written_before_the_run_has_ended() {
         let mut facts =
             RunMetrics::new("init".parse().expect("a valid action name"), String::new());
         facts.outcome = Some(MetricsResult::Lost);

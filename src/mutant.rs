@@ -1,35 +1,39 @@
-//! Mutants: versions of dlock that disable one of the safeguards against two commands at the same time. Tests run them
-//! to prove that a checker finds the fault; a checker that never failed proves nothing.
+//! Mutants are versions of dlock in which one safeguard against two concurrent commands is disabled. Tests run a mutant
+//! to prove that a checker finds the fault. A checker that has never failed proves nothing.
 //!
-//! Without the feature `mutants`, no safeguard can be disabled: [`is_disabled`] is a constant `false`.
-//! No release has the feature. The test program `dlock-mutant` has it, and `DLOCK_MUTANT` lists the safeguards to
-//! disable, separated by commas. Each safeguard calls [`is_disabled`] where it is implemented.
+//! Without the Cargo feature `mutants`, no safeguard can be disabled, because [`is_disabled`] is a constant `false`. No
+//! release is built with this feature, but the test program `dlock-mutant` is. The environment variable `DLOCK_MUTANT`
+//! lists the safeguards to disable, separated by commas. The code of each safeguard calls [`is_disabled`].
 
-/// A mechanism that prevents two commands at the same time, or makes dlock faster. Each variant describes the effect of
-/// disabling it, and ends with its name in `DLOCK_MUTANT`.
+/// A mechanism that prevents two concurrent commands or makes dlock faster. The description of each variant contains
+/// the effect of disabling the safeguard, and ends with the name of the safeguard in `DLOCK_MUTANT`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Safeguard {
-    /// Deadlines count from before the send. If disabled, they count from after the response. `send`
+    /// A deadline counts from before the request is sent. If disabled, a deadline counts from after the response. Name:
+    /// `send`.
     SendTime,
-    /// A connection is closed after an error. If disabled, it is used again. `connection`
+    /// dlock closes a connection after an error. If disabled, dlock uses the connection again. Name: `connection`.
     FreshConnection,
-    /// A response must contain the id of its request. If disabled, any response is accepted. `number`
+    /// A response must contain the id of its request. If disabled, dlock accepts any response. Name: `number`.
     OwnReply,
-    /// The owner id of the row is read back. If disabled, a response without an error is a success. `owner_id`
+    /// dlock reads the owner id of the record back. If disabled, a response without an error counts as a success. Name:
+    /// `owner_id`.
     ReadBack,
-    /// The monitor stops the command. If disabled, it only forwards signals. `monitor`
+    /// The monitor stops the command. If disabled, the monitor only forwards signals. Name: `monitor`.
     Monitor,
-    /// The command is dead one margin before the lease expires. If disabled, when it expires. `margin`
+    /// The command is dead one margin before the lease expires. If disabled, the margin is zero. Name: `margin`.
     Margin,
-    /// The server's clock alone does not permit a take-over. If disabled, it does. `clock`
+    /// An expiry by the server's clock alone does not permit a take-over. If disabled, any contender may take a lease
+    /// over as soon as the server's clock shows the expiry. Name: `clock`.
     OwnClock,
-    /// All processes of the command are dead before the release. If disabled, some may be alive. `tree`
+    /// All processes of the command are dead before the release. If disabled, descendants of the command may still be
+    /// alive. Name: `tree`.
     DeadTree,
-    /// The next holder starts before the release is committed. If disabled, it waits for the commit. Disabling this is
-    /// safe; the benchmark `line` measures the time that a hand-off saves. `handoff`
+    /// The next holder starts before the release is committed. If disabled, the next holder waits for the commit, which
+    /// is safe. The benchmark `line` measures the time that a hand-off saves. Name: `handoff`.
     HandOff,
-    /// The program has the schema version of these sources. If disabled, it has the next version, with one more column.
-    /// Disabling this is safe; `tests/it/versions.rs` runs both programs on the same tables. `schema`
+    /// The program has the schema version of these sources. If disabled, the program has the next version, with one more
+    /// column, which is safe. `tests/it/versions.rs` runs both programs on the same tables. Name: `schema`.
     PresentSchema,
 }
 
@@ -53,8 +57,8 @@ mod switch {
     /// Returns true if `safeguard` is disabled in this program.
     ///
     /// # Panics
-    /// Panics if `DLOCK_MUTANT` contains an unknown name, because a test of a mutant that disables nothing proves
-    /// nothing.
+    /// Panics if `DLOCK_MUTANT` contains an unknown name, because the test of a mutant that disables no safeguard
+    /// proves nothing.
     #[must_use]
     pub fn is_disabled(safeguard: Safeguard) -> bool {
         static DISABLED: OnceLock<Vec<Safeguard>> = OnceLock::new();
@@ -79,7 +83,7 @@ mod switch {
             "tree" => Safeguard::DeadTree,
             "handoff" => Safeguard::HandOff,
             "schema" => Safeguard::PresentSchema,
-            _ => panic!("no mechanism is called {name}"),
+            _ => panic!("DLOCK_MUTANT contains an unknown safeguard: {name}"),
         }
     }
 }

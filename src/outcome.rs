@@ -1,4 +1,5 @@
-//! The outcome of a run: the one value that determines the exit status, the history, the metrics and the hooks. Pure.
+//! The outcome of a run: the one value that determines the exit status, the history entry, the metrics and the hook
+//! variables. Pure.
 
 use std::time::Duration;
 
@@ -25,15 +26,16 @@ pub enum RunOutcome {
     Lost,
     /// An operator revoked the lease.
     Revoked,
-    /// The command succeeded, but the success that others rely on could not be recorded.
+    /// The command succeeded, but the success that `--once` requires could not be recorded.
     Unrecorded,
-    /// A process of the command does not die, and dlock was asked to end.
+    /// A process of the command did not die after SIGKILL, and a signal ended dlock.
     LeftBehind,
 }
 
 impl RunOutcome {
-    /// Returns the outcome of a command that ended with `exit`. `stop_reason` comes from the monitor, and `loss` from
-    /// an earlier response of the server. A run whose lease was lost is never a success.
+    /// Returns the outcome of a command that ended with `exit`. `stop_reason` is the reason why dlock stopped the
+    /// command, and `loss` is the loss of the lease that an earlier response reported. A run whose lease was lost is
+    /// never a success.
     #[must_use]
     pub fn of(exit: ExitReason, stop_reason: StopReason, loss: Option<Loss>) -> Self {
         match (loss, stop_reason, exit) {
@@ -47,8 +49,8 @@ impl RunOutcome {
         }
     }
 
-    /// Returns the outcome of the run after the release. If the release found that this process did not hold the lease
-    /// any more, the lease was lost before the command had ended.
+    /// Returns the outcome of the run after the release. If the release found that this process no longer held the
+    /// lease, the lease was lost before the command had ended.
     #[must_use]
     pub fn after(self, released: &Released) -> Self {
         match (self, released) {
@@ -59,8 +61,8 @@ impl RunOutcome {
         }
     }
 
-    /// Returns the outcome that the release records in the history. None if the release records no run: a revocation
-    /// is recorded by the operator's request.
+    /// Returns the outcome that the release records in the history. None if the release records no run, for example
+    /// because the operator's request has already recorded a revocation.
     #[must_use]
     pub fn history_outcome(self) -> Option<HistoryOutcome> {
         match self {
@@ -73,8 +75,8 @@ impl RunOutcome {
         }
     }
 
-    /// Returns the release request for `lease` after a run with this outcome that took `took` since the grant. A lease
-    /// that this process still holds stays held for the rest of `min_hold`.
+    /// Returns the release request for `lease` after a run with this outcome. `took` is the time since the grant. A
+    /// lease that this process still holds stays held until `min_hold` after the grant.
     #[must_use]
     pub fn request(
         self,
@@ -85,7 +87,7 @@ impl RunOutcome {
         let keep = min_hold.saturating_sub(took);
         ReleaseRequest {
             owner_id: lease.grant.owner_id,
-            // A revoked lease has a new token, and this process must still free the row.
+            // A revoked lease has a new token, and this process must still free the record.
             token: (self != Self::Revoked).then_some(lease.grant.token),
             queue_lock: lease.queue_lock,
             has_entry: lease.has_entry,
@@ -98,7 +100,7 @@ impl RunOutcome {
         }
     }
 
-    /// Returns true if this process still held the lease when the command ended, as far as it knows.
+    /// Returns true if this process still held the lease when the command ended, as far as this process can determine.
     #[must_use]
     pub const fn held_lease(self) -> bool {
         !matches!(self, Self::Lost | Self::Revoked | Self::LeftBehind)

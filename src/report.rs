@@ -1,11 +1,11 @@
-//! Output of dlock: messages to stderr, as text with the prefix `dlock: ` or as JSON, and results to
+//! Output of dlock. Messages go to stderr, as text with the prefix `dlock: ` or as JSON. Results go to
 //! stdout.
 //!
-//! No other module prints. Each line is escaped here as a whole, so that no text of another client or of
-//! a server can move the cursor or forge a line. A closed stderr or stdout is not an error.
+//! No other module prints. This module escapes all text from other clients and from the server, so that
+//! the text cannot move the cursor or forge a line. A closed stderr or stdout is not an error.
 //!
-//! The main thread reports the messages. It writes to stderr directly until [`Report::write_behind`];
-//! after that a writer thread writes, so that a slow reader of stderr cannot delay a renewal.
+//! The main thread writes messages to stderr directly until it calls [`Report::write_behind`]. From then
+//! on, a writer thread writes all messages, so that a slow reader of stderr cannot delay a renewal.
 
 pub mod doctor;
 pub mod escape;
@@ -33,10 +33,10 @@ use crate::lease::action::Action;
 use crate::lease::instant::BootInstant;
 use crate::sys::{self, clock};
 
-/// Minimum time between two reminders that rewrite their line.
+/// Minimum time between two reminders on a terminal, where a reminder overwrites the previous one.
 const REWRITE_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Minimum time between two reminders that are printed on lines of their own.
+/// Minimum time between two reminders that are printed on separate lines, as in a log file.
 const REMINDER_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Writes messages to stderr.
@@ -46,7 +46,7 @@ pub struct Report {
     terminal: bool,
     stderr: RefCell<Stderr>,
     reminded_at: Cell<Option<BootInstant>>,
-    /// Shared with the writer thread. The lock is held only to copy or to change the context.
+    /// The context is shared with the writer thread. Its mutex is held only to copy or change the context.
     context: Arc<Mutex<Context>>,
 }
 
@@ -57,7 +57,7 @@ impl Report {
         Self {
             verbosity,
             format,
-            // Programs read a log line by line, so a line must never be overwritten.
+            // Programs read JSON messages line by line, so a JSON message must never be overwritten.
             terminal: format == Format::Text && io::stderr().is_terminal(),
             stderr: RefCell::new(Stderr::direct()),
             reminded_at: Cell::new(None),
@@ -65,9 +65,9 @@ impl Report {
         }
     }
 
-    /// Starts to write on a thread of its own. Call this after the last fork, because a process with
-    /// threads must not fork, and after [signals are blocked](crate::sys::signal::SignalFd::open),
-    /// because otherwise the thread could receive them. The caller calls [`Report::close`] at the end.
+    /// Moves all writing to a separate writer thread. Call this after the last fork, because a process with
+    /// threads must not fork, and after [signals are blocked](crate::sys::signal::SignalFd::open), because
+    /// otherwise the writer thread could receive signals. Call [`Report::close`] before the process exits.
     pub fn write_behind(&self) {
         let (format, context) = (self.format, Arc::clone(&self.context));
         let dropped_line = move |count| {
@@ -80,38 +80,39 @@ impl Report {
         self.stderr.replace(stderr);
     }
 
-    /// Waits for a short time until all messages are written. Later messages are dropped.
+    /// Waits until all messages are written, but only for a short time. Drops all later messages.
     pub fn close(&self) {
         self.stderr.borrow_mut().close();
     }
 
-    /// Adds `action` to the context of all later messages.
+    /// Includes `action` in all later JSON messages.
     pub fn about(&self, action: &Action) {
         locked(&self.context).action = Some(action.to_string());
     }
 
-    /// Adds the token of the grant to the context of all later messages.
+    /// Includes `token`, the token of the grant, in all later JSON messages.
     pub fn granted(&self, token: Token) {
         locked(&self.context).token = Some(token.0);
     }
 
-    /// Reports why dlock fails or stops the command. Printed at every verbosity.
+    /// Reports why dlock fails or stops the command. Prints at every verbosity.
     pub fn error<'a>(&self, meta: impl Into<EventMeta<'a>>, text: impl Display) {
         self.line(Verbosity::Quiet, meta.into(), &text);
     }
 
-    /// Reports what a user who waits wants to know, or what may surprise a user.
+    /// Reports the progress of a wait, a result, or an unexpected event. Prints unless the verbosity is
+    /// [`Verbosity::Quiet`].
     pub fn info<'a>(&self, meta: impl Into<EventMeta<'a>>, text: impl Display) {
         self.line(Verbosity::Normal, meta.into(), &text);
     }
 
-    /// Reports a step.
+    /// Reports a step of the run. Prints only if the verbosity is [`Verbosity::Verbose`].
     pub fn debug<'a>(&self, meta: impl Into<EventMeta<'a>>, text: impl Display) {
         self.line(Verbosity::Verbose, meta.into(), &text);
     }
 
-    /// Reports why dlock waits: at once, and then at most once per interval. On a terminal the next line
-    /// overwrites this one.
+    /// Reports why dlock waits. Prints the first reminder immediately, and later reminders at most once per
+    /// interval. On a terminal, the next message overwrites the reminder.
     pub fn remind<'a>(&self, meta: impl Into<EventMeta<'a>>, text: impl Display) {
         let interval = match self.terminal {
             true => REWRITE_INTERVAL,
@@ -132,21 +133,21 @@ impl Report {
         }
     }
 
-    /// Erases a reminder from the terminal and waits until all earlier messages are written, as long as
-    /// the reader keeps up. The output of the command follows them.
+    /// Erases the reminder on the terminal, and waits for a short time until all earlier messages are
+    /// written, so that later output, such as that of the command, follows the messages.
     pub fn finish(&self) {
         self.stderr.borrow_mut().finish();
     }
 
-    /// Prints text of several lines that is already escaped, such as a table or the facts of a lock.
-    /// Prints nothing if the messages are JSON.
+    /// Prints several lines of text that the caller has escaped, such as a table or the details of a lock.
+    /// Prints nothing if messages are JSON or if the verbosity is [`Verbosity::Quiet`].
     pub fn block(&self, text: &str) {
         if self.verbosity >= Verbosity::Normal && self.format == Format::Text {
             self.send(Message::Permanent(text.to_owned()));
         }
     }
 
-    /// Prints a question whose answer is yes or no; no answer means no. Printed at every verbosity.
+    /// Prints a yes-or-no question whose default answer is no. Prints at every verbosity.
     pub fn prompt(&self, question: &str) {
         let question = escape::printable(question);
         self.send(Message::Permanent(format!("dlock: {question} [y/N] ")));
@@ -165,12 +166,12 @@ impl Report {
     }
 }
 
-/// Returns the context. No thread leaves it half changed, so it is usable after a panic.
+/// Locks the context. Ignores poisoning, because a panic cannot leave the context half changed.
 fn locked(context: &Mutex<Context>) -> MutexGuard<'_, Context> {
     context.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Returns the message in the form in which it is written.
+/// Formats a message as one line of text or of JSON, including the newline.
 fn line(
     format: Format,
     level: Verbosity,
@@ -184,20 +185,20 @@ fn line(
     }
 }
 
-/// Reports a panic in any thread of any dlock process. Never waits, so that no lease depends on it; the
-/// message is lost if stderr is not read.
+/// Reports a panic in any thread of any dlock process. Never blocks, so it cannot delay a renewal. The
+/// message is lost if stderr has no room for it.
 pub fn panicked(format: Format, panic: &dyn Display) {
     let text = format!("internal error: {panic}");
     let meta = EventKind::Failed.into();
     let line = line(format, Verbosity::Quiet, meta, &Context::default(), &text);
-    // std's lock of stderr is not used, because a writer thread that is stuck holds it.
+    // std's lock on stderr is not used, because a stuck writer thread may hold that lock.
     sys::stderr::write_if_room(line.as_bytes());
 }
 
 /// State of the reader of stdout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reader {
-    /// The reader is there, as far as dlock knows.
+    /// The pipe is not closed, or stdout is not a pipe.
     There,
     /// The reader has closed the pipe.
     Gone,
@@ -206,16 +207,17 @@ pub enum Reader {
 /// Prints a result to stdout.
 ///
 /// # Errors
-/// Returns the errors of the write. A closed pipe is not an error: its reader has seen enough.
+/// Returns an error if the write fails. A closed pipe is not an error, because its reader needs no more
+/// output.
 pub fn result(text: &str) -> io::Result<()> {
     stream(text).map(drop)
 }
 
-/// Prints one of many results to stdout and flushes it. Returns the state of the reader, so that the
-/// caller can stop.
+/// Prints one of many results to stdout and flushes stdout. Returns [`Reader::Gone`] if the pipe is
+/// closed, so that the caller can stop.
 ///
 /// # Errors
-/// Returns the errors of the write, except for a closed pipe.
+/// Returns an error if the write fails, unless the pipe is closed.
 pub fn stream(text: &str) -> io::Result<Reader> {
     let mut stdout = io::stdout().lock();
     match stdout

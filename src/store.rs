@@ -1,7 +1,8 @@
-//! Requests that the lock sends to a database and the responses to them. No SQL and no driver here.
+//! Requests that dlock sends to a database, and the responses to them. Outside of `mysql`, this module contains no SQL
+//! and does not use the driver.
 //!
-//! The protocol is written against these types; `store::mysql` has the SQL. A response contains what was *read back*
-//! from the record. It is never derived from a count of affected rows alone.
+//! The protocol uses only these types, and `store::mysql` translates each request to SQL. A response contains data that
+//! was *read back* from the record. It is never based on a count of affected rows alone.
 
 pub mod check;
 mod contender;
@@ -31,5 +32,5 @@ pub use self::request::{
 };
 pub use self::response::{Loss, Response, TimedResponse};
 
-/// Time after its last poll for which a polling waiter counts as alive.
+/// Maximum time since the last poll of a polling waiter. After this time, the waiter counts as dead.
 pub const POLLER_TIMEOUT: Duration = Duration::from_secs(30);

@@ -1,8 +1,8 @@
-//! `dlock status --watch`: the content of the screen, as values.
+//! `dlock status --watch`: the state of the screen and its content.
 //!
-//! Keys and responses of the server change a [`state::State`], which is rendered to a [`frame::Frame`]. This code reads
-//! no clock and uses no terminal, so that tests need neither. Only [`terminal`] uses a terminal. [`app`] connects keys,
-//! signals, responses and the screen.
+//! Keys and responses from the server change a [`state::ScreenState`], which is rendered to a [`frame::Frame`]. The
+//! state and the frame depend on no clock and on no terminal, so their tests need neither. Only [`terminal`] uses a
+//! terminal. [`app`] passes keys, signals and responses to the state, and passes frames to the terminal.
 
 pub mod app;
 pub mod columns;

@@ -1,10 +1,11 @@
-//! The work of a server for one `dlock exec` on an existing action, by the server's own counters.
+//! Measures the work of a server for one `dlock exec` on an existing action. The values are the server's own counters.
 //!
-//! Each count is the growth of the global status over one `exec`, less its growth over no work, because reading the
-//! status counts too. The median of several such differences excludes background work of the server. The counters:
-//! - statements: the sum of `Com_…`. `Questions` would also count the end of the connection (`COM_QUIT`).
-//! - commits: `InnoDB`'s `trx_rw_commits`, the transactions that wrote. `Handler_commit` would also count each SELECT,
-//!   and on MySQL each of them twice more for the binary log.
+//! Each value is the increase of a counter of the global status during one `exec`, minus the increase without work,
+//! because reading the status also increases counters. The median of several such differences excludes background work
+//! of the server. The counters:
+//! - Statements: the sum of `Com_…`. `Questions` would also count the end of the connection (`COM_QUIT`).
+//! - Commits: `trx_rw_commits` of `InnoDB`, which counts the transactions that wrote. `Handler_commit` would also count
+//!   each SELECT, and on MySQL count each transaction twice more for the binary log.
 
 use std::collections::BTreeMap;
 use std::process::Command;
@@ -27,7 +28,7 @@ pub(crate) struct ServerCost {
     /// Statements by kind, as text.
     pub(crate) kinds: String,
     pub(crate) commits: i64,
-    /// Transactions in the binary log; 0 if there is no binary log.
+    /// Transactions in the binary log. 0 without a binary log.
     pub(crate) logged: i64,
     /// Calls of `fsync` and similar functions by `InnoDB`.
     pub(crate) syncs: i64,
@@ -37,7 +38,7 @@ pub(crate) struct ServerCost {
 
 type Counts = BTreeMap<String, i64>;
 
-/// Counts one `exec` over TCP, on a server without other clients.
+/// Measures one `exec` over TCP on a server without other clients.
 pub(crate) fn cost(site: &Site) -> ServerCost {
     let mut root = site.server.admin();
     root.query_drop("SET GLOBAL innodb_monitor_enable='trx_rw_commits'")
@@ -45,10 +46,13 @@ pub(crate) fn cost(site: &Site) -> ServerCost {
     let exec = ["-a", "x", "--", "true"];
     let samples: Vec<Counts> = (0..SAMPLES)
         .map(|_| {
-            let before = look(&mut root);
-            let idle = look(&mut root);
+            let before = read_counters(&mut root);
+            let idle = read_counters(&mut root);
             succeed(&mut site.exec(&exec));
-            gain(&gain(&before, &idle), &gain(&idle, &look(&mut root)))
+            increase(
+                &increase(&before, &idle),
+                &increase(&idle, &read_counters(&mut root)),
+            )
         })
         .collect();
     let counts: Counts = samples[0]
@@ -91,12 +95,12 @@ pub(crate) fn cost(site: &Site) -> ServerCost {
 }
 
 fn succeed(command: &mut Command) {
-    let status = command.status().expect("dlock runs");
+    let status = command.status().expect("dlock can be started");
     assert!(status.success(), "dlock exec: {status}");
 }
 
 /// Returns all counters of the server.
-fn look(root: &mut Conn) -> Counts {
+fn read_counters(root: &mut Conn) -> Counts {
     let status = root.query::<(String, Option<String>), _>("SHOW GLOBAL STATUS");
     let metrics = "SELECT name, CAST(count AS CHAR) FROM information_schema.innodb_metrics \
                    WHERE name = 'trx_rw_commits'";
@@ -108,9 +112,9 @@ fn look(root: &mut Conn) -> Counts {
         .collect()
 }
 
-fn gain(before: &Counts, after: &Counts) -> Counts {
-    let less = |(name, value): (&String, &i64)| {
+fn increase(before: &Counts, after: &Counts) -> Counts {
+    let difference = |(name, value): (&String, &i64)| {
         (name.clone(), value - before.get(name).copied().unwrap_or(0))
     };
-    after.iter().map(less).collect()
+    after.iter().map(difference).collect()
 }

@@ -1,4 +1,4 @@
-//! The memory of a running client, and the size of the program.
+//! Measures the memory of a running client and the size of the program.
 
 use std::process::{Command, Stdio};
 use std::thread;
@@ -8,8 +8,8 @@ use mysql::prelude::Queryable;
 
 use crate::Site;
 
-/// Maximum time for a client to reach the state in which it is measured: far more than a busy machine needs.
-const PATIENCE: Duration = Duration::from_mins(1);
+/// Maximum time until a client reaches the state in which it is measured. Even a busy machine needs far less.
+const TIMEOUT: Duration = Duration::from_mins(1);
 
 /// Pause between two checks of a client.
 const PAUSE: Duration = Duration::from_millis(20);
@@ -23,11 +23,11 @@ pub(crate) struct Footprint {
     pub(crate) binary: u64,
 }
 
-/// Returns the peak resident size of `holder` at the time when `ready` returns true. The command of `holder` must wait
-/// for the end of its input.
+/// Returns the peak resident size of `holder` in bytes, at the time when `ready` returns true. The command of `holder`
+/// must wait for the end of its standard input.
 ///
-/// The value is the kernel's high-water mark of the program, which begins with its `execve`. The value of `wait4` would
-/// begin with the fork, and so with the size of this process.
+/// The value is the kernel's maximum since the `execve` of the program. The maximum that `wait4` returns would count
+/// from the fork and would include the size of this process.
 pub(crate) fn peak(mut holder: Command, mut ready: impl FnMut() -> bool) -> u64 {
     let mut child = holder
         .stdin(Stdio::piped())
@@ -38,8 +38,8 @@ pub(crate) fn peak(mut holder: Command, mut ready: impl FnMut() -> bool) -> u64 
         let ended = child.try_wait().expect("a child can be waited for");
         assert!(ended.is_none(), "the holder ended: {ended:?}");
         assert!(
-            started.elapsed() < PATIENCE,
-            "the holder never got the lock"
+            started.elapsed() < TIMEOUT,
+            "the holder did not acquire the lock in time"
         );
         thread::sleep(PAUSE);
     }
@@ -56,7 +56,7 @@ pub(crate) fn peak(mut holder: Command, mut ready: impl FnMut() -> bool) -> u64 
     kibibytes * 1024
 }
 
-/// Returns how often the lease on `action` was renewed since its grant; 0 if the action is free.
+/// Returns the number of renewals of the lease on `action`. 0 if the action is free.
 pub(crate) fn renewals(site: &Site, action: &str) -> u64 {
     let query = "SELECT renewals FROM dlock_lock WHERE action = ? AND owner_id IS NOT NULL";
     let row = site.database.admin_conn().exec_first(query, (action,));

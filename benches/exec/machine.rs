@@ -1,4 +1,5 @@
-//! The origin of the figures: processor, kernel, storage and servers, without the name and paths of the machine.
+//! Describes the machine on which the benchmark ran: processor, kernel, storage and servers. The host name and paths
+//! are not included.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -11,7 +12,7 @@ use crate::Site;
 use crate::etcd::Etcd;
 use crate::host;
 
-/// Returns name and value of each fact that is known before the benchmark runs.
+/// Returns the name and the value of each fact that does not depend on the servers.
 pub(crate) fn facts() -> Vec<(String, String)> {
     [
         (
@@ -26,7 +27,7 @@ pub(crate) fn facts() -> Vec<(String, String)> {
     .into()
 }
 
-/// Returns the load averages of the machine.
+/// Returns the load averages of the machine as text.
 pub(crate) fn load() -> String {
     let averages = host::load().map(|average| format!("{average:.2}"));
     format!(
@@ -35,7 +36,7 @@ pub(crate) fn load() -> String {
     )
 }
 
-/// Returns the name of a server, and its version and durability settings as text.
+/// Returns the name of a server, and a text with its version and durability settings.
 pub(crate) fn settings(site: &Site) -> (String, String) {
     let (flush, sync, log): (u8, u32, bool) = site
         .server
@@ -51,7 +52,8 @@ pub(crate) fn settings(site: &Site) -> (String, String) {
     (site.name().to_owned(), text)
 }
 
-/// Returns a fact about storage: whether all servers and the folder `own` use the same file system, and its type.
+/// Returns the name and the value of a fact about storage: the type of the file system of all servers and of the folder
+/// `own`. If they use different file systems, the value contains a warning and all types.
 pub(crate) fn storage(sites: &[Site], etcd: &Etcd, own: &Path) -> (String, String) {
     let folders = sites.iter().map(|site| site.server.dir());
     let mut devices: Vec<u64> = folders
@@ -62,8 +64,11 @@ pub(crate) fn storage(sites: &[Site], etcd: &Etcd, own: &Path) -> (String, Strin
     devices.dedup();
     let kinds: Vec<String> = devices.iter().map(|device| kind(*device)).collect();
     let text = match kinds.as_slice() {
-        [one] => format!("one file system for all servers, {one}"),
-        several => format!("NOT one file system for all: {}", several.join(", ")),
+        [kind] => format!("one file system for all servers, {kind}"),
+        several => format!(
+            "NOT one file system for all servers: {}",
+            several.join(", ")
+        ),
     };
     ("storage".to_owned(), text)
 }

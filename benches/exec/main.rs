@@ -1,13 +1,16 @@
-//! `make bench`: the cost of one `dlock exec -a x -- true` on MariaDB and MySQL, compared with `etcdctl`.
+//! `make bench` runs this benchmark. It measures the cost of one `dlock exec -a x -- true` on MariaDB and MySQL,
+//! compared with `etcdctl`.
 //!
 //! The benchmark starts one MariaDB, one MySQL and one etcd, all in `TMPDIR`, and writes Markdown to stdout and to
-//! `target/bench/exec.md`. A missed target does not make it fail; a failed run of a program does. `ROUNDS` (100) is the
-//! number of times that each program is timed.
+//! `target/bench/exec.md`. The benchmark fails if a program fails, but not if a target is missed. Each program is timed
+//! `ROUNDS` times (100 by default).
 //!
-//! - `race` times whole processes in turns; `etcd` starts the etcd server, which `servers` does not support
-//! - `counters` reads the servers' counters of one `exec`; `traffic` counts its packets with the tests' `proxy`
-//! - `footprint` measures memory and size; `machine` and `host` describe the machine; `sample` computes percentiles;
-//!   `table` writes the page
+//! - `timing` measures the run times of whole processes. `etcd` starts the etcd server, and `servers` the other
+//!   servers.
+//! - `counters` reads the server's counters for one `exec`. `traffic` counts the packets of one `exec` with the `proxy`
+//!   of the tests.
+//! - `footprint` measures memory and program size. `machine` and `host` describe the machine, `sample` computes
+//!   percentiles, and `table` formats the page.
 
 mod counters;
 #[path = "../peers/etcd.rs"]
@@ -18,14 +21,14 @@ mod host;
 mod machine;
 #[path = "../machine/spawn.rs"]
 mod spawn;
-// The tests use the rest of it.
+// The tests use the other items.
 #[path = "../../tests/it/proxy.rs"]
 mod proxy;
-#[allow(dead_code, reason = "the other benches use the rest of it")]
+#[allow(dead_code, reason = "the other benchmarks use the other items")]
 #[path = "../queue/sample.rs"]
 mod sample;
 mod timing;
-// The tests use the rest of it.
+// The tests use the other items.
 #[path = "../../tests/it/servers.rs"]
 mod servers;
 mod table;
@@ -43,10 +46,11 @@ use self::servers::{Database, Flavour, Server};
 use self::spawn::bare;
 use self::timing::Contestant;
 
-/// The program as `cargo bench` builds it: with the release profile.
+/// Path of dlock, which `cargo bench` builds with the release profile.
 const DLOCK: &str = env!("CARGO_BIN_EXE_dlock");
 
-/// Rounds that are not counted: they create the rows and fill all caches, including those of the servers' accounts.
+/// Number of rounds that are not counted. They create the rows and fill all caches, including the account caches of the
+/// servers.
 const WARM_UP: usize = 5;
 
 /// A server and dlock's account on it.
@@ -84,7 +88,7 @@ impl Site {
 
     /// Returns `dlock exec ARGUMENTS…` on this server, over TCP without TLS.
     fn exec(&self, arguments: &[&str]) -> Command {
-        let mut command = alone(DLOCK);
+        let mut command = bare_command(DLOCK);
         command.arg("exec").args(arguments);
         command.env("DLOCK_URL", self.database.url());
         command
@@ -104,13 +108,13 @@ impl Site {
     }
 }
 
-/// Returns a command for `program` with the environment that all compared programs get.
-fn alone(program: impl AsRef<Path>) -> Command {
+/// Returns a command for `program`. All compared programs have the same environment.
+fn bare_command(program: impl AsRef<Path>) -> Command {
     bare(Command::new(program.as_ref()))
 }
 
 fn main() {
-    // `cargo test --benches` also runs this program, with an unoptimized dlock. Do nothing then.
+    // `cargo test --benches` also runs this program, but with an unoptimized dlock. The program then does nothing.
     if !std::env::args().any(|argument| argument == "--bench") {
         return;
     }
@@ -142,19 +146,19 @@ fn main() {
     fs::write(target.join("exec.md"), text).expect("the page can be written to the target folder");
 }
 
-/// Returns the contestants. The first is the reference of the ratios.
+/// Returns the contestants. The ratios are relative to the first contestant.
 fn contestants(sites: &[Site], etcd: &Etcd, folder: &TempDir) -> Vec<Contestant> {
     let exec = ["-a", "x", "--", "true"];
-    let mut flock = alone("flock");
+    let mut flock = bare_command("flock");
     flock.arg(folder.path().join("f")).arg("true");
     let mut list = vec![
         Contestant::program("`etcdctl lock x true`", etcd.lock("x", &["true"])),
         Contestant::program("`flock f true`", flock),
-        Contestant::program("`true`", alone("true")),
+        Contestant::program("`true`", bare_command("true")),
         Contestant::sync("4 KiB appended and synced", &folder.path().join("synced")),
     ];
     for site in sites {
-        let name = |way| format!("`dlock exec -a x -- true`, {}, {way}", site.name());
+        let name = |route| format!("`dlock exec -a x -- true`, {}, {route}", site.name());
         list.extend([
             Contestant::program(&name("TCP"), site.exec(&exec)),
             Contestant::program(&name("TLS"), site.exec_by_tls(&exec)),
@@ -168,16 +172,16 @@ fn measure(sites: &[Site], etcd: &Etcd) -> Footprint {
     let mut memory = Vec::new();
     for site in sites {
         let holding = ["-a", "memory", "-t", "6s", "--", "cat"];
-        for (way, command) in [
+        for (route, command) in [
             ("TCP", site.exec(&holding)),
             ("TLS", site.exec_by_tls(&holding)),
             ("Unix socket", site.exec_by_socket(&holding)),
         ] {
             let peak = footprint::peak(command, || footprint::renewals(site, "memory") >= 2);
-            memory.push((format!("{}, {way}", site.name()), peak));
+            memory.push((format!("{}, {route}", site.name()), peak));
         }
     }
-    // Unlike dlock, etcdctl does not pass its standard input to the command.
+    // Unlike dlock, etcdctl does not pass its standard input to the command, so the command sleeps.
     let peer = footprint::peak(etcd.lock("memory", &["sleep", "5"]), || {
         etcd.queue("memory") > 0
     });
@@ -189,12 +193,13 @@ fn measure(sites: &[Site], etcd: &Etcd) -> Footprint {
     }
 }
 
-/// Writes a self-signed certificate for 127.0.0.1 and its key.
+/// Writes a self-signed certificate for 127.0.0.1 and the key of the certificate.
 fn certify(folder: &TempDir) {
-    let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).expect("a certificate");
+    let certificate =
+        rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).expect("a certificate");
     for (name, text) in [
-        ("cert.pem", made.cert.pem()),
-        ("key.pem", made.signing_key.serialize_pem()),
+        ("cert.pem", certificate.cert.pem()),
+        ("key.pem", certificate.signing_key.serialize_pem()),
     ] {
         fs::write(folder.path().join(name), text).expect("a file can be created");
     }

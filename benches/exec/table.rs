@@ -1,4 +1,4 @@
-//! The figures as Markdown, with their targets.
+//! Formats the results and their targets as Markdown.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -8,12 +8,12 @@ use crate::footprint::Footprint;
 use crate::sample::percentile;
 use crate::timing::Record;
 
-/// Targets: the maximum ratio to etcdctl's time, and maximum sizes in bytes.
+/// Targets: the maximum ratio to the time of etcdctl, and the maximum sizes in bytes.
 const RATIO: f64 = 0.40;
 const MEMORY: u64 = 8 << 20;
 const BINARY: u64 = 6 << 20;
 
-/// Returns the whole page. The first of `records` is the reference of the ratios.
+/// Returns the complete page. The ratios are relative to the first of `records`.
 pub(crate) fn text(
     facts: &[(String, String)],
     records: &[Record],
@@ -24,22 +24,26 @@ pub(crate) fn text(
     for (name, value) in facts {
         line(&mut text, format_args!("- {name}: {value}"));
     }
-    race(&mut text, records);
-    charged(&mut text, costs);
+    times(&mut text, records);
+    server_costs(&mut text, costs);
     size(&mut text, footprint);
     text
 }
 
-fn race(text: &mut String, records: &[Record]) {
+fn times(text: &mut String, records: &[Record]) {
     let [first, ..] = records else { return };
     let rounds = first.times.len();
     line(text, format_args!("\n## Time of the whole process\n"));
     line(
         text,
         format_args!(
-            "From fork to wait, {rounds} rounds in which each runs once; ratio to the first, round by round.\n\
-             CPU is user and system time of client and command, mean of {rounds} runs in a row.\n\
-             etcdctl and the rows `TCP` use plain TCP on the loopback; all servers keep their default durability.\n"
+            "Times from the fork to the wait. In each of {rounds} rounds, each program runs once. The ratio is \
+             relative to the\n\
+             first row and is calculated for each round. CPU is the user and system time of client and command, as \
+             the\n\
+             mean of {rounds} successive runs. etcdctl and the `TCP` rows use TCP without TLS on the loopback \
+             interface. All\n\
+             servers use their default durability.\n"
         ),
     );
     row(
@@ -47,7 +51,7 @@ fn race(text: &mut String, records: &[Record]) {
         &[
             "milliseconds",
             "median",
-            "least",
+            "minimum",
             "p10 to p90",
             "ratio (p10 to p90)",
             "CPU",
@@ -60,7 +64,7 @@ fn race(text: &mut String, records: &[Record]) {
         let ratios: Vec<f64> = pairs
             .map(|(time, other)| time.as_secs_f64() / other.as_secs_f64())
             .collect();
-        let [least, low, middle, high] = [0, 10, 50, 90].map(|part| percentile(&times, part));
+        let [minimum, low, median, high] = [0, 10, 50, 90].map(|part| percentile(&times, part));
         let [ratio_low, ratio, ratio_high] = [10, 50, 90].map(|part| percentile(&ratios, part));
         let verdict = match record.name.starts_with("`dlock") {
             true => verdict(ratio <= RATIO),
@@ -70,8 +74,8 @@ fn race(text: &mut String, records: &[Record]) {
             text,
             &[
                 &record.name,
-                &format!("{middle:.2}"),
-                &format!("{least:.2}"),
+                &format!("{median:.2}"),
+                &format!("{minimum:.2}"),
                 &format!("{low:.2} to {high:.2}"),
                 &format!("{ratio:.2} ({ratio_low:.2} to {ratio_high:.2}){verdict}"),
                 &record
@@ -86,16 +90,17 @@ fn race(text: &mut String, records: &[Record]) {
     );
 }
 
-fn charged(text: &mut String, costs: &[ServerCost]) {
+fn server_costs(text: &mut String, costs: &[ServerCost]) {
     line(
         text,
-        format_args!("\n## One `exec`, as the server counts\n"),
+        format_args!("\n## One `exec`, measured by the counters of the server\n"),
     );
     line(
         text,
         format_args!(
-            "On an action that exists, over TCP, on an idle server, less the observer's share;\n\
-             packets are counted by a proxy.\n"
+            "Measured on an existing action, over TCP, on an idle server. The queries of the benchmark are \
+             subtracted.\n\
+             A proxy counts the packets.\n"
         ),
     );
     let names: Vec<&str> = costs.iter().map(|cost| cost.server).collect();
@@ -129,7 +134,7 @@ fn charged(text: &mut String, costs: &[ServerCost]) {
     count("requests after the login", Some(2), |cost| {
         signed(cost.traffic.requests)
     });
-    count("farewells (no answer)", None, |cost| {
+    count("COM_QUIT packets (no response)", None, |cost| {
         signed(cost.traffic.quits)
     });
     count(
@@ -182,8 +187,8 @@ fn size(text: &mut String, footprint: &Footprint) {
             ],
         );
     };
-    for (way, peak) in &footprint.memory {
-        bytes(&format!("`dlock exec`, {way}"), *peak, Some(MEMORY));
+    for (route, peak) in &footprint.memory {
+        bytes(&format!("`dlock exec`, {route}"), *peak, Some(MEMORY));
     }
     bytes("`etcdctl lock`", footprint.peer, None);
     bytes(
@@ -193,10 +198,10 @@ fn size(text: &mut String, footprint: &Footprint) {
     );
 }
 
-fn verdict(kept: bool) -> &'static str {
-    match kept {
+fn verdict(is_met: bool) -> &'static str {
+    match is_met {
         true => "",
-        false => " **over**",
+        false => " **target missed**",
     }
 }
 

@@ -1,8 +1,8 @@
 //! Compares the run times of whole processes, from before the fork to after the wait, on `CLOCK_MONOTONIC`.
 //!
-//! In each round every contestant runs once, so that other load of the machine affects all of them equally; the ratio
-//! of two contestants is taken round by round. The first contestant and the direction change with each round, so that
-//! no contestant always follows the same one.
+//! In each round, every contestant runs once, so other load of the machine affects all contestants equally. The ratio
+//! of two contestants is calculated for each round. The first contestant and the direction change with each round, so
+//! no contestant always follows the same contestant.
 
 use std::fs::File;
 use std::io::Write;
@@ -12,10 +12,10 @@ use std::time::{Duration, Instant};
 
 use crate::sample::percentile;
 
-/// The kernel's unit of time in `/proc/PID/stat`: `USER_HZ` is 100 on every Linux that dlock supports.
+/// The kernel's unit of time in `/proc/PID/stat`. `USER_HZ` is 100 on every Linux that dlock supports.
 const TICK: Duration = Duration::from_millis(10);
 
-/// The work to time, and its name in the table.
+/// The work whose run time is measured, and its name in the table.
 pub(crate) struct Contestant {
     name: String,
     work: Work,
@@ -23,16 +23,15 @@ pub(crate) struct Contestant {
 
 enum Work {
     Program(Command),
-    /// A write and a sync of a file, the part of a commit that depends on the disk.
+    /// A write and a sync of a file. This is the part of a commit that depends on the disk.
     Sync(File),
 }
 
-/// The times of one contestant, one per round.
+/// The run times of one contestant, one for each round.
 pub(crate) struct Record {
     pub(crate) name: String,
     pub(crate) times: Vec<Duration>,
-    /// User and system time of the process and its children, as a mean over as many runs. None for work without a
-    /// process.
+    /// Mean user and system time of the process and its children. None for work without a process.
     pub(crate) cpu: Option<Duration>,
 }
 
@@ -69,7 +68,7 @@ impl Contestant {
         }
     }
 
-    /// Returns the mean CPU time of `runs` successive runs, because the kernel's unit is too coarse for a single run.
+    /// Returns the mean CPU time of `runs` successive runs. The kernel's unit is too coarse to measure a single run.
     /// None for work without a process.
     fn cpu(&mut self, runs: usize) -> Option<Duration> {
         if let Work::Sync(_) = self.work {
@@ -84,19 +83,19 @@ impl Contestant {
     }
 }
 
-/// Runs all contestants `rounds` times, after `warm_up` rounds that do not count.
+/// Runs all contestants `rounds` times, after `warm_up` rounds that are not counted.
 pub(crate) fn run(mut contestants: Vec<Contestant>, warm_up: usize, rounds: usize) -> Vec<Record> {
-    assert!(rounds > 0, "at least one round");
+    assert!(rounds > 0, "ROUNDS must be at least 1");
     let count = contestants.len();
     let mut times = vec![Vec::with_capacity(rounds); count];
     for round in 0..warm_up + rounds {
         for turn in 0..count {
-            let place = if round % 2 == 0 {
+            let position = if round % 2 == 0 {
                 turn
             } else {
                 count - 1 - turn
             };
-            let index = (place + round) % count;
+            let index = (position + round) % count;
             let time = contestants[index].run();
             if round >= warm_up {
                 times[index].push(time);
@@ -111,10 +110,12 @@ pub(crate) fn run(mut contestants: Vec<Contestant>, warm_up: usize, rounds: usiz
     contestants.into_iter().zip(times).map(record).collect()
 }
 
-/// Returns the CPU time of all children that this process has waited for, and of those that they have waited for.
+/// Returns the CPU time of all children for which this process has waited, including the descendants for which they
+/// have waited.
 fn children() -> Duration {
     let stat = std::fs::read_to_string("/proc/self/stat").expect("/proc is mounted");
-    // The second field is a name in parentheses with any characters; cutime and cstime are fields 16 and 17.
+    // The second field is the process name in parentheses, which may contain any characters. The fields 16 and 17 are
+    // cutime and cstime.
     let (_, rest) = stat.rsplit_once(") ").expect("the name is in parentheses");
     let ticks = rest.split(' ').skip(13).take(2);
     ticks
@@ -122,7 +123,7 @@ fn children() -> Duration {
         .sum()
 }
 
-/// Returns the median.
+/// Returns the median of `values`. Panics if there are no values.
 pub(crate) fn median<T: PartialOrd + Copy>(values: impl Iterator<Item = T>) -> T {
     percentile(&values.collect::<Vec<_>>(), 50)
 }

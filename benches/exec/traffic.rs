@@ -1,4 +1,4 @@
-//! Counts the packets that a client sends to its server, with the proxy of the tests.
+//! Counts the packets that a client sends to its server. The proxy of the tests records them.
 //!
 //! The client must not use TLS, which would hide the packets.
 
@@ -12,15 +12,16 @@ pub(crate) struct Traffic {
     pub(crate) connections: usize,
     /// Packets up to the end of the login.
     pub(crate) login: usize,
-    /// Commands before the first attempt to acquire the lock.
+    /// Requests before the first attempt to acquire the lock.
     pub(crate) before_attempt: usize,
-    /// Commands with a response.
+    /// Requests after the login that have a response.
     pub(crate) requests: usize,
-    /// `COM_QUIT` commands, which have no response.
+    /// `COM_QUIT` packets, which have no response.
     pub(crate) quits: usize,
 }
 
-/// Runs the command that `client` returns for the port of a proxy to port `server`, and counts its packets.
+/// Starts a proxy for the port `server`, runs the command that `client` returns for the port of the proxy, and counts
+/// the packets of the command.
 pub(crate) fn traffic(server: u16, client: impl FnOnce(u16) -> Command) -> Traffic {
     let proxy = Proxy::to(server);
     let status = client(proxy.port()).status().expect("the client runs");
@@ -28,14 +29,14 @@ pub(crate) fn traffic(server: u16, client: impl FnOnce(u16) -> Command) -> Traff
     let mut traffic = Traffic::default();
     for session in proxy.sessions() {
         let is_attempt = |request: &Request| request.kind() == Some(Kind::TryAcquire);
-        let quits = |request: &&Request| **request == Request::Quit;
+        let is_quit = |request: &&Request| **request == Request::Quit;
         let all = session.requests.len();
-        let farewells = session.requests.iter().filter(quits).count();
+        let quits = session.requests.iter().filter(is_quit).count();
         traffic.connections += 1;
         traffic.login += session.login;
         traffic.before_attempt += session.requests.iter().position(is_attempt).unwrap_or(all);
-        traffic.requests += all - farewells;
-        traffic.quits += farewells;
+        traffic.requests += all - quits;
+        traffic.quits += quits;
     }
     traffic
 }

@@ -1,5 +1,5 @@
-//! Blocks a command until the benchmark releases it: the command reads a fifo whose write end this process has open. If
-//! this process ends for any reason, the command continues and ends too.
+//! Blocks a command until the benchmark releases it. The command reads a fifo whose write end this process has open. If
+//! this process ends for any reason, the command can continue, so it also ends.
 
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::OpenOptionsExt;
@@ -9,16 +9,16 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::{CWD, FileType, Mode, OFlags, mknodat};
 
-/// Maximum time for a condition to become true: far more than a busy machine needs.
-const PATIENCE: Duration = Duration::from_mins(2);
+/// Maximum time until a condition becomes true. Even a busy machine needs far less.
+const TIMEOUT: Duration = Duration::from_mins(2);
 
 pub(crate) fn make_fifo(path: &Path) {
     let mode = Mode::RUSR | Mode::WUSR;
     mknodat(CWD, path, FileType::Fifo, mode, 0).expect("a fifo can be created");
 }
 
-/// Waits until a process has `fifo` open for reading, and opens it for writing.
-pub(crate) fn reader_came(fifo: &Path) -> File {
+/// Waits until a process has opened `fifo` for reading. Returns the write end.
+pub(crate) fn wait_for_reader(fifo: &Path) -> File {
     let flags = OFlags::NONBLOCK.bits().cast_signed();
     let mut open = OpenOptions::new();
     open.write(true).custom_flags(flags);
@@ -38,7 +38,7 @@ pub(crate) fn reader_came(fifo: &Path) -> File {
 pub(crate) fn eventually(what: &str, pause: Duration, mut condition: impl FnMut() -> bool) {
     let start = Instant::now();
     while !condition() {
-        assert!(start.elapsed() < PATIENCE, "never happened: {what}");
+        assert!(start.elapsed() < TIMEOUT, "timed out: {what}");
         thread::sleep(pause);
     }
 }

@@ -1,4 +1,4 @@
-//! The processor, kernel and load of the machine, without its name and paths.
+//! Reads the processor, the kernel and the load of the machine. The host name is not read.
 
 use std::fs;
 use std::thread;

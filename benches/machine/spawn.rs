@@ -1,8 +1,8 @@
-//! The environment in which all compared programs are started.
+//! Sets the environment of all compared programs.
 
 use std::process::{Command, Stdio};
 
-/// Returns `command` without input and output, and with only `PATH` in its environment.
+/// Returns `command` with only `PATH` in its environment, and with /dev/null as standard input, output and error.
 pub(crate) fn bare(mut command: Command) -> Command {
     command.env_clear();
     if let Some(path) = std::env::var_os("PATH") {

@@ -1,16 +1,16 @@
-//! The etcd server and its client `etcdctl`, both from Debian.
+//! Starts the etcd server and runs its client `etcdctl`. Both are Debian packages.
 //!
-//! The script that starts the server kills it when the pipe to its standard input closes, which happens however this
-//! process ends.
+//! The script that starts the server kills the server when the standard input of the script is closed. The kernel
+//! closes this pipe when this process ends for any reason.
 
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use crate::alone;
+use crate::bare_command;
 
-/// A running server, which is killed when this value is dropped.
+/// A running etcd server. The server is killed when this value is dropped.
 pub(crate) struct Etcd {
     script: Child,
     client: PathBuf,
@@ -62,17 +62,17 @@ impl Etcd {
     }
 
     /// Returns `etcdctl get --prefix`, which lists the holder and the waiters of the lock `key`.
-    pub(crate) fn look(&self, key: &str) -> Command {
-        let mut look = self.client();
-        look.args(["get", "--prefix", &format!("{key}/")]);
-        look
+    pub(crate) fn get(&self, key: &str) -> Command {
+        let mut get = self.client();
+        get.args(["get", "--prefix", &format!("{key}/")]);
+        get
     }
 
     /// Returns the number of holders and waiters of the lock `key`.
     pub(crate) fn queue(&self, key: &str) -> usize {
-        let mut look = self.look(key);
-        look.arg("--keys-only");
-        let output = look.stdout(Stdio::piped()).output().expect("etcdctl runs");
+        let mut get = self.get(key);
+        get.arg("--keys-only");
+        let output = get.stdout(Stdio::piped()).output().expect("etcdctl runs");
         let keys = String::from_utf8_lossy(&output.stdout);
         keys.lines().filter(|line| !line.is_empty()).count()
     }
@@ -82,13 +82,16 @@ impl Etcd {
     }
 
     /// Returns the data folder.
-    #[allow(dead_code, reason = "the bench `line` does not report the storage")]
+    #[allow(
+        dead_code,
+        reason = "the benchmark `queue` does not report the storage"
+    )]
     pub(crate) fn folder(&self) -> &Path {
         &self.folder
     }
 
     fn client(&self) -> Command {
-        let mut client = alone(&self.client);
+        let mut client = bare_command(&self.client);
         client.env("ETCDCTL_API", "3");
         client.arg(format!("--endpoints=127.0.0.1:{}", self.port));
         client
@@ -98,7 +101,7 @@ impl Etcd {
 impl Drop for Etcd {
     fn drop(&mut self) {
         drop(self.script.stdin.take());
-        // It can only fail if the child was waited for already.
+        // This fails only if another call has already waited for the child.
         let _ = self.script.wait();
     }
 }

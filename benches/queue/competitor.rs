@@ -1,4 +1,4 @@
-//! The compared locks: dlock on one of the servers, with and without its hand-off, `etcdctl lock`, and `flock`.
+//! The compared programs: dlock on one of the servers, with and without its hand-off, `etcdctl lock`, and `flock`.
 
 use std::ffi::OsString;
 use std::fs;
@@ -7,16 +7,16 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::rc::Rc;
 
-use crate::alone;
+use crate::bare_command;
 use crate::etcd::Etcd;
 use crate::site::Site;
 
 pub(crate) enum Competitor {
     Dlock(Rc<Site>),
-    /// dlock without its hand-off: the next holder can start only after the commit of the release.
+    /// dlock without its hand-off. The next holder can start only after the commit of the release.
     WithoutHandOff(Rc<Site>),
     Etcd(Etcd),
-    /// `flock` on this file: the kernel's queue without a server, as a lower bound.
+    /// `flock` on this file. It uses the kernel's queue without a server, so its times are a lower bound.
     Flock(PathBuf),
 }
 
@@ -32,15 +32,15 @@ impl Competitor {
         }
     }
 
-    /// Returns the site of dlock. Panics for other locks.
+    /// Returns the site of dlock. Panics for other competitors.
     pub(crate) fn site(&self) -> &Site {
         match self {
             Self::Dlock(site) | Self::WithoutHandOff(site) => site,
-            Self::Etcd(_) | Self::Flock(_) => panic!("this lock is not dlock"),
+            Self::Etcd(_) | Self::Flock(_) => panic!("this competitor is not dlock"),
         }
     }
 
-    /// Returns a command that runs `command` under the lock `action`, with `name` as its holder.
+    /// Returns a command that runs `command` under the lock `action`. `name` is the holder name.
     pub(crate) fn lock(&self, action: &str, name: &str, command: &[OsString]) -> Command {
         match self {
             Self::Dlock(site) => {
@@ -55,7 +55,7 @@ impl Competitor {
             }
             Self::Etcd(etcd) => etcd.lock(action, command),
             Self::Flock(file) => {
-                let mut lock = alone("flock");
+                let mut lock = bare_command("flock");
                 lock.arg(file).args(command);
                 lock
             }
@@ -65,8 +65,8 @@ impl Competitor {
     /// Returns the number of waiters for the lock `action`, which must be held.
     pub(crate) fn waiting(&self, action: &str) -> usize {
         match self {
-            // The site has no other waiters at that time.
-            Self::Dlock(site) | Self::WithoutHandOff(site) => site.standing(),
+            // At that time, the site has no waiters for other actions.
+            Self::Dlock(site) | Self::WithoutHandOff(site) => site.waiting_sessions(),
             Self::Etcd(etcd) => etcd.queue(action).saturating_sub(1),
             Self::Flock(file) => {
                 let inode = file.metadata().map_or(0, |data| data.ino());

@@ -1,8 +1,8 @@
-//! The time for which the lock is idle between two commands: 30 contenders, 20 ms each.
+//! Measures the time for which a lock is idle between two commands. 30 contenders hold the lock for 20 ms each.
 //!
-//! In each round every lock is measured once, one after the other and beginning with another lock each time, so that
-//! other load of the machine affects all of them equally. On servers whose commits take at least 5 ms longer, dlock is
-//! also measured without its hand-off: the difference is the gain of the hand-off.
+//! In each round, every competitor is measured once. The first competitor changes with each round, so other load of the
+//! machine affects all competitors equally. On servers with slow commits, dlock is also measured without its hand-off.
+//! The difference is the time that the hand-off saves.
 
 use std::path::Path;
 use std::time::Duration;
@@ -18,13 +18,13 @@ const HOLD: Duration = Duration::from_millis(20);
 /// Number of commits that are timed on each server in each round.
 const COMMITS: usize = 10;
 
-/// The measurements of one lock, with one list of gaps per round.
+/// The measurements of one competitor, with one list of gaps for each round.
 #[derive(Default)]
 struct Record {
     rounds: Vec<Vec<Duration>>,
     overlaps: usize,
     failed: usize,
-    noise: Vec<String>,
+    unexpected: Vec<String>,
     commits: Vec<Duration>,
 }
 
@@ -34,7 +34,7 @@ impl Record {
         self.overlaps += gaps.iter().filter(|gap| gap.is_none()).count();
         self.rounds.push(gaps.into_iter().flatten().collect());
         self.failed += outcome.failed;
-        self.noise.extend(outcome.noise);
+        self.unexpected.extend(outcome.unexpected);
     }
 
     fn all(&self) -> Vec<Duration> {
@@ -42,20 +42,20 @@ impl Record {
     }
 }
 
-/// Measures all locks. The first of `competitors` is the reference of the ratios.
+/// Measures all competitors. The ratios are relative to the first of `competitors`.
 pub(crate) fn section(page: &mut Page, competitors: &[&Competitor], rounds: usize, folder: &Path) {
-    assert!(rounds > 0, "at least one round");
+    assert!(rounds > 0, "ROUNDS must be at least 1");
     let mut records: Vec<Record> = competitors.iter().map(|_| Record::default()).collect();
     for round in 0..rounds {
         for turn in 0..competitors.len() {
             let index = (turn + round) % competitors.len();
             let (competitor, record) = (competitors[index], &mut records[index]);
-            let mut crowd = Crowd::behind(competitor, folder);
+            let mut crowd = Crowd::start(competitor, folder);
             for _ in 0..CONTENDERS {
-                crowd.join(HOLD);
+                crowd.add(HOLD);
             }
-            crowd.gathered();
-            record.add(crowd.let_go());
+            crowd.wait_until_queued();
+            record.add(crowd.release());
             if let Competitor::Dlock(site) | Competitor::WithoutHandOff(site) = competitor {
                 record.commits.extend((0..COMMITS).map(|_| site.commit()));
             }
@@ -68,11 +68,12 @@ fn write(page: &mut Page, competitors: &[&Competitor], records: &[Record], round
     page.section(
         "Hand-over",
         &format!(
-            "From the end of one command to the start of the next, as the commands see it, in milliseconds. \
-             {CONTENDERS} contenders wait, {} ms each; {rounds} rounds, in which each competitor has its turn; the ratio \
-             is that of the medians, round by round, to `etcdctl lock`. Delayed commits wait 5 ms for others \
-             (`binlog_group_commit_sync_delay`, `binlog_commit_wait_usec`; MariaDB ends the wait when another \
-             transaction wants the row). On a slow disk each sync takes 5 ms more.",
+            "Times from the end of one command to the start of the next, recorded by the commands, in milliseconds. \
+             {CONTENDERS} contenders wait, and each holds the lock for {} ms. In each of {rounds} rounds, each \
+             competitor is measured once. The ratio compares the medians of each round with those of `etcdctl lock`. \
+             Delayed commits wait 5 ms for other commits (`binlog_group_commit_sync_delay`, \
+             `binlog_commit_wait_usec`). MariaDB ends this wait when another transaction needs the row. On a slow \
+             disk, each sync takes 5 ms longer.",
             HOLD.as_millis()
         ),
     );
@@ -90,28 +91,29 @@ fn write(page: &mut Page, competitors: &[&Competitor], records: &[Record], round
             .zip(medians(&records[0]))
             .map(|(own, other)| own / other)
             .collect();
-        let [least, low, middle, high, most, worst] =
+        let [minimum, low, median, high, p99, maximum] =
             [0, 10, 50, 90, 99, 100].map(|part| percentile(&gaps, part));
-        let [ratio_least, ratio, ratio_most] = [0, 50, 100].map(|part| percentile(&ratios, part));
-        let tail = most.as_secs_f64() / middle.as_secs_f64();
+        let [ratio_minimum, ratio, ratio_maximum] =
+            [0, 50, 100].map(|part| percentile(&ratios, part));
+        let tail = p99.as_secs_f64() / median.as_secs_f64();
         let verdicts = match competitor {
             Competitor::Dlock(site) if !site.is_slow() => {
                 let reference = percentile(&records[0].all(), 50);
-                format!("{}, {}", verdict(middle <= reference), verdict(tail <= 2.0))
+                format!("{}, {}", verdict(median <= reference), verdict(tail <= 2.0))
             }
             _ => "–".to_owned(),
         };
         rows.push(vec![
             competitor.name(),
             gaps.len().to_string(),
-            millis(least),
+            millis(minimum),
             millis(low),
-            format!("**{}**", millis(middle)),
+            format!("**{}**", millis(median)),
             millis(high),
-            millis(most),
-            millis(worst),
+            millis(p99),
+            millis(maximum),
             format!("{tail:.2}"),
-            format!("{ratio:.2} ({ratio_least:.2} to {ratio_most:.2})"),
+            format!("{ratio:.2} ({ratio_minimum:.2} to {ratio_maximum:.2})"),
             verdicts,
         ]);
     }
@@ -119,12 +121,12 @@ fn write(page: &mut Page, competitors: &[&Competitor], records: &[Record], round
         &[
             "competitor",
             "gaps",
-            "least",
+            "minimum",
             "p10",
             "p50",
             "p90",
             "p99",
-            "most",
+            "maximum",
             "p99/p50",
             "ratio of p50",
             "p50, p99",
@@ -134,7 +136,7 @@ fn write(page: &mut Page, competitors: &[&Competitor], records: &[Record], round
     for (competitor, record) in competitors.iter().zip(records) {
         if let Competitor::Dlock(site) = competitor {
             page.item(format_args!(
-                "{}: one UPDATE of one row with its commit takes {} ms (median), {} ms (p90).",
+                "{}: an UPDATE of one row and its commit take {} ms (median), {} ms (p90).",
                 site.name(),
                 millis(percentile(&record.commits, 50)),
                 millis(percentile(&record.commits, 90)),
@@ -143,23 +145,23 @@ fn write(page: &mut Page, competitors: &[&Competitor], records: &[Record], round
         let Record {
             overlaps,
             failed,
-            noise,
+            unexpected,
             ..
         } = record;
-        if *overlaps + failed + noise.len() > 0 {
+        if *overlaps + failed + unexpected.len() > 0 {
             page.item(format_args!(
                 "{}: {overlaps} overlaps, {failed} failures, {} lines on standard error: {:?}",
                 competitor.name(),
-                noise.len(),
-                noise.first(),
+                unexpected.len(),
+                unexpected.first(),
             ));
         }
     }
-    page.item("Target: p50 not above that of `etcdctl lock`, p99 not above twice its own p50.");
+    page.item("Target: p50 is at most that of `etcdctl lock`, and p99 is at most twice p50.");
     saved_by_hand_off(page, competitors, records);
 }
 
-/// Writes the gain of the hand-off on each server that was measured with and without it.
+/// Writes the time that the hand-off saves on each server that was measured with and without the hand-off.
 fn saved_by_hand_off(page: &mut Page, competitors: &[&Competitor], records: &[Record]) {
     let pairs = competitors.iter().zip(records);
     for (without, slower) in pairs.clone() {
@@ -177,7 +179,7 @@ fn saved_by_hand_off(page: &mut Page, competitors: &[&Competitor], records: &[Re
             (slower.as_secs_f64() - faster.as_secs_f64()) * 1e3
         });
         page.item(format_args!(
-            "{}: the hand-off saves {:.2} ms of p50, {:.2} ms of p99. Target with slow commits: 4 ms of p50, {}.",
+            "{}: the hand-off saves {:.2} ms of p50 and {:.2} ms of p99. Target with slow commits: 4 ms of p50, {}.",
             site.name(),
             saved[0],
             saved[1],

@@ -1,7 +1,8 @@
-//! The time until the last process of a command's tree is dead after dlock is killed or frozen.
+//! Measures the time from the kill or freeze of dlock to the death of the last process of the command's process tree.
 //!
-//! All processes of the tree inherit standard output, and dlock and its monitor close their copies: the reader reaches
-//! its end when the last process of the tree is dead. Scenes run in batches, half on each server.
+//! All processes of the tree inherit standard output, and dlock and its monitor close their copies. The reader
+//! therefore reaches the end of the pipe when the last process of the tree is dead. The holders run in batches, half of
+//! them on each server.
 
 use std::io::Read;
 use std::process::{Child, ChildStdout, Stdio};
@@ -17,17 +18,17 @@ use crate::timestamp_command;
 
 const REPETITIONS: usize = 200;
 
-/// Number of scenes at the same time: enough to finish soon, few enough for two processors.
+/// Number of holders that run concurrently. More holders would overload two processors.
 const BATCH: usize = 10;
 
 const TTL: Duration = Duration::from_secs(3);
 
-/// Margin that dlock subtracts from this ttl for its deadline.
+/// Margin that dlock subtracts from this ttl to get the deadline.
 const MARGIN: Duration = Duration::from_millis(250);
 
 const ALLOWED: Duration = Duration::from_millis(100);
 
-/// A tree with a child, a child in its own session, and an orphan in another; all of them ignore SIGTERM.
+/// A command with a child, a child in its own session, and an orphan in its own session. All processes ignore SIGTERM.
 const TREE: &str = r#"
     trap "" TERM
     stay='trap "" TERM HUP; sleep 1000; sleep 1000'
@@ -39,100 +40,102 @@ const TREE: &str = r#"
 "#;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Fate {
+enum Fault {
     Killed,
     Frozen,
 }
 
 pub(crate) fn section(page: &mut Page, sites: [&Site; 2]) {
     page.section(
-        "Death",
+        "Kill latency",
         &format!(
-            "From the SIGKILL of dlock, or from its lease's deadline after a SIGSTOP of dlock, to the death of the last \
-             process of its command's tree (a shell, a child, one in a session of its own, an orphan; all deaf to \
-             SIGTERM); milliseconds, {REPETITIONS} times each, {BATCH} at once. The deadline is taken from the server's \
-             row, which is less than a millisecond later than dlock's own."
+            "Times to the death of the last process of the command's process tree, in milliseconds. After a SIGKILL \
+             of dlock, the time counts from the signal. After a SIGSTOP of dlock, the time counts from the deadline \
+             of the lease. The process tree consists of a shell, a child, a child in its own session, and an orphan, \
+             and all processes ignore SIGTERM. Each fault is repeated {REPETITIONS} times, {BATCH} at the same time. \
+             The deadline is calculated from the record on the server, and is less than a millisecond later than the \
+             deadline in dlock."
         ),
     );
     let mut rows = Vec::new();
-    for (fate, name) in [
-        (Fate::Killed, "SIGKILL of dlock"),
-        (Fate::Frozen, "SIGSTOP of dlock"),
+    for (fault, name) in [
+        (Fault::Killed, "SIGKILL of dlock"),
+        (Fault::Frozen, "SIGSTOP of dlock"),
     ] {
         let mut lags = Vec::new();
         while lags.len() < REPETITIONS {
             let number = lags.len();
-            let scenes: Vec<Scene> = (number..number + BATCH)
-                .map(|number| Scene::set(sites[number % 2], &format!("death-{name}-{number}")))
+            let holders: Vec<Holder> = (number..number + BATCH)
+                .map(|number| Holder::start(sites[number % 2], &format!("death-{name}-{number}")))
                 .collect();
-            lags.extend(strike(scenes, fate));
+            lags.extend(inject(holders, fault));
         }
         let in_time = lags.iter().filter(|lag| **lag <= ALLOWED).count();
-        let [middle, most] = [50, 100].map(|part| percentile(&lags, part));
+        let [median, maximum] = [50, 100].map(|part| percentile(&lags, part));
         rows.push(vec![
             name.to_owned(),
-            millis(middle),
-            millis(most),
+            millis(median),
+            millis(maximum),
             format!("{in_time} of {REPETITIONS}"),
             verdict(in_time == REPETITIONS).to_owned(),
         ]);
     }
     page.table(
-        &["what happens", "median", "most", "at most 100", "target"],
+        &["fault", "median", "maximum", "at most 100", "target"],
         &rows,
     );
 }
 
-fn strike(scenes: Vec<Scene>, fate: Fate) -> Vec<Duration> {
-    let struck: Vec<_> = scenes
+fn inject(holders: Vec<Holder>, fault: Fault) -> Vec<Duration> {
+    let affected: Vec<_> = holders
         .into_iter()
-        .map(|scene| (scene.strike(fate), scene))
+        .map(|holder| (holder.inject(fault), holder))
         .collect();
-    let lags = struck
+    let lags = affected
         .into_iter()
-        .map(|(due, scene)| scene.buried().saturating_sub(due));
+        .map(|(due, holder)| holder.wait_for_death().saturating_sub(due));
     lags.collect()
 }
 
-/// A holder whose tree is running.
-struct Scene<'a> {
+/// A holder whose process tree runs.
+struct Holder<'a> {
     site: &'a Site,
     action: String,
-    holder: Child,
+    dlock: Child,
     death: Option<JoinHandle<Duration>>,
 }
 
-impl<'a> Scene<'a> {
-    fn set(site: &'a Site, action: &str) -> Self {
+impl<'a> Holder<'a> {
+    fn start(site: &'a Site, action: &str) -> Self {
         let ttl = format!("{}s", TTL.as_secs());
         let mut exec = site.exec(&["-a", action, "--ttl", &ttl, "--", "sh", "-c", TREE]);
         let mut holder = exec.stdout(Stdio::piped()).spawn().expect("dlock starts");
         let mut stdout = holder.stdout.take().expect("standard output is a pipe");
-        let mut up = [0; 3];
+        let mut ready = [0; 3];
         stdout
-            .read_exact(&mut up)
+            .read_exact(&mut ready)
             .expect("the tree reports that it runs");
         Self {
             site,
             action: action.to_owned(),
-            holder,
+            dlock: holder,
             death: Some(thread::spawn(move || end_of(stdout))),
         }
     }
 
-    /// Kills or stops dlock. Returns the time at which the tree has to be dead.
-    fn strike(&self, fate: Fate) -> Duration {
-        let pid = i32::try_from(self.holder.id()).ok().and_then(Pid::from_raw);
+    /// Kills or stops dlock. Returns the time at which the process tree must be dead.
+    fn inject(&self, fault: Fault) -> Duration {
+        let pid = i32::try_from(self.dlock.id()).ok().and_then(Pid::from_raw);
         let pid = pid.expect("a process id is a positive number");
-        match fate {
-            Fate::Killed => {
+        match fault {
+            Fault::Killed => {
                 let now = timestamp_command::now();
                 kill_process(pid, Signal::KILL).expect("the process exists");
                 now
             }
-            Fate::Frozen => {
+            Fault::Frozen => {
                 kill_process(pid, Signal::STOP).expect("the process exists");
-                // A renewal that was in flight has arrived by then.
+                // A renewal in flight reaches the server in this time.
                 thread::sleep(Duration::from_millis(20));
                 let (age, now) = (
                     self.site.renewed_ago(&self.action),
@@ -143,17 +146,17 @@ impl<'a> Scene<'a> {
         }
     }
 
-    /// Waits for the death of the last process of the tree and returns its time.
-    fn buried(mut self) -> Duration {
+    /// Waits for the death of the last process of the tree, and returns the time of the death.
+    fn wait_for_death(mut self) -> Duration {
         let death = self.death.take().expect("the death is awaited once");
         death.join().expect("the reader does not panic")
     }
 }
 
-impl Drop for Scene<'_> {
+impl Drop for Holder<'_> {
     fn drop(&mut self) {
-        let _ = self.holder.kill();
-        let _ = self.holder.wait();
+        let _ = self.dlock.kill();
+        let _ = self.dlock.wait();
     }
 }
 

@@ -1,5 +1,5 @@
-//! The origin of the figures: processor, kernel and servers, without the name and paths of the machine; and the CPU
-//! time and memory of a process.
+//! Describes the machine on which the benchmark ran: processor, kernel and servers, but not the host name and paths.
+//! Also measures the CPU time and memory of a process.
 
 use std::fs;
 use std::time::{Duration, SystemTime};
@@ -11,7 +11,7 @@ use crate::host;
 use crate::markdown::Page;
 use crate::site::Site;
 
-/// Raises the limit of open files for servers and clients to the maximum.
+/// Raises the limit of open files to the maximum. Servers and clients inherit the limit.
 pub(crate) fn raise_file_limit() {
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = limit.maximum;
@@ -19,7 +19,7 @@ pub(crate) fn raise_file_limit() {
     let _ = setrlimit(Resource::Nofile, limit);
 }
 
-/// Writes the facts that are known before the benchmark runs.
+/// Writes the facts that are not measured.
 pub(crate) fn facts(page: &mut Page, sites: &[Site], etcd: &Etcd) {
     let date = humantime::format_rfc3339_seconds(SystemTime::now());
     page.item(format_args!("date: {date}"));
@@ -28,18 +28,18 @@ pub(crate) fn facts(page: &mut Page, sites: &[Site], etcd: &Etcd) {
     page.item(format_args!("dlock: {}", env!("CARGO_PKG_VERSION")));
     for site in sites {
         page.item(format_args!(
-            "{}: {}, default durability, room for 1100 connections, plain TCP on the loopback",
+            "{}: {}, default durability, at most 1100 connections, TCP without TLS on the loopback interface",
             site.name(),
             site.version()
         ));
     }
     page.item(format_args!(
-        "etcd: {}, default durability, plain TCP on the loopback",
+        "etcd: {}, default durability, TCP without TLS on the loopback interface",
         etcd.version()
     ));
 }
 
-/// Writes the load of the machine, which includes the benchmark.
+/// Writes the load of the machine, which includes the load of the benchmark.
 pub(crate) fn load(page: &mut Page) {
     let averages = host::load().map(|average| format!("{average:.2}"));
     page.section(
@@ -51,13 +51,13 @@ pub(crate) fn load(page: &mut Page) {
     );
 }
 
-/// Returns the CPU time of all threads of a process so far.
+/// Returns the CPU time that all threads of a process have used.
 pub(crate) fn cpu(pid: u32) -> Duration {
     let threads = fs::read_dir(format!("/proc/{pid}/task")).expect("the process exists");
     threads
         .map(|thread| {
             let path = thread.expect("/proc can be listed").path();
-            // Unlike `stat`, in nanoseconds. The thread may have ended.
+            // Unlike `stat`, this file contains nanoseconds. It cannot be read if the thread has ended.
             let text = fs::read_to_string(path.join("schedstat")).unwrap_or_default();
             let nanos = text.split(' ').next().and_then(|word| word.parse().ok());
             Duration::from_nanos(nanos.unwrap_or(0))
@@ -65,7 +65,7 @@ pub(crate) fn cpu(pid: u32) -> Duration {
         .sum()
 }
 
-/// Returns the proportional set size of a process in bytes: a shared page counts in equal parts for its processes.
+/// Returns the proportional set size of a process in bytes. A shared page is divided equally among its processes.
 pub(crate) fn memory(pid: u32) -> u64 {
     let rollup = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).unwrap_or_default();
     let line = rollup.lines().find_map(|line| line.strip_prefix("Pss:"));

@@ -1,16 +1,17 @@
-//! `make bench`: the speed and order of the queue with many waiters, compared with `etcdctl lock` and `flock` in the
-//! same run.
+//! `make bench` runs this benchmark. It measures the speed and the order of the queue with many waiters, and compares
+//! dlock with `etcdctl lock` and `flock`.
 //!
 //! The benchmark starts one MariaDB, one MySQL and one etcd, all in `TMPDIR`, and writes Markdown to stdout and to
-//! `target/bench/line.md`. A missed target does not make it fail; a failed run of a program does. Arguments select
+//! `target/bench/queue.md`. The benchmark fails if a program fails, but not if a target is missed. Arguments select
 //! sections: `cargo bench --bench queue -- handover order waiting takeover death thousand`. Without arguments, all
-//! sections run. `ROUNDS` (7) is the number of times that the hand-over is measured.
+//! sections run. The hand-over is measured in `ROUNDS` rounds (7 by default).
 //!
-//! - `timestamp_command` is the command under the lock, this program in another mode; it records when it ran
-//! - `site`, `etcd` and `competitor` are the compared locks; `waiters` is a holder with its waiters
-//! - `handover`, `order`, `waiting`, `takeover`, `death` and `thousand` are the sections of the page
-//! - `fifo` blocks a command; `sample` computes percentiles; `machine` and `host` describe the machine; `page` writes
-//!   the page
+//! - `timestamp_command` is the command under the lock. It is this program in another mode, and records when it ran.
+//! - `site`, `etcd` and `competitor` are the compared programs. `waiters` is a holder with its waiters.
+//! - `handover`, `order`, `waiting`, `takeover`, `kill_latency` (section `death`) and `scale` (section `thousand`)
+//!   measure and write the sections of the page.
+//! - `fifo` blocks a command, `sample` computes percentiles, `machine` and `host` describe the machine, and `markdown`
+//!   writes the page.
 
 mod competitor;
 #[path = "../peers/etcd.rs"]
@@ -53,19 +54,19 @@ const SECTIONS: [&str; 6] = [
     "handover", "order", "waiting", "takeover", "death", "thousand",
 ];
 
-/// Returns a command for `program` with the environment that all compared programs get. The kernel kills it when this
-/// process is killed, so that no crowd outlives an interrupted benchmark.
-fn alone(program: impl AsRef<Path>) -> Command {
+/// Returns a command for `program`. All compared programs have the same environment. The kernel kills the process when
+/// this process is killed, so no waiter outlives an interrupted benchmark.
+fn bare_command(program: impl AsRef<Path>) -> Command {
     let mut command = Command::new("setpriv");
     command.args(["--pdeathsig", "KILL"]).arg(program.as_ref());
     bare(command)
 }
 
 fn main() {
-    if timestamp_command::is_asked_for() {
+    if timestamp_command::is_selected() {
         return timestamp_command::run();
     }
-    // `cargo test --benches` also runs this program, with an unoptimized dlock. Do nothing then.
+    // `cargo test --benches` also runs this program, but with an unoptimized dlock. The program then does nothing.
     if !std::env::args().any(|argument| argument == "--bench") {
         return;
     }
@@ -78,20 +79,20 @@ fn main() {
         .find(|name| !SECTIONS.contains(&name.as_str()))
     {
         panic!(
-            "there is no section {unknown}, only {}",
+            "no section {unknown}; the sections are {}",
             SECTIONS.join(", ")
         );
     }
-    let wanted = |name: &str| chosen.is_empty() || chosen.iter().any(|one| one == name);
+    let wanted = |name: &str| chosen.is_empty() || chosen.iter().any(|section| section == name);
 
     machine::raise_file_limit();
     let folder = tempfile::tempdir().expect("a temporary folder");
     let folder = folder.path();
-    let sites = Flavour::ALL.map(|flavour| Site::start(flavour, Commits::AsTheyAre));
+    let sites = Flavour::ALL.map(|flavour| Site::start(flavour, Commits::Default));
     let etcd = Etcd::start();
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("bench");
     fs::create_dir_all(&target).expect("a folder can be created in the target folder");
-    let mut page = Page::new("How the line moves", target.join("line.md"));
+    let mut page = Page::new("Speed and order of the queue", target.join("queue.md"));
     machine::facts(&mut page, &sites, &etcd);
     let dlock = sites.map(|site| Competitor::Dlock(Rc::new(site)));
     let etcd = Competitor::Etcd(etcd);
@@ -122,7 +123,7 @@ fn main() {
         page.publish();
     }
     if wanted("order") || wanted("waiting") {
-        // Both sections use the same crowd: it arrives in order, waits, and is served.
+        // Both sections use the same waiters.
         let waits = wanted("waiting");
         order::section(&mut page, &dlock, &etcd, waits, folder);
         page.publish();

@@ -1,14 +1,14 @@
-//! The results as Markdown, on standard output and in a file, section by section.
+//! Writes the results as Markdown to standard output and to a file, one section at a time.
 
 use std::fmt::{Display, Write};
 use std::fs;
 use std::path::PathBuf;
 
-/// The text of the page.
+/// A page of results.
 pub(crate) struct Page {
     file: PathBuf,
     text: String,
-    /// Number of bytes of the text that have been published.
+    /// Number of bytes of `text` that have been printed.
     published: usize,
 }
 
@@ -21,24 +21,24 @@ impl Page {
         }
     }
 
-    /// Prints the new text and writes the file, so that a later section that fails does not lose earlier ones.
+    /// Prints the new text and writes the file. If a later section fails, the earlier sections are not lost.
     pub(crate) fn publish(&mut self) {
         print!("{}", &self.text[self.published..]);
         self.published = self.text.len();
         fs::write(&self.file, &self.text).expect("the page can be written to the target folder");
     }
 
-    /// Begins a section, with a paragraph that describes the measurement.
+    /// Begins a section with the paragraph `what`, which describes the measurement.
     pub(crate) fn section(&mut self, title: &str, what: &str) {
         self.line(&format_args!("\n## {title}\n\n{what}\n"));
     }
 
-    /// Writes one item of a list.
+    /// Writes an item of a list.
     pub(crate) fn item(&mut self, text: impl Display) {
         self.line(&format_args!("- {text}"));
     }
 
-    /// Writes a table. The first column is text, the others are numbers.
+    /// Writes a table. The first column contains text, and the other columns contain numbers.
     pub(crate) fn table(&mut self, head: &[&str], rows: &[Vec<String>]) {
         self.line(&format_args!("| {} |", head.join(" | ")));
         let rest = " ---: |".repeat(head.len() - 1);
@@ -54,7 +54,7 @@ impl Page {
     }
 }
 
-/// Returns in words whether a target was met.
+/// Returns the text for a target that was met or missed.
 pub(crate) fn verdict(met: bool) -> &'static str {
     match met {
         true => "met",

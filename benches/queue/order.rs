@@ -1,6 +1,6 @@
-//! Measures whether contenders are served in the order of their arrival: 200 contenders, 20 ms apart.
+//! Measures whether contenders are served in the order of their arrival. 200 contenders start, 20 ms apart.
 //!
-//! If the section `waiting` is selected, the same contenders are left waiting for a while and their cost is measured.
+//! If the section `waiting` is selected, the cost of the same contenders is measured while they wait.
 
 use std::path::Path;
 use std::time::Duration;
@@ -22,38 +22,38 @@ pub(crate) fn section(
     waits: bool,
     folder: &Path,
 ) {
-    let gathered = dlock.each_ref().map(|competitor| {
-        let mut crowd = Crowd::behind(competitor, folder);
-        crowd.join_in_turn(CONTENDERS, PACE, HOLD);
-        crowd.gathered();
+    let crowds = dlock.each_ref().map(|competitor| {
+        let mut crowd = Crowd::start(competitor, folder);
+        crowd.add_all(CONTENDERS, PACE, HOLD);
+        crowd.wait_until_queued();
         crowd
     });
     let costs = waits.then(|| {
-        let [maria, mysql] = &gathered;
+        let [maria, mysql] = &crowds;
         waiting::measure(&[(dlock[0].site(), maria), (dlock[1].site(), mysql)])
     });
     let mut rows = Vec::new();
     let mut notes = Vec::new();
-    for (competitor, crowd) in dlock.iter().zip(gathered) {
-        let places = competitor.site().places(&crowd.action);
-        let outcome = crowd.let_go();
-        let by_place = inversions(&places, &outcome.served());
+    for (competitor, crowd) in dlock.iter().zip(crowds) {
+        let queued = competitor.site().queued_names(&crowd.action);
+        let outcome = crowd.release();
+        let by_position = inversions(&queued, &outcome.served());
         notes.extend(note(competitor, &outcome));
-        rows.push(row(competitor, &outcome, &by_place.to_string()));
+        rows.push(row(competitor, &outcome, &by_position.to_string()));
     }
-    let mut crowd = Crowd::behind(etcd, folder);
-    crowd.join_in_turn(CONTENDERS, PACE, HOLD);
-    crowd.gathered();
-    let outcome = crowd.let_go();
+    let mut crowd = Crowd::start(etcd, folder);
+    crowd.add_all(CONTENDERS, PACE, HOLD);
+    crowd.wait_until_queued();
+    let outcome = crowd.release();
     notes.extend(note(etcd, &outcome));
     rows.push(row(etcd, &outcome, "–"));
 
     page.section(
         "Order",
         &format!(
-            "{CONTENDERS} contenders are started {} ms apart behind a holder, which then ends; each holds for {} ms. An \
-             inversion is a pair of them that is served the other way round than it was started (or, by place, than \
-             it stood in `dlock_waiter`).",
+            "{CONTENDERS} contenders are started {} ms apart while a holder has the lock. Then the holder ends, and \
+             each contender holds the lock for {} ms. An inversion is a pair of contenders that is served in the \
+             reverse order of its start. Inversions by position compare with the order in `dlock_waiter`.",
             PACE.as_millis(),
             HOLD.as_millis()
         ),
@@ -64,8 +64,8 @@ pub(crate) fn section(
             "served",
             "failed",
             "inversions",
-            "by place",
-            "whole line, s",
+            "by position",
+            "total time, s",
             "gap p50, ms",
             "gap p99, ms",
             "exact order",
@@ -80,7 +80,7 @@ pub(crate) fn section(
     }
 }
 
-fn row(competitor: &Competitor, outcome: &Outcome, by_place: &str) -> Vec<String> {
+fn row(competitor: &Competitor, outcome: &Outcome, by_position: &str) -> Vec<String> {
     let served = outcome.served();
     let inverted = inversions(&names(CONTENDERS), &served);
     let gaps: Vec<Duration> = outcome.gaps().into_iter().flatten().collect();
@@ -90,16 +90,16 @@ fn row(competitor: &Competitor, outcome: &Outcome, by_place: &str) -> Vec<String
         served.len().to_string(),
         outcome.failed.to_string(),
         inverted.to_string(),
-        by_place.to_owned(),
-        seconds(whole(outcome)),
+        by_position.to_owned(),
+        seconds(total_time(outcome)),
         millis(percentile(&gaps, 50)),
         millis(percentile(&gaps, 99)),
         verdict(exact).to_owned(),
     ]
 }
 
-/// Returns the time from the end of the first holder to the end of the last one.
-pub(crate) fn whole(outcome: &Outcome) -> Duration {
+/// Returns the time from the end of the first holder to the end of the last holder.
+pub(crate) fn total_time(outcome: &Outcome) -> Duration {
     let first = outcome
         .marks
         .first()
@@ -110,16 +110,18 @@ pub(crate) fn whole(outcome: &Outcome) -> Duration {
         .saturating_sub(first)
 }
 
-/// Returns a note about overlaps, failures and unexpected messages. None if there were none.
+/// Returns a note about overlaps, failures and unexpected messages. None if there is nothing to report.
 pub(crate) fn note(competitor: &Competitor, outcome: &Outcome) -> Option<String> {
     let overlaps = outcome.gaps().iter().filter(|gap| gap.is_none()).count();
-    let Outcome { failed, noise, .. } = outcome;
-    (overlaps + failed + noise.len() > 0).then(|| {
+    let Outcome {
+        failed, unexpected, ..
+    } = outcome;
+    (overlaps + failed + unexpected.len() > 0).then(|| {
         format!(
             "{}: {overlaps} overlaps, {failed} failures, {} unexpected lines on standard error: {:?}",
             competitor.name(),
-            noise.len(),
-            noise.first()
+            unexpected.len(),
+            unexpected.first()
         )
     })
 }

@@ -1,9 +1,9 @@
-//! Percentiles and other figures of measurements, and their format.
+//! Computes percentiles and inversions, and formats measured values.
 
 use std::collections::HashMap;
 use std::time::Duration;
 
-/// Returns the percentile `part` of `values` (nearest rank). Panics if there are no values.
+/// Returns the percentile `part` (0 to 100) of `values`, by the nearest-rank method. Panics if there are no values.
 pub(crate) fn percentile<T: PartialOrd + Copy>(values: &[T], part: usize) -> T {
     let mut sorted = values.to_vec();
     sorted.sort_by(|one, other| one.partial_cmp(other).expect("the values are comparable"));
@@ -11,7 +11,7 @@ pub(crate) fn percentile<T: PartialOrd + Copy>(values: &[T], part: usize) -> T {
     sorted[rank - 1]
 }
 
-/// Returns the number of pairs of `expected` that are in reverse order in `actual`, which may lack some names.
+/// Returns the number of pairs of `expected` that are in reverse order in `actual`. `actual` may contain fewer names.
 pub(crate) fn inversions(expected: &[String], actual: &[String]) -> usize {
     let rank: HashMap<&String, usize> = expected.iter().zip(0..).collect();
     let ranks: Vec<usize> = actual

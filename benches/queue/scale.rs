@@ -1,11 +1,12 @@
-//! Measures whether a thousand contenders are all served in order, and how long that takes beyond their commands.
+//! Measures whether a thousand contenders are all served in order, and how much time is needed in addition to the run
+//! times of their commands.
 
 use std::path::Path;
 use std::time::Duration;
 
 use crate::competitor::Competitor;
 use crate::markdown::{Page, verdict};
-use crate::order::{note, whole};
+use crate::order::{note, total_time};
 use crate::sample::{inversions, millis, percentile, seconds};
 use crate::waiters::{Crowd, names};
 
@@ -15,9 +16,10 @@ const HOLD: Duration = Duration::from_millis(2);
 
 pub(crate) fn section(page: &mut Page, dlock: &[Competitor; 2], folder: &Path) {
     page.section(
-        "A thousand",
+        "A thousand contenders",
         &format!(
-            "{CONTENDERS} contenders are started {} ms apart behind a holder, which then ends; each holds for {} ms.",
+            "{CONTENDERS} contenders are started {} ms apart while a holder has the lock. Then the holder ends, and \
+             each contender holds the lock for {} ms.",
             PACE.as_millis(),
             HOLD.as_millis()
         ),
@@ -25,11 +27,11 @@ pub(crate) fn section(page: &mut Page, dlock: &[Competitor; 2], folder: &Path) {
     let mut rows = Vec::new();
     let mut notes = Vec::new();
     for competitor in dlock {
-        let mut crowd = Crowd::behind(competitor, folder);
-        crowd.join_in_turn(CONTENDERS, PACE, HOLD);
-        crowd.gathered();
-        let places = competitor.site().places(&crowd.action);
-        let outcome = crowd.let_go();
+        let mut crowd = Crowd::start(competitor, folder);
+        crowd.add_all(CONTENDERS, PACE, HOLD);
+        crowd.wait_until_queued();
+        let queued = competitor.site().queued_names(&crowd.action);
+        let outcome = crowd.release();
         let served = outcome.served();
         let gaps: Vec<Duration> = outcome.gaps().into_iter().flatten().collect();
         let held: Duration = outcome
@@ -39,19 +41,19 @@ pub(crate) fn section(page: &mut Page, dlock: &[Competitor; 2], folder: &Path) {
             .map(|mark| mark.end.saturating_sub(mark.start))
             .sum();
         notes.extend(note(competitor, &outcome));
-        let by_place = inversions(&places, &served);
+        let by_position = inversions(&queued, &served);
         rows.push(vec![
             competitor.name(),
             served.len().to_string(),
             outcome.failed.to_string(),
             inversions(&names(CONTENDERS), &served).to_string(),
-            by_place.to_string(),
-            seconds(whole(&outcome)),
+            by_position.to_string(),
+            seconds(total_time(&outcome)),
             seconds(held),
             millis(percentile(&gaps, 50)),
             millis(percentile(&gaps, 99)),
             verdict(served.len() == CONTENDERS as usize && outcome.failed == 0).to_owned(),
-            verdict(by_place == 0).to_owned(),
+            verdict(by_position == 0).to_owned(),
         ]);
     }
     page.table(
@@ -60,8 +62,8 @@ pub(crate) fn section(page: &mut Page, dlock: &[Competitor; 2], folder: &Path) {
             "served",
             "failed",
             "inversions",
-            "by place",
-            "whole line, s",
+            "by position",
+            "total time, s",
             "sum of the holds, s",
             "gap p50, ms",
             "gap p99, ms",

@@ -1,4 +1,4 @@
-//! A MariaDB or MySQL server with dlock's account, and queries of the benchmark about the queue.
+//! Starts a MariaDB or MySQL server with dlock's account, and queries the state of the queue.
 
 use std::cell::RefCell;
 use std::fs;
@@ -9,24 +9,24 @@ use std::time::{Duration, Instant};
 use mysql::Conn;
 use mysql::prelude::Queryable;
 
-use crate::alone;
+use crate::bare_command;
 use crate::servers::{Database, Flavour, Server};
 
-/// The program as `cargo bench` builds it: with the release profile.
+/// Path of dlock, which `cargo bench` builds with the release profile.
 const DLOCK: &str = env!("CARGO_BIN_EXE_dlock");
 
 /// Connections for a thousand contenders and for the benchmark itself.
 const CONNECTIONS: &str = "--max-connections=1100";
 
-/// The duration of commits.
+/// The speed of commits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Commits {
-    /// The duration that the disk of this machine needs.
-    AsTheyAre,
-    /// 5 ms more, by the server's own wait for other commits. MariaDB ends that wait as soon as another transaction
-    /// wants a row that the commit has locked.
+    /// The server uses its default settings and the disk of this machine.
+    Default,
+    /// A commit waits 5 ms for other commits, by a setting of the server. MariaDB ends this wait as soon as another
+    /// transaction needs a row that the commit has locked.
     Delayed,
-    /// Each sync takes 5 ms more, as on a network volume. MySQL with its binary log syncs twice for a commit.
+    /// Each sync takes 5 ms longer, as on a network volume. With its binary log, MySQL makes two syncs for a commit.
     SlowDisk,
 }
 
@@ -35,7 +35,7 @@ pub(crate) struct Site {
     server: Server,
     commits: Commits,
     database: Database,
-    onlooker: RefCell<Conn>,
+    admin: RefCell<Conn>,
 }
 
 impl Site {
@@ -44,16 +44,19 @@ impl Site {
         options.extend(commits.options(flavour));
         let slow_disk = tempfile::tempdir().expect("a temporary folder");
         let preload = match commits {
-            Commits::SlowDisk => vec![("DLOCK_TEST_SERVER_PRELOAD", slow_sync(slow_disk.path()))],
-            Commits::AsTheyAre | Commits::Delayed => Vec::new(),
+            Commits::SlowDisk => vec![(
+                "DLOCK_TEST_SERVER_PRELOAD",
+                build_slow_sync(slow_disk.path()),
+            )],
+            Commits::Default | Commits::Delayed => Vec::new(),
         };
         let server = Server::start_in(flavour, &options, &preload);
         let database = server.database("bench");
-        let mut setup = alone(DLOCK);
+        let mut setup = bare_command(DLOCK);
         setup.arg("setup").env("DLOCK_URL", database.url());
         assert!(setup.status().expect("dlock runs").success(), "dlock setup");
         let site = Self {
-            onlooker: RefCell::new(database.admin_conn()),
+            admin: RefCell::new(database.admin_conn()),
             server,
             commits,
             database,
@@ -64,17 +67,17 @@ impl Site {
         let room: u64 = site.one("SELECT @@GLOBAL.max_connections");
         assert!(
             room > 1000,
-            "the server takes only {room} connections: raise ulimit -n"
+            "the server accepts only {room} connections; raise ulimit -n"
         );
         site
     }
 
     pub(crate) fn name(&self) -> &'static str {
         match (self.server.flavour(), self.commits) {
-            (Flavour::MariaDb, Commits::AsTheyAre) => "MariaDB",
+            (Flavour::MariaDb, Commits::Default) => "MariaDB",
             (Flavour::MariaDb, Commits::Delayed) => "MariaDB with delayed commits",
             (Flavour::MariaDb, Commits::SlowDisk) => "MariaDB on a slow disk",
-            (Flavour::MySql, Commits::AsTheyAre) => "MySQL",
+            (Flavour::MySql, Commits::Default) => "MySQL",
             (Flavour::MySql, Commits::Delayed) => "MySQL with delayed commits",
             (Flavour::MySql, Commits::SlowDisk) => "MySQL on a slow disk",
         }
@@ -88,9 +91,9 @@ impl Site {
         self.server.pid()
     }
 
-    /// Returns true if the server's commits are slowed down.
+    /// Returns true if the commits of the server are slower than by default.
     pub(crate) fn is_slow(&self) -> bool {
-        self.commits != Commits::AsTheyAre
+        self.commits != Commits::Default
     }
 
     /// Returns `dlock exec ARGUMENTS…` on this server, over TCP.
@@ -106,23 +109,23 @@ impl Site {
     }
 
     fn exec_by(&self, program: &Path, arguments: &[&str]) -> Command {
-        let mut command = alone(program);
+        let mut command = bare_command(program);
         command.arg("exec").args(arguments);
         command.env("DLOCK_URL", self.database.url());
         command
     }
 
-    /// Returns the number of sessions that wait for a queue lock, as the server lists them.
-    pub(crate) fn standing(&self) -> usize {
+    /// Returns the number of sessions that wait for a queue lock, according to the process list of the server.
+    pub(crate) fn waiting_sessions(&self) -> usize {
         self.one(
             "SELECT COUNT(*) FROM information_schema.processlist \
              WHERE db=DATABASE() AND state='User lock'",
         )
     }
 
-    /// Returns the names of the waiters in the queue of `action`, in order.
-    pub(crate) fn places(&self, action: &str) -> Vec<String> {
-        self.onlooker
+    /// Returns the names of the waiters for `action`, in the order of their positions.
+    pub(crate) fn queued_names(&self, action: &str) -> Vec<String> {
+        self.admin
             .borrow_mut()
             .query(format!(
                 "SELECT CAST(w.holder AS CHAR) FROM dlock_waiter w WHERE w.action='{action}' \
@@ -134,7 +137,7 @@ impl Site {
 
     /// Returns the number of renewals of each action's lease.
     pub(crate) fn renewals(&self) -> Vec<(String, u64)> {
-        self.onlooker
+        self.admin
             .borrow_mut()
             .query("SELECT CAST(action AS CHAR),renewals FROM dlock_lock")
             .expect("the server responds")
@@ -148,10 +151,10 @@ impl Site {
         )))
     }
 
-    /// Returns the server's counters whose names match `pattern`. This is one query.
+    /// Returns the server's counters whose names match `pattern`. Sends one query.
     pub(crate) fn counters(&self, pattern: &str) -> Vec<(String, i64)> {
         let rows: Vec<(String, String)> = self
-            .onlooker
+            .admin
             .borrow_mut()
             .query(format!(
                 "SHOW GLOBAL STATUS WHERE variable_name RLIKE '{pattern}'"
@@ -162,7 +165,7 @@ impl Site {
             .collect()
     }
 
-    /// Returns the duration of an UPDATE of one row, including its commit.
+    /// Updates one row, and returns the time of the UPDATE with its commit.
     pub(crate) fn commit(&self) -> Duration {
         let start = Instant::now();
         self.drop("UPDATE bench_commit SET value=value+1 WHERE id=1");
@@ -170,23 +173,23 @@ impl Site {
     }
 
     fn drop(&self, statement: &str) {
-        self.onlooker
+        self.admin
             .borrow_mut()
             .query_drop(statement)
             .expect("the server responds");
     }
 
     fn one<T: mysql::prelude::FromRow>(&self, query: &str) -> T {
-        let row = self.onlooker.borrow_mut().query_first(query);
+        let row = self.admin.borrow_mut().query_first(query);
         row.expect("the server responds").expect("one row")
     }
 }
 
 impl Commits {
-    /// Returns the server options for this duration of commits.
+    /// Returns the server options for this speed of commits.
     fn options(self, flavour: Flavour) -> &'static [&'static str] {
         match (self, flavour) {
-            (Self::AsTheyAre | Self::SlowDisk, _) => &[],
+            (Self::Default | Self::SlowDisk, _) => &[],
             (Self::Delayed, Flavour::MariaDb) => &[
                 "--log-bin",
                 "--binlog-commit-wait-count=1000",
@@ -197,7 +200,7 @@ impl Commits {
     }
 }
 
-/// C source of functions that delay each sync by 5 ms.
+/// C source of replacements for `fsync` and `fdatasync`, which delay each sync by 5 ms.
 const SLOW_SYNC: &str = r"
 #define _GNU_SOURCE
 #include <sys/syscall.h>
@@ -207,37 +210,38 @@ int fsync(int fd) { usleep(5000); return syscall(SYS_fsync, fd); }
 int fdatasync(int fd) { usleep(5000); return syscall(SYS_fdatasync, fd); }
 ";
 
-/// Compiles [`SLOW_SYNC`] to a library in `folder`, for `LD_PRELOAD`, and returns its path.
-fn slow_sync(folder: &Path) -> String {
+/// Compiles [`SLOW_SYNC`] to a library in `folder`, and returns the path of the library. `LD_PRELOAD` loads the
+/// library.
+fn build_slow_sync(folder: &Path) -> String {
     let [source, library] = ["sync.c", "sync.so"].map(|name| folder.join(name));
     fs::write(&source, SLOW_SYNC).expect("a file can be created");
     let mut compiler = Command::new("cc");
     compiler
         .args(["-shared", "-fPIC", "-o"])
         .args([&library, &source]);
-    let made = compiler.status().expect("cc, the C compiler, is installed");
-    assert!(made.success(), "cc failed");
+    let status = compiler.status().expect("cc, the C compiler, is installed");
+    assert!(status.success(), "cc failed");
     library
         .into_os_string()
         .into_string()
         .expect("the path is UTF-8")
 }
 
-/// Returns the path of `dlock-mutant`, in the folder of dlock.
+/// Returns the path of `dlock-mutant`, which is in the folder of dlock.
 fn mutant() -> PathBuf {
     Path::new(DLOCK).with_file_name("dlock-mutant")
 }
 
-/// Builds the [`mutant`] with the profile with which `cargo bench` builds dlock.
+/// Builds `dlock-mutant` with the same profile as `cargo bench` uses for dlock.
 pub(crate) fn build_mutant() {
-    let words = "build --quiet --release --locked --features mutants --bin dlock-mutant";
+    let arguments = "build --quiet --release --locked --features mutants --bin dlock-mutant";
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut build = Command::new(cargo);
     build
-        .args(words.split(' '))
+        .args(arguments.split(' '))
         .current_dir(env!("CARGO_MANIFEST_DIR"));
     assert!(
         build.status().expect("cargo runs").success(),
-        "cargo {words}"
+        "cargo {arguments}"
     );
 }

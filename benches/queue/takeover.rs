@@ -1,6 +1,7 @@
-//! The time until the next command starts after the holder is killed or frozen right after a renewal, the worst time.
+//! Measures the time from the kill or freeze of a holder to the start of the next command. Each fault is injected
+//! directly after a renewal, which is the worst case.
 //!
-//! All ttls, both faults and all repetitions run at the same time, each on its own action.
+//! All ttls, both faults and all repetitions run concurrently, each on its own action.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -9,7 +10,7 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::fifo::{eventually, make_fifo, reader_came};
+use crate::fifo::{eventually, make_fifo, wait_for_reader};
 use crate::markdown::{Page, verdict};
 use crate::sample::{percentile, seconds};
 use crate::site::Site;
@@ -19,14 +20,14 @@ const TTLS: [u64; 3] = [4, 10, 30];
 const REPETITIONS: usize = 3;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Fate {
-    /// dlock is killed, and the monitor kills its command.
+enum Fault {
+    /// dlock is killed, and the monitor kills the command.
     Killed,
-    /// dlock is stopped, and the monitor kills its command at the deadline.
+    /// dlock is stopped, and the monitor kills the command at the deadline.
     Frozen,
 }
 
-impl Fate {
+impl Fault {
     const ALL: [Self; 2] = [Self::Killed, Self::Frozen];
 
     const fn name(self) -> &'static str {
@@ -36,7 +37,7 @@ impl Fate {
         }
     }
 
-    /// Returns the maximum time beyond the ttl until the next command starts.
+    /// Returns the maximum time from the end of the ttl to the start of the next command.
     const fn allowed(self) -> Duration {
         match self {
             Self::Killed => Duration::from_secs(1),
@@ -45,141 +46,150 @@ impl Fate {
     }
 }
 
-/// One holder, its waiter, and the fault of the holder.
-struct Scene<'a> {
+/// A holder with a fault, and its waiter.
+struct Measurement<'a> {
     site: &'a Site,
     action: String,
     ttl: u64,
-    fate: Fate,
+    fault: Fault,
     log: PathBuf,
     holder: Child,
     next: Child,
-    /// Write end of the fifo; the holder's command runs until it is closed.
-    stay: Option<File>,
-    /// Number of renewals when they were first read, after the waiter joined the queue. None before that.
+    /// Write end of the fifo. The holder's command ends when the write end is closed.
+    fifo_writer: Option<File>,
+    /// Number of renewals that was first read after the waiter had joined the queue. None before the first read.
     renewals: Option<u64>,
-    struck: Option<Duration>,
+    injected_at: Option<Duration>,
 }
 
 pub(crate) fn section(page: &mut Page, sites: [&Site; 2], folder: &Path) {
-    let mut scenes = Vec::new();
+    let mut measurements = Vec::new();
     for site in sites {
         for ttl in TTLS {
-            for fate in Fate::ALL {
+            for fault in Fault::ALL {
                 for repetition in 0..REPETITIONS {
-                    let action = format!("{}-{ttl}-{}-{repetition}", site.name(), fate.name());
-                    scenes.push(Scene::set(site, action, ttl, fate, folder));
+                    let action = format!("{}-{ttl}-{}-{repetition}", site.name(), fault.name());
+                    measurements.push(Measurement::start(site, action, ttl, fault, folder));
                 }
             }
         }
     }
-    let each = scenes.len() / sites.len();
-    eventually("all wait", Duration::from_millis(20), || {
-        sites.iter().all(|site| site.standing() == each)
+    let per_site = measurements.len() / sites.len();
+    eventually("all waiters wait", Duration::from_millis(20), || {
+        sites.iter().all(|site| site.waiting_sessions() == per_site)
     });
-    eventually("all holders are struck", Duration::from_millis(3), || {
+    eventually("all holders have a fault", Duration::from_millis(3), || {
         for site in sites {
             for (action, renewals) in site.renewals() {
-                let scene = scenes.iter_mut().find(|scene| scene.action == action);
-                if let Some(scene) = scene {
-                    scene.saw(renewals);
+                let measurement = measurements
+                    .iter_mut()
+                    .find(|measurement| measurement.action == action);
+                if let Some(measurement) = measurement {
+                    measurement.record_renewals(renewals);
                 }
             }
         }
-        scenes.iter().all(|scene| scene.struck.is_some())
+        measurements
+            .iter()
+            .all(|measurement| measurement.injected_at.is_some())
     });
-    eventually("all are taken over", Duration::from_millis(20), || {
-        scenes.iter_mut().all(Scene::is_over)
-    });
-    write(page, sites, &mut scenes);
+    eventually(
+        "all leases are taken over",
+        Duration::from_millis(20),
+        || measurements.iter_mut().all(Measurement::is_over),
+    );
+    write(page, sites, &mut measurements);
 }
 
-fn write(page: &mut Page, sites: [&Site; 2], scenes: &mut [Scene]) {
+fn write(page: &mut Page, sites: [&Site; 2], measurements: &mut [Measurement]) {
     page.section(
         "Take-over",
         &format!(
-            "From the SIGKILL or the SIGSTOP of the holder, as soon as a renewal was seen, \
-              to the start of the next command; seconds beyond the ttl, {REPETITIONS} times each, all at once.",
+            "Times from the SIGKILL or the SIGSTOP of the holder, directly after a renewal, to the start of the next \
+             command. The times are in seconds after the end of the ttl. Each fault is repeated {REPETITIONS} times, \
+             and all measurements run concurrently.",
         ),
     );
     let mut rows = Vec::new();
     for site in sites {
-        for fate in Fate::ALL {
+        for fault in Fault::ALL {
             for ttl in TTLS {
-                let lags: Vec<f64> = scenes
+                let lags: Vec<f64> = measurements
                     .iter()
-                    .filter(|scene| {
-                        scene.site.name() == site.name() && scene.ttl == ttl && scene.fate == fate
+                    .filter(|measurement| {
+                        measurement.site.name() == site.name()
+                            && measurement.ttl == ttl
+                            && measurement.fault == fault
                     })
-                    .map(Scene::lag)
+                    .map(Measurement::lag)
                     .collect();
-                let [least, middle, most] = [0, 50, 100].map(|part| percentile(&lags, part));
+                let [minimum, median, maximum] = [0, 50, 100].map(|part| percentile(&lags, part));
                 rows.push(vec![
-                    format!("{}, {}", site.name(), fate.name()),
+                    format!("{}, {}", site.name(), fault.name()),
                     format!("{ttl} s"),
-                    format!("{least:+.2}"),
-                    format!("{middle:+.2}"),
-                    format!("{most:+.2}"),
-                    format!("+{}", seconds(fate.allowed())),
-                    verdict(most <= fate.allowed().as_secs_f64()).to_owned(),
+                    format!("{minimum:+.2}"),
+                    format!("{median:+.2}"),
+                    format!("{maximum:+.2}"),
+                    format!("+{}", seconds(fault.allowed())),
+                    verdict(maximum <= fault.allowed().as_secs_f64()).to_owned(),
                 ]);
             }
         }
     }
     page.table(
         &[
-            "holder", "ttl", "least", "median", "most", "allowed", "target",
+            "holder", "ttl", "minimum", "median", "maximum", "allowed", "target",
         ],
         &rows,
     );
 }
 
-impl<'a> Scene<'a> {
-    fn set(site: &'a Site, action: String, ttl: u64, fate: Fate, folder: &Path) -> Self {
+impl<'a> Measurement<'a> {
+    fn start(site: &'a Site, action: String, ttl: u64, fault: Fault, folder: &Path) -> Self {
         let log = folder.join(format!("{action}.log"));
         let fifo = folder.join(format!("{action}.fifo"));
         File::create(&log).expect("a file can be created");
         make_fifo(&fifo);
-        let start = |name: &str, hold: &str| {
+        let spawn = |name: &str, hold: &str| {
             let ttl = format!("{ttl}s");
             let mut exec = site.exec(&["-a", &action, "--ttl", &ttl, "--holder", name, "--"]);
             exec.args(timestamp_command::command(&log, name, hold));
             exec.stderr(Stdio::null()).spawn().expect("dlock starts")
         };
-        let holder = start("first", fifo.to_str().expect("the path is UTF-8"));
-        let stay = Some(reader_came(&fifo));
-        let next = start("next", "0");
+        let holder = spawn("first", fifo.to_str().expect("the path is UTF-8"));
+        let fifo_writer = Some(wait_for_reader(&fifo));
+        let next = spawn("next", "0");
         Self {
             site,
             ttl,
-            fate,
+            fault,
             holder,
             next,
-            stay,
+            fifo_writer,
             renewals: None,
-            struck: None,
+            injected_at: None,
             log,
             action,
         }
     }
 
-    /// Records the number of renewals, and strikes the holder if the lease has been renewed since the first call.
-    fn saw(&mut self, renewals: u64) {
-        match (self.renewals, self.struck) {
+    /// Records the number of renewals, and injects the fault if the lease has been renewed since the first call.
+    fn record_renewals(&mut self, renewals: u64) {
+        match (self.renewals, self.injected_at) {
             (None, _) => self.renewals = Some(renewals),
             (Some(before), None) if renewals > before => {
-                self.struck = Some(timestamp_command::now());
-                self.strike();
+                self.injected_at = Some(timestamp_command::now());
+                self.inject();
             }
             _ => {}
         }
     }
 
-    fn strike(&self) {
+    fn inject(&self) {
         let pid = self.holder.id();
-        match self.fate {
-            Fate::Frozen => send(pid, Signal::STOP),
-            Fate::Killed => send(pid, Signal::KILL),
+        match self.fault {
+            Fault::Frozen => send(pid, Signal::STOP),
+            Fault::Killed => send(pid, Signal::KILL),
         }
     }
 
@@ -190,20 +200,22 @@ impl<'a> Scene<'a> {
             .is_some()
     }
 
-    /// Returns the seconds from the strike to the start of the next command, less the ttl.
+    /// Returns the time from the fault to the start of the next command minus the ttl, in seconds.
     fn lag(&self) -> f64 {
         let marks = timestamp_command::read(&self.log);
         let next = marks.iter().find(|mark| mark.name == "next");
         let start = next.expect("the next command ran").start;
-        let struck = self.struck.expect("the holder was struck");
-        start.as_secs_f64() - struck.as_secs_f64() - Duration::from_secs(self.ttl).as_secs_f64()
+        let injected_at = self.injected_at.expect("the fault was injected");
+        start.as_secs_f64()
+            - injected_at.as_secs_f64()
+            - Duration::from_secs(self.ttl).as_secs_f64()
     }
 }
 
-impl Drop for Scene<'_> {
+impl Drop for Measurement<'_> {
     fn drop(&mut self) {
-        // Lets the command of a frozen holder end.
-        drop(self.stay.take());
+        // The command of a frozen holder can end after this.
+        drop(self.fifo_writer.take());
         for child in [&mut self.holder, &mut self.next] {
             let _ = child.kill();
             let _ = child.wait();

@@ -1,8 +1,8 @@
-//! The command under the lock: this program in another mode, which records when it started and ended.
+//! The command under the lock. It is this program in another mode, and it records when it started and ended.
 //!
-//! `mark LOG NAME HOLD` reads the clock first and last, and appends one line to LOG. HOLD is the number of microseconds
-//! to run, or a fifo to read until it is closed. The command uses no shell and no `date`, which would dominate the
-//! measurement.
+//! `mark LOG NAME HOLD` reads the clock at its start and at its end, and appends one line to LOG. HOLD is the run time
+//! in microseconds, or a fifo that the command reads until the fifo is closed. The command does not use a shell or
+//! `date`, because their run times would dominate the measurement.
 
 use std::ffi::OsString;
 use std::fs::{self, OpenOptions};
@@ -15,7 +15,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 const WORD: &str = "mark";
 
-/// The run of one command.
+/// The start and end of one command.
 #[derive(Debug, Clone)]
 pub(crate) struct Mark {
     pub(crate) name: String,
@@ -29,12 +29,12 @@ pub(crate) fn now() -> Duration {
     Duration::try_from(time).expect("the time is positive")
 }
 
-/// Returns true if this process was started as such a command.
-pub(crate) fn is_asked_for() -> bool {
+/// Returns true if the command line of this process is `mark LOG NAME HOLD`.
+pub(crate) fn is_selected() -> bool {
     std::env::args_os().nth(1).is_some_and(|word| word == WORD)
 }
 
-/// Runs as such a command.
+/// Runs `mark LOG NAME HOLD`.
 pub(crate) fn run() {
     let start = now();
     let arguments: Vec<OsString> = std::env::args_os().skip(2).collect();
@@ -52,14 +52,14 @@ pub(crate) fn run() {
         .open(log)
         .expect("the log can be opened");
     let end = now();
-    // One write, so that lines of several commands never mix.
+    // The line is one write, so lines of different commands never mix.
     log.write_all(format!("{name} {} {}\n", start.as_nanos(), end.as_nanos()).as_bytes())
         .expect("the log can be written");
 }
 
 /// Returns the command line of `mark LOG NAME HOLD`.
 pub(crate) fn command(log: &Path, name: &str, hold: &str) -> [OsString; 5] {
-    let program = std::env::current_exe().expect("the path of this program is known");
+    let program = std::env::current_exe().expect("the path of this program can be read");
     [
         program.into(),
         WORD.into(),
@@ -69,7 +69,7 @@ pub(crate) fn command(log: &Path, name: &str, hold: &str) -> [OsString; 5] {
     ]
 }
 
-/// Reads the marks in `log`, in order of start.
+/// Reads the marks in `log`, and sorts them by start.
 pub(crate) fn read(log: &Path) -> Vec<Mark> {
     let text = fs::read_to_string(log).expect("the log can be read");
     let time = |word: &str| Duration::from_nanos(word.parse().expect("a number of nanoseconds"));

@@ -1,4 +1,4 @@
-//! The cost of waiters for the server, by its own counters, and for the machine on which they wait.
+//! Measures the cost of waiters for the server, by the counters of the server, and for the machine on which they wait.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -11,17 +11,17 @@ use crate::waiters::Crowd;
 
 const TIME: Duration = Duration::from_secs(30);
 
-/// Maximum number of queries per waiter and second.
+/// Maximum number of queries for each waiter and second.
 const ALLOWED: f64 = 0.02;
 
-/// The counters of queries and of their kinds.
+/// A pattern for the counters of queries and of kinds of queries.
 const COUNTERS: &str =
     "^(Questions|Com_(select|update|insert|delete|set_option|do|show_status|show.*))$";
 
-/// Number of processes whose memory is read; shared pages make this slow.
-const ASKED: usize = 10;
+/// Number of processes whose memory is read. Shared pages make this slow.
+const MEMORY_SAMPLES: usize = 10;
 
-/// The cost of one crowd.
+/// The cost of the waiters on one server.
 pub(crate) struct ServerCost {
     server: &'static str,
     waiters: usize,
@@ -29,17 +29,17 @@ pub(crate) struct ServerCost {
     questions: i64,
     renewals: u64,
     kinds: String,
-    /// CPU time of all waiters together, and of the server.
+    /// Sum of the CPU times of all waiters, and CPU time of the server.
     cpu: [Duration; 2],
-    /// Bytes per waiter.
+    /// Mean memory of a waiter, in bytes.
     memory: u64,
 }
 
-/// Measures both crowds while they wait at the same time.
+/// Measures the waiters on both servers concurrently.
 pub(crate) fn measure(crowds: &[(&Site, &Crowd); 2]) -> [ServerCost; 2] {
-    let before = crowds.map(|(site, crowd)| look(site, crowd));
+    let before = crowds.map(|(site, crowd)| read(site, crowd));
     thread::sleep(TIME);
-    let after = crowds.map(|(site, crowd)| look(site, crowd));
+    let after = crowds.map(|(site, crowd)| read(site, crowd));
     let mut index = 0;
     crowds.map(|(site, crowd)| {
         index += 1;
@@ -47,20 +47,21 @@ pub(crate) fn measure(crowds: &[(&Site, &Crowd); 2]) -> [ServerCost; 2] {
     })
 }
 
-struct Look {
+struct Reading {
     at: Instant,
     counters: Vec<(String, i64)>,
     renewals: u64,
     cpu: [Duration; 2],
 }
 
-/// Sends the server two queries: the first reads the counters, and the second is not included in them.
-fn look(site: &Site, crowd: &Crowd) -> Look {
+/// Reads the counters, the renewals and the CPU times. Sends the server two queries. The counters that are read include
+/// the first query, but not the second.
+fn read(site: &Site, crowd: &Crowd) -> Reading {
     let cpu = [
         crowd.pids().map(machine::cpu).sum(),
         machine::cpu(site.pid()),
     ];
-    Look {
+    Reading {
         at: Instant::now(),
         counters: site.counters(COUNTERS),
         renewals: renewals(site, &crowd.action),
@@ -68,7 +69,8 @@ fn look(site: &Site, crowd: &Crowd) -> Look {
     }
 }
 
-/// Number of the benchmark's own queries between two readings of the counters: the rows, then the counters again.
+/// Number of the benchmark's own queries between two readings of the counters: one for the rows, and one for the
+/// counters.
 const OWN: i64 = 2;
 
 fn renewals(site: &Site, action: &str) -> u64 {
@@ -77,24 +79,27 @@ fn renewals(site: &Site, action: &str) -> u64 {
     row.expect("the action has a row").1
 }
 
-fn cost(site: &Site, crowd: &Crowd, before: &Look, after: &Look) -> ServerCost {
-    let grown: Vec<(&str, i64)> = after
+fn cost(site: &Site, crowd: &Crowd, before: &Reading, after: &Reading) -> ServerCost {
+    let increases: Vec<(&str, i64)> = after
         .counters
         .iter()
         .zip(&before.counters)
         .map(|((name, after), (_, before))| (name.as_str(), after - before))
-        .filter(|(_, growth)| *growth != 0)
+        .filter(|(_, increase)| *increase != 0)
         .collect();
     let count = |name: &str| {
-        let found = grown.iter().find(|(other, _)| *other == name);
-        found.map_or(0, |(_, growth)| *growth)
+        let found = increases.iter().find(|(other, _)| *other == name);
+        found.map_or(0, |(_, increase)| *increase)
     };
-    let kinds: Vec<String> = grown
+    let kinds: Vec<String> = increases
         .iter()
-        .filter_map(|(name, growth)| Some(format!("{growth} {}", name.strip_prefix("Com_")?)))
+        .filter_map(|(name, increase)| Some(format!("{increase} {}", name.strip_prefix("Com_")?)))
         .collect();
     let pids: Vec<u32> = crowd.pids().collect();
-    let asked = pids.iter().take(ASKED).map(|pid| machine::memory(*pid));
+    let memory = pids
+        .iter()
+        .take(MEMORY_SAMPLES)
+        .map(|pid| machine::memory(*pid));
     ServerCost {
         server: site.name(),
         waiters: pids.len(),
@@ -102,8 +107,8 @@ fn cost(site: &Site, crowd: &Crowd, before: &Look, after: &Look) -> ServerCost {
         questions: count("Questions"),
         renewals: after.renewals - before.renewals,
         kinds: kinds.join(", "),
-        cpu: [0, 1].map(|who| after.cpu[who].saturating_sub(before.cpu[who])),
-        memory: asked.sum::<u64>() / ASKED as u64,
+        cpu: [0, 1].map(|index| after.cpu[index].saturating_sub(before.cpu[index])),
+        memory: memory.sum::<u64>() / MEMORY_SAMPLES as u64,
     }
 }
 
@@ -111,8 +116,8 @@ pub(crate) fn section(page: &mut Page, costs: &[ServerCost]) {
     page.section(
         "Waiting",
         &format!(
-            "The same crowds, before they are let go, for {} s: how the server's `Questions` grew, with the renewals of \
-             the holder and the {OWN} questions of the onlooker in it.",
+            "The increase of the server's `Questions` counter in {} s, while the waiters of the previous section \
+             wait. It includes the renewals of the holder and {OWN} queries of the benchmark.",
             TIME.as_secs()
         ),
     );
@@ -120,7 +125,8 @@ pub(crate) fn section(page: &mut Page, costs: &[ServerCost]) {
         .iter()
         .map(|cost| {
             #[expect(clippy::cast_precision_loss, reason = "small numbers")]
-            let each = |count: i64| count as f64 / cost.waiters as f64 / cost.time.as_secs_f64();
+            let per_waiter_and_second =
+                |count: i64| count as f64 / cost.waiters as f64 / cost.time.as_secs_f64();
             let others = cost.questions - OWN;
             vec![
                 cost.server.to_owned(),
@@ -128,11 +134,11 @@ pub(crate) fn section(page: &mut Page, costs: &[ServerCost]) {
                 cost.questions.to_string(),
                 cost.kinds.clone(),
                 cost.renewals.to_string(),
-                format!("{:.4}", each(others)),
+                format!("{:.4}", per_waiter_and_second(others)),
                 millis(cost.cpu[1]),
                 millis(cost.cpu[0]),
                 mebibytes(cost.memory),
-                verdict(each(others) < ALLOWED).to_owned(),
+                verdict(per_waiter_and_second(others) < ALLOWED).to_owned(),
             ]
         })
         .collect();
@@ -143,10 +149,10 @@ pub(crate) fn section(page: &mut Page, costs: &[ServerCost]) {
             "Questions",
             "kinds",
             "renewals",
-            "a waiter and second, holder included",
+            "queries per waiter and second, including the holder",
             "server's CPU, ms",
             "waiters' CPU, ms",
-            "memory a waiter, MiB",
+            "memory per waiter, MiB",
             "< 0.02",
         ],
         &rows,

@@ -1,15 +1,16 @@
-//! `make bench`: the cost of `dlock status`, compared with `etcdctl get --prefix`, and with a million actions compared
-//! with a hundred.
+//! `make bench` runs this benchmark. It compares the cost of `dlock status` with that of `etcdctl get --prefix`, and
+//! the cost with a million actions with the cost with a hundred actions.
 //!
-//! The benchmark starts one MariaDB, one MySQL and one etcd, all in `TMPDIR`, fills tables, which takes about a minute
-//! and 1.5 GB, and writes Markdown to stdout and to `target/bench/status.md`. A missed target does not make it fail; a
-//! failed run of a program does. `ROUNDS` (100) is the number of times that each program is timed.
+//! The benchmark starts one MariaDB, one MySQL and one etcd, all in `TMPDIR`. It fills tables, which takes about a
+//! minute and 1.5 GB, and writes Markdown to stdout and to `target/bench/status.md`. The benchmark fails if a program
+//! fails, but not if a target is missed. Each program is timed `ROUNDS` times (100 by default).
 //!
-//! - `site` is a server with its tables, which `population` fills; `pair` is a holder and a waiter
-//! - `race` times whole processes in turns; `etcd` starts the etcd server, which `servers` does not support
-//! - `traffic` counts packets with the tests' `proxy`; `fifo` blocks a command
-//! - `verdicts` formats the tables; `sample` computes percentiles; `machine` and `host` describe the machine; `page`
-//!   writes the page
+//! - `site` is a server with its tables, which `population` fills. `pair` is a holder and a waiter.
+//! - `timing` measures the run times of whole processes. `etcd` starts the etcd server, and `servers` the other
+//!   servers.
+//! - `traffic` counts packets with the `proxy` of the tests. `fifo` blocks a command.
+//! - `tables` formats the tables, and `markdown` writes the page. `sample` computes percentiles. `machine` and `host`
+//!   describe the machine.
 
 #[path = "../peers/etcd.rs"]
 mod etcd;
@@ -25,20 +26,20 @@ mod pair;
 mod population;
 #[path = "../machine/spawn.rs"]
 mod spawn;
-// The tests use the rest of it.
+// The tests use the other items.
 #[path = "../../tests/it/proxy.rs"]
 mod proxy;
-#[allow(dead_code, reason = "the other benches use the rest of it")]
+#[allow(dead_code, reason = "the other benchmarks use the other items")]
 #[path = "../queue/sample.rs"]
 mod sample;
 #[path = "../../tests/it/servers.rs"]
 mod servers;
 mod site;
 mod tables;
-#[allow(dead_code, reason = "the bench of exec uses the rest of it")]
+#[allow(dead_code, reason = "the benchmark `exec` uses the other items")]
 #[path = "../exec/timing.rs"]
 mod timing;
-#[allow(dead_code, reason = "the bench of exec uses the rest of it")]
+#[allow(dead_code, reason = "the benchmark `exec` uses the other items")]
 #[path = "../exec/traffic.rs"]
 mod traffic;
 
@@ -55,19 +56,20 @@ use self::site::Site;
 use self::spawn::bare;
 use self::timing::Contestant;
 
-/// Rounds that are not counted: they create the rows and fill all caches, including those of the servers' accounts.
+/// Number of rounds that are not counted. They create the rows and fill all caches, including the account caches of the
+/// servers.
 const WARM_UP: usize = 5;
 
 /// The action with a holder and a waiter.
 const ACTION: &str = "init";
 
-/// Returns a command for `program` with the environment that all compared programs get.
-fn alone(program: impl AsRef<Path>) -> Command {
+/// Returns a command for `program`. All compared programs have the same environment.
+fn bare_command(program: impl AsRef<Path>) -> Command {
     bare(Command::new(program.as_ref()))
 }
 
 fn main() {
-    // `cargo test --benches` also runs this program, with an unoptimized dlock. Do nothing then.
+    // `cargo test --benches` also runs this program, but with an unoptimized dlock. The program then does nothing.
     if !std::env::args().any(|argument| argument == "--bench") {
         return;
     }
@@ -78,7 +80,7 @@ fn main() {
     let folder = folder.path();
     let sites = start_all();
     let etcd = Etcd::start();
-    // Declared after the servers, so that a panic ends the pairs first.
+    // The pairs are declared after the servers, so a panic ends the pairs before the servers.
     let pairs = pairs(&sites, &etcd, folder);
     sites.iter().for_each(Site::check);
 
@@ -88,9 +90,9 @@ fn main() {
     for (name, value) in facts(&sites, &etcd, folder) {
         page.item(format_args!("{name}: {value}"));
     }
-    // In a race of their own: commits by other contestants would slow one of them down more than the other.
-    let looks = timing::run(looks(&sites, &etcd), WARM_UP, rounds);
-    tables::one(&mut page, &looks);
+    // These contestants are measured separately, because commits by other contestants would not slow them down equally.
+    let read_contestants = timing::run(read_contestants(&sites, &etcd), WARM_UP, rounds);
+    tables::one(&mut page, &read_contestants);
     let contestants = sites.iter().flat_map(Site::contestants).collect();
     let records = timing::run(contestants, WARM_UP, rounds);
     tables::many(&mut page, &records);
@@ -101,7 +103,7 @@ fn main() {
     drop(pairs);
 }
 
-/// Starts and fills the servers at the same time.
+/// Starts and fills both servers concurrently.
 fn start_all() -> [Site; 2] {
     thread::scope(|scope| {
         Flavour::ALL
@@ -136,9 +138,9 @@ fn facts(sites: &[Site], etcd: &Etcd, folder: &Path) -> Vec<(String, String)> {
     facts
 }
 
-/// Returns the contestants that read one lock. The first is the reference of the ratios.
-fn looks(sites: &[Site], etcd: &Etcd) -> Vec<Contestant> {
-    let peer = Contestant::program("`etcdctl get --prefix init/`", etcd.look(ACTION));
-    let ours = sites.iter().map(Site::look);
+/// Returns the contestants that read one lock. The ratios are relative to the first contestant.
+fn read_contestants(sites: &[Site], etcd: &Etcd) -> Vec<Contestant> {
+    let peer = Contestant::program("`etcdctl get --prefix init/`", etcd.get(ACTION));
+    let ours = sites.iter().map(Site::read_one);
     [peer].into_iter().chain(ours).collect()
 }

@@ -6,21 +6,21 @@ use std::path::Path;
 use std::process::{Child, Command};
 use std::time::Duration;
 
-use crate::fifo::{eventually, make_fifo, reader_came};
+use crate::fifo::{eventually, make_fifo, wait_for_reader};
 
 /// Pause between two checks for the waiter.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// A holder and a waiter, which end when this value is dropped.
+/// A holder and a waiter. Both end when this value is dropped.
 pub(crate) struct Pair {
-    /// Write end of the fifo; the holder's command ends when it is closed.
-    stay: Option<File>,
+    /// Write end of the fifo. The holder's command ends when the write end is closed.
+    fifo_writer: Option<File>,
     children: [Child; 2],
 }
 
 impl Pair {
-    /// Starts both with `lock`, which runs a command under the lock. Returns when the first holds the lock and `waits`
-    /// returns true for the second.
+    /// Starts the holder and the waiter with `lock`, which runs a command under the lock. Returns when the holder has
+    /// the lock and `waits` returns true.
     pub(crate) fn start(
         lock: impl Fn(&[&OsStr]) -> Command,
         waits: impl FnMut() -> bool,
@@ -29,11 +29,11 @@ impl Pair {
         let start = |command: &[&OsStr]| lock(command).spawn().expect("the program starts");
         make_fifo(fifo);
         let holder = start(&["cat".as_ref(), fifo.as_os_str()]);
-        let stay = Some(reader_came(fifo));
+        let fifo_writer = Some(wait_for_reader(fifo));
         let waiter = start(&["true".as_ref()]);
-        eventually("the second one waits", PAUSE, waits);
+        eventually("the second process waits", PAUSE, waits);
         Self {
-            stay,
+            fifo_writer,
             children: [holder, waiter],
         }
     }
@@ -41,9 +41,9 @@ impl Pair {
 
 impl Drop for Pair {
     fn drop(&mut self) {
-        drop(self.stay.take());
+        drop(self.fifo_writer.take());
         for child in &mut self.children {
-            // It can only fail if the child was waited for already.
+            // This fails only if another call has already waited for the child.
             let _ = child.wait();
         }
     }

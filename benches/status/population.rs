@@ -1,7 +1,7 @@
-//! A database with many actions, of which a hundred are held, as left behind by runs of dlock.
+//! Creates a database with many actions, of which a hundred are held. The rows are like those of real runs.
 //!
-//! Every action has run once. The leases last an hour. One session owns all their queue locks, instead of the sessions
-//! of their holders. [`ACTION`] is one of the held actions, but not created here: a process holds it.
+//! Every action has run once. The leases last an hour. One session owns all queue locks, which normally the sessions of
+//! the holders own. [`ACTION`] is one of the held actions. It is not created here, because a real process holds it.
 
 use std::process::Command;
 
@@ -9,15 +9,15 @@ use mysql::Conn;
 use mysql::prelude::Queryable;
 
 use crate::servers::{Database, Server};
-use crate::{ACTION, alone};
+use crate::{ACTION, bare_command};
 
-/// The program as `cargo bench` builds it: with the release profile.
+/// Path of dlock, which `cargo bench` builds with the release profile.
 const DLOCK: &str = env!("CARGO_BIN_EXE_dlock");
 
 /// Number of held actions, including [`ACTION`].
 pub(crate) const HELD: u32 = 100;
 
-/// Rows per transaction, limited because the servers' logs are small.
+/// Number of rows in a transaction. It is limited because the logs of the servers are small.
 const BATCH: u32 = 100_000;
 
 /// A database that has been filled.
@@ -37,21 +37,21 @@ impl Population {
         };
         let setup = population.dlock(&["setup"]).status();
         assert!(setup.expect("dlock runs").success(), "dlock setup");
-        // Writing the binary log would take longer than filling the tables, and it is not used.
+        // The binary log is not needed, and writing it would take longer than filling the tables.
         population.run("SET SESSION sql_log_bin=0");
         let held = format!("number%{}=0", actions / HELD);
-        for first in (0..actions).step_by(BATCH as usize) {
+        for batch_start in (0..actions).step_by(BATCH as usize) {
             // Number 0 is `ACTION`.
-            let (least, end) = (first.max(1), actions.min(first + BATCH));
-            population.run(&rows(&held, least, end));
-            population.run(&runs(least, end));
+            let (first, end) = (batch_start.max(1), actions.min(batch_start + BATCH));
+            population.run(&rows(&held, first, end));
+            population.run(&runs(first, end));
         }
-        let gates = format!(
+        let locks = format!(
             "SELECT SUM(GET_LOCK({LOCK_NAME},0)) FROM dlock_lock WHERE owner_id IS NOT NULL"
         );
-        let gates = population.session.query_first(gates);
-        let gates: Option<u32> = gates.expect("the server responds");
-        assert_eq!(gates, Some(HELD - 1), "each lease has its queue lock");
+        let locks = population.session.query_first(locks);
+        let locks: Option<u32> = locks.expect("the server responds");
+        assert_eq!(locks, Some(HELD - 1), "number of queue locks");
         population
     }
 
@@ -63,7 +63,7 @@ impl Population {
 
     /// Returns `dlock ARGUMENTS…` on this database, over TCP without TLS.
     pub(crate) fn dlock(&self, arguments: &[&str]) -> Command {
-        let mut command = alone(DLOCK);
+        let mut command = bare_command(DLOCK);
         command.args(arguments);
         command.env("DLOCK_URL", self.database.url());
         command
@@ -85,8 +85,9 @@ impl Population {
 /// SQL expression for the name of the queue lock of a row's action.
 const LOCK_NAME: &str = "CONCAT('dlock:',LEFT(SHA2(CONCAT(DATABASE(),'/',action),256),40))";
 
-/// Returns the statement that inserts the actions numbered `least..end`, held if the SQL condition `held` is true.
-fn rows(held: &str, least: u32, end: u32) -> String {
+/// Returns the statement that inserts the actions with the numbers `first..end`. An action is held if the SQL condition
+/// `held` is true for its number.
+fn rows(held: &str, first: u32, end: u32) -> String {
     format!(
         "INSERT INTO dlock_lock (action,token,owner_id,holder,host,pid,user,command,\
          server,session_id,has_queue_lock,ttl_us,renewals,acquired_at,renewed_at,expires_at,released_at) \
@@ -99,20 +100,20 @@ fn rows(held: &str, least: u32, end: u32) -> String {
          3600000000,0,UTC_TIMESTAMP(6),UTC_TIMESTAMP(6),\
          IF({held},UTC_TIMESTAMP(6)+INTERVAL 1 HOUR,UTC_TIMESTAMP(6)),\
          IF({held},NULL,UTC_TIMESTAMP(6)) \
-         FROM numbered WHERE number>={least} AND number<{end}",
-        base = least - least % BATCH,
+         FROM numbered WHERE number>={first} AND number<{end}",
+        base = first - first % BATCH,
         name = name("number"),
     )
 }
 
-/// Returns the statement that inserts one run of each of these actions into the history.
-fn runs(least: u32, end: u32) -> String {
+/// Returns the statement that inserts one run of each action `first..end` into the history.
+fn runs(first: u32, end: u32) -> String {
     let facts = "holder,host,pid,user,note,pod,namespace,command";
     format!(
         "INSERT INTO dlock_history (action,token,{facts},started_at,ended_at,outcome,code) \
          SELECT action,token-1,{facts},acquired_at-INTERVAL 1 DAY,acquired_at-INTERVAL 23 HOUR,'exited',0 \
          FROM dlock_lock WHERE action BETWEEN {} AND {}",
-        name(&least.to_string()),
+        name(&first.to_string()),
         name(&(end - 1).to_string()),
     )
 }

@@ -16,10 +16,10 @@ use crate::traffic::{Traffic, traffic};
 /// Number of actions in the small database, all of which are held.
 pub(crate) const FEW: u32 = HELD;
 
-/// Number of actions in the large database, of which as many are held.
+/// Number of actions in the large database. As many of them are held as in the small database.
 pub(crate) const MANY: u32 = 1_000_000;
 
-/// A running server with its databases.
+/// A running server with its three databases.
 pub(crate) struct Site {
     pub(crate) server: Server,
     few: Population,
@@ -28,7 +28,7 @@ pub(crate) struct Site {
     many: Population,
 }
 
-/// The times of one site, in the order of [`Site::contestants`].
+/// The run times of one site.
 pub(crate) struct Times<'a> {
     /// Times of `dlock status init`, with few actions and with many.
     pub(crate) one: [&'a Record; 2],
@@ -41,12 +41,12 @@ pub(crate) struct Times<'a> {
 }
 
 impl<'a> Times<'a> {
-    /// Number of records of a site.
+    /// Number of contestants of a site.
     pub(crate) const COUNT: usize = 7;
 
     pub(crate) fn of(records: &'a [Record]) -> Self {
         let [one, one_many, all, all_many, exec, exec_many, plain] = records else {
-            panic!("{} records of a site", records.len());
+            panic!("{} records, not {}", records.len(), Self::COUNT);
         };
         Self {
             one: [one, one_many],
@@ -97,7 +97,7 @@ impl Site {
         })
     }
 
-    /// Panics unless the programs that are timed show the expected locks and waiters.
+    /// Panics if the measured programs do not report the expected locks and waiters.
     pub(crate) fn check(&self) {
         for population in [&self.few, &self.many] {
             let all = shown(population.dlock(&["status", "--json"]));
@@ -117,13 +117,13 @@ impl Site {
         }
     }
 
-    /// Returns the contestant that reads one lock, to compare with etcdctl.
-    pub(crate) fn look(&self) -> Contestant {
+    /// Returns the contestant that reads one lock. It is compared with etcdctl.
+    pub(crate) fn read_one(&self) -> Contestant {
         let name = format!("`dlock status {ACTION}`, {}", self.name());
         Contestant::program(&name, self.few.dlock(&["status", ACTION]))
     }
 
-    /// Returns the contestants of this site; see [`Times`].
+    /// Returns the contestants of this site, in the order that [`Times::of`] expects.
     pub(crate) fn contestants(&self) -> [Contestant; Times::COUNT] {
         let exec = ["exec", "-a", "x", "--", "true"];
         [
@@ -141,7 +141,7 @@ impl Site {
         })
     }
 
-    /// Returns the packets of `dlock status init` and of `dlock status`.
+    /// Returns the numbers of packets of `dlock status init` and of `dlock status`.
     pub(crate) fn traffic(&self) -> [Traffic; 2] {
         [&["status", ACTION][..], &["status"]].map(|arguments| {
             traffic(self.server.port(), |port| {

@@ -1,4 +1,4 @@
-//! The tables of measured values and targets.
+//! Formats the tables with the measured values and the targets.
 
 use std::time::Duration;
 
@@ -8,8 +8,8 @@ use crate::site::{FEW, MANY, Site, Times};
 use crate::timing::Record;
 use crate::traffic::Traffic;
 
-/// Targets: the maximum ratio to etcdctl's time, and the maximum ratio of the time with many actions to the time with
-/// few, with the same number of held actions.
+/// Targets: the maximum ratio to the time of etcdctl, and the maximum ratio of the time with many actions to the time
+/// with few actions. The number of held actions is the same.
 const SHARE: f64 = 0.5;
 const GROWTH: f64 = 1.5;
 
@@ -19,7 +19,7 @@ const REQUESTS: usize = 1;
 /// The ratio of the times of two contestants.
 struct Ratio {
     of_medians: f64,
-    /// The p10, median and p90 of the ratios, round by round.
+    /// The p10, median and p90 of the ratios of all rounds.
     paired: [f64; 3],
 }
 
@@ -41,28 +41,29 @@ impl Ratio {
     }
 }
 
-/// Writes the times of reading one lock. The first of `records` is the reference of the ratios.
+/// Writes the times to read one lock. The ratios are relative to the first of `records`.
 pub(crate) fn one(page: &mut Page, records: &[Record]) {
     let (peer, ours) = records.split_first().expect("the peer was timed");
     page.section(
         "One action",
         &format!(
-            "From fork to wait, {} rounds in which each runs once; somebody holds the lock and \
-             somebody waits for it. The ratio is taken round by round: median (p10 to p90). Plain TCP on the loopback.",
+            "Times from the fork to the wait. In each of {} rounds, each program runs once. The lock has a holder and \
+             a waiter. The ratio is calculated for each round, and the table shows the median (p10 to p90). All \
+             programs use TCP without TLS on the loopback interface.",
             peer.times.len()
         ),
     );
     let mut rows = vec![[spread(peer), vec!["1.00".to_owned(), "–".to_owned()]].concat()];
     for record in ours {
         let ratio = Ratio::of(record, peer);
-        let kept = verdict(ratio.paired[1] <= SHARE).to_owned();
-        rows.push([spread(record), vec![ratio.paired(), kept]].concat());
+        let target_met = verdict(ratio.paired[1] <= SHARE).to_owned();
+        rows.push([spread(record), vec![ratio.paired(), target_met]].concat());
     }
     let target = format!("≤ {SHARE}");
     let head = [
         "whole process",
         "median, ms",
-        "least",
+        "minimum",
         "p10 to p90",
         "ratio to etcdctl",
         &target,
@@ -81,8 +82,9 @@ fn growth(page: &mut Page, ours: &[Times]) {
     page.section(
         "A million actions",
         &format!(
-            "A database of {FEW} actions, all held, beside one of {MANY} on the same server, of which as many are held; \
-             {} rounds in which all below runs once. Milliseconds, medians. `exec` is of one more action, which is free.",
+            "A database with {FEW} actions, all of them held, compared with a database with {MANY} actions on the \
+             same server, {FEW} of them held. The times are medians of {} rounds in milliseconds. `exec` acquires \
+             another action, which is free.",
             ours[0].exec[0].times.len()
         ),
     );
@@ -111,7 +113,7 @@ fn growth(page: &mut Page, ours: &[Times]) {
         &few,
         &many,
         "ratio of medians",
-        "round by round",
+        "ratio in each round",
         &target,
     ];
     page.table(&head, &rows);
@@ -119,10 +121,10 @@ fn growth(page: &mut Page, ours: &[Times]) {
 
 fn indices(page: &mut Page, ours: &[Times]) {
     page.section(
-        "The indices",
+        "Secondary indices",
         &format!(
-            "What the two secondary indices of `dlock_lock`, which `status` needs, cost a grant and its release, with \
-             {FEW} actions. Milliseconds, medians."
+            "The cost of the two secondary indices of `dlock_lock`, which `status` needs, for a grant and its \
+             release. The database has {FEW} actions. The times are medians in milliseconds."
         ),
     );
     let rows: Vec<Vec<String>> = ours
@@ -143,16 +145,16 @@ fn indices(page: &mut Page, ours: &[Times]) {
         "without",
         "with",
         "ratio of medians",
-        "round by round",
+        "ratio in each round",
     ];
     page.table(&head, &rows);
 }
 
-/// Writes the packets that were sent, on each site for one action and for all.
+/// Writes the numbers of packets, on each site, for `dlock status` of one action and of all actions.
 pub(crate) fn requests(page: &mut Page, sites: &[Site], costs: &[[Traffic; 2]]) {
     page.section(
         "Round trips",
-        "Packets of the client, as a proxy counts them.",
+        "The numbers of packets that the client sends. A proxy counts them.",
     );
     let rows: Vec<Vec<String>> = sites
         .iter()
@@ -179,8 +181,8 @@ pub(crate) fn requests(page: &mut Page, sites: &[Site], costs: &[[Traffic; 2]]) 
         "",
         "connections",
         "login",
-        "requests after it",
-        "farewells",
+        "requests after login",
+        "COM_QUIT",
         &target,
     ];
     page.table(&head, &rows);
@@ -188,9 +190,14 @@ pub(crate) fn requests(page: &mut Page, sites: &[Site], costs: &[[Traffic; 2]]) 
 
 /// Returns name, median, minimum and spread of a record.
 fn spread(record: &Record) -> Vec<String> {
-    let [least, low, middle, high] = [0, 10, 50, 90].map(|part| percentile(&record.times, part));
+    let [minimum, low, middle, high] = [0, 10, 50, 90].map(|part| percentile(&record.times, part));
     let between = format!("{} to {}", millis(low), millis(high));
-    vec![record.name.clone(), millis(middle), millis(least), between]
+    vec![
+        record.name.clone(),
+        millis(middle),
+        millis(minimum),
+        between,
+    ]
 }
 
 fn middle(record: &Record) -> Duration {

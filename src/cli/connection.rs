@@ -1,6 +1,6 @@
 //! The connection options, which all subcommands share.
 //!
-//! This module contains only the grammar. `config` reads the files that these options name, and merges the sources.
+//! This module contains only the grammar. `config` reads the files that these options specify, and merges the settings.
 
 use std::path::PathBuf;
 
@@ -12,10 +12,10 @@ use crate::store::target::SslMode;
 pub struct ConnectionArgs {
     /// Server and database, as mysql://USER@HOST/DATABASE.
     ///
-    /// In full: mysql://[USER[:PASSWORD]@][HOST[:PORT]][/DATABASE][?KEY=VALUE&...], where KEY is
-    /// socket, ssl-mode, ssl-ca, ssl-cert or ssl-key. Special characters are percent-encoded.
+    /// The full format is mysql://[USER[:PASSWORD]@][HOST[:PORT]][/DATABASE][?KEY=VALUE&...]. KEY is
+    /// socket, ssl-mode, ssl-ca, ssl-cert or ssl-key. Special characters must be percent-encoded.
     ///
-    /// Other users of the machine can read the command line: pass a password with DLOCK_URL,
+    /// Other users of the machine can read the command line. Therefore pass a password with DLOCK_URL,
     /// --url-file, --password-file, DLOCK_PASSWORD or --defaults-file.
     #[arg(
         long,
@@ -26,11 +26,11 @@ pub struct ConnectionArgs {
     )]
     pub url: Option<String>,
 
-    /// File that contains the URL, such as a mounted Kubernetes secret.
+    /// File that contains the URL, for example a mounted Kubernetes secret.
     #[arg(long, env = "DLOCK_URL_FILE", value_name = "PATH", global = true)]
     pub url_file: Option<PathBuf>,
 
-    /// Option file of the mysql client; the groups [client] and [dlock] are read.
+    /// Option file in the format of the mysql client; dlock reads the groups [client] and [dlock].
     #[arg(long, env = "DLOCK_DEFAULTS_FILE", value_name = "PATH", global = true)]
     pub defaults_file: Option<PathBuf>,
 
@@ -46,21 +46,21 @@ pub struct ConnectionArgs {
     #[arg(long, env = "DLOCK_SOCKET", value_name = "PATH", global = true)]
     pub socket: Option<PathBuf>,
 
-    /// Account to log in with.
+    /// User name of the account on the server.
     #[arg(long, env = "DLOCK_USER", value_name = "USER", global = true)]
     pub user: Option<String>,
 
-    /// File that contains the password; a line end after it is removed.
+    /// File that contains the password; dlock ignores a line end after the password.
     ///
-    /// DLOCK_PASSWORD can contain the password itself.
+    /// Alternatively, the variable DLOCK_PASSWORD can contain the password.
     #[arg(long, env = "DLOCK_PASSWORD_FILE", value_name = "PATH", global = true)]
     pub password_file: Option<PathBuf>,
 
-    /// Database with dlock's tables.
+    /// Database that contains dlock's tables.
     #[arg(long, env = "DLOCK_DATABASE", value_name = "NAME", global = true)]
     pub database: Option<String>,
 
-    /// TLS verification [default: verify_identity; disabled for loopback and Unix sockets].
+    /// TLS mode [default: verify_identity; disabled for loopback addresses and Unix sockets].
     #[arg(
         long,
         env = "DLOCK_SSL_MODE",
@@ -71,7 +71,7 @@ pub struct ConnectionArgs {
     )]
     pub ssl_mode: Option<SslMode>,
 
-    /// PEM file with certificate authorities to trust in addition to the public ones.
+    /// PEM file with certificate authorities that are trusted in addition to the public authorities.
     #[arg(long, env = "DLOCK_SSL_CA", value_name = "PATH", global = true)]
     pub ssl_ca: Option<PathBuf>,
 
@@ -79,13 +79,13 @@ pub struct ConnectionArgs {
     #[arg(long, env = "DLOCK_SSL_CERT", value_name = "PATH", global = true)]
     pub ssl_cert: Option<PathBuf>,
 
-    /// PEM file with the key of --ssl-cert.
+    /// PEM file with the private key of the certificate in --ssl-cert.
     #[arg(long, env = "DLOCK_SSL_KEY", value_name = "PATH", global = true)]
     pub ssl_key: Option<PathBuf>,
 }
 
 impl ConnectionArgs {
-    /// Returns true if a URL, a URL file or an option file is given, which may contain any connection setting.
+    /// Returns true if a URL, a URL file or an option file is set. Each of them can contain any connection setting.
     #[must_use]
     pub const fn names_a_source(&self) -> bool {
         self.url.is_some() || self.url_file.is_some() || self.defaults_file.is_some()

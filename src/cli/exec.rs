@@ -28,7 +28,8 @@ pub struct ExecArgs {
 
     /// Length of the lease.
     ///
-    /// The lease is renewed while the command runs. After a crash, other contenders wait about this long.
+    /// dlock renews the lease while the command runs. After a crash of the holder, other contenders wait
+    /// for about this time.
     #[arg(
         short,
         long,
@@ -39,21 +40,21 @@ pub struct ExecArgs {
     #[arg(value_parser = humantime::parse_duration)]
     pub ttl: Duration,
 
-    /// Maximum time to wait in the queue; 0 tries once.
+    /// Maximum time to wait for the lock; 0 makes one attempt.
     ///
-    /// The time counts from the first response of the server.
+    /// The time starts with the first response of the server.
     #[arg(short, long, env = "DLOCK_OPT_WAIT", value_name = "DURATION|forever")]
     #[arg(default_value = "forever")]
     pub wait: Wait,
 
-    /// Do not wait; overrides --wait.
+    /// Do not wait for the lock; overrides --wait.
     #[arg(short, long, env = "DLOCK_OPT_NONBLOCK")]
     #[arg(value_parser = clap::builder::FalseyValueParser::new())]
     pub nonblock: bool,
 
-    /// Exit status if another process held the lock and time ran out.
+    /// Exit status if the lock was held or paused until the waiting time ran out.
     ///
-    /// With 0, this case is not a failure.
+    /// With 0, dlock does not report this case as a failure.
     #[arg(
         short = 'E',
         long,
@@ -63,11 +64,11 @@ pub struct ExecArgs {
     #[arg(default_value_t = exit::Status::HELD.code())]
     pub conflict_exit_code: u8,
 
-    /// Options that skip a run.
+    /// Options that skip a run or hold the lock after it.
     #[command(flatten)]
     pub once: OnceArgs,
 
-    /// Maximum time to reach the server at the start; 0 tries once.
+    /// Maximum time to wait for the first response of the server; 0 makes one attempt.
     #[arg(
         long,
         env = "DLOCK_OPT_CONNECT_TIMEOUT",
@@ -82,32 +83,32 @@ pub struct ExecArgs {
     #[arg(value_parser = humantime::parse_duration)]
     pub grace: Option<Duration>,
 
-    /// Maximum runtime of the command; it is then stopped, with status 124.
+    /// Maximum runtime of the command; dlock then stops the command and exits with 124.
     #[arg(long, env = "DLOCK_OPT_MAX_RUNTIME", value_name = "DURATION")]
     #[arg(value_parser = positive_duration)]
     pub max_runtime: Option<Duration>,
 
-    /// Renew the lease only while this file changes, so that a command that hangs loses it.
+    /// File that the command changes regularly; if the file stops changing, the lease is not renewed.
     #[arg(long, env = "DLOCK_OPT_HEARTBEAT_FILE", value_name = "FILE")]
     #[arg(value_hint = clap::ValueHint::FilePath)]
     pub heartbeat_file: Option<PathBuf>,
 
-    /// Name of the holder in dlock status [default: HOST/PID].
+    /// Name of this holder that dlock status shows [default: HOST/PID].
     #[arg(long, env = "DLOCK_OPT_HOLDER", value_name = "TEXT", value_parser = label)]
     pub holder: Option<String>,
 
-    /// Note in dlock status, such as the reason for the run.
+    /// Note that dlock status shows, for example the reason for the run.
     #[arg(long, env = "DLOCK_OPT_NOTE", value_name = "TEXT", value_parser = note)]
     pub note: Option<String>,
 
-    /// Advance the action's fence with the grant, for use with dlock check --sql.
+    /// Write the token of the grant to the action's fence, for use with dlock check --sql.
     ///
-    /// The command can then lock the fence in its own transaction.
+    /// The fence is a row that the command can lock in its own transaction.
     #[arg(long, env = "DLOCK_OPT_FENCE")]
     #[arg(value_parser = clap::builder::FalseyValueParser::new())]
     pub fence: bool,
 
-    /// Number of runs of this action to keep in the history; 0 does not record this run.
+    /// Number of runs of this action to keep in the history; with 0, this run is not recorded.
     #[arg(
         long,
         env = "DLOCK_OPT_HISTORY",

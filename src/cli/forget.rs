@@ -11,16 +11,16 @@ pub struct ForgetArgs {
     #[arg(short, long, env = "DLOCK_OPT_ACTION", value_name = "NAME")]
     pub action: Action,
 
-    /// The success to forget: that of exec --once, with the same KEY if there was one.
+    /// Delete the success of exec --once, or of exec --once=KEY if KEY is set.
     #[arg(long, env = "DLOCK_OPT_ONCE", value_name = "KEY", num_args = 0..=1, require_equals = true)]
     #[arg(required = true)]
     pub once: Option<Option<OnceKey>>,
 
-    /// Name of the operator in the history [default: HOST/PID].
+    /// Name of the operator that the history shows [default: HOST/PID].
     #[arg(long, env = "DLOCK_OPT_HOLDER", value_name = "TEXT", value_parser = super::value::label)]
     pub holder: Option<String>,
 
-    /// Note in the history, such as the reason.
+    /// Note that the history shows, for example the reason.
     #[arg(long, env = "DLOCK_OPT_NOTE", value_name = "TEXT", value_parser = super::value::note)]
     pub note: Option<String>,
 }

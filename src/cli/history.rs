@@ -6,15 +6,15 @@ use crate::lease::action::Action;
 #[derive(Debug, clap::Args)]
 #[command(after_help = super::footer::SEE_ALSO, after_long_help = super::footer::long_footer())]
 pub struct HistoryArgs {
-    /// Actions to show [default: all].
+    /// Actions to show [default: all actions].
     #[arg(value_name = "ACTION")]
     pub actions: Vec<Action>,
 
-    /// Action to show; may be repeated.
+    /// Action to show; this option may be repeated.
     #[arg(short, long = "action", value_name = "NAME")]
     pub action: Vec<Action>,
 
-    /// Number of runs to show, newest first.
+    /// Maximum number of runs to show; the newest runs come first.
     #[arg(
         short,
         long,

@@ -7,30 +7,31 @@ use clap::builder::{NonEmptyStringValueParser, PathBufValueParser, TypedValuePar
 /// Options for metrics and hooks.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub struct ObserveArgs {
-    /// File for metrics of this run, in the Prometheus text format.
+    /// File to which dlock writes the metrics of this run, in the Prometheus text format.
     ///
-    /// The textfile collector of node_exporter can read it.
+    /// The textfile collector of node_exporter can read this file.
     #[arg(long, env = "DLOCK_OPT_METRICS_FILE", value_name = "FILE")]
     #[arg(value_parser = PathBufValueParser::new().try_map(file))]
     #[arg(value_hint = clap::ValueHint::FilePath)]
     pub metrics_file: Option<PathBuf>,
 
-    /// Hook to run with sh -c when the lock is granted, lost, released or skipped.
+    /// Hook to run with sh -c when the lock is granted, lost or released, or when the run is skipped.
     ///
-    /// It runs in parallel with the command, for at most 10s and for at most 1s after the end of the run.
+    /// The hook runs in parallel with the command. It may run for at most 10s, and for at most 1s after
+    /// the end of the run.
     #[arg(long, env = "DLOCK_OPT_ON_EVENT", value_name = "COMMAND")]
     #[arg(value_parser = NonEmptyStringValueParser::new())]
     #[arg(value_hint = clap::ValueHint::CommandString)]
     pub on_event: Option<String>,
 }
 
-/// Checks that the path has a file name.
+/// Returns `path` if it has a file name.
 ///
 /// # Errors
-/// Returns a message if it has none.
+/// Fails if `path` has no file name, for example `/` or `..`.
 fn file(path: PathBuf) -> Result<PathBuf, &'static str> {
     match path.file_name() {
         Some(_) => Ok(path),
-        None => Err("that is no name of a file"),
+        None => Err("the path has no file name"),
     }
 }

@@ -10,14 +10,14 @@ use crate::lease::timing::MAX_TTL;
 pub struct OnceArgs {
     /// Run the command only if it has not succeeded yet; otherwise exit with 0.
     ///
-    /// With KEY, for example an image tag, only successes under this key count. Waiters exit with 0 as
-    /// soon as another run succeeds.
+    /// With KEY, for example an image tag, only a success under the same key counts. Waiters exit with 0
+    /// as soon as another run succeeds.
     #[arg(long, env = "DLOCK_OPT_ONCE", value_name = "KEY", num_args = 0..=1, require_equals = true)]
     pub once: Option<Option<OnceKey>>,
 
-    /// Run the command only if it has not succeeded within this time; otherwise exit with 0.
+    /// Run the command only if no run has succeeded within this time; otherwise exit with 0.
     ///
-    /// The time is measured by the server's clock. Waiters exit as with --once.
+    /// dlock measures the time by the server's clock. Waiters exit with 0 as soon as another run succeeds.
     #[arg(
         long,
         env = "DLOCK_OPT_ONCE_PER",
@@ -27,15 +27,16 @@ pub struct OnceArgs {
     #[arg(value_parser = humantime::parse_duration)]
     pub once_per: Option<Duration>,
 
-    /// Minimum time to hold the lock, counted from the grant.
+    /// Minimum time for which the lock is held after the grant.
     ///
-    /// This also applies if the command ends earlier; dlock itself does not wait.
+    /// If the command ends earlier, the lock stays held until this time is over, but dlock exits
+    /// immediately.
     #[arg(long, env = "DLOCK_OPT_MIN_HOLD", value_name = "DURATION", value_parser = min_hold)]
     pub min_hold: Option<Duration>,
 }
 
 impl OnceArgs {
-    /// Returns the rule for skipping a run. None if neither --once nor --once-per is given.
+    /// Returns the rule for skipping a run. None if neither --once nor --once-per is set.
     #[must_use]
     pub fn once(&self) -> Option<Once> {
         match (&self.once, self.once_per) {
@@ -46,14 +47,18 @@ impl OnceArgs {
     }
 }
 
-/// Parses a duration of at most [`MAX_TTL`]: the process has exited by then and cannot release the lease earlier.
+/// Parses a duration of at most [`MAX_TTL`]. The duration is limited because the process exits before it is over and
+/// cannot release the lease earlier.
 ///
 /// # Errors
-/// Returns a message if `text` is not a duration or is longer.
+/// Returns a message if `text` is not a duration or is too long.
 fn min_hold(text: &str) -> Result<Duration, String> {
     match humantime::parse_duration(text) {
         Ok(duration) if duration <= MAX_TTL => Ok(duration),
-        Ok(_) => Err(format!("at most {}", humantime::format_duration(MAX_TTL))),
+        Ok(_) => Err(format!(
+            "must be at most {}",
+            humantime::format_duration(MAX_TTL)
+        )),
         Err(error) => Err(error.to_string()),
     }
 }

@@ -12,30 +12,30 @@ pub struct ReleaseArgs {
     #[arg(short, long, env = "DLOCK_OPT_ACTION", value_name = "NAME")]
     pub action: Action,
 
-    /// Change the lock only if it has this token, as shown by dlock status.
+    /// Change the lock only if its token is TOKEN; dlock status shows the token.
     #[arg(long, value_name = "TOKEN")]
     pub token: Option<u64>,
 
-    /// Reason, which the holder, the waiters and the history show.
+    /// Reason that the holder, the waiters and the history show.
     #[arg(long, env = "DLOCK_OPT_REASON", value_name = "TEXT", value_parser = super::value::note)]
     pub reason: Option<String>,
 
-    /// Do not ask for confirmation; required without a terminal.
+    /// Do not ask for confirmation; required if standard input is not a terminal.
     #[arg(short, long, env = "DLOCK_OPT_YES")]
     #[arg(value_parser = clap::builder::FalseyValueParser::new())]
     pub yes: bool,
 
-    /// Do not grant the lock for this time; a current lease is ended.
+    /// Pause the lock for this time and revoke its lease, if there is one.
     #[arg(long, env = "DLOCK_OPT_PAUSE", value_name = "DURATION", value_parser = super::value::positive_duration)]
     #[arg(conflicts_with = "resume")]
     pub pause: Option<Duration>,
 
-    /// End an earlier --pause; a current lease is not changed.
+    /// Resume a paused lock; a current lease does not change.
     #[arg(long, env = "DLOCK_OPT_RESUME")]
     #[arg(value_parser = clap::builder::FalseyValueParser::new())]
     pub resume: bool,
 
-    /// Name of the operator, shown with the reason [default: USER@HOST].
+    /// Name of the operator that is shown with the reason [default: USER@HOST].
     #[arg(long, env = "DLOCK_OPT_HOLDER", value_name = "TEXT", value_parser = super::value::label)]
     pub holder: Option<String>,
 }

@@ -10,15 +10,15 @@ use crate::lease::action::Action;
 #[derive(Debug, Args)]
 #[command(after_help = SEE_ALSO, after_long_help = long_footer())]
 pub struct StatusArgs {
-    /// Actions to show [default: all that are held, expired, paused or have waiters].
+    /// Actions to show [default: all actions that have waiters or are not free].
     #[arg(value_name = "ACTION")]
     pub actions: Vec<Action>,
 
-    /// Action to show; may be repeated.
+    /// Action to show; this option may be repeated.
     #[arg(short, long = "action", value_name = "NAME")]
     pub action: Vec<Action>,
 
-    /// Show all actions, including those that are free and have no waiters.
+    /// Show all actions, including free actions without waiters.
     #[arg(long, env = "DLOCK_OPT_ALL")]
     #[arg(value_parser = clap::builder::FalseyValueParser::new())]
     pub all: bool,
@@ -28,14 +28,14 @@ pub struct StatusArgs {
     #[arg(value_parser = clap::builder::FalseyValueParser::new())]
     pub json: bool,
 
-    /// Print nothing and exit with 75 if any of the actions is held or paused, otherwise with 0.
+    /// Print nothing, and exit with 75 if any of the actions is held or paused, otherwise with 0.
     ///
-    /// An expired lease counts as not held.
+    /// An action whose lease has expired does not count as held.
     #[arg(long, env = "DLOCK_OPT_CHECK")]
     #[arg(value_parser = clap::builder::FalseyValueParser::new())]
     pub check: bool,
 
-    /// Options that repeat the output.
+    /// Options for repeated output.
     #[command(flatten)]
     pub repeat: WatchArgs,
 }

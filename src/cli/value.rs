@@ -3,12 +3,12 @@
 use std::str::FromStr;
 use std::time::Duration;
 
-/// Maximum time to wait in the queue.
+/// Maximum waiting time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wait {
-    /// Waits until the lock is acquired.
+    /// No limit.
     Forever,
-    /// Waits for at most this duration.
+    /// This duration. Zero means one attempt.
     AtMost(Duration),
 }
 
@@ -29,25 +29,28 @@ impl FromStr for Wait {
 /// Returns a message if `text` is not a duration or is zero.
 pub(super) fn positive_duration(text: &str) -> Result<Duration, String> {
     match humantime::parse_duration(text) {
-        Ok(Duration::ZERO) => Err("a command needs some time".to_owned()),
+        Ok(Duration::ZERO) => Err("must be longer than 0".to_owned()),
         outcome => outcome.map_err(|error| error.to_string()),
     }
 }
 
-/// Parses a text for the column `holder`, of at most 255 bytes.
+/// Checks that a value for the column `holder` has at most 255 bytes.
 pub(super) fn label(text: &str) -> Result<String, String> {
     at_most(text, 255)
 }
 
-/// Parses a text for the column `note`, of at most 1023 bytes.
+/// Checks that a value for the column `note` or `reason` has at most 1023 bytes.
 pub(super) fn note(text: &str) -> Result<String, String> {
     at_most(text, 1023)
 }
 
 fn at_most(text: &str, bytes: usize) -> Result<String, String> {
     if text.len() > bytes {
-        // A longer text is rejected, because a truncated text may be misleading.
-        return Err(format!("it has {} bytes, {bytes} are allowed", text.len()));
+        // The text is not truncated, because a truncated text may be misleading.
+        return Err(format!(
+            "the text has {} bytes, but only {bytes} are allowed",
+            text.len()
+        ));
     }
     Ok(text.to_owned())
 }
@@ -59,7 +62,7 @@ mod tests {
     use super::Wait;
 
     #[test]
-    fn wait_accepts_duration_zero_and_forever() {
+    fn wait_is_a_duration_or_0_or_forever() {
         assert_eq!("forever".parse(), Ok(Wait::Forever));
         assert_eq!("0".parse(), Ok(Wait::AtMost(Duration::ZERO)));
         assert_eq!("1m 30s".parse(), Ok(Wait::AtMost(Duration::from_secs(90))));

@@ -19,7 +19,7 @@ pub struct WaitArgs {
     #[arg(value_name = "ACTION", required_unless_present = "named")]
     pub action: Option<Action>,
 
-    /// Name of the lock, as an option.
+    /// Name of the lock; an alternative to ACTION.
     #[arg(
         short = 'a',
         long = "action",
@@ -28,16 +28,16 @@ pub struct WaitArgs {
     )]
     pub named: Option<Action>,
 
-    /// Wait until exec --once has succeeded (under this KEY), not until the lock is free.
+    /// Wait until exec --once (or --once=KEY) has succeeded, not until the lock is free.
     #[arg(long, env = "DLOCK_OPT_DONE", value_name = "KEY", num_args = 0..=1, require_equals = true)]
     pub done: Option<Option<OnceKey>>,
 
-    /// Maximum time to wait; 0 checks once.
+    /// Maximum time to wait, counted from the start; 0 checks once.
     #[arg(long, env = "DLOCK_OPT_TIMEOUT", value_name = "DURATION|forever")]
     #[arg(default_value = "forever")]
     pub timeout: Wait,
 
-    /// Maximum time to reach the server; 0 tries once.
+    /// Maximum time without a response of the server; 0 makes one attempt.
     #[arg(
         long,
         env = "DLOCK_OPT_CONNECT_TIMEOUT",

@@ -4,36 +4,36 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 
-/// Shortest interval. A user cannot follow more updates, and shorter intervals only load the server.
+/// Shortest interval. With a shorter interval, the server has more load and a user cannot follow the updates.
 const MIN_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Longest interval. A longer one is probably a typing error.
+/// Longest interval. A longer interval is probably a typing error.
 const MAX_INTERVAL: Duration = Duration::from_hours(24);
 
 /// Use of colours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Color {
-    /// Colours on a terminal, unless NO_COLOR is set.
+    /// Use colours on a terminal, unless NO_COLOR is set.
     Auto,
-    /// Colours always.
+    /// Always use colours.
     Always,
-    /// Colours never.
+    /// Never use colours.
     Never,
 }
 
-/// Options of `status` that repeat the output.
+/// Options of `status` for repeated output.
 #[derive(Debug, clap::Args)]
 pub struct WatchArgs {
-    /// Refresh the output at this interval, until q or Ctrl-C [default interval: 1s].
+    /// Refresh the output at this interval, until the user presses q or Ctrl-C [default interval: 1s].
     ///
-    /// On a terminal, this is a screen with keys (? shows them). Otherwise, the output is text or one JSON
-    /// document per line.
+    /// On a terminal, dlock shows an interactive screen (the key ? shows all keys). Otherwise, the output
+    /// is text or one JSON document per line.
     #[arg(long, env = "DLOCK_OPT_WATCH", value_name = "INTERVAL")]
     #[arg(num_args = 0..=1, require_equals = true, default_missing_value = "1s")]
     #[arg(value_parser = interval)]
     pub watch: Option<Duration>,
 
-    /// Colours on the screen of --watch; auto respects NO_COLOR.
+    /// Use of colours on the screen of --watch; auto uses colours unless NO_COLOR is set.
     #[arg(long, env = "DLOCK_OPT_COLOR", value_name = "WHEN", value_enum)]
     #[arg(default_value_t = Color::Auto)]
     pub color: Color,
@@ -46,7 +46,7 @@ pub struct WatchArgs {
 fn interval(text: &str) -> Result<Duration, String> {
     match humantime::parse_duration(text) {
         Ok(interval) if (MIN_INTERVAL..=MAX_INTERVAL).contains(&interval) => Ok(interval),
-        Ok(_) => Err("an interval is from 100ms to 24h".to_owned()),
+        Ok(_) => Err("must be from 100ms to 24h".to_owned()),
         Err(error) => Err(error.to_string()),
     }
 }

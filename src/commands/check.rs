@@ -11,7 +11,7 @@ use crate::store::mysql::fence_check;
 use crate::store::target::Target;
 use crate::store::{Contender, FenceMode, Holder, LockRecord, Request, Response};
 
-/// Returns a status that shows if the token is current, or prints SQL that checks it.
+/// Returns a status that shows whether the token is current, or prints SQL that checks the token.
 ///
 /// # Errors
 /// Fails if the token is not current, or if the server cannot be reached or refuses the request.
@@ -34,7 +34,11 @@ pub fn run(args: CheckArgs, target: Target) -> anyhow::Result<Status> {
         database.request(&contender, &Request::Get).outcome
     })?;
     let Response::Record(record) = response else {
-        return Err(ExitError::new(Status::INTERNAL, format!("not a look: {response:?}")).into());
+        return Err(ExitError::new(
+            Status::INTERNAL,
+            format!("unexpected response: {response:?}"),
+        )
+        .into());
     };
     if is_current(&record, token) {
         return Ok(Status::OK);

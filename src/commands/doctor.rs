@@ -16,13 +16,13 @@ use crate::store::mysql::doctor::examine;
 use crate::store::target::Target;
 use crate::sys::clock;
 
-/// Messages from the thread that runs the checks.
+/// A message from the thread that runs the checks.
 enum CheckProgress {
     Finding(Finding),
     Over(Result<(), Failure>),
 }
 
-/// Prints all findings. The exit status shows if a check failed.
+/// Prints all findings. Returns a status that shows whether a check failed.
 ///
 /// # Errors
 /// Fails if stdout cannot be written.
@@ -43,23 +43,23 @@ pub fn run(args: &DoctorArgs, target: Target) -> anyhow::Result<Status> {
     Ok(status)
 }
 
-/// How the checks ended.
+/// The way in which the checks ended.
 enum CheckRun {
     Over(Result<(), Failure>),
-    /// They did not end within [`QUERY_TIMEOUT`].
+    /// The checks did not end within [`QUERY_TIMEOUT`].
     Stuck,
     Panicked,
 }
 
-/// Runs the checks on a thread of its own, because some operations of the driver have no time limit. The
-/// findings up to the timeout are kept.
+/// Runs the checks on a separate thread, because some operations of the driver have no time limit.
+/// Returns all findings that arrived before the timeout.
 fn collect(target: Target) -> anyhow::Result<(Vec<Finding>, CheckRun)> {
     let (sender, receiver) = mpsc::channel();
     let end = clock::now() + QUERY_TIMEOUT;
     thread::Builder::new()
         .name(THREAD_NAME.to_owned())
         .spawn(move || {
-            // A send fails only if the receiver does not wait any more.
+            // A send fails only if the receiver no longer waits.
             let mut emit = |finding| _ = sender.send(CheckProgress::Finding(finding));
             let outcome = examine(&target, IO_TIMEOUT, &mut emit);
             _ = sender.send(CheckProgress::Over(outcome));
@@ -84,8 +84,8 @@ fn complete(mut findings: Vec<Finding>, outcome: &CheckRun) -> Vec<Finding> {
     let is_present = |findings: &[Finding], check| findings.iter().any(|one| one.check == check);
     let interrupted = match outcome {
         CheckRun::Over(_) => None,
-        CheckRun::Stuck => Some(format!("no answer within {QUERY_TIMEOUT:?}")),
-        CheckRun::Panicked => Some("the reply could not be read".to_owned()),
+        CheckRun::Stuck => Some(format!("no response within {QUERY_TIMEOUT:?}")),
+        CheckRun::Panicked => Some("the response could not be read".to_owned()),
     };
     let next = Check::ALL
         .into_iter()
@@ -94,8 +94,8 @@ fn complete(mut findings: Vec<Finding>, outcome: &CheckRun) -> Vec<Finding> {
         findings.push(Finding::fail(
             check,
             fact,
-            "every command of dlock needs an answer, and in much less time",
-            "check the name server of this machine, the server, and what stands between",
+            "every command of dlock needs a response in much less time",
+            "check the name server of this machine, the database server, and the network between them",
         ));
     }
     for check in Check::ALL {

@@ -1,12 +1,14 @@
-//! `dlock exec`: acquire, supervise the command, release, notify, exit.
+//! `dlock exec`: acquires the lock, supervises the command, releases the lock, notifies the
+//! observers, and exits.
 //!
-//! One loop on the main thread receives every event (signals, responses from the database thread,
-//! messages from the monitor) and lets the pure state machines decide: `acquire` until the grant, then
-//! `renew` until the monitor reports that the command's process tree is dead, then `release`. The main
-//! thread never blocks on the server, so deadlines and signals are always handled. The order at the end
-//! is fixed: the command is dead, renewals stop, the lease is released, dlock exits.
+//! One loop on the main thread receives every event: signals, responses from the database thread,
+//! and messages from the monitor. Pure state machines make the decisions: `acquire` until the
+//! grant, then `renew` until the monitor reports that the command's process tree is dead, then
+//! `release`. The main thread never blocks on the server, so it always handles deadlines and
+//! signals. The order of the last steps is fixed: the command is dead, renewals stop, the lease is
+//! released, dlock exits.
 //!
-//! The module `start` prepares the settings, the processes and the threads.
+//! The module `start` prepares the settings, the processes and the threads of a run.
 
 pub(super) mod event_loop;
 mod exits;
@@ -26,8 +28,8 @@ use crate::store::target::Target;
 /// Runs the command under the lock.
 ///
 /// # Errors
-/// Fails if the command never ran: it cannot be started, the lock could not be acquired, or a signal
-/// arrived.
+/// Fails if the command cannot be started, if the lock could not be acquired, if a signal ended the
+/// wait, or if a process of the command was left behind.
 pub fn run(args: ExecArgs, target: Target, report: &Report) -> anyhow::Result<Status> {
     report.about(&args.action);
     let plan = Plan::new(args)?;

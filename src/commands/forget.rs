@@ -7,7 +7,7 @@ use crate::report::log::EventKind;
 use crate::report::{Report, messages};
 use crate::store::target::Target;
 
-/// Forgets one success. It is not an error if there is none.
+/// Deletes one success. A success that does not exist is not an error.
 ///
 /// # Errors
 /// Fails if the server cannot be reached or refuses the request.
@@ -24,7 +24,7 @@ pub fn run(args: ForgetArgs, target: Target, report: &Report) -> anyhow::Result<
     let who = holder(label, note);
     let forgotten = query_once(target, move |database| database.forget(&action, &key, &who))?;
     let text = match forgotten {
-        true => format!("{what} is forgotten: the next dlock exec --once runs it again"),
+        true => format!("{what} is forgotten: the next dlock exec --once runs the command again"),
         false => format!("{what} was not recorded as done"),
     };
     report.info(EventKind::Message, text);

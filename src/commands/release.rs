@@ -1,8 +1,8 @@
 //! `dlock release`: an operator revokes a lease, pauses an action, or resumes it.
 //!
-//! The operator action only applies to the grant that was shown, because the change requires its token. A
-//! release never starts a second command: the lease stays without renewal until the holder's command is
-//! dead or the lease expires.
+//! The operator action applies only to the grant that was shown, because the change requires the
+//! token of that grant. A release never causes two concurrent commands, because the lease stays
+//! held without renewal until the holder's command is dead or the lease expires.
 
 #[cfg(test)]
 mod tests;
@@ -24,14 +24,14 @@ use crate::store::{Holder, LockRecord, LockState};
 /// Shows the lock, asks for confirmation, and applies the operator action.
 ///
 /// # Errors
-/// Fails if the server cannot be reached or refuses the request, if there is no terminal for the
-/// confirmation, or if the token is not the one that was shown.
+/// Fails if the server cannot be reached or refuses the request, if stdin is not a terminal and
+/// `--yes` is missing, or if the token of the action has changed.
 pub fn run(args: ReleaseArgs, target: Target, report: &Report) -> anyhow::Result<Status> {
     let action = args.action;
     report.about(&action);
-    let looked_at = action.clone();
+    let shown_action = action.clone();
     let snapshot = query_once(target.clone(), move |database| {
-        database.snapshot(Selection::Named(&[looked_at]))
+        database.snapshot(Selection::Named(&[shown_action]))
     })?;
     let record = snapshot.locks.into_iter().next();
     let record = record.unwrap_or_else(|| LockRecord::never_held(action.clone()));
@@ -46,12 +46,12 @@ pub fn run(args: ReleaseArgs, target: Target, report: &Report) -> anyhow::Result
     }
     let token = record.version.token;
     if args.token.is_some_and(|expected| expected != token.0) {
-        let why = format!("{action} has token {token} by now: look at it again");
+        let why = format!("{action} has token {token} now: run dlock status and try again");
         return Err(ExitError::new(Status::LOST, why).into());
     }
     report.block(&report::status::details(&record, &snapshot.waiters));
     if !args.yes && !is_confirmed(report, &prompt(&action, kind))? {
-        let why = format!("{action} is left as it is");
+        let why = format!("{action} is unchanged");
         return Err(ExitError::new(Status::USAGE, why).into());
     }
     let request = OperatorRequest {
@@ -66,7 +66,8 @@ pub fn run(args: ReleaseArgs, target: Target, report: &Report) -> anyhow::Result
         database.apply_operator_request(&request, may_wake)
     })?;
     let OperatorResult::Applied { woken } = outcome else {
-        let why = format!("{action} has changed and was left alone: look at it again");
+        let why =
+            format!("{action} has changed, so nothing was done: run dlock status and try again");
         return Err(ExitError::new(Status::LOST, why).into());
     };
     let event = match kind {
@@ -79,7 +80,8 @@ pub fn run(args: ReleaseArgs, target: Target, report: &Report) -> anyhow::Result
     Ok(Status::OK)
 }
 
-/// Returns the exit status and the reason if there is nothing to do. None if there is something to do.
+/// Returns the exit status and the reason if there is nothing to do. None if the operator action
+/// must be applied.
 fn nothing_to_do(
     action: &Action,
     record: &LockRecord,
@@ -97,7 +99,7 @@ fn nothing_to_do(
         OperatorAction::Release if record.owner_id.is_some() => None,
         OperatorAction::Release if record.version.token.0 == 0 => Some((
             Status::NOTHING,
-            format!("{action} is unknown: nobody has ever held it"),
+            format!("{action} is unknown: no process has ever held it"),
         )),
         OperatorAction::Release => Some((
             Status::NOTHING,
@@ -114,10 +116,10 @@ fn prompt(action: &Action, kind: OperatorAction) -> String {
     }
 }
 
-/// Returns true if the user at the terminal confirms.
+/// Asks the user at the terminal, and returns true if the user confirms.
 fn is_confirmed(report: &Report, prompt: &str) -> anyhow::Result<bool> {
     if !io::stdin().is_terminal() {
-        let why = "nobody can be asked here: give --yes";
+        let why = "stdin is not a terminal, so --yes is required";
         return Err(ExitError::new(Status::USAGE, why).into());
     }
     report.prompt(prompt);
@@ -126,8 +128,8 @@ fn is_confirmed(report: &Report, prompt: &str) -> anyhow::Result<bool> {
     Ok(["y", "yes"].contains(&answer.trim().to_lowercase().as_str()))
 }
 
-/// Describes the operator. The default label is user@host without a process id, because an operator is a
-/// person.
+/// Returns the description of the operator. The default label is user@host without a process id,
+/// because an operator is a person.
 fn operator(label: Option<String>, reason: Option<String>) -> Holder {
     let operator = holder(label.clone(), reason);
     Holder {
@@ -158,7 +160,7 @@ fn done(action: &Action, record: &LockRecord, kind: OperatorAction, is_woken: bo
     };
     let end = messages::duration(crate::store::diagnosis::takeover_in(record));
     format!(
-        "{action} is {paused}: {label} stops its command {soon}; its lease is over in {end} at the \
+        "{action} is {paused}: {label} stops its command {soon}; its lease ends in {end} at the \
          latest"
     )
 }

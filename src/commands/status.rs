@@ -1,4 +1,4 @@
-//! `dlock status`: shows which locks are held, and by whom.
+//! `dlock status`: shows the locks that are held, and their holders.
 
 use std::time::Duration;
 
@@ -14,8 +14,8 @@ use crate::watch::app;
 use crate::watch::options::WatchOptions;
 use crate::watch::selection::ActionSelection;
 
-/// Shows the selected actions once, or repeatedly with `--watch`. With `--check`, prints nothing and
-/// returns a status that shows if one of them is held.
+/// Shows the selected actions once, or repeatedly with `--watch`. With `--check`, prints nothing
+/// and returns a status that shows whether one of the actions is held.
 ///
 /// # Errors
 /// Fails if the server cannot be reached, refuses the query, or does not have dlock's tables.
@@ -23,7 +23,7 @@ pub fn run(args: StatusArgs, target: Target, report: &Report) -> anyhow::Result<
     let selection = ActionSelection::new(args.actions.into_iter().chain(args.action), args.all);
     if let Some(interval) = args.repeat.watch {
         if args.check {
-            let why = "--watch shows what --check only tells by the status: one of them, please";
+            let why = "--check prints nothing, so it cannot be combined with --watch";
             return Err(ExitError::new(Status::USAGE, why).into());
         }
         let options = WatchOptions {

@@ -1,7 +1,7 @@
 //! `dlock wait`: waits until the action is free, or until its command has succeeded.
 //!
-//! It polls the server and changes nothing, so it only needs the right to read. It does not join the
-//! queue, because every waiter behind it would have to wait for it.
+//! The command polls the server and changes nothing, so its account needs only read access. It does
+//! not join the queue, because it would delay the waiters behind it.
 
 use std::time::Duration;
 
@@ -27,15 +27,16 @@ use crate::store::{
 use crate::sys::clock;
 use crate::sys::signal::{self, SignalFd};
 
-/// First and longest interval between two polls. The first one is short, for a short job; later, each
-/// process that waits sends one cheap request per second.
+/// First and longest interval between two polls. The first interval is short, because the holder's
+/// run may be short. At the longest interval, each waiting process sends one cheap request per
+/// second.
 const FIRST_POLL_INTERVAL: Duration = Duration::from_millis(100);
 const LONGEST_POLL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// The ttl from which the time limits are derived; `wait` holds no lease.
+/// The ttl from which the time limits are derived. `wait` itself holds no lease.
 const TTL: Duration = Duration::from_secs(30);
 
-/// State of one wait.
+/// The state of one wait.
 struct SuccessWait<'a> {
     report: &'a Report,
     action: Action,
@@ -43,14 +44,15 @@ struct SuccessWait<'a> {
     done: Option<OnceKey>,
     record: Option<LockRecord>,
     failure: Option<Failure>,
-    /// Time of the last valid response; before the first one, the start.
+    /// Time of the last valid response. Start time if no valid response has arrived.
     responded_at: BootInstant,
 }
 
 /// Waits until the action is free, or until the success is recorded.
 ///
 /// # Errors
-/// Fails if time runs out, if a signal arrives, or if the server does not respond or refuses a request.
+/// Fails if `--timeout` expires, if a signal arrives, or if the server does not respond or refuses
+/// a request.
 pub fn run(args: WaitArgs, target: Target, report: &Report) -> anyhow::Result<Status> {
     let action = args.action.or(args.named).context("no action")?;
     report.about(&action);
@@ -64,7 +66,7 @@ pub fn run(args: WaitArgs, target: Target, report: &Report) -> anyhow::Result<St
         history: 0,
         fence: FenceMode::Unchanged,
     };
-    let signals = SignalFd::open(true).context("cannot take signals")?;
+    let signals = SignalFd::open(true).context("cannot receive signals")?;
     report.write_behind();
     let (events, sender) = EventQueue::new(signals, None).context("cannot wait for events")?;
     let mut event_loop = EventLoop::open(report, timing, contender, target, events, sender)
@@ -89,7 +91,7 @@ pub fn run(args: WaitArgs, target: Target, report: &Report) -> anyhow::Result<St
 }
 
 impl SuccessWait<'_> {
-    /// Polls until the wait is over, with a pause between two polls.
+    /// Polls until the action is free or the success is recorded, with a pause between two polls.
     fn run(
         &mut self,
         event_loop: &mut EventLoop,
@@ -130,7 +132,7 @@ impl SuccessWait<'_> {
         }
     }
 
-    /// Polls once. Returns true if the wait is over.
+    /// Polls once. Returns true if the action is free or the success is recorded.
     fn poll(&mut self, event_loop: &mut EventLoop) -> Result<bool, ExitError> {
         event_loop.send(Request::Get);
         let response = loop {
@@ -150,14 +152,14 @@ impl SuccessWait<'_> {
                 self.record = Some(record);
                 return Ok(is_over);
             }
-            // No command has run yet; the first one to run creates the tables.
+            // No command has run yet. The first run creates the tables.
             Err(failure) if failure.kind == FailureKind::NoTables && self.done.is_some() => {
                 self.responded_at = now;
                 self.failure = None;
             }
             Err(failure) => match failure.kind {
-                // The server accepted this account before: it is starting, or its grants are being
-                // changed.
+                // The server accepted this account before. The server is starting, or its grants
+                // are being changed.
                 FailureKind::LoginRefused if self.record.is_some() => self.failure = Some(failure),
                 FailureKind::LoginRefused
                 | FailureKind::Denied
@@ -172,7 +174,7 @@ impl SuccessWait<'_> {
         Ok(false)
     }
 
-    /// Handles signals until `until`.
+    /// Sleeps until `until` and handles signals during that time.
     fn sleep_until(&self, event_loop: &mut EventLoop, until: BootInstant) -> Result<(), ExitError> {
         while clock::now() < until {
             if let Some(Event::Signal(signal)) = event_loop.event(until) {
@@ -182,7 +184,7 @@ impl SuccessWait<'_> {
         Ok(())
     }
 
-    /// Fails if the signal is one that would end this process.
+    /// Fails if the default action of the signal ends the process.
     fn handle_signal(&self, number: i32) -> Result<(), ExitError> {
         match signal::is_fatal(number) {
             true => Err(ExitError::interrupted(number, &self.action)),
@@ -190,7 +192,7 @@ impl SuccessWait<'_> {
         }
     }
 
-    /// Describes the current state.
+    /// Returns a description of the current state for users.
     fn state(&self) -> String {
         if let Some(failure) = &self.failure {
             return failure.to_string();
@@ -213,8 +215,8 @@ impl SuccessWait<'_> {
     }
 }
 
-/// Returns true if no process holds the action. A lease that has just expired still counts as held,
-/// because the next waiter may be about to take it over.
+/// Returns true if no process holds the action and the action is not paused. A lease that has just
+/// expired still counts as held, because a waiter may be about to take it over.
 fn is_free(record: &LockRecord) -> bool {
     match record.state() {
         _ if record.pause.is_some() => false,

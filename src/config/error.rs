@@ -1,14 +1,14 @@
 //! An error in the connection settings, with its exit status.
 //!
-//! The message contains names of options and files, and line numbers. It must never contain a value. If the source of
-//! the value may contain a password, the text is an [`InvalidValue`](super::value::InvalidValue), which is fixed when
-//! dlock is built.
+//! The message contains names of options and files, and line numbers. It must never contain the value of a setting. If
+//! the value may be a password, the reason in the message is an [`InvalidValue`](super::value::InvalidValue), which is
+//! a constant string.
 
 use std::fmt;
 
 use crate::exit::Status;
 
-/// An error in the connection settings.
+/// An error in the connection settings, as a message for users and an exit status.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Error {
     message: String,
@@ -16,7 +16,7 @@ pub struct Error {
 }
 
 impl Error {
-    /// Creates an error in the command line or the environment.
+    /// Creates an error about the command line or the environment.
     pub(super) fn usage(message: impl Into<String>) -> Self {
         Self {
             message: message.into(),
@@ -24,7 +24,7 @@ impl Error {
         }
     }
 
-    /// Creates an error in a file that the command line or the environment names.
+    /// Creates an error about a file that the command line or the environment specifies.
     pub(super) fn file(message: impl Into<String>) -> Self {
         Self {
             message: message.into(),

@@ -1,20 +1,20 @@
-//! The settings from the single flags. clap has already read their environment variables.
+//! The settings from the flags that set one value each. clap has already read the environment variables of the flags.
 //!
-//! A host and a socket together are refused: one of them usually comes from a forgotten variable, and clap does not
-//! report which one. With the wrong one, dlock would lock on a different server.
+//! A host and a socket together are refused, because one of the two usually comes from a forgotten variable and clap
+//! does not report which one. With the wrong setting, dlock would acquire the lock on a different server.
 
 use super::error::Error;
 use super::settings::{Endpoint, Partial};
 use super::value::{self, InvalidValue};
 use crate::cli::connection::ConnectionArgs;
 
-/// Returns the settings in `args`, without the files that `args` names.
+/// Returns the settings in `args`. Ignores the URL and the files that `args` specifies.
 pub(super) fn settings(args: &ConnectionArgs) -> Result<Partial, Error> {
     let host = checked(args.host.as_deref(), "--host (DLOCK_HOST)", value::host)?;
-    let place = match (host, args.socket.clone()) {
+    let endpoint = match (host, args.socket.clone()) {
         (Some(host), Some(_)) if !host.eq_ignore_ascii_case("localhost") => {
             return Err(Error::usage(
-                "--host and --socket are both given (DLOCK_HOST and DLOCK_SOCKET count): give one",
+                "--host (or DLOCK_HOST) and --socket (or DLOCK_SOCKET) are both set; set only one of them",
             ));
         }
         (_, Some(socket)) => Some(Endpoint::Socket(socket)),
@@ -22,7 +22,7 @@ pub(super) fn settings(args: &ConnectionArgs) -> Result<Partial, Error> {
         (None, None) => None,
     };
     Ok(Partial {
-        place,
+        endpoint,
         port: checked(args.port, "--port (DLOCK_PORT)", value::port_number)?,
         user: checked(args.user.as_deref(), "--user (DLOCK_USER)", value::name)?,
         password: None,
@@ -38,7 +38,7 @@ pub(super) fn settings(args: &ConnectionArgs) -> Result<Partial, Error> {
     })
 }
 
-/// Applies `check` to `given`. An error message begins with `names`. Returns None if `given` is None.
+/// Applies `check` to `given`. The message of an error begins with `names`. Returns None if `given` is None.
 fn checked<A, B>(
     given: Option<A>,
     names: &str,
@@ -58,7 +58,7 @@ mod tests {
     use crate::exit::Status;
 
     #[test]
-    fn host_with_socket_is_refused_unless_it_is_localhost() {
+    fn host_with_socket_is_refused_unless_the_host_is_localhost() {
         let mut args = ConnectionArgs {
             host: Some("db".into()),
             socket: Some("/run/sock".into()),
@@ -70,7 +70,7 @@ mod tests {
 
         args.host = Some("localhost".into());
         let merged = settings(&args).expect("the mysql client accepts localhost with a socket");
-        assert_eq!(merged.place, Some(Endpoint::Socket("/run/sock".into())));
+        assert_eq!(merged.endpoint, Some(Endpoint::Socket("/run/sock".into())));
     }
 
     #[test]
@@ -106,7 +106,9 @@ mod tests {
                 "--database (DLOCK_DATABASE) is empty",
             ),
         ] {
-            let error = settings(&args).expect_err("bad").to_string();
+            let error = settings(&args)
+                .expect_err("the setting is invalid")
+                .to_string();
             assert!(
                 error.starts_with(wanted) && !error.contains("S3NTINEL"),
                 "{error}"

@@ -1,11 +1,11 @@
 //! An option file of the `mysql` client and the files that it includes. Options in `[dlock]` override those in
 //! `[client]`.
 //!
-//! Reads files and folders, and enforces the policy. A file is refused if other users can write to it, or if they can
-//! read it and it contains a password. An unknown option is an error in `[dlock]`; in `[client]` it is ignored,
-//! because it belongs to another program. The policy is stricter than that of the client, which skips files that it
-//! cannot read and lines that it does not know: a lock with incomplete settings is worse than no lock. Errors contain
-//! file and line, never a value.
+//! This module reads files and folders, and enforces these rules: A file is refused if all users can write to it, or if
+//! it contains a password and all users can read it. An unknown option is an error in `[dlock]`. In `[client]` it is
+//! ignored, because it belongs to another program. The rules are stricter than those of the `mysql` client, which skips
+//! unreadable files and unknown lines, because a lock with incomplete settings is worse than no lock. Errors contain
+//! the file and the line number, and never a value.
 
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -18,10 +18,10 @@ use super::option_line::{self, OptionLine};
 use super::settings::Partial;
 use super::text_file::{TextFile, unreadable};
 
-/// Maximum depth of included files, which is the limit of the `mysql` client.
+/// Maximum depth of included files. The `mysql` client has the same limit.
 const MAX_DEPTH: usize = 10;
 
-/// Reads the settings in the file at `path`.
+/// Reads the settings from the file at `path` and the files that it includes.
 pub(super) fn read(path: &Path) -> Result<Partial, Error> {
     let mut groups = Groups::default();
     groups.read(path, 0)?;
@@ -41,7 +41,7 @@ enum Section {
     Before,
     Client,
     Dlock,
-    /// A group of another program.
+    /// The line is in a group of another program.
     Foreign,
 }
 
@@ -72,10 +72,10 @@ impl Groups {
                 OptionLine::Group(name) => section = Section::of(name),
                 OptionLine::Include(_) | OptionLine::IncludeFolder(_) if depth == MAX_DEPTH => {
                     return Err(at(
-                        "more than 10 files include each other: is there a circle?",
+                        "more than 10 levels of included files; a file may include itself",
                     ));
                 }
-                // A relative path is relative to the working directory, as in the client.
+                // A relative path is resolved from the working directory, as in the `mysql` client.
                 OptionLine::Include(included) => self.read(Path::new(included), depth + 1)?,
                 OptionLine::IncludeFolder(folder) => {
                     for included in option_files_in(Path::new(folder))? {
@@ -86,7 +86,7 @@ impl Groups {
                     let assignment = self.assign(section, key, value).map_err(|what| at(&what))?;
                     if assignment == Assignment::Sensitive && file.world_readable {
                         return Err(Error::file(format!(
-                            "{0}: holds a password and every user can read it: chmod 600 {0}",
+                            "{0}: the file contains a password and all users can read it; run chmod 600 {0}",
                             path.display()
                         )));
                     }
@@ -107,17 +107,16 @@ impl Groups {
             .strip_prefix("loose-")
             .map_or((&*key, false), |key| (key, true));
         let group = match section {
-            Section::Before => return Err("an option before the first [group]".to_owned()),
+            Section::Before => return Err("the option is not in a [group]".to_owned()),
             Section::Foreign => return Ok(Assignment::Unknown),
             Section::Client => &mut self.client,
             Section::Dlock => &mut self.dlock,
         };
-        // Refuses `password SECRET`, which otherwise would be an unknown option and be ignored in [client].
+        // Refuses `password SECRET`. Otherwise this line would be an unknown option, which is ignored in [client].
         if key.is_empty() || key.contains(char::is_whitespace) {
-            return Err("this is not an option: write KEY = VALUE".to_owned());
+            return Err("the line is not an option; write KEY = VALUE".to_owned());
         }
-        // The key is printed only if it is an option of dlock. In a malformed line the key may be the
-        // password.
+        // The key is printed only if it is an option of dlock, because the key of a malformed line may be the password.
         match group
             .assign(key, value)
             .map_err(|fault| format!("{key} {fault}"))?
@@ -130,7 +129,7 @@ impl Groups {
     }
 }
 
-/// Returns the `*.cnf` files in `folder`, sorted by name. Includes hidden files, as the client does.
+/// Returns the `*.cnf` files in `folder`, including hidden files as the `mysql` client does. Sorts the files by name.
 fn option_files_in(folder: &Path) -> Result<Vec<PathBuf>, Error> {
     let listed = || -> std::io::Result<Vec<PathBuf>> {
         fs::read_dir(folder)?
@@ -138,7 +137,7 @@ fn option_files_in(folder: &Path) -> Result<Vec<PathBuf>, Error> {
             .collect()
     };
     let failed = |error| unreadable(folder, &error);
-    // A user who can add a file to the folder can also add an option.
+    // If all users can write to the folder, all users can add a file with options.
     if fs::metadata(folder).map_err(failed)?.permissions().mode() & 0o002 != 0 {
         return Err(world_writable(folder));
     }
@@ -150,7 +149,7 @@ fn option_files_in(folder: &Path) -> Result<Vec<PathBuf>, Error> {
 
 fn world_writable(path: &Path) -> Error {
     Error::file(format!(
-        "{0}: every user can write to it: chmod o-w {0}",
+        "{0}: all users can write to this path; run chmod o-w {0}",
         path.display()
     ))
 }

@@ -1,8 +1,8 @@
 //! The meaning of the options of one group, `[client]` or `[dlock]`.
 //!
-//! Stores the options that have been set so far. The last one wins, as in the `mysql` client. Supports MySQL's
-//! `ssl-mode` and MariaDB's `ssl` and `ssl-verify-server-cert`, and combines them to one mode. Does not know files or
-//! lines.
+//! A group stores the options of the lines that have been read. If an option is repeated, the last value applies, as in
+//! the `mysql` client. The module supports MySQL's `ssl-mode` and MariaDB's `ssl` and `ssl-verify-server-cert`, and
+//! combines these options into one mode. It does not process files or lines.
 
 use std::path::PathBuf;
 
@@ -10,7 +10,7 @@ use super::settings::{Endpoint, Partial};
 use super::value::{self, InvalidValue};
 use crate::store::target::{Secret, SslMode};
 
-/// The result of the assignment of an option.
+/// The result of [`Group::assign`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Assignment {
     /// dlock uses the option.
@@ -28,7 +28,7 @@ pub(super) struct Group {
     socket: Option<PathBuf>,
     ssl: Option<bool>,
     verify: Option<bool>,
-    rest: Partial,
+    other: Partial,
 }
 
 impl Group {
@@ -46,12 +46,12 @@ impl Group {
         let Some(setter) = setter(key) else {
             return Ok(Assignment::Unknown);
         };
-        // The client would prompt for the value of `password`; dlock does not.
+        // For `password` without a value, the `mysql` client prompts for the password. dlock does not prompt.
         let text = text.ok_or("needs a value")?;
         setter(self, text)
     }
 
-    /// Returns the switch that `key` sets, and true if `key` turns it on. None if `key` is not a switch.
+    /// Returns the switch that `key` sets, and true if `key` turns the switch on. None if `key` is not a switch.
     fn switch(&mut self, key: &str) -> Option<(&mut Option<bool>, bool)> {
         let (key, on) = ["skip-", "disable-"]
             .iter()
@@ -64,28 +64,28 @@ impl Group {
         }
     }
 
-    /// Returns the settings of the whole group.
+    /// Combines the options of the group into settings.
     pub(super) fn into_partial(self) -> Partial {
-        // As in the client, the socket is used only for localhost. Debian sets a socket in [client], which must
-        // not override a different host in the same group.
-        let place = match (self.host, self.socket) {
+        // As in the `mysql` client, the socket is used only if the host is localhost or not set. Debian sets a socket
+        // in [client], which must not override another host in the same group.
+        let endpoint = match (self.host, self.socket) {
             (Some(host), Some(socket)) if host.eq_ignore_ascii_case("localhost") => {
                 Some(Endpoint::Socket(socket))
             }
             (Some(host), _) => Some(Endpoint::Host(host)),
             (None, socket) => socket.map(Endpoint::Socket),
         };
-        let ssl_mode = self.rest.ssl_mode.or(match (self.ssl, self.verify) {
+        let ssl_mode = self.other.ssl_mode.or(match (self.ssl, self.verify) {
             (Some(false), _) => Some(SslMode::Disabled),
             (_, Some(false)) => Some(SslMode::Required),
-            // As in MariaDB 11.4 and later. Older clients did not verify the certificate here.
+            // As in MariaDB 11.4 and later. Older clients do not verify the certificate in this case.
             (Some(true), _) | (_, Some(true)) => Some(SslMode::VerifyIdentity),
             (None, None) => None,
         });
         Partial {
-            place,
+            endpoint,
             ssl_mode,
-            ..self.rest
+            ..self.other
         }
     }
 }
@@ -95,18 +95,18 @@ type Setter = fn(&mut Group, String) -> Result<Assignment, InvalidValue>;
 /// Returns the function that sets the value of `key`. None if dlock does not use `key`.
 fn setter(key: &str) -> Option<Setter> {
     let setter: Setter = match key {
-        "host" => |group, text| done(&mut group.host, value::host(&text)),
-        "port" => |group, text| done(&mut group.rest.port, value::port(&text)),
-        "socket" => |group, text| done(&mut group.socket, value::path(&text)),
-        "user" => |group, text| done(&mut group.rest.user, value::name(&text)),
-        "database" => |group, text| done(&mut group.rest.database, value::name(&text)),
-        "ssl-mode" => |group, text| done(&mut group.rest.ssl_mode, value::ssl_mode(&text)),
-        "ssl-ca" => |group, text| done(&mut group.rest.ssl_ca, value::path(&text)),
-        "ssl-cert" => |group, text| done(&mut group.rest.ssl_cert, value::path(&text)),
-        "ssl-key" => |group, text| done(&mut group.rest.ssl_key, value::path(&text)),
+        "host" => |group, text| set(&mut group.host, value::host(&text)),
+        "port" => |group, text| set(&mut group.other.port, value::port(&text)),
+        "socket" => |group, text| set(&mut group.socket, value::path(&text)),
+        "user" => |group, text| set(&mut group.other.user, value::name(&text)),
+        "database" => |group, text| set(&mut group.other.database, value::name(&text)),
+        "ssl-mode" => |group, text| set(&mut group.other.ssl_mode, value::ssl_mode(&text)),
+        "ssl-ca" => |group, text| set(&mut group.other.ssl_ca, value::path(&text)),
+        "ssl-cert" => |group, text| set(&mut group.other.ssl_cert, value::path(&text)),
+        "ssl-key" => |group, text| set(&mut group.other.ssl_key, value::path(&text)),
         "password" => |group, text| {
             let sensitive = !text.is_empty();
-            group.rest.password = Some(Secret::new(text));
+            group.other.password = Some(Secret::new(text));
             Ok(if sensitive {
                 Assignment::Sensitive
             } else {
@@ -118,7 +118,7 @@ fn setter(key: &str) -> Option<Setter> {
     Some(setter)
 }
 
-fn done<T>(
+fn set<T>(
     field: &mut Option<T>,
     value: Result<T, InvalidValue>,
 ) -> Result<Assignment, InvalidValue> {
@@ -132,7 +132,7 @@ mod tests {
     use crate::config::settings::{Endpoint, Partial};
     use crate::store::target::SslMode;
 
-    /// Returns the settings of a group with `options`, each of which is `key` or `key=value`.
+    /// Returns the settings of a group with `options`. Each option is `key` or `key=value`.
     #[track_caller]
     fn group(options: &[&str]) -> Partial {
         let mut group = Group::default();
@@ -164,12 +164,12 @@ mod tests {
             (&["socket=/s", "host=127.0.0.1"], host("127.0.0.1")),
             (&["user=u"], None),
         ] {
-            assert_eq!(group(options).place, wanted, "{options:?}");
+            assert_eq!(group(options).endpoint, wanted, "{options:?}");
         }
     }
 
     #[test]
-    fn mariadb_switches_are_combined_to_one_mode() {
+    fn mariadb_switches_are_combined_into_one_mode() {
         for (options, wanted) in [
             (&["user=u"][..], None),
             (&["ssl"], Some(SslMode::VerifyIdentity)),
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_one_wins() {
+    fn last_value_of_a_repeated_option_applies() {
         assert_eq!(group(&["user=a", "user=b"]).user.as_deref(), Some("b"));
     }
 

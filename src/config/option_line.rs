@@ -1,8 +1,8 @@
 //! The grammar of one line of a MySQL option file, as in `mysys/my_default` of both servers.
 //!
-//! INI crates support neither `!include`, nor keys without a value, nor the escapes of MySQL, and a password that is
-//! not parsed exactly as in the `mysql` client is a wrong password. Therefore this is a separate parser. It parses
-//! text, one line at a time, and does not know the meaning of a key.
+//! INI crates do not support `!include`, keys without a value, or the escapes of MySQL. A password must be parsed
+//! exactly as in the `mysql` client, otherwise the login fails. Therefore dlock has its own parser. The parser handles
+//! one line at a time and does not interpret keys.
 
 use super::value::InvalidValue;
 
@@ -17,8 +17,8 @@ pub(super) enum OptionLine<'a> {
     Include(&'a str),
     /// `!includedir FOLDER`.
     IncludeFolder(&'a str),
-    /// `key = value`, or `key` alone. The key may be any text. Quotes and escapes of the value are already
-    /// resolved.
+    /// `key = value`, or `key` alone. The key may be any string. The quotes around the value are removed and its
+    /// escapes replaced. A `value` of None means that the line has no `=`.
     Option { key: &'a str, value: Option<String> },
 }
 
@@ -34,28 +34,28 @@ pub(super) fn parse(line: &str) -> Result<OptionLine<'_>, InvalidValue> {
         Some('[') => {
             let (name, _) = line[1..]
                 .split_once(']')
-                .ok_or("this group has no closing ]")?;
+                .ok_or("the group has no closing ]")?;
             Ok(OptionLine::Group(name.trim_end_matches(is_space)))
         }
         Some(_) => Ok(option(without_comment(line))),
     }
 }
 
-/// Returns true for white space as defined by C, which, unlike Rust's ASCII white space, includes the vertical tab.
+/// Returns true for white space as defined by C. Rust's ASCII white space does not include the vertical tab.
 fn is_space(c: char) -> bool {
     c.is_ascii_whitespace() || c == '\x0b'
 }
 
 fn directive(text: &str) -> Result<OptionLine<'_>, InvalidValue> {
-    // The rest of the line is the path. It has no quotes and no comment.
+    // The path extends to the end of the line. Quotes and comments have no special meaning in the path.
     let (word, path) = text.split_once(is_space).unwrap_or((text, ""));
     let path = path.trim_start_matches(is_space);
     match word {
-        "include" | "includedir" if path.is_empty() => Err("this directive names nothing"),
+        "include" | "includedir" if path.is_empty() => Err("the directive has no path"),
         "include" => Ok(OptionLine::Include(path)),
         "includedir" => Ok(OptionLine::IncludeFolder(path)),
-        // The servers silently skip an unknown directive. Here it is an error, because it may be a typo.
-        _ => Err("this is neither !include FILE nor !includedir FOLDER"),
+        // The servers ignore an unknown directive. In dlock it is an error, because it may be a typing error.
+        _ => Err("the directive is unknown; write !include FILE or !includedir FOLDER"),
     }
 }
 
@@ -68,8 +68,8 @@ fn option(text: &str) -> OptionLine<'_> {
     OptionLine::Option { key, value }
 }
 
-/// Returns `line` up to the first `#` outside quotes. A backslash escapes a quote only within quotes. After a quote
-/// that is never closed, no `#` starts a comment.
+/// Returns the part of `line` before the first `#` outside quotes, or the whole line. A backslash escapes a quote only
+/// inside quotes. After an unclosed quote, `#` does not start a comment.
 fn without_comment(line: &str) -> &str {
     let mut quote = None;
     let mut escaped = false;
@@ -85,8 +85,8 @@ fn without_comment(line: &str) -> &str {
     line
 }
 
-/// Returns `text` without the pair of quotes around it, if any, and with its escapes replaced. Escapes are also
-/// valid outside quotes.
+/// Removes the pair of quotes around `text`, if there is one, and replaces the escapes. Escapes are also valid without
+/// quotes.
 fn unquoted(text: &str) -> String {
     let inner = ['"', '\'']
         .into_iter()
@@ -106,7 +106,7 @@ fn unquoted(text: &str) -> String {
             Some('b') => plain.push('\x08'),
             Some('s') => plain.push(' '),
             Some(same @ ('"' | '\'' | '\\')) => plain.push(same),
-            // The escape is unknown, or the backslash is the last character: the backslash is literal.
+            // The backslash is literal if the escape is unknown or the backslash is the last character.
             other => {
                 plain.push('\\');
                 plain.extend(other);
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_read_as_the_mysql_client_reads_them() {
+    fn lines_are_parsed_as_in_the_mysql_client() {
         for (line, wanted) in [
             ("", OptionLine::Blank),
             (" \t\r", OptionLine::Blank),
@@ -213,16 +213,16 @@ mod tests {
     #[test]
     fn malformed_lines_are_refused() {
         for (line, wanted) in [
-            ("[client", "this group has no closing ]"),
-            ("!include", "this directive names nothing"),
-            ("!includedir  ", "this directive names nothing"),
+            ("[client", "the group has no closing ]"),
+            ("!include", "the directive has no path"),
+            ("!includedir  ", "the directive has no path"),
             (
                 "!inlcude /x",
-                "this is neither !include FILE nor !includedir FOLDER",
+                "the directive is unknown; write !include FILE or !includedir FOLDER",
             ),
             (
                 "!includes /x",
-                "this is neither !include FILE nor !includedir FOLDER",
+                "the directive is unknown; write !include FILE or !includedir FOLDER",
             ),
         ] {
             assert_eq!(parse(line), Err(wanted), "{line:?}");

@@ -1,7 +1,7 @@
 //! The password from `--password-file` or from the variable `DLOCK_PASSWORD`.
 //!
-//! There is deliberately no flag for the password itself, because other users of the machine can read the command line.
-//! The text is immediately put into a [`Secret`].
+//! dlock has no flag for the password itself, because other users of the machine can read the command line. The
+//! password is stored in a [`Secret`] as soon as it has been checked.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -13,7 +13,8 @@ use crate::store::target::Secret;
 /// The variable that contains the password itself.
 const VARIABLE: &str = "DLOCK_PASSWORD";
 
-/// Reads the password from `file`, or else from the environment. Returns None if neither is given.
+/// Reads the password from `file`. If `file` is None, reads the password from `environment`. Returns None if neither is
+/// set.
 pub(super) fn read_password(
     file: Option<&Path>,
     environment: &impl Fn(&str) -> Option<OsString>,
@@ -28,10 +29,10 @@ pub(super) fn read_password(
         .into_string()
         .map_err(|_| Error::usage(format!("{VARIABLE} is not UTF-8")))?;
     if text.is_empty() {
-        // An empty value is more often caused by an unset variable of the caller than by an account without a
+        // The usual cause of an empty value is an unset variable in the caller's script, not an account without a
         // password.
         return Err(Error::usage(format!(
-            "{VARIABLE} is empty: unset it to log in without a password"
+            "{VARIABLE} is empty; unset it to log in without a password"
         )));
     }
     Ok(Some(Secret::new(text)))
@@ -48,31 +49,31 @@ mod tests {
 
     #[test]
     fn password_file_overrides_the_variable() {
-        let mut file = tempfile::NamedTempFile::new().expect("a file");
-        writeln!(file, "from file").expect("written");
+        let mut file = tempfile::NamedTempFile::new().expect("the temporary file is created");
+        writeln!(file, "from file").expect("the file is written");
         let environment = |name: &str| (name == "DLOCK_PASSWORD").then(|| "from variable".into());
         let password = read_password(Some(file.path()), &environment)
-            .expect("good")
-            .expect("given");
+            .expect("the settings are valid")
+            .expect("the password is set");
         assert_eq!(password.reveal(), "from file");
         let password = read_password(None, &environment)
-            .expect("good")
-            .expect("given");
+            .expect("the settings are valid")
+            .expect("the password is set");
         assert_eq!(password.reveal(), "from variable");
         assert_eq!(read_password(None, &|_: &str| None), Ok(None));
     }
 
     #[test]
-    fn empty_or_binary_variable_is_refused() {
+    fn empty_or_non_utf8_variable_is_refused() {
         for (bytes, wanted) in [
             (
                 &b""[..],
-                "DLOCK_PASSWORD is empty: unset it to log in without a password",
+                "DLOCK_PASSWORD is empty; unset it to log in without a password",
             ),
             (b"S3NTINEL\xff", "DLOCK_PASSWORD is not UTF-8"),
         ] {
             let environment = |_: &str| Some(OsString::from_vec(bytes.to_vec()));
-            let error = read_password(None, &environment).expect_err("unusable");
+            let error = read_password(None, &environment).expect_err("the password is invalid");
             assert_eq!(error.to_string(), wanted);
             assert_eq!(error.status(), Status::USAGE);
         }

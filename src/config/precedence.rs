@@ -1,9 +1,13 @@
 //! The precedence of the sources, and the check that the settings are complete.
 //!
-//! From highest to lowest: the single flags with their variables; for the password its file, then its
-//! variable; the URL; the option file; the default port. Every source that is named is read in
-//! full, even if a higher one has set everything. Otherwise an error in a file would be reported only after the
-//! variable that overrides it has been removed.
+//! The sources from highest to lowest precedence:
+//! 1. the flag or variable of the setting; for the password, `--password-file` and then `DLOCK_PASSWORD`
+//! 2. the URL
+//! 3. the option file
+//! 4. for the port, the default
+//!
+//! Every source that the user specifies is read in full, even if sources with higher precedence contain all settings.
+//! Otherwise dlock would report an error in a file only after the variable that overrides the file has been removed.
 
 use std::ffi::OsString;
 
@@ -18,11 +22,12 @@ const PORT: u16 = 3306;
 
 /// Collects the address of the database and the credentials.
 ///
-/// `environment` looks up a variable. It is used only for the password, because clap has already read the others.
+/// `environment` returns the value of a variable. It is used only for the password, because clap has already read the
+/// other variables.
 ///
 /// # Errors
 ///
-/// Fails if a source is unusable, or if the sources together do not name a server, a user and a database.
+/// Fails if a source is invalid, or if the sources together do not contain a server, a user and a database.
 pub fn target(
     args: &ConnectionArgs,
     environment: impl Fn(&str) -> Option<OsString>,
@@ -43,7 +48,7 @@ pub fn target(
 fn from_url(args: &ConnectionArgs) -> Result<Partial, Error> {
     match (&args.url, &args.url_file) {
         (Some(_), Some(_)) => Err(Error::usage(
-            "--url and --url-file are both given (DLOCK_URL and DLOCK_URL_FILE count): give one",
+            "--url (or DLOCK_URL) and --url-file (or DLOCK_URL_FILE) are both set; set only one of them",
         )),
         (Some(text), None) => url::parse(text)
             .map_err(|fault| Error::usage(format!("the URL in --url (DLOCK_URL) {fault}"))),
@@ -55,11 +60,12 @@ fn from_url(args: &ConnectionArgs) -> Result<Partial, Error> {
 
 fn complete(merged: Partial) -> Result<Target, Error> {
     let missing = missing(&merged);
-    let (Some(place), Some(user), Some(database)) = (merged.place, merged.user, merged.database)
+    let (Some(endpoint), Some(user), Some(database)) =
+        (merged.endpoint, merged.user, merged.database)
     else {
         return Err(Error::usage(missing));
     };
-    let address = match place {
+    let address = match endpoint {
         Endpoint::Host(host) => Address::Tcp {
             host,
             port: merged.port.unwrap_or(PORT),
@@ -84,11 +90,11 @@ fn complete(merged: Partial) -> Result<Target, Error> {
     })
 }
 
-/// Returns one message about all missing settings, so that the user does not find them one run at a time.
+/// Returns a message that lists all missing settings, so that the user can add all of them after the first failure.
 fn missing(merged: &Partial) -> String {
     let absent: Vec<&str> = [
         (
-            merged.place.is_none(),
+            merged.endpoint.is_none(),
             "no server (set --host or DLOCK_HOST, --socket or DLOCK_SOCKET)",
         ),
         (merged.user.is_none(), "no user (set --user or DLOCK_USER)"),
@@ -101,7 +107,7 @@ fn missing(merged: &Partial) -> String {
     .filter_map(|(is_absent, what)| is_absent.then_some(what))
     .collect();
     format!(
-        "{}; a URL (--url or DLOCK_URL) or --defaults-file can name them too",
+        "{}; alternatively, use a URL (--url or DLOCK_URL) or an option file (--defaults-file)",
         absent.join(", ")
     )
 }
@@ -139,8 +145,8 @@ mod tests {
     fn file(folder: &TempDir, name: &str, text: &str) -> PathBuf {
         use std::os::unix::fs::PermissionsExt;
         let path = folder.path().join(name);
-        fs::write(&path, text).expect("written");
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).expect("set");
+        fs::write(&path, text).expect("the file is written");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).expect("the mode is set");
         path
     }
 
@@ -152,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_url_is_enough() {
+    fn url_alone_is_sufficient() {
         let wanted = Target {
             address: tcp("db", 3306),
             user: "u".to_owned(),
@@ -170,7 +176,7 @@ mod tests {
 
     #[test]
     fn flags_override_the_url_and_the_url_overrides_the_option_file() {
-        let folder = tempfile::tempdir().expect("a folder");
+        let folder = tempfile::tempdir().expect("the temporary folder is created");
         let options = "[client]\nhost=c\nport=1\nuser=c\npassword=c\ndatabase=c\nssl-ca=/c\n";
         let mut args = ConnectionArgs {
             defaults_file: Some(file(&folder, "my.cnf", options)),
@@ -180,7 +186,7 @@ mod tests {
         assert_eq!((found.address, &*found.user), (tcp("c", 1), "c"));
 
         args.url_file = Some(file(&folder, "url", "mysql://b:b@b/b\n"));
-        let found = target(&args, none).expect("good");
+        let found = target(&args, none).expect("the settings are valid");
         assert_eq!((found.address, &*found.user), (tcp("b", 1), "b"));
         assert_eq!(found.database, "b");
         assert_eq!(found.tls.ca, Some("/c".into()));
@@ -188,60 +194,65 @@ mod tests {
 
         args.host = Some(text("a"));
         args.user = Some(text("a"));
-        let found = target(&args, none).expect("good");
+        let found = target(&args, none).expect("the settings are valid");
         assert_eq!(
             (found.address, &*found.user, &*found.database),
             (tcp("a", 1), "a", "b")
         );
 
         let environment = |name: &str| (name == "DLOCK_PASSWORD").then(|| "variable".into());
-        let found = target(&args, environment).expect("good");
+        let found = target(&args, environment).expect("the settings are valid");
         assert_eq!(
             found.password.as_ref().map(Secret::reveal),
             Some("variable")
         );
 
         args.password_file = Some(file(&folder, "password", "file\n"));
-        let found = target(&args, environment).expect("good");
+        let found = target(&args, environment).expect("the settings are valid");
         assert_eq!(found.password.as_ref().map(Secret::reveal), Some("file"));
     }
 
     #[test]
-    fn the_highest_source_that_names_a_server_wins() {
+    fn source_with_the_highest_precedence_sets_the_server() {
         let mut args = url("mysql://u@db/x");
         args.socket = Some("/s".into());
         assert_eq!(
-            target(&args, none).expect("good").address,
+            target(&args, none).expect("the settings are valid").address,
             Address::Socket("/s".into())
         );
 
         let mut args = url("mysql://u@localhost/x?socket=/s");
         assert_eq!(
-            target(&args, none).expect("good").address,
+            target(&args, none).expect("the settings are valid").address,
             Address::Socket("/s".into())
         );
         args.host = Some(text("localhost"));
         assert_eq!(
-            target(&args, none).expect("good").address,
+            target(&args, none).expect("the settings are valid").address,
             tcp("localhost", 3306)
         );
     }
 
     #[test]
     fn empty_password_in_a_file_means_no_password() {
-        let folder = tempfile::tempdir().expect("a folder");
+        let folder = tempfile::tempdir().expect("the temporary folder is created");
         let options = "[client]\nhost=c\nuser=c\ndatabase=c\npassword=c\n[dlock]\npassword=\n";
         let args = ConnectionArgs {
             defaults_file: Some(file(&folder, "my.cnf", options)),
             ..ConnectionArgs::default()
         };
-        assert_eq!(target(&args, none).expect("good").password, None);
+        assert_eq!(
+            target(&args, none)
+                .expect("the settings are valid")
+                .password,
+            None
+        );
     }
 
     #[test]
     fn missing_settings_are_reported_with_flag_and_variable() {
         let error = target(&ConnectionArgs::default(), none)
-            .expect_err("nothing")
+            .expect_err("all settings are missing")
             .to_string();
         for name in [
             "--host",
@@ -252,19 +263,19 @@ mod tests {
         ] {
             assert!(error.contains(name), "{error}");
         }
-        let error = target(&url("mysql://u@db"), none).expect_err("no database");
+        let error = target(&url("mysql://u@db"), none).expect_err("the database is missing");
         assert_eq!(
             error.to_string(),
-            "no database (set --database or DLOCK_DATABASE); a URL (--url or DLOCK_URL) or \
-             --defaults-file can name them too"
+            "no database (set --database or DLOCK_DATABASE); alternatively, use a URL (--url or \
+             DLOCK_URL) or an option file (--defaults-file)"
         );
         assert_eq!(error.status(), Status::USAGE);
     }
 
     #[test]
-    fn source_of_a_bad_url_decides_the_status() {
+    fn invalid_url_exits_64_from_an_option_and_78_from_a_file() {
         let bad = "mysql://d:S3NTINEL@ss/w0rd@host/db";
-        let error = target(&url(bad), none).expect_err("bad");
+        let error = target(&url(bad), none).expect_err("the setting is invalid");
         assert!(
             error
                 .to_string()
@@ -273,23 +284,21 @@ mod tests {
         );
         assert_eq!(error.status(), Status::USAGE);
 
-        let folder = tempfile::tempdir().expect("a folder");
+        let folder = tempfile::tempdir().expect("the temporary folder is created");
         let mut args = ConnectionArgs {
             url_file: Some(file(&folder, "url", bad)),
             ..ConnectionArgs::default()
         };
-        let error = target(&args, none).expect_err("bad");
+        let error = target(&args, none).expect_err("the setting is invalid");
         assert!(
-            error
-                .to_string()
-                .contains("/url: the URL cannot be taken apart"),
+            error.to_string().contains("/url: the URL is ambiguous"),
             "{error}"
         );
         assert!(!error.to_string().contains("S3NTINEL"), "{error}");
         assert_eq!(error.status(), Status::CONFIG);
 
         args.url = Some(text("mysql://u@db/x"));
-        let error = target(&args, none).expect_err("two URLs");
+        let error = target(&args, none).expect_err("both URL options are set");
         assert_eq!(error.status(), Status::USAGE);
     }
 

@@ -1,28 +1,29 @@
 //! The settings of one source, which may be incomplete, and the merge of two sources.
 //!
-//! Settings are merged field by field. Host and socket are one field, [`Endpoint`], so that a host from a higher source
-//! overrides the socket of a lower one and vice versa. A lock that is acquired on the wrong server protects nothing.
+//! Settings are merged field by field. Host and socket are one field, [`Endpoint`], so that a host from one source
+//! overrides a socket from a source with lower precedence, and vice versa. Otherwise dlock could acquire the lock on
+//! the wrong server.
 
 use std::path::PathBuf;
 
 use crate::store::target::{Secret, SslMode};
 
-/// The address of the server without the port.
+/// The host or the socket of the server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Endpoint {
-    /// A checked host name or IP literal, without brackets.
+    /// A valid host name or IP address, without brackets.
     Host(String),
     /// The path of a Unix socket.
     Socket(PathBuf),
 }
 
-/// The settings of one source, or of several merged.
+/// The settings of one source, or of several merged sources. None means that no source sets the field.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Partial {
-    pub(super) place: Option<Endpoint>,
+    pub(super) endpoint: Option<Endpoint>,
     pub(super) port: Option<u16>,
     pub(super) user: Option<String>,
-    /// An empty password means that there is no password and that lower sources are not used.
+    /// An empty password logs in without a password. It also overrides sources with lower precedence.
     pub(super) password: Option<Secret>,
     pub(super) database: Option<String>,
     pub(super) ssl_mode: Option<SslMode>,
@@ -32,10 +33,10 @@ pub(super) struct Partial {
 }
 
 impl Partial {
-    /// Merges these settings with those of `lower`, which are used for missing fields.
+    /// Fills missing fields from `lower`, the settings with lower precedence.
     pub(super) fn or(self, lower: Self) -> Self {
         Self {
-            place: self.place.or(lower.place),
+            endpoint: self.endpoint.or(lower.endpoint),
             port: self.port.or(lower.port),
             user: self.user.or(lower.user),
             password: self.password.or(lower.password),

@@ -1,7 +1,7 @@
-//! A small text file that the user named: its content and its permissions for other users.
+//! Reads a small text file that the user specified, and its permissions for other users.
 //!
-//! This file only reads and reports; the caller decides about permissions. Errors contain the path and the system's
-//! error message, never the content.
+//! The caller decides if the permissions are acceptable. Errors contain the path and the message of the operating
+//! system, and never the content of the file.
 
 use std::fs::{File, Metadata};
 use std::io::Read;
@@ -10,7 +10,8 @@ use std::path::Path;
 
 use super::error::Error;
 
-/// Maximum size of a file. No option file is larger, and `/dev/zero` or a wrong path cannot fill the memory.
+/// Maximum size of a file in bytes. Larger than any real option file, and small enough that `/dev/zero` does not
+/// exhaust the memory.
 const LIMIT: u64 = 1 << 20;
 
 /// The content of a file, and its permissions when it was read.
@@ -25,11 +26,14 @@ impl TextFile {
     pub(super) fn read(path: &Path) -> Result<Self, Error> {
         let (metadata, bytes) = open_and_read(path).map_err(|error| unreadable(path, &error))?;
         if bytes.len() as u64 > LIMIT {
-            return Err(Error::file(format!("{}: more than 1 MiB", path.display())));
+            return Err(Error::file(format!(
+                "{}: the file is larger than 1 MiB",
+                path.display()
+            )));
         }
         let text = String::from_utf8(bytes)
-            .map_err(|_| Error::file(format!("{}: not UTF-8", path.display())))?;
-        // The mode of a pipe or a device does not show who has written its content.
+            .map_err(|_| Error::file(format!("{}: the file is not UTF-8", path.display())))?;
+        // The mode of a pipe or a device does not show which user has written its content.
         let mode = if metadata.is_file() {
             metadata.permissions().mode()
         } else {
@@ -43,10 +47,10 @@ impl TextFile {
     }
 }
 
-/// Reads the file at `path`, which contains one value, such as a password. Removes one line end after the value.
+/// Reads the file at `path`, which contains one value, such as a password. Removes one line end at the end of the file.
 ///
-/// Permissions are not checked: by default Kubernetes mounts secrets with mode 0644, and protects them by the pod's
-/// file system and not by the mode.
+/// Permissions are not checked. Kubernetes mounts secrets with mode 0644 by default, and protects the secrets by the
+/// file system of the pod and not by the mode.
 pub(super) fn value(path: &Path) -> Result<String, Error> {
     let TextFile { mut text, .. } = TextFile::read(path)?;
     if text.ends_with('\n') {
@@ -69,7 +73,8 @@ pub(super) fn unreadable(path: &Path, error: &std::io::Error) -> Error {
     Error::file(format!("cannot read {}: {error}", path.display()))
 }
 
-/// Reads the metadata from the open file, so that the file cannot be replaced between check and use.
+/// Opens and reads the file at `path`. Reads the metadata from the open file, so that the metadata and the content
+/// belong to the same file.
 fn open_and_read(path: &Path) -> std::io::Result<(Metadata, Vec<u8>)> {
     let file = File::open(path)?;
     let metadata = file.metadata()?;
@@ -88,7 +93,7 @@ mod tests {
 
     #[test]
     fn only_one_line_end_is_removed() {
-        let folder = tempfile::tempdir().expect("a folder");
+        let folder = tempfile::tempdir().expect("the temporary folder is created");
         let path = folder.path().join("password");
         for (content, wanted) in [
             ("pw", "pw"),
@@ -98,35 +103,35 @@ mod tests {
             ("pw\r", "pw\r"),
             (" pw ", " pw "),
         ] {
-            fs::write(&path, content).expect("written");
+            fs::write(&path, content).expect("the file is written");
             assert_eq!(value(&path).as_deref(), Ok(wanted), "{content:?}");
         }
     }
 
     #[test]
-    fn unusable_files_are_refused_without_their_content() {
-        let folder = tempfile::tempdir().expect("a folder");
+    fn error_of_an_unusable_file_does_not_contain_its_content() {
+        let folder = tempfile::tempdir().expect("the temporary folder is created");
         let path = folder.path().join("password");
-        let huge = vec![b'S'; usize::try_from(LIMIT).expect("small") + 1];
+        let huge = vec![b'S'; usize::try_from(LIMIT).expect("the limit fits in usize") + 1];
         for (content, wanted) in [
             (&b""[..], "the file is empty"),
             (b"\n", "the file is empty"),
             (b"\r\n", "the file is empty"),
-            (b"S3NTINEL\xff", "not UTF-8"),
-            (&huge, "more than 1 MiB"),
+            (b"S3NTINEL\xff", "the file is not UTF-8"),
+            (&huge, "the file is larger than 1 MiB"),
         ] {
-            fs::write(&path, content).expect("written");
-            let error = value(&path).expect_err("not a value");
+            fs::write(&path, content).expect("the file is written");
+            let error = value(&path).expect_err("the content is not a value");
             assert_eq!(error.to_string(), format!("{}: {wanted}", path.display()));
             assert_eq!(error.status(), Status::CONFIG);
         }
-        let error = value(Path::new("/nowhere/password")).expect_err("no such file");
+        let error = value(Path::new("/nowhere/password")).expect_err("the file does not exist");
         assert!(
             error
                 .to_string()
                 .starts_with("cannot read /nowhere/password: No such file")
         );
-        let error = value(folder.path()).expect_err("a folder");
+        let error = value(folder.path()).expect_err("a folder is not a file");
         assert!(error.to_string().contains("Is a directory"), "{error}");
     }
 }

@@ -1,8 +1,8 @@
-//! The TLS settings that apply if the user has given none, or only some of them.
+//! The TLS settings of a connection, with defaults for settings that the user has not set.
 //!
-//! A given mode always applies. On TCP, certificate files without a mode mean the full check. Otherwise there is no TLS
-//! for connections within the machine, and the full check on a network. No mode falls back to plain text
-//! automatically.
+//! A mode that the user has set always applies. The default over TCP is `verify_identity` if the user has set
+//! certificate files or if the host is another machine. In all other cases, the default is no TLS. No mode falls back
+//! to an unencrypted connection.
 
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use super::error::Error;
 use crate::store::target::{Address, SslMode, Tls};
 
-/// Returns the settings for `address`.
+/// Returns the TLS settings for a connection to `address`. None means that the user has not set the value.
 pub(super) fn settings(
     address: &Address,
     mode: Option<SslMode>,
@@ -42,11 +42,11 @@ pub(super) fn settings(
 
 fn incomplete_pair(given: &str, missing: &str) -> String {
     let variable = missing.to_uppercase().replace('-', "_");
-    format!("{given} is given without {missing}: set --{missing} (DLOCK_{variable}) too")
+    format!("{given} is set without {missing}; also set --{missing} (DLOCK_{variable})")
 }
 
-/// Returns true if a connection to `host` never leaves the machine. Names other than `localhost` are not resolved,
-/// because the name server may return a different address for the connection.
+/// Returns true if `host` is `localhost` or a loopback address. Other names are not resolved, because the name server
+/// may return a different address when dlock connects.
 fn is_this_machine(host: &str) -> bool {
     host.parse::<IpAddr>().map_or_else(
         |_| {
@@ -91,13 +91,13 @@ mod tests {
             ("::ffff:10.0.0.1", SslMode::VerifyIdentity),
             ("fe80::1%lo", SslMode::VerifyIdentity),
         ] {
-            let tls = settings(&tcp(host), None, None, None, None).expect("good");
+            let tls = settings(&tcp(host), None, None, None, None).expect("the settings are valid");
             assert_eq!((tls.mode, tls.chosen), (wanted, false), "{host}");
         }
     }
 
     #[test]
-    fn given_mode_always_applies() {
+    fn explicit_mode_always_applies() {
         for address in [
             tcp("localhost"),
             tcp("db"),
@@ -105,7 +105,8 @@ mod tests {
         ] {
             for mode in [SslMode::Disabled, SslMode::Required, SslMode::VerifyCa] {
                 let ca = Some(PathBuf::from("/ca"));
-                let tls = settings(&address, Some(mode), ca.clone(), None, None).expect("good");
+                let tls = settings(&address, Some(mode), ca.clone(), None, None)
+                    .expect("the settings are valid");
                 assert_eq!(
                     tls,
                     Tls {
@@ -120,17 +121,19 @@ mod tests {
     }
 
     #[test]
-    fn certificates_without_a_mode_mean_the_full_check() {
+    fn certificates_without_a_mode_select_verify_identity() {
         let path = |text: &str| Some(PathBuf::from(text));
         for host in ["localhost", "127.0.0.1", "db"] {
-            let tls = settings(&tcp(host), None, path("/ca"), None, None).expect("good");
+            let tls = settings(&tcp(host), None, path("/ca"), None, None)
+                .expect("the settings are valid");
             assert_eq!((tls.mode, tls.chosen), (SslMode::VerifyIdentity, true));
-            let tls = settings(&tcp(host), None, None, path("/c"), path("/k")).expect("good");
+            let tls = settings(&tcp(host), None, None, path("/c"), path("/k"))
+                .expect("the settings are valid");
             assert_eq!((tls.mode, tls.chosen), (SslMode::VerifyIdentity, true));
             assert_eq!(tls.identity, Some(("/c".into(), "/k".into())));
         }
         let socket = Address::Socket("/run/sock".into());
-        let tls = settings(&socket, None, path("/ca"), None, None).expect("good");
+        let tls = settings(&socket, None, path("/ca"), None, None).expect("the settings are valid");
         assert_eq!((tls.mode, tls.chosen), (SslMode::Disabled, false));
     }
 

@@ -1,8 +1,8 @@
 //! The grammar of `mysql://USER:PASSWORD@HOST:PORT/DATABASE?socket=PATH&ssl-mode=MODE`.
 //!
-//! This file only processes text. A password with a raw `@`, `/`, `?` or `#` is refused before the URL is parsed: by
-//! the rules of URLs, `d:p@ss/w0rd@db` has the host `ss`, and a part of the password would be sent to the name server
-//! and appear in messages. Errors are [`InvalidValue`]s, so they cannot contain any part of the URL.
+//! This module only processes text. A password with an unencoded `@`, `/`, `?` or `#` is refused before the URL is
+//! parsed. According to the URL standard, the host of `d:p@ss/w0rd@db` is `ss`, so a part of the password would be sent
+//! to the name server and appear in messages. Errors are [`InvalidValue`]s, so they cannot contain any part of the URL.
 
 use url::{Host, ParseError, Url};
 
@@ -10,25 +10,25 @@ use super::settings::{Endpoint, Partial};
 use super::value::{self, InvalidValue};
 use crate::store::target::Secret;
 
-const UNENCODED: InvalidValue = "cannot be taken apart: percent-encode special characters in user and \
+const UNENCODED: InvalidValue = "is ambiguous; percent-encode special characters in user and \
                           password (@ is %40, / is %2F, ? is %3F, # is %23, % is %25)";
 const SCHEME: InvalidValue = "must begin with mysql://";
-const PATH: InvalidValue = "must have one database name after the host, and no further /";
+const PATH: InvalidValue = "must have one database name after the host, without another /";
 const QUERY: InvalidValue =
-    "may have socket, ssl-mode, ssl-ca, ssl-cert and ssl-key after the ?, each as KEY=VALUE";
+    "may only have socket, ssl-mode, ssl-ca, ssl-cert and ssl-key after the ?, each as KEY=VALUE";
 
-/// Parses `text`. The error continues a sentence that begins with "the URL".
+/// Parses `text`. The message of an error is "the URL", followed by the returned string.
 pub(super) fn parse(text: &str) -> Result<Partial, InvalidValue> {
     refuse_ambiguous_text(text)?;
     let url = Url::parse(text).map_err(|error| match error {
-        ParseError::EmptyHost => "has no host: write localhost with ?socket=PATH",
+        ParseError::EmptyHost => "has no host; for a Unix socket, write localhost and ?socket=PATH",
         ParseError::InvalidPort => "must have a number from 1 to 65535 as its port",
-        ParseError::InvalidIpv6Address => "has a bad IPv6 address in [ ]",
+        ParseError::InvalidIpv6Address => "has an invalid IPv6 address in [ ]",
         _ => "is malformed",
     })?;
 
     let mut partial = Partial {
-        place: host(&url)?.map(Endpoint::Host),
+        endpoint: host(&url)?.map(Endpoint::Host),
         port: url
             .port()
             .map(value::port_number)
@@ -38,7 +38,7 @@ pub(super) fn parse(text: &str) -> Result<Partial, InvalidValue> {
             .filter(|user| !user.is_empty())
             .map(|user| value::name(&user))
             .transpose()
-            .map_err(|_| "must not have control characters in the user")?,
+            .map_err(|_| "must not contain control characters in the user")?,
         password: url.password().map(decoded).transpose()?.map(Secret::new),
         database: database(url.path())?,
         ..Partial::default()
@@ -54,8 +54,8 @@ pub(super) fn parse(text: &str) -> Result<Partial, InvalidValue> {
     Ok(partial)
 }
 
-/// Checks the text before it is parsed, because `Url` removes tabs and line ends, and assumes that the last `@` before
-/// the first `/` ends the password.
+/// Refuses text that `Url` would accept and misinterpret. `Url` removes tabs and line ends, and assumes that the
+/// password ends at the last `@` before the first `/`.
 fn refuse_ambiguous_text(text: &str) -> Result<(), InvalidValue> {
     let (scheme, rest) = text.split_once("://").ok_or(SCHEME)?;
     if !["mysql", "mariadb"]
@@ -65,7 +65,7 @@ fn refuse_ambiguous_text(text: &str) -> Result<(), InvalidValue> {
         return Err(SCHEME);
     }
     if text.chars().any(|c| c.is_control() || c.is_whitespace()) {
-        return Err("must not have spaces or control characters: percent-encode them");
+        return Err("must not contain spaces or control characters; percent-encode them");
     }
     let (authority, tail) = match rest.find(['/', '?', '#']) {
         Some(at) => rest.split_at(at),
@@ -75,7 +75,7 @@ fn refuse_ambiguous_text(text: &str) -> Result<(), InvalidValue> {
         return Err(UNENCODED);
     }
     if tail.contains('#') {
-        return Err("must not have a #: percent-encode it as %23");
+        return Err("must not contain #; percent-encode it as %23");
     }
     Ok(())
 }
@@ -85,7 +85,7 @@ fn host(url: &Url) -> Result<Option<String>, InvalidValue> {
         None | Some(Host::Domain("")) => Ok(None),
         Some(Host::Domain(name)) => value::host(name)
             .map(Some)
-            .map_err(|_| "must have a host name or an IP address as its host"),
+            .map_err(|_| "must have a valid host name or IP address as its host"),
         Some(Host::Ipv4(address)) => Ok(Some(address.to_string())),
         Some(Host::Ipv6(address)) => Ok(Some(address.to_string())),
     }
@@ -101,14 +101,14 @@ fn database(path: &str) -> Result<Option<String>, InvalidValue> {
 
 /// Applies one `KEY=VALUE` of the query. `-` and `_` are equal in keys, as in option files.
 fn query(partial: &mut Partial, pair: &str) -> Result<(), InvalidValue> {
-    const TWICE: InvalidValue = "has one key twice after the ?";
+    const TWICE: InvalidValue = "has the same key twice after the ?";
     let (key, text) = pair.split_once('=').ok_or(QUERY)?;
     let text = decoded(text)?;
     let is_first = match key.replace('_', "-").as_str() {
         "socket" => {
-            // A URL usually needs a host, so the socket takes precedence, as in other drivers.
+            // The socket takes precedence over the host, as in other drivers, because most URLs must have a host.
             let socket = Endpoint::Socket(value::path(&text).map_err(|_| QUERY)?);
-            let before = partial.place.replace(socket);
+            let before = partial.endpoint.replace(socket);
             !matches!(before, Some(Endpoint::Socket(_)))
         }
         "ssl-mode" => {
@@ -134,8 +134,8 @@ fn query(partial: &mut Partial, pair: &str) -> Result<(), InvalidValue> {
     if is_first { Ok(()) } else { Err(TWICE) }
 }
 
-/// Percent-decodes `text`. A raw `%` is an error: in a password it would otherwise lead to "access denied". A `+`
-/// stays a `+`, because this is not form data.
+/// Percent-decodes `text`. An unencoded `%` is an error, because otherwise an unencoded password would be changed and
+/// the server would deny access. A `+` is literal, because the text is not form data.
 fn decoded(text: &str) -> Result<String, InvalidValue> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
@@ -153,7 +153,7 @@ fn decoded(text: &str) -> Result<String, InvalidValue> {
         bytes.push(u8::try_from(byte).map_err(|_| UNENCODED)?);
         rest = after;
     }
-    String::from_utf8(bytes).map_err(|_| "must be UTF-8 when percent-decoded")
+    String::from_utf8(bytes).map_err(|_| "must be valid UTF-8 after percent-decoding")
 }
 
 #[cfg(test)]
@@ -191,7 +191,7 @@ mod tests {
             (
                 "mysql://u:p@db:3307/dlock",
                 Partial {
-                    place: Some(host("db")),
+                    endpoint: Some(host("db")),
                     port: Some(3307),
                     user: Some(text("u")),
                     password: Some(secret("p")),
@@ -202,21 +202,21 @@ mod tests {
             (
                 "mysql://db",
                 Partial {
-                    place: Some(host("db")),
+                    endpoint: Some(host("db")),
                     ..Partial::default()
                 },
             ),
             (
                 "MariaDB://db/",
                 Partial {
-                    place: Some(host("db")),
+                    endpoint: Some(host("db")),
                     ..Partial::default()
                 },
             ),
             (
                 "mysql://u%40x:p%2F%3a%25+@DB_1/d%20b",
                 Partial {
-                    place: Some(host("DB_1")),
+                    endpoint: Some(host("DB_1")),
                     user: Some(text("u@x")),
                     password: Some(secret("p/:%+")),
                     database: Some(text("d b")),
@@ -226,7 +226,7 @@ mod tests {
             (
                 "mysql://u:a:b|é\"^@db",
                 Partial {
-                    place: Some(host("db")),
+                    endpoint: Some(host("db")),
                     user: Some(text("u")),
                     password: Some(secret("a:b|é\"^")),
                     ..Partial::default()
@@ -235,7 +235,7 @@ mod tests {
             (
                 "mysql://u:@[2001:db8::1]:1/x",
                 Partial {
-                    place: Some(host("2001:db8::1")),
+                    endpoint: Some(host("2001:db8::1")),
                     port: Some(1),
                     user: Some(text("u")),
                     database: Some(text("x")),
@@ -245,7 +245,7 @@ mod tests {
             (
                 "mysql://u@localhost/x?socket=/run/my%20sql+.sock&ssl_mode=Verify_CA",
                 Partial {
-                    place: Some(Endpoint::Socket("/run/my sql+.sock".into())),
+                    endpoint: Some(Endpoint::Socket("/run/my sql+.sock".into())),
                     user: Some(text("u")),
                     database: Some(text("x")),
                     ssl_mode: Some(SslMode::VerifyCa),
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn password_with_raw_delimiters_is_refused() {
+    fn password_with_unencoded_delimiters_is_refused() {
         for url in [
             "mysql://d:p@ss/w0rd@host/db",
             "mysql://d:p@ss@host/db",
@@ -300,15 +300,15 @@ mod tests {
             ("mysql://u@db:65536/x", "as its port"),
             ("mysql://u@[::1/x", "IPv6"),
             ("mysql://u@%2Frun%2Fsock/x", "as its host"),
-            ("mysql://u@db/x/y", "no further /"),
+            ("mysql://u@db/x/y", "without another /"),
             ("mysql://u@db/x%00", "one database name"),
             ("mysql://u%00@db/x", "in the user"),
             ("mysql://%FF@db/x", "UTF-8"),
             ("mysql://u@db/x#y", "#"),
-            ("mysql://u@db/x?sokcet=/s", "may have socket"),
-            ("mysql://u@db/x?socket", "may have socket"),
-            ("mysql://u@db/x?socket=", "may have socket"),
-            ("mysql://u@db/x?password=p", "may have socket"),
+            ("mysql://u@db/x?sokcet=/s", "may only have socket"),
+            ("mysql://u@db/x?socket", "may only have socket"),
+            ("mysql://u@db/x?socket=", "may only have socket"),
+            ("mysql://u@db/x?password=p", "may only have socket"),
             ("mysql://u@db/x?socket=/a&socket=/b", "twice"),
             ("mysql://u@db/x?ssl-ca=/a&ssl_ca=/b", "twice"),
             ("mysql://u@db/x?ssl-mode=preferred", "verify_identity"),
@@ -330,7 +330,7 @@ mod tests {
             let [u, p, d] = [&user, &password, &database].map(|part| encoded(part));
             let partial = parse(&format!("mysql://{u}:{p}@db:3307/{d}"));
             let partial = partial.expect("all parts are encoded");
-            prop_assert_eq!(partial.place, Some(host("db")));
+            prop_assert_eq!(partial.endpoint, Some(host("db")));
             prop_assert_eq!(partial.user, Some(user));
             let revealed = partial.password.as_ref().map_or("", |password| password.reveal());
             prop_assert_eq!(revealed, password.as_str());
@@ -338,9 +338,9 @@ mod tests {
         }
 
         #[test]
-        fn raw_password_is_read_exactly_or_refused(password in "[ -~&&[^%]]{1,12}") {
+        fn unencoded_password_is_read_exactly_or_refused(password in "[ -~&&[^%]]{1,12}") {
             if let Ok(partial) = parse(&format!("mysql://d:{password}@db/x")) {
-                prop_assert_eq!(partial.place, Some(host("db")));
+                prop_assert_eq!(partial.endpoint, Some(host("db")));
                 prop_assert_eq!(partial.user, Some(text("d")));
                 prop_assert_eq!(partial.password, Some(secret(&password)));
             }
@@ -352,7 +352,7 @@ mod tests {
             if let Ok(partial) = parse(&format!("mysql://{tail}")) {
                 prop_assert!(partial.user != Some(String::new()));
                 prop_assert!(partial.database != Some(String::new()));
-                prop_assert!(partial.place != Some(host("")));
+                prop_assert!(partial.endpoint != Some(host("")));
             }
         }
     }

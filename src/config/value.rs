@@ -1,7 +1,7 @@
-//! The allowed values of each setting. Each function takes a text and returns a checked value.
+//! The allowed values of each setting. Each function parses or checks a string and returns the valid value.
 //!
-//! The functions are pure, and flags, URLs and option files share them. An error is an [`InvalidValue`], a text that is
-//! fixed when dlock is built. It cannot contain the value that was given, which may be a password in the wrong option.
+//! The functions are pure. Flags, URLs and option files share them. An error is an [`InvalidValue`], which is a
+//! constant string. The error cannot contain the rejected value, because the value of the wrong option may be a password.
 
 use std::net::Ipv6Addr;
 use std::path::PathBuf;
@@ -10,12 +10,12 @@ use clap::ValueEnum;
 
 use crate::store::target::SslMode;
 
-/// The reason why a value is refused. The text continues a sentence that begins with the name of the option.
+/// The reason why a value is refused. The message is the name of the option, followed by this string.
 pub(super) type InvalidValue = &'static str;
 
 const EMPTY: InvalidValue = "is empty";
 
-/// Checks a host name or an IP literal. Removes the brackets of `[::1]`.
+/// Checks a host name or an IP address. Removes the brackets around an IPv6 address.
 pub(super) fn host(text: &str) -> Result<String, InvalidValue> {
     if text.is_empty() {
         return Err(EMPTY);
@@ -24,7 +24,8 @@ pub(super) fn host(text: &str) -> Result<String, InvalidValue> {
         .strip_prefix('[')
         .and_then(|rest| rest.strip_suffix(']'))
         .unwrap_or(text);
-    // A host may contain nothing else, because it is printed and sent to name servers without encryption.
+    // Other characters are refused, because the host is printed and sent to name servers without encryption, and may
+    // be a misplaced password.
     let is_label = |part: &str| {
         part.bytes()
             .all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b))
@@ -38,7 +39,7 @@ pub(super) fn host(text: &str) -> Result<String, InvalidValue> {
     if fits {
         Ok(bare.to_owned())
     } else {
-        Err("is not a host name or an IP address (the port is a setting of its own)")
+        Err("is not a host name or an IP address (the port is a separate setting)")
     }
 }
 
@@ -58,13 +59,13 @@ pub(super) const fn port_number(number: u16) -> Result<u16, InvalidValue> {
     }
 }
 
-/// Checks the name of an account or a database.
+/// Checks the name of a user or a database.
 pub(super) fn name(text: &str) -> Result<String, InvalidValue> {
     if text.is_empty() {
         Err(EMPTY)
     } else if text.chars().any(char::is_control) {
-        // A NUL would truncate the name in the handshake, and the login would be as a different user.
-        Err("must not have control characters")
+        // A NUL would truncate the user name in the handshake, and dlock would log in as a different user.
+        Err("must not contain control characters")
     } else {
         Ok(text.to_owned())
     }
@@ -75,18 +76,18 @@ pub(super) fn path(text: &str) -> Result<PathBuf, InvalidValue> {
     if text.is_empty() {
         Err(EMPTY)
     } else if text.contains('\0') {
-        Err("must not have control characters")
+        Err("must not contain a NUL character")
     } else {
         Ok(PathBuf::from(text))
     }
 }
 
-/// Parses a TLS mode in upper or lower case.
+/// Parses a TLS mode. Ignores upper and lower case.
 pub(super) fn ssl_mode(text: &str) -> Result<SslMode, InvalidValue> {
     if text.eq_ignore_ascii_case("preferred") {
         return Err(
-            "must not be preferred, which goes on without encryption when the server offers none: \
-             choose required, verify_ca, verify_identity or disabled",
+            "must not be preferred, which continues without TLS if the server does not support \
+             TLS; use required, verify_ca, verify_identity or disabled",
         );
     }
     SslMode::from_str(text, true)
@@ -108,7 +109,7 @@ mod tests {
     use crate::store::target::SslMode;
 
     #[test]
-    fn host_is_a_name_or_an_ip_literal() {
+    fn host_is_a_name_or_an_ip_address() {
         for (text, wanted) in [
             ("db", Some("db")),
             ("db-1.example_x.org.", Some("db-1.example_x.org.")),
@@ -171,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn preferred_is_refused_with_the_choices() {
+    fn preferred_is_refused_with_a_list_of_the_modes() {
         let fault = ssl_mode("PREFERRED").expect_err("preferred does not enforce encryption");
         for choice in ["required", "verify_ca", "verify_identity", "disabled"] {
             assert!(fault.contains(choice), "{fault}");
@@ -179,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn switches_are_the_six_words_of_the_mysql_client() {
+    fn switch_accepts_the_six_values_of_the_mysql_client() {
         for (text, wanted) in [
             ("1", Some(true)),
             ("ON", Some(true)),

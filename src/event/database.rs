@@ -1,10 +1,11 @@
 //! The database thread: the only thread that waits for the server.
 //!
-//! It takes one request at a time and sends the response as an event. Between two requests it detects
-//! that the server has closed the connection. A holder then reads its row at once, learns if an operator has revoked
-//! its lease, and acquires the queue lock again before the lease expires. The event loop handles signals and deadlines
-//! at the same time and never waits for this thread without a limit, because resolving a name or connecting may block
-//! for longer than any lease.
+//! The thread takes one request at a time and sends the response as an event. Between two requests, it detects that the
+//! server has closed the connection. A holder then reads its record immediately, detects whether an operator has
+//! revoked its lease, and acquires the queue lock again before the lease expires.
+//!
+//! The event loop handles signals and deadlines while this thread waits. The event loop never waits for this thread
+//! without a limit, because name resolution or a connect may block for longer than any lease.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -26,14 +27,14 @@ pub const THREAD_NAME: &str = "database";
 #[derive(Debug)]
 pub struct DatabaseThread {
     requests: Sender<Request>,
-    /// Wakes the thread, which also waits for the end of its connection.
+    /// Wakes the thread, which also waits for the server to close its connection.
     waker: Channel,
     interrupter: Interrupter,
     thread: JoinHandle<()>,
 }
 
 impl DatabaseThread {
-    /// Starts the thread. It connects when it gets the first request.
+    /// Starts the thread. The thread connects when it receives the first request.
     ///
     /// # Errors
     /// Fails if the kernel cannot create a thread or a descriptor.
@@ -53,7 +54,7 @@ impl DatabaseThread {
         };
         let thread = thread::Builder::new()
             .name(THREAD_NAME.to_owned())
-            // It ends when the sender of requests or the receiver of events is gone.
+            // The thread ends when the sender of requests or the receiver of events is dropped.
             .spawn(move || while worker.serve(&contender).is_some() {})?;
         Ok(Self {
             requests: sender,
@@ -63,16 +64,17 @@ impl DatabaseThread {
         })
     }
 
-    /// Queues `request`. The response arrives as an event. The thread sends a request after the response to the
-    /// previous one.
+    /// Queues `request`. The response arrives as an event. The thread sends each request only after the response to the
+    /// previous request.
     pub fn send(&self, request: Request) {
-        // Fails only if the thread is gone. Then no response arrives, and the time limits of the caller apply.
+        // The send fails only if the thread has ended. In that case no response arrives, and the time limits of the
+        // caller apply.
         let _ = self.requests.send(request);
-        // Fails only if so many wake-ups are pending that the thread wakes anyway.
+        // The send fails only if so many wake-ups are pending that the thread wakes anyway.
         let _ = self.waker.send(&[0]);
     }
 
-    /// Interrupts the request in flight. Its response will be a failure.
+    /// Interrupts the request in flight. The response to this request will be a failure.
     pub fn interrupt(&self) {
         self.interrupter.interrupt();
     }
@@ -80,7 +82,7 @@ impl DatabaseThread {
     /// Closes the connection properly and waits for the thread to end. Call this only when no request is in flight.
     pub fn stop(self) {
         drop((self.requests, self.waker));
-        // The panic hook has reported a panic of the thread.
+        // A panic of the thread does not matter here, because no request is in flight.
         let _ = self.thread.join();
     }
 }
@@ -110,8 +112,8 @@ impl DatabaseWorker {
         self.events.send(event).ok()
     }
 
-    /// Waits for a wake-up or the end of the connection. A wake-up carries no information; the channel of requests
-    /// shows if there is another request.
+    /// Waits for a wake-up or the end of the connection. A wake-up contains no information. The request channel shows
+    /// whether there is another request.
     fn wait(&self) -> WakeReason {
         let hung_up = match self.database.interrupter().watched() {
             Some(socket) => hangs_up(socket.as_fd(), self.wakeup.as_fd()),
@@ -120,7 +122,7 @@ impl DatabaseWorker {
         self.wakeup.drain();
         match hung_up {
             Ok(true) => WakeReason::Disconnected,
-            // The kernel was out of memory. The next round may succeed.
+            // The kernel was out of memory. The next wait may succeed.
             Ok(false) | Err(_) => WakeReason::Woken,
         }
     }

@@ -1,7 +1,7 @@
 //! The event queue: receives events from threads, signals, and messages from the monitor.
 //!
-//! The event loop waits for all of them in one call, so that no thread forwards what another one received;
-//! each such step would make a hand-over slower. The event loop decides how to handle an event.
+//! The event loop waits for all three sources in one call. No thread forwards events from another source, because each
+//! forwarding step would delay a hand-over. The event loop decides how to handle an event.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -22,7 +22,7 @@ pub struct EventQueue {
     /// Readable when a thread has sent an event.
     wakeup: Channel,
     signals: SignalFd,
-    /// None after its last message, or if there is no command.
+    /// None after the last message of the monitor, or if there is no command.
     monitor: Option<Monitor>,
 }
 
@@ -44,7 +44,7 @@ impl EventSender {
     /// Fails if the queue was dropped.
     pub fn send(&self, event: Event) -> Result<(), QueueClosed> {
         self.events.send(event).map_err(|_| QueueClosed)?;
-        // Fails only if so many wake-ups are pending that the queue wakes anyway.
+        // The send fails only if so many wake-ups are pending that the queue wakes anyway.
         let _ = self.waker.send(&[0]);
         Ok(())
     }
@@ -72,7 +72,7 @@ impl EventQueue {
         Ok((queue, sender))
     }
 
-    /// Waits for the next event. None if none arrives within `timeout`, or if the wait ended for a reason that is not
+    /// Waits for the next event and returns it. None if no event arrives within `timeout`, or if the wait ends without
     /// an event.
     pub fn next(&mut self, timeout: Duration) -> Option<Event> {
         if let Ok(event) = self.events.try_recv() {
@@ -80,7 +80,8 @@ impl EventQueue {
         }
         let [has_event, has_signal, has_message] = self.wait(timeout)?;
         if has_event {
-            // Drain before reading the channel: an event that is sent after this wakes the queue again.
+            // Drain the wake-ups before reading the channel. An event that is sent after the drain wakes the queue
+            // again.
             self.wakeup.drain();
         }
         let event = self.events.try_recv().ok();
@@ -89,8 +90,8 @@ impl EventQueue {
             .or_else(|| self.recv_signal(has_signal))
     }
 
-    /// Waits at most `timeout` for events of threads, signals or the monitor. Returns true for each of them that is
-    /// ready, or None if the wait failed.
+    /// Waits at most `timeout` for events of threads, signals or the monitor. Returns true for each of these sources
+    /// that is ready. None if the wait failed.
     fn wait(&self, timeout: Duration) -> Option<[bool; 3]> {
         let (wakeup, signals) = (self.wakeup.as_fd(), self.signals.as_fd());
         let ready = match &self.monitor {
@@ -112,7 +113,8 @@ impl EventQueue {
 
     fn recv_signal(&self, has_signal: bool) -> Option<Event> {
         let signal = has_signal.then(|| self.signals.take().ok())??;
-        // After the monitor's death the children are the rest of its tree, and killing the tree reaps them.
+        // After the monitor's death, the children of this process are the remaining processes of the command's tree.
+        // The code that kills the tree also reaps these children.
         if signal.number == signal::SIGCHLD
             && let Some(monitor) = &self.monitor
         {

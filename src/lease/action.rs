@@ -1,14 +1,14 @@
-//! The name of a lock, and which names are valid.
+//! The name of a lock, and the rules for valid names.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// Maximum length of a name in bytes, which is the width of the column.
+/// Maximum length of a name in bytes, which is the width of the database column.
 pub const MAX_BYTES: usize = 255;
 
 /// The name of a lock: 1 to 255 bytes of UTF-8 without control characters.
 ///
-/// dlock and the server compare names as bytes: `Init` and `init` are two locks.
+/// dlock and the server compare names as bytes, so `Init` and `init` are two locks.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Action(String);
 
@@ -26,14 +26,14 @@ impl fmt::Display for Action {
     }
 }
 
-/// The reason why a text is not a valid name.
+/// The reason why a string is not a valid name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ActionError {
     /// The name is empty, for example because a variable in a script is not set.
     Empty,
     /// The name has this many bytes, more than [`MAX_BYTES`].
     TooLong(usize),
-    /// The name has a control character, which could forge lines of output.
+    /// The name contains a control character, which could forge lines of output.
     Control,
 }
 
@@ -42,9 +42,12 @@ impl fmt::Display for ActionError {
         match self {
             Self::Empty => f.write_str("the name is empty"),
             Self::TooLong(bytes) => {
-                write!(f, "the name has {bytes} bytes, {MAX_BYTES} are allowed")
+                write!(
+                    f,
+                    "the name has {bytes} bytes; at most {MAX_BYTES} are allowed"
+                )
             }
-            Self::Control => f.write_str("the name has a control character"),
+            Self::Control => f.write_str("the name contains a control character"),
         }
     }
 }
@@ -58,7 +61,7 @@ impl FromStr for Action {
         if text.is_empty() {
             Err(ActionError::Empty)
         } else if text.len() > MAX_BYTES {
-            // A long name is refused, not truncated: two names must never share a lock.
+            // A long name is refused and not truncated, because two names must never share a lock.
             Err(ActionError::TooLong(text.len()))
         } else if text.chars().any(char::is_control) {
             Err(ActionError::Control)

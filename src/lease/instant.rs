@@ -1,14 +1,15 @@
 //! Instants on the machine's boot clock, and deadlines on that clock.
 //!
-//! `std::time::Instant` stops while the machine sleeps; a lease does not. Therefore dlock measures all time with
-//! `CLOCK_BOOTTIME`. Only `sys::clock` reads that clock; all other modules get instants as values.
+//! The clock of `std::time::Instant` stops while the machine sleeps, but a lease continues to expire. Therefore dlock
+//! measures all time with `CLOCK_BOOTTIME`. Only `sys::clock` reads that clock. All other modules receive instants as
+//! values.
 
 use std::ops::{Add, Sub};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// An instant on `CLOCK_BOOTTIME`: time since boot, including sleep.
+/// An instant on `CLOCK_BOOTTIME`: the time since boot, including sleep.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct BootInstant(Duration);
 
@@ -48,7 +49,7 @@ impl Sub<Duration> for BootInstant {
     }
 }
 
-/// The instants at which a command gets SIGTERM and SIGKILL unless its lease is renewed.
+/// The instants at which a command receives SIGTERM and SIGKILL unless its lease is renewed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Deadline {
     /// Time of SIGTERM: one grace before `kill`.

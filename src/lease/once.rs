@@ -4,33 +4,33 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// Maximum length of a key in bytes, which is the width of the column.
+/// Maximum length of a key in bytes, which is the width of the database column.
 pub const MAX_BYTES: usize = 255;
 
 /// The key of a success, for example the tag of an image: 1 to 255 bytes of UTF-8 without control
 /// characters, or empty if the action alone identifies the success.
 ///
-/// Keys are compared as bytes and are independent: a success under one key does not count for another.
+/// Keys are compared as bytes. A success under one key does not count for another key.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct OnceKey(String);
 
 impl OnceKey {
-    /// Returns the key as typed, or an empty text if there is none.
+    /// Returns the key as typed, or an empty string if there is no key.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 }
 
-/// The reason why a text is not a valid key.
+/// The reason why a string is not a valid key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum KeyError {
-    /// The key is empty, for example because a variable in a script is not set. This must not count as a run without
-    /// a key.
+    /// The key is empty, for example because a variable in a script is not set. An empty key must not count as a run
+    /// without a key.
     Empty,
     /// The key has this many bytes, more than [`MAX_BYTES`].
     TooLong(usize),
-    /// The key has a control character, which could forge lines of output.
+    /// The key contains a control character, which could forge lines of output.
     Control,
 }
 
@@ -38,8 +38,11 @@ impl fmt::Display for KeyError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Empty => f.write_str("the key is empty"),
-            Self::TooLong(bytes) => write!(f, "the key has {bytes} bytes, {MAX_BYTES} are allowed"),
-            Self::Control => f.write_str("the key has a control character"),
+            Self::TooLong(bytes) => write!(
+                f,
+                "the key has {bytes} bytes; at most {MAX_BYTES} are allowed"
+            ),
+            Self::Control => f.write_str("the key contains a control character"),
         }
     }
 }
@@ -53,7 +56,7 @@ impl FromStr for OnceKey {
         if text.is_empty() {
             Err(KeyError::Empty)
         } else if text.len() > MAX_BYTES {
-            // A long key is refused, not truncated: two keys must never share a success.
+            // A long key is refused and not truncated, because two keys must never share a success.
             Err(KeyError::TooLong(text.len()))
         } else if text.chars().any(char::is_control) {
             Err(KeyError::Control)
@@ -68,7 +71,7 @@ impl FromStr for OnceKey {
 pub enum Once {
     /// Any success under this key, regardless of its age.
     Ever(OnceKey),
-    /// Any success of the action that is younger than this by the server's clock.
+    /// Any success of the action that is younger than this duration by the server's clock.
     Per(Duration),
 }
 

@@ -1,10 +1,10 @@
-//! The durations that follow from a ttl, and the check that they fit into it.
+//! The durations that are derived from a ttl, and the check that they fit into the ttl.
 //!
 //! ```text
 //! send ──interval──┬─try─┬─try─┬─try─┬────…──── TERM ──grace── KILL ──margin── lease ends
 //! ```
-//! One interval and three failed tries must fit before TERM, so that a short fault of the network
-//! or the server never affects the command.
+//! One renewal interval and three failed tries must fit before SIGTERM, so that a short fault of the network or the
+//! server never affects the command.
 
 use std::fmt;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use std::time::Duration;
 use super::instant::{BootInstant, Deadline};
 use crate::mutant::{self, Safeguard};
 
-/// Maximum ttl. With a longer one, a crashed holder would block its action for longer than users wait.
+/// Maximum ttl. With a longer ttl, a crashed holder would block its action for longer than users wait.
 pub const MAX_TTL: Duration = Duration::from_hours(24);
 
 /// All durations of one lease.
@@ -22,12 +22,12 @@ pub struct Timing {
     pub ttl: Duration,
     /// Time from SIGTERM to SIGKILL.
     pub grace: Duration,
-    /// Time between SIGKILL and the end of the lease. It covers the time that killing takes and clocks that do not
-    /// run at exactly the same rate.
+    /// Time from SIGKILL to the expiry of the lease. It covers the time that the kill takes and the difference between
+    /// clock rates.
     pub margin: Duration,
-    /// Time from the send of one renewal to the send of the next.
+    /// Time from the send of one renewal to the send of the next renewal.
     pub renew_interval: Duration,
-    /// Maximum time of one request. After it, the connection is closed.
+    /// Maximum time of one request. After this time, dlock closes the connection.
     pub request_timeout: Duration,
 }
 
@@ -36,7 +36,7 @@ pub struct Timing {
 pub enum TimingError {
     /// The ttl is longer than [`MAX_TTL`].
     TooLong,
-    /// The ttl is shorter than its parts.
+    /// The ttl is shorter than the sum of its parts.
     TooShort {
         /// The requested ttl.
         ttl: Duration,
@@ -70,14 +70,13 @@ impl fmt::Display for TimingError {
 
 impl std::error::Error for TimingError {}
 
-/// Returns the time between two renewals: at most 10 s, so that the holder of a long lease learns soon that it was
-/// revoked.
+/// Returns the time between two renewals. It is at most 10 s, so the holder of a long lease detects a revocation soon.
 fn renew_interval(ttl: Duration) -> Duration {
     (ttl / 6).min(Duration::from_secs(10))
 }
 
-/// Returns the timeout of a request: at most 2 s, which is longer than any response of a healthy server. A longer
-/// timeout would leave no time for retries.
+/// Returns the timeout of a request. It is at most 2 s, which is longer than any response of a healthy server takes. A
+/// longer timeout would leave no time for retries.
 fn request_timeout(ttl: Duration) -> Duration {
     (ttl / 6).min(Duration::from_secs(2))
 }
@@ -89,7 +88,7 @@ pub fn renewal_overdue_after(ttl: Duration) -> Duration {
 }
 
 impl Timing {
-    /// Returns the timing of a lease of `ttl`. If `grace` is None, it is a sixth of the ttl, at most 10 s.
+    /// Returns the timing of a lease of `ttl`. If `grace` is None, the grace is a sixth of the ttl, but at most 10 s.
     ///
     /// # Errors
     /// Fails if the parts do not fit into the ttl, or if the ttl is longer than [`MAX_TTL`].
@@ -99,10 +98,11 @@ impl Timing {
         }
         let timing = Self {
             ttl,
-            // With the default ttl of 30 s the grace is 5 s, enough for most programs to stop. A grace of more than
-            // 10 s must be requested, because it shortens the time for renewals.
+            // With the default ttl of 30 s the grace is 5 s, which is enough for most programs to stop. The user must
+            // request a grace of more than 10 s, because a long grace shortens the time for renewals.
             grace: grace.unwrap_or_else(|| (ttl / 6).min(Duration::from_secs(10))),
-            // 1/30 is far above the rate error of any clock. The minimum covers killing on a busy machine.
+            // A thirtieth of the ttl is far above the rate error of any clock. The minimum covers the time to kill
+            // processes on a busy machine.
             margin: match mutant::is_disabled(Safeguard::Margin) {
                 false => (ttl / 30).clamp(Duration::from_millis(250), Duration::from_secs(5)),
                 true => Duration::ZERO,
@@ -125,8 +125,8 @@ impl Timing {
 
     /// Returns the deadline of a lease whose last successful request was sent at `sent`.
     ///
-    /// The deadline counts from before the send. The server counts from the arrival of the request, which is
-    /// later, so the lease on the server ends after the deadline.
+    /// The deadline counts from before the request was sent. The server counts the ttl from the arrival of the request,
+    /// which is later, so the lease on the server ends after the deadline.
     #[must_use]
     pub fn deadline(&self, sent: BootInstant) -> Deadline {
         let kill = sent + self.ttl - self.margin;

@@ -1,7 +1,8 @@
-//! The thread that keeps a file of metrics up to date.
+//! The thread that keeps the metrics file up to date.
 //!
-//! The metrics have their own thread because the file may be on a disk that hangs, and renewals must not
-//! wait for it. The thread has one slot: newer metrics replace those that are not written yet.
+//! A separate thread writes the file, because the file may be on a disk that hangs and renewals
+//! must not wait for that disk. The thread has one slot: newer facts replace older facts that are
+//! not written yet.
 
 use std::fs::{self, File, Permissions};
 use std::io::{self, Write};
@@ -13,25 +14,27 @@ use std::thread;
 use super::RunMetrics;
 use crate::sys::random;
 
-/// Readable by all users, because the collector may run as another one.
+/// Mode of the metrics file. All users may read the file, because the collector may run as another
+/// user.
 const MODE: u32 = 0o644;
 
-/// Notification from the thread.
+/// A notification from the metrics thread.
 #[derive(Debug)]
 pub enum Note {
     /// The file could not be written. Sent only for the first failure.
     Failed(io::Error),
-    /// All facts are written, or have failed to be written, and the thread ends.
+    /// The facts of the ended run were written or could not be written, and the thread ends.
     Over,
 }
 
-/// Sends facts to the thread.
+/// A handle that sends facts to the metrics thread.
 #[derive(Debug)]
 pub struct Writer {
     slot: Arc<Slot>,
 }
 
-/// State that the two threads share. No thread leaves it half changed, so it is usable after a panic.
+/// The state that both threads share. Each change is one assignment, so the state stays valid after
+/// a panic.
 #[derive(Debug, Default)]
 struct Slot {
     newest: Mutex<Option<RunMetrics>>,
@@ -39,7 +42,8 @@ struct Slot {
 }
 
 impl Writer {
-    /// Starts the thread, which keeps `path` up to date and reports its progress with `notify`.
+    /// Starts the thread, which writes facts to `path`. The thread calls `notify` after its first
+    /// failure and when it ends.
     ///
     /// # Errors
     /// Fails if the kernel cannot start a thread.
@@ -65,10 +69,10 @@ impl Writer {
         Ok(Self { slot })
     }
 
-    /// Passes `facts` to the thread and does not wait until they are written. The thread ends after it
-    /// has received the facts of a run that has ended.
+    /// Passes `facts` to the thread without waiting until they are written. The thread ends after
+    /// it has handled the facts of a run that has ended.
     pub fn write(&self, facts: RunMetrics) {
-        // The lock is only held for an assignment, so a renewal never waits for the file.
+        // The mutex is locked only for this assignment, so a renewal never waits for the file.
         *self.slot.lock() = Some(facts);
         self.slot.changed.notify_one();
     }
@@ -94,13 +98,14 @@ impl Slot {
     }
 }
 
-/// Replaces the file at `path` with `text` atomically: a reader sees either the old content or the new
-/// one.
+/// Atomically replaces the content of the file at `path` with `text`. A reader gets either the old
+/// or the new content.
 fn replace(path: &Path, text: &str) -> io::Result<()> {
     let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
-    // The temporary file is in the same folder, because a file cannot be renamed to another file system.
-    // Its name starts with a dot and does not end with `.prom`, so that no collector reads it. The name
-    // is random, so that no other user can prepare a link of that name in a folder like /tmp.
+    // The temporary file is in the same folder, because a file cannot be renamed to another file
+    // system. Its name starts with a dot and does not end with `.prom`, so collectors ignore it.
+    // The name is random, so another user cannot create a link with that name in advance in a
+    // folder like /tmp.
     let random: [u8; 8] = random::bytes()?;
     let mut temporary = std::ffi::OsString::from(".");
     temporary.push(name);
@@ -108,7 +113,7 @@ fn replace(path: &Path, text: &str) -> io::Result<()> {
     let temporary = path.with_file_name(temporary);
     let outcome = fill(&temporary, text).and_then(|()| fs::rename(&temporary, path));
     if outcome.is_err() {
-        // The removal is the last resort; the first error is the one to report.
+        // Remove the temporary file, but report the first error and not an error of the removal.
         let _ = fs::remove_file(&temporary);
     }
     outcome
@@ -121,7 +126,7 @@ fn fill(path: &Path, text: &str) -> io::Result<()> {
         .mode(MODE)
         .open(path)?;
     file.write_all(text.as_bytes())?;
-    // The umask may have removed some of these permissions.
+    // The umask may have removed some permissions of MODE.
     file.set_permissions(Permissions::from_mode(MODE))
 }
 

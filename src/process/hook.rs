@@ -1,10 +1,11 @@
-//! The hook: a command of the user that runs at the events of a run (`--on-event`).
+//! The hook: a command of the user that dlock runs for each event of a run (`--on-event`).
 //!
-//! Each event gets a thread, which waits for the hook of the previous event, runs `sh -c COMMAND` and
-//! waits for its end. The result is sent as an event to the event loop. Therefore neither a hook nor the disk
-//! that its program is on can block the loop. When dlock ends, it [stops](Hook::stop) the hooks that still run.
+//! dlock starts a thread for each event. The thread waits for the hook of the previous event, runs `sh -c COMMAND`,
+//! waits until the hook ends, and sends the result to the event loop as an event. Therefore neither a hook nor the disk
+//! that contains its program can block the event loop. When dlock ends, it [stops](Hook::stop) the hooks that still
+//! run.
 //!
-//! A hook does not belong to the command's tree: it is the child of its thread, and the thread that reaps the
+//! A hook does not belong to the command's tree, because it is the child of its own thread. The thread that reaps the
 //! tree waits only for its own children.
 
 use std::fmt;
@@ -23,24 +24,25 @@ use crate::sys::group_child;
 use crate::sys::process::ExecError;
 use crate::sys::tree::ExitReason;
 
-/// Maximum time of a hook. Long enough for a network request with a retry; a hook is not meant for longer work.
+/// Maximum runtime of a hook. It is long enough for a network request with a retry. Hooks are not designed for longer
+/// work.
 pub const LIMIT: Duration = Duration::from_secs(10);
 
-/// Maximum time for which a hook waits for the previous one, so that hooks run in order. After that they run at the
-/// same time. It is about half of [`AT_END`], so that the last hook runs even if the first one hangs.
+/// Maximum time for which a hook waits for the previous hook, so that hooks run in order. After this time, both hooks
+/// run concurrently. It is about half of [`AT_END`], so that the last hook runs even if the first hook hangs.
 const PREVIOUS_HOOK_LIMIT: Duration = Duration::from_millis(500);
 
-/// Maximum time that dlock waits at its end for hooks and for the metrics file. Long enough for a disk that works.
-/// Together with [`TO_DIE`], it delays the end of dlock by at most one second.
+/// Maximum time that dlock waits at its end for hooks and for the metrics file. It is long enough for a working disk.
+/// Together with [`TO_DIE`], this time delays the end of dlock by at most one second.
 pub const AT_END: Duration = Duration::from_millis(900);
 
-/// Maximum time that dlock waits, after the [stop](Hook::stop), for hooks to die.
+/// Maximum time that dlock waits for hooks to die after it has [stopped](Hook::stop) them.
 pub const TO_DIE: Duration = Duration::from_millis(100);
 
 /// Maximum length of `DLOCK_REASON` in bytes, because a message of a server can have any length.
 const MAX_REASON_BYTES: usize = 4096;
 
-/// The event that a hook runs for.
+/// The event for which a hook runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HookTrigger {
     /// The lease is granted; the command is being started.
@@ -49,7 +51,8 @@ pub enum HookTrigger {
     Lost,
     /// The run has ended and the lease is released.
     Released,
-    /// No command was run: the action is already done, or another holder has it and the wait limit is over.
+    /// No command was run, because the action is already done, or because another holder has the lease and the wait
+    /// limit has expired.
     Skipped,
 }
 
@@ -57,7 +60,7 @@ impl HookTrigger {
     /// All triggers.
     pub const ALL: [Self; 4] = [Self::Granted, Self::Lost, Self::Released, Self::Skipped];
 
-    /// Returns the name of the trigger, which the log uses too.
+    /// Returns the name of the trigger. The log uses the same name.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -69,7 +72,8 @@ impl HookTrigger {
     }
 }
 
-/// The environment variables of a hook, in the order of the manual. A variable without a value is empty.
+/// The environment variables of a hook, in the order of the man page. A variable that has no value is set to an empty
+/// string.
 pub const VARIABLES: [&str; 10] = [
     "DLOCK_EVENT",
     "DLOCK_ACTION",
@@ -121,7 +125,7 @@ pub enum HookResult {
     Ended(ExitReason),
     /// The hook took longer than [`LIMIT`] and was killed.
     TimedOut,
-    /// The hook was killed or not started, because dlock ends.
+    /// The hook was killed or not started, because dlock is ending.
     Stopped,
     /// The hook could not be started. Contains the error number of the kernel.
     Unstartable(i32),
@@ -139,7 +143,7 @@ impl HookResult {
                 let limit = messages::duration(LIMIT);
                 format!("took more than {limit} and was killed")
             }
-            Self::Stopped => "had not ended when dlock did and was killed".to_owned(),
+            Self::Stopped => "was still running when dlock ended and was killed".to_owned(),
             Self::Unstartable(errno) => match ExecError::from_errno(errno) {
                 ExecError::NotFound => "cannot be run: no such command".to_owned(),
                 ExecError::NotExecutable(error) => format!("cannot be run: {error}"),
@@ -152,15 +156,15 @@ impl HookResult {
 pub struct Hook {
     command: Arc<str>,
     on_result: Arc<dyn Fn(HookTrigger, HookResult) + Send + Sync>,
-    /// Carries no messages. When it is dropped, the threads kill their hooks.
+    /// Sends no messages. When this end is dropped, the threads kill their hooks.
     stop_sender: Option<Channel>,
     stop_receiver: Arc<Channel>,
-    /// Disconnected when the previous hook has ended.
+    /// A channel that is disconnected when the previous hook has ended. None before the first hook.
     previous: Option<Receiver<()>>,
 }
 
 impl Hook {
-    /// Creates the hook `command`. The threads call `on_result` with the result of each run.
+    /// Creates a hook that runs `command`. The threads call `on_result` with the result of each run.
     ///
     /// # Errors
     /// Fails if the kernel cannot create a descriptor.
@@ -178,7 +182,7 @@ impl Hook {
         })
     }
 
-    /// Runs the hook for `trigger` without waiting for it.
+    /// Runs the hook for `trigger` without waiting for the end of the hook.
     pub fn run(&mut self, trigger: HookTrigger, facts: &RunMetrics) {
         let variables = variables(trigger, facts);
         let command = Arc::clone(&self.command);
@@ -188,7 +192,8 @@ impl Hook {
         let thread = thread::Builder::new().name("hook".to_owned());
         let started = thread.spawn(move || {
             if let Some(previous) = previous {
-                // Nothing is sent: this returns when the previous hook has ended, or after the limit.
+                // The channel carries no messages. The call returns when the previous hook has ended, or after the
+                // limit.
                 let _ = previous.recv_timeout(PREVIOUS_HOOK_LIMIT);
             }
             let result = match stop.receive() {

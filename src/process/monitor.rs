@@ -5,16 +5,16 @@
 //! parent: database, renewals, signals ──MonitorMessage──▶ monitor: deadline, reaping ──▶ command
 //!                                     ◀──ParentMessage──
 //! ```
-//! The monitor is forked before the parent starts a thread, and has one thread. It waits only for messages, for
-//! the deadline on the boot clock, and for children that end. The [`supervisor`] decides which signals the
-//! command gets. If the parent dies, the monitor kills the command's whole tree at once; if the parent
-//! freezes, at the deadline. If the monitor dies, the kernel kills the command, and the parent inherits and kills the
-//! rest of the tree ([`Tree::inherited`]). If the monitor is stopped, the parent continues it. If the monitor misses a
-//! deadline for any reason, the parent kills it.
+//! The monitor is forked before the parent starts a thread, and has one thread. It waits only for messages, for the
+//! deadline on the boot clock, and for children that end. The [`supervisor`] decides which signals the command gets. If
+//! the parent dies, the monitor immediately kills the command's whole tree. If the parent freezes, the monitor kills
+//! the tree at the deadline. If the monitor dies, the kernel kills the command, and the parent inherits and kills the
+//! remaining processes of the tree ([`Tree::inherited`]). If the monitor is stopped by a signal, the parent resumes it.
+//! If the monitor misses a deadline for any reason, the parent kills the monitor.
 //!
-//! The monitor is an ancestor of the command and not a process beside it, because only an ancestor inherits orphans:
-//! if the parent or the monitor dies, the other one can still find the whole tree. The monitor does not use the
-//! database, because it must never wait for anything but these three sources.
+//! The monitor is an ancestor of the command and not a sibling, because only an ancestor inherits orphans. If either
+//! the parent or the monitor dies, the surviving process can therefore still find the whole tree. The monitor does not
+//! use the database, because it must wait only for messages, the deadline and its children.
 //!
 //! [`supervisor`]: crate::process::supervisor
 //! [`Tree::inherited`]: crate::sys::tree::Tree::inherited
@@ -35,7 +35,8 @@ use crate::sys::channel::{Channel, Received};
 use crate::sys::pending_child::PreparedCommand;
 use crate::sys::process::{self, ForkedProcess};
 
-/// Time after the deadline after which the parent kills the monitor. It is a part of the smallest margin.
+/// Delay between the deadline and the time at which the parent kills the monitor. It is shorter than the smallest
+/// margin.
 pub const LATE: Duration = Duration::from_millis(50);
 
 /// The parent's handle to its monitor. When the last clone is dropped, the monitor kills the command and ends.
@@ -46,7 +47,7 @@ pub struct Monitor {
 }
 
 impl Monitor {
-    /// Forks the monitor, and from it the process that will execute `command`. The parent must not have started a
+    /// Forks the monitor, which then forks the process that will execute `command`. The parent must not have started a
     /// thread yet.
     ///
     /// # Errors
@@ -58,10 +59,10 @@ impl Monitor {
     ) -> io::Result<Self> {
         let (parent_end, monitor_end) = Channel::pair()?;
         process::become_subreaper()?;
-        // The new process drops the parent's end. Otherwise neither the monitor nor the command would notice the
-        // parent's death.
+        // The new process drops the parent's end of the channel. Otherwise neither the monitor nor the command would
+        // detect the parent's death.
         let (process, parent_end) = process::fork(parent_end, move || {
-            // The parent sees an error as the end of the monitor.
+            // To the parent, an error is the same as the end of the monitor.
             let _ = event_loop::run_event_loop(&monitor_end, command, grace, shares_terminal);
         })?;
         Ok(Self {
@@ -70,13 +71,13 @@ impl Monitor {
         })
     }
 
-    /// Sends a message to the monitor without waiting. A message is lost if the monitor is dead or has been stopped for
-    /// very long; the monitor then keeps an earlier deadline.
+    /// Sends a message to the monitor without waiting. The message is lost if the monitor is dead or has been stopped
+    /// for very long. A monitor that missed a message enforces an earlier deadline.
     pub fn send(&self, message: MonitorMessage) {
         let _ = self.parent_end.send(&backchannel::encode(&message));
     }
 
-    /// Returns the next message of the monitor. None if there is none yet.
+    /// Returns the next message of the monitor. None if no message has arrived yet.
     #[must_use]
     pub fn recv(&self) -> Option<ParentMessage> {
         match self.parent_end.receive() {
@@ -86,12 +87,12 @@ impl Monitor {
         }
     }
 
-    /// Handles a SIGCHLD: continues the monitor if it was stopped, and reaps other children that have ended.
+    /// Handles a SIGCHLD: resumes the monitor if it was stopped, and reaps other children that have ended.
     pub fn resume_and_reap(&self) {
         self.process.resume_and_reap();
     }
 
-    /// Kills a monitor that misses its deadline. The kernel then kills the command.
+    /// Kills the monitor after it has missed its deadline. The kernel then kills the command.
     pub fn kill(&self) {
         self.process.kill();
     }

@@ -2,15 +2,17 @@
 //! the monitor.
 //!
 //! The rules:
-//! - Every signal that dlock receives is forwarded to the command unchanged. If the command shares dlock's
-//!   terminal process group, two kinds of signals are not forwarded: a signal of the terminal (Ctrl-C) has already
-//!   reached the command, and a signal from the command's own tree was meant for that group.
-//! - The second SIGTERM or SIGINT kills the command: a user who sends two has waited long enough. A Ctrl-C on a
-//!   terminal that the command shares does not count, because many commands handle it like any other key.
-//! - If the lease is not renewed in time: SIGTERM at the deadline's `term`, SIGKILL at its `kill`.
-//! - If the lease is lost: SIGTERM at once, SIGKILL one grace later, but not after the deadline's `kill`.
-//! - If the command reaches `--max-runtime`: the same signals as after a lost lease.
-//! - If the parent dies: SIGKILL at once, because the lease is no longer renewed.
+//! - Every signal that dlock receives is forwarded to the command unchanged. If the command shares dlock's terminal
+//!   process group, two kinds of signals are not forwarded. A signal of the terminal (Ctrl-C) has already reached the
+//!   command. A signal from the command's own tree was sent to the whole group.
+//! - The second SIGTERM or SIGINT kills the command, because a user who sends two signals has waited long enough. A
+//!   Ctrl-C on a terminal that the command shares does not count, because many commands handle Ctrl-C like any other
+//!   key.
+//! - If the lease is not renewed in time, the command gets SIGTERM at the deadline's `term` and SIGKILL at its `kill`.
+//! - If the lease is lost, the command gets SIGTERM immediately and SIGKILL one grace later, but not after the
+//!   deadline's `kill`.
+//! - If the command reaches `--max-runtime`, it gets the same signals as after a lost lease.
+//! - If the parent dies, the command gets SIGKILL immediately, because the lease is no longer renewed.
 //! - A stop is never undone, even if a later renewal succeeds.
 
 use std::time::Duration;
@@ -22,18 +24,18 @@ use crate::lease::timing::MAX_TTL;
 use crate::mutant::{self, Safeguard};
 use crate::sys::signal::{Origin, Signal};
 
-/// Time within which the same stop signal from the same process counts as an echo of the first. timeout(1) sends
-/// its signal to the process that it started and right after that to its own process group. A user who waits
-/// for the effect of the first signal takes much longer.
+/// Time within which a second identical stop signal from the same process counts as an echo of the first. timeout(1)
+/// sends its signal to the process that it started, and immediately afterwards to its own process group. A user who
+/// waits for the effect of the first signal takes much longer to send the second.
 const ECHO_WINDOW: Duration = Duration::from_millis(20);
 
-/// SIGINT. This number and those below are the same on x86-64 and arm64.
+/// The number of SIGINT. All signal numbers in this file are identical on x86-64 and arm64.
 pub const INT: i32 = 2;
-/// SIGKILL.
+/// The number of SIGKILL.
 pub const KILL: i32 = 9;
-/// SIGTERM.
+/// The number of SIGTERM.
 pub const TERM: i32 = 15;
-/// SIGCONT.
+/// The number of SIGCONT.
 pub const CONT: i32 = 18;
 
 /// An input of the supervisor.
@@ -62,7 +64,7 @@ pub enum Effect {
     Stop(i32),
 }
 
-/// The stage of stopping the command.
+/// The progress of stopping the command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
     Running,
@@ -89,19 +91,20 @@ pub enum StopReason {
 #[derive(Debug)]
 pub struct Supervisor {
     deadline: Deadline,
-    /// Instant at which the command reaches `--max-runtime`. None does not limit the run.
+    /// Instant at which the command reaches `--max-runtime`. None if the run is not limited.
     limit: Option<BootInstant>,
     grace: Duration,
     shares_terminal: bool,
     stage: Stage,
     stop_reason: StopReason,
-    /// The last stop signal, SIGTERM or SIGINT, that this supervisor handled, and when.
+    /// The last stop signal (SIGTERM or SIGINT) that this supervisor handled, and the time of that signal. None before
+    /// the first stop signal.
     last_stop_signal: Option<(Signal, BootInstant)>,
 }
 
 impl Supervisor {
-    /// Creates the supervisor of a command under a lease with `deadline` that may run until `limit`, or without a limit
-    /// if it is None. `shares_terminal` is true if the terminal's signals reach the command directly.
+    /// Creates the supervisor of a command under a lease with `deadline`. The command may run until `limit`. A `limit`
+    /// of None does not limit the run. `shares_terminal` is true if the terminal's signals reach the command directly.
     #[must_use]
     pub const fn new(
         deadline: Deadline,
@@ -147,13 +150,13 @@ impl Supervisor {
         effects
     }
 
-    /// Returns true if the command must not be started, because it would have to be stopped at once.
+    /// Returns true if the command must not be started, because it would have to be stopped immediately.
     #[must_use]
     pub fn is_too_late(&self, now: BootInstant) -> bool {
         now >= self.deadline.term
     }
 
-    /// Returns when the next [`SupervisorInput::Tick`] is due. None once the command was killed.
+    /// Returns the instant at which the next [`SupervisorInput::Tick`] is due. None after SIGKILL was sent.
     #[must_use]
     pub fn wake_at(&self) -> Option<BootInstant> {
         match self.stage {
@@ -270,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn supervisor_thawed_after_the_deadline_kills_at_once() {
+    fn supervisor_thawed_after_the_deadline_kills_immediately() {
         let mut supervisor = supervisor(false);
         assert_eq!(
             supervisor.step(after(60), SupervisorInput::Tick),
@@ -283,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn lost_lease_stops_the_command_at_once() {
+    fn lost_lease_stops_the_command_immediately() {
         let mut supervisor = supervisor(false);
         assert_eq!(
             supervisor.step(after(3), SupervisorInput::Lost),

@@ -1,15 +1,17 @@
-//! Acquiring a lease: which request to send when, and when to give up. A pure state machine without a clock or I/O.
+//! Acquires a lease: decides when to send which request, and when to give up. A pure state machine without a clock or
+//! I/O.
 //!
 //! The caller calls [`Acquire::next`], carries out the result, and passes every response to
-//! [`Acquire::handle_response`]. A contender that is not granted the lease at once inserts a queue entry
-//! and waits for the queue lock, the named lock that the holder has: the server wakes the waiters one by one,
-//! in order of arrival, and they send nothing until then. A waiter that has the queue lock but finds the row
-//! held (its holder lost its session, or died) is the queue head: it keeps the queue lock and watches the row.
-//! If the queue lock does not work, waiters poll the row instead, in order of their queue entries.
+//! [`Acquire::handle_response`]. A contender that is not granted the lease immediately inserts a queue entry and waits
+//! for the queue lock, the named lock that the holder keeps. The server grants the queue lock to the waiters one by
+//! one, in order of arrival. Waiters send nothing until then. If the holder loses its session or dies, the next waiter
+//! gets the queue lock but finds the record held. This waiter is the queue head. It keeps the queue lock and watches
+//! the record. If the queue lock does not work, waiters poll the record instead, in order of their queue entries.
 //!
-//! - `queue`: decides the next request from the row and the queue
-//! - `confirm`: decides when a grant counts, and what to release in the end
-//! - `failure`: handles failures; `limits`: when to give up; `backoff`: pauses and the rate limit
+//! - `queue`: decides the next request from the record and the queue
+//! - `confirm`: decides when a grant counts, and which request releases everything when the contender gives up
+//! - `failure`: handles failed requests; `limits`: computes the time limits; `backoff`: computes pauses and limits the
+//!   rate
 
 mod backoff;
 mod confirm;
@@ -31,38 +33,39 @@ use crate::store::{
     Request, Response, Success, TimedResponse, WaitRequest,
 };
 
-/// Wait of the first queue entry from which on the next wait also prunes dead queue entries.
+/// Minimum wait of the first queue entry after which the next wait also prunes the queue entries of dead sessions.
 ///
-/// After such a wait, a waiter may be dead without being noticed. The check costs the server milliseconds, and
-/// MySQL a file that it must truncate when the session ends: too expensive for a queue that moves.
+/// During such a long wait, a waiter may have died without being detected. The pruning costs the server milliseconds.
+/// On MySQL it also costs a file that the server must truncate when the session ends. This is too expensive for a queue
+/// that moves quickly.
 const LONG_WAIT: Duration = Duration::from_secs(10);
 
 /// Time limits of an acquisition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct WaitLimits {
-    /// Maximum time to wait, from the server's first response on. None waits forever.
+    /// Maximum time to wait for the lease after the server's first response. None waits forever.
     pub wait: Option<Duration>,
-    /// Maximum time to that first response, and to the confirmation of a grant. At least one attempt is
-    /// always sent.
+    /// Maximum time from the start to the server's first response, and maximum time to confirm a grant. At least one
+    /// attempt is always sent.
     pub connect: Duration,
 }
 
-/// The next step of the caller.
+/// The next step for the caller.
 #[derive(Debug)]
 pub enum NextRequest {
-    /// Send this request and pass back exactly one response.
+    /// Send this request, then pass exactly one response to [`Acquire::handle_response`].
     Send(Request),
     /// Send nothing before this instant, unless an event arrives.
     Wait(BootInstant),
     /// This process holds the lease.
     Granted(AcquiredLease),
-    /// No lease is needed: this success makes the run unnecessary.
+    /// No lease is needed, because this success makes the run unnecessary.
     AlreadyDone(Success),
-    /// The wait limit is over. Contains the row as last read, and when it was read.
+    /// The wait limit has expired. Contains the record as last read, and the instant of that read.
     HeldByOther(Box<LockRecord>, BootInstant),
-    /// The server did not respond in time. Contains the last failure, if there was one.
+    /// The server did not respond in time. Contains the last failure. None if no request has failed.
     Unreachable(Option<Failure>),
-    /// The server refuses permanently; a retry would not help.
+    /// The server refuses the request, and a retry would not help.
     Refused(Failure),
 }
 
@@ -71,22 +74,22 @@ pub enum NextRequest {
 enum AcquirePhase {
     /// Try to acquire the lease.
     TryAcquire(AcquireMode),
-    /// Read the row and the queue, as the queue head or without a queue lock.
+    /// Read the record and the queue, as the queue head or as a poller without a queue lock.
     Get,
     /// Insert the queue entry, or refresh it.
     Enqueue,
     /// Insert the queue entry, wait for the queue lock, then try to acquire the lease.
     WaitTurn,
-    /// The row has this owner id, but the time of the grant is unknown: renew before the command starts.
+    /// The record has this owner id, but the time of the grant is unknown. Renew the lease before the command starts.
     Confirm {
         token: Token,
         since: BootInstant,
-        /// The earliest instant at which that lease may end.
+        /// The earliest instant at which the lease may end.
         until: BootInstant,
     },
-    /// The row has this owner id and this token, but the lease is unusable: an operator has revoked it, or it may
-    /// have expired. Free the row. The request names the token because the server may receive it again when this
-    /// process holds a later lease.
+    /// The record has this owner id and this token, but the lease is unusable, because an operator has revoked it or
+    /// because it may have expired. Free the record. The request contains the token, because the server may receive the
+    /// request again when this process holds a later lease.
     FreeOwnRecord(Token),
     Acquired(AcquiredLease),
     Done(Success),
@@ -103,47 +106,48 @@ enum OwnEntry {
     Current(BootInstant),
 }
 
-/// The row and the queue as last read.
+/// The record and the queue as last read.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct LastObserved {
-    row: LockRecord,
+    record: LockRecord,
     at: BootInstant,
     /// Number of waiters ahead of this one.
     ahead: u64,
-    /// Time that the first queue entry had waited.
+    /// Time for which the first queue entry had waited. Zero if the queue was empty.
     head_waiting_for: Duration,
 }
 
-/// One process's acquisition of one action.
+/// The acquisition of one action by one process.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Acquire {
     owner_id: OwnerId,
     timing: Timing,
     limits: WaitLimits,
     started: BootInstant,
-    /// Instant of the server's first response. None before it.
+    /// Instant of the server's first response. None before the first response.
     first_response: Option<BootInstant>,
-    /// True if the server once refused a connection because it had too many.
+    /// True if the server has refused a connection because it had too many connections.
     was_full: bool,
     queue_lock: QueueLock,
     phase: AcquirePhase,
-    /// True while a request waits for its response.
+    /// True from the send of a request until its response.
     in_flight: bool,
     next_at: BootInstant,
     backoff: Backoff,
-    /// Consecutive attempts on a row that could be acquired.
+    /// Number of consecutive attempts on a record that could be acquired.
     consecutive_tries: u32,
-    /// Consecutive reads that found an unexpected owner of the queue lock.
+    /// Number of consecutive reads that found an unexpected owner of the queue lock.
     queue_lock_anomalies: u32,
-    /// Consecutive waits that ended without the queue lock.
+    /// Number of consecutive waits that ended without the queue lock.
     failed_waits: u32,
     observation: Option<Observation>,
     observed: Option<LastObserved>,
     entry: OwnEntry,
-    /// Without a queue lock, the instant since which the row could have been acquired.
+    /// Without a queue lock, the instant since which the record could have been acquired. None if the record cannot be
+    /// acquired or the queue lock is available.
     free_since: Option<BootInstant>,
     failure: Option<Failure>,
-    /// Send time of the first attempt with an unknown outcome. None if there is no such attempt.
+    /// Send time of the first attempt with an unknown outcome. None if the outcome of every attempt is known.
     unknown_since: Option<BootInstant>,
 }
 
@@ -192,7 +196,7 @@ impl Acquire {
         }
         let at_most = |instant: BootInstant| limit.map_or(instant, |limit| instant.min(limit));
         if self.in_flight {
-            // Only the response or the limit ends this wait; the caller limits its own sleep.
+            // Only the response or the time limit ends this wait. The caller also limits its own sleep.
             return NextRequest::Wait(at_most(now + LONGEST_PAUSE));
         }
         let cost = packets(&self.phase);
@@ -212,7 +216,7 @@ impl Acquire {
             AcquirePhase::Confirm { .. } | AcquirePhase::FreeOwnRecord(_)
         );
         match self.observed.take().filter(|_| !has_own_record) {
-            Some(last) => NextRequest::HeldByOther(Box::new(last.row), last.at),
+            Some(last) => NextRequest::HeldByOther(Box::new(last.record), last.at),
             None => NextRequest::Unreachable(self.failure.take()),
         }
     }
@@ -244,7 +248,7 @@ impl Acquire {
             AcquirePhase::FreeOwnRecord(token) => Request::Release(ReleaseRequest {
                 token: Some(token),
                 has_entry: false,
-                // A queue lock that this session owns is kept, and with it the turn.
+                // This session keeps its queue lock, so this contender stays the queue head.
                 queue_lock: QueueLock::Unavailable,
                 ..self.release_everything()
             }),
@@ -277,17 +281,19 @@ impl Acquire {
             Ok(Response::AlreadyHeld(token)) => self.confirm(now, *token),
             Ok(Response::Renewed) => self.confirmed(now, response.sent),
             Ok(
-                Response::Lost(row) | Response::NotAcquired(row, _) | Response::Enqueued(row, _),
-            ) if row.owner_id == Some(self.owner_id) => {
-                // The row has this owner id, but the lease is unusable: an operator has revoked it.
-                self.phase = AcquirePhase::FreeOwnRecord(row.version.token);
+                Response::Lost(record)
+                | Response::NotAcquired(record, _)
+                | Response::Enqueued(record, _),
+            ) if record.owner_id == Some(self.owner_id) => {
+                // The record has this owner id, but the lease is unusable, because an operator has revoked it.
+                self.phase = AcquirePhase::FreeOwnRecord(record.version.token);
             }
-            Ok(Response::NotAcquired(row, queue)) => {
-                self.observe(now, response.received, row, queue);
+            Ok(Response::NotAcquired(record, queue)) => {
+                self.observe(now, response.received, record, queue);
             }
-            Ok(Response::Enqueued(row, queue)) => {
+            Ok(Response::Enqueued(record, queue)) => {
                 self.entry = OwnEntry::Current(now);
-                self.observe(now, response.received, row, queue);
+                self.observe(now, response.received, record, queue);
             }
             Ok(Response::AlreadyDone(success)) => self.phase = AcquirePhase::Done(success.clone()),
             Ok(Response::WaitEnded) => self.wait_ended(now),
@@ -296,37 +302,39 @@ impl Acquire {
                 self.unknown_since = None;
                 self.phase = AcquirePhase::TryAcquire(AcquireMode::IfFree);
             }
-            // Responses to requests that an acquisition does not send.
+            // An acquisition does not send the requests to which these responses belong.
             Ok(Response::Record(_) | Response::HandedOff) => {}
             Err(failure) => self.failed(now, response, failure),
         }
     }
 
-    /// Handles a connection that the server closed while no request was in flight: the queue lock is lost, and
-    /// the queue entry does not name the next session.
+    /// Handles a connection that the server closed while no request was in flight. The queue lock is lost, and the
+    /// queue entry still names the session that has ended.
     pub fn disconnected(&mut self) {
         if let OwnEntry::Current(_) = self.entry {
             self.entry = OwnEntry::Outdated;
         }
     }
 
-    /// Returns whether the queue lock is in use.
+    /// Returns the availability of the queue lock for this acquisition.
     #[must_use]
     pub const fn queue_lock(&self) -> QueueLock {
         self.queue_lock
     }
 
-    /// Returns the row as last read while another contender holds it, and the number of waiters that were ahead.
-    /// None before the first read.
+    /// Returns the record as last read, and the number of waiters that were ahead of this contender. None before the
+    /// first read.
     #[must_use]
     pub fn observed(&self) -> Option<(&LockRecord, u64)> {
-        self.observed.as_ref().map(|last| (&last.row, last.ahead))
+        self.observed
+            .as_ref()
+            .map(|last| (&last.record, last.ahead))
     }
 
-    /// Removes history: counts and start times of tries, and values that are only displayed.
+    /// Removes the history of the acquisition: counts and start times of attempts, and values that are only displayed.
     ///
-    /// Two acquisitions that are equal after this call behave the same from `now` on, except for the length of
-    /// pauses. The protocol model needs this to recognise a state that it has visited.
+    /// Two acquisitions that are equal after this call behave identically from `now` on, except for the length of
+    /// pauses. The protocol model calls this method to recognise a state that it has already visited.
     pub fn normalize_for_model(&mut self, now: BootInstant) {
         let past = BootInstant::new(Duration::ZERO);
         self.backoff = Backoff::default();
@@ -364,13 +372,14 @@ impl Acquire {
     }
 }
 
-/// Returns the maximum number of packets that the request of a phase sends. The first request of a process and an
-/// occasional pruning of the queue may send more.
+/// Returns the maximum number of packets that the request of a phase sends. The first request of a process, and a wait
+/// that prunes the queue, may send more packets.
 const fn packets(phase: &AcquirePhase) -> usize {
     match phase {
-        // The statement and a read; the release, and the statement that frees a revoked row.
+        // An attempt sends the statement and a read. A release sends the release and the statement that frees a revoked
+        // record.
         AcquirePhase::TryAcquire(_) | AcquirePhase::FreeOwnRecord(_) => 2,
-        // The wait, the statement and a read.
+        // This request sends the wait, the statement of the attempt and a read.
         AcquirePhase::WaitTurn => 3,
         _ => 1,
     }

@@ -1,8 +1,8 @@
-//! Detection of jumps of the server's clock. Pure.
+//! Detects jumps of the server's clock. Pure.
 //!
-//! No decision of the protocol depends on this. A jump is reported to the operator for two reasons: ages in `status`
-//! are wrong by its length, and if only the server's clock shows that a lease expired, a forward jump may show that
-//! too early.
+//! No decision of the protocol depends on this module. dlock reports a jump to the operator for two reasons. Ages in
+//! `status` are wrong by the length of the jump. If only the server's clock shows that a lease has expired, a forward
+//! jump may make the lease expire too early.
 
 use std::fmt;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::lease::instant::BootInstant;
 use crate::report::messages;
 use crate::store::{ServerTime, TimedResponse};
 
-/// Smallest difference that is reported. Smaller ones may be the travel time of packets.
+/// Maximum difference that is not reported. Smaller differences may be the travel time of packets.
 const NOTEWORTHY: Duration = Duration::from_secs(1);
 
 /// A jump of the server's clock relative to this machine's boot clock.
@@ -40,8 +40,8 @@ pub struct ClockComparison {
 }
 
 impl ClockComparison {
-    /// Compares how far the server's clock and the boot clock have advanced since the last response. None if they
-    /// agree, or if there is nothing to compare.
+    /// Compares how far the server's clock and the boot clock have advanced since the last response, and returns the
+    /// jump. None if the clocks agree, or if a server time to compare is missing.
     pub fn observe(&mut self, response: &TimedResponse) -> Option<ClockJump> {
         let server = response.server_time?;
         let (before, sent, received) =

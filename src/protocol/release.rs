@@ -1,9 +1,9 @@
-//! Releasing a lease: hand-off, release, and retries. A pure state machine without a clock or I/O.
+//! Releases a lease: hand-off, release, and retries. A pure state machine without a clock or I/O.
 //!
-//! A release is one commit and the next grant is another. If a contender is likely to wait, a hand-off
-//! goes before the release: it informs the next contender that the command is dead, so that a hand-over
-//! waits for one commit instead of two. The release follows a few milliseconds later, records the run, and finds
-//! the row free or granted to another contender.
+//! The release and the next grant are two commits. If a contender is likely to wait, dlock sends a hand-off before the
+//! release. The hand-off signals to the next contender that the command is dead, so a hand-over waits for one commit
+//! instead of two. The release follows a few milliseconds later and records the run, even if the record already belongs
+//! to the next holder.
 
 use std::time::Duration;
 
@@ -12,20 +12,21 @@ use crate::lease::{Grant, Token};
 use crate::mutant::{self, Safeguard};
 use crate::store::{Failure, Loss, QueueLock, ReleaseRequest, Request, Response, TimedResponse};
 
-/// Pause between a hand-off and the release, which leaves the row to the next contender.
+/// Pause between a hand-off and the release. During this pause, the next contender can take over the record.
 ///
-/// A release without a pause would lock the row and use the disk when the next contender needs both. That contender's
-/// attempt takes some 0.3 ms to arrive. If it takes longer than this pause, it finds the row free.
+/// Without the pause, the release would lock the record and use the disk when the next contender needs both. The
+/// attempt of that contender takes about 0.3 ms to arrive. If the attempt takes longer than this pause, it finds the
+/// record free.
 const HANDOFF_TIME: Duration = Duration::from_millis(5);
 
-/// Pause before a failed release is tried again. Long enough for a server to recover, short enough for many tries
-/// within the time limit of the release.
+/// Pause before a failed release is tried again. It is long enough for a server to recover, and short enough for many
+/// tries within the time limit of the release.
 const RETRY_DELAY: Duration = Duration::from_millis(200);
 
-/// The next step of the caller.
+/// The next step for the caller.
 #[derive(Debug)]
 pub enum ReleaseStep {
-    /// Send this request and pass back exactly one response.
+    /// Send this request, then pass exactly one response to [`Releasing::handle_response`].
     Send(Request),
     /// Send nothing before this instant. None waits for the response in flight.
     Wait(Option<BootInstant>),
@@ -36,11 +37,11 @@ pub enum ReleaseStep {
 /// The result of a release.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Released {
-    /// The lease is released and the run is recorded, if one was given.
+    /// The lease is released. The run is recorded if the request contained one.
     Recorded,
     /// The lease is released, but the history could not be written.
     Unrecorded(Failure),
-    /// This process did not hold the lease any more, so the run does not count.
+    /// This process no longer held the lease, so the run does not count.
     NotHolder(Loss),
 }
 
@@ -51,21 +52,21 @@ enum ReleasePhase {
     Over(Released),
 }
 
-/// One release.
+/// The state of one release.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Releasing {
     request: ReleaseRequest,
     phase: ReleasePhase,
     in_flight: bool,
     next_at: BootInstant,
-    /// True if an earlier release failed with an unknown outcome.
+    /// True if an earlier release request failed, so its outcome is unknown.
     is_unknown: bool,
     failure: Option<Failure>,
 }
 
 impl Releasing {
-    /// Creates a release that sends `request`. With `hand_off`, a hand-off goes before it, if the queue lock is
-    /// available and the request frees the row at once and records a run.
+    /// Creates a release that sends `request`. If `hand_off` is true, a hand-off precedes the request, provided that
+    /// the queue lock is available and that the request frees the record immediately and records a run.
     #[must_use]
     pub fn new(request: ReleaseRequest, hand_off: bool, now: BootInstant) -> Self {
         let is_plain = request.token.is_some() && request.run.is_some() && request.keep.is_none();
@@ -127,7 +128,7 @@ impl Releasing {
             }
             (_, Ok(Response::NotHolder(loss))) => {
                 self.phase = ReleasePhase::Over(match loss {
-                    // An earlier release was carried out, and its response was lost.
+                    // An earlier release request released the lease, but its response was lost.
                     None if self.is_unknown => Released::Recorded,
                     loss => Released::NotHolder(loss.unwrap_or(Loss::TakenOver)),
                 });
@@ -147,27 +148,27 @@ impl Releasing {
         self.in_flight
     }
 
-    /// Handles a connection that the server closed. The release after a hand-off is then sent at once.
+    /// Handles a connection that the server closed. If the hand-off was sent, the release follows immediately.
     pub fn disconnected(&mut self, now: BootInstant) {
         if self.request.handed_off && self.failure.is_none() {
             self.next_at = self.next_at.min(now);
         }
     }
 
-    /// Returns the token of the lease. None if it is unknown.
+    /// Returns the token of the lease. None if the request releases any lease of the owner id.
     #[must_use]
     pub const fn token(&self) -> Option<Token> {
         self.request.token
     }
 
-    /// Returns the last failure. None if there was none.
+    /// Returns the last failure. None if no release request has failed.
     #[must_use]
     pub const fn failure(&self) -> Option<&Failure> {
         self.failure.as_ref()
     }
 
-    /// Removes history that makes no difference from `now` on. The protocol model needs this to recognise a state that
-    /// it has visited.
+    /// Removes history that does not affect the behaviour from `now` on. The protocol model calls this method to
+    /// recognise a state that it has already visited.
     pub fn normalize_for_model(&mut self, now: BootInstant) {
         if self.next_at <= now {
             self.next_at = BootInstant::new(Duration::ZERO);

@@ -1,7 +1,8 @@
-//! Renewing a lease: when the next renewal is due, and how its response is handled. Pure, without a clock or I/O.
+//! Renews a lease: decides when the next renewal is due, and handles its response. Pure, without a clock or I/O.
 //!
-//! Only a renewal that was read back moves the deadline, and the new deadline counts from before its send. Only a row
-//! that this process does not hold any more ends the renewals. Every other failure is tried again until the deadline.
+//! Only a renewal that was read back moves the deadline, and the new deadline counts from before the renewal was sent.
+//! The renewals end only when the record no longer belongs to this process. After every other failure, the renewal is
+//! tried again until the deadline.
 
 use std::time::Duration;
 
@@ -12,11 +13,11 @@ use crate::store::{
     Failure, FailureKind, LockRecord, Loss, QueueLock, Request, Response, TimedResponse,
 };
 
-/// Longest pause before a failed renewal is tried again. A short fault of the network delays a renewal by no more.
+/// Longest pause before a failed renewal is tried again. A short network fault delays a renewal by at most this time.
 const MAX_RETRY_DELAY: Duration = Duration::from_millis(500);
 
-/// Shortest pause before a failed renewal is tried again. With a short ttl and a server that fails, this limits the
-/// rate to 10 requests per second.
+/// Shortest pause before a failed renewal is tried again. If the ttl is short and the server fails, this pause limits
+/// the rate to 10 requests per second.
 const MIN_RETRY_DELAY: Duration = Duration::from_millis(100);
 
 /// The renewals of one grant.
@@ -26,42 +27,42 @@ pub struct Renewals {
     queue_lock: QueueLock,
     timing: Timing,
     deadline: Deadline,
-    /// Instant at which the next renewal is due. None while one is in flight, and once the lease is lost.
+    /// Instant at which the next renewal is due. None while a renewal is in flight, and after the lease was lost.
     next_at: Option<BootInstant>,
     /// Send time of the last renewal, or of the request that proves the grant.
     last_sent: BootInstant,
-    /// The state of the heartbeat since the last renewal that was sent.
+    /// The state of the heartbeat since the last renewal was sent.
     liveness: Liveness,
 }
 
 /// The proof that the command is alive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Liveness {
-    /// No proof is required beyond a process that runs.
+    /// No heartbeat is required. The command counts as alive while it runs.
     NotRequired,
-    /// A heartbeat has come since the last renewal.
+    /// A heartbeat has arrived since the last renewal.
     Proven,
-    /// No heartbeat has come since the last renewal.
+    /// No heartbeat has arrived since the last renewal.
     Pending,
 }
 
 /// The result of a renewal.
 #[derive(Debug)]
 pub enum RenewalOutcome {
-    /// The lease is renewed; this is its deadline now.
+    /// The lease is renewed. Contains its new deadline.
     Renewed(Deadline),
-    /// This process does not hold the lease any more. Contains the reason and the row as read.
+    /// This process no longer holds the lease. Contains the reason and the record as read.
     Lost(Loss, Box<LockRecord>),
-    /// The outcome is unknown; the renewal will be tried again.
+    /// The outcome of the renewal is unknown. The renewal will be tried again.
     Failed(Failure),
 }
 
 impl Renewals {
     /// Creates the renewals of a grant.
     ///
-    /// `sent` is the send time of the request that proves the grant. If `queue_lock` is available, a renewal
-    /// on a new connection also acquires the queue lock. If `liveness` is pending, nothing is renewed
-    /// without [heartbeats](Self::record_heartbeat).
+    /// `sent` is the send time of the request that proves the grant. If `queue_lock` is available, a renewal on a new
+    /// connection also acquires the queue lock. If `liveness` is pending, the lease is renewed only after
+    /// [heartbeats](Self::record_heartbeat).
     #[must_use]
     pub fn new(
         grant: Grant,
@@ -88,9 +89,9 @@ impl Renewals {
         }
     }
 
-    /// Makes the next renewal due soon, after a lost connection: the renewal reads the row and acquires the queue lock
-    /// again. The pause since the last renewal is that of a failed one, because a device on the network path may
-    /// close every connection.
+    /// Makes the next renewal due soon, after the connection was lost. The renewal reads the record and acquires the
+    /// queue lock again. The pause after the last renewal is the pause of a failed renewal, because a device on the
+    /// network path may close every connection.
     pub fn expedite(&mut self, now: BootInstant) {
         let soon = now.max(self.last_sent + self.retry_delay());
         self.next_at = self.next_at.map(|next| next.min(soon));
@@ -102,20 +103,20 @@ impl Renewals {
             .max(MIN_RETRY_DELAY)
     }
 
-    /// Returns true if a missing heartbeat keeps the lease from being renewed.
+    /// Returns true if a missing heartbeat prevents the next renewal.
     #[must_use]
     pub fn is_silent(&self) -> bool {
         self.liveness == Liveness::Pending && self.next_at.is_some()
     }
 
-    /// Returns the instants at which the command gets SIGTERM and SIGKILL unless the lease is renewed.
+    /// Returns the instants at which the command receives SIGTERM and SIGKILL unless the lease is renewed.
     #[must_use]
     pub const fn deadline(&self) -> Deadline {
         self.deadline
     }
 
-    /// Returns the renewal to send at `now`. None if none is due, if the heartbeat is missing, or once the command has
-    /// to be stopped: a renewal would then extend the lease of a dying command.
+    /// Returns the renewal to send at `now`. None if no renewal is due, if the heartbeat is missing, or if the command
+    /// has to be stopped. In the last case, a renewal would extend the lease of a dying command.
     pub fn due(&mut self, now: BootInstant) -> Option<Request> {
         let is_due = self.next_at.is_some_and(|next| now >= next);
         if !is_due || self.liveness == Liveness::Pending || now >= self.deadline.term {
@@ -129,7 +130,8 @@ impl Renewals {
         Some(Request::Renew(self.grant, self.queue_lock))
     }
 
-    /// Returns when the next renewal is due. None while one is in flight, or once the lease is lost.
+    /// Returns the instant at which the next renewal is due. None while a renewal is in flight, and after the lease was
+    /// lost.
     #[must_use]
     pub const fn wake_at(&self) -> Option<BootInstant> {
         self.next_at
@@ -143,7 +145,7 @@ impl Renewals {
                 self.next_at = Some(response.sent + self.timing.renew_interval);
                 RenewalOutcome::Renewed(self.deadline)
             }
-            // No further renewal: it would return the same until the command is dead.
+            // Send no further renewal, because each response would be the same until the command is dead.
             Ok(Response::Lost(record)) => {
                 let loss = match record.revoked_ago {
                     Some(_) => Loss::Revoked,
@@ -161,7 +163,7 @@ impl Renewals {
             self.queue_lock = QueueLock::Unavailable;
         }
         self.next_at = Some(now + self.retry_delay());
-        // The heartbeat that the failed renewal was sent for still counts.
+        // The heartbeat that permitted the failed renewal still counts.
         self.record_heartbeat();
         RenewalOutcome::Failed(failure)
     }
@@ -237,10 +239,10 @@ mod tests {
     fn lost_lease_is_not_renewed() {
         let mut renewals = renewals();
         assert!(renewals.due(after(5_000)).is_some());
-        let row = LockRecord::never_held("init".parse().expect("a valid action"));
+        let record = LockRecord::never_held("init".parse().expect("a valid action"));
         let outcome = renewals.handle_response(
             after(5_100),
-            timed_response(after(5_000), Ok(Response::Lost(row))),
+            timed_response(after(5_000), Ok(Response::Lost(record))),
         );
         assert!(matches!(outcome, RenewalOutcome::Lost(Loss::TakenOver, _)));
         assert!(renewals.due(after(5_100)).is_none());
@@ -276,7 +278,7 @@ mod tests {
     fn repeated_disconnects_do_not_cause_a_burst_of_renewals() {
         let mut renewals = renewals();
         renewals.expedite(after(2_000));
-        assert!(renewals.due(after(2_000)).is_some(), "at once");
+        assert!(renewals.due(after(2_000)).is_some(), "due immediately");
         renewals.handle_response(
             after(2_001),
             timed_response(after(2_000), Ok(Response::Renewed)),

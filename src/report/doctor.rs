@@ -1,7 +1,7 @@
-//! The two output formats of `dlock doctor`: lines for users and JSON for programs.
+//! The two output formats of `dlock doctor`: text for users and JSON for programs.
 //!
-//! The JSON form is documented in dlock-doctor(1) and is stable: fields are added, but never renamed or
-//! removed.
+//! The JSON format is documented in dlock-doctor(1) and is stable: fields may be added, but are never
+//! renamed or removed.
 
 use std::fmt::Write as _;
 
@@ -12,8 +12,8 @@ use super::format::json_line;
 use crate::exit::Status;
 use crate::store::check::{Advice, Check, CheckStatus, Finding};
 
-/// Returns one line per finding. A warning or failure is followed by its reason and its fix. The last
-/// line shows the number of findings per status.
+/// Formats one line per finding. The reason and the fix follow each warning and each failure. The last
+/// line contains the number of findings per status.
 #[must_use]
 pub fn text(findings: &[Finding]) -> String {
     let width = Check::ALL.map(|check| check.name().len());
@@ -60,7 +60,7 @@ struct DoctorDocument<'a> {
     checks: Vec<CheckLine<'a>>,
 }
 
-/// One finding in JSON.
+/// A finding in the JSON document.
 #[derive(Serialize)]
 struct CheckLine<'a> {
     check: &'static str,
@@ -73,7 +73,7 @@ struct CheckLine<'a> {
 /// Returns the JSON document on one line.
 ///
 /// # Errors
-/// Never fails for a [`Finding`]; the serializer's type demands a result.
+/// Never fails for a [`Finding`]. The `Result` type comes from the serializer.
 pub fn json(findings: &[Finding], status: Status) -> serde_json::Result<String> {
     json_line(&DoctorDocument {
         status: status.code(),

@@ -1,12 +1,12 @@
-//! Makes the text of other clients harmless to a terminal and to programs that read line by line.
+//! Escapes text from other clients, so that it cannot affect a terminal or a program that reads line by line.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-/// Returns `text` with every character that a terminal would interpret written as `\u{…}`: C0 and C1
-/// controls, DEL, line and paragraph separators, and the characters that change the reading direction.
+/// Returns `text` with the escape `\u{…}` in place of each character that a terminal would interpret: C0
+/// and C1 controls, DEL, line and paragraph separators, and characters that change the reading direction.
 ///
-/// A backslash is not escaped, because the text is for users and not for parsers; JSON has its own
+/// Does not escape backslashes, because the result is for users and not for parsers. JSON has its own
 /// escapes.
 #[must_use]
 pub fn printable(text: &str) -> Cow<'_, str> {
@@ -26,7 +26,7 @@ pub fn printable(text: &str) -> Cow<'_, str> {
 }
 
 /// Returns true for control characters (C0, DEL, C1) and for Unicode's bidirectional and line-breaking
-/// formats, which can make a text look like a different one (CVE-2021-42574).
+/// format characters, which can make one string look like another (CVE-2021-42574).
 pub(super) fn is_harmful(character: char) -> bool {
     character.is_control()
         || matches!(character,
@@ -42,7 +42,7 @@ pub(super) mod tests {
 
     use super::{is_harmful, printable};
 
-    /// Returns texts with many harmful characters. proptest's own texts contain no control characters.
+    /// Generates strings with many harmful characters. The strings of proptest contain no control characters.
     pub(in crate::report) fn hostile() -> impl Strategy<Value = String> {
         let bad =
             "\u{0}\t\n\r\u{1b}\"\\{}\u{7f}\u{85}\u{9b}\u{200f}\u{2028}\u{202e}\u{2066}\u{feff}";

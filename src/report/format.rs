@@ -1,4 +1,4 @@
-//! The two forms of a result: a table whose lines are not wrapped, and a line of JSON.
+//! Formats a result as a table without line wrapping, or as one line of JSON.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::escape::is_harmful;
 
-/// Returns a table with a heading and one line per row.
+/// Formats a table with a heading and one line per row.
 pub(super) fn rendered<const N: usize>(
     heading: [&str; N],
     rows: impl Iterator<Item = [String; N]>,
@@ -30,15 +30,16 @@ pub(super) fn rendered<const N: usize>(
     lines.join("\n") + "\n"
 }
 
-/// Returns `document` as one line without characters that a terminal interprets.
+/// Formats `document` as one line of JSON, including the newline. Escapes the characters that a terminal
+/// would interpret.
 pub(super) fn json_line(document: &impl Serialize) -> serde_json::Result<String> {
     let text = serde_json::to_string(document)?;
-    // serde_json does not escape DEL and C1 characters, and a terminal would interpret them. They can
-    // only occur between quotes, where an escape means the same character.
+    // serde_json does not escape all characters that a terminal would interpret, for example DEL and C1
+    // controls. They occur only inside JSON strings, where an escape sequence represents the same character.
     let mut safe = String::with_capacity(text.len() + 1);
     for character in text.chars() {
         if is_harmful(character) {
-            // These characters are below U+10000, so each is one UTF-16 unit.
+            // All harmful characters are below U+10000, so each needs only one UTF-16 code unit.
             let _ = write!(safe, "\\u{:04x}", u32::from(character));
         } else {
             safe.push(character);
@@ -48,7 +49,7 @@ pub(super) fn json_line(document: &impl Serialize) -> serde_json::Result<String>
     Ok(safe)
 }
 
-/// Returns whole milliseconds.
+/// Returns `duration` in whole milliseconds, rounded down.
 pub(super) fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

@@ -1,7 +1,7 @@
 //! The two output formats of `dlock history`: a table for users and JSON for programs.
 //!
-//! The JSON form is documented in dlock-history(1) and is stable: fields are added, but never renamed or
-//! removed. Times are the server's; durations are whole milliseconds.
+//! The JSON format is documented in dlock-history(1) and is stable: fields may be added, but are never
+//! renamed or removed. Times are from the server's clock. Durations are in whole milliseconds.
 
 use serde::Serialize;
 
@@ -10,7 +10,7 @@ use super::format::{json_line, millis, rendered};
 use super::messages::duration;
 use crate::store::HistoryEntry;
 
-/// Returns a table with a heading and one line per run.
+/// Formats a table with a heading and one line per run.
 #[must_use]
 pub fn table(entries: &[HistoryEntry]) -> String {
     let heading = [
@@ -35,7 +35,7 @@ pub fn table(entries: &[HistoryEntry]) -> String {
     rendered(heading, rows)
 }
 
-/// One run in JSON.
+/// A run in the JSON document.
 #[derive(Serialize)]
 struct RunJson<'a> {
     action: &'a str,
@@ -62,7 +62,7 @@ struct HistoryDocument<'a> {
 /// Returns the JSON document on one line.
 ///
 /// # Errors
-/// Never fails for a [`HistoryEntry`]; the serializer's type demands a result.
+/// Never fails for a [`HistoryEntry`]. The `Result` type comes from the serializer.
 pub fn json(entries: &[HistoryEntry]) -> serde_json::Result<String> {
     let runs = entries.iter().map(|entry| RunJson {
         action: entry.action.as_str(),

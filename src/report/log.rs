@@ -1,7 +1,7 @@
-//! Messages as JSON: one object per line, with fields that keep their names and meaning.
+//! Formats messages as JSON, with one object per line.
 //!
-//! The form is documented in dlock(7) and is stable: fields and events may be added, but never changed.
-//! This file is pure except for the wall clock, which is printed in each line and decides nothing.
+//! The format is documented in dlock(7) and is stable: fields and events may be added, but are never
+//! changed. This file has no side effects. It reads the wall clock only to print the time of a message.
 
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -10,26 +10,27 @@ use serde::Serialize;
 use super::format::json_line;
 use crate::sys::clock;
 
-/// Last second that RFC 3339 can represent.
+/// Last second that RFC 3339 can represent, as the time since 1970.
 const LAST_SECOND: Duration = Duration::from_secs(253_402_300_799);
 
-/// How many messages are printed.
+/// Level of detail of the messages on stderr.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Verbosity {
-    /// Only the reasons why dlock fails.
+    /// Prints only errors.
     Quiet,
-    /// Also what a user who waits wants to know.
+    /// Also prints the progress of waits, results, and unexpected events.
     Normal,
-    /// Also each step.
+    /// Also prints each step of the run.
     Verbose,
 }
 
-/// Kind of a message, by which a program can distinguish messages.
+/// Kind of a message, for programs that read the messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EventKind {
-    /// A message without a kind of its own.
+    /// A message of no other kind.
     Message,
-    /// dlock waits: another process holds or wants the action, or the server does not respond.
+    /// dlock waits because another process holds or wants the action, or because the server does not
+    /// respond.
     Waiting,
     /// Named locks do not work on this server.
     NoNamedLocks,
@@ -37,19 +38,19 @@ pub enum EventKind {
     ClockStep,
     /// The server's clock and the clock of this machine differ.
     ClockDifference,
-    /// This process holds the lease.
+    /// This process acquired the lease.
     Granted,
-    /// An outer dlock holds the lease, and the command runs under it.
+    /// An outer dlock holds the lease, and the command runs under the outer lease.
     Nested,
-    /// The server has closed the connection; dlock reconnects.
+    /// The server has closed the connection, and dlock reconnects.
     Disconnected,
-    /// A renewal failed; dlock retries it.
+    /// A renewal failed, and dlock retries the renewal.
     RenewalFailed,
-    /// A renewal succeeded after others had failed.
+    /// A renewal succeeded after one or more failed renewals.
     Renewed,
-    /// The lease was lost or cannot be kept; dlock stops the command.
+    /// The lease was lost or cannot be kept, so dlock stops the command.
     Lost,
-    /// dlock stops the command for another reason.
+    /// dlock stops the command for a reason other than a lost lease.
     Stopping,
     /// dlock sent a signal to the command.
     Signal,
@@ -63,25 +64,25 @@ pub enum EventKind {
     Paused,
     /// An operator has resumed the action.
     Resumed,
-    /// The lease could not be released, or this process did not hold it any more; it expires.
+    /// This process could not release the lease, or no longer held it. The lease ends when it expires.
     NotReleased,
-    /// The run is not in the history, or its success does not count.
+    /// The run was not written to the history, or its success was not recorded.
     NotRecorded,
-    /// dlock ran nothing: the command has already succeeded, or another process held the action until
-    /// time ran out.
+    /// dlock did not run the command, because the command had already succeeded or because another
+    /// process held the action until dlock gave up.
     Skipped,
     /// A hook failed.
     HookFailed,
     /// The metrics could not be written.
     MetricsFailed,
-    /// Messages were dropped, because stderr was not read in time.
+    /// Messages were dropped because stderr was not read in time.
     MessagesDropped,
-    /// The reason why dlock ends.
+    /// dlock fails. The message contains the reason.
     Failed,
 }
 
 impl EventKind {
-    /// All kinds, in the order of the manual.
+    /// All kinds, in the order of dlock(7).
     pub const ALL: [Self; 25] = [
         Self::Waiting,
         Self::NoNamedLocks,
@@ -110,7 +111,7 @@ impl EventKind {
         Self::Message,
     ];
 
-    /// Returns the value of the field `event`.
+    /// Returns the value of the JSON field `event`.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -142,8 +143,8 @@ impl EventKind {
         }
     }
 
-    /// Returns the metadata of a message of this kind, with `holder` as the other process. None if there
-    /// is no other.
+    /// Returns the metadata of a message of this kind. `holder` is the label of the other holder or of the
+    /// operator that the message is about. None if there is neither.
     #[must_use]
     pub const fn by(self, holder: Option<&str>) -> EventMeta<'_> {
         EventMeta {
@@ -154,7 +155,7 @@ impl EventKind {
     }
 }
 
-/// Metadata of a message: its kind, the other process, and the exit status.
+/// Metadata of a message: its kind, the holder or operator that the message is about, and the exit status.
 #[derive(Debug, Clone, Copy)]
 pub struct EventMeta<'a> {
     kind: EventKind,
@@ -163,7 +164,7 @@ pub struct EventMeta<'a> {
 }
 
 impl EventMeta<'_> {
-    /// Marks the message as the last one: dlock exits with `status`.
+    /// Adds the status with which dlock exits after this message.
     #[must_use]
     pub const fn ending_with(mut self, status: u8) -> Self {
         self.status = Some(status);
@@ -177,14 +178,14 @@ impl From<EventKind> for EventMeta<'_> {
     }
 }
 
-/// Fields that are the same in all messages of a run, once they are known.
+/// Fields that all messages of a run contain after the fields have been set.
 #[derive(Debug, Default, Clone)]
 pub(super) struct Context {
     pub(super) action: Option<String>,
     pub(super) token: Option<u64>,
 }
 
-/// One line.
+/// A message as a JSON object.
 #[derive(Serialize)]
 struct LogLine<'a> {
     time: String,
@@ -201,8 +202,8 @@ struct LogLine<'a> {
     message: &'a str,
 }
 
-/// Returns the message as a line of JSON, including its end, without characters that a terminal
-/// interprets.
+/// Formats a message as one line of JSON, including the newline. Escapes the characters that a terminal
+/// would interpret.
 pub(super) fn line(level: Verbosity, meta: EventMeta, context: &Context, text: &str) -> String {
     let line = LogLine {
         time: time(clock::wall()),
@@ -218,7 +219,7 @@ pub(super) fn line(level: Verbosity, meta: EventMeta, context: &Context, text: &
         status: meta.status,
         message: text,
     };
-    // Fails only for maps whose keys are not strings.
+    // Serialization fails only for maps whose keys are not strings.
     json_line(&line).unwrap_or_default()
 }
 

@@ -1,4 +1,4 @@
-//! Texts for locks, ages and remaining times, the same in every message.
+//! Phrases about locks, ages and remaining times, which are the same in all messages.
 
 use std::time::Duration;
 
@@ -7,10 +7,10 @@ use crate::lease::once::{Once, OnceKey};
 use crate::store::diagnosis::{Diagnosis, takeover_in};
 use crate::store::{Expiry, LockRecord, LockState, Operator, Pause, Success};
 
-/// Minimum difference between two clocks that is reported.
+/// Minimum difference between two clocks at which dlock reports the difference.
 const MIN_CLOCK_DIFFERENCE: Duration = Duration::from_secs(2);
 
-/// Formats a duration for users: in whole seconds, or in milliseconds below one second.
+/// Formats a duration, rounded down to whole seconds, or to milliseconds if it is below one second.
 #[must_use]
 pub fn duration(duration: Duration) -> String {
     let rounded = if duration < Duration::from_secs(1) {
@@ -21,16 +21,16 @@ pub fn duration(duration: Duration) -> String {
     humantime::format_duration(rounded).to_string()
 }
 
-/// Reports how many messages were dropped.
+/// Returns the message about `count` dropped messages.
 #[must_use]
 pub fn dropped(count: u64) -> String {
     match count {
-        1 => "1 message was dropped: stderr was not read in time".to_owned(),
-        _ => format!("{count} messages were dropped: stderr was not read in time"),
+        1 => "1 message was dropped because stderr was not read in time".to_owned(),
+        _ => format!("{count} messages were dropped because stderr was not read in time"),
     }
 }
 
-/// Describes who holds `action`, since when, the remaining time, and the number of waiters ahead of this
+/// Describes the state of `action` like [`holding`], followed by the number of waiters ahead of this
 /// process.
 #[must_use]
 pub fn waiting(action: &Action, seen: &LockRecord, ahead: u64) -> String {
@@ -41,8 +41,9 @@ pub fn waiting(action: &Action, seen: &LockRecord, ahead: u64) -> String {
     }
 }
 
-/// Describes the last known holder and queue position of `action` after `waited`. A waiter in the queue
-/// sends the server no request, so it has no newer information.
+/// Describes the holder of `action` and the queue position of this process, both as of the time when this
+/// process joined the queue. A waiter in the queue sends the server no requests, so it has no newer
+/// information. `waited` is the duration of the wait so far.
 #[must_use]
 pub fn still_waiting(action: &Action, seen: &LockRecord, ahead: u64, waited: Duration) -> String {
     let queue = match ahead {
@@ -51,10 +52,11 @@ pub fn still_waiting(action: &Action, seen: &LockRecord, ahead: u64, waited: Dur
     };
     let waited = duration(waited);
     let was_held = was_held(action, seen);
-    format!("still waiting after {waited}: when you came, {was_held}{queue}")
+    format!("still waiting after {waited}; when dlock joined the queue, {was_held}{queue}")
 }
 
-/// Returns the label of the holder, or of the operator who paused the action. None if the action is free.
+/// Returns the label of the holder, or of the operator who paused the action. None if the action is free,
+/// or if it is paused and the record contains no operator.
 #[must_use]
 pub fn whose(seen: &LockRecord) -> Option<&str> {
     match seen.state() {
@@ -64,7 +66,7 @@ pub fn whose(seen: &LockRecord) -> Option<&str> {
     }
 }
 
-/// Describes who held `action` when it was last observed.
+/// Describes the state of `action` at the time of `seen`, which may be out of date.
 #[must_use]
 pub fn was_held(action: &Action, seen: &LockRecord) -> String {
     match seen.state() {
@@ -86,7 +88,7 @@ pub fn with_key(action: &Action, key: &OnceKey) -> String {
     }
 }
 
-/// Describes why the command is not run: who succeeded, and when.
+/// Describes the recorded success that makes another run of the command unnecessary.
 #[must_use]
 pub fn done(action: &Action, once: Option<&Once>, success: &Success) -> String {
     let Success {
@@ -107,7 +109,7 @@ pub fn done(action: &Action, once: Option<&Once>, success: &Success) -> String {
     format!("{subject} was done by {holder} {ago} ago (token {token}, {at}); not run again{scope}")
 }
 
-/// Describes the last grant of `action`, and the holder if the action is still held.
+/// Describes the holder of `action`, or its last token if the record contains no owner id.
 #[must_use]
 pub fn last_granted(action: &Action, seen: &LockRecord) -> String {
     match seen.owner_id {
@@ -116,11 +118,12 @@ pub fn last_granted(action: &Action, seen: &LockRecord) -> String {
     }
 }
 
-/// Describes who holds `action`, since when, and the remaining time.
+/// Describes the state of `action`. For a held action, includes the holder, the age and the remaining time
+/// of its lease, and any revocation or pause.
 #[must_use]
 pub fn holding(action: &Action, seen: &LockRecord) -> String {
     let left = match seen.expiry {
-        Expiry::In(left) => format!("{} left", duration(left)),
+        Expiry::In(left) => format!("expires in {}", duration(left)),
         Expiry::Ago(ago) => format!("expired {} ago", duration(ago)),
     };
     let note = if seen.holder.note.is_empty() {
@@ -139,12 +142,12 @@ pub fn holding(action: &Action, seen: &LockRecord) -> String {
     };
     match seen.state() {
         LockState::Free if seen.fenced => format!(
-            "{action} is free, but wanted by others or fenced by a transaction of its last holder"
+            "{action} is free, but others are waiting for it, or it is fenced by a transaction of its last holder"
         ),
-        LockState::Free => format!("{action} is free and wanted by others"),
+        LockState::Free => format!("{action} is free, but others are waiting for it"),
         LockState::Paused => format!("{action} is {}", paused(seen)),
         LockState::Held | LockState::Expired | LockState::Revoked => format!(
-            "{action} is held by {} (token {}, since {}, {left}{min_hold}{revoked}{note})",
+            "{action} is held by {} (token {}, acquired {} ago, {left}{min_hold}{revoked}{note})",
             seen.holder.label,
             seen.version.token,
             duration(seen.held_for),
@@ -152,13 +155,13 @@ pub fn holding(action: &Action, seen: &LockRecord) -> String {
     }
 }
 
-/// Describes who revoked the lease, and why.
+/// Describes the operator who revoked the lease, and the reason.
 #[must_use]
 pub fn released(seen: &LockRecord) -> String {
     format!("released by {}", operator_and_reason(seen))
 }
 
-/// Describes until when the action is paused, by whom and why.
+/// Describes the pause of an action: its end, the operator, and the reason.
 #[must_use]
 pub fn paused(seen: &LockRecord) -> String {
     let operator = operator_and_reason(seen);
@@ -173,8 +176,8 @@ pub fn paused(seen: &LockRecord) -> String {
     }
 }
 
-/// Returns the label of the last operator who revoked the lease or paused the action. None if there was
-/// none.
+/// Returns the label of the last operator who revoked the lease or paused the action. None if no operator
+/// is recorded.
 #[must_use]
 pub fn operator(seen: &LockRecord) -> Option<&str> {
     seen.operator.as_ref().map(|operator| &*operator.label)
@@ -183,12 +186,12 @@ pub fn operator(seen: &LockRecord) -> Option<&str> {
 fn operator_and_reason(seen: &LockRecord) -> String {
     match &seen.operator {
         Some(Operator { label, reason }) if reason.is_empty() => label.clone(),
-        Some(Operator { label, reason }) => format!("{label} because {reason}"),
-        None => "somebody".to_owned(),
+        Some(Operator { label, reason }) => format!("{label} (reason: {reason})"),
+        None => "an operator".to_owned(),
     }
 }
 
-/// Describes the state of an action and what happens next.
+/// Describes the state of an action, its likely cause, and when the action can be taken over.
 #[must_use]
 pub fn diagnosis(seen: &LockRecord) -> String {
     let not_renewed_for = duration(seen.renewed_ago);
@@ -199,22 +202,22 @@ pub fn diagnosis(seen: &LockRecord) -> String {
         Diagnosis::Renewing => "held and renewing".to_owned(),
         Diagnosis::MinHold => format!(
             "held for --min-hold until {}",
-            seen.min_hold_until.as_deref().unwrap_or("its end")
+            seen.min_hold_until.as_deref().unwrap_or("an unknown time")
         ),
         Diagnosis::Revoked => format!(
-            "{}; its command is being stopped, and can be succeeded in {takeover_in} at the latest",
+            "{}; the command is being stopped; can be taken over within {takeover_in}",
             released(seen)
         ),
         Diagnosis::ClockSetBack => format!(
-            "held; the server's clock was set back by {} or more since it was renewed",
+            "held; the server's clock was set back by at least {} since the last renewal",
             duration(seen.renewed_ahead)
         ),
         Diagnosis::NotRenewing => format!(
-            "not renewing for {not_renewed_for}: its process is frozen or cut off; can be taken over in \
+            "not renewed for {not_renewed_for}: the holder is frozen or cut off; can be taken over in \
              {takeover_in}"
         ),
         Diagnosis::Gone => format!(
-            "holder's connection is gone, renewed {not_renewed_for} ago: its process is dead or cut off; \
+            "holder's connection is gone (last renewal {not_renewed_for} ago): the holder is dead or cut off; \
              can be taken over in {takeover_in}"
         ),
         Diagnosis::Expired => expired(seen, &takeover_in),
@@ -228,7 +231,7 @@ fn expired(seen: &LockRecord, takeover: &str) -> String {
     };
     let session = match seen.session_alive {
         Some(true) => {
-            ", but its connection is open: its process is frozen, or the server's clock was set forward"
+            ", but the holder's connection is open: the holder is frozen, or the server's clock was set forward"
         }
         Some(false) | None => "",
     };
@@ -240,7 +243,7 @@ fn expired(seen: &LockRecord, takeover: &str) -> String {
 }
 
 /// Describes the difference between the server's clock and the clock of this machine. None if the
-/// difference is small.
+/// difference is below `MIN_CLOCK_DIFFERENCE`.
 #[must_use]
 pub fn clock_difference(server: Duration, ours: Duration) -> Option<String> {
     let (difference, direction) = match server.checked_sub(ours) {
@@ -249,7 +252,7 @@ pub fn clock_difference(server: Duration, ours: Duration) -> Option<String> {
     };
     (difference >= MIN_CLOCK_DIFFERENCE).then(|| {
         format!(
-            "the server's clock is {} {direction} this machine's; no lease depends on that",
+            "the server's clock is {} {direction} this machine's; this does not affect leases",
             duration(difference)
         )
     })

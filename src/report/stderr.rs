@@ -1,13 +1,13 @@
-//! Writes to stderr, from the calling thread or from a writer thread behind a bounded queue.
+//! Writes messages to stderr, from the calling thread or from a writer thread that reads a bounded queue.
 //!
-//! A thread that renews a lease must never wait for the reader of stderr, which may be a full pipe, a
-//! terminal that was stopped with Ctrl-S, or a log collector that hangs. After [`Stderr::queued`], a
-//! writer thread writes, and no caller waits for more than [`FLUSH_TIMEOUT`] (and [`DRAIN_TIMEOUT`] at the end of the
-//! process). Messages for which the queue has no room are dropped and counted.
+//! A thread that renews a lease must never wait for the reader of stderr. The reader may be a log collector
+//! that hangs, or a terminal that a user has stopped with Ctrl-S. After [`Stderr::queued`], only the writer
+//! thread writes. A caller then waits for at most [`FLUSH_TIMEOUT`], or [`DRAIN_TIMEOUT`] when the process
+//! exits. If the queue is full, new messages are dropped and counted.
 //!
-//! Each message is one `write(2)`, so that the lines of several processes do not mix. A closed stderr is
-//! not an error: the messages are lost. The SIGPIPE of a closed pipe is sent to the writer thread, so
-//! that the main thread does not mistake it for a signal to the command.
+//! Each message is one `write(2)`, so that lines from several processes do not mix. A closed stderr is not
+//! an error, but its messages are lost. The SIGPIPE of a closed pipe is sent to the writer thread, so the
+//! main thread does not mistake SIGPIPE for a signal to the command.
 
 use std::convert::Infallible;
 use std::io::{self, Write};
@@ -18,33 +18,33 @@ use std::sync::mpsc::{self, Receiver, SyncSender, TryRecvError};
 use std::thread;
 use std::time::Duration;
 
-/// Maximum number of messages in the queue. It is enough for some minutes of a verbose run whose renewals
-/// fail, and takes about 60 KiB, as much as a pipe. A larger queue would only delay the newest messages.
-/// The oldest messages are kept and the newest are dropped, so that the output has no gap before the
-/// number of dropped messages.
+/// Maximum number of messages in the queue. 256 messages are enough for a few minutes of a verbose run whose
+/// renewals fail, and use about 60 KiB, as much as a pipe. A larger queue would only delay the newest
+/// messages. If the queue is full, the newest messages are dropped, so that the output has no gap before the
+/// line that reports the number of dropped messages.
 const MAX_QUEUED: usize = 256;
 
-/// Maximum time that a flush waits for the writer thread. It is long enough for the thread to be
-/// scheduled on a busy machine, and short enough for a run that holds a lease with the smallest ttl and
-/// handles no signal during the flush.
+/// Maximum time for which a flush waits for the writer thread. The time is long enough for the thread to be
+/// scheduled on a busy machine. The time is short enough for a lease with the smallest ttl, although the
+/// main thread handles no signals during a flush.
 const FLUSH_TIMEOUT: Duration = Duration::from_millis(50);
 
-/// Maximum time that the end of the process waits for the queue. It is long enough for a reader that is
-/// slow but works, such as a terminal over a bad line. The lease is released before, so only the exit
-/// status is delayed, and a reader that hangs delays it by this time at most.
+/// Maximum time for which dlock waits at exit until all messages are written. The time is long enough for a
+/// slow reader, such as a terminal on a slow network. The lease is already released at that point, so a
+/// reader that hangs delays only the exit, by at most this time.
 const DRAIN_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// Moves the cursor to the start of the terminal's line and erases the line.
+/// Escape sequence that moves the cursor to the start of the line and erases the line.
 const ERASE: &str = "\r\x1b[K";
 
-/// A message to the writer.
+/// A request to a [`Printer`].
 #[derive(Debug)]
 pub(super) enum Message {
-    /// Text that stays, including the end of its line.
+    /// Prints text that is never erased.
     Permanent(String),
-    /// Text on a terminal that the next message overwrites.
+    /// Prints text that the next message overwrites. Used only on a terminal.
     Transient(String),
-    /// Erases transient text.
+    /// Erases the transient text, if any.
     Clear,
 }
 
@@ -52,7 +52,7 @@ pub(super) enum Message {
 #[derive(Debug)]
 pub(super) struct Printer<W> {
     sink: W,
-    /// True if the sink shows transient text.
+    /// True if the last line on the sink is transient text.
     is_transient: bool,
 }
 
@@ -78,12 +78,12 @@ impl<W: Write> Printer<W> {
     }
 }
 
-/// Returns the line that reports how many messages were dropped.
+/// Formats the line about dropped messages. The parameter is the number of dropped messages.
 type DroppedLine = Box<dyn Fn(u64) -> String + Send>;
 
 /// The ways to write to stderr.
 pub(super) enum Stderr {
-    /// The caller writes, and waits for the reader.
+    /// The calling thread writes, and waits if the reader is slow.
     Direct(Printer<io::Stderr>),
     /// The writer thread writes.
     Queued(Queue),
@@ -92,12 +92,12 @@ pub(super) enum Stderr {
 }
 
 impl Stderr {
-    /// Returns a stderr to which the caller writes.
+    /// Creates a stderr to which the calling thread writes.
     pub(super) fn direct() -> Self {
         Self::Direct(Printer::new(io::stderr()))
     }
 
-    /// Moves the writing to a thread, which uses `dropped_line` to report how many messages were dropped.
+    /// Moves all writes to a writer thread. `dropped_line` formats the line about dropped messages.
     pub(super) fn queued(self, dropped_line: impl Fn(u64) -> String + Send + 'static) -> Self {
         match self {
             Self::Direct(printer) => {
@@ -110,14 +110,14 @@ impl Stderr {
     /// Writes `message`, or passes it to the writer thread.
     pub(super) fn send(&mut self, message: Message) {
         match self {
-            // Fails if stderr is closed.
+            // The write fails if stderr is closed, which is not an error.
             Self::Direct(printer) => drop(printer.print(message)),
             Self::Queued(queue) => queue.send(message),
             Self::Closed => {}
         }
     }
 
-    /// Erases transient text and waits until all messages are written, for at most [`FLUSH_TIMEOUT`].
+    /// Erases transient text. Waits until all messages are written, for at most [`FLUSH_TIMEOUT`].
     pub(super) fn finish(&mut self) {
         match self {
             Self::Direct(_) => self.send(Message::Clear),
@@ -126,7 +126,7 @@ impl Stderr {
         }
     }
 
-    /// Waits until all messages are written, for at most [`DRAIN_TIMEOUT`]. Later messages are dropped.
+    /// Waits until all messages are written, for at most [`DRAIN_TIMEOUT`]. Drops all later messages.
     pub(super) fn close(&mut self) {
         if let Self::Queued(queue) = mem::replace(self, Self::Closed) {
             queue.close();
@@ -134,18 +134,19 @@ impl Stderr {
     }
 }
 
-/// Entries of the queue.
+/// An entry of the queue.
 enum Entry {
     /// A message, and the number of messages that were dropped immediately before it.
     Message(u64, Message),
-    /// Notifies the sender when all earlier entries are written.
+    /// Requests a notification when all earlier entries are written.
     Flush(SyncSender<()>),
 }
 
-/// The caller's end of the queue.
+/// The sending side of the queue.
 pub(super) struct Queue {
     entries: SyncSender<Entry>,
-    /// The code of the writer thread until the first message starts it. Most runs print no message.
+    /// The main function of the writer thread. The first message starts the thread, because most runs print
+    /// no message. None if the thread was started.
     writer: Option<Box<dyn FnOnce() + Send>>,
     /// Number of messages that were dropped and not yet reported.
     dropped: Arc<AtomicU64>,
@@ -153,7 +154,7 @@ pub(super) struct Queue {
     unwritten: Arc<AtomicUsize>,
     /// True if the last message was transient.
     is_transient: bool,
-    /// Disconnected when the writer thread ends.
+    /// A channel that is disconnected when the writer thread ends.
     ended: Receiver<Infallible>,
 }
 
@@ -188,11 +189,11 @@ impl Queue {
         }
     }
 
-    /// Sends `message` to the writer thread, or drops it. Never waits.
+    /// Sends `message` to the writer thread, or drops `message` if the queue is full. Never waits.
     fn send(&mut self, message: Message) {
         if let Some(writer) = self.writer.take() {
             let thread = thread::Builder::new().name("stderr".to_owned());
-            // If no thread can be started, only the messages are lost, not the lease.
+            // If the thread cannot be started, dlock loses messages but not the lease.
             let _ = thread.spawn(writer);
         }
         self.is_transient = matches!(message, Message::Transient(_));
@@ -209,21 +210,21 @@ impl Queue {
     }
 
     fn finish(&mut self) {
-        // Without this check, each grant would wait for the thread to wake up and do nothing.
+        // Without this check, each grant would wait for the writer thread even if there is nothing to write.
         if !self.is_transient && self.unwritten.load(Ordering::Acquire) == 0 {
             return;
         }
         self.send(Message::Clear);
         let (written, all) = mpsc::sync_channel(1);
         if self.entries.try_send(Entry::Flush(written)).is_ok() {
-            // Returns on timeout, or when all messages are written.
+            // This call returns on timeout or when all messages are written.
             let _ = all.recv_timeout(FLUSH_TIMEOUT);
         }
     }
 
     fn close(self) {
         drop((self.entries, self.writer));
-        // Returns on timeout, or when the thread ends. A thread that is stuck ends with the process.
+        // This call returns on timeout or when the thread ends. A stuck thread ends with the process.
         let _ = self.ended.recv_timeout(DRAIN_TIMEOUT);
     }
 }
@@ -247,14 +248,14 @@ impl<W: Write> WriterThread<W> {
                     self.print(message, 1);
                     self.unwritten.fetch_sub(1, Ordering::Release);
                 }
-                // Fails only if the caller does not wait any more.
+                // The send fails only if the caller no longer waits.
                 Entry::Flush(written) => drop(written.send(())),
             }
         }
     }
 
-    /// Returns the next entry. If the queue is empty, first reports the dropped messages, because the
-    /// next message may not come for a long time.
+    /// Returns the next entry. If the queue is empty, first reports the dropped messages, because the next
+    /// message may arrive much later. Returns None when the queue is closed.
     fn next(&mut self) -> Option<Entry> {
         match self.queue.try_recv() {
             Ok(entry) => return Some(entry),
@@ -272,12 +273,12 @@ impl<W: Write> WriterThread<W> {
         }
     }
 
-    /// Prints `message`. If stderr has no room for it, counts it as `count` dropped messages.
+    /// Prints `message`. If stderr has no room, adds `count` to the number of dropped messages.
     fn print(&mut self, message: Message, count: u64) {
         if let Err(error) = self.printer.print(message)
             && error.kind() == io::ErrorKind::WouldBlock
         {
-            // Stderr is non-blocking, as some programs set theirs.
+            // Some programs set stderr to non-blocking mode, and its buffer is full.
             self.dropped.fetch_add(count, Ordering::Relaxed);
         }
     }
@@ -290,7 +291,7 @@ mod tests {
 
     use super::{Message, Printer, Queue};
 
-    /// A reader that accepts a write only after a signal from the test.
+    /// A sink that accepts a write only after the test allows it.
     struct SlowReader {
         may_read: Receiver<()>,
         taken: Sender<String>,
@@ -323,14 +324,14 @@ mod tests {
     }
 
     #[test]
-    fn dropped_messages_are_counted_where_they_were_dropped() {
+    fn the_count_of_dropped_messages_is_printed_in_their_place() {
         let (mut queue, allow_read, texts) = slow_reader(2);
         queue.send(line(0));
         allow_read
             .send(())
             .expect("the writer thread waits for the reader");
         assert_eq!(texts.recv().as_deref(), Ok("0\n"));
-        // The thread may take one more message out of the queue, and then waits for the reader.
+        // The writer thread may take one more message out of the queue before it waits for the reader.
         (1..=9).for_each(|number| queue.send(line(number)));
         let mut read = Vec::new();
         for _ in 0..2 {
@@ -339,8 +340,7 @@ mod tests {
                 .expect("the writer thread waits for the reader");
             read.push(texts.recv().expect("the message is written"));
         }
-        // The queue has room again, and the number of dropped messages precedes this message, unless it
-        // was reported before.
+        // The queue has room again. The number of dropped messages is reported before this message or earlier.
         queue.send(line(10));
         drop(allow_read);
         queue.close();
@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn dropped_messages_are_reported_at_the_end_at_the_latest() {
+    fn close_reports_the_remaining_dropped_messages() {
         let (mut queue, allow_read, texts) = slow_reader(1);
         (0..5).for_each(|number| queue.send(line(number)));
         drop(allow_read);
@@ -389,9 +389,7 @@ mod tests {
             Message::Clear,
             Message::Clear,
         ] {
-            printer
-                .print(message)
-                .expect("a vector accepts every write");
+            printer.print(message).expect("a write to a Vec succeeds");
         }
         let text = String::from_utf8(printer.sink).expect("valid UTF-8");
         assert_eq!(text, "\r\x1b[Ka\r\x1b[Kb\r\x1b[K1\n2\n\r\x1b[Kc\r\x1b[K");

@@ -1,8 +1,8 @@
-//! Findings of `dlock doctor`: each contains one fact and its status.
+//! Findings of `dlock doctor`. Each finding contains one fact and its status.
 //!
-//! Types only. `store::mysql::doctor` sends the queries and judges the results.
+//! This file contains only types. `store::mysql::doctor` sends the queries and judges the results.
 
-/// The checks in the order in which they run. Each depends on the checks before it.
+/// The checks, in the order in which they run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Check {
     /// The host name resolves.
@@ -17,11 +17,11 @@ pub enum Check {
     Database,
     /// Product and version of the server.
     Server,
-    /// Kind of cluster that the server belongs to, if any.
+    /// Kind of cluster of which the server is a node, if any.
     Cluster,
-    /// No proxy between dlock and the server takes part in the protocol.
+    /// No proxy between dlock and the server interprets the protocol.
     Proxy,
-    /// The settings that dlock makes for its session last.
+    /// The server keeps the settings of dlock's session.
     Session,
     /// The server accepts writes.
     Writes,
@@ -29,7 +29,7 @@ pub enum Check {
     Grants,
     /// The tables have the definition that dlock created.
     Tables,
-    /// The named locks, which the queue needs, work.
+    /// Named locks work as the queue requires.
     NamedLocks,
     /// A crash of the server does not lose grants.
     Durability,
@@ -39,12 +39,12 @@ pub enum Check {
     Clock,
     /// Time that a request takes.
     RoundTrip,
-    /// Number of connections that are left for waiters.
+    /// Number of connections that further holders and waiters can use.
     Connections,
 }
 
 impl Check {
-    /// All checks in order.
+    /// All checks, in the order in which they run.
     pub const ALL: [Self; 18] = [
         Self::Address,
         Self::Connect,
@@ -66,7 +66,7 @@ impl Check {
         Self::Connections,
     ];
 
-    /// Returns the name in text and JSON output.
+    /// Returns the name of the check in text and JSON output.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -97,11 +97,11 @@ impl Check {
 pub enum CheckStatus {
     /// No problem was found.
     Ok,
-    /// dlock works, but the operator should know about the consequence.
+    /// dlock works, but the fact has a consequence that the operator should know.
     Warn(Advice),
-    /// dlock does not work, or does not keep its promise, until this is fixed.
+    /// dlock does not work, or does not keep its guarantees, until the problem is fixed.
     Fail(Advice),
-    /// The result is unknown.
+    /// The check did not run, or its result is unknown.
     Skipped,
 }
 
@@ -110,7 +110,7 @@ pub enum CheckStatus {
 pub struct Advice {
     /// Reason why the fact matters.
     pub why: String,
-    /// Way to fix it.
+    /// Instructions to fix the problem.
     pub fix: String,
 }
 
@@ -126,21 +126,21 @@ impl Advice {
 /// One fact and its status.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
-    /// The check.
+    /// Check that found the fact.
     pub check: Check,
     /// Status of the check.
     pub status: CheckStatus,
-    /// The observed fact. It may contain text of the server and is escaped where it is printed.
+    /// The observed fact. It may contain text from the server. The code that prints the fact escapes it.
     pub fact: String,
 }
 
 impl Finding {
-    /// Returns a finding without a problem.
+    /// Returns a finding for a check that found no problem.
     pub fn ok(check: Check, fact: impl Into<String>) -> Self {
         Self::new(check, CheckStatus::Ok, fact)
     }
 
-    /// Returns a warning: dlock works, but with a consequence that the operator should know about.
+    /// Returns a warning. dlock works, but the fact has a consequence that the operator should know.
     pub fn warn(
         check: Check,
         fact: impl Into<String>,
@@ -150,7 +150,7 @@ impl Finding {
         Self::new(check, CheckStatus::Warn(Advice::new(why, fix)), fact)
     }
 
-    /// Returns a failure that must be fixed.
+    /// Returns a failure, which must be fixed.
     pub fn fail(
         check: Check,
         fact: impl Into<String>,
@@ -160,7 +160,7 @@ impl Finding {
         Self::new(check, CheckStatus::Fail(Advice::new(why, fix)), fact)
     }
 
-    /// Returns a skipped check. The reason is `fact`, which may be empty.
+    /// Returns the finding of a skipped check. `fact` is the reason, and may be empty.
     pub fn skip(check: Check, fact: impl Into<String>) -> Self {
         Self::new(check, CheckStatus::Skipped, fact)
     }
@@ -173,7 +173,7 @@ impl Finding {
         }
     }
 
-    /// Returns true if it must be fixed.
+    /// Returns true if the check failed.
     #[must_use]
     pub const fn is_failure(&self) -> bool {
         matches!(self.status, CheckStatus::Fail(_))

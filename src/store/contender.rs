@@ -1,11 +1,11 @@
-//! The contender of a request, and the identity that it reports.
+//! Data about a contender that is the same in all its requests, and the identity that it reports.
 
 use std::time::Duration;
 
 use crate::lease::action::Action;
 use crate::lease::once::Once;
 
-/// Identity that a holder reports. It is shown to users and is never part of a condition.
+/// Identity that a holder reports. It is shown to users. No grant, renewal or release depends on it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct Holder {
     /// `--holder`; by default `host/pid`.
@@ -16,7 +16,7 @@ pub struct Holder {
     pub pid: u32,
     /// Operating-system user.
     pub user: String,
-    /// `--note`. Empty if not given.
+    /// `--note`. Empty if the option is not set.
     pub note: String,
     /// Name of the Kubernetes pod. Empty if the environment does not contain it.
     pub pod: String,
@@ -26,29 +26,29 @@ pub struct Holder {
     pub command: String,
 }
 
-/// Data that is the same in all requests of one process.
+/// Data about a contender that is the same in all its requests.
 #[derive(Debug, Clone)]
 pub struct Contender {
-    /// The lock.
+    /// Name of the lock.
     pub action: Action,
-    /// Holder as `status` shows it.
+    /// Identity that `status` shows.
     pub holder: Holder,
     /// Length of the lease.
     pub ttl: Duration,
-    /// Which recorded success makes a run unnecessary. None runs the command in any case.
+    /// Kind of recorded success that makes a run unnecessary. None if the command runs regardless of earlier successes.
     pub once: Option<Once>,
-    /// Number of runs of the action that stay in the history. With 0, runs are not recorded.
+    /// Number of runs of the action to keep in the history. If it is 0, runs are not recorded.
     pub history: u32,
-    /// Use of the fence by the command.
+    /// Effect of a grant on the fence of the action.
     pub fence: FenceMode,
 }
 
-/// Effect of a grant on the fence of the action: the row that a command's own transaction locks, so that
-/// no other contender is granted the action before the transaction ends.
+/// Effect of a grant on the fence of the action. The fence is a row that the command locks in its own transaction, so
+/// that no other contender is granted the action before that transaction ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FenceMode {
     /// Creates the fence if it does not exist, and advances it.
     Advance,
-    /// Leaves the fence as it is, unless another contender has created one.
+    /// Does not create a fence. Advances the fence only if another contender has created it.
     Unchanged,
 }

@@ -1,7 +1,7 @@
 //! Diagnoses the state of an action from its record.
 //!
-//! The record contains the time of the last renewal by the server's clock. The server shows if the holder's session is
-//! alive. The rest follows from how often a healthy holder renews.
+//! The diagnosis uses the time of the last renewal by the server's clock, the state of the holder's session, and the
+//! interval at which a healthy holder renews its lease.
 
 use std::time::Duration;
 
@@ -14,20 +14,21 @@ use crate::lease::timing;
 pub enum Diagnosis {
     /// There is no lease.
     Free,
-    /// An operator paused the action. It is not granted.
+    /// An operator paused the action, so the action is not granted.
     Paused,
     /// The holder renews its lease in time.
     Renewing,
-    /// The run is over, and the lease is held for `--min-hold`.
+    /// The run has ended, and the lease is held for `--min-hold`.
     MinHold,
-    /// An operator revoked the lease, which lasts until the command is dead or the lease expires.
+    /// An operator revoked the lease. The lease ends when the command is dead or when the lease expires.
     Revoked,
-    /// The last renewal is ahead of the server's clock, which was set back after it.
+    /// The last renewal is ahead of the server's clock, because the clock was set back after the renewal.
     ClockSetBack,
-    /// A renewal is overdue. If the session is alive, the process is frozen. Otherwise the process may also be cut off
-    /// from the server.
+    /// A renewal is overdue. If the holder's session is alive, the holder's process is frozen. If the state of the
+    /// session is unknown, the holder may also be disconnected from the server.
     NotRenewing,
-    /// The holder's session has ended, and the holder has not reconnected. It is dead or cut off from the server.
+    /// The holder's session has ended, and the holder has not reconnected. The holder is dead or disconnected from the
+    /// server.
     Gone,
     /// The lease has expired by the server's clock.
     Expired,
@@ -69,8 +70,9 @@ impl Diagnosis {
     }
 }
 
-/// Returns the time until another contender may take over the lease, if the lease is not renewed and the action is not
-/// resumed before. Assumes that the queue lock, if the holder has it, passes to the next contender.
+/// Returns the time until another contender may take over the lease, if the holder does not renew the lease and no
+/// operator resumes the action during that time. If the holder owns the queue lock, the result assumes that the queue
+/// lock passes to the next contender.
 #[must_use]
 pub fn takeover_in(record: &LockRecord) -> Duration {
     allowed_in(record, HolderSession::LostQueueLock)
@@ -99,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn holder_is_silent_after_renew_interval_plus_request_timeout() {
+    fn renewal_is_overdue_after_renew_interval_plus_request_timeout() {
         assert_eq!(Diagnosis::of(&renewed(7)), Diagnosis::Renewing);
         assert_eq!(Diagnosis::of(&renewed(8)), Diagnosis::NotRenewing);
         assert_eq!(Diagnosis::of(&renewed(31)), Diagnosis::Expired);

@@ -4,12 +4,13 @@ use std::fmt;
 
 use crate::exit::Status;
 
-/// Reason why there is no response.
+/// Reason why a request has no response.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Failure {
     /// Meaning for the protocol.
     pub kind: FailureKind,
-    /// One line for users. It may contain text of the server and is escaped where it is printed.
+    /// Message for users, in one line. It may contain text from the server. The code that prints the message escapes
+    /// it.
     pub message: String,
 }
 
@@ -18,14 +19,14 @@ pub struct Failure {
 pub enum FailureKind {
     /// There is no connection, or the server does not accept writes. A retry may help.
     Unreachable,
-    /// The server is up, but has no connection left for this account. A retry may help.
+    /// The server is up, but has no free connection for this account. A retry may help.
     TooManyConnections,
     /// The server reports a conflict with another session. An early retry may help.
     Conflict,
-    /// The request was sent, and no usable response arrived.
+    /// The request was sent, but no usable response arrived.
     Unknown,
-    /// The server refused the login. A retry does not help, unless an earlier login succeeded: then the server is
-    /// starting, or its grants are being changed.
+    /// The server refused the login. A retry does not help unless an earlier login succeeded. In that case the server
+    /// is starting, or its grants are being changed.
     LoginRefused,
     /// The account lacks a privilege. A retry does not help.
     Denied,
@@ -38,7 +39,7 @@ pub enum FailureKind {
 }
 
 impl FailureKind {
-    /// Returns the exit status of a dlock that ends because of this failure.
+    /// Returns the exit status of a dlock process that ends because of this failure.
     #[must_use]
     pub const fn status(self) -> Status {
         match self {
@@ -54,7 +55,7 @@ impl FailureKind {
 }
 
 impl Failure {
-    /// Returns a failure with one line for users.
+    /// Returns a failure with a one-line message for users.
     #[must_use]
     pub fn new(kind: FailureKind, message: impl Into<String>) -> Self {
         Self {

@@ -7,24 +7,25 @@ use super::contender::Holder;
 use crate::lease::Token;
 use crate::lease::action::Action;
 
-/// Outcome of a history entry.
+/// Outcome of a run, or kind of an operator action, in a history entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum HistoryOutcome {
     /// The command exited with this status.
     Exited(u8),
     /// This signal killed the command.
     Killed(u8),
-    /// The lease was lost or could not be renewed, or its holder died. It is unknown how far the command ran.
+    /// The lease was lost or could not be renewed, or its holder died. It is unknown how much of its work the command
+    /// did.
     Lost,
     /// An operator ended the lease of the run.
     Revoked,
-    /// Not a run: an operator removed a recorded success, so that the command can run again.
+    /// Operator action: an operator removed a recorded success, so that the command can run again.
     Forgotten,
-    /// Not a run: an operator revoked the lease.
+    /// Operator action: an operator revoked the lease.
     Released,
-    /// Not a run: an operator paused the action for a time, and revoked the lease if there was one.
+    /// Operator action: an operator paused the action for a time, and revoked the lease if there was one.
     Paused,
-    /// Not a run: an operator resumed the action.
+    /// Operator action: an operator resumed the action.
     Resumed,
 }
 
@@ -35,8 +36,8 @@ impl HistoryOutcome {
         matches!(self, Self::Exited(0))
     }
 
-    /// Returns the outcome for the columns `outcome` and `code` of the table. None if this version of dlock does not
-    /// know it.
+    /// Returns the outcome for the values of the columns `outcome` and `code`. None if this version of dlock does not
+    /// support the values.
     #[must_use]
     pub fn read(outcome: &str, code: Option<u8>) -> Option<Self> {
         Some(match (outcome, code) {
@@ -52,7 +53,7 @@ impl HistoryOutcome {
         })
     }
 
-    /// Returns the value of the column `outcome`.
+    /// Returns the value for the column `outcome`.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -87,7 +88,7 @@ impl fmt::Display for HistoryOutcome {
     }
 }
 
-/// A completed run as its holder reports it.
+/// A completed run, as its holder reports it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct RunRecord {
     /// Outcome of the run.
@@ -119,14 +120,14 @@ pub struct HistoryEntry {
     pub outcome: HistoryOutcome,
 }
 
-/// A recorded success that makes a run unnecessary.
+/// A recorded success that makes another run unnecessary.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Success {
-    /// Token of the run.
+    /// Token of the successful run.
     pub token: Token,
-    /// `--holder` of the run.
+    /// `--holder` of the successful run.
     pub holder: String,
-    /// Time when it was recorded, by the server's clock, as RFC 3339.
+    /// Time when the success was recorded, by the server's clock, as RFC 3339.
     pub at: String,
     /// Time since `at`.
     pub ago: Duration,

@@ -1,7 +1,7 @@
-//! The lock on a MySQL or MariaDB server: receives requests and returns responses, on one connection at a time.
+//! The store on a MySQL or MariaDB server. It sends requests and returns responses, on one connection at a time.
 //!
-//! [`Database::ask`] blocks for as long as a name server or a hanging server takes. Only the database thread
-//! calls it, and the event loop has its own limit for each response.
+//! [`Database::request`] blocks while it waits for a name server or for the database server, which may take arbitrarily
+//! long. Therefore the database thread calls it, and the event loop has its own limit for each response.
 
 mod admin;
 mod attempt;

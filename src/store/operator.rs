@@ -9,11 +9,11 @@ use crate::lease::action::Action;
 /// Request of an operator to change one action.
 #[derive(Debug, Clone)]
 pub struct OperatorRequest {
-    /// The lock.
+    /// Name of the lock.
     pub action: Action,
     /// Token that was shown to the operator. If the record has another token, nothing is changed.
     pub token: Token,
-    /// The operator. The note contains the reason.
+    /// Identity of the operator. Its note contains the reason.
     pub by: Holder,
     /// Operator action to perform.
     pub kind: OperatorAction,
@@ -24,9 +24,9 @@ pub struct OperatorRequest {
 pub enum OperatorAction {
     /// Revokes the lease.
     Release,
-    /// Revokes the lease if there is one. The action is not granted for this time.
+    /// Revokes the lease, if there is one, and prevents grants of the action for this time.
     Pause(Duration),
-    /// Ends the pause before its time is over.
+    /// Ends the pause early.
     Resume,
 }
 
@@ -35,7 +35,7 @@ pub enum OperatorAction {
 pub enum OperatorResult {
     /// The change was made.
     Applied {
-        /// True if the holder's session was killed, so that the holder reads its record at once.
+        /// True if the holder's session was killed, so that the holder reads its record immediately.
         woken: bool,
     },
     /// The record has another token. Nothing was changed.

@@ -1,6 +1,8 @@
-//! Interprets what is read back after a change. Pure; the model of the protocol uses it too.
+//! Interprets the data that is read back after a change. The functions are pure, and the model of the protocol calls
+//! them too.
 //!
-//! A count of changed rows alone is not proof. The record that is read after the change is.
+//! A count of changed rows alone does not prove that a change took effect. Only the record that is read after the
+//! change is proof.
 
 use super::history::HistoryOutcome;
 use super::record::Owner;
@@ -13,12 +15,12 @@ use crate::lease::{OwnerId, Token};
 pub struct AttemptReadBack {
     /// True if the attempt changed the record.
     pub changed: bool,
-    /// Owner of the record.
+    /// Owner in the record after the attempt.
     pub owner: Owner,
 }
 
 impl AttemptReadBack {
-    /// Returns the response if `owner_id` holds the lease. None if it does not.
+    /// Returns the response if `owner_id` holds the lease, otherwise None.
     #[must_use]
     pub fn granted(&self, owner_id: OwnerId) -> Option<Response> {
         let token = self.owner.token;
@@ -35,21 +37,22 @@ impl AttemptReadBack {
 pub struct ReleaseReadBack {
     /// True if the release changed the record.
     pub changed: bool,
-    /// True if the record still contains the lease.
+    /// True if the record still contains the lease to release, or a revoked lease of the same owner id.
     pub is_named: bool,
     /// True if the action was granted again after this lease.
     pub is_passed_on: bool,
-    /// Token of the record, if an operator has revoked the lease and the record still contains the owner id.
+    /// Token of the record if it still contains the owner id and an operator has revoked the lease. None in all other
+    /// cases.
     pub revoked: Option<Token>,
-    /// True if the success is recorded. None if no success had to be recorded.
+    /// True if the success is recorded. None if the request has no success to record.
     pub is_recorded: Option<bool>,
-    /// Outcome of the run according to the history. None without an entry.
+    /// Outcome of the run in the history. None if the history has no entry for the run.
     pub outcome: Option<HistoryOutcome>,
 }
 
 impl ReleaseReadBack {
-    /// Returns the response to the release `request`. None if the lease still exists and was not revoked, which is
-    /// unexpected.
+    /// Returns the response to the release `request`. None if the record still contains a lease that was not revoked,
+    /// which is unexpected.
     #[must_use]
     pub fn answer(&self, request: &ReleaseRequest) -> Option<Response> {
         if self.is_named && self.revoked.is_none() {
@@ -61,16 +64,16 @@ impl ReleaseReadBack {
         })
     }
 
-    /// Returns true if a second request has to reconcile the tables: to free a revoked lease, or to record a run whose
+    /// Returns true if a second request is necessary. The second request frees a revoked lease, or records a run whose
     /// lease this release did not free.
     #[must_use]
     pub fn needs_settling(&self, request: &ReleaseRequest) -> bool {
-        let explained = self.answer(request).is_some();
-        explained && (self.revoked.is_some() || request.run.is_some() && !self.is_done(request))
+        let has_response = self.answer(request).is_some();
+        has_response && (self.revoked.is_some() || request.run.is_some() && !self.is_done(request))
     }
 
-    /// Returns true if this process released the lease and, if required, recorded the success: by this request, or by
-    /// an earlier one whose response was lost.
+    /// Returns true if this process released the lease and recorded the success, if there was a success to record. An
+    /// earlier request whose response was lost counts too.
     const fn is_done(&self, request: &ReleaseRequest) -> bool {
         let was_recorded_by_holder = matches!(
             self.outcome,
@@ -84,7 +87,7 @@ impl ReleaseReadBack {
         }
     }
 
-    /// Returns the reason why this process did not hold the lease any more. None if no reason is recorded.
+    /// Returns the reason why this process no longer held the lease. None if no reason is recorded.
     const fn loss(&self) -> Option<Loss> {
         match self.outcome {
             _ if self.revoked.is_some() => Some(Loss::Revoked),

@@ -26,28 +26,30 @@ pub struct LockRecord {
     pub acquired_at: Option<String>,
     /// Time since the grant.
     pub held_for: Duration,
-    /// Time since the grant or the last renewal. Zero if that time is ahead of the server's clock.
+    /// Time since the grant or the last renewal. Zero if the grant or the renewal is ahead of the server's clock.
     pub renewed_ago: Duration,
-    /// Time by which the grant or the last renewal is ahead of the server's clock. Zero unless that clock was set back.
+    /// Time by which the grant or the last renewal is ahead of the server's clock. Zero unless the server's clock was
+    /// set back.
     pub renewed_ahead: Duration,
     /// Time until the lease expires, or since it expired.
     pub expiry: Expiry,
     /// True if each grant has to advance the fence.
     pub fenced: bool,
-    /// Time when the lease expires, as RFC 3339, if the run is over and the lease is only held for `--min-hold`. None
+    /// Time when the lease expires, as RFC 3339, if the run has ended and the lease is held only for `--min-hold`. None
     /// in all other cases.
     pub min_hold_until: Option<String>,
-    /// The last completed run. None if there is none, or if the request does not read it.
+    /// The last completed run. None if the history has no completed run, or if the request does not read the history.
     pub last: Option<LastRun>,
     /// True if the holder's session had the queue lock on the server that sent the response.
     pub had_queue_lock_here: bool,
-    /// True if the holder's session is alive. None if the request does not read it or the server does not show it.
+    /// True if the holder's session is alive. None if the state of the session is unknown, or if the request does not
+    /// read it.
     pub session_alive: Option<bool>,
-    /// Time since the lease was revoked. A revoked lease is not renewed any more. None if it is not revoked.
+    /// Time since the lease was revoked. A revoked lease cannot be renewed. None if the lease is not revoked.
     pub revoked_ago: Option<Duration>,
     /// Pause during which the action is not granted. None if the action is not paused.
     pub pause: Option<Pause>,
-    /// Operator of the last operator action, and the reason. None without an operator action.
+    /// Operator and reason of the last operator action. None if there was no operator action.
     pub operator: Option<Operator>,
 }
 
@@ -60,24 +62,25 @@ pub struct Version {
     pub renewals: u64,
 }
 
-/// Server time of a response: microseconds since 1970-01-01 UTC.
+/// Server time in a response, in microseconds since 1970-01-01 UTC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ServerTime(pub u64);
 
-/// Owner of a record.
+/// The fields of a record that determine the holder of the lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Owner {
     /// Owner id in the record. None if the action is free.
     pub owner_id: Option<OwnerId>,
-    /// Token of the last grant, or of the operator action after it.
+    /// Token of the last grant, or of a later operator action.
     pub token: Token,
     /// True if an operator has revoked the lease.
     pub is_revoked: bool,
 }
 
 impl Owner {
-    /// Returns true if `owner_id` holds the lease, under `token` if that is given: the record contains the owner id,
-    /// and the lease is not revoked. This is the only predicate of ownership in Rust. The SQL has an equal one.
+    /// Returns true if `owner_id` holds the lease. The record must contain the owner id and, if `token` is not None,
+    /// the token. The lease must not be revoked. No other Rust code decides who holds a lease. The SQL contains an
+    /// equivalent condition.
     #[must_use]
     pub fn is_held_by(&self, owner_id: OwnerId, token: Option<Token>) -> bool {
         let has_token = token.is_none_or(|token| self.token == token);
@@ -95,12 +98,12 @@ pub struct Pause {
     pub left: Duration,
 }
 
-/// Operator of an operator action.
+/// Operator and reason of an operator action.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Operator {
     /// `--holder` of `dlock release`.
     pub label: String,
-    /// `--reason`. Empty if not given.
+    /// `--reason`. Empty if the option is not set.
     pub reason: String,
 }
 
@@ -120,33 +123,34 @@ pub struct LastRun {
 pub struct QueueState {
     /// Owner of the queue lock.
     pub lock_owner: QueueLockOwner,
-    /// Number of waiters ahead of this process. All waiters count if this process has no queue entry.
+    /// Number of waiters ahead of this process. If this process has no queue entry, the number of all waiters.
     pub ahead: u64,
-    /// Time for which the first waiter has waited. None if the queue is empty.
+    /// Time since the first waiter entered the queue. None if the queue is empty, or if the request does not read the
+    /// queue.
     pub head_waiting_for: Option<Duration>,
 }
 
 /// Owner of the queue lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum QueueLockOwner {
-    /// The session of this process.
+    /// The session of this process owns the queue lock.
     Own,
-    /// The session of the holder or of a waiter, which is the normal case.
+    /// The session of the holder or of a waiter owns the queue lock, which is the normal case.
     Known,
-    /// A session that belongs neither to the holder nor to a waiter.
+    /// A session that belongs neither to the holder nor to a waiter owns the queue lock.
     Foreign,
-    /// No session.
+    /// No session owns the queue lock.
     Free,
-    /// The request does not read the owner.
+    /// The request does not read the owner of the queue lock.
     NotQueried,
 }
 
 /// Expiry of a lease by the server's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Expiry {
-    /// It expires in this time.
+    /// The lease expires after this time.
     In(Duration),
-    /// It expired this long ago.
+    /// The lease expired this long ago.
     Ago(Duration),
 }
 
@@ -157,9 +161,9 @@ pub enum LockState {
     Held,
     /// There is no lease.
     Free,
-    /// The holder did not renew its lease in time. The next contender takes it over.
+    /// The holder did not renew the lease in time. The next contender takes it over.
     Expired,
-    /// An operator revoked the lease. It lasts until the command is dead or the lease expires.
+    /// An operator revoked the lease. The lease ends when the command is dead or when the lease expires.
     Revoked,
     /// There is no lease, and the action is not granted until the pause ends.
     Paused,
@@ -206,7 +210,8 @@ impl LockRecord {
         }
     }
 
-    /// Returns true if `owner_id` holds the lease of this record, under `token` if that is given.
+    /// Returns true if `owner_id` holds the lease of this record and, if `token` is not None, the record contains that
+    /// token.
     #[must_use]
     pub fn is_held_by(&self, owner_id: OwnerId, token: Option<Token>) -> bool {
         let owner = Owner {
@@ -229,7 +234,7 @@ impl LockRecord {
         }
     }
 
-    /// Returns true if a holder has a lease, even if it is expired or revoked: its command may be alive.
+    /// Returns true if a holder has a lease. An expired or revoked lease counts, because its command may be alive.
     #[must_use]
     pub const fn is_leased(&self) -> bool {
         matches!(
@@ -239,7 +244,7 @@ impl LockRecord {
     }
 }
 
-/// Records and waiters at one time, as `status` shows them.
+/// Records and waiters that `status` shows.
 #[derive(Debug, Clone)]
 pub struct Snapshot {
     /// Server time of the snapshot.
@@ -259,6 +264,6 @@ pub struct Waiter {
     pub holder: Holder,
     /// Time since the waiter entered the queue.
     pub waiting_for: Duration,
-    /// True if the waiter's session is alive. None if the server does not show it to this account.
+    /// True if the waiter's session is alive. None if the state of the session is unknown.
     pub alive: Option<bool>,
 }

@@ -17,24 +17,25 @@ pub enum Request {
     Get,
     /// Enters the queue or refreshes the queue entry, then reads the record and the state of the queue.
     Enqueue(QueueEntry),
-    /// Enters the queue, waits for the queue lock, then attempts to acquire the lease. The response arrives when the
-    /// wait is over.
+    /// Enters the queue, waits for the queue lock, then attempts to acquire the lease. The response arrives after the
+    /// wait.
     WaitTurn(WaitRequest),
     /// Extends the lease, and writes this session into the record.
     Renew(Grant, QueueLock),
-    /// Signals to the next contender that the command is dead, before the release is committed. It is sent only on an
-    /// open connection, which the record names. Without one it fails without being sent.
+    /// Signals to the next contender that the command is dead, before the release is committed. The hand-off uses the
+    /// open connection, whose session is in the record. Without an open connection, nothing is sent, and the response
+    /// is [`Response::NotHolder`](crate::store::Response::NotHolder).
     HandOff(Grant),
     /// Releases the lease and the queue lock, and removes the queue entry.
     Release(ReleaseRequest),
 }
 
-/// Availability of the queue lock: the named lock that the holder keeps and waiters queue on.
+/// Availability of the queue lock, which is the named lock that the holder keeps and that waiters wait for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum QueueLock {
     /// Requests use the queue lock.
     Available,
-    /// The server refuses named locks, or they do not work as they should.
+    /// The server refuses named locks, or its named locks do not work correctly.
     Unavailable,
 }
 
@@ -43,50 +44,50 @@ pub enum QueueLock {
 pub struct QueueEntry {
     /// Owner id of the contender.
     pub owner_id: OwnerId,
-    /// With a queue lock the contender waits for it. Without one it polls.
+    /// If the queue lock is available, the contender waits for it. Otherwise the contender polls.
     pub queue_lock: QueueLock,
 }
 
-/// A wait for the queue lock, and the attempt that follows as soon as this session owns it.
+/// A wait for the queue lock, followed by an attempt as soon as this session owns the queue lock.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct WaitRequest {
     /// Owner id of the waiter.
     pub owner_id: OwnerId,
     /// Maximum time to wait for the queue lock. None waits forever.
     pub limit: Option<Duration>,
-    /// True removes queue entries of dead sessions before the wait.
+    /// True if queue entries of dead sessions are removed before the wait.
     pub prune_dead: bool,
 }
 
-/// A release of everything that a contender has.
+/// A release of the lease, the queue lock and the queue entry of a contender.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ReleaseRequest {
     /// Owner id of the contender.
     pub owner_id: OwnerId,
-    /// Token of the lease. None releases any lease under the owner id, even one that an operator has revoked. It is for
-    /// a process without a command.
+    /// Token of the lease. None is for a process without a command, and releases any lease of the owner id, even a
+    /// revoked lease.
     pub token: Option<Token>,
-    /// The queue lock is released if it is available.
+    /// Availability of the queue lock. The queue lock is released if it is available.
     pub queue_lock: QueueLock,
-    /// True if there may be a queue entry to remove.
+    /// True if the contender may have a queue entry to remove.
     pub has_entry: bool,
-    /// Time (`--min-hold`) for which the lease stays held although the run is over. None frees it at once.
+    /// Time for which the lease stays held after the run (`--min-hold`). None frees the lease immediately.
     pub keep: Option<Duration>,
-    /// The run that is over. It is recorded in the same transaction as the release. None if no command ran.
+    /// The completed run, which is recorded in the same transaction as the release. None if no command ran.
     pub run: Option<RunRecord>,
-    /// True if a [hand-off](Request::HandOff) may have preceded this release, so that the next holder may already have
-    /// the record.
+    /// True if a [hand-off](Request::HandOff) may have preceded this release. In that case the record may already
+    /// contain the next holder.
     pub handed_off: bool,
 }
 
 /// An attempt to acquire the lease.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct AcquireRequest {
-    /// Proof of ownership. It is the same in every attempt of one process.
+    /// Owner id of the contender. It is the same in every attempt of one process.
     pub owner_id: OwnerId,
-    /// Condition of the grant.
+    /// Condition under which the attempt is granted the lease.
     pub mode: AcquireMode,
-    /// With a queue lock, only the session that owns it is granted the lease.
+    /// If the queue lock is available, the attempt is granted the lease only if this session owns the queue lock.
     pub queue_lock: QueueLock,
 }
 
@@ -98,17 +99,18 @@ impl AcquireRequest {
     }
 }
 
-/// Condition of an attempt.
+/// Condition under which an attempt is granted the lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum AcquireMode {
-    /// The action is free. This is the first attempt of a process. With `--once` it reads the record first, so that a
-    /// process with nothing to do writes nothing.
+    /// The action must be free. This is the first attempt of a process. With `--once`, the attempt first checks if a
+    /// run is necessary, so that a process with nothing to do writes nothing.
     First,
-    /// The action is free.
+    /// The action must be free.
     IfFree,
-    /// The record still has the observed version. The [take-over rule](crate::store::takeover) allows the take-over.
+    /// The record must still have the observed version. The contender sends this attempt only if the [take-over
+    /// rule](crate::store::takeover) allows the take-over.
     TakeOver {
-        /// Observed version.
+        /// Version that the contender observed.
         version: Version,
         /// True if each grant of the action has to advance the fence.
         fenced: bool,

@@ -11,45 +11,46 @@ use crate::lease::instant::BootInstant;
 pub enum Response {
     /// This attempt changed the record, and this process holds the lease.
     Granted(Token),
-    /// This process holds the lease, but this attempt did not change the record. An earlier attempt did, at an unknown
-    /// time.
+    /// This process holds the lease, but this attempt did not change the record. An earlier attempt acquired the lease
+    /// at an unknown time.
     AlreadyHeld(Token),
     /// This process does not hold the lease. Contains the current record and the state of the queue.
     NotAcquired(LockRecord, QueueState),
-    /// The current record.
+    /// Contains the current record.
     Record(LockRecord),
     /// This process has a queue entry. Contains the current record and the state of the queue.
     Enqueued(LockRecord, QueueState),
-    /// A recorded success makes a run unnecessary. Nothing was acquired, and this process holds nothing.
+    /// A recorded success makes a run unnecessary. This process does not hold the lease.
     AlreadyDone(Success),
     /// The wait ended without the queue lock.
     WaitEnded,
     /// The renewal changed the record, and this process holds the lease.
     Renewed,
-    /// This process does not hold the lease any more.
+    /// This process no longer holds the lease. Contains the current record.
     Lost(LockRecord),
-    /// The next contender may proceed.
+    /// The hand-off was made, and the next contender may acquire the lease.
     HandedOff,
-    /// This process held the lease. It is free now or held for `--min-hold`, and everything that had to be recorded is
-    /// recorded.
+    /// This process held and released the lease. The lease is now free, or held for `--min-hold`. The run is recorded
+    /// if the request required this.
     Released,
-    /// This process held the lease, and it is free now, but the history could not be written.
+    /// This process held and released the lease, but the history could not be written because of this failure.
     ReleasedUnrecorded(Failure),
-    /// This process did not hold the lease any more. No success was recorded. None if the reason is unknown.
+    /// This process no longer held the lease, and no success was recorded. Contains the reason, or None if it is
+    /// unknown.
     NotHolder(Option<Loss>),
 }
 
 /// Reason why a lease ended without a release by its holder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Loss {
-    /// Another contender took it over, or an operator changed the record with SQL.
+    /// Another contender took over the lease, or an operator changed the record with SQL.
     TakenOver,
-    /// An operator revoked it.
+    /// An operator revoked the lease.
     Revoked,
 }
 
 impl Response {
-    /// Returns the failure of a request to which this response does not belong.
+    /// Returns the failure for a request that must not have this response.
     #[must_use]
     pub fn unexpected(&self) -> Failure {
         Failure::new(
@@ -59,17 +60,17 @@ impl Response {
     }
 }
 
-/// A response or a failure, and the time when the request was sent.
+/// A response or a failure, with the times of sending and receiving.
 #[derive(Debug, Clone)]
 pub struct TimedResponse {
-    /// Time before the first byte of the request was written. Deadlines count from here.
+    /// Time immediately before the last packet of the request was sent. Deadlines are calculated from this time.
     pub sent: BootInstant,
-    /// Time after the last byte of the response was read.
+    /// Time after the response was read.
     pub received: BootInstant,
     /// Server time between `sent` and `received`. None if the response does not contain it.
     pub server_time: Option<ServerTime>,
-    /// True if a request that can grant the lease was sent. After a failure of any kind it is then unknown if the lease
-    /// was granted: an error does not prove that nothing was committed before it.
+    /// True if a packet that can grant the lease was sent. If the request then fails for any reason, it is unknown if
+    /// the lease was granted. An error does not prove that nothing was committed before it.
     pub could_grant: bool,
     /// The response or the failure.
     pub outcome: Result<Response, Failure>,

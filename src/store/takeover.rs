@@ -1,16 +1,16 @@
 //! Decides when a contender may take over a lease. `acquire`, `diagnosis`, `wait` and the model of the protocol call
-//! this one rule. Pure: no clock and no I/O.
+//! this code, which is the only implementation of the rule. It is pure: it reads no clock and does no I/O.
 //!
-//! A lease that is not renewed may be taken over
-//! - by the server's clock: [`QUEUE_LOCK_ALLOWANCE`] after it expired, if the contender owns the queue lock of the
-//!   server on which the holder's session had it. This proves that the holder's session has ended. Without this proof,
-//!   [`CLOCK_SKEW_ALLOWANCE`] after it expired;
-//! - by the contender's own clock: when the record has not changed for a full ttl since the contender first read it. No
-//!   clock of the server is trusted in this case.
+//! A contender may take over a lease that is not renewed if one of these conditions holds:
+//! - By the server's clock, the lease expired at least [`QUEUE_LOCK_ALLOWANCE`] ago, and the contender owns the queue
+//!   lock on the server where the holder's session owned it. Ownership of the queue lock proves that the holder's
+//!   session has ended. Without this proof, the lease must have expired at least [`CLOCK_SKEW_ALLOWANCE`] ago.
+//! - By the contender's own clock, the record has not changed for a full ttl since the contender first read this
+//!   version of it. This condition does not depend on the server's clock.
 //!
-//! A lease of a paused action cannot be taken over. A lease that is only held for `--min-hold` needs no allowance,
-//! because no command runs under it. The statement that takes over the lease has the version as a condition, so a
-//! renewal in between wins.
+//! The lease of a paused action cannot be taken over. A lease that is held only for `--min-hold` needs no allowance,
+//! because no command runs under it. The statement that takes over a lease requires the version that the contender
+//! read. The statement has no effect if the holder has renewed the lease since then.
 
 use std::time::Duration;
 
@@ -18,19 +18,20 @@ use super::record::{Expiry, LockRecord, Version};
 use crate::lease::instant::BootInstant;
 use crate::mutant::{self, Safeguard};
 
-/// Time to wait after a lease expired by the server's clock, if that clock is the only evidence. A longer time makes
-/// contenders wait longer for the lease of a dead holder. A shorter time tolerates less clock skew between the nodes of
-/// a cluster.
+/// Time between the expiry of a lease by the server's clock and its take-over, if that clock is the only evidence. A
+/// longer time delays the take-over from a dead holder. A shorter time tolerates less clock skew between the nodes of a
+/// cluster.
 pub const CLOCK_SKEW_ALLOWANCE: Duration = Duration::from_secs(5);
 
-/// Time to wait after a lease expired, if the queue lock proves that the holder's session has ended. A little less than
-/// the second that users are promised, which includes the time to act.
+/// Time between the expiry of a lease and its take-over, if the queue lock proves that the holder's session has ended.
+/// dlock promises a take-over within 1 s of the expiry. This time is slightly shorter, because the take-over itself
+/// takes time.
 pub const QUEUE_LOCK_ALLOWANCE: Duration = Duration::from_millis(900);
 
-/// Knowledge of a contender about the holder's session.
+/// State of the holder's session, as far as a contender can determine it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HolderSession {
-    /// The contender owns the queue lock, so the session that had it on this server has ended.
+    /// The contender owns the queue lock. If the holder's session owned it on the same server, that session has ended.
     LostQueueLock,
     /// The state of the session is unknown.
     Unknown,
@@ -46,7 +47,8 @@ pub struct Observation {
 }
 
 impl Observation {
-    /// Returns the observation after `record` was read at `received`, given the observation `before`.
+    /// Returns the observation after `record` was read at the time `received`. `before` is the previous observation, or
+    /// None if this is the first read.
     #[must_use]
     pub fn next(before: Option<Self>, received: BootInstant, record: &LockRecord) -> Self {
         match before {
@@ -60,15 +62,15 @@ impl Observation {
         }
     }
 
-    /// Returns the time when the record has not changed for a full ttl.
+    /// Returns the time at which the record will have been unchanged for a full ttl.
     #[must_use]
     pub fn stale_at(&self) -> BootInstant {
         self.since + self.ttl
     }
 }
 
-/// Returns the time until the lease may be taken over by the server's clock. Zero if it may be taken over now or if the
-/// action is free. An operator's pause counts.
+/// Returns the time until the lease may be taken over, by the server's clock. Zero if the lease may be taken over now,
+/// or if the action is free. If the action is paused, the result is at least the remaining time of the pause.
 #[must_use]
 pub fn allowed_in(record: &LockRecord, session: HolderSession) -> Duration {
     let expired = match (&record.owner_id, record.expiry) {
@@ -79,7 +81,8 @@ pub fn allowed_in(record: &LockRecord, session: HolderSession) -> Duration {
     expired.max(paused_for(record))
 }
 
-/// Returns the instant from which the lease may be taken over, or the free action be granted, by either clock.
+/// Returns the earliest time at which the lease may be taken over, or at which a free action may be granted. The result
+/// is the earlier of the times by the two clocks, but never before the end of a pause.
 #[must_use]
 pub fn allowed_at(
     received: BootInstant,

@@ -1,23 +1,24 @@
 //! Address and credentials of the database. `config` collects them, and `store::mysql` connects with them.
 //!
-//! Plain values: nothing here reads a file or opens a socket. The password is a [`Secret`], which cannot be printed by
-//! accident.
+//! The types are plain values, and their functions read no files and open no sockets. The password is a [`Secret`],
+//! which cannot be printed by accident.
 
 use std::fmt;
 use std::path::PathBuf;
 
-/// A text that only the server may receive. It has no `Display`, and `Debug` hides it.
+/// A string that only the server may receive. It does not implement `Display`, and its `Debug` output does not contain
+/// the string.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
 
 impl Secret {
-    /// Wraps `text`. The caller should keep no copy of it.
+    /// Wraps `text`. The caller should not keep a copy of the string.
     #[must_use]
     pub const fn new(text: String) -> Self {
         Self(text)
     }
 
-    /// Returns the text, for `pass` of the driver.
+    /// Returns the string. The caller must not print it.
     #[must_use]
     pub fn reveal(&self) -> &str {
         &self.0
@@ -35,7 +36,7 @@ impl fmt::Debug for Secret {
 pub enum Address {
     /// Host and port.
     Tcp {
-        /// Host name, or IP address without brackets. Every address that a name resolves to is tried.
+        /// Host name, or IP address without brackets. dlock tries every address that a host name resolves to.
         host: String,
         /// TCP port. The default is 3306.
         port: u16,
@@ -54,7 +55,7 @@ impl fmt::Display for Address {
     }
 }
 
-/// TLS mode of the connection. The names are those of the `mysql` client.
+/// TLS mode of the connection. The values have the same names as in the `mysql` client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 #[value(rename_all = "snake_case")]
 pub enum SslMode {
@@ -84,11 +85,12 @@ impl fmt::Display for SslMode {
 pub struct Tls {
     /// TLS mode.
     pub mode: SslMode,
-    /// True if the user set `mode`. False if it is the default for the address.
+    /// True if the user set `mode`. False if `mode` is the default for the address.
     pub chosen: bool,
-    /// PEM file with authorities that are trusted in addition to the built-in public ones. None adds no authority.
+    /// PEM file with certificate authorities to trust in addition to the built-in public ones. None trusts only the
+    /// built-in ones.
     pub ca: Option<PathBuf>,
-    /// PEM files of the client's certificate chain and its key. None sends no certificate.
+    /// PEM files of the client's certificate chain and of its private key. None sends no certificate.
     pub identity: Option<(PathBuf, PathBuf)>,
 }
 

@@ -1,7 +1,7 @@
-//! A timer on the boot clock, and a wait for the first of several descriptors.
+//! A timer on the boot clock, and a function that waits for several descriptors.
 //!
-//! The time limits of system calls stop while the machine sleeps. This timer does not: if its instant has passed when
-//! the machine wakes up, it expires immediately.
+//! The time limits of system calls stop while the machine sleeps, but this timer does not. If its instant has passed
+//! when the machine wakes up, the timer expires immediately.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -16,7 +16,7 @@ use rustix::time::{
 
 use crate::lease::instant::BootInstant;
 
-/// A descriptor that becomes readable at a given instant.
+/// A descriptor that becomes readable at the instant that was set.
 #[derive(Debug)]
 pub struct BootTimer(OwnedFd);
 
@@ -30,10 +30,10 @@ impl BootTimer {
         Ok(Self(timerfd_create(TimerfdClockId::Boottime, flags)?))
     }
 
-    /// Sets the timer to `instant`, which replaces an earlier setting. None disarms the timer.
+    /// Sets the timer to `instant` and replaces any earlier setting. None disarms the timer.
     ///
     /// # Errors
-    /// Fails if the kernel refuses, for which no cause is known.
+    /// Fails if the kernel refuses the setting. No cause of such a failure is known.
     pub fn set(&self, instant: Option<BootInstant>) -> io::Result<()> {
         // Zero would disarm the timer, so the earliest instant is one nanosecond after boot.
         let since_boot = instant.map_or(Duration::ZERO, |instant| {
@@ -55,7 +55,7 @@ impl AsFd for BootTimer {
 }
 
 /// Waits until one of `sources` is readable or closed, for at most `limit`. A limit of None waits forever. Returns true
-/// for each source that is readable or closed, and false for all of them after a timeout.
+/// for each source that is readable or closed. Returns false for all sources after a timeout.
 ///
 /// # Errors
 /// Fails if the kernel is out of memory.

@@ -1,4 +1,4 @@
-//! A pair of sockets between two processes. Messages arrive complete or not at all, and in order.
+//! A pair of connected sockets. Each message arrives completely or not at all, and messages arrive in order.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -23,12 +23,12 @@ pub enum Received {
     Message(Vec<u8>),
     /// No message has arrived yet.
     Nothing,
-    /// The other end is closed because its process has ended.
+    /// The other end is closed, for example because its process has ended.
     Closed,
 }
 
 impl Channel {
-    /// Creates a pair of connected ends. A command inherits neither.
+    /// Creates a pair of connected ends. The command does not inherit these descriptors.
     ///
     /// # Errors
     /// Fails if the kernel has no free descriptor.
@@ -42,8 +42,7 @@ impl Channel {
         Ok((Self(one), Self(other)))
     }
 
-    /// Sends `message` without waiting. The sender has deadlines of its own and must not wait for a frozen
-    /// process.
+    /// Sends `message` without waiting. The sender has its own deadlines and must not wait for a frozen process.
     ///
     /// # Errors
     /// Fails if the buffer is full or the other end is closed.
@@ -52,7 +51,7 @@ impl Channel {
         Ok(())
     }
 
-    /// Sends `message`, and waits for as long as the buffer is full, for example while the other process is frozen.
+    /// Sends `message`. Waits while the buffer is full, for example while the other process is frozen.
     ///
     /// # Errors
     /// Fails if the other end is closed.
@@ -61,7 +60,7 @@ impl Channel {
         Ok(())
     }
 
-    /// Returns the next message, of 1 to [`LONGEST`] bytes, without waiting for one.
+    /// Returns the next message, which has 1 to [`LONGEST`] bytes, without waiting for a message.
     #[must_use]
     pub fn receive(&self) -> Received {
         let mut message = Vec::with_capacity(LONGEST);
@@ -69,8 +68,8 @@ impl Channel {
         match recv(&self.0, spare_capacity(&mut message), flags) {
             Ok((1.., _)) => Received::Message(message),
             Err(Errno::AGAIN | Errno::INTR) => Received::Nothing,
-            // The other end was closed before it read all messages. The kernel reports this once, before the
-            // messages that the other end has sent, which can still be read.
+            // The other end was closed before it had read all messages. The kernel reports this error once. The
+            // messages from the other end can still be read afterwards.
             Err(Errno::CONNRESET) => self.receive(),
             Ok(_) | Err(_) => Received::Closed,
         }
@@ -96,8 +95,8 @@ mod tests {
     fn messages_arrive_complete_in_order_and_then_the_close() {
         let (one, other) = Channel::pair().expect("a pair");
         assert_eq!(other.receive(), Received::Nothing);
-        one.send(&[1, 2]).expect("room");
-        one.send(&[3, 4]).expect("room");
+        one.send(&[1, 2]).expect("the buffer has room");
+        one.send(&[3, 4]).expect("the buffer has room");
         drop(one);
         assert_eq!(other.receive(), Received::Message(vec![1, 2]));
         assert_eq!(other.receive(), Received::Message(vec![3, 4]));
@@ -107,8 +106,8 @@ mod tests {
     #[test]
     fn messages_of_a_closed_end_with_unread_input_are_received() {
         let (one, other) = Channel::pair().expect("a pair");
-        one.send(&[1, 2]).expect("room");
-        other.send(&[3, 4]).expect("room");
+        one.send(&[1, 2]).expect("the buffer has room");
+        other.send(&[3, 4]).expect("the buffer has room");
         drop(other);
         assert_eq!(one.receive(), Received::Message(vec![3, 4]));
         assert_eq!(one.receive(), Received::Closed);

@@ -12,8 +12,8 @@ pub fn now() -> BootInstant {
     BootInstant::new(read(ClockId::Boottime))
 }
 
-/// Returns the time since 1970 on the machine's wall clock. No decision may use it, because the clock can be set at any
-/// time.
+/// Returns the time since 1970 on the machine's wall clock. No decision may use this time, because the wall clock can
+/// be set at any time.
 #[must_use]
 pub fn wall() -> Duration {
     read(ClockId::Realtime)

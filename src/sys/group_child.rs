@@ -1,7 +1,8 @@
-//! A child in its own process group, outside the command's tree. The thread that starts the child also waits for it.
+//! A child in its own process group, outside the command's tree. The thread that starts the child must also wait for
+//! it.
 //!
-//! The thread must wait for two reasons. The kernel kills the child when the thread that started it ends. And the
-//! thread that reaps the command's tree does not reap the children of other threads (`OWN_CHILDREN`).
+//! There are two reasons. First, the kernel kills the child when the thread that started it ends. Second, the thread
+//! that reaps the command's tree does not reap the children of other threads (`OWN_CHILDREN`).
 
 use std::io;
 use std::os::fd::AsFd;
@@ -18,9 +19,10 @@ use super::process::die_with;
 use super::signal;
 use super::tree::ExitReason;
 
-/// Runs `sh -c script` with this process's environment and `variables`, until it exits, `limit` has passed, or the
-/// other end of `link` is closed. Then kills all processes that are left in its group. Its stdin is `/dev/null`; its
-/// stdout and stderr are this process's stderr. Returns how the shell ended. None means that this function killed it.
+/// Runs `sh -c script` with this process's environment and `variables`. Waits until the shell exits, `limit` has
+/// passed, or the other end of `link` is closed, and then kills all remaining processes in the shell's group. The
+/// shell's stdin is `/dev/null`. Its stdout and stderr are this process's stderr. Returns how the shell ended. None if
+/// this function killed the shell.
 ///
 /// # Errors
 /// Fails if the kernel cannot create a process or a descriptor, or if there is no shell.
@@ -38,7 +40,8 @@ pub fn run(
         .process_group(0)
         .stdin(Stdio::null())
         .stdout(io::stderr().as_fd().try_clone_to_owned()?);
-    // SAFETY: the closure makes only system calls, which are allowed in a process forked from one with threads.
+    // SAFETY: the closure makes only system calls, which are allowed in the child of a process that has several
+    // threads.
     unsafe {
         command.pre_exec(move || {
             inherited::restore_signals();
@@ -51,7 +54,7 @@ pub fn run(
         Ok(pidfd) => {
             wait_for([pidfd.as_fd(), link.as_fd()], Some(limit)).is_ok_and(|[ended, _]| ended)
         }
-        // Before Linux 5.3 there is no pidfd, and the wait has no limit.
+        // Linux before 5.3 has no pidfd, so this wait has no limit.
         Err(_) => waitid(
             WaitId::Pid(pid),
             WaitIdOptions::EXITED | WaitIdOptions::NOWAIT,

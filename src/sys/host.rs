@@ -1,6 +1,7 @@
-//! Facts about this process that `status` shows. They are only labels, so reading them must be fast and cannot fail.
+//! Facts about this process that `status` shows. These facts are only labels, so the functions must be fast and cannot
+//! fail.
 
-/// The file in which Kubernetes gives a pod its namespace.
+/// The file that contains the Kubernetes namespace of a pod.
 const NAMESPACE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
 
 /// Returns the name of the host, which in Kubernetes is the name of the pod.
@@ -12,7 +13,8 @@ pub fn name() -> String {
     )
 }
 
-/// Returns the Kubernetes pod of this process and its namespace. Both are empty if the environment names no pod.
+/// Returns the name and the namespace of this process's Kubernetes pod. Both are empty if the environment contains no
+/// pod.
 #[must_use]
 pub fn pod() -> (String, String) {
     let in_cluster = variable("KUBERNETES_SERVICE_HOST").map(|_| name());
@@ -23,8 +25,9 @@ pub fn pod() -> (String, String) {
     (pod, namespace.unwrap_or_default().trim().to_owned())
 }
 
-/// Returns the user of this process: the name that login or cron has put into the environment, or else the number. The
-/// user database is not read, because it may be on a directory server that is down.
+/// Returns the user of this process: the name in the environment variable `USER` or `LOGNAME`, which login and cron
+/// set, or else the numeric user id. The user database is not read, because it may be on a directory server that is
+/// down.
 #[must_use]
 pub fn user() -> String {
     variable("USER")

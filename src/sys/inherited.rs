@@ -1,9 +1,10 @@
-//! The state that dlock inherits at its start: open descriptors, closed standard streams, ignored and blocked signals.
-//! The command gets all of it. dlock and the monitor keep no descriptor that belongs to the command.
+//! The state that dlock inherits at its start: open descriptors, closed standard streams, and ignored and blocked
+//! signals. The command inherits all of this state. dlock and the monitor keep no descriptor that belongs to the
+//! command.
 //!
-//! The state is recorded before `main`. The Rust runtime opens `/dev/null` where stdin, stdout or stderr is closed,
-//! and ignores SIGPIPE. dlock itself must receive SIGCHLD. And a library may open a descriptor of its own
-//! at any time, which no other code may close.
+//! The state is recorded before `main`, for three reasons. The Rust runtime opens `/dev/null` if stdin, stdout or
+//! stderr is closed, and ignores SIGPIPE. dlock itself must receive SIGCHLD. A library may open its own descriptor at
+//! any time, and no other code may close that descriptor.
 
 use std::fs::{self, File};
 use std::mem::{self, MaybeUninit};
@@ -26,7 +27,7 @@ struct Inherited {
 static INHERITED: LazyLock<Inherited> = LazyLock::new(|| {
     let closed = (0..3).filter(|descriptor| !is_open(*descriptor)).collect();
     let mut open = list_descriptors().unwrap_or_default();
-    // The directory listing used a descriptor of its own, which is now closed.
+    // The directory listing used its own descriptor, which is now closed.
     open.retain(|descriptor| is_open(*descriptor));
     Inherited {
         closed,
@@ -36,7 +37,8 @@ static INHERITED: LazyLock<Inherited> = LazyLock::new(|| {
     }
 });
 
-/// Makes the C library call [`record`] before the Rust runtime starts. `used` keeps a static that no code reads.
+/// Makes the C library call [`record`] before the Rust runtime starts. The attribute `used` keeps this static in the
+/// program although no code reads it.
 #[used]
 #[unsafe(link_section = ".init_array")]
 static RECORD: extern "C" fn() = record;
@@ -50,7 +52,7 @@ fn is_open(descriptor: RawFd) -> bool {
     unsafe { libc::fcntl(descriptor, libc::F_GETFD) >= 0 }
 }
 
-/// Returns all descriptors from 3 on. None means that there is no `/proc`.
+/// Returns all open descriptors except 0 to 2. None if `/proc` is not mounted.
 fn list_descriptors() -> Option<Vec<RawFd>> {
     let entries = fs::read_dir("/proc/self/fd").ok()?;
     let numbers = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
@@ -58,15 +60,15 @@ fn list_descriptors() -> Option<Vec<RawFd>> {
 }
 
 /// Closes the descriptors that this process has inherited, and replaces stdin and stdout with `/dev/null`. The reader
-/// of a pipe waits until its last writer closes it, and that writer must be the command.
+/// of a pipe waits until the last writer closes the pipe, and this last writer must be the command.
 pub fn close_descriptors() {
     let mut open = INHERITED
         .open
         .lock()
         .unwrap_or_else(PoisonError::into_inner);
     for descriptor in mem::take(&mut *open) {
-        // SAFETY: the descriptor was open before any code of this program could open one, so no code refers to
-        // it. It is not closed twice.
+        // SAFETY: the descriptor was open before any code of this program could open one, so no code refers to it.
+        // `take` empties the list, so no descriptor is closed twice.
         unsafe { rustix::io::close(descriptor) };
     }
     if let Ok(null) = File::options().read(true).write(true).open("/dev/null") {
@@ -75,24 +77,25 @@ pub fn close_descriptors() {
     }
 }
 
-/// Closes again the standard streams that were closed at the start of dlock. Only for a process that is about to
-/// execute the command.
+/// Closes the standard streams that were closed at the start of dlock. Call this function only in a process that is
+/// about to execute the command.
 pub(super) fn restore_streams() {
     for descriptor in &INHERITED.closed {
-        // SAFETY: the runtime has put `/dev/null` there, and the code that would write to it no longer runs.
+        // SAFETY: the Rust runtime opened `/dev/null` with this number, and the code that would write to it no longer
+        // runs.
         unsafe { rustix::io::close(*descriptor) };
     }
 }
 
-/// Restores the ignored and blocked signals that dlock inherited. Only for a process that is about to execute a
-/// command.
+/// Restores the ignored and blocked signals that dlock inherited. Call this function only in a process that is about to
+/// execute a command.
 pub(super) fn restore_signals() {
     for signal in [libc::SIGPIPE, libc::SIGCHLD] {
         let disposition = match was_ignored(signal) {
             true => libc::SIG_IGN,
             false => libc::SIG_DFL,
         };
-        // SAFETY: a valid signal, and no handler.
+        // SAFETY: the signal is valid, and no handler is installed.
         unsafe { libc::signal(signal, disposition) };
     }
     INHERITED.blocked.apply(libc::SIG_SETMASK);

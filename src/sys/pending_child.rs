@@ -1,7 +1,7 @@
-//! The process of a command that does not run yet. The monitor forks it while dlock still waits for the lock.
+//! A process that will execute the command. The monitor forks this process while dlock still waits for the lock.
 //!
-//! The process waits for the token of the grant and then executes the command, so that no fork happens between a grant
-//! and the start of its command. The process has one thread and shares no memory with the monitor. It exits without
+//! The process waits for the token of the grant and then executes the command, so no fork is necessary between a grant
+//! and the start of the command. The process has one thread and shares no memory with the monitor. It exits without
 //! executing the command when the monitor dies or drops the [`PendingChild`].
 
 use std::env;
@@ -19,19 +19,18 @@ const TOKEN: &str = "DLOCK_TOKEN";
 
 /// A command that will run with the state that dlock inherited: environment, streams, ignored and blocked signals.
 ///
-/// Its arguments and environment are prepared in the form of `execve(2)` long before it is executed, because every
-/// microsecond between a grant and the start of its command counts. `std::process::Command` would allocate them at
-/// that time.
+/// Its arguments and environment are converted to the form of `execve(2)` before the grant, because every microsecond
+/// between a grant and the start of the command counts. `std::process::Command` would allocate them after the grant.
 pub struct PreparedCommand {
     arguments: Vec<CString>,
     environment: Vec<CString>,
-    /// The process group of the child. None creates a new group for it.
+    /// The process group of the child. None creates a new group for the child.
     group: Option<Pid>,
 }
 
 impl PreparedCommand {
-    /// Prepares `words`, a program and its arguments, with `additions` to the environment. A child that
-    /// shares the terminal will be in the process group of this process, which receives the terminal's signals.
+    /// Prepares the program and the arguments in `words`, with `additions` to the environment. If `shares_terminal` is
+    /// true, the child will be in the process group of this process, which receives the terminal's signals.
     #[must_use]
     pub fn new(words: &[OsString], additions: &[(&str, String)], shares_terminal: bool) -> Self {
         let is_kept = |name: &OsStr| additions.iter().all(|(added, _)| name != *added);
@@ -47,7 +46,7 @@ impl PreparedCommand {
         }
     }
 
-    /// Replaces this process with the command. Returns only if that fails.
+    /// Replaces this process with the command. Returns only if the execution fails.
     #[must_use]
     pub fn exec(self) -> ExecError {
         ExecError::from_errno(errno(&self.execute()))
@@ -77,27 +76,27 @@ impl PreparedCommand {
         })
     }
 
-    /// Waits for the token and executes the command. Returns Ok if the parent has dropped its end, and an error if the
-    /// command cannot be executed.
+    /// Waits for the token and executes the command. Returns Ok if the parent has dropped its end of the pipe, and an
+    /// error if the command cannot be executed.
     fn wait_and_exec(mut self, parent: Pid, mut token: PipeReader) -> io::Result<()> {
         die_with(parent)?;
         let mut bytes = [0; size_of::<u64>()];
         if token.read_exact(&mut bytes).is_err() {
-            // The parent has dropped its end, so the command must not run.
+            // The parent has dropped its end of the pipe, so the command must not run.
             return Ok(());
         }
         let token = u64::from_ne_bytes(bytes).to_string();
         self.environment
             .push(variable(TOKEN.as_ref(), token.as_ref()));
-        // Not earlier: a process that only waits must not receive the signals of the terminal's group.
+        // Join the group only now, because a waiting process must not receive the signals of the terminal's group.
         setpgid(None, self.group)?;
         Err(self.execute())
     }
 
     fn execute(&self) -> io::Error {
-        let pointers = |texts: &[CString]| -> Vec<*const libc::c_char> {
-            let texts = texts.iter().map(|text| text.as_ptr());
-            texts.chain([ptr::null()]).collect()
+        let pointers = |strings: &[CString]| -> Vec<*const libc::c_char> {
+            let strings = strings.iter().map(|string| string.as_ptr());
+            strings.chain([ptr::null()]).collect()
         };
         let (arguments, environment) = (pointers(&self.arguments), pointers(&self.environment));
         let Some(program) = self.arguments.first() else {
@@ -115,7 +114,7 @@ fn variable(name: &OsStr, value: &OsStr) -> CString {
     c_string(&[name.as_bytes(), b"=", value.as_bytes()].concat())
 }
 
-/// Converts `bytes` up to the first NUL, which no argument or variable can contain.
+/// Converts the bytes before the first NUL. No argument or variable can contain a NUL.
 fn c_string(bytes: &[u8]) -> CString {
     let text = bytes.split(|byte| *byte == 0).next().unwrap_or_default();
     CString::new(text).unwrap_or_default()
@@ -143,7 +142,7 @@ impl PendingChild {
         self.token.write_all(&token.to_ne_bytes())
     }
 
-    /// Returns the error of `execve(2)` after the process has ended. None means that the command was executed.
+    /// Returns the error number of `execve(2)`, after the process has ended. None if `execve(2)` did not fail.
     pub fn failure(&mut self) -> Option<i32> {
         let mut errno = [0; size_of::<i32>()];
         self.failure.read_exact(&mut errno).ok()?;

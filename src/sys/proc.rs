@@ -1,8 +1,8 @@
 //! Ancestors and descendants of this process, read from `/proc`. A process is identified by its id and its start time,
-//! so that a process that gets the id of a dead one is never signalled in its place.
+//! so dlock never signals a new process that has the id of a dead process.
 //!
-//! Only `Process::signal` has an effect; all other functions read. The module holds one or two descriptors at a time,
-//! independent of the number of processes. Process ids are those of this process's own namespace. Processes that
+//! Only `Process::signal` changes anything; all other functions only read. The module uses at most two descriptors at a
+//! time, regardless of the number of processes. Process ids are those of this process's own namespace. Processes that
 //! `/proc` hides (another namespace, `hidepid`) are not found.
 
 use std::ffi::CStr;
@@ -23,18 +23,19 @@ pub(super) struct Process {
 }
 
 impl Process {
-    /// Returns true if the process exists. It may be dead and not yet reaped.
-    fn is_there(self) -> bool {
+    /// Returns true if the process exists, even if it is dead and not yet reaped.
+    fn exists(self) -> bool {
         read_stat(self.pid).is_ok_and(|(process, _)| process == self)
     }
 
-    /// Sends `signals` to the process. Returns false if the process is gone or the kernel has no free descriptor.
+    /// Sends `signals` to the process. Returns false if the process no longer exists or the kernel has no free
+    /// descriptor.
     pub(super) fn signal(self, signals: &[Signal]) -> bool {
         let pid = Pid::from_raw(self.pid);
         let Some(Ok(pidfd)) = pid.map(|pid| pidfd_open(pid, PidfdFlags::empty())) else {
             return false;
         };
-        // PERM: the process belongs to another user, and a retry would not change that.
+        // EPERM means that the process belongs to another user. A retry would not change this.
         let send = |signal: &Signal| {
             matches!(
                 pidfd_send_signal(&pidfd, *signal),
@@ -42,12 +43,13 @@ impl Process {
             )
         };
         // The id may have been reused before the pidfd was opened.
-        self.is_there() && signals.iter().all(send)
+        self.exists() && signals.iter().all(send)
     }
 }
 
-/// Finds `children`, which are children of this process, and all their descendants. Also returns true if the list is
-/// known to be complete. A process that is forked or loses its parent during the search may be missed.
+/// Returns the processes `children`, which are children of this process, and all their descendants. The second value is
+/// true if the search found no sign that the list is incomplete. A process that is forked or loses its parent during
+/// the search may be missed.
 pub(super) fn find(children: &[i32]) -> (Vec<Process>, bool) {
     let mut found = with_parent(own_pid(), children);
     let mut is_complete = found.len() == children.len();
@@ -58,7 +60,7 @@ pub(super) fn find(children: &[i32]) -> (Vec<Process>, bool) {
         let confirmed = with_parent(parent.pid, children.as_deref().unwrap_or_default());
         is_complete &= children.is_ok_and(|children| children.len() == confirmed.len());
         // If the id of the parent was reused, these are the children of another process.
-        match confirmed.is_empty() || parent.is_there() {
+        match confirmed.is_empty() || parent.exists() {
             true => found.extend(confirmed),
             false => is_complete = false,
         }
@@ -73,22 +75,22 @@ fn with_parent(parent: i32, children: &[i32]) -> Vec<Process> {
     found.map(|(process, _)| process).collect()
 }
 
-/// Returns the children of this thread, which are those that wait(2) reaps with
-/// [`OWN_CHILDREN`](super::process::OWN_CHILDREN). If the kernel keeps no such list, returns the children of the
-/// whole process.
+/// Returns the children of this thread, which are the children that wait(2) reaps with
+/// [`OWN_CHILDREN`](super::process::OWN_CHILDREN). If the kernel has no list of these children, returns the children of
+/// the whole process.
 pub(super) fn own_children() -> io::Result<Vec<i32>> {
     read_child_list(Path::new("/proc/thread-self")).or_else(|_| children_by_parent(own_pid()))
 }
 
-/// Returns the children of the process `pid`: from the kernel's own list if there is one, or else by reading the parent
-/// of every process.
+/// Returns the children of the process `pid`. If the kernel has no list of children, the function reads the parent of
+/// every process.
 fn children_of(pid: i32) -> io::Result<Vec<i32>> {
     let mut children = Vec::new();
     for thread in fs::read_dir(format!("/proc/{pid}/task"))? {
         let thread = thread?.path();
         match read_child_list(&thread) {
             Ok(list) => children.extend(list),
-            // The thread has ended, or the kernel keeps no list.
+            // The thread has ended. Any other error means that the kernel has no list of children.
             Err(_) if !thread.exists() => {}
             Err(_) => return children_by_parent(pid),
         }
@@ -102,7 +104,7 @@ fn read_child_list(thread: &Path) -> io::Result<Vec<i32>> {
 }
 
 fn children_by_parent(pid: i32) -> io::Result<Vec<i32>> {
-    // Fails without /proc, where the list below would be empty.
+    // Fails if /proc is not mounted. Without this check, the result would be an empty list.
     read_stat(pid)?;
     let processes =
         fs::read_dir("/proc")?.filter_map(|entry| number(entry.ok()?.file_name().to_str()?));
@@ -148,7 +150,8 @@ fn own_pid() -> i32 {
 /// Reads the process that has the id `pid`, and the id of its parent.
 fn read_stat(pid: i32) -> io::Result<(Process, i32)> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;
-    // Fields 4 and 22. Field 2 is a name in parentheses that may contain any character.
+    // The parent is field 4 and the start time is field 22. Field 2 is a name in parentheses that may contain any
+    // character.
     let words = stat.rsplit_once(')').map(|(_, after_name)| after_name);
     let mut words = words.unwrap_or_default().split_whitespace().skip(1);
     let parent = words.next().and_then(number);
@@ -184,7 +187,7 @@ mod tests {
             children_of(own_pid()),
             children_by_parent(own_pid()),
         ] {
-            assert!(found.expect("/proc is there").contains(&pid));
+            assert!(found.expect("/proc is mounted").contains(&pid));
         }
         drop(child.stdin.take());
         child.wait().expect("cat ends with its input");
@@ -192,7 +195,7 @@ mod tests {
 
     #[test]
     fn ancestor_is_found_by_its_name_and_parent() {
-        let name = fs::read("/proc/self/comm").expect("/proc is there");
+        let name = fs::read("/proc/self/comm").expect("/proc is mounted");
         let name = CString::new(name.trim_ascii_end()).expect("no NUL byte");
         assert!(is_above_us(&name, parent_id()));
         assert!(!is_above_us(c"another", parent_id()));

@@ -1,4 +1,4 @@
-//! Processes: checks if a command can be started, forks, and sets the relations between parent and child.
+//! Processes: checks whether a command can be started, forks, and sets the relations between parent and child.
 
 use std::ffi::{CStr, OsStr};
 use std::io;
@@ -18,8 +18,8 @@ use rustix::process::{
 
 use super::{clock, signal};
 
-/// Maximum time to wait until the kernel has removed a thread that was joined. A join returns shortly before the
-/// removal, which takes microseconds.
+/// Maximum time to wait until the kernel has removed a joined thread. A join returns shortly before the removal, which
+/// takes microseconds.
 const THREAD_REMOVAL_LIMIT: Duration = Duration::from_secs(1);
 
 /// The reason why a command cannot be started.
@@ -32,7 +32,7 @@ pub enum ExecError {
 }
 
 impl ExecError {
-    /// Converts the error of `execve(2)` to the case that a shell would report.
+    /// Converts the error number of `execve(2)` to the corresponding case of a shell.
     #[must_use]
     pub fn from_errno(errno: i32) -> Self {
         let error = io::Error::from_raw_os_error(errno);
@@ -46,16 +46,17 @@ impl ExecError {
 /// Looks up `program` in the same way as `execvp(3)`, without running it.
 ///
 /// # Errors
-/// Returns the case that a shell would report as 127 or 126. An error that only `execve(2)` can find, such as a missing
-/// interpreter, is known only after the command has been started.
+/// Fails with [`ExecError::NotFound`] where a shell would return 127, and with [`ExecError::NotExecutable`] where a
+/// shell would return 126. An error that only `execve(2)` can detect, such as a missing interpreter, occurs only when
+/// the command is started.
 pub fn find_program(program: &OsStr, path: Option<&OsStr>) -> Result<(), ExecError> {
     if program.is_empty() {
         return Err(ExecError::NotFound);
     }
     let path = match program.as_bytes().contains(&b'/') {
-        // With one empty folder, the joined path is `program` itself.
+        // An empty search path has one empty folder, so the joined path is `program` itself.
         true => OsStr::new(""),
-        // The C library's default if PATH is not set.
+        // The default of the C library if PATH is not set.
         false => path.unwrap_or_else(|| OsStr::new("/bin:/usr/bin")),
     };
     let mut refused = ExecError::NotFound;
@@ -72,14 +73,15 @@ pub fn find_program(program: &OsStr, path: Option<&OsStr>) -> Result<(), ExecErr
     Err(refused)
 }
 
-/// Runs `work` in a new process, which exits when `work` returns. `kept` is only for this process: the new process
-/// drops it first, and this process drops what `work` owns.
+/// Runs `work` in a new process, which exits when `work` returns. Only this process uses `kept`: the new process first
+/// drops `kept`, and this process drops all values that `work` owns.
 ///
 /// # Errors
 /// Fails if the kernel cannot create a process, or if this process has more than one thread. The new process would have
-/// only one of the threads, and what the others were doing would never be completed in it.
+/// only the forking thread, and the unfinished work of the other threads would never be completed in it.
 pub fn fork<K>(kept: K, work: impl FnOnce()) -> io::Result<(ForkedProcess, K)> {
-    // A directory has two links, and one more for each folder in it. Without /proc the number of threads is unknown.
+    // The link count of a directory is two plus the number of its subdirectories, and each thread has a subdirectory.
+    // Without /proc the number of threads is unknown.
     let has_threads = || std::fs::metadata("/proc/self/task").is_ok_and(|tasks| tasks.nlink() > 3);
     let until = clock::now() + THREAD_REMOVAL_LIMIT;
     while has_threads() {
@@ -88,7 +90,7 @@ pub fn fork<K>(kept: K, work: impl FnOnce()) -> io::Result<(ForkedProcess, K)> {
         }
         thread::yield_now();
     }
-    // SAFETY: there is no other thread, so the new process may do everything that this process may do.
+    // SAFETY: this process has no other thread, so the new process may do everything that this process may do.
     let pid = unsafe { libc::fork() };
     if pid == 0 {
         drop(kept);
@@ -96,13 +98,13 @@ pub fn fork<K>(kept: K, work: impl FnOnce()) -> io::Result<(ForkedProcess, K)> {
         // SAFETY: the call never returns, and runs no destructor or exit handler.
         unsafe { libc::_exit(i32::from(outcome.is_err())) }
     }
-    // The id is -1 after an error.
+    // fork(2) returns -1 after an error.
     let pid = Pid::from_raw(pid.max(0)).ok_or_else(io::Error::last_os_error)?;
     let pidfd = pidfd_open(pid, PidfdFlags::empty()).ok();
     Ok((ForkedProcess { pid, pidfd }, kept))
 }
 
-/// Makes the kernel kill this process when the thread of `parent` that has forked it ends.
+/// Makes the kernel kill this process when the thread of `parent` that has forked this process ends.
 ///
 /// # Errors
 /// Fails if `parent` has already ended.
@@ -115,8 +117,9 @@ pub(super) fn die_with(parent: Pid) -> io::Result<()> {
     }
 }
 
-/// Restricts wait(2) to the children of this thread: the processes that it has forked and, if it is the first thread of
-/// the process, the orphans that the process adopts. The children of other threads are hooks, which those threads reap.
+/// Restricts wait(2) to the children of this thread: the processes that the thread has forked and, if it is the first
+/// thread of the process, the orphans that the process adopts. The children of other threads are hooks, which those
+/// threads reap.
 pub(super) const OWN_CHILDREN: WaitOptions =
     WaitOptions::from_bits_retain(libc::__WNOTHREAD as u32);
 
@@ -129,11 +132,12 @@ pub struct ForkedProcess {
 }
 
 impl ForkedProcess {
-    /// Continues the process if it has been stopped, and reaps all other children that have ended: process 1 of a
-    /// container adopts all orphans. Only for the thread that has forked the process.
+    /// Resumes the process if it has been stopped, and reaps the other children of this thread that have ended. For
+    /// example, process 1 of a container adopts all orphans. Call this function only on the thread that has forked the
+    /// process.
     pub fn resume_and_reap(&self) {
-        let news = WaitOptions::NOHANG | WaitOptions::UNTRACED | OWN_CHILDREN;
-        while let Ok(Some((pid, status))) = wait(news) {
+        let options = WaitOptions::NOHANG | WaitOptions::UNTRACED | OWN_CHILDREN;
+        while let Ok(Some((pid, status))) = wait(options) {
             if pid == self.pid && status.stopped() {
                 signal::send(pid.as_raw_pid(), libc::SIGCONT);
             }
@@ -152,13 +156,13 @@ impl ForkedProcess {
 /// Makes this process a subreaper: each descendant whose parent dies becomes its child.
 ///
 /// # Errors
-/// Fails before Linux 3.4.
+/// Fails on Linux before 3.4.
 pub fn become_subreaper() -> io::Result<()> {
     Ok(set_child_subreaper(Some(getpid()))?)
 }
 
-/// Moves this process to a new process group, so that it does not receive signals to the group in which it was started,
-/// and sets `name` as its name in process lists.
+/// Moves this process to a new process group, and sets `name` as its name in process lists. The process then no longer
+/// receives signals to the group in which it was started.
 ///
 /// # Errors
 /// Fails if this process is a session leader.

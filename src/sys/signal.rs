@@ -1,9 +1,9 @@
-//! Signals by number: their classification, receiving them one by one, and sending them.
+//! Signals by number: classifies, receives and sends them.
 //!
-//! Signals are blocked and read from a descriptor instead of being caught by handlers. That takes two system calls
-//! instead of about three hundred, interrupts no system call of any thread (the kernel would restart the timeouts of
-//! socket calls with every signal), and reports the sender of each signal. It also works for process 1 of a container,
-//! which does not receive a signal without a handler.
+//! Signals are blocked and read from a descriptor instead of being caught by handlers. This method takes two system
+//! calls instead of about three hundred, and reports the sender of each signal. It interrupts no system call of any
+//! thread, so the kernel does not restart the timeouts of socket calls with every signal. It also works for process 1
+//! of a container, which receives no signal without a handler.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -20,12 +20,13 @@ use super::inherited::was_ignored;
 use super::proc::is_below_us;
 use super::signal_mask::SignalMask;
 
-/// Signals that the kernel sends to the foreground group of a terminal: for a key, a new size, or a hang-up.
+/// Signals that the kernel sends to the foreground process group of a terminal, because of a key, a new window size or
+/// a hang-up.
 const TERMINAL: [i32; 8] = [
     SIGHUP, SIGINT, SIGQUIT, SIGCONT, SIGTSTP, SIGTTIN, SIGTTOU, SIGWINCH,
 ];
 
-/// Signals whose default action is not to end the process. All other signals end it.
+/// Signals whose default action is not to end the process. The default action of all other signals ends the process.
 const HARMLESS: [i32; 7] = [
     SIGCHLD, SIGCONT, SIGURG, SIGWINCH, SIGTSTP, SIGTTIN, SIGTTOU,
 ];
@@ -43,31 +44,33 @@ pub struct SignalFd(OwnedFd);
 /// A signal that was received.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Signal {
-    /// Its number.
+    /// The number of the signal.
     pub number: i32,
-    /// Its sender.
+    /// The sender of the signal.
     pub origin: Origin,
 }
 
 /// The sender of a signal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Origin {
-    /// The controlling terminal, which sends to every process of this process's group.
+    /// The controlling terminal, which sends the signal to every process in the group of this process.
     Terminal,
-    /// The kernel, about a child of this process.
+    /// The kernel, which reports a change of a child of this process.
     Child,
     /// A descendant of this process.
     Below,
-    /// Another process, by its id. The id is 0 for the kernel and for a process of a namespace that is not visible.
+    /// Another process. Contains its process id, or 0 for the kernel and for a process in a namespace that is not
+    /// visible.
     Process(u32),
 }
 
 impl Origin {
     fn of(info: &libc::signalfd_siginfo, number: i32) -> Self {
         match info.ssi_code {
-            // For example an alarm that was set before dlock was started, which is only for this process.
+            // For example, an alarm that was set before dlock started. The kernel sends the signal of an alarm only to
+            // this process.
             libc::SI_KERNEL if !TERMINAL.contains(&number) => Self::Process(0),
-            // The kernel reports a hang-up to the session leader alone.
+            // The kernel sends the signal of a hang-up only to the session leader.
             libc::SI_KERNEL if number == SIGHUP && getsid(None) == Ok(getpid()) => Self::Process(0),
             libc::SI_KERNEL => Self::Terminal,
             code if number == SIGCHLD && code > 0 => Self::Child,
@@ -78,12 +81,12 @@ impl Origin {
 }
 
 impl SignalFd {
-    /// Blocks all signals, which from now on are read from the descriptor.
+    /// Blocks all signals and opens the descriptor from which they are read.
     ///
-    /// Threads and processes that are started later inherit the mask, so this must be called before any thread is
+    /// Threads and processes that are started later inherit the signal mask, so call this function before any thread is
     /// started. Signals that the caller of dlock ignores stay ignored (nohup). A fault of this process still kills it,
-    /// because the kernel does not let a fault wait. With `job_control`, SIGTSTP, SIGTTIN and SIGTTOU are not blocked
-    /// and stop this process as usual.
+    /// because the kernel does not delay the signal of a fault. If `job_control` is true, SIGTSTP, SIGTTIN and SIGTTOU
+    /// are not blocked and stop this process as usual.
     ///
     /// # Errors
     /// Fails if the kernel has no free descriptor.
@@ -95,8 +98,8 @@ impl SignalFd {
             number => !was_ignored(number),
         }));
         // SAFETY: the set is initialised and its pointer is not kept. The descriptor is new and has no other owner.
-        // SIGCHLD is set to its default because the kernel reaps children silently while it is ignored, and the
-        // parent of dlock may have ignored it.
+        // SIGCHLD is set to its default, because the kernel reaps children silently while SIGCHLD is ignored, and the
+        // parent of dlock may have ignored SIGCHLD.
         unsafe {
             libc::signal(SIGCHLD, libc::SIG_DFL);
             match libc::signalfd(-1, &raw const taken.0, libc::SFD_CLOEXEC) {
@@ -115,10 +118,10 @@ impl SignalFd {
         while has_one() && self.take().is_ok() {}
     }
 
-    /// Waits for the next signal.
+    /// Waits for the next signal and returns it.
     ///
     /// # Errors
-    /// Fails if the descriptor cannot be read, for which no cause is known.
+    /// Fails if the descriptor cannot be read. No cause of such a failure is known.
     pub fn take(&self) -> io::Result<Signal> {
         let size = size_of::<libc::signalfd_siginfo>();
         let mut info = MaybeUninit::<libc::signalfd_siginfo>::zeroed();
@@ -144,13 +147,15 @@ impl AsFd for SignalFd {
     }
 }
 
-/// Stops this process and the rest of its group, like Ctrl-Z. Returns when the process is continued, or immediately if
-/// the group is orphaned and nothing could continue it. Only for a process that leaves job control to the terminal.
+/// Stops this process and the other processes in its group, like Ctrl-Z. Returns when the process is resumed, or
+/// immediately if the group is orphaned and no process could resume it. Call this function only in a process that
+/// leaves job control to the terminal.
 pub fn suspend_self() {
     let before = SignalMask::of([SIGTSTP]).apply(libc::SIG_BLOCK);
-    // The kernel may deliver the signal to the group to another thread, and this thread would run for a moment. A
-    // second signal, to this thread alone, prevents that. It must be pending before the first signal can stop the
-    // process; otherwise it would stop the process again after SIGCONT. SIGCONT discards both.
+    // The kernel may deliver the signal for the group to another thread, and this thread would continue for a moment. A
+    // second signal, sent only to this thread, prevents this. The second signal must be pending before the first signal
+    // can stop the process. Otherwise the second signal would stop the process again after SIGCONT. SIGCONT discards
+    // both signals.
     // SAFETY: raise takes a plain number.
     unsafe { libc::raise(SIGTSTP) };
     send(0, SIGTSTP);
@@ -160,7 +165,7 @@ pub fn suspend_self() {
 /// Sends `signal` to the process `pid`, to the process group `-pid` if `pid` is negative, or to the group of this
 /// process if `pid` is 0.
 pub(super) fn send(pid: i32, signal: i32) {
-    // SAFETY: kill takes plain numbers. It fails if no such process is left, which is not an error here.
+    // SAFETY: kill takes plain numbers. The call fails if the process no longer exists, which is not an error here.
     unsafe {
         libc::kill(pid, signal);
     }

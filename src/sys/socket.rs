@@ -1,4 +1,5 @@
-//! The time limits of a socket, the end of its connection, and a shutdown that ends a blocked read of another thread.
+//! Sets the time limits of a socket, detects the end of its connection, and shuts the connection down to end a blocked
+//! read of another thread.
 
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd, RawFd};
@@ -14,7 +15,7 @@ use super::boot_timer::wait_for_flags;
 /// Sets the maximum time of one read of the socket `fd`. None waits forever.
 ///
 /// # Errors
-/// Fails if the kernel refuses.
+/// Fails if the kernel refuses the limit.
 pub fn limit_reads(fd: RawFd, limit: Option<Duration>) -> io::Result<()> {
     // SAFETY: the caller owns the connection that `fd` belongs to and keeps it open during this
     // call; the borrow ends here.
@@ -23,20 +24,20 @@ pub fn limit_reads(fd: RawFd, limit: Option<Duration>) -> io::Result<()> {
     Ok(())
 }
 
-/// Waits until `bell` is readable or the peer of `socket` closes the connection. Returns true if the peer has closed it
-/// and `bell` is not readable. Does not read data that the peer has sent.
+/// Waits until `wakeup` is readable or the peer of `socket` closes the connection. Returns true if the peer has closed
+/// the connection and `wakeup` is not readable. Does not read data that the peer has sent.
 ///
 /// # Errors
 /// Fails if the kernel is out of memory.
-pub fn hangs_up(socket: BorrowedFd<'_>, bell: BorrowedFd<'_>) -> io::Result<bool> {
+pub fn hangs_up(socket: BorrowedFd<'_>, wakeup: BorrowedFd<'_>) -> io::Result<bool> {
     let polled = [
-        PollFd::from_borrowed_fd(bell, PollFlags::IN),
+        PollFd::from_borrowed_fd(wakeup, PollFlags::IN),
         PollFd::from_borrowed_fd(socket, PollFlags::RDHUP),
     ];
     wait_for_flags(polled, None).map(|[is_readable, _]| !is_readable)
 }
 
-/// A handle to the current connection of the database thread.
+/// A handle with which another thread can end the current connection of the database thread.
 ///
 /// The driver's time limits apply to each system call, so a server that sends one byte a second never exceeds them. A
 /// shutdown ends the read immediately, at any stage of the driver's work.
@@ -44,7 +45,7 @@ pub fn hangs_up(socket: BorrowedFd<'_>, bell: BorrowedFd<'_>) -> io::Result<bool
 pub struct Interrupter(Arc<Mutex<Option<OwnedFd>>>);
 
 impl Interrupter {
-    /// Watches the socket `fd` instead of the previous one.
+    /// Watches the socket `fd` instead of the previous socket.
     pub fn watch(&self, fd: RawFd) {
         // SAFETY: the caller owns the connection that `fd` belongs to and keeps it open during
         // this call; the borrow ends here, and only a duplicate of the descriptor is kept.

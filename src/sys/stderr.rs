@@ -1,16 +1,16 @@
 //! Writes to stderr without waiting for its reader.
 //!
-//! Any thread and any forked process may call this module: it takes no lock and starts no thread.
+//! Any thread and any forked process may call this module, because it takes no lock and starts no thread.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-/// The number of bytes that a pipe accepts in one write if it is ready for writing (`PIPE_BUF`).
+/// The number of bytes that a pipe accepts in one write when it is writable (`PIPE_BUF`).
 const ROOM: usize = 4096;
 
-/// Writes the first 4096 bytes of `text` to stderr, in one write, if stderr has room for them.
+/// Writes at most the first 4096 bytes of `text` to stderr, in one write, if stderr has room for these bytes.
 ///
 /// The write can block if another process fills a shared pipe after the check. Use this function only for emergency
 /// messages.
@@ -23,7 +23,7 @@ fn write_to(fd: BorrowedFd<'_>, text: &[u8]) {
     if poll(&mut polled, Some(&Timespec::default())) == Ok(1)
         && polled[0].revents() == PollFlags::OUT
     {
-        // The text is lost if the write fails.
+        // The message is lost if the write fails.
         let _ = rustix::io::write(fd, &text[..text.len().min(ROOM)]);
     }
 }
@@ -36,19 +36,23 @@ mod tests {
     use super::write_to;
 
     #[test]
-    fn text_is_lost_without_waiting_if_the_pipe_is_full() {
+    fn message_is_lost_without_waiting_if_the_pipe_is_full() {
         let (mut reader, mut writer) = pipe().expect("a pipe");
         write_to(writer.as_fd(), b"first");
         let mut read = [0; 5];
-        reader.read_exact(&mut read).expect("it was written");
+        reader
+            .read_exact(&mut read)
+            .expect("the message was written");
         assert_eq!(&read, b"first");
 
-        let size = rustix::pipe::fcntl_getpipe_size(&reader).expect("it has a size");
-        writer.write_all(&vec![0; size]).expect("it fits");
+        let size = rustix::pipe::fcntl_getpipe_size(&reader).expect("the pipe has a size");
+        writer
+            .write_all(&vec![0; size])
+            .expect("the bytes fit into the pipe");
         write_to(writer.as_fd(), b"lost");
         drop(writer);
         let mut rest = Vec::new();
-        reader.read_to_end(&mut rest).expect("it can be read");
+        reader.read_to_end(&mut rest).expect("the pipe can be read");
         assert_eq!(rest.len(), size);
     }
 }

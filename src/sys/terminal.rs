@@ -1,4 +1,4 @@
-//! Checks for a controlling terminal and for a screen.
+//! Checks for a controlling terminal and for a terminal screen.
 
 use std::fs::File;
 use std::io::IsTerminal;

@@ -1,9 +1,9 @@
-//! The command's tree: the command and all its descendants, in any process group or session. Signals the whole tree
-//! and detects when it is dead.
+//! The command's tree: the command and all its descendants, in any process group or session. This module signals the
+//! whole tree and detects when the tree is dead.
 //!
-//! Works in a process that is a [subreaper](super::process::become_subreaper): when a process of the tree dies, its
-//! children become children of this process, so no process can escape. Only the thread that holds the [`Tree`] reaps,
-//! so the kernel cannot reuse the id of a child.
+//! The process that uses this module must be a [subreaper](super::process::become_subreaper). When a process of the
+//! tree dies, its children become children of the subreaper, so no process can escape. Only the thread that holds the
+//! [`Tree`] reaps children, so the kernel cannot reuse the id of a child before this thread has reaped the child.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -44,14 +44,15 @@ impl From<ExitStatus> for ExitReason {
 /// A command and all its descendants.
 #[derive(Debug, Default)]
 pub struct Tree {
-    /// None after the command is reaped, or if the command was never a child of this process.
+    /// The process id of the command. None after the command was reaped, or if the command was never a child of this
+    /// process.
     command: Option<Pid>,
     own_group: bool,
     end: Option<ExitReason>,
 }
 
-/// Signals that are being sent once to every process of a tree, which takes several passes over the tree. A process
-/// that starts later, for example because of the signal, does not get them.
+/// Signals that are sent once to every process of a tree, in several passes over the tree. A process that starts after
+/// the broadcast began, for example because of a signal, does not receive these signals.
 #[derive(Debug)]
 pub struct Broadcast {
     signals: Vec<Signal>,
@@ -61,7 +62,7 @@ pub struct Broadcast {
 }
 
 impl Broadcast {
-    /// Creates a broadcast of `signals` that begins `now`.
+    /// Creates a broadcast of `signals` that begins at `now`.
     #[must_use]
     pub fn new(signals: &[i32], now: BootInstant) -> Self {
         let signals = signals.iter().copied();
@@ -90,14 +91,14 @@ impl Tree {
         Self::default()
     }
 
-    /// Reaps all dead processes. Returns true if no process of the tree is left.
+    /// Reaps all dead processes. Returns true if no process of the tree remains.
     #[must_use]
     pub fn reap(&mut self) -> bool {
         let peek = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
         let has_ended = |command| matches!(waitid(WaitId::Pid(command), peek), Ok(Some(_)));
         if self.command.is_some_and(has_ended) {
-            // The kernel does not reuse the id of the group before the command is reaped. This is only a
-            // shortcut, but it works without /proc.
+            // The kernel does not reuse the id of the group before the command is reaped. `kill_all` also kills the
+            // remaining processes, but this signal works without /proc.
             self.signal_group(&[Signal::KILL]);
         }
         loop {
@@ -108,7 +109,7 @@ impl Tree {
                 }
                 Ok(Some(_)) => {}
                 Ok(None) => return false,
-                // ECHILD: no child is left.
+                // ECHILD: no child remains.
                 Err(_) => return true,
             }
         }
@@ -127,12 +128,14 @@ impl Tree {
         }
     }
 
-    /// Sends SIGKILL to every process that is alive. Returns the id of one of them, or None if there is none. The caller
-    /// must repeat this until the tree is dead, because a process that is forked during the call may be missed.
+    /// Sends SIGKILL to every process that is alive. Returns the id of one living process. None if no process is alive.
+    /// The caller must repeat the call until the tree is dead, because a process that is forked during the call may be
+    /// missed.
     #[must_use]
     pub fn kill_all(&self) -> Option<u32> {
         let mut broadcast = Broadcast::new(&[libc::SIGKILL], BootInstant::new(Duration::ZERO));
-        // Immediate and independent of /proc. The rest takes 0.1 ms for each process.
+        // The signal to the group is immediate and works without /proc. The search through /proc takes 0.1 ms for each
+        // process.
         self.signal_group(&broadcast.signals);
         let _ = self.send(&mut broadcast);
         let command = self.command.map(Pid::as_raw_pid);
@@ -141,7 +144,8 @@ impl Tree {
     }
 
     /// Signals every process that `broadcast` has not reached yet. Returns true if the search was complete and found no
-    /// new process, so that no process is left to signal. The caller must repeat this until then.
+    /// new process, which means that every process was signalled. The caller must repeat the call until it returns
+    /// true.
     #[must_use]
     pub fn send(&self, broadcast: &mut Broadcast) -> bool {
         let children = match own_children() {
@@ -162,7 +166,7 @@ impl Tree {
             if is_later || broadcast.reached.contains(&process) {
                 continue;
             }
-            // If the process has died, this process may have adopted children of it that were not found.
+            // If the found process has died since, this process may have adopted children that the search missed.
             is_complete = false;
             if children.contains(&process.pid) {
                 for signal in &broadcast.signals {

@@ -1,7 +1,8 @@
-//! Shows the state of the locks repeatedly: on a screen if stdout is a terminal, otherwise as lines.
+//! Shows the state of the locks repeatedly: on a screen if stdout is a terminal, otherwise as blocks of text or as
+//! JSON.
 //!
-//! The main thread draws and decides. Three other threads wait for keys, signals and the server, and send events to it.
-//! Nothing is shown before the first response of the server.
+//! The main thread handles events and draws the screen. Three other threads wait for keys, for signals and for the
+//! server, and send events to the main thread. dlock shows nothing before the first response from the server.
 
 pub mod lines;
 pub mod poller;
@@ -20,20 +21,20 @@ use crate::store::target::Target;
 use crate::sys::signal::{self, SignalFd};
 use crate::sys::{clock, terminal};
 
-/// Shows the state of the locks until the user quits, a fatal signal arrives, or the reader of the output is gone.
+/// Shows the state of the locks until the user quits, a fatal signal arrives, or the reader of stdout closes the pipe.
 ///
 /// # Errors
-/// Fails if the first request fails, for example because the server cannot be reached, refuses the account, or has no
-/// dlock tables, and if the output cannot be written.
+/// Fails if the first request fails, for example because the server is unreachable, refuses the account, or has no
+/// dlock tables. Also fails if the output cannot be written.
 pub fn run(options: WatchOptions, target: Target, report: &Report) -> anyhow::Result<Status> {
     let title = Header {
         server: format!("{}/{}", target.address, target.database),
         interval: humantime::format_duration(options.interval).to_string(),
     };
     let (color, json) = (options.color, options.json);
-    // Opened before any thread starts, so that all threads inherit the signal mask. Job control stays with the
-    // terminal, so Ctrl-Z and access from the background stop this process as usual.
-    let signals = SignalFd::open(true).context("cannot take signals")?;
+    // The descriptor is opened before any thread starts, so that all threads inherit the signal mask. The job control
+    // signals are not blocked, so SIGTSTP and terminal access from the background stop this process as usual.
+    let signals = SignalFd::open(true).context("cannot receive signals")?;
     let mut poller = Poller::start(options, target, signals).context("cannot start a thread")?;
     let first = match first_snapshot(&mut poller)? {
         Ok(snapshot) => snapshot,
@@ -47,7 +48,10 @@ pub fn run(options: WatchOptions, target: Target, report: &Report) -> anyhow::Re
     outcome
 }
 
-/// Returns the first response, or the exit status if a fatal signal arrives before it.
+/// Returns the first snapshot, or the exit status if a fatal signal arrives before the snapshot.
+///
+/// # Errors
+/// Fails if the first request fails.
 fn first_snapshot(poller: &mut Poller) -> anyhow::Result<Result<TimedSnapshot, Status>> {
     loop {
         match poller.wait() {

@@ -1,22 +1,22 @@
 //! The layout of a table on a screen: the columns that fit, and their widths.
 //!
-//! Each column is as wide as its texts. If the columns do not fit, those that may be cut are cut. If they do not fit at
-//! their minimum width, whole columns are removed, the least important first.
+//! Each column is as wide as its widest cell. If the columns do not fit, cells are cut in the columns that allow
+//! cutting. If the columns do not fit at their minimum widths, whole columns are removed, the least important first.
 
 use super::frame::{Style, StyledLine, width};
 use crate::report::escape::printable;
 
-/// Space between two columns.
+/// Number of spaces between two columns.
 const GAP: usize = 2;
 
-/// One column.
+/// A column of a table.
 #[derive(Debug, Clone, Copy)]
 pub struct TableColumn {
     /// The heading of the column.
     pub heading: &'static str,
-    /// Minimum width in characters to which the column may be cut.
+    /// Minimum width, in characters, to which the column may be cut.
     pub least: usize,
-    /// The importance of the column. The column with the highest rank is removed first.
+    /// Rank of the column. The column with the highest rank is the least important and is removed first.
     pub rank: u8,
 }
 
@@ -42,15 +42,15 @@ impl TableColumn {
     }
 }
 
-/// A text and its style.
+/// The text of a cell and its style.
 pub type Painted = (String, Style);
 
-/// The widths of the columns on a screen. None for a column that is not shown.
+/// The widths of the columns on a screen. The width of a column that is not shown is None.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Widths<const N: usize>([Option<usize>; N]);
 
 impl<const N: usize> Widths<N> {
-    /// Divides `room` among `columns` according to the texts in `rows`.
+    /// Divides `room` characters among `columns` according to the cells in `rows`.
     #[must_use]
     pub fn new<'a>(
         columns: &[TableColumn; N],
@@ -78,7 +78,7 @@ impl<const N: usize> Widths<N> {
         for &at in &by_rank {
             widths[at] = Some(least(at).min(room));
         }
-        // The spare room goes to the narrowest columns that need more, so that one long name does not take
+        // The remaining room goes to the narrowest columns that need more room, so that one long name does not use
         // the room of the other columns.
         while spare > 0
             && let Some(at) = (0..N)
@@ -91,14 +91,14 @@ impl<const N: usize> Widths<N> {
         Self(widths)
     }
 
-    /// Returns the line of headings, which begins at `column`.
+    /// Returns the line of headings. The first heading begins at `column`.
     #[must_use]
     pub fn headings(&self, columns: &[TableColumn; N], column: usize) -> StyledLine {
         let cells = columns.map(|column| (column.heading.to_owned(), Style::Strong));
         self.line(StyledLine::default(), &cells, column)
     }
 
-    /// Returns `line` with the `cells` of a row added, which begin at `column`.
+    /// Adds the `cells` of a row to `line`. The first cell begins at `column`.
     #[must_use]
     pub fn line(
         &self,

@@ -1,31 +1,31 @@
-//! The state of the details page: the last record of the open action, and its history.
+//! The state of the details page: the last record and the history of the open action.
 
 use super::snapshot::TimedSnapshot;
 use crate::lease::Token;
 use crate::lease::action::Action;
 use crate::store::{HistoryEntry, HistoryOutcome, LockRecord, LockState};
 
-/// The known facts about the open action.
+/// The data on the details page.
 #[derive(Debug, Clone)]
 pub struct DetailState {
     /// The last record of the action.
     pub record: LockRecord,
-    /// True if the last response contained the action. A response omits actions that are neither held nor waited for,
-    /// unless they were requested.
+    /// True if the last snapshot contained the action. A snapshot may omit actions that are neither held nor waited
+    /// for.
     pub is_listed: bool,
     /// The last runs of the action.
     pub history: RunList,
-    /// Number of lines above the screen.
+    /// Number of lines that are scrolled off the top of the screen.
     pub above: usize,
 }
 
 /// The last runs of an action.
 #[derive(Debug, Clone)]
 pub enum RunList {
-    /// The runs must be requested: there was no request yet, or the state has changed since the last one. Contains the
-    /// runs that are known so far.
+    /// The runs must be requested, because they were never requested or because the state has changed since the last
+    /// request. Contains the runs of the last response, or no runs.
     Outdated(Vec<HistoryEntry>),
-    /// The runs in the server's response.
+    /// The runs are up to date.
     Current(Vec<HistoryEntry>),
 }
 
@@ -40,7 +40,7 @@ impl RunList {
 }
 
 impl DetailState {
-    /// Creates the state of an action that has just been opened.
+    /// Creates the state of the page for an action that the user has just opened.
     #[must_use]
     pub const fn new(record: LockRecord) -> Self {
         Self {
@@ -51,7 +51,7 @@ impl DetailState {
         }
     }
 
-    /// Applies a new response. If a run has ended or an operator has acted, the history is out of date.
+    /// Applies a new snapshot. If a run has ended or an operator has changed the action, marks the history as outdated.
     pub fn set_snapshot(&mut self, snapshot: &TimedSnapshot) {
         let before = self.history_marker();
         match snapshot.record(&self.record.action) {
@@ -67,14 +67,14 @@ impl DetailState {
         }
     }
 
-    /// Applies the last runs of `action`.
+    /// Applies the last runs of `action`. Ignores the runs if `action` is not the open action.
     pub fn set_history(&mut self, action: &Action, entries: Vec<HistoryEntry>) {
         if self.record.action == *action {
             self.history = RunList::Current(entries);
         }
     }
 
-    /// Returns facts that change with every new entry of the history.
+    /// Returns values that change whenever the history gets a new entry.
     fn history_marker(&self) -> (Option<(Token, HistoryOutcome)>, LockState, bool) {
         let last = self.record.last.map(|last| (last.token, last.outcome));
         (last, self.record.state(), self.is_listed)

@@ -11,10 +11,10 @@ use crate::report::escape::printable;
 use crate::report::{self, messages};
 use crate::store::{HistoryEntry, HistoryOutcome, Waiter};
 
-/// Column in which the names of facts and the tables begin.
+/// Screen column at which the names of facts and the tables begin.
 const INDENT: usize = 2;
 
-/// Column in which the facts begin, after the longest name.
+/// Screen column at which the values of facts begin, to the right of the longest name.
 const FACTS: usize = 16;
 
 const QUEUE: [TableColumn; 7] = [
@@ -37,7 +37,7 @@ const RUNS: [TableColumn; 7] = [
     TableColumn::whole("STARTED", 6),
 ];
 
-/// Renders the page.
+/// Renders the details page.
 pub(super) fn frame(state: &ScreenState, details: &DetailState, now: BootInstant) -> Frame {
     let lines = lines(state, details);
     let room = text_room(state).max(1);
@@ -53,7 +53,8 @@ pub(super) fn frame(state: &ScreenState, details: &DetailState, now: BootInstant
     Frame::new(state.size, head(state, now), body, footer)
 }
 
-/// Returns the maximum number of lines above the screen with which the screen is still full.
+/// Returns the scroll position at which the page ends at the bottom of the screen. 0 if the whole page fits on the
+/// screen.
 pub(super) fn max_scroll(state: &ScreenState, details: &DetailState) -> usize {
     let lines = lines(state, details);
     lines.len().saturating_sub(text_room(state).max(1))
@@ -87,7 +88,7 @@ fn lines(state: &ScreenState, details: &DetailState) -> Vec<StyledLine> {
     let runs: Vec<_> = details.history.entries().iter().map(run_cells).collect();
     let title = match (&details.history, runs.len()) {
         (RunList::Outdated(_), 0) => "loading the last runs",
-        (RunList::Current(_), 0) => "no run is recorded",
+        (RunList::Current(_), 0) => "no recorded runs",
         _ => "last runs",
     };
     section(&mut lines, title, &RUNS, &runs, room);
@@ -107,7 +108,8 @@ fn title(details: &DetailState) -> StyledLine {
     name.with(column, usize::MAX, &state, paint)
 }
 
-/// Returns the current facts. The last run is omitted, because it is the first entry of the history.
+/// Returns the facts about the action. If the action is not listed, returns only its token. Omits the last run, because
+/// the table of runs contains it.
 fn facts(details: &DetailState) -> Vec<(&'static str, String)> {
     let mut facts = report::status::facts(&details.record);
     facts.retain(|(name, _)| match details.is_listed {
@@ -117,7 +119,7 @@ fn facts(details: &DetailState) -> Vec<(&'static str, String)> {
     facts
 }
 
-/// Adds a title, and below it a table if there are rows.
+/// Adds a title to `lines`. If there are rows, also adds a table.
 fn section<const N: usize>(
     lines: &mut Vec<StyledLine>,
     title: &str,
@@ -161,7 +163,7 @@ fn run_cells(entry: &HistoryEntry) -> [Painted; 7] {
         | HistoryOutcome::Killed(_)
         | HistoryOutcome::Lost
         | HistoryOutcome::Revoked => Style::Bad,
-        // These are actions of an operator and not results of a run.
+        // These entries record an operation by an operator and not the result of a run.
         HistoryOutcome::Forgotten
         | HistoryOutcome::Released
         | HistoryOutcome::Paused

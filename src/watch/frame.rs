@@ -1,26 +1,26 @@
-//! The content of the screen at one instant: lines of cells, each at its own column.
+//! The content of the screen at one instant, as lines of cells.
 //!
-//! Control characters are escaped here, when a text becomes a cell. The code does not rely on the width with which the
-//! terminal draws a text: each cell is placed at its own column, so that an emoji whose width the terminal measures
-//! differently does not shift other cells.
+//! Control characters are escaped when a cell is created. The terminal may draw a character, such as an emoji, with a
+//! different width than this code expects. Each cell therefore has a fixed column, so that a wrong width does not shift
+//! other cells.
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use crate::report::escape::printable;
 
-/// Columns and rows of a screen.
+/// Size of a screen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Size {
-    /// Characters in a line.
+    /// Number of characters in a line.
     pub columns: usize,
-    /// Lines.
+    /// Number of lines.
     pub rows: usize,
 }
 
-/// The meaning of a text. The terminal module decides its appearance.
+/// The meaning of a cell. The module `terminal` decides how each style is drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Style {
-    /// Nothing special.
+    /// Normal text.
     Plain,
     /// A heading.
     Strong,
@@ -34,12 +34,12 @@ pub enum Style {
     Bad,
 }
 
-/// A text at a column of a line.
+/// Text at a column of a line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cell {
-    /// First column of the text, from 0.
+    /// First column of the text. The leftmost column is 0.
     pub column: usize,
-    /// The text, with control characters escaped, and cut to the available width.
+    /// The text, with escaped control characters, cut to the available width.
     pub text: String,
     /// The style of the text.
     pub paint: Style,
@@ -55,13 +55,13 @@ pub struct StyledLine {
 }
 
 impl StyledLine {
-    /// Creates a line with one text.
+    /// Creates a line with one cell, which begins at column 0.
     #[must_use]
     pub fn of(text: &str, paint: Style) -> Self {
         Self::default().with(0, usize::MAX, text, paint)
     }
 
-    /// Returns the line with `text` added at `column`, cut to `width` columns.
+    /// Adds a cell with `text` at `column` to the line. The text is cut to `width` columns.
     #[must_use]
     pub fn with(mut self, column: usize, width: usize, text: &str, paint: Style) -> Self {
         let text = fit(&printable(text), width);
@@ -75,7 +75,7 @@ impl StyledLine {
         self
     }
 
-    /// Returns the line with `text` added so that it ends at `columns`, unless it would touch existing text.
+    /// Adds a cell with `text` that ends at column `columns`. Adds nothing if the cell would touch an existing cell.
     #[must_use]
     pub fn ending(self, columns: usize, text: &str, paint: Style) -> Self {
         let column = columns.saturating_sub(width(&printable(text)));
@@ -85,7 +85,7 @@ impl StyledLine {
         }
     }
 
-    /// Returns the first column after the last text.
+    /// Returns the first column to the right of all cells.
     #[must_use]
     pub fn end(&self) -> usize {
         self.cells.iter().map(Cell::end).max().unwrap_or(0)
@@ -119,7 +119,7 @@ impl Cell {
     }
 }
 
-/// The whole screen. It has one line per row, and no line is wider than the screen.
+/// The content of the whole screen. The frame has one line per row, and no line is wider than the screen.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Frame {
     /// Width of the screen.
@@ -129,8 +129,8 @@ pub struct Frame {
 }
 
 impl Frame {
-    /// Creates a frame with `head` at the top, `foot` at the bottom, and between them the part of `body` that fits. On
-    /// a screen with too few rows the body keeps one line, and the last lines of the head are removed.
+    /// Creates a frame with `head` at the top, `foot` at the bottom, and the part of `body` that fits between them. If
+    /// the screen has too few rows, the last lines of the head are removed, and the body keeps one line.
     #[must_use]
     pub fn new(
         size: Size,
@@ -168,7 +168,7 @@ pub fn width(text: &str) -> usize {
     text.width()
 }
 
-/// Returns `text` cut to `width` columns, with an ellipsis in place of the removed part.
+/// Returns `text` cut to `width` columns. An ellipsis replaces the removed part.
 #[must_use]
 pub fn fit(text: &str, width: usize) -> String {
     if self::width(text) <= width {
@@ -188,7 +188,7 @@ pub fn fit(text: &str, width: usize) -> String {
     kept
 }
 
-/// Wraps `text` into lines of at most `width` columns, at spaces where possible.
+/// Wraps `text` into lines of at most `width` columns, at spaces if possible.
 #[must_use]
 pub fn folded(text: &str, width: usize) -> Vec<String> {
     let mut lines = Vec::new();
@@ -211,7 +211,8 @@ pub fn folded(text: &str, width: usize) -> Vec<String> {
     lines
 }
 
-/// Returns the number of bytes of `text` that fit into `width` columns, but at least one character.
+/// Returns the length in bytes of the longest prefix of `text` that fits into `width` columns. The prefix has at least
+/// one character.
 fn cut(text: &str, width: usize) -> usize {
     let mut end = 0;
     for (at, character) in text.char_indices() {

@@ -9,26 +9,26 @@ pub enum Key {
     Enter,
     /// Escape.
     Escape,
-    /// Backspace.
+    /// Backspace or Ctrl-H.
     Backspace,
-    /// One line up.
+    /// Arrow up: one line up.
     Up,
-    /// One line down.
+    /// Arrow down: one line down.
     Down,
-    /// One page up.
+    /// Page Up or Ctrl-B: one page up.
     PageUp,
-    /// One page down.
+    /// Page Down or Ctrl-F: one page down.
     PageDown,
-    /// To the first line.
+    /// Home: to the first line.
     Home,
-    /// To the last line.
+    /// End: to the last line.
     End,
-    /// Ctrl-C, which is a key and not a signal while the screen is active.
+    /// Ctrl-C. While the screen is active, the terminal sends Ctrl-C as a key and not as a signal.
     Interrupt,
-    /// Ctrl-Z, which is also a key and not a signal.
+    /// Ctrl-Z, which the terminal also sends as a key.
     Suspend,
-    /// Ctrl-L.
+    /// Ctrl-L, which redraws the screen.
     Redraw,
-    /// Ctrl-U.
+    /// Ctrl-U, which clears the filter.
     Erase,
 }

@@ -1,4 +1,4 @@
-//! The list, with one line for each action, and the header and footer of every page.
+//! The list with one line per action, the help page, and the header of every page.
 
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -11,13 +11,13 @@ use crate::report::escape::printable;
 use crate::report::messages;
 use crate::store::{Expiry, LockRecord};
 
-/// Column in which the texts begin. The columns before it are for the mark of the selected line.
+/// Screen column at which the table begins. The columns to the left contain the mark of the selected line.
 const INDENT: usize = 2;
 
-/// Maximum number of lines for the reason of a failure.
+/// Maximum number of lines for the error message of a failed request.
 const FAILURE_LINES: usize = 2;
 
-/// Minimum number of rows for which the diagnosis of the selected action is shown below the list.
+/// Minimum number of screen rows at which the diagnosis of the selected action is shown below the list.
 const MIN_ROWS_FOR_DIAGNOSIS: usize = 10;
 
 /// Number of lines for the diagnosis below the list.
@@ -36,7 +36,7 @@ const COLUMNS: [TableColumn; 10] = [
     TableColumn::cut("DIAGNOSIS", 6, 50),
 ];
 
-/// Renders the page.
+/// Renders the page with the list.
 pub(super) fn frame(state: &ScreenState, now: BootInstant) -> Frame {
     let rows = state.rows();
     let cells: Vec<[Painted; 10]> = rows.iter().map(|record| cells(state, record)).collect();
@@ -63,7 +63,7 @@ pub(super) fn frame(state: &ScreenState, now: BootInstant) -> Frame {
         let locks = &state.latest.snapshot.locks;
         let why = match locks.is_empty() {
             true => "no lock is held, and there are no waiters",
-            false => "nothing has that in its action, holder or host",
+            false => "no action, holder or host matches the filter",
         };
         body.push(StyledLine::default().with(INDENT, usize::MAX, why, Style::Faint));
     }
@@ -74,7 +74,7 @@ pub(super) fn frame(state: &ScreenState, now: BootInstant) -> Frame {
     Frame::new(state.size, head, body, footer(state))
 }
 
-/// Returns the diagnosis of the selected action, for which the column may be too narrow.
+/// Returns lines with the diagnosis of the selected action, because the column may be too narrow for the diagnosis.
 fn diagnosis_lines(state: &ScreenState, record: &LockRecord) -> Vec<StyledLine> {
     let text = format!("{}: {}", record.action, messages::diagnosis(record));
     let mut lines = folded(&printable(&text), state.size.columns);
@@ -83,31 +83,22 @@ fn diagnosis_lines(state: &ScreenState, record: &LockRecord) -> Vec<StyledLine> 
     lines.collect()
 }
 
-/// Renders the help page about the keys.
+/// Renders the help page with all keys.
 pub(super) fn help(state: &ScreenState, now: BootInstant) -> Frame {
     let keys = [
-        ("up, k", "one action up"),
-        ("down, j", "one action down"),
-        ("PgUp, PgDn", "one page up, down"),
-        ("Home, g", "to the first"),
-        ("End, G", "to the last"),
-        (
-            "Enter",
-            "open the action: its facts, its line, its last runs",
-        ),
+        ("up, k", "previous action"),
+        ("down, j", "next action"),
+        ("PgUp, PgDn", "previous page, next page"),
+        ("Home, g", "first action"),
+        ("End, G", "last action"),
+        ("Enter", "show details: holder, waiters, last runs"),
         ("Esc, q", "back to the list"),
-        (
-            "/",
-            "show only what has a text in its action, holder or host",
-        ),
-        ("Esc", "show all again"),
-        (
-            "s",
-            "sort by action, diagnosis, time held, length of the line",
-        ),
+        ("/", "filter by action, holder or host"),
+        ("Esc", "clear the filter"),
+        ("s", "sort by action, diagnosis, time held or waiters"),
         ("Ctrl-L", "redraw the screen"),
-        ("Ctrl-Z", "back to the shell; fg comes back"),
-        ("q, Ctrl-C", "end"),
+        ("Ctrl-Z", "suspend; the shell command fg resumes"),
+        ("q, Ctrl-C", "quit"),
     ];
     let line = |(key, meaning): (&str, &str)| {
         let line = StyledLine::default().with(INDENT, usize::MAX, key, Style::Strong);
@@ -125,18 +116,18 @@ pub(super) fn room(state: &ScreenState) -> usize {
     } else {
         DIAGNOSIS_LINES
     };
-    // One line is for the headings between the header and the list.
+    // The headings of the columns need one line between the header and the list.
     text_room(state).saturating_sub(1 + diagnosis)
 }
 
-/// Returns the number of lines between header and footer.
+/// Returns the number of lines between the header and the footer.
 pub(super) fn text_room(state: &ScreenState) -> usize {
-    // Only the number of lines of the header matters, and the time does not change that.
+    // Only the number of lines of the header is used, which does not depend on the time.
     let head = head(state, BootInstant::new(Duration::ZERO));
     state.size.rows.saturating_sub(head.len() + 1)
 }
 
-/// Returns the header of every page: server and time, counts, and problems.
+/// Returns the header of every page: the server and the time, the number of actions in each state, and problems.
 pub(super) fn head(state: &ScreenState, now: BootInstant) -> Vec<StyledLine> {
     let columns = state.size.columns;
     let title = format!("dlock status  {}", state.title.server);
@@ -175,18 +166,19 @@ fn counts(state: &ScreenState) -> StyledLine {
     if !state.filter.is_empty() {
         let shown = state.rows().len();
         let gap = if order.is_empty() { "" } else { "; " };
-        order = format!("{order}{gap}{shown} with {:?}", state.filter);
+        order = format!("{order}{gap}{shown} matching {:?}", state.filter);
     }
     line.ending(state.size.columns, &order, Style::Doubtful)
 }
 
-/// Returns the age of the shown data and the reason for it, if the last request failed.
+/// Returns the age of the data on the screen and the error message if the last request failed. Otherwise returns no
+/// lines.
 fn failure_lines(state: &ScreenState, now: BootInstant) -> Vec<StyledLine> {
     let Some(failure) = &state.failure else {
         return Vec::new();
     };
     let age = format!(
-        "no answer for {}, shown is what was {} ago",
+        "no response for {}; the data shown is {} old",
         age(now.since(failure.since)),
         age(now.since(state.latest.at)),
     );
@@ -201,7 +193,7 @@ fn footer(state: &ScreenState) -> StyledLine {
         let text = format!("/{}_", state.filter);
         return StyledLine::of(&text, Style::Strong).ending(
             state.size.columns,
-            "Enter: keep  Esc: show all",
+            "Enter: apply  Esc: clear",
             Style::Faint,
         );
     }
@@ -245,7 +237,7 @@ fn cells(state: &ScreenState, record: &LockRecord) -> [Painted; 10] {
     ]
 }
 
-/// Formats a duration in at most two units, because a column has no room for more.
+/// Formats a duration in at most two units, because the columns are narrow.
 pub(super) fn age(duration: Duration) -> String {
     let seconds = duration.as_secs();
     let two = |big: u64, big_unit, small: u64, small_unit| match small {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::selection::ActionSelection;
 use crate::cli::watch::Color;
 
-/// The content and form of the output.
+/// Content and format of the output.
 #[derive(Debug, Clone)]
 pub struct WatchOptions {
     /// The actions to show.
@@ -14,6 +14,6 @@ pub struct WatchOptions {
     pub json: bool,
     /// Time between two snapshots.
     pub interval: Duration,
-    /// Use of colours on the screen.
+    /// When to use colours on the screen.
     pub color: Color,
 }

@@ -1,21 +1,22 @@
-//! The actions that the user asked for, and the corresponding request to the server.
+//! The actions that the user selected on the command line, and the corresponding request to the server.
 
 use crate::lease::action::Action;
 use crate::store::mysql::Selection;
 use crate::store::{LockRecord, Snapshot};
 
-/// The actions that the user asked for.
+/// The actions that the user selected on the command line.
 #[derive(Debug, Clone)]
 pub struct ActionSelection {
-    /// The named actions, sorted and without duplicates. If there are none, `all` decides.
+    /// The named actions, sorted and without duplicates. If the list is empty, `all` selects the actions.
     named: Vec<Action>,
-    /// True for all actions, false for those that are held or waited for. Used only if `named` is empty.
+    /// True to select all actions, false to select the actions that are held or have waiters. Used only if `named` is
+    /// empty.
     all: bool,
 }
 
 impl ActionSelection {
-    /// Selects the actions in `named`. If there are none, selects all actions if `all` is true, or else those that are
-    /// held or waited for.
+    /// Selects the actions in `named`. If `named` is empty, selects all actions if `all` is true, and otherwise the
+    /// actions that are held or have waiters.
     pub fn new(named: impl IntoIterator<Item = Action>, all: bool) -> Self {
         let mut named: Vec<Action> = named.into_iter().collect();
         named.sort();
@@ -29,7 +30,7 @@ impl ActionSelection {
         !self.named.is_empty()
     }
 
-    /// Returns the selection to request from the server.
+    /// Returns the selection for the request to the server.
     #[must_use]
     pub fn selection(&self) -> Selection<'_> {
         match self.named.as_slice() {

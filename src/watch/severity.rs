@@ -1,10 +1,10 @@
-//! The style and the severity of an action, by its diagnosis.
+//! Style and severity of an action, which depend on its diagnosis.
 
 use super::frame::Style;
 use crate::store::LockRecord;
 use crate::store::diagnosis::Diagnosis;
 
-/// Returns the style of an action, according to its diagnosis.
+/// Returns the style in which the state and the diagnosis of an action are shown.
 pub(super) fn paint(record: &LockRecord) -> Style {
     match Diagnosis::of(record) {
         Diagnosis::Free => Style::Faint,
@@ -18,7 +18,7 @@ pub(super) fn paint(record: &LockRecord) -> Style {
     }
 }
 
-/// Returns the severity of an action. The lower the number, the more urgent the action.
+/// Returns the severity of an action, from 0 for a problem to 3 for a free action.
 pub(super) fn severity(record: &LockRecord) -> u8 {
     match paint(record) {
         Style::Bad => 0,

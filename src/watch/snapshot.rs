@@ -1,4 +1,4 @@
-//! A response of the server, with the time at which it arrived.
+//! A snapshot of the locks, with the time at which it arrived.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,21 +8,22 @@ use crate::lease::instant::BootInstant;
 use crate::report::messages;
 use crate::store::{LockRecord, LockState, Snapshot, Waiter};
 
-/// A response of the server.
+/// A snapshot with the time at which it arrived.
 #[derive(Debug, Clone)]
 pub struct TimedSnapshot {
-    /// Each action once, in byte order, and the waiters.
+    /// One record per action, in byte order, and the waiters.
     pub snapshot: Snapshot,
-    /// Time at which the response arrived.
+    /// Time at which the snapshot arrived.
     pub at: BootInstant,
-    /// The same time on this machine's wall clock, since 1970. Used for a comparison with the server's clock.
+    /// The time at which the snapshot arrived, on this machine's wall clock, since 1970. Used only for a comparison
+    /// with the server's clock.
     pub at_wall: Duration,
-    /// Number of waiters of each action, without those whose sessions are known to be gone.
+    /// Number of waiters for each action. Waiters whose sessions have ended are not counted.
     waiting: BTreeMap<Action, usize>,
 }
 
 impl TimedSnapshot {
-    /// Creates the response `snapshot`, which arrived at `at`, or at `at_wall` on the wall clock.
+    /// Adds the time of arrival to `snapshot`. `at` and `at_wall` are the same time on two clocks.
     #[must_use]
     pub fn new(snapshot: Snapshot, at: BootInstant, at_wall: Duration) -> Self {
         let mut waiting = BTreeMap::new();
@@ -38,38 +39,39 @@ impl TimedSnapshot {
         }
     }
 
-    /// Returns the time on the server's clock, since 1970.
+    /// Returns the time of the snapshot on the server's clock, since 1970.
     #[must_use]
     pub const fn server_time(&self) -> Duration {
         Duration::from_micros(self.snapshot.server_time.0)
     }
 
-    /// Returns a message about the difference between the clocks. None if the difference is not worth reporting.
+    /// Returns a message about the difference between the server's clock and this machine's clock. None if the
+    /// difference is too small to report.
     #[must_use]
     pub fn clock_difference(&self) -> Option<String> {
         messages::clock_difference(self.server_time(), self.at_wall)
     }
 
-    /// Returns the record of `action`. None if the response does not contain it.
+    /// Returns the record of `action`. None if the snapshot does not contain the action.
     #[must_use]
     pub fn record(&self, action: &Action) -> Option<&LockRecord> {
         let mut locks = self.snapshot.locks.iter();
         locks.find(|record| record.action == *action)
     }
 
-    /// Returns the number of waiters for `action`.
+    /// Returns the number of waiters for `action`. Waiters whose sessions have ended are not counted.
     #[must_use]
     pub fn waiting(&self, action: &Action) -> usize {
         self.waiting.get(action).copied().unwrap_or(0)
     }
 
-    /// Returns the number of waiters for all actions.
+    /// Returns the total number of waiters for all actions. Waiters whose sessions have ended are not counted.
     #[must_use]
     pub fn all_waiting(&self) -> usize {
         self.waiting.values().sum()
     }
 
-    /// Returns the queue of `action`, as positions from 1 and waiters.
+    /// Returns the waiters for `action`, each with its queue position. The first position is 1.
     pub fn queue_of(&self, action: &Action) -> impl Iterator<Item = (usize, &Waiter)> {
         let waiters = self.snapshot.waiters.iter();
         (1..).zip(waiters.filter(|waiter| waiter.action == *action))

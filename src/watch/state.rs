@@ -1,8 +1,8 @@
-//! The state of the screen: the last response, the selection, the open page. `update` has the keys and responses that
-//! change it.
+//! The state of the screen: the last snapshot, the selection, and the open page. The module `update` applies keys and
+//! responses to the state.
 //!
-//! The selection is an action and not a line number, so it does not change when other actions appear or disappear
-//! above it.
+//! The selection is an action and not a line number, so the selection does not change when other actions appear or
+//! disappear above the selected action.
 
 use super::detail_state::{DetailState, RunList};
 use super::frame::Size;
@@ -15,55 +15,57 @@ use crate::store::LockRecord;
 /// The complete state of the screen.
 #[derive(Debug, Clone)]
 pub struct ScreenState {
-    /// The server and the interval, for the heading.
+    /// The part of the header that does not change: the server and the interval.
     pub title: Header,
-    /// The last successful response.
+    /// The last snapshot that the server returned.
     pub latest: TimedSnapshot,
-    /// The failure of the later requests. None if the last request succeeded.
+    /// The failure of the requests after the last snapshot. None if no later request has failed.
     pub failure: Option<QueryFailure>,
-    /// The screen's size.
+    /// Size of the screen.
     pub size: Size,
-    /// The text by which the list is filtered. Empty if the list is not filtered.
+    /// The filter: the list contains an action only if its name, holder label or host contains this string. Empty if
+    /// the list is not filtered.
     pub filter: String,
-    /// The order of the list.
+    /// Sort order of the list.
     pub order: SortOrder,
     /// The page on the screen.
     pub page: Page,
-    /// True while the filter is being typed.
+    /// True while the user types the filter.
     pub is_typing: bool,
+    /// The selected action. None if the list has always been empty.
     pub(super) selected: Option<Action>,
-    /// Number of lines of the list above the screen.
+    /// Number of lines of the list that are scrolled off the top of the screen.
     pub(super) above: usize,
 }
 
-/// The constant part of the heading.
+/// The part of the header that does not change.
 #[derive(Debug, Clone)]
 pub struct Header {
-    /// Server and database.
+    /// Address of the server, and the database.
     pub server: String,
-    /// The interval as text.
+    /// Formatted time between two requests.
     pub interval: String,
 }
 
-/// The reason why there is no current response.
+/// The reason why the data on the screen is out of date.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueryFailure {
-    /// Time of the first failure.
+    /// Time of the first failed request.
     pub since: BootInstant,
-    /// Message of the last failure.
+    /// Error message of the last failed request.
     pub why: String,
 }
 
-/// The order of the list.
+/// Sort order of the list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SortOrder {
-    /// By the bytes of the action.
+    /// By the bytes of the name of the action.
     Action,
     /// By severity: problems first, then healthy leases, then free actions.
     Severity,
     /// Longest held first.
     HeldFor,
-    /// Longest queue first.
+    /// Largest number of waiters first.
     Waiters,
 }
 
@@ -74,14 +76,14 @@ pub enum Page {
     List,
     /// The details of one action.
     Details(Box<DetailState>),
-    /// The help page about the keys.
+    /// The help page with all keys.
     Help,
 }
 
-/// The effect of a key outside the state.
+/// The operation that the caller of [`ScreenState::press`] must perform after a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeyEffect {
-    /// No effect.
+    /// No operation.
     None,
     /// Quit the program.
     Quit,
@@ -111,7 +113,7 @@ impl ScreenState {
         state
     }
 
-    /// Returns the action whose last runs must be requested. None if no request is needed.
+    /// Returns the action whose last runs must be requested from the server. None if no request is needed.
     #[must_use]
     pub fn history_request(&self) -> Option<&Action> {
         match &self.page {
@@ -138,7 +140,7 @@ impl ScreenState {
                     || holder.is_some_and(|holder| matches(&holder.label) || matches(&holder.host))
             })
             .collect();
-        // The sorts are stable: equal rows stay in the byte order of their actions.
+        // All sorts are stable, so rows of equal rank stay in the byte order of their actions.
         match self.order {
             SortOrder::Action => {}
             SortOrder::Severity => rows.sort_by_key(|record| severity(record)),
@@ -153,14 +155,14 @@ impl ScreenState {
         rows
     }
 
-    /// Returns the index of the selected action in `rows`. None if it is not there.
+    /// Returns the index of the selected action in `rows`. None if `rows` does not contain the selected action.
     #[must_use]
     pub fn selected(&self, rows: &[&LockRecord]) -> Option<usize> {
         let selected = self.selected.as_ref()?;
         rows.iter().position(|record| record.action == *selected)
     }
 
-    /// Returns the number of lines of the list above the screen.
+    /// Returns the number of lines of the list that are scrolled off the top of the screen.
     #[must_use]
     pub const fn above(&self) -> usize {
         self.above

@@ -1,7 +1,7 @@
-//! The terminal. Only this file moves the cursor, sets colours, or changes the terminal's mode.
+//! The terminal. Only this file moves the cursor, sets colours, and changes the mode of the terminal.
 //!
-//! While a [`Screen`] is active, the terminal is in raw mode on its alternate screen. Every end of the screen,
-//! including a panic, restores the terminal. Each change is one write.
+//! While a [`Screen`] is active, the terminal is in raw mode and shows its alternate screen. The terminal is restored
+//! when the screen is dropped or suspended, and after a panic. Each change of the screen is one write.
 
 pub mod keyboard;
 
@@ -22,18 +22,18 @@ use crossterm::{queue, style};
 use super::frame::{Frame, Size, Style, StyledLine};
 use crate::event::database::THREAD_NAME;
 
-/// The size that is assumed if the terminal does not report one, as on a serial line.
+/// The size that dlock assumes if the terminal does not report its size, as on a serial line.
 const DEFAULT_SIZE: Size = Size {
     columns: 80,
     rows: 24,
 };
 
-/// The use of colours. Bold and reverse text is used in both cases.
+/// Use of colours. Bold and reverse text is used in both cases.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Colors {
-    /// Texts are coloured.
+    /// Text is coloured.
     Shown,
-    /// Texts are not coloured.
+    /// Text is not coloured.
     Left,
 }
 
@@ -41,8 +41,9 @@ pub enum Colors {
 #[derive(Debug)]
 pub struct Screen {
     colors: Colors,
-    /// The frame on the screen. None if the content is not known.
+    /// The frame on the screen. None if the screen was cleared or its content is not known.
     drawn: Option<Frame>,
+    /// True while the screen is active. Shared with the panic hook.
     is_up: Arc<AtomicBool>,
 }
 
@@ -52,13 +53,13 @@ impl Screen {
     /// # Errors
     /// Fails if stdout is not a terminal, or if the terminal has hung up.
     pub fn enter(colors: Colors) -> io::Result<Self> {
-        // The library checks NO_COLOR on its own. That is disabled here: only [`Colors`] decides.
+        // By default, crossterm checks NO_COLOR. The check is disabled, because [`Colors`] decides about colours.
         style::force_color_output(true);
         let is_up = Arc::new(AtomicBool::new(false));
         let guard = Arc::clone(&is_up);
         let before = panic::take_hook();
-        // A panic message on the alternate screen would be lost. A panic of the driver is a failed request,
-        // which the screen itself shows.
+        // A panic message on the alternate screen would be lost, so the hook restores the terminal first. A panic in
+        // the database thread is only a failed request, which the screen shows.
         panic::set_hook(Box::new(move |panic| {
             if thread::current().name() != Some(THREAD_NAME) {
                 restore(&guard);
@@ -75,7 +76,8 @@ impl Screen {
     }
 
     fn activate(&mut self) -> io::Result<()> {
-        // In the background this call stops the process before it writes to the foreground job's screen.
+        // If the process is in the background, this call stops the process before it writes to the screen of the
+        // foreground job.
         enable_raw_mode()?;
         self.is_up.store(true, Ordering::SeqCst);
         let mut bytes = Vec::new();
@@ -94,18 +96,18 @@ impl Screen {
         self.activate()
     }
 
-    /// Sets the terminal's mode again after this process was stopped and the shell has changed the mode.
+    /// Sets raw mode again after the process was stopped and continued, because the shell has changed the mode.
     ///
     /// # Errors
     /// Fails if the terminal has hung up.
     pub fn resume(&mut self) -> io::Result<()> {
-        // The library does not set a mode that it has already set.
+        // crossterm does nothing if it has already enabled raw mode, so raw mode is disabled first.
         disable_raw_mode()?;
         enable_raw_mode()?;
         self.redraw()
     }
 
-    /// Clears the screen. The next [`Screen::draw`] writes all lines.
+    /// Clears the screen, so that the next [`Screen::draw`] writes all lines.
     ///
     /// # Errors
     /// Fails if the terminal has hung up.
@@ -134,13 +136,13 @@ impl Screen {
         }
     }
 
-    /// Shows `frame`. Writes only the lines that have changed.
+    /// Draws `frame`. Writes only the lines that have changed since the last frame.
     ///
     /// # Errors
-    /// Fails if the terminal has hung up, or if it was restored because another thread has panicked.
+    /// Fails if the terminal has hung up, or if a panic in another thread has restored the terminal.
     pub fn draw(&mut self, frame: Frame) -> io::Result<()> {
         if !self.is_up.load(Ordering::SeqCst) {
-            return Err(io::Error::other("it was given back"));
+            return Err(io::Error::other("it was restored after a panic"));
         }
         let before = self.drawn.as_ref().map_or(&[][..], |frame| &frame.lines);
         let mut bytes = Vec::new();
@@ -166,7 +168,7 @@ impl Screen {
         let at = |column| MoveTo(coordinate(column), coordinate(row));
         queue!(bytes, at(0), Clear(ClearType::CurrentLine))?;
         if line.is_marked {
-            // The mark covers the whole line, including the gaps between the cells.
+            // The whole line is shown in reverse, including the gaps between the cells.
             queue!(
                 bytes,
                 SetAttribute(Attribute::Reverse),
@@ -190,7 +192,7 @@ impl Screen {
     }
 
     fn paint(&self, bytes: &mut Vec<u8>, paint: Style) -> io::Result<()> {
-        // Only the terminal's own eight colours are used, which users have configured to be readable.
+        // Only the eight standard colours are used, because users configure their terminals so that these are readable.
         let color = match paint {
             Style::Plain | Style::Strong | Style::Faint => None,
             Style::Good => Some(Color::DarkGreen),
@@ -219,7 +221,7 @@ impl Drop for Screen {
     }
 }
 
-/// Restores the terminal if the screen is active. Errors are ignored, because they mean that the terminal is gone.
+/// Restores the terminal if the screen is active. Ignores errors, because an error means that the terminal has hung up.
 fn restore(is_up: &AtomicBool) {
     if is_up.swap(false, Ordering::SeqCst) {
         let mut bytes = Vec::new();

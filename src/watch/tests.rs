@@ -1,4 +1,4 @@
-//! Tests of the screen as values: the effect of each key, and the content that fits on a small screen.
+//! Tests of the screen without a terminal: the effect of each key, and the content of screens of several sizes.
 
 mod scene;
 mod screens;
@@ -17,7 +17,7 @@ use crate::report::escape::printable;
 use crate::store::{HistoryEntry, HistoryOutcome, LastRun};
 
 #[test]
-fn arrows_letters_and_page_keys_select_and_scroll() {
+fn arrow_letter_and_page_keys_select_an_action() {
     let mut state = five(LOW);
     assert_eq!(marked(&state), "a");
     for (key, selected) in [
@@ -45,7 +45,7 @@ fn selection_stays_with_its_action() {
     let others = ["0", "1", "2", "c", "x"].map(|name| held(name, "web-9/1", 5));
     state.set_snapshot(snapshot(others.to_vec(), Vec::new()));
     assert_eq!(marked(&state), "c");
-    // When the selected action disappears, the next one is selected.
+    // When the selected action disappears, the next action is selected.
     state.set_snapshot(snapshot(
         vec![held("0", "", 1), held("x", "", 1)],
         Vec::new(),
@@ -68,16 +68,20 @@ fn filter_matches_action_holder_and_host() {
     typed(&mut state, "/WEB-50");
     assert_eq!(marked(&state), "c");
     assert!(!screen(&state).contains("web-30"), "{}", screen(&state));
-    // While the filter is typed, letters are not commands.
+    // While the user types the filter, letters are not commands.
     assert!(screen(&state).contains("/WEB-50_"));
     press(&mut state, &[Key::Enter]);
-    assert!(screen(&state).contains("1 with \"WEB-50\""));
+    assert!(screen(&state).contains("1 matching \"WEB-50\""));
     press(&mut state, &[Key::Escape]);
     assert!(screen(&state).contains("web-30"));
     typed(&mut state, "/zzz");
-    assert!(screen(&state).contains("nothing has that"));
+    assert!(screen(&state).contains("no action, holder or host matches"));
     press(&mut state, &[Key::Erase, Key::Backspace]);
-    assert_eq!(marked(&state), "c", "the selection survives a filter");
+    assert_eq!(
+        marked(&state),
+        "c",
+        "clearing the filter keeps the selection"
+    );
     typed(&mut state, "j");
     assert_eq!(marked(&state), "d");
 }
@@ -134,7 +138,10 @@ fn history_is_requested_again_when_a_run_has_ended() {
     });
     state.set_snapshot(snapshot(vec![next], Vec::new()));
     assert_eq!(state.history_request(), Some(&action("a")));
-    assert!(screen(&state).contains("exited 0"), "the old history stays");
+    assert!(
+        screen(&state).contains("exited 0"),
+        "the old history is still shown"
+    );
     // The action is no longer held, so the response does not contain it.
     state.set_history(&action("a"), vec![entry("a", 17)]);
     state.set_snapshot(snapshot(Vec::new(), Vec::new()));
@@ -157,7 +164,7 @@ fn details_scroll_to_their_last_line() {
     assert_eq!(screen(&state), last);
     press(&mut state, &[Key::Home]);
     assert!(screen(&state).contains("a: held"));
-    // On a larger screen the scroll position is reduced until the screen is full.
+    // On a larger screen, the page scrolls back until the screen is full.
     press(&mut state, &[Key::End]);
     state.resize(Size {
         columns: 80,
@@ -194,15 +201,15 @@ fn selected_action_stays_visible_until_requests_succeed_again() {
     state.set_failure("cannot reach db: refused".to_owned(), at(1_003));
     let text = screen(&state);
     assert!(
-        text.contains("no answer") && text.contains("> e "),
+        text.contains("no response") && text.contains("> e "),
         "{text}"
     );
     state.set_snapshot(snapshot(vec![held("e", "", 1)], Vec::new()));
-    assert!(!screen(&state).contains("no answer"));
+    assert!(!screen(&state).contains("no response"));
 }
 
 #[test]
-fn columns_shrink_and_then_drop_out_by_rank() {
+fn columns_shrink_and_are_then_removed_by_rank() {
     let columns = [
         TableColumn::cut("ONE", 0, 4),
         TableColumn::whole("TWO", 1),
@@ -221,14 +228,14 @@ fn columns_shrink_and_then_drop_out_by_rank() {
     assert_eq!(text(8), "aaaaaaa…");
 }
 
-/// Generates any characters. The generator of `String` omits those that move a cursor.
+/// Generates strings of any characters. The generator of `String` omits control characters.
 fn text() -> impl Strategy<Value = String> {
     prop::collection::vec(any::<char>(), 0..20).prop_map(String::from_iter)
 }
 
 proptest! {
     #[test]
-    fn any_label_size_and_keys_give_a_valid_screen(
+    fn the_screen_is_valid_for_any_label_size_and_keys(
         labels in prop::collection::vec(text(), 0..6),
         columns in 1_usize..100,
         rows in 1_usize..30,

@@ -1,4 +1,4 @@
-//! The transitions of the screen's [`State`]: keys, responses of the server, and a new size of the screen.
+//! Applies keys, responses from the server, and new screen sizes to the [`ScreenState`].
 
 use super::detail_state::DetailState;
 use super::frame::{Frame, Size};
@@ -11,7 +11,7 @@ use crate::lease::instant::BootInstant;
 use crate::store::HistoryEntry;
 
 impl ScreenState {
-    /// Renders the screen at `now`.
+    /// Renders the open page at the time `now`.
     #[must_use]
     pub fn frame(&self, now: BootInstant) -> Frame {
         match &self.page {
@@ -21,7 +21,7 @@ impl ScreenState {
         }
     }
 
-    /// Applies a new response.
+    /// Applies a new snapshot.
     pub fn set_snapshot(&mut self, snapshot: TimedSnapshot) {
         self.latest = snapshot;
         self.failure = None;
@@ -31,14 +31,14 @@ impl ScreenState {
         self.adjust_view();
     }
 
-    /// Records that a request has failed at `now` with the message `why`.
+    /// Records that a request failed at `now` with the error message `why`.
     pub fn set_failure(&mut self, why: String, now: BootInstant) {
         let since = self.failure.as_ref().map_or(now, |failure| failure.since);
         self.failure = Some(QueryFailure { since, why });
         self.adjust_view();
     }
 
-    /// Applies the last runs of `action`.
+    /// Applies the last runs of `action`. Ignores the runs unless the details page of `action` is open.
     pub fn set_history(&mut self, action: &Action, entries: Vec<HistoryEntry>) {
         if let Page::Details(details) = &mut self.page {
             details.set_history(action, entries);
@@ -51,7 +51,7 @@ impl ScreenState {
         self.adjust_view();
     }
 
-    /// Applies a key. Returns its effect outside the state.
+    /// Applies a key. Returns the operation that the caller must perform.
     pub fn press(&mut self, key: Key) -> KeyEffect {
         match key {
             Key::Interrupt => return KeyEffect::Quit,
@@ -91,7 +91,8 @@ impl ScreenState {
         KeyEffect::None
     }
 
-    /// Scrolls the open action to line `to`, or to the maximum. None keeps the position, limited to the maximum.
+    /// Scrolls the details page to line `to`, or to the last scroll position if `to` is larger. None keeps the current
+    /// position, limited to the last scroll position. Does nothing on other pages.
     fn scroll(&mut self, to: Option<usize>) {
         let Page::Details(details) = &self.page else {
             return;
@@ -130,7 +131,7 @@ impl ScreenState {
         self.page = Page::Details(Box::new(DetailState::new(record.clone())));
     }
 
-    /// Moves the selection.
+    /// Moves the selection in the list according to `key`.
     fn select(&mut self, key: Key) {
         let rows = self.rows();
         let at = self.selected(&rows).unwrap_or(0);
@@ -142,12 +143,13 @@ impl ScreenState {
         self.selected = rows.get(to).map(|record| record.action.clone());
     }
 
-    /// Selects an action if the list has any, and scrolls so that the selection is on the screen.
+    /// Selects an action if the list is not empty, and scrolls so that the selected action is on the screen.
     pub(super) fn adjust_view(&mut self) {
         self.scroll(None);
         let rows = self.rows();
         let at = self.selected(&rows);
-        // If the selected action has disappeared, the next one in byte order is selected, or else the last row.
+        // If the selected action has disappeared, select the next action in byte order, or the last row if there is
+        // none.
         let at = at.or_else(|| {
             let gone = self.selected.as_ref()?;
             let next = rows.iter().position(|record| record.action > *gone);
@@ -156,7 +158,7 @@ impl ScreenState {
         let at = at.unwrap_or(0);
         let selected = rows.get(at).map(|record| record.action.clone());
         let count = rows.len();
-        // If the list is empty, the selection is kept for later, for example until the filter is cleared.
+        // If the list is empty, keep the selection. The action may return, for example when the filter is cleared.
         if selected.is_some() {
             self.selected = selected;
         }
@@ -167,8 +169,8 @@ impl ScreenState {
     }
 }
 
-/// Returns the line that a key moves to from line `at`, without a limit at the last line. None if the key does not
-/// move.
+/// Returns the line to which `key` moves from line `at`. The result may be beyond the last line. None if the key does
+/// not move the selection or the page.
 fn moved(key: Key, at: usize, page: usize) -> Option<usize> {
     Some(match key {
         Key::Up | Key::Text('k') => at.saturating_sub(1),

@@ -1,6 +1,6 @@
-//! The checkers: claims about a whole history, each a function from the timeline to the violations of the claim.
+//! The checkers. Each checks one claim about a complete history: it reads the timeline and returns the violations.
 //!
-//! No checker trusts dlock: they use only what the commands, the kernel and the nemeses recorded.
+//! The checkers do not trust dlock. They use only events that the commands, the kernel and the nemeses recorded.
 
 mod cause;
 mod counter;
@@ -21,8 +21,8 @@ pub(crate) use served::served;
 pub(crate) use takeover::{count as takeovers, latencies, takeover};
 pub(crate) use tokens::tokens;
 
-/// Time in microseconds by which an event may be later than promised, because other programs use the machine. Recorded
-/// stalls of the machine are added to it.
+/// Tolerance in microseconds for events that are later than promised because other programs use the machine. The
+/// checkers add the recorded stalls of the machine to this tolerance.
 const ALLOWANCE: Micros = 1_500_000;
 
 /// A violation of a claim.
@@ -30,7 +30,7 @@ const ALLOWANCE: Micros = 1_500_000;
 pub(crate) struct Violation {
     /// Time of the violation.
     pub(crate) at: Micros,
-    /// Action that the violation is about. None if it is about no single action.
+    /// Action in which the violation occurred. None if the violation does not concern a single action.
     pub(crate) action: Option<String>,
     /// Description of the violation.
     pub(crate) what: String,
@@ -43,16 +43,19 @@ impl Violation {
     }
 }
 
-/// A claim in words, and its checker.
+/// A claim as text, and its checker.
 pub(crate) type Claim = (&'static str, fn(&Timeline) -> Vec<Violation>);
 
 /// All claims.
 pub(crate) const CLAIMS: [Claim; 7] = [
-    ("no two trees of an action live at once", overlap),
-    ("tokens grow in order of start", tokens),
-    ("a store that checks tokens loses nothing", counter),
+    (
+        "no two process trees of an action run at the same time",
+        overlap,
+    ),
+    ("tokens grow in the order of the starts", tokens),
+    ("a store that checks tokens loses no increment", counter),
     ("a lease is taken over in time", takeover),
-    ("no run of dlock ends without cause", cause),
-    ("a tree dies with its dlock", deaths),
+    ("no run of dlock ends without a documented cause", cause),
+    ("a process tree dies with its dlock", deaths),
     ("every contender is served after the faults", served),
 ];

@@ -1,8 +1,9 @@
-//! Tests of the chaos run's checkers: each must report a history that violates its claim, and no other history.
+//! Tests of the checkers of the chaos run. Each checker must report every history that violates its claim, and no other
+//! history.
 //!
-//! They are a target of their own because the chaos run is a program with modes.
+//! These tests are a separate target because the chaos run is a program without a test harness.
 
-#![allow(dead_code, reason = "the chaos run uses the rest of it")]
+#![allow(dead_code, reason = "the chaos run uses the other items")]
 
 mod check;
 mod fault_kind;

@@ -1,9 +1,9 @@
-//! The command that dlock runs: this same program in another mode, which records its own life.
+//! The worker, which is the command that dlock runs. It is this program in another mode, and it records its own events.
 //!
-//! The worker takes a `flock` on its action's witness file and passes the descriptor on to all its descendants. The
-//! kernel releases the lock when the last of them is dead, so a worker that fails to get the lock is not alone,
-//! independent of any log. They also share the write end of a fifo: its reader gets a hangup when the last of them
-//! dies.
+//! The worker takes a `flock` on the witness file of its action. All its descendants inherit the descriptor, so the
+//! kernel releases the lock only when the last process of the tree is dead. A worker that cannot get the lock is
+//! therefore not alone, which proves an overlap without any log. The processes also share the write end of a fifo. The
+//! reader of the fifo gets a hangup when the last process dies.
 
 use std::ffi::OsString;
 use std::fs::OpenOptions;
@@ -19,27 +19,28 @@ use rustix::io::{FdFlags, fcntl_setfd};
 
 use crate::history::{Event, Journal, micros, now};
 use crate::schedule::{Plan, Shape};
-use crate::store::{Reply, Store};
+use crate::store::{Response, Store};
 
-/// Environment variables that name the chaos run and the run of dlock to which a command belongs.
+/// Environment variables that identify the chaos run, and the run of dlock to which a command belongs.
 pub(crate) const MARK: &str = "CHAOS_MARK";
 pub(crate) const RUN: &str = "CHAOS_RUN";
 
-/// Exit status of a worker that is not alone, and of a worker whose token the store refused.
+/// Exit statuses of a worker that is not alone, and of a worker whose token the store refused.
 const NOT_ALONE: i32 = 99;
 const REFUSED: i32 = 98;
 
-/// Lifetime of a descendant that is not killed: longer than any lease, so that it overlaps with the next holder.
+/// Lifetime of a descendant that is not killed. It is longer than any lease, so the descendant overlaps with the next
+/// holder.
 const LINGER: Duration = Duration::from_secs(20);
 
-/// Maximum time between reading the count and writing it back.
+/// Maximum time between reading the count and writing the new count.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Returns the command line that runs `worker` on `plan` in `folder`.
-pub(crate) fn line(worker: &Path, folder: &Path, plan: &Plan) -> Vec<OsString> {
+/// Returns the command line that runs the program `worker` with `plan` in `folder`.
+pub(crate) fn command_line(worker: &Path, folder: &Path, plan: &Plan) -> Vec<OsString> {
     let mut line: Vec<OsString> = Vec::new();
     if plan.shape == Shape::Shell {
-        // A command follows the worker, so that the shell forks instead of becoming the worker.
+        // The shell runs another command after the worker. Otherwise it would replace itself with the worker.
         line.extend(["sh", "-c", r#""$@"; exit $?"#, "sh"].map(OsString::from));
     }
     let plan = serde_json::to_string(plan).expect("a plan is plain data");
@@ -48,8 +49,8 @@ pub(crate) fn line(worker: &Path, folder: &Path, plan: &Plan) -> Vec<OsString> {
     line
 }
 
-/// Runs the worker; `arguments` are the folder and the plan.
-pub(crate) fn work(arguments: &[String]) -> ! {
+/// Runs the worker. `arguments` are the folder and the plan.
+pub(crate) fn run_worker(arguments: &[String]) -> ! {
     let [folder, plan] = arguments else {
         panic!("--worker takes a folder and a plan");
     };
@@ -62,10 +63,10 @@ pub(crate) fn work(arguments: &[String]) -> ! {
         ignore_term();
     }
     let journal = Journal::open(&folder).expect("the history can be opened");
-    let life = kept(&folder.join("life").join(run.to_string()));
-    let witness = kept(&folder.join("witness").join(&action));
+    let life = open_inherited(&folder.join("life").join(run.to_string()));
+    let witness = open_inherited(&folder.join("witness").join(&action));
     let alone = flock(&witness, FlockOperation::NonBlockingLockExclusive).is_ok();
-    let started = journal.note(Event::Started {
+    let started = journal.record(Event::Started {
         run,
         action: action.clone(),
         token,
@@ -76,7 +77,7 @@ pub(crate) fn work(arguments: &[String]) -> ! {
     if !alone {
         process::exit(NOT_ALONE);
     }
-    raise(plan.shape);
+    start_descendants(plan.shape);
     let store = folder.join("store").join(&action);
     let mut store = Store::open(&store).expect("the store can be opened");
     let end = started + micros(Duration::from_millis(plan.hold));
@@ -84,13 +85,13 @@ pub(crate) fn work(arguments: &[String]) -> ! {
         let left = Duration::from_micros(end.saturating_sub(now()));
         let counted = count(&mut store, token, left.min(PAUSE), |count, is_done| {
             let action = action.clone();
-            journal.note(match is_done {
+            journal.record(match is_done {
                 false => Event::Counting { run, action, count },
                 true => Event::Counted { run, action, count },
             });
         });
-        if let Reply::Refused(highest) = counted {
-            journal.note(Event::Refused {
+        if let Response::Refused(highest) = counted {
+            journal.record(Event::Refused {
                 run,
                 action,
                 token,
@@ -99,30 +100,31 @@ pub(crate) fn work(arguments: &[String]) -> ! {
             process::exit(REFUSED);
         }
     }
-    journal.note(Event::Finished { run, action });
+    journal.record(Event::Finished { run, action });
     drop((life, witness));
     process::exit(plan.exit);
 }
 
-/// Adds one to the count, with a pause between read and write.
-fn count(store: &mut Store, token: u64, pause: Duration, note: impl Fn(u64, bool)) -> Reply {
-    let before = match store.look(token).expect("the store can be read") {
-        Reply::Count(count) => count,
-        refused @ Reply::Refused(_) => return refused,
+/// Increments the count, with a pause between the read and the write. Calls `note` before and after the write.
+fn count(store: &mut Store, token: u64, pause: Duration, note: impl Fn(u64, bool)) -> Response {
+    let before = match store.read(token).expect("the store can be read") {
+        Response::Count(count) => count,
+        refused @ Response::Refused(_) => return refused,
     };
     thread::sleep(pause);
     note(before + 1, false);
-    let reply = store
-        .put(token, before + 1)
+    let response = store
+        .write(token, before + 1)
         .expect("the store can be written");
-    if let Reply::Count(count) = reply {
+    if let Response::Count(count) = response {
         note(count, true);
     }
-    reply
+    response
 }
 
-/// Runs a descendant of the kind in `arguments`. It inherits the witness and the fifo of the worker.
-pub(crate) fn descend(arguments: &[String]) -> ! {
+/// Runs a descendant of the kind in `arguments`. The descendant has inherited the witness file and the fifo of the
+/// worker.
+pub(crate) fn run_descendant(arguments: &[String]) -> ! {
     match arguments.first().map(String::as_str) {
         Some("parent") => {
             spawn("leaf");
@@ -142,7 +144,7 @@ pub(crate) fn descend(arguments: &[String]) -> ! {
 }
 
 /// Starts the descendants that `shape` defines.
-fn raise(shape: Shape) {
+fn start_descendants(shape: Shape) {
     match shape {
         Shape::Plain | Shape::Stubborn | Shape::Shell => {}
         Shape::Family => spawn("parent"),
@@ -157,12 +159,12 @@ fn spawn(kind: &str) {
         .args(["--descendant", kind])
         .stdin(Stdio::null())
         .spawn();
-    // The worker does not wait for the child: the monitor has to kill it.
+    // The worker does not wait for the child, so the monitor must kill the child.
     drop(child.expect("a child can be started"));
 }
 
-/// Opens a file that descendants inherit.
-fn kept(path: &Path) -> OwnedFd {
+/// Opens a file for writing. Descendants inherit the descriptor.
+fn open_inherited(path: &Path) -> OwnedFd {
     let mut options = OpenOptions::new();
     let flags = OFlags::NONBLOCK.bits().cast_signed();
     let file = options.write(true).custom_flags(flags).open(path);
@@ -172,7 +174,7 @@ fn kept(path: &Path) -> OwnedFd {
 }
 
 /// Creates the fifo whose hangup reports the death of the process tree of `run`.
-pub(crate) fn make_life(folder: &Path, run: u64) -> PathBuf {
+pub(crate) fn make_fifo(folder: &Path, run: u64) -> PathBuf {
     let path = folder.join("life").join(run.to_string());
     let mode = Mode::RUSR | Mode::WUSR;
     rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, mode, 0)
@@ -188,7 +190,7 @@ fn number(name: &str) -> u64 {
 }
 
 fn ignore_term() {
-    // SAFETY: sets a disposition without a handler, before other threads exist.
+    // SAFETY: this call installs no handler, and no other thread exists yet.
     unsafe {
         libc::signal(libc::SIGTERM, libc::SIG_IGN);
     }

@@ -1,4 +1,4 @@
-//! Contenders: each runs dlock on its action again and again, one run after the other.
+//! The contenders. Each contender runs dlock repeatedly on its action, one run at a time.
 
 use std::fs::{self, File};
 use std::io;
@@ -16,14 +16,14 @@ use crate::run_context::RunContext;
 use crate::schedule::{Plan, Route, Shape, plans};
 use crate::testbed::Site;
 
-/// Maximum number of bytes of a run's standard error that the history keeps.
-const SAID: usize = 2_000;
+/// Maximum number of bytes of a run's standard error that are written to the history.
+const STDERR_LIMIT: usize = 2_000;
 
-/// Contends for `action` until the faults are over, and then once more.
-pub(crate) fn contend(context: &RunContext, site: &Site, action: &str, slot: usize) {
-    let patience = site.purpose.patience();
+/// Runs dlock on `action` until the fault phase ends, and once after the faults.
+pub(crate) fn run_contender(context: &RunContext, site: &Site, action: &str, slot: usize) {
+    let ttl_factor = site.purpose.ttl_factor();
     for mut plan in plans(context.seed, action, slot) {
-        plan.ttl *= patience;
+        plan.ttl *= ttl_factor;
         if !context.fault_phase.pause(Duration::from_millis(plan.pause)) {
             break;
         }
@@ -33,7 +33,7 @@ pub(crate) fn contend(context: &RunContext, site: &Site, action: &str, slot: usi
     context.fault_phase.wait_for_quiet();
     let last = Plan {
         pause: 0,
-        ttl: 2_000 * patience,
+        ttl: 2_000 * ttl_factor,
         hold: 10,
         shape: Shape::Plain,
         exit: 0,
@@ -43,13 +43,13 @@ pub(crate) fn contend(context: &RunContext, site: &Site, action: &str, slot: usi
     run(context, site, action, last);
 }
 
-/// Runs dlock once, from its start to its end.
+/// Runs dlock once, and records its start and its end.
 fn run(context: &RunContext, site: &Site, action: &str, plan: Plan) {
     let run = context.runs.fetch_add(1, Ordering::Relaxed);
-    let life = command::make_life(&context.folder, run);
-    context.tree_watcher.watch(run, action, &life);
-    let said = context.folder.join("said").join(run.to_string());
-    let file = File::create(&said).expect("a file can be created");
+    let fifo = command::make_fifo(&context.folder, run);
+    context.tree_watcher.watch(run, action, &fifo);
+    let stderr_copy = context.folder.join("said").join(run.to_string());
+    let file = File::create(&stderr_copy).expect("a file can be created");
     let (reader, stderr) = io::pipe().expect("a pipe can be created");
     let wait = match plan.wait {
         Some(millis) => format!("{millis}ms"),
@@ -70,7 +70,11 @@ fn run(context: &RunContext, site: &Site, action: &str, plan: Plan) {
         .args(["exec", "--action", action, "--wait", &wait])
         .args(["--ttl", &format!("{}ms", plan.ttl)])
         .args(["--holder", &format!("run {run}"), "--"])
-        .args(command::line(&context.worker, &context.folder, &plan))
+        .args(command::command_line(
+            &context.worker,
+            &context.folder,
+            &plan,
+        ))
         .stdout(Stdio::null())
         .stderr(stderr.try_clone().expect("a descriptor is available"));
     // SAFETY: `prepare` only makes system calls that are allowed between fork and exec.
@@ -78,10 +82,10 @@ fn run(context: &RunContext, site: &Site, action: &str, plan: Plan) {
         dlock.pre_exec(prepare);
     }
     let mut child = dlock.spawn().expect("dlock starts");
-    // The builder holds a write end of the pipe, which would never reach its end.
+    // The builder holds a write end of the pipe. Without this drop, the reader would never reach the end of the pipe.
     drop(dlock);
-    context.readers.join(run, stderr);
-    context.journal.note(Event::Asked {
+    context.readers.register(run, stderr);
+    context.journal.record(Event::Launched {
         run,
         action: action.to_owned(),
         parent: child.id(),
@@ -90,9 +94,9 @@ fn run(context: &RunContext, site: &Site, action: &str, plan: Plan) {
     let (status, at) = thread::scope(|scope| {
         let copies = scope.spawn(|| context.readers.copy(run, reader, file));
         let status = child.wait().expect("dlock can be waited for");
-        // The time is taken before the end of the pipe, which a leftover process would delay.
+        // A remaining process would delay the end of the pipe, so the time is read before that.
         let at = now();
-        context.readers.leave(run);
+        context.readers.unregister(run);
         let outcome = copies.join().expect("a reader does not panic");
         outcome.expect("standard error can be copied");
         (status, at)
@@ -102,12 +106,14 @@ fn run(context: &RunContext, site: &Site, action: &str, plan: Plan) {
         action: action.to_owned(),
         status: status.code(),
         signal: status.signal(),
-        stderr: tail(&fs::read(&said).expect("the copy of standard error can be read")),
+        stderr: last_bytes(
+            &fs::read(&stderr_copy).expect("the copy of standard error can be read"),
+        ),
     };
     context.journal.write(&Line { at, event });
     context.tree_watcher.ended(run);
-    for file in [life, said] {
-        fs::remove_file(file).expect("the run's files are there");
+    for file in [fifo, stderr_copy] {
+        fs::remove_file(file).expect("the files of the run exist");
     }
 }
 
@@ -118,7 +124,7 @@ fn prepare() -> io::Result<()> {
     Ok(())
 }
 
-fn tail(text: &[u8]) -> String {
-    let start = text.len().saturating_sub(SAID);
+fn last_bytes(text: &[u8]) -> String {
+    let start = text.len().saturating_sub(STDERR_LIMIT);
     String::from_utf8_lossy(&text[start..]).into_owned()
 }

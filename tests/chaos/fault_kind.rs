@@ -1,4 +1,4 @@
-//! The kinds of faults: their names, their victims and their effects.
+//! The kinds of faults, with their names, victims and lengths.
 
 use std::fmt;
 use std::time::Duration;
@@ -35,7 +35,7 @@ pub(crate) enum FaultKind {
     TermWaiter,
     /// KILL CONNECTION of the holder's session.
     KillSession,
-    /// KILL CONNECTION of any session with a queue entry.
+    /// KILL CONNECTION of a session with a queue entry.
     KillWaitingSession,
     /// All packets are lost, in both directions.
     CutBoth,
@@ -43,19 +43,19 @@ pub(crate) enum FaultKind {
     CutRequests,
     /// All packets from the server are lost.
     CutReplies,
-    /// All packets, in both directions, arrive when the fault is over.
+    /// All packets in both directions are held until the fault ends.
     Delay,
-    /// The response to one request is lost, and the connection delivers nothing from then on.
+    /// The response to one request is lost. After that, the connection delivers nothing.
     LoseReply,
-    /// The response to one request comes late, perhaps after the client has given up waiting for it.
+    /// The response to one request arrives late, possibly after the timeout of the client.
     LateReply,
-    /// The server executes one request, and the client gets an error in place of the response.
+    /// The server executes one request, and the client receives an error in place of the response.
     ErrorReply,
     /// All connections are reset (RST).
     ResetConnections,
     /// Each connection passes one byte per second.
     Drip,
-    /// All connections are reset, and new ones are accepted but receive nothing.
+    /// All connections are reset. New connections are accepted but receive nothing.
     Silence,
     /// The server is killed and restarted.
     KillServer,
@@ -71,10 +71,9 @@ pub(crate) enum FaultKind {
     DoubleSpeed,
     /// The server's clock runs half as fast.
     HalfSpeed,
-    /// An operator runs `dlock release`, whichever run holds the lease at that time.
+    /// An operator runs `dlock release` without checking which run holds the lease.
     Release,
-    /// The reader of the holder's standard error stops. The holder's session is killed, so that it has something to
-    /// write.
+    /// The reader of the holder's standard error stops. The holder's session is killed, so the holder writes a message.
     StopReader,
 }
 
@@ -100,7 +99,7 @@ pub(crate) enum Victim {
 }
 
 impl FaultKind {
-    /// Every kind.
+    /// All kinds.
     pub(crate) const ALL: [Self; 33] = [
         Self::KillParent,
         Self::FreezeParentShort,
@@ -173,7 +172,7 @@ impl FaultKind {
     pub(crate) fn is_outage(self) -> bool {
         match self.victim() {
             Victim::Server => true,
-            // The loss of one response, or of all connections once, costs no more than one further attempt.
+            // The loss of one response, or one reset of all connections, costs at most one more attempt.
             Victim::Network => {
                 let replies = [Self::LoseReply, Self::LateReply, Self::ErrorReply];
                 self != Self::ResetConnections && !replies.contains(&self)
@@ -182,7 +181,7 @@ impl FaultKind {
         }
     }
 
-    /// Returns true if the fault may stop the parent process of a holder. A frozen waiter may have become a holder.
+    /// Returns true if the fault may freeze the parent process of a holder. A frozen waiter may have become the holder.
     pub(crate) fn freezes_parent(self) -> bool {
         matches!(
             self,
@@ -193,7 +192,7 @@ impl FaultKind {
         )
     }
 
-    /// Returns the length of the fault for a lease of `ttl`. The schedule chooses `severity`, from 0 to 1.
+    /// Returns the length of the fault for a lease of `ttl`. `severity` is a number from 0 to 1 from the schedule.
     pub(crate) fn length(self, ttl: Duration, severity: f64) -> Duration {
         let between =
             |low: Duration, high: Duration| low + high.saturating_sub(low).mul_f64(severity);
@@ -218,7 +217,7 @@ impl FaultKind {
             Self::HourForward | Self::HourBack | Self::DoubleSpeed | Self::HalfSpeed => {
                 between(ttl / 4, ttl * 3 / 2)
             }
-            // Listed one by one: with a wildcard, a forgotten kind would be counted without an effect.
+            // No wildcard is used here, because a new kind would then silently get a length of zero and have no effect.
             Self::KillParent
             | Self::TermParent
             | Self::KillMonitor
@@ -236,7 +235,7 @@ impl FaultKind {
         }
     }
 
-    /// Returns the kind with this name. None if there is none.
+    /// Returns the kind with this name. None if no kind has this name.
     pub(crate) fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.to_string() == name)
     }

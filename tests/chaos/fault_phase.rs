@@ -1,4 +1,5 @@
-//! The phase of a run: with faults, ending, or without faults. Threads pause here and wake when the phase changes.
+//! The phase of a chaos run: faults are injected, the last faults end, or there are no faults. Threads that wait here
+//! wake up when the phase changes.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -11,17 +12,17 @@ pub(crate) struct FaultPhases {
 
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 enum State {
-    /// Faults are caused.
+    /// The nemeses inject faults.
     #[default]
     Active,
-    /// No new fault begins; faults in progress end.
+    /// No new fault begins. The current faults end.
     Draining,
     /// There are no faults.
     Quiet,
 }
 
 impl FaultPhases {
-    /// Waits for `duration`, or until the fault phase ends. Returns true if the fault phase goes on.
+    /// Waits for `duration`, or until the fault phase ends. Returns true if the fault phase has not ended.
     pub(crate) fn pause(&self, duration: Duration) -> bool {
         let end = Instant::now() + duration;
         let mut state = self.locked();
@@ -43,14 +44,14 @@ impl FaultPhases {
         *self.locked() == State::Active
     }
 
-    /// Ends the fault phase: from now on no fault begins.
-    pub(crate) fn abate(&self) {
-        self.turn(State::Draining);
+    /// Ends the fault phase. After this call, no fault begins.
+    pub(crate) fn end_faults(&self) {
+        self.set(State::Draining);
     }
 
-    /// Starts the quiet phase: from now on there are no faults.
-    pub(crate) fn quiet(&self) {
-        self.turn(State::Quiet);
+    /// Starts the quiet phase, in which there are no faults.
+    pub(crate) fn start_quiet(&self) {
+        self.set(State::Quiet);
     }
 
     /// Waits for the quiet phase.
@@ -59,7 +60,7 @@ impl FaultPhases {
         drop(self.changed.wait_while(self.locked(), wait));
     }
 
-    fn turn(&self, state: State) {
+    fn set(&self, state: State) {
         *self.locked() = state;
         self.changed.notify_all();
     }

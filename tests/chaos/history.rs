@@ -1,8 +1,8 @@
-//! The history of a run: one line of JSON for each event.
+//! The history of a chaos run. Each line contains one event as JSON.
 //!
-//! Every process of the run appends to the same file: the runner, and each command that dlock started. Each line is
-//! one write to a file opened for appending, so lines never mix. The process that observes an event takes its time
-//! from `CLOCK_BOOTTIME`, so times of all processes can be compared.
+//! The runner and all commands that dlock starts append to the same file. Each line is one write to a file that is open
+//! for appending, so lines never mix. The process that observes an event reads the time from `CLOCK_BOOTTIME`, so times
+//! from different processes can be compared.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -18,7 +18,7 @@ use crate::schedule::Plan;
 /// Microseconds since the boot of the machine.
 pub(crate) type Micros = u64;
 
-/// Returns the time of the clock that all processes of a run share.
+/// Returns the time of `CLOCK_BOOTTIME`, which all processes share.
 pub(crate) fn now() -> Micros {
     let time = clock_gettime(ClockId::Boottime);
     let seconds = u64::try_from(time.tv_sec).expect("the uptime is not negative");
@@ -39,7 +39,7 @@ pub(crate) struct Line {
     pub(crate) event: Event,
 }
 
-/// An event. `run` is the number of a run of dlock, `fault` the number of a fault.
+/// An event. `run` is the number of a run of dlock, and `fault` is the number of a fault.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "kebab-case")]
 pub(crate) enum Event {
@@ -50,13 +50,14 @@ pub(crate) enum Event {
         seconds: u64,
     },
     /// dlock was started.
-    Asked {
+    #[serde(rename = "asked")]
+    Launched {
         run: u64,
         action: String,
         parent: u32,
         plan: Plan,
     },
-    /// The command of dlock runs. `alone` is true if no process of an earlier command of this action was alive.
+    /// The command was started. `alone` is true if no process of an earlier command of this action was alive.
     Started {
         run: u64,
         action: String,
@@ -65,7 +66,7 @@ pub(crate) enum Event {
         parent: u32,
         alone: bool,
     },
-    /// The command is about to write this count into the store.
+    /// The command will now write this count to the store.
     Counting {
         run: u64,
         action: String,
@@ -77,7 +78,7 @@ pub(crate) enum Event {
         action: String,
         count: u64,
     },
-    /// The store had seen a higher token.
+    /// The store refused the token, because it had accepted a higher token.
     Refused {
         run: u64,
         action: String,
@@ -96,7 +97,8 @@ pub(crate) enum Event {
         signal: Option<i32>,
         stderr: String,
     },
-    /// A fault begins. Without an action it affects the whole site, without a run all runs of the action.
+    /// A fault begins. If `action` is None, the fault affects the whole site. If `run` is None, the fault affects all
+    /// runs of the action.
     Fault {
         fault: u64,
         kind: FaultKind,
@@ -105,22 +107,23 @@ pub(crate) enum Event {
         run: Option<u64>,
         pid: Option<u32>,
     },
-    /// The fault is over. `hit` is true if it affected a run.
+    /// The fault has ended. `hit` is true if the fault affected a run.
     Healed { fault: u64, hit: bool },
     /// A fault of the schedule found no victim.
     Missed { kind: FaultKind, action: String },
-    /// The site's server did not commit for this time until now. Without a site: the runner was not scheduled.
+    /// The site's server has not committed for this time. If `site` is None, the kernel has not scheduled the runner
+    /// for this time.
     Stalled {
         site: Option<String>,
         micros: Micros,
     },
-    /// From now on there are no faults.
+    /// The quiet phase, without faults, begins.
     Quiet,
-    /// The time limit for all contenders has passed.
+    /// The time limit for all contenders has expired.
     Overdue,
-    /// A process of the run that was still alive after the end.
+    /// A process of the chaos run was still alive after the time limit.
     Orphan { pid: u32, words: String },
-    /// The content of an action's store after the run.
+    /// The content of an action's store after the chaos run.
     Counter {
         action: String,
         count: u64,
@@ -129,10 +132,10 @@ pub(crate) enum Event {
 }
 
 impl Event {
-    /// Returns the action of the event. None if the event is not about one action.
+    /// Returns the action of the event. None if the event does not concern a single action.
     pub(crate) fn action(&self) -> Option<&str> {
         match self {
-            Self::Asked { action, .. }
+            Self::Launched { action, .. }
             | Self::Started { action, .. }
             | Self::Counting { action, .. }
             | Self::Counted { action, .. }
@@ -157,7 +160,7 @@ impl Event {
 pub(crate) struct Journal(File);
 
 impl Journal {
-    /// Opens the history in `folder`; creates it if it does not exist.
+    /// Opens the history in `folder`, and creates the file if it does not exist.
     pub(crate) fn open(folder: &Path) -> io::Result<Self> {
         let path = folder.join("history");
         Ok(Self(
@@ -165,14 +168,14 @@ impl Journal {
         ))
     }
 
-    /// Writes `event` with the present time, and returns that time.
-    pub(crate) fn note(&self, event: Event) -> Micros {
+    /// Writes `event` with the current time, and returns this time.
+    pub(crate) fn record(&self, event: Event) -> Micros {
         let at = now();
         self.write(&Line { at, event });
         at
     }
 
-    /// Writes a line with the time that it contains.
+    /// Writes `line`, which already contains a time.
     pub(crate) fn write(&self, line: &Line) {
         let mut text = serde_json::to_string(line).expect("an event is plain data");
         text.push('\n');
@@ -182,7 +185,7 @@ impl Journal {
     }
 }
 
-/// Reads the history in `folder`, in order of time.
+/// Reads the history in `folder` and sorts the lines by time.
 pub(crate) fn read(folder: &Path) -> io::Result<Vec<Line>> {
     let text = fs::read_to_string(folder.join("history"))?;
     let mut lines: Vec<Line> = text

@@ -1,17 +1,19 @@
-//! The chaos run: many contenders on real servers, random faults from one seed, and checkers over the history.
+//! The chaos run. Many contenders run dlock on real servers, nemeses inject random faults from one seed, and checkers
+//! evaluate the history.
 //!
 //! ```text
 //! make chaos SECONDS=1800 SEED=7 FLAVOUR=mysql      FLAVOUR: mariadb, mysql or both (default)
-//! DLOCK_UNDER_TEST=path make chaos …                test another dlock than the one that is built here
-//! make chaos ONLY=kill-parent,freeze-parent-long …  only these faults
+//! DLOCK_UNDER_TEST=path make chaos …                test the program at this path instead of the dlock built here
+//! make chaos ONLY=kill-parent,freeze-parent-long …  inject only these faults
 //! cargo test --test chaos -- --judge --folder=FOLDER  check the histories in FOLDER again
 //! ```
-//! The program exits with 1 if a claim does not hold. It is also the command that dlock runs (`--worker`).
+//! The program exits with 1 if a claim fails. With `--worker`, the same program is the command that dlock runs.
 //!
-//! - `schedule` derives all runs and faults from the seed; `contender` makes the runs, `nemesis` the faults (`fault_kind`)
-//! - `command` records its own life, `store` checks tokens, `tree_watcher` detects the death of each process tree; all
-//!   of them write to the `history`
-//! - `timeline` and `check` evaluate the history after the run
+//! - `schedule` derives all runs and faults from the seed. `contender` executes the runs, and `nemesis` injects the
+//!   faults (`fault_kind`).
+//! - `command` is the worker, `store` checks tokens, and `tree_watcher` detects the death of each process tree. Their
+//!   events are written to the `history`.
+//! - `timeline` and `check` evaluate the history after the run.
 
 mod check;
 mod command;
@@ -49,22 +51,22 @@ use timeline::Timeline;
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.split_first() {
-        Some((mode, rest)) if mode == "--worker" => command::work(rest),
-        Some((mode, rest)) if mode == "--descendant" => command::descend(rest),
+        Some((mode, rest)) if mode == "--worker" => command::run_worker(rest),
+        Some((mode, rest)) if mode == "--descendant" => command::run_descendant(rest),
         _ => {}
     }
     match Options::read(&arguments) {
-        Ok(Some(options)) => both(&options),
+        Ok(Some(options)) => run_all(&options),
         Ok(None) => ExitCode::SUCCESS,
-        Err(why) => {
-            eprintln!("chaos: {why}");
+        Err(error) => {
+            eprintln!("chaos: {error}");
             ExitCode::from(2)
         }
     }
 }
 
-/// Runs on all flavours at the same time.
-fn both(options: &Options) -> ExitCode {
+/// Runs on all flavours concurrently, and prints the reports.
+fn run_all(options: &Options) -> ExitCode {
     let folder = options.folder.clone().unwrap_or_else(|| {
         let name = format!("chaos-{}-{}", options.seed, std::process::id());
         PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name)
@@ -77,7 +79,7 @@ fn both(options: &Options) -> ExitCode {
     );
     let run = |flavour: Flavour| {
         let folder = folder.join(flavour.to_string());
-        let timeline = match options.judges_only {
+        let timeline = match options.only_checks {
             true => Timeline::of(history::read(&folder).expect("the history can be read")),
             false => run::run(flavour, options, &folder),
         };
@@ -94,18 +96,18 @@ fn both(options: &Options) -> ExitCode {
             .map(thread::ScopedJoinHandle::join)
             .collect()
     });
-    let mut holds = true;
+    let mut all_hold = true;
     for report in reports {
         match report {
-            Ok((text, all)) => {
+            Ok((text, holds)) => {
                 print!("{text}");
-                holds &= all;
+                all_hold &= holds;
             }
             // The thread has printed its panic message already.
-            Err(_) => holds = false,
+            Err(_) => all_hold = false,
         }
     }
-    match holds {
+    match all_hold {
         true => ExitCode::SUCCESS,
         false => ExitCode::FAILURE,
     }

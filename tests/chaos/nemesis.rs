@@ -1,7 +1,7 @@
-//! The nemeses: each causes the faults of its schedule, one after the other, on its own action or its own server.
+//! The nemeses. Each nemesis injects the faults of its schedule, one at a time, into its own action or its own server.
 //!
-//! After each fault a nemesis waits until a command starts again, so faults of one action do not overlap and each
-//! take-over can be attributed to one of them.
+//! After each fault, a nemesis waits until a command starts. Faults of one action therefore do not overlap, and each
+//! take-over can be attributed to one fault.
 
 mod clock;
 mod holder;
@@ -22,12 +22,12 @@ use crate::schedule::{Step, steps};
 use crate::testbed::Site;
 
 pub(crate) use clock::Clock;
-pub(crate) use server::rage;
+pub(crate) use server::inject_faults;
 
-/// Maximum time to look for a victim.
+/// Maximum time to wait for a victim.
 const SEARCH: Duration = Duration::from_secs(12);
 
-/// Maximum time to wait after a fault for a command to start. After that the next fault comes anyway.
+/// Maximum time to wait for a command to start after a fault. After this time, the next fault is injected anyway.
 const RECOVERY: Duration = Duration::from_secs(20);
 
 /// The nemesis of one action.
@@ -45,26 +45,26 @@ struct Fault {
 }
 
 impl Nemesis<'_> {
-    /// Causes faults of `kinds` until the fault phase ends.
-    pub(crate) fn rage(&self, kinds: &[FaultKind]) {
+    /// Injects faults of `kinds` until the fault phase ends.
+    pub(crate) fn inject_faults(&self, kinds: &[FaultKind]) {
         for step in steps(self.context.seed, &self.action, kinds) {
             if !self.context.fault_phase.pause(step.pause) {
                 return;
             }
-            let brought = match step.kind.victim() {
-                Victim::Holder => self.strike_holder(step),
-                Victim::Waiter => self.strike_waiter(step),
-                Victim::Session => self.strike_session(step),
-                Victim::Network => self.strike_network(step),
-                Victim::Lease => self.strike_lease(step),
-                Victim::Reader => self.strike_reader(step),
+            let started = match step.kind.victim() {
+                Victim::Holder => self.inject_holder_fault(step),
+                Victim::Waiter => self.inject_waiter_fault(step),
+                Victim::Session => self.inject_session_fault(step),
+                Victim::Network => self.inject_network_fault(step),
+                Victim::Lease => self.inject_lease_fault(step),
+                Victim::Reader => self.inject_reader_fault(step),
                 Victim::Server | Victim::Clock => {
-                    unreachable!("a fault of the site, not of an action")
+                    unreachable!("this fault affects a site, not an action")
                 }
             };
-            match brought {
+            match started {
                 Some(at) => self.recover(at),
-                None => self.miss(step),
+                None => self.record_miss(step),
             }
         }
     }
@@ -72,20 +72,20 @@ impl Nemesis<'_> {
     /// Waits until a command starts after the fault that began at `at`.
     fn recover(&self, at: Micros) {
         let actions = [self.action.clone()];
-        // In ten parts, so that the end of the fault phase is noticed soon.
+        // The wait is divided into ten parts, so that a nemesis detects the end of the fault phase within 2 s.
         for _ in 0..10 {
-            let patience = RECOVERY / 10;
+            let timeout = RECOVERY / 10;
             if !self.context.fault_phase.is_active()
-                || self.context.live_runs.goes_on(&actions, at, patience)
+                || self.context.live_runs.wait_for_start(&actions, at, timeout)
             {
                 return;
             }
         }
     }
 
-    fn miss(&self, step: Step) {
+    fn record_miss(&self, step: Step) {
         if self.context.fault_phase.is_active() {
-            self.context.journal.note(Event::Missed {
+            self.context.journal.record(Event::Missed {
                 kind: step.kind,
                 action: self.action.clone(),
             });
@@ -108,7 +108,7 @@ fn begin(
     pid: Option<u32>,
 ) -> Fault {
     let number = context.faults.fetch_add(1, Ordering::Relaxed);
-    let at = context.journal.note(Event::Fault {
+    let at = context.journal.record(Event::Fault {
         fault: number,
         kind,
         site: site.name.clone(),
@@ -120,10 +120,11 @@ fn begin(
 }
 
 impl Fault {
-    /// Records that the fault is over and whether it hit a run. Returns the time of its begin if it did.
+    /// Records the end of the fault. `hit` is true if the fault affected a run. Returns the start time of the fault if
+    /// `hit` is true, otherwise None.
     fn end(self, context: &RunContext, hit: bool) -> Option<Micros> {
         let fault = self.number;
-        context.journal.note(Event::Healed { fault, hit });
+        context.journal.record(Event::Healed { fault, hit });
         hit.then_some(self.at)
     }
 }

@@ -1,37 +1,37 @@
-//! The command line. It also accepts the arguments that `cargo test` passes to every target.
+//! The options on the command line. Arguments that `cargo test` passes to every target are also accepted.
 
 use std::path::PathBuf;
 
 use crate::fault_kind::FaultKind;
 use crate::servers::Flavour;
 
-/// Length in seconds of the run that is part of the tests.
-const SHORT: u64 = 75;
+/// Default length of a run in seconds. `cargo test` uses it.
+const DEFAULT_SECONDS: u64 = 75;
 
 /// The options of the command line.
 #[derive(Debug)]
 pub(crate) struct Options {
     pub(crate) seconds: u64,
     pub(crate) seed: u64,
-    /// Flavours to test, at the same time.
+    /// Flavours to test. They run concurrently.
     pub(crate) flavours: Vec<Flavour>,
-    /// Kinds of faults to cause. If empty, all kinds.
+    /// Kinds of faults to inject. If the list is empty, all kinds are injected.
     pub(crate) only: Vec<FaultKind>,
     /// The program under test.
     pub(crate) dlock: PathBuf,
-    /// Folder of the histories. None for a new folder in the target folder.
+    /// Folder of the histories. None creates a folder in the target folder.
     pub(crate) folder: Option<PathBuf>,
-    /// If true, nothing is run, and the histories in the folder are checked again.
-    pub(crate) judges_only: bool,
+    /// If true, the program starts no run, and only checks the histories in the folder again.
+    pub(crate) only_checks: bool,
 }
 
 impl Options {
-    /// Reads the command line. Returns None if it selects other tests than this one.
+    /// Reads the command line. Returns None if the command line does not select this test.
     pub(crate) fn read(arguments: &[String]) -> Result<Option<Self>, String> {
         let dlock = std::env::var_os("DLOCK_UNDER_TEST")
             .map_or_else(|| env!("CARGO_BIN_EXE_dlock").into(), PathBuf::from);
         let mut options = Self {
-            seconds: SHORT,
+            seconds: DEFAULT_SECONDS,
             seed: 0,
             flavours: Flavour::ALL.into(),
             only: Vec::new(),
@@ -39,10 +39,10 @@ impl Options {
                 .canonicalize()
                 .map_err(|error| format!("{}: {error}", dlock.display()))?,
             folder: None,
-            judges_only: false,
+            only_checks: false,
         };
         let mut seed = None;
-        let mut is_meant = true;
+        let mut is_selected = true;
         let mut arguments = arguments.iter();
         while let Some(argument) = arguments.next() {
             let (name, value) = match argument.split_once('=') {
@@ -59,20 +59,20 @@ impl Options {
                 "--flavour" => options.flavours = flavours(&value()?)?,
                 "--only" => options.only = kinds(&value()?)?,
                 "--folder" => options.folder = Some(value()?.into()),
-                "--judge" => options.judges_only = true,
+                "--judge" => options.only_checks = true,
                 "--test-threads" | "--format" | "--color" | "--skip" | "-Z" => {
                     value()?;
                 }
                 "--list" => return Ok(None),
                 name if name.starts_with('-') => {}
-                filter => is_meant = "chaos".contains(filter),
+                filter => is_selected = "chaos".contains(filter),
             }
         }
         options.seed = match seed {
             Some(text) => number(&text)?,
             None => getrandom::u64().expect("the system has random numbers") % 1_000_000,
         };
-        Ok(is_meant.then_some(options))
+        Ok(is_selected.then_some(options))
     }
 }
 
@@ -98,7 +98,7 @@ fn kinds(text: &str) -> Result<Vec<FaultKind>, String> {
         .map(|name| {
             FaultKind::named(name).ok_or_else(|| {
                 let all: Vec<String> = FaultKind::ALL.iter().map(FaultKind::to_string).collect();
-                format!("{name}: no such fault; there are {}", all.join(", "))
+                format!("{name}: no such fault; the faults are {}", all.join(", "))
             })
         })
         .collect()

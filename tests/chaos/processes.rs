@@ -1,5 +1,5 @@
-//! The processes of a run: finds them by the mark in their environment, and signals them without ever hitting another
-//! process that got the same process id.
+//! Finds the processes of a chaos run by the mark in their environment, and sends signals to them. A signal never
+//! reaches another process with a reused process id.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ pub(crate) struct Process {
     /// Run of dlock to which the process belongs.
     pub(crate) run: u64,
     pub(crate) program: PathBuf,
-    /// Command line, for display.
+    /// Command line, for messages.
     pub(crate) words: String,
 }
 
@@ -29,7 +29,7 @@ pub(crate) fn marked(mark: &str) -> Vec<Process> {
     entries
         .flatten()
         .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
-        .filter_map(|pid| look(pid, mark))
+        .filter_map(|pid| read_process(pid, mark))
         .collect()
 }
 
@@ -40,25 +40,26 @@ pub(crate) fn of_run(mark: &str, run: u64) -> Vec<Process> {
     processes
 }
 
-/// Sends `signal` to `pid` if that process has the mark. Returns true if it was sent.
+/// Sends `signal` to `pid` if that process has the mark. Returns true if the signal was sent.
 pub(crate) fn send(pid: u32, mark: &str, signal: Signal) -> bool {
     let number = i32::try_from(pid).ok().and_then(Pid::from_raw);
     let Some(Ok(process)) = number.map(|pid| pidfd_open(pid, PidfdFlags::empty())) else {
         return false;
     };
-    // Read while the descriptor is open, which refers to this process or to one that is gone, never to a later one.
+    // The mark is read while the pidfd is open. The pidfd always refers to the same process, never to a later process
+    // with the same id.
     environment(pid, MARK).is_some_and(|found| found == mark)
         && pidfd_send_signal(process, signal).is_ok()
 }
 
-/// Returns true if `pid` exists and is no zombie.
+/// Returns true if `pid` exists and is not a zombie.
 pub(crate) fn is_alive(pid: u32) -> bool {
     stat(pid).is_some_and(|(state, _)| state != 'Z')
 }
 
-/// Returns the start time of `pid`, to a hundredth of a second. None if the process does not exist.
+/// Returns the start time of `pid`, with a resolution of 10 ms. None if the process does not exist.
 pub(crate) fn started(pid: u32) -> Option<Micros> {
-    /// The kernel's unit of time in `/proc/PID/stat` (`USER_HZ`), and the index of the field.
+    /// The kernel's unit of time in `/proc/PID/stat` (`USER_HZ`), and the index of the field after the process name.
     const TICK: Micros = 10_000;
     const FIELD: usize = 19;
     let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
@@ -66,7 +67,7 @@ pub(crate) fn started(pid: u32) -> Option<Micros> {
     Some(ticks.parse::<Micros>().ok()? * TICK)
 }
 
-fn look(pid: u32, mark: &str) -> Option<Process> {
+fn read_process(pid: u32, mark: &str) -> Option<Process> {
     if environment(pid, MARK)? != mark {
         return None;
     }
@@ -80,15 +81,15 @@ fn look(pid: u32, mark: &str) -> Option<Process> {
     })
 }
 
-/// Returns the state and the parent of `pid`. None if the process does not exist.
+/// Returns the state and the parent id of `pid`. None if the process does not exist.
 fn stat(pid: u32) -> Option<(char, u32)> {
     let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name in parentheses may contain any characters.
+    // The process name is in parentheses and may contain any characters.
     let mut words = text.rsplit_once(") ")?.1.split(' ');
     Some((words.next()?.chars().next()?, words.next()?.parse().ok()?))
 }
 
-/// Returns the environment variable `name` with which `pid` was started. None for a zombie.
+/// Returns the environment variable `name` of `pid`. None if it is not set or the process is a zombie.
 fn environment(pid: u32, name: &str) -> Option<String> {
     let variables = fs::read(format!("/proc/{pid}/environ")).ok()?;
     variables

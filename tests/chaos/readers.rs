@@ -1,4 +1,4 @@
-//! Readers of the standard error of each run, which a fault can stop: one pipe and one thread per run.
+//! Reads the standard error of each run through a pipe, with one thread for each run. A fault can stop a reader.
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
@@ -7,7 +7,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-/// Byte that fills the pipe of a stopped reader. No message contains it, and no reader copies it.
+/// Byte that fills the pipe of a stopped reader. No message contains this byte, and readers do not copy it.
 const FILLER: u8 = 0;
 
 #[derive(Default)]
@@ -18,32 +18,32 @@ pub(crate) struct Readers {
 
 /// The pipe of a run that has not ended.
 struct Pipe {
-    /// Write end of the runner, to fill the pipe.
+    /// Write end that the runner keeps to fill the pipe.
     writer: PipeWriter,
     is_stopped: bool,
-    /// True once the reader has noticed that it is stopped.
-    waits: bool,
+    /// True if the reader has detected the stop and waits.
+    is_waiting: bool,
 }
 
 impl Readers {
-    /// Registers `run`, which writes to `writer`, until [`Readers::leave`].
-    pub(crate) fn join(&self, run: u64, writer: PipeWriter) {
+    /// Registers `run`, which writes to `writer`, until [`Readers::unregister`].
+    pub(crate) fn register(&self, run: u64, writer: PipeWriter) {
         let pipe = Pipe {
             writer,
             is_stopped: false,
-            waits: false,
+            is_waiting: false,
         };
         self.locked().insert(run, pipe);
     }
 
-    /// Removes `run`, whose dlock has ended, so that its reader can reach the end of the pipe.
-    pub(crate) fn leave(&self, run: u64) {
+    /// Removes `run` after its dlock has ended. Its reader can then reach the end of the pipe.
+    pub(crate) fn unregister(&self, run: u64) {
         self.locked().remove(&run);
         self.changed.notify_all();
     }
 
-    /// Copies the output of `run` to `said`, until no process has the write end open.
-    pub(crate) fn copy(&self, run: u64, mut from: PipeReader, mut said: File) -> io::Result<()> {
+    /// Copies the standard error of `run` to `copy`, until no process has the write end of the pipe open.
+    pub(crate) fn copy(&self, run: u64, mut from: PipeReader, mut copy: File) -> io::Result<()> {
         let mut buffer = [0; 4096];
         loop {
             self.wait(run);
@@ -53,7 +53,7 @@ impl Readers {
             }
             let text = buffer[..length].iter().copied();
             let text: Vec<u8> = text.filter(|byte| *byte != FILLER).collect();
-            said.write_all(&text)?;
+            copy.write_all(&text)?;
         }
     }
 
@@ -61,7 +61,7 @@ impl Readers {
     fn wait(&self, run: u64) {
         let mut pipes = self.locked();
         while let Some(pipe) = pipes.get_mut(&run).filter(|pipe| pipe.is_stopped) {
-            pipe.waits = true;
+            pipe.is_waiting = true;
             self.changed.notify_all();
             let waited = self.changed.wait(pipes);
             pipes = waited.unwrap_or_else(PoisonError::into_inner);
@@ -75,12 +75,12 @@ impl Readers {
             return false;
         };
         pipe.is_stopped = true;
-        // Wakes a reader that is blocked in a read.
+        // This write wakes a reader that is blocked in a read.
         if pipe.writer.write_all(&[FILLER]).is_err() {
             return false;
         }
         while let Some(pipe) = pipes.get_mut(&run) {
-            if pipe.waits {
+            if pipe.is_waiting {
                 fill(&pipe.writer);
                 return true;
             }
@@ -91,9 +91,9 @@ impl Readers {
     }
 
     /// Resumes the reader of `run`.
-    pub(crate) fn go_on(&self, run: u64) {
+    pub(crate) fn resume(&self, run: u64) {
         if let Some(pipe) = self.locked().get_mut(&run) {
-            (pipe.is_stopped, pipe.waits) = (false, false);
+            (pipe.is_stopped, pipe.is_waiting) = (false, false);
         }
         self.changed.notify_all();
     }
@@ -103,9 +103,9 @@ impl Readers {
     }
 }
 
-/// Fills a pipe completely.
+/// Fills a pipe until no more bytes can be written.
 fn fill(writer: &PipeWriter) {
-    /// Set on a new open file description, because the run's own must stay blocking.
+    /// This flag is set on a new open file description, because that of the run must remain blocking.
     const O_NONBLOCK: i32 = 0o4000;
     let path = format!("/proc/self/fd/{}", writer.as_raw_fd());
     let mut options = OpenOptions::new();

@@ -1,4 +1,4 @@
-//! The report of a run, as text.
+//! The report of a chaos run.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -10,14 +10,14 @@ use crate::options::Options;
 use crate::servers::Flavour;
 use crate::timeline::Timeline;
 
-/// Length of a full run in seconds, and the minimum numbers that it must reach.
+/// Length of a full run in seconds, and the minimum numbers of events in a full run.
 const FULL: u64 = 1_800;
 const GRANTS: u64 = 3_000;
 const TAKEOVERS: u64 = 300;
 const EACH_FAULT: u64 = 50;
 
-/// Maximum number of violations shown per claim, and of lines of the history before and after each.
-const SHOWN: usize = 4;
+/// Maximum number of violations that are shown for each claim, and of history lines before and after each violation.
+const MAX_SHOWN: usize = 4;
 const BEFORE: usize = 16;
 const AFTER: usize = 6;
 
@@ -39,14 +39,16 @@ pub(crate) fn report(
         "chaos on {flavour}: seed {seed}, {seconds} s, {runs} runs, {grants} grants, {takeovers} take-overs"
     );
     let _ = writeln!(text, "history: {}", folder.display());
-    let mut short = Vec::new();
-    let mut ask = |what: &str, is: usize, full: u64| {
-        if (is as u64) * FULL < full * seconds {
-            short.push(format!("{what}: {is}, half an hour has to have {full}"));
+    let mut too_few = Vec::new();
+    let mut require = |what: &str, count: usize, full: u64| {
+        if (count as u64) * FULL < full * seconds {
+            too_few.push(format!(
+                "{what}: {count}, but {full} are expected in half an hour"
+            ));
         }
     };
-    ask("grants", grants, GRANTS);
-    ask("take-overs", takeovers, TAKEOVERS);
+    require("grants", grants, GRANTS);
+    require("take-overs", takeovers, TAKEOVERS);
     let wanted = FaultKind::ALL
         .into_iter()
         .filter(|kind| options.only.is_empty() || options.only.contains(kind));
@@ -54,7 +56,7 @@ pub(crate) fn report(
         let hits: Vec<i64> = lengths(timeline, kind);
         let _ = writeln!(text, "  {kind:<22} {}", percentiles(&hits));
         let hits = hits.len();
-        ask(&kind.to_string(), hits, EACH_FAULT);
+        require(&kind.to_string(), hits, EACH_FAULT);
     }
     for (what, kind, promise) in [
         ("killed", FaultKind::KillParent, "1 s"),
@@ -63,34 +65,35 @@ pub(crate) fn report(
         let late = latencies(timeline, kind);
         let _ = writeln!(
             text,
-            "  take-over after a {what} parent, beyond the ttl ({promise} promised): {}",
+            "  take-over after a {what} parent, time after the ttl (at most {promise} promised): {}",
             percentiles(&late)
         );
     }
-    // A claim that holds because much was excused proves little, so the report shows the number.
+    // A claim proves little if many runs are excused, so the report shows their number.
     let excused = check::excused(timeline);
     let actions: Vec<&str> = excused.iter().map(|run| run.action.as_str()).collect();
     let _ = writeln!(
         text,
-        "  leases lost with no other reason than a slow machine, and so not judged: {} {actions:?}",
+        "  leases lost only because of a slow machine, not counted as violations: {} {actions:?}",
         excused.len()
     );
-    for what in short {
+    for what in too_few {
         let _ = writeln!(text, "  too few {what}");
     }
     let mut holds = true;
     for (claim, checker) in CLAIMS {
         let violations = checker(timeline);
         holds &= violations.is_empty();
-        let _ = writeln!(text, "  {:>4} against: {claim}", violations.len());
-        for violation in violations.iter().take(SHOWN) {
+        let _ = writeln!(text, "  {:>4} violations of: {claim}", violations.len());
+        for violation in violations.iter().take(MAX_SHOWN) {
             show(&mut text, timeline, violation);
         }
     }
     (text, holds)
 }
 
-/// Returns the real lengths of the faults of this kind that hit a run. Sorted.
+/// Returns the measured lengths, in microseconds, of the faults of this kind that affected a run. The lengths are
+/// sorted.
 fn lengths(timeline: &Timeline, kind: FaultKind) -> Vec<i64> {
     let hits = timeline
         .faults
@@ -104,9 +107,9 @@ fn lengths(timeline: &Timeline, kind: FaultKind) -> Vec<i64> {
 
 fn percentiles(sorted: &[i64]) -> String {
     let at = |percent: usize| {
-        let place = (sorted.len() * percent / 100).min(sorted.len().saturating_sub(1));
+        let index = (sorted.len() * percent / 100).min(sorted.len().saturating_sub(1));
         sorted
-            .get(place)
+            .get(index)
             .map_or_else(|| "-".to_owned(), |micros| format!("{} ms", micros / 1_000))
     };
     format!(
@@ -123,19 +126,24 @@ fn show(text: &mut String, timeline: &Timeline, violation: &Violation) {
     let Violation { at, action, what } = violation;
     let action = action.as_deref();
     let _ = writeln!(text, "    {at} {}: {what}", action.unwrap_or("-"));
-    let bears = |line: &&Line| {
-        let is_dull = matches!(line.event, Event::Counting { .. } | Event::Counted { .. });
-        !is_dull
+    let is_relevant = |line: &&Line| {
+        let is_frequent = matches!(line.event, Event::Counting { .. } | Event::Counted { .. });
+        !is_frequent
             && line
                 .event
                 .action()
                 .is_none_or(|other| Some(other) == action)
     };
-    let place = timeline.lines.partition_point(|line| line.at <= *at);
-    let (before, after) = timeline.lines.split_at(place);
-    let mut around: Vec<&Line> = before.iter().rev().filter(bears).take(BEFORE).collect();
+    let index = timeline.lines.partition_point(|line| line.at <= *at);
+    let (before, after) = timeline.lines.split_at(index);
+    let mut around: Vec<&Line> = before
+        .iter()
+        .rev()
+        .filter(is_relevant)
+        .take(BEFORE)
+        .collect();
     around.reverse();
-    around.extend(after.iter().filter(bears).take(AFTER));
+    around.extend(after.iter().filter(is_relevant).take(AFTER));
     for line in around {
         let line = serde_json::to_string(line).expect("a line serializes");
         let _ = writeln!(text, "      {line}");

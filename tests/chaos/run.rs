@@ -1,4 +1,4 @@
-//! One chaos run on one flavour, from the start of its servers to the last line of its history.
+//! Executes a chaos run on one flavour, from the start of the servers to the last line of the history.
 
 use std::path::Path;
 use std::thread::{self, ScopedJoinHandle};
@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
-use crate::contender::contend;
+use crate::contender::run_contender;
 use crate::fault_kind::FaultKind;
 use crate::history::{Event, micros, now, read};
 use crate::nemesis::{self, Nemesis};
@@ -19,23 +19,23 @@ use crate::store::Store;
 use crate::testbed::{Purpose, Running};
 use crate::timeline::Timeline;
 
-/// Time in which all contenders must be served after the faults: about ten times what the longest queue needs.
-const SERVICE: Duration = Duration::from_secs(90);
+/// Maximum time after the faults until all contenders are served. The longest queue needs about a tenth of it.
+const SERVICE_TIME: Duration = Duration::from_secs(90);
 
-/// Time in which all processes must end after the run.
-const LEAVING: Duration = Duration::from_secs(3);
+/// Maximum time after the run until all processes have ended.
+const EXIT_TIME: Duration = Duration::from_secs(3);
 
 /// Interval at which the runner checks for remaining processes.
-const PULSE: Duration = Duration::from_millis(50);
+const PROCESS_POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Interval at which the runner checks whether all contenders are served.
-const LOOK: Duration = Duration::from_millis(250);
+const POLL_INTERVAL: Duration = Duration::from_millis(250);
 
-/// Runs the chaos run and returns its timeline.
+/// Executes the chaos run, and returns its timeline.
 pub(crate) fn run(flavour: Flavour, options: &Options, folder: &Path) -> Timeline {
     let context = RunContext::new(options.seed, folder, &options.dlock)
         .expect("the folder can be written to");
-    context.journal.note(Event::Began {
+    context.journal.record(Event::Began {
         seed: options.seed,
         flavour: flavour.to_string(),
         seconds: options.seconds,
@@ -49,29 +49,29 @@ pub(crate) fn run(flavour: Flavour, options: &Options, folder: &Path) -> Timelin
         .collect();
     thread::scope(|scope| {
         scope.spawn(|| context.live_runs.follow(&context.folder));
-        scope.spawn(|| context.tree_watcher.work(&context.journal));
+        scope.spawn(|| context.tree_watcher.run(&context.journal));
         scope.spawn(|| probe::machine(&context));
         thread::scope(|scope| {
-            let mut crew = Crew::default();
+            let mut threads = Threads::default();
             for running in &mut sites {
-                start(scope, &context, running, &options.only, &mut crew);
+                start(scope, &context, running, &options.only, &mut threads);
             }
             context
                 .fault_phase
                 .pause(Duration::from_secs(options.seconds));
-            context.fault_phase.abate();
-            // Even if a nemesis panicked, the contenders must be allowed to end.
-            let ends = crew.nemeses.drain(..).map(ScopedJoinHandle::join);
+            context.fault_phase.end_faults();
+            // The contenders must be able to end even if a nemesis has panicked.
+            let ends = threads.nemeses.drain(..).map(ScopedJoinHandle::join);
             let failed = ends.filter(Result::is_err).count();
-            context.journal.note(Event::Quiet);
-            context.fault_phase.quiet();
-            let end = Instant::now() + SERVICE;
-            while Instant::now() < end && !crew.is_served() {
-                thread::sleep(LOOK);
+            context.journal.record(Event::Quiet);
+            context.fault_phase.start_quiet();
+            let end = Instant::now() + SERVICE_TIME;
+            while Instant::now() < end && !threads.is_served() {
+                thread::sleep(POLL_INTERVAL);
             }
             end_all(&context);
             context.live_runs.close();
-            assert_eq!(failed, 0, "nemeses that panicked");
+            assert_eq!(failed, 0, "number of nemeses that panicked");
         });
         context.tree_watcher.close();
     });
@@ -79,26 +79,26 @@ pub(crate) fn run(flavour: Flavour, options: &Options, folder: &Path) -> Timelin
         let store = context.folder.join("store").join(&action);
         let stored = Store::open(&store).and_then(|mut store| store.content());
         let stored = stored.expect("the store can be read");
-        context.journal.note(Event::Counter {
+        context.journal.record(Event::Counter {
             action,
             count: stored.count,
             highest: stored.highest,
         });
     }
-    context.tidy().expect("a folder can be removed");
+    context.remove_programs().expect("a folder can be removed");
     Timeline::of(read(&context.folder).expect("the history can be read"))
 }
 
-/// The threads of a run.
+/// The threads of the nemeses and contenders.
 #[derive(Default)]
-struct Crew<'scope> {
+struct Threads<'scope> {
     nemeses: Vec<ScopedJoinHandle<'scope, ()>>,
     contenders: Vec<ScopedJoinHandle<'scope, ()>>,
 }
 
-impl Crew<'_> {
-    /// Returns true if all contenders have finished. The absence of their processes would not be enough: on a busy
-    /// machine their last run may not have been started yet.
+impl Threads<'_> {
+    /// Returns true if all contenders have finished. It would not be enough to check that no process remains, because
+    /// on a busy machine the last run may not have started.
     fn is_served(&self) -> bool {
         self.contenders.iter().all(ScopedJoinHandle::is_finished)
     }
@@ -110,7 +110,7 @@ fn start<'scope>(
     context: &'scope RunContext,
     running: &'scope mut Running,
     only: &'scope [FaultKind],
-    crew: &mut Crew<'scope>,
+    threads: &mut Threads<'scope>,
 ) {
     let wanted = |mut kinds: Vec<FaultKind>| {
         kinds.retain(|kind| only.is_empty() || only.contains(kind));
@@ -124,47 +124,49 @@ fn start<'scope>(
     let (site, purpose) = (&*site, site.purpose);
     for action in &site.actions {
         for slot in 0..purpose.contenders() {
-            let contender = scope.spawn(move || contend(context, site, action, slot));
-            crew.contenders.push(contender);
+            let contender = scope.spawn(move || run_contender(context, site, action, slot));
+            threads.contenders.push(contender);
         }
         let kinds = wanted(purpose.kinds());
         let action = action.clone();
-        let one = Nemesis {
+        let action_nemesis = Nemesis {
             context,
             site,
             action,
         };
-        crew.nemeses.push(scope.spawn(move || one.rage(&kinds)));
+        threads
+            .nemeses
+            .push(scope.spawn(move || action_nemesis.inject_faults(&kinds)));
     }
     scope.spawn(move || probe::server(context, site));
     let kinds = wanted(purpose.site_kinds());
-    crew.nemeses.push(match clock {
-        Some(clock) => scope.spawn(move || clock.rage(context, site, &kinds)),
-        None => scope.spawn(move || nemesis::rage(context, site, server, &kinds)),
+    threads.nemeses.push(match clock {
+        Some(clock) => scope.spawn(move || clock.inject_faults(context, site, &kinds)),
+        None => scope.spawn(move || nemesis::inject_faults(context, site, server, &kinds)),
     });
 }
 
-/// Waits for all processes to end, then records and kills those that remain.
+/// Waits for all processes to end. Then records and kills the remaining processes.
 fn end_all(context: &RunContext) {
-    context.journal.note(Event::Overdue);
-    let end = now() + micros(LEAVING);
-    let mut noted = Vec::new();
+    context.journal.record(Event::Overdue);
+    let end = now() + micros(EXIT_TIME);
+    let mut recorded = Vec::new();
     loop {
-        let left = marked(&context.mark);
-        if left.is_empty() {
+        let remaining = marked(&context.mark);
+        if remaining.is_empty() {
             return;
         }
-        for process in left {
+        for process in remaining {
             if now() < end {
                 continue;
             }
-            if !noted.contains(&process.pid) {
-                noted.push(process.pid);
+            if !recorded.contains(&process.pid) {
+                recorded.push(process.pid);
                 let (pid, words) = (process.pid, process.words);
-                context.journal.note(Event::Orphan { pid, words });
+                context.journal.record(Event::Orphan { pid, words });
             }
             send(process.pid, &context.mark, Signal::KILL);
         }
-        thread::sleep(PULSE);
+        thread::sleep(PROCESS_POLL_INTERVAL);
     }
 }

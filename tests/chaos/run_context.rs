@@ -20,9 +20,9 @@ pub(crate) struct RunContext {
     pub(crate) folder: PathBuf,
     /// Value of the environment variable that marks all processes of this run.
     pub(crate) mark: String,
-    /// Paths of the program under test and of this program: links or copies in the folder, so that a rebuild does not
-    /// change a run that has begun.
+    /// Path of a link to the program under test, or of a copy, in the folder. A rebuild does not affect a current run.
     pub(crate) dlock: PathBuf,
+    /// Path of a link to this program, or of a copy, in the folder.
     pub(crate) worker: PathBuf,
     pub(crate) journal: Journal,
     pub(crate) live_runs: LiveRuns,
@@ -39,14 +39,17 @@ impl RunContext {
         for name in ["life", "witness", "store", "said", "programs"] {
             fs::create_dir_all(folder.join(name))?;
         }
-        // Canonical, as `/proc` shows paths.
+        // `/proc` contains canonical paths.
         let folder = folder.canonicalize()?;
-        let keep = |program: &Path, name| {
-            let kept = folder.join("programs").join(name);
-            fs::hard_link(program, &kept).or_else(|_| fs::copy(program, &kept).map(drop))?;
-            io::Result::Ok(kept)
+        let link_or_copy = |program: &Path, name| {
+            let path = folder.join("programs").join(name);
+            fs::hard_link(program, &path).or_else(|_| fs::copy(program, &path).map(drop))?;
+            io::Result::Ok(path)
         };
-        let (dlock, worker) = (keep(dlock, "dlock")?, keep(&current_exe()?, "worker")?);
+        let (dlock, worker) = (
+            link_or_copy(dlock, "dlock")?,
+            link_or_copy(&current_exe()?, "worker")?,
+        );
         Ok(Self {
             seed,
             mark: folder.display().to_string(),
@@ -63,7 +66,8 @@ impl RunContext {
         })
     }
 
-    /// Returns a command for the program under test, with the run's mark and without other `DLOCK_` variables.
+    /// Returns a command for the program under test. The environment contains the mark of the chaos run, and no
+    /// `DLOCK_` variables.
     pub(crate) fn dlock(&self) -> Command {
         let mut dlock = Command::new(&self.dlock);
         for (name, _) in std::env::vars_os() {
@@ -75,8 +79,8 @@ impl RunContext {
         dlock
     }
 
-    /// Removes the copies of the programs.
-    pub(crate) fn tidy(&self) -> io::Result<()> {
+    /// Removes the links to the programs, or their copies.
+    pub(crate) fn remove_programs(&self) -> io::Result<()> {
         fs::remove_dir_all(self.folder.join("programs"))
     }
 }

@@ -1,7 +1,7 @@
-//! The schedule: all decisions that are made before the run, derived from one seed.
+//! The schedule, which contains all decisions that are made before the chaos run. It is derived from one seed.
 //!
-//! Each contender and each nemesis has its own random numbers, so that its schedule does not depend on how fast another
-//! thread runs. The schedule does not decide which run holds a lock when a fault is due.
+//! Each contender and each nemesis has its own random numbers, so its schedule does not depend on the speed of other
+//! threads. The schedule does not determine which run holds the lease when a fault is injected.
 
 use std::time::Duration;
 
@@ -10,29 +10,29 @@ use serde::{Deserialize, Serialize};
 
 use crate::fault_kind::FaultKind;
 
-/// The ttls, in milliseconds: the shortest that a user may want, of several lengths.
+/// The ttls in milliseconds, which are the shortest that users may want.
 const TTLS: [u64; 4] = [2_000, 2_500, 3_000, 4_000];
 
 /// The plan of one run of dlock.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Plan {
-    /// Milliseconds before the run.
+    /// Pause before the run, in milliseconds.
     pub(crate) pause: u64,
     /// Ttl in milliseconds.
     pub(crate) ttl: u64,
-    /// Milliseconds for which the command works.
+    /// Run time of the command, in milliseconds.
     pub(crate) hold: u64,
-    /// Processes of the command.
+    /// Shape of the process tree of the command.
     pub(crate) shape: Shape,
     /// Exit status of the command.
     pub(crate) exit: i32,
-    /// Maximum milliseconds to wait in the queue. None waits forever.
+    /// Maximum time to wait for the lease, in milliseconds. None waits forever.
     pub(crate) wait: Option<u64>,
     /// The route to the server.
     pub(crate) route: Route,
 }
 
-/// The processes of a command.
+/// The shape of the process tree of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Shape {
@@ -40,7 +40,7 @@ pub(crate) enum Shape {
     Plain,
     /// One process, which ignores SIGTERM.
     Stubborn,
-    /// A child and a grandchild in its group.
+    /// A child and a grandchild in the worker's process group.
     Family,
     /// A child in its own session.
     Apart,
@@ -68,27 +68,27 @@ pub(crate) struct Step {
     pub(crate) kind: FaultKind,
     /// Severity, from 0 to 1.
     pub(crate) severity: f64,
-    /// Choice among several victims, modulo their number.
+    /// Index of the victim, modulo the number of possible victims.
     pub(crate) choice: usize,
 }
 
-/// Returns a random number generator that depends only on the seed and on `whom`.
-fn dice(seed: u64, whom: &str) -> Rng {
-    // FNV-1a: different names have to give different numbers, the same on every machine.
-    let hash = whom.bytes().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
+/// Returns a random number generator that depends only on `seed` and `name`.
+fn random(seed: u64, name: &str) -> Rng {
+    // FNV-1a gives different numbers for different names, and the same numbers on every machine.
+    let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
     });
     Rng::with_seed(seed ^ hash)
 }
 
-/// Returns the endless plans of contender number `slot` of `action`.
+/// Returns the plans of contender number `slot` of `action`. The iterator is infinite.
 pub(crate) fn plans(seed: u64, action: &str, slot: usize) -> impl Iterator<Item = Plan> {
-    let mut dice = dice(seed, &format!("{action}/contender-{slot}"));
-    std::iter::repeat_with(move || plan(&mut dice))
+    let mut rng = random(seed, &format!("{action}/contender-{slot}"));
+    std::iter::repeat_with(move || plan(&mut rng))
 }
 
-fn plan(dice: &mut Rng) -> Plan {
-    let shape = match dice.u8(..20) {
+fn plan(rng: &mut Rng) -> Plan {
+    let shape = match rng.u8(..20) {
         0..9 => Shape::Plain,
         9..11 => Shape::Stubborn,
         11..14 => Shape::Family,
@@ -97,45 +97,45 @@ fn plan(dice: &mut Rng) -> Plan {
         _ => Shape::Shell,
     };
     Plan {
-        pause: dice.u64(0..300),
-        ttl: TTLS[dice.usize(..TTLS.len())],
-        // Many short commands, for the number of grants, and enough long ones that a fault finds a holder, also one
-        // that runs for longer than its ttl.
-        hold: match dice.u8(..20) {
-            0..11 => dice.u64(5..50),
-            11..15 => dice.u64(100..500),
-            15..18 => dice.u64(1_000..3_000),
-            _ => dice.u64(3_000..6_000),
+        pause: rng.u64(0..300),
+        ttl: TTLS[rng.usize(..TTLS.len())],
+        // Most commands are short, which gives many grants. Enough commands are long that a fault finds a holder. Some
+        // commands run for longer than the ttl.
+        hold: match rng.u8(..20) {
+            0..11 => rng.u64(5..50),
+            11..15 => rng.u64(100..500),
+            15..18 => rng.u64(1_000..3_000),
+            _ => rng.u64(3_000..6_000),
         },
         shape,
         // dlock itself never exits with 3 or 42.
-        exit: [0, 0, 0, 0, 3, 42][dice.usize(..6)],
-        wait: match dice.u8(..10) {
+        exit: [0, 0, 0, 0, 3, 42][rng.usize(..6)],
+        wait: match rng.u8(..10) {
             0 => Some(0),
-            1 => Some(dice.u64(200..2_000)),
+            1 => Some(rng.u64(200..2_000)),
             _ => None,
         },
-        route: [Route::Proxy, Route::Proxy, Route::Tcp, Route::Socket][dice.usize(..4)],
+        route: [Route::Proxy, Route::Proxy, Route::Tcp, Route::Socket][rng.usize(..4)],
     }
 }
 
-/// Returns the endless faults of the nemesis of `whom`. Empty if `kinds` is empty.
+/// Returns the faults of the nemesis `name`. The iterator is infinite, or empty if `kinds` is empty.
 ///
-/// The faults come in rounds with every kind once, so that no kind is rare.
-pub(crate) fn steps(seed: u64, whom: &str, kinds: &[FaultKind]) -> impl Iterator<Item = Step> {
-    let mut dice = dice(seed, &format!("{whom}/nemesis"));
+/// The faults come in rounds. Each round contains every kind once, so no kind is rare.
+pub(crate) fn steps(seed: u64, name: &str, kinds: &[FaultKind]) -> impl Iterator<Item = Step> {
+    let mut rng = random(seed, &format!("{name}/nemesis"));
     let kinds = kinds.to_vec();
     let rounds = if kinds.is_empty() { 0 } else { usize::MAX };
     (0..rounds).flat_map(move |_| {
         let mut round = kinds.clone();
-        dice.shuffle(&mut round);
+        rng.shuffle(&mut round);
         let steps: Vec<Step> = round
             .into_iter()
             .map(|kind| Step {
-                pause: Duration::from_millis(dice.u64(100..1_500)),
+                pause: Duration::from_millis(rng.u64(100..1_500)),
                 kind,
-                severity: dice.f64(),
-                choice: dice.usize(..),
+                severity: rng.f64(),
+                choice: rng.usize(..),
             })
             .collect();
         steps

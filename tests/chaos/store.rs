@@ -1,5 +1,5 @@
-//! A store that checks tokens, as a resource behind a lock should: it refuses a holder once it has seen a higher token.
-//! Each action has one file, with the count and the highest token.
+//! A store that checks tokens, as a resource behind a lock should. It refuses a token that is lower than the highest
+//! token so far. Each action has one file, which contains the count and the highest token.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -14,12 +14,12 @@ pub(crate) struct Content {
     pub(crate) highest: u64,
 }
 
-/// The response of the store to a holder.
+/// The response of the store to a read or write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Reply {
-    /// The present count, after a write if there was one.
+pub(crate) enum Response {
+    /// The current count. After a write, this is the written count.
     Count(u64),
-    /// The store has seen this higher token.
+    /// The token was refused, because the store has accepted this higher token.
     Refused(u64),
 }
 
@@ -33,17 +33,17 @@ impl Store {
         Ok(Self(file.open(path)?))
     }
 
-    /// Returns the count to a holder with `token`.
-    pub(crate) fn look(&mut self, token: u64) -> io::Result<Reply> {
+    /// Returns the count, unless `token` is refused.
+    pub(crate) fn read(&mut self, token: u64) -> io::Result<Response> {
         self.exchange(token, None)
     }
 
-    /// Replaces the count for a holder with `token`.
-    pub(crate) fn put(&mut self, token: u64, count: u64) -> io::Result<Reply> {
+    /// Replaces the count, unless `token` is refused.
+    pub(crate) fn write(&mut self, token: u64, count: u64) -> io::Result<Response> {
         self.exchange(token, Some(count))
     }
 
-    /// Returns the content, without a check.
+    /// Returns the content without checking a token.
     pub(crate) fn content(&mut self) -> io::Result<Content> {
         let mut text = String::new();
         self.0.seek(SeekFrom::Start(0))?;
@@ -56,21 +56,21 @@ impl Store {
         })
     }
 
-    fn exchange(&mut self, token: u64, count: Option<u64>) -> io::Result<Reply> {
-        // The kernel releases the lock if the holder is killed in here.
+    fn exchange(&mut self, token: u64, count: Option<u64>) -> io::Result<Response> {
+        // If the process is killed in this function, the kernel releases the lock.
         flock(&self.0, FlockOperation::LockExclusive)?;
         let before = self.content()?;
-        let reply = if token < before.highest {
-            Reply::Refused(before.highest)
+        let response = if token < before.highest {
+            Response::Refused(before.highest)
         } else {
             let count = count.unwrap_or(before.count);
-            // The length is fixed, so that one write replaces the whole content.
+            // The length is fixed, so one write replaces the complete content.
             let text = format!("{count:020} {token:020}\n");
             self.0.seek(SeekFrom::Start(0))?;
             self.0.write_all(text.as_bytes())?;
-            Reply::Count(count)
+            Response::Count(count)
         };
         flock(&self.0, FlockOperation::Unlock)?;
-        Ok(reply)
+        Ok(response)
     }
 }

@@ -1,8 +1,8 @@
-//! A server with its actions, and the kinds of faults that affect it.
+//! The sites of a chaos run. A site is a server with its actions and the kinds of faults that affect them.
 //!
-//! A chaos run has several sites, so that each claim is checked where no unrelated fault interferes: `processes` has no
-//! faults of the server or the network, `network` and `restarts` have them, `clocks` only has faults of the server's
-//! clock.
+//! A chaos run has several sites, so that each claim is also checked without unrelated faults. `processes` has no
+//! faults of the server or the network, `network` and `restarts` have such faults, and `clocks` has only faults of the
+//! server's clock.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -45,7 +45,7 @@ impl Purpose {
         }
     }
 
-    /// Returns the number of contenders for each action.
+    /// Returns the number of contenders of each action.
     pub(crate) fn contenders(self) -> usize {
         match self {
             Self::Processes | Self::Network => 4,
@@ -53,11 +53,11 @@ impl Purpose {
         }
     }
 
-    /// Returns the factor by which ttls are longer than in the schedule.
+    /// Returns the factor by which the ttls are longer than in the schedule.
     ///
-    /// A server with a fake clock is slow, and on a busy machine too slow for the renewal of a short lease. A session
-    /// that is lost for this reason while the clock is set is two faults at once, for which dlock promises nothing.
-    pub(crate) fn patience(self) -> u64 {
+    /// A server with a fake clock is slow. On a busy machine, it may be too slow for the renewal of a short lease. If a
+    /// session is lost for this reason while the clock jumps, two faults coincide, and dlock makes no promise for this.
+    pub(crate) fn ttl_factor(self) -> u64 {
         match self {
             Self::Clocks => 3,
             _ => 1,
@@ -67,7 +67,7 @@ impl Purpose {
     /// Returns the options of the site's server.
     fn options(self) -> &'static [&'static str] {
         match self {
-            // With a fake clock MySQL is slow mostly because its log threads wait for each other.
+            // With a fake clock, MySQL is slow mainly because its log threads wait for each other.
             Self::Clocks => &["--skip-log-bin", "--innodb-flush-log-at-trx-commit=0"],
             _ => &[],
         }
@@ -75,7 +75,7 @@ impl Purpose {
 
     /// Returns the kinds of faults that affect one action.
     pub(crate) fn kinds(self) -> Vec<FaultKind> {
-        of(match self {
+        kinds_of(match self {
             Self::Processes => &[
                 Victim::Holder,
                 Victim::Waiter,
@@ -84,7 +84,7 @@ impl Purpose {
                 Victim::Reader,
             ],
             Self::Network => &[Victim::Network],
-            // Also while the server is down.
+            // These faults are also injected while the server is down.
             Self::Restarts => &[Victim::Holder, Victim::Waiter],
             Self::Clocks => &[],
         })
@@ -92,7 +92,7 @@ impl Purpose {
 
     /// Returns the kinds of faults that affect the whole site.
     pub(crate) fn site_kinds(self) -> Vec<FaultKind> {
-        of(match self {
+        kinds_of(match self {
             Self::Processes | Self::Network => &[],
             Self::Restarts => &[Victim::Server],
             Self::Clocks => &[Victim::Clock],
@@ -100,7 +100,7 @@ impl Purpose {
     }
 }
 
-fn of(victims: &[Victim]) -> Vec<FaultKind> {
+fn kinds_of(victims: &[Victim]) -> Vec<FaultKind> {
     let mut kinds = FaultKind::ALL.to_vec();
     kinds.retain(|kind| victims.contains(&kind.victim()));
     kinds
@@ -112,11 +112,11 @@ pub(crate) struct Site {
     pub(crate) purpose: Purpose,
     pub(crate) actions: Vec<String>,
     pub(crate) database: Database,
-    /// Proxies by action. Empty unless the network has faults.
+    /// Proxies by action. Empty if the site has no faults of the network.
     pub(crate) proxies: BTreeMap<String, Proxy>,
 }
 
-/// A site with its server and clock, which stop with this value.
+/// A site with its server and clock. The server stops when this value is dropped.
 pub(crate) struct Running {
     pub(crate) site: Site,
     pub(crate) server: Server,
@@ -130,7 +130,7 @@ impl Running {
         let environment = clock.as_ref().map(Clock::environment).unwrap_or_default();
         let server = Server::start_in(flavour, purpose.options(), &environment);
         if let Some(clock) = &mut clock {
-            clock.belongs_to(server.pid());
+            clock.bind_to(server.pid());
         }
         let actions = purpose.actions().map(|number| format!("{name}-{number}"));
         let actions: Vec<String> = actions.collect();

@@ -1,4 +1,4 @@
-//! The history by subject: the context of each run, the time of each fault, and the stalls of the machine.
+//! The timeline, which groups the events of a history by run, by fault and by stall of the machine.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::schedule::Plan;
 pub(crate) struct Run {
     pub(crate) number: u64,
     pub(crate) action: String,
-    pub(crate) asked: Micros,
+    pub(crate) launched: Micros,
     pub(crate) plan: Plan,
     pub(crate) start: Option<Start>,
     pub(crate) finished: Option<Micros>,
@@ -19,14 +19,14 @@ pub(crate) struct Run {
     pub(crate) end: Option<End>,
 }
 
-/// The start of a run's command.
+/// The start of a run's command, with its token.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Start {
     pub(crate) at: Micros,
     pub(crate) token: u64,
 }
 
-/// The end of dlock.
+/// The end of dlock in a run.
 #[derive(Clone, Debug)]
 pub(crate) struct End {
     pub(crate) at: Micros,
@@ -39,7 +39,7 @@ pub(crate) struct End {
 #[derive(Clone, Debug)]
 pub(crate) struct Fault {
     pub(crate) at: Micros,
-    /// End of the fault; the maximum if the history does not contain it.
+    /// End time of the fault. `Micros::MAX` if the history does not contain the end.
     pub(crate) until: Micros,
     pub(crate) kind: FaultKind,
     pub(crate) site: String,
@@ -48,51 +48,51 @@ pub(crate) struct Fault {
     pub(crate) hit: bool,
 }
 
-/// The whole history by subject.
+/// The complete history, grouped by run, fault and stall.
 #[derive(Debug, Default)]
 pub(crate) struct Timeline {
     pub(crate) lines: Vec<Line>,
     pub(crate) runs: BTreeMap<u64, Run>,
     pub(crate) faults: Vec<Fault>,
-    /// Site, start and end of each stall: the site's server did not commit, or without a site, the runner was not
-    /// scheduled.
+    /// Site, start and end of each stall. The server of the site did not commit in this time. If the site is None, the
+    /// kernel did not schedule the runner.
     stalls: Vec<(Option<String>, Micros, Micros)>,
     pub(crate) quiet: Option<Micros>,
     pub(crate) overdue: Option<Micros>,
 }
 
 impl Timeline {
-    /// Returns the timeline of a history, which must be in order of time.
+    /// Returns the timeline of a history. The lines must be sorted by time.
     pub(crate) fn of(lines: Vec<Line>) -> Self {
         let mut timeline = Self::default();
-        let mut places = BTreeMap::new();
-        // A command may write its first line before the contender has recorded the run.
+        let mut fault_indices = BTreeMap::new();
+        // A command may write its first event before the contender records the run, so the runs are created first.
         for Line { at, event } in &lines {
-            if let Event::Asked {
+            if let Event::Launched {
                 run, action, plan, ..
             } = event
             {
-                let news = Run {
+                let new_run = Run {
                     number: *run,
                     action: action.clone(),
-                    asked: *at,
+                    launched: *at,
                     plan: plan.clone(),
                     start: None,
                     finished: None,
                     dead: None,
                     end: None,
                 };
-                timeline.runs.insert(*run, news);
+                timeline.runs.insert(*run, new_run);
             }
         }
         for Line { at, event } in &lines {
-            timeline.take_in(*at, event, &mut places);
+            timeline.apply(*at, event, &mut fault_indices);
         }
         timeline.lines = lines;
         timeline
     }
 
-    fn take_in(&mut self, at: Micros, event: &Event, places: &mut BTreeMap<u64, usize>) {
+    fn apply(&mut self, at: Micros, event: &Event, fault_indices: &mut BTreeMap<u64, usize>) {
         match event {
             Event::Started { run, token, .. } => {
                 if let Some(run) = self.runs.get_mut(run) {
@@ -131,7 +131,7 @@ impl Timeline {
                 run,
                 ..
             } => {
-                places.insert(*fault, self.faults.len());
+                fault_indices.insert(*fault, self.faults.len());
                 self.faults.push(Fault {
                     at,
                     until: Micros::MAX,
@@ -143,9 +143,9 @@ impl Timeline {
                 });
             }
             Event::Healed { fault, hit } => {
-                if let Some(place) = places.get(fault) {
-                    self.faults[*place].until = at;
-                    self.faults[*place].hit = *hit;
+                if let Some(index) = fault_indices.get(fault) {
+                    self.faults[*index].until = at;
+                    self.faults[*index].hit = *hit;
                 }
             }
             Event::Stalled { site, micros } => {
@@ -158,7 +158,7 @@ impl Timeline {
         }
     }
 
-    /// Returns the runs whose command was started, by action, in order of start.
+    /// Returns the runs whose command was started, by action. The runs are sorted by the start of the command.
     pub(crate) fn grants(&self) -> BTreeMap<&str, Vec<(&Run, Start)>> {
         let mut grants: BTreeMap<&str, Vec<(&Run, Start)>> = BTreeMap::new();
         for run in self.runs.values() {
@@ -172,45 +172,50 @@ impl Timeline {
         grants
     }
 
-    /// Returns the faults that were aimed at `run`.
+    /// Returns the faults whose victim was `run`.
     pub(crate) fn faults_of(&self, run: u64) -> impl Iterator<Item = &Fault> {
         self.faults
             .iter()
             .filter(move |fault| fault.run == Some(run))
     }
 
-    /// Returns the length of the longest outage of the server for `action` that overlaps with `from..to`.
+    /// Returns the length of the longest outage of the server or network of `action` that overlaps with `from..to`. 0
+    /// if there was no outage.
     pub(crate) fn longest_outage(&self, action: &str, from: Micros, to: Micros) -> Micros {
-        let bears = |fault: &&Fault| {
+        let is_relevant = |fault: &&Fault| {
             fault.kind.is_outage()
                 && fault.at < to
                 && fault.until > from
                 && match &fault.action {
-                    Some(struck) => struck == action,
+                    Some(affected) => affected == action,
                     None => action.starts_with(&fault.site),
                 }
         };
         let length = |fault: &Fault| fault.until.saturating_sub(fault.at);
-        let outages = self.faults.iter().filter(bears).map(length);
+        let outages = self.faults.iter().filter(is_relevant).map(length);
         outages.max().unwrap_or_default()
     }
 
-    /// Returns the time within `from..to` for which the machine or the server of `action` stalled. dlock is not the
-    /// cause.
+    /// Returns the sum of the stalls within `from..to` that affected `action`. dlock is not the cause of a stall.
     ///
-    /// All servers share the machine, so a server that is slow without a fault of its own counts as a stall for all.
+    /// All servers share the machine, so a stall of one server also counts for actions on other sites. The exception is
+    /// a stall during a fault of that server.
     pub(crate) fn stalled(&self, action: &str, from: Micros, to: Micros) -> Micros {
-        let bears = |(site, start, end): &&(Option<String>, Micros, Micros)| {
-            // The times are compared first: a long run has many stalls, but few in one window.
+        let is_relevant = |(site, start, end): &&(Option<String>, Micros, Micros)| {
+            // The times are compared first, because a long run has many stalls and few of them are in one window.
             *start < to
                 && *end > from
                 && site.as_ref().is_none_or(|site| {
-                    action.starts_with(site) || !self.was_struck(site, *start, *end)
+                    action.starts_with(site) || !self.had_fault(site, *start, *end)
                 })
         };
         let clipped = |(_, start, end): &(_, Micros, Micros)| ((*start).max(from), (*end).min(to));
-        let mut stalls: Vec<(Micros, Micros)> =
-            self.stalls.iter().filter(bears).map(clipped).collect();
+        let mut stalls: Vec<(Micros, Micros)> = self
+            .stalls
+            .iter()
+            .filter(is_relevant)
+            .map(clipped)
+            .collect();
         stalls.sort_unstable();
         let mut reached = from;
         let mut sum = 0;
@@ -222,7 +227,7 @@ impl Timeline {
     }
 
     /// Returns true if the server of `site` had a fault within `from..to`.
-    fn was_struck(&self, site: &str, from: Micros, to: Micros) -> bool {
+    fn had_fault(&self, site: &str, from: Micros, to: Micros) -> bool {
         self.faults.iter().any(|fault| {
             fault.kind.victim() == Victim::Server
                 && fault.site == site

@@ -1,4 +1,4 @@
-//! Detects when the last process of each command's tree is dead: one thread watches the read ends of all fifos.
+//! Detects the death of each command's process tree. One thread watches the read ends of all fifos.
 
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
@@ -13,10 +13,10 @@ use rustix::fs::{Mode, OFlags, open};
 
 use crate::history::{Event, Journal, Micros, micros, now};
 
-/// Time after the end of dlock for which a tree that was never started is still watched.
-const WAKE: Duration = Duration::from_secs(20);
+/// Time for which a process tree is still watched after the end of its dlock. The tree may never have started.
+const WATCH_TIME: Duration = Duration::from_secs(20);
 
-/// A process tree: not yet started, or alive.
+/// A process tree that has not started or is alive.
 struct WatchedTree {
     fifo: OwnedFd,
     action: String,
@@ -38,12 +38,12 @@ impl TreeWatcher {
         }
     }
 
-    /// Watches the tree of `run` by its fifo. The tree must not have been started.
+    /// Watches the process tree of `run` through `fifo`. Must be called before the tree starts.
     pub(crate) fn watch(&self, run: u64, action: &str, fifo: &Path) {
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let fifo = open(fifo, flags, Mode::empty()).expect("the fifo can be opened");
         let flags = epoll::EventFlags::HUP | epoll::EventFlags::ONESHOT;
-        // The kernel reports a hangup only if there was a writer.
+        // The kernel reports a hangup only if a process has had the fifo open for writing.
         epoll::add(&self.epoll, &fifo, epoll::EventData::new_u64(run), flags)
             .expect("a fifo can be watched");
         let action = action.to_owned();
@@ -56,22 +56,22 @@ impl TreeWatcher {
         self.locked().insert(run, tree);
     }
 
-    /// Records that dlock ended: if its command has not been started by now, it never will be.
+    /// Records that dlock has ended. A command that has not started by now will never start.
     pub(crate) fn ended(&self, run: u64) {
         if let Some(tree) = self.locked().get_mut(&run) {
             tree.ended = Some(now());
         }
     }
 
-    /// Records deaths in `journal` until [`Self::close`].
-    pub(crate) fn work(&self, journal: &Journal) {
-        let turn = Timespec {
+    /// Records the deaths of process trees in `journal` until [`Self::close`].
+    pub(crate) fn run(&self, journal: &Journal) {
+        let timeout = Timespec {
             tv_sec: 0,
             tv_nsec: 100_000_000,
         };
         let mut events = Vec::with_capacity(64);
         while !self.is_closed.load(Ordering::Relaxed) {
-            match epoll::wait(&self.epoll, spare_capacity(&mut events), Some(&turn)) {
+            match epoll::wait(&self.epoll, spare_capacity(&mut events), Some(&timeout)) {
                 Ok(_) | Err(rustix::io::Errno::INTR) => {}
                 Err(error) => panic!("epoll_wait: {error}"),
             }
@@ -79,11 +79,11 @@ impl TreeWatcher {
                 let run = event.data.u64();
                 let tree = self.locked().remove(&run);
                 if let Some(WatchedTree { fifo, action, .. }) = tree {
-                    journal.note(Event::Dead { run, action });
+                    journal.record(Event::Dead { run, action });
                     drop(fifo);
                 }
             }
-            let old = now().saturating_sub(micros(WAKE));
+            let old = now().saturating_sub(micros(WATCH_TIME));
             self.locked()
                 .retain(|_, tree| tree.ended.is_none_or(|ended| ended > old));
         }

@@ -1,42 +1,46 @@
-//! Compares the model's server with real servers: random sequences of requests, errors before and after a commit, lost
-//! responses, operator actions and ends of sessions must give the same responses and leave the same rows.
+//! Compares the model's server with real servers. Each test runs random sequences on both. A sequence contains
+//! requests, errors before and after a commit, lost responses, operator actions and ended sessions. Both servers must
+//! return the same responses and contain the same rows.
 //!
-//! The model checks the protocol (`tests/model`), so its server must behave as the real ones. After each step of a
-//! sequence, the test compares all responses and all that the server stores about the action. If they differ, the test
-//! prints the shortest sequence that it found. To run more sequences: `make chaos SEQUENCES=20000 SEED=7`.
+//! `tests/model` checks the protocol on the model's server, so that server must behave like a real server. After each
+//! step of a sequence, the test compares the responses and the complete stored state of the action. If they differ, the
+//! test prints the shortest sequence that it found. To run more sequences: `make chaos SEQUENCES=20000 SEED=7`.
 //!
-//! Not compared: columns that are only printed, `--once`, fences and `--min-hold`, which the model does not have;
-//! servers without named locks; two requests that are executed at the same time, except a wait for the queue lock.
+//! Not compared:
+//! - Columns that dlock only prints.
+//! - `--once`, fences and `--min-hold`, which the model does not contain.
+//! - Servers without named locks.
+//! - Requests that are executed concurrently, except a wait for the queue lock.
 
-mod duel;
-mod kept;
+mod comparison;
+mod model_rows;
+mod model_side;
 #[path = "../model/mutation.rs"]
-#[allow(dead_code, reason = "the model uses more of it")]
+#[allow(dead_code, reason = "the model uses the other items")]
 mod mutation;
 mod observed;
 mod operator;
-mod peer;
 #[path = "../it/proxy.rs"]
 mod proxy;
-mod question;
-mod reality;
-#[path = "../model/replies.rs"]
-#[allow(dead_code, reason = "the model uses more of it")]
-mod replies;
+#[path = "../model/responses.rs"]
+#[allow(dead_code, reason = "the model uses the other items")]
+mod responses;
 #[path = "../model/server.rs"]
-#[allow(dead_code, reason = "the model uses more of it")]
+#[allow(dead_code, reason = "the model uses the other items")]
 mod server;
+mod server_contender;
+mod server_side;
 #[path = "../it/servers.rs"]
 mod servers;
 mod step;
-mod theory;
 #[path = "../model/time.rs"]
-#[allow(dead_code, reason = "the model uses more of it")]
+#[allow(dead_code, reason = "the model uses the other items")]
 mod time;
+mod translation;
 
 use std::sync::OnceLock;
 
-use crate::duel::{Subject, compare};
+use crate::comparison::{Subject, compare};
 use crate::mutation::{Run, Variant};
 use crate::server::Rules;
 use crate::servers::{Flavour, Server};
@@ -47,10 +51,10 @@ const SOUND: Subject = Subject {
     rewrite: None,
 };
 
-/// Number of sequences on each server, unless `DLOCK_SEQUENCES` sets another.
+/// Default number of sequences on each server. `DLOCK_SEQUENCES` sets another number.
 const SEQUENCES: u64 = 2000;
 
-/// Returns the server of this flavour that all tests here share. Its data need not survive a crash.
+/// Returns the server of this flavour. All tests in this file share it. Its data need not survive a crash.
 fn server(flavour: Flavour) -> &'static Server {
     static MARIADB: OnceLock<Server> = OnceLock::new();
     static MYSQL: OnceLock<Server> = OnceLock::new();
@@ -64,8 +68,8 @@ fn server(flavour: Flavour) -> &'static Server {
     server.get_or_init(|| Server::start(flavour, options))
 }
 
-/// Returns a number from the environment. None if the variable is not set or empty.
-fn setting(name: &str) -> Option<u64> {
+/// Returns the number in the environment variable `name`. None if the variable is empty or not set.
+fn number_from_env(name: &str) -> Option<u64> {
     let text = std::env::var(name).ok().filter(|text| !text.is_empty())?;
     Some(
         text.parse()
@@ -73,9 +77,13 @@ fn setting(name: &str) -> Option<u64> {
     )
 }
 
-/// Compares the same sequences each time. With `DLOCK_SEQUENCES` and without `DLOCK_SEED`, the seed is random.
-fn agree_on(flavour: Flavour) {
-    let (count, seed) = (setting("DLOCK_SEQUENCES"), setting("DLOCK_SEED"));
+/// Asserts that the model and the server have the same results for all sequences. The seed is `DLOCK_SEED`. If that is
+/// not set, the seed is 1, or random if `DLOCK_SEQUENCES` is set.
+fn assert_same_results(flavour: Flavour) {
+    let (count, seed) = (
+        number_from_env("DLOCK_SEQUENCES"),
+        number_from_env("DLOCK_SEED"),
+    );
     let random = || match count {
         Some(_) => getrandom::u64().expect("random numbers") >> 32,
         None => 1,
@@ -84,18 +92,20 @@ fn agree_on(flavour: Flavour) {
     let count = count.unwrap_or(SEQUENCES);
     println!("{count} sequences on {flavour}, DLOCK_SEED={seed}");
     if let Some(difference) = compare(server(flavour), SOUND, seed, count) {
-        panic!("{flavour} and the model differ with DLOCK_SEED={seed}: {difference}");
+        panic!(
+            "{flavour} and the model have different results with DLOCK_SEED={seed}: {difference}"
+        );
     }
 }
 
 #[test]
-fn model_and_mariadb_do_the_same() {
-    agree_on(Flavour::MariaDb);
+fn model_and_mariadb_have_the_same_results() {
+    assert_same_results(Flavour::MariaDb);
 }
 
 #[test]
-fn model_and_mysql_do_the_same() {
-    agree_on(Flavour::MySql);
+fn model_and_mysql_have_the_same_results() {
+    assert_same_results(Flavour::MySql);
 }
 
 #[test]
@@ -107,15 +117,15 @@ fn model_with_a_broken_rule_is_detected() {
             ..sound
         },
         Rules {
-            session_stays: true,
+            session_is_not_updated: true,
             ..sound
         },
         Rules {
-            queue_lock_alone: true,
+            lost_queue_lock_is_hand_off: true,
             ..sound
         },
         Rules {
-            clock_alone: true,
+            server_clock_suffices: true,
             ..sound
         },
     ];
@@ -125,49 +135,50 @@ fn model_with_a_broken_rule_is_detected() {
     }
 }
 
-/// A contender that trusts an old grant (R1), a revoked lease (R2, R9) or any response.
+/// The broken contenders accept an old grant, a revoked lease or any response.
 #[test]
 fn contender_with_a_broken_rule_is_detected() {
     for variant in [
-        Variant::OldGrantBelieved,
+        Variant::OldGrantTrusted,
         Variant::RevokedIsHeld,
-        Variant::SumBelieved,
-        Variant::OkBelieved,
+        Variant::ChangedRowsTrusted,
+        Variant::OwnerIdNotReadBack,
     ] {
         let subject = Subject { variant, ..SOUND };
         assert_found(Flavour::MariaDb, &format!("{variant:?}"), subject);
     }
 }
 
-/// Statements without one of their conditions or assignments: a name, the text, and its replacement.
+/// Replacements that remove a condition or an assignment from a statement: the effect, the original SQL and its
+/// replacement.
 const BROKEN: [(&str, &str, &str); 8] = [
     (
-        "a grant of unknown time counts as a new one (R1)",
+        "a grant from an unknown time counts as a new grant",
         "=ROW_COUNT()",
         "=1          ",
     ),
     (
-        "a revoked lease is renewed and released (R2, R9)",
+        "a revoked lease is renewed and released",
         " AND revoked_at IS NULL",
         " AND TRUE              ",
     ),
     (
-        "a renewal leaves the old session in the row (R5)",
+        "a renewal does not update the session in the row",
         "session_id=CONNECTION_ID(),has_queue_lock=COALESCE(",
         "session_id=session_id+0,   has_queue_lock=COALESCE(",
     ),
     (
-        "a renewal does not record that it has the queue lock",
+        "a renewal does not record that the session has the queue lock",
         "has_queue_lock=COALESCE(",
         "has_queue_lock=0*IFNULL(",
     ),
     (
-        "a renewal does not count",
+        "a renewal does not increment the counter",
         "renewals=renewals+1",
         "renewals=renewals+0",
     ),
     (
-        "a hand-off is not seen",
+        "a hand-off has no effect",
         "session_id=IS_USED_LOCK(CONCAT('dlock-handoff",
         "session_id>IS_USED_LOCK(CONCAT('dlock-handoff",
     ),
@@ -195,16 +206,16 @@ fn broken_statement_is_detected_on_mysql() {
 
 #[track_caller]
 fn assert_all_found(flavour: Flavour) {
-    for (what, said, heard) in BROKEN {
-        let rewrite = Some((said, heard));
-        assert_found(flavour, what, Subject { rewrite, ..SOUND });
+    for (effect, original, replacement) in BROKEN {
+        let rewrite = Some((original, replacement));
+        assert_found(flavour, effect, Subject { rewrite, ..SOUND });
     }
 }
 
-/// Asserts that the comparison finds the difference.
+/// Asserts that the model and the server have different results for a sequence.
 #[track_caller]
 fn assert_found(flavour: Flavour, what: &str, subject: Subject) {
     let difference = compare(server(flavour), subject, 1, SEQUENCES);
-    let difference = difference.unwrap_or_else(|| panic!("{what}: not found"));
+    let difference = difference.unwrap_or_else(|| panic!("not detected: {what}"));
     println!("{what}: {difference}\n");
 }

@@ -1,4 +1,4 @@
-//! An operator on a real server, with its own connection.
+//! An operator with its own connection to a real server.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use dlock::store::Failure;
 use dlock::store::mysql::Database;
 use dlock::store::operator::{OperatorRequest, OperatorResult};
 
-use crate::peer::target;
+use crate::server_contender::target;
 use crate::servers;
 
 const LIMIT: Duration = Duration::from_mins(10);
@@ -21,11 +21,11 @@ impl Operator {
         Self(own)
     }
 
-    pub(crate) fn intervene(
+    pub(crate) fn apply(
         &mut self,
-        it: &OperatorRequest,
+        request: &OperatorRequest,
         wakes: bool,
     ) -> Result<OperatorResult, Failure> {
-        self.0.apply_operator_request(it, wakes)
+        self.0.apply_operator_request(request, wakes)
     }
 }

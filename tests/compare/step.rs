@@ -1,7 +1,7 @@
 //! Sequences of steps, and a generator of random sequences. Pure.
 //!
-//! A step refers to the present state, such as "the current version", so that it has a meaning whatever steps precede
-//! it: the search for the shortest sequence removes steps.
+//! A step refers to the current state, for example to "the current version". It therefore remains valid when the search
+//! for a shorter sequence removes earlier steps.
 
 use std::fmt;
 
@@ -13,105 +13,106 @@ pub(crate) const CONTENDERS: usize = 3;
 /// Maximum number of steps in a sequence.
 const STEPS: usize = 12;
 
-/// Errors that a server may return instead of a response, also after it has executed the request.
+/// Errors that a server may return instead of a response, before or after the execution of the request.
 const CODES: [u16; 6] = [1205, 1213, 1047, 1317, 1105, 1290];
 
-/// A sequence of requests and events.
+/// A sequence of requests and other events.
 #[derive(Debug, Clone)]
 pub(crate) struct Sequence {
-    /// True for contenders that use the queue lock.
+    /// For each contender, true if it uses the queue lock.
     pub(crate) has_queue_lock: [bool; CONTENDERS],
     pub(crate) steps: Vec<Step>,
 }
 
-/// One step.
+/// One step of a sequence. Contenders are identified by their index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// A contender sends a request, one packet of which may meet a fault.
-    Ask(usize, Ask, Option<Fault>),
-    /// An operator revokes the lease. With `stale`, the operator uses an older token. With `wakes`, the holder's
-    /// session is ended.
+    /// A contender sends a request. A fault may affect one packet of the request.
+    Send(usize, RequestKind, Option<Fault>),
+    /// An operator revokes the lease. If `stale` is true, the request contains an older token. If `wakes` is true, the
+    /// operator also ends the holder's session.
     Revoke { stale: bool, wakes: bool },
     /// An operator pauses the action for this number of ticks.
-    Close(u8),
+    Pause(u8),
     /// An operator resumes the action.
     Resume,
     /// The server ends a contender's session.
-    Kill(usize),
-    /// A contender drops its connection, and the server does not notice.
-    Drop(usize),
-    /// The server notices that a contender dropped a connection.
-    Notice(usize),
-    /// Time passes.
-    Ticks(u8),
+    KillSession(usize),
+    /// A contender drops its connection. The server does not detect this.
+    DropConnection(usize),
+    /// The server detects that a contender has dropped a connection.
+    NoticeDrop(usize),
+    /// This number of ticks passes.
+    AdvanceTime(u8),
 }
 
 /// The kind of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Ask {
-    First,
-    IfFree,
-    TakeOver(Seen),
-    Inspect,
-    Queue,
-    Stand,
-    Renew(Which),
+pub(crate) enum RequestKind {
+    AcquireFirst,
+    AcquireIfFree,
+    TakeOver(VersionChoice),
+    GetWithQueue,
+    Enqueue,
+    WaitTurn,
+    Renew(GrantChoice),
     HandOff,
     Release {
-        which: Option<Which>,
-        ending: Option<Ending>,
-        queued: bool,
+        grant_choice: Option<GrantChoice>,
+        run_end: Option<RunEnd>,
+        has_entry: bool,
         handed_off: bool,
     },
 }
 
-/// A version of the row.
+/// The version of the row that a take-over expects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Seen {
-    /// The current version.
-    Now,
+pub(crate) enum VersionChoice {
+    /// The current version of the row.
+    Current,
     /// The version that the contender last read.
-    Before,
+    LastRead,
 }
 
-/// The grant that a contender sends.
+/// The grant that a request contains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Which {
-    /// Its own last grant.
+pub(crate) enum GrantChoice {
+    /// The contender's last grant.
     Own,
-    /// Its own owner id with the current token of the row.
-    OwnClaim,
-    /// The current owner id and token of the row.
+    /// The contender's owner id with the current token of the row.
+    OwnIdWithCurrentToken,
+    /// The owner id and the token that the row contains.
     Current,
 }
 
-/// The end of a run.
+/// How a run ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Ending {
+pub(crate) enum RunEnd {
     Exited,
     Killed,
 }
 
-/// A fault of one packet.
+/// A fault that affects one packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Fault {
-    /// Index of the packet in the request. There is no fault if the request has fewer packets.
+    /// Index of the packet in the request. If the request has fewer packets, the fault has no effect.
     pub(crate) packet: usize,
     pub(crate) kind: FaultKind,
 }
 
+/// The kind of a fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FaultKind {
-    /// The server does not get the packet, and the contender gets this error.
+    /// The packet does not reach the server, and the contender receives this error.
     Refused(u16),
-    /// The server executes the packet, and the contender gets this error.
+    /// The server executes the packet, and the contender receives this error.
     ErrorAfter(u16),
-    /// The server executes the packet, and the contender gets no response.
-    ReplyLost,
+    /// The server executes the packet, and the contender receives no response.
+    ResponseLost,
 }
 
 impl Sequence {
-    /// Returns the random sequence with this number.
+    /// Returns the random sequence `number` of `seed`.
     pub(crate) fn random(seed: u64, number: u64) -> Self {
         let mut rng = Rng::with_seed(seed.rotate_left(32) ^ number);
         let contenders = rng.usize(2..=CONTENDERS);
@@ -132,7 +133,7 @@ impl fmt::Display for Sequence {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
-            "  contenders with a queue lock: {:?}",
+            "  contenders that use the queue lock: {:?}",
             self.has_queue_lock
         )?;
         for step in &self.steps {
@@ -143,56 +144,56 @@ impl fmt::Display for Sequence {
 }
 
 fn step(rng: &mut Rng, contenders: usize) -> Step {
-    let who = rng.usize(..contenders);
+    let index = rng.usize(..contenders);
     match rng.u8(0..40) {
         0..=2 => Step::Revoke {
             stale: rng.u8(..4) == 0,
             wakes: rng.u8(..4) == 0,
         },
-        3 => Step::Close(rng.u8(1..=3)),
+        3 => Step::Pause(rng.u8(1..=3)),
         4 => Step::Resume,
-        5..=6 => Step::Kill(who),
-        7 => Step::Drop(who),
-        8..=9 => Step::Notice(who),
-        10..=11 => Step::Ticks(rng.u8(1..=6)),
+        5..=6 => Step::KillSession(index),
+        7 => Step::DropConnection(index),
+        8..=9 => Step::NoticeDrop(index),
+        10..=11 => Step::AdvanceTime(rng.u8(1..=6)),
         _ => {
             let fault = (rng.u8(..6) == 0).then(|| fault(rng));
-            Step::Ask(who, ask(rng), fault)
+            Step::Send(index, send(rng), fault)
         }
     }
 }
 
-fn ask(rng: &mut Rng) -> Ask {
+fn send(rng: &mut Rng) -> RequestKind {
     match rng.u8(0..20) {
-        0..=2 => Ask::First,
-        3..=5 => Ask::IfFree,
-        6..=8 => Ask::TakeOver(match rng.u8(..3) {
-            0 => Seen::Before,
-            _ => Seen::Now,
+        0..=2 => RequestKind::AcquireFirst,
+        3..=5 => RequestKind::AcquireIfFree,
+        6..=8 => RequestKind::TakeOver(match rng.u8(..3) {
+            0 => VersionChoice::LastRead,
+            _ => VersionChoice::Current,
         }),
-        9 => Ask::Inspect,
-        10 => Ask::Queue,
-        11..=12 => Ask::Stand,
-        13..=14 => Ask::Renew(which(rng)),
-        15..=16 => Ask::HandOff,
-        _ => Ask::Release {
-            which: (rng.u8(..4) > 0).then(|| which(rng)),
-            ending: match rng.u8(..3) {
+        9 => RequestKind::GetWithQueue,
+        10 => RequestKind::Enqueue,
+        11..=12 => RequestKind::WaitTurn,
+        13..=14 => RequestKind::Renew(grant_choice(rng)),
+        15..=16 => RequestKind::HandOff,
+        _ => RequestKind::Release {
+            grant_choice: (rng.u8(..4) > 0).then(|| grant_choice(rng)),
+            run_end: match rng.u8(..3) {
                 0 => None,
-                1 => Some(Ending::Exited),
-                _ => Some(Ending::Killed),
+                1 => Some(RunEnd::Exited),
+                _ => Some(RunEnd::Killed),
             },
-            queued: rng.bool(),
+            has_entry: rng.bool(),
             handed_off: rng.bool(),
         },
     }
 }
 
-fn which(rng: &mut Rng) -> Which {
+fn grant_choice(rng: &mut Rng) -> GrantChoice {
     match rng.u8(..5) {
-        0 => Which::OwnClaim,
-        1 => Which::Current,
-        _ => Which::Own,
+        0 => GrantChoice::OwnIdWithCurrentToken,
+        1 => GrantChoice::Current,
+        _ => GrantChoice::Own,
     }
 }
 
@@ -203,7 +204,7 @@ fn fault(rng: &mut Rng) -> Fault {
         kind: match rng.u8(..4) {
             0 => FaultKind::Refused(code),
             1..=2 => FaultKind::ErrorAfter(code),
-            _ => FaultKind::ReplyLost,
+            _ => FaultKind::ResponseLost,
         },
     }
 }

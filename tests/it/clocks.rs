@@ -150,12 +150,12 @@ fn status_reports_that_the_server_clock_was_set() {
     for (off, diagnosis, difference) in [
         (
             HOUR,
-            "its process is frozen, or the server's clock was set forward",
+            "the holder is frozen, or the server's clock was set forward",
             "ahead of",
         ),
         (
             -HOUR,
-            "held; the server's clock was set back by 59m ",
+            "held; the server's clock was set back by at least 59m ",
             "behind",
         ),
     ] {
@@ -166,7 +166,7 @@ fn status_reports_that_the_server_clock_was_set() {
         clocked.set(off, 1.0);
         let status = Dlock::on(&scene.database, ["status", "init"]).run();
         assert!(status.stdout.contains(diagnosis), "{status:?}");
-        let expected = format!("{difference} this machine's; no lease depends on that");
+        let expected = format!("{difference} this machine's; this does not affect leases");
         status.expect(0, &status.stdout, &expected);
     }
 }
@@ -197,7 +197,7 @@ fn without_queue_lock_the_server_clock_may_go_back_or_5_s_forward() {
     let scene = clocked.scene("");
     let mut holder = holder(&scene);
     let waiters = [scene.waiter(), scene.waiter()];
-    scene.take_the_gate_away();
+    scene.take_queue_lock_away();
     for off in [5.0, 0.0] {
         clocked.set(off, 1.0);
         renewed_and_alone(&scene, &mut holder, 2);

@@ -1,6 +1,6 @@
-//! The diagnosis that `status` prints, each with the real cause: a process that is frozen, killed or cut off from the
-//! server, and a lease that expired or is held for `--min-hold`. The module `release` tests revoked leases, `clocks`
-//! tests clocks that were set.
+//! Tests of the diagnosis that `status` prints. Each test creates the real cause: a holder that is frozen, killed or
+//! cut off from the server, or a lease that has expired or is held for `--min-hold`. The module `release` tests revoked
+//! leases, and the module `clocks` tests clocks that were changed.
 
 use serde_json::Value;
 
@@ -9,17 +9,18 @@ use crate::proxy::{Flow, Proxy};
 use crate::servers::{Database, Flavour, shared};
 use crate::tree::Holder;
 
-/// A ttl that is short enough to let a lease expire and long enough to observe it before that.
+/// A ttl that is short enough for a test to wait for the expiry, and long enough to observe the lease before its
+/// expiry.
 const TTL: [&str; 2] = ["--ttl", "6s"];
 
-/// Runs `claim` on a fresh database of each kind of server.
-fn everywhere(claim: impl Fn(&Database)) {
+/// Runs `test` with a new database on each kind of server.
+fn everywhere(test: impl Fn(&Database)) {
     for flavour in Flavour::ALL {
-        claim(&shared(flavour).database("diagnosis"));
+        test(&shared(flavour).database("diagnosis"));
     }
 }
 
-/// Returns the object of `init` in the output of `status --json`.
+/// Returns the JSON object of `init` in the output of `status --json`.
 fn status(database: &Database) -> Value {
     let outcome = Dlock::on(database, ["status", "--json", "init"]).run();
     let document: Value = serde_json::from_str(&outcome.stdout)
@@ -27,10 +28,10 @@ fn status(database: &Database) -> Value {
     document["locks"][0].clone()
 }
 
-/// Waits until the diagnosis is `word`, asserts that its text starts with `start` and contains `part`, and returns the
-/// status object.
+/// Waits until the diagnosis is `word`, asserts that the text of the diagnosis starts with `start` and contains `part`,
+/// and returns the status object.
 #[track_caller]
-fn diagnosed(database: &Database, word: &str, start: &str, part: &str) -> Value {
+fn wait_for_diagnosis(database: &Database, word: &str, start: &str, part: &str) -> Value {
     let mut object = Value::Null;
     eventually(&format!("the diagnosis is {word}"), || {
         object = status(database);
@@ -38,7 +39,7 @@ fn diagnosed(database: &Database, word: &str, start: &str, part: &str) -> Value 
     });
     let text = object["diagnosis_text"]
         .as_str()
-        .expect("a text")
+        .expect("a string")
         .to_owned();
     assert!(text.starts_with(start), "{object}");
     assert!(text.contains(part), "{object}");
@@ -52,12 +53,12 @@ fn a_healthy_holder_is_reported_as_held_and_renewing() {
         eventually("the lease is renewed", || {
             status(database)["renewals"].as_u64() > Some(1)
         });
-        let seen = diagnosed(database, "renewing", "held and renewing", "");
+        let seen = wait_for_diagnosis(database, "renewing", "held and renewing", "");
         assert_eq!(seen["session_alive"], true, "{seen}");
         assert_eq!(seen["command"], "sh", "{seen}");
         holder.let_go();
         holder.running.wait().expect(4, "", "");
-        diagnosed(database, "free", "free", "");
+        wait_for_diagnosis(database, "free", "free", "");
     });
 }
 
@@ -77,7 +78,7 @@ fn a_holder_in_kubernetes_is_shown_with_its_pod_and_namespace() {
         );
         holder.let_go();
         holder.running.wait().expect(4, "", "");
-        // In a pod the host name is the name of the pod.
+        // In a pod, the host name is the name of the pod.
         let in_cluster = exec().env("KUBERNETES_SERVICE_HOST", "10.0.0.1");
         let holder = Holder::start_with(in_cluster, &TTL);
         let seen = status(database);
@@ -92,9 +93,9 @@ fn a_frozen_process_is_reported_as_not_renewing() {
     everywhere(|database| {
         let holder = Holder::start(database, &TTL);
         holder.running.signal("STOP");
-        let start = "not renewing for ";
-        let part = "its process is frozen or cut off; can be taken over in ";
-        let seen = diagnosed(database, "not-renewing", start, part);
+        let start = "not renewed for ";
+        let part = "the holder is frozen or cut off; can be taken over in ";
+        let seen = wait_for_diagnosis(database, "not-renewing", start, part);
         assert_eq!(seen["state"], "held", "{seen}");
         assert_eq!(seen["session_alive"], true, "{seen}");
         holder.running.signal("CONT");
@@ -106,10 +107,10 @@ fn a_killed_holder_is_reported_as_gone_and_its_lease_expires() {
     everywhere(|database| {
         let holder = Holder::start(database, &TTL);
         holder.running.signal("KILL");
-        let start = "holder's connection is gone, renewed ";
-        let seen = diagnosed(database, "gone", start, "can be taken over in ");
+        let start = "holder's connection is gone (last renewal ";
+        let seen = wait_for_diagnosis(database, "gone", start, "can be taken over in ");
         assert_eq!(seen["session_alive"], false, "{seen}");
-        let seen = diagnosed(database, "expired", "expired ", "can be taken over");
+        let seen = wait_for_diagnosis(database, "expired", "expired ", "can be taken over");
         assert_eq!(seen["state"], "expired", "{seen}");
     });
 }
@@ -122,13 +123,13 @@ fn a_holder_that_is_cut_off_is_reported_like_a_frozen_holder() {
             .env("DLOCK_URL", database.url_through(proxy.port()));
         let holder = Holder::start_with(through, &TTL);
         proxy.both(Flow::Lose);
-        diagnosed(database, "not-renewing", "not renewing for ", "cut off");
+        wait_for_diagnosis(database, "not-renewing", "not renewed for ", "cut off");
         holder.running.wait().expect(76, "", "cannot keep init: ");
     });
 }
 
 #[test]
-fn a_lease_held_for_min_hold_is_reported_with_its_end() {
+fn a_lease_held_for_min_hold_is_reported_with_its_end_time() {
     everywhere(|database| {
         Dlock::on(
             database,
@@ -136,7 +137,7 @@ fn a_lease_held_for_min_hold_is_reported_with_its_end() {
         )
         .run()
         .expect(0, "", "");
-        let seen = diagnosed(database, "min-hold", "held for --min-hold until 20", "Z");
+        let seen = wait_for_diagnosis(database, "min-hold", "held for --min-hold until 20", "Z");
         assert_eq!(seen["state"], "held", "{seen}");
     });
 }

@@ -172,7 +172,7 @@ fn every_field_and_column_of_status_is_documented() {
     }
     let text = table(&records, &queue);
     let (locks, waiters) = text.split_once("\n\n").expect("two tables");
-    for (heading, table) in [(".SS \"The table\"", locks), (".SS \"The line\"", waiters)] {
+    for (heading, table) in [(".SS \"The table\"", locks), (".SS \"The queue\"", waiters)] {
         compare_columns(&page, heading, table);
     }
 }
@@ -306,12 +306,15 @@ fn documented_durations_match_the_code() {
             vec![
                 format!("expired more than {queue_lock_allowance} seconds ago"),
                 format!("expired more than {allowance} seconds ago"),
-                format!("not been heard of for {silence} seconds"),
+                format!("not updated its queue entry for {silence} seconds"),
                 format!("At most ttl + {allowance} seconds"),
-                format!("that is {} seconds", 25 + allowance),
-                format!("A hook has {} seconds", hook::LIMIT.as_secs()),
-                format!("waits {at_end} second for it at most"),
-                format!("waits for hooks for {at_end} second at most"),
+                format!("this is {} seconds", 25 + allowance),
+                format!(
+                    "A hook may run for at most {} seconds",
+                    hook::LIMIT.as_secs()
+                ),
+                format!("waits for the metrics file for at most {at_end} second"),
+                format!("waits for hooks for at most {at_end} second"),
             ],
         ),
         (
@@ -324,7 +327,9 @@ fn documented_durations_match_the_code() {
         ),
         (
             "man/parts/dlock-status.man",
-            vec![format!("heard of in the last {silence} seconds")],
+            vec![format!(
+                "updated its queue entry in the last {silence} seconds"
+            )],
         ),
     ] {
         let text = document(path);

@@ -215,7 +215,7 @@ fn a_free_action_is_not_granted_during_a_fenced_transaction() {
             .run()
             .expect(75, "", "fenced by a transaction");
         let next = scene.exec(&["--", "true"]).start();
-        next.heard("init is free, but wanted by others or fenced by a transaction");
+        next.heard("init is free, but others are waiting for it, or it is fenced by a transaction");
         transaction
             .query_drop("ROLLBACK")
             .expect("the transaction rolls back");

@@ -1,4 +1,4 @@
-//! The history of runs and their outcomes, and `forget`, which removes a recorded success.
+//! Tests of the history of runs, and of `forget`, which removes a recorded success.
 
 use mysql::prelude::Queryable;
 
@@ -6,18 +6,18 @@ use crate::cli_runner::{Dlock, eventually};
 use crate::command::{Stage, heard, tell};
 use crate::servers::{Database, Flavour, shared};
 
-/// Runs `claim` on a fresh database of each kind of server.
-fn everywhere(claim: impl Fn(&Database)) {
+/// Runs `test` with a new database on each kind of server.
+fn everywhere(test: impl Fn(&Database)) {
     for flavour in Flavour::ALL {
         let database = shared(flavour).database("history");
         Dlock::on(&database, ["setup", "-q"])
             .run()
             .expect(0, "", "");
-        claim(&database);
+        test(&database);
     }
 }
 
-/// Runs a shell command with `options` of exec and asserts its status.
+/// Runs the shell code `script` under `dlock exec` with `options`, and asserts the exit status.
 #[track_caller]
 fn exec(database: &Database, options: &[&str], script: &str, status: i32) {
     Dlock::on(database, ["exec"])
@@ -35,21 +35,21 @@ pub(crate) fn runs(database: &Database, options: &[&str]) -> Vec<serde_json::Val
         .run();
     let document: serde_json::Value = serde_json::from_str(&outcome.stdout)
         .unwrap_or_else(|error| panic!("{error}: {outcome:?}"));
-    document["runs"].as_array().expect("a list").clone()
+    document["runs"].as_array().expect("an array").clone()
 }
 
-/// Returns outcome and code of each of `runs`.
+/// Returns the outcome and the code of each run.
 pub(crate) fn endings(runs: &[serde_json::Value]) -> Vec<(&str, Option<u64>)> {
     runs.iter()
         .map(|run| {
-            let outcome = run["outcome"].as_str().expect("a text");
+            let outcome = run["outcome"].as_str().expect("a string");
             (outcome, run["code"].as_u64())
         })
         .collect()
 }
 
 #[test]
-fn the_history_has_every_run_with_its_outcome() {
+fn the_history_contains_every_run_with_its_outcome() {
     everywhere(|database| {
         let a = ["-a", "init"];
         exec(database, &a, "exit 0", 0);
@@ -83,9 +83,9 @@ fn the_history_has_every_run_with_its_outcome() {
         assert_eq!(keyed["note"], "release 42");
         assert!(all[0]["once_key"].is_null(), "{}", all[0]);
         assert!(keyed["token"].as_u64() > all[2]["token"].as_u64());
-        let started = keyed["started_at"].as_str().expect("a text");
+        let started = keyed["started_at"].as_str().expect("a string");
         assert!(
-            started <= keyed["ended_at"].as_str().expect("a text"),
+            started <= keyed["ended_at"].as_str().expect("a string"),
             "{keyed}"
         );
         assert!(
@@ -125,11 +125,11 @@ fn an_expired_run_is_lost_and_a_run_with_a_freed_row_is_revoked() {
                 .start();
             heard(&ready);
             let update = format!("UPDATE dlock_lock SET {change} WHERE action='init'");
-            admin.query_drop(update).expect("the row can be changed");
+            admin.query_drop(update).expect("the row can be updated");
             tell(&go, "on");
             holder
                 .wait()
-                .expect(76, "", "was not ours any more before the command had ended");
+                .expect(76, "", "was lost before the command had ended");
             exec(database, &["-a", "init", "--holder=next"], "exit 0", 0);
             let runs = runs(database, &["init", "-n2"]);
             assert_eq!(endings(&runs), [("exited", Some(0)), (outcome, None)]);
@@ -211,20 +211,21 @@ fn the_history_is_pruned_to_its_limit() {
     });
 }
 
-/// This includes the entry of an action that was paused before its first grant; that entry has the token 0.
+/// Pruning also keeps the entry of an action that was paused before its first grant, although that entry has the token
+/// 0.
 #[test]
 fn pruning_keeps_a_short_history() {
     everywhere(|database| {
         Dlock::on(database, ["release", "-a", "init", "--yes", "--pause=1us"])
             .run()
             .expect(0, "", "init is paused");
-        // The history is pruned at every sixteenth token. The next token is a multiple of 16 and far ahead of the
-        // clock.
+        // The history is pruned at each token that is a multiple of 16. The next token is a multiple of 16, far ahead
+        // of the clock.
         let next = format!("UPDATE dlock_lock SET token={}", (1_u64 << 60) - 1);
         database
             .admin_conn()
             .query_drop(next)
-            .expect("the row can be changed");
+            .expect("the row can be updated");
         exec(database, &["-a", "init"], "exit 0", 0);
         let runs = runs(database, &[]);
         assert_eq!(endings(&runs), [("exited", Some(0)), ("paused", None)]);
@@ -253,7 +254,7 @@ fn a_run_that_cannot_be_recorded_is_still_released() {
 }
 
 #[test]
-fn a_forgotten_success_runs_again_and_the_forget_is_recorded() {
+fn a_forgotten_action_runs_again_and_the_operation_is_recorded() {
     everywhere(|database| {
         let once = ["-a", "init", "--once=v1"];
         exec(database, &once, "exit 0", 0);
@@ -271,10 +272,10 @@ fn a_forgotten_success_runs_again_and_the_forget_is_recorded() {
         assert_eq!(runs[0]["holder"], "ops");
         assert_eq!(runs[0]["note"], "again");
         assert_eq!(runs[0]["once_key"], "v1");
-        // The success of the other key is still recorded. This key runs again, and its failure is returned.
+        // The success of v2 is still recorded. The command for v1 runs again, and its failure is returned.
         exec(database, &["-a", "init", "--once=v2", "-q"], "exit 9", 0);
         exec(database, &once, "exit 9", 9);
-        // The entry of forget does not count as the last run.
+        // The entry of `forget` is not the last run.
         let status = Dlock::on(database, ["status", "init"]).run().stdout;
         assert!(status.contains("exited 9, "), "{status}");
     });

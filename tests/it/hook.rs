@@ -1,4 +1,5 @@
-//! `--on-event`: the variables that a hook gets. No hook affects a run, even if it fails or hangs.
+//! Tests of `--on-event`: the variables that a hook receives. A hook never affects a run, even if the hook fails or
+//! hangs.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,12 +15,12 @@ use crate::holder::{Holder, is_free, renewals, steal, token};
 use crate::pid_one::{namespaces, unshare};
 use crate::servers::{Database, Flavour, shared};
 
-/// A hook that writes its variables to a file, one block of lines for each event.
-struct Notes {
+/// A file to which a hook writes its variables, in one block of lines for each event.
+struct EventLog {
     stage: Stage,
 }
 
-impl Notes {
+impl EventLog {
     fn new() -> Self {
         Self {
             stage: Stage::new(),
@@ -30,29 +31,30 @@ impl Notes {
         self.stage.path("notes")
     }
 
-    /// Returns the option with the hook, which also runs `more`.
+    /// Returns the `--on-event` option. Its hook writes to the file and also runs the shell code `more`.
     fn hook(&self, more: &str) -> String {
         let path = self.path();
         let path = path.display();
         format!("--on-event={{ env | grep ^DLOCK_; {more}\n echo end; }} >> {path}")
     }
 
-    /// Returns the variables of each event so far. A variable that was set twice has both values.
+    /// Returns the variables of all events so far, with one map for each event. If a variable is set twice, its value
+    /// is the concatenation of both values.
     fn all(&self) -> Vec<BTreeMap<String, String>> {
         let text = fs::read_to_string(self.path()).unwrap_or_default();
         let mut events: Vec<BTreeMap<String, String>> = Vec::new();
         for event in text.split("end\n").filter(|event| !event.is_empty()) {
             let mut variables = BTreeMap::new();
             for (name, value) in event.lines().filter_map(|line| line.split_once('=')) {
-                let known: &mut String = variables.entry(name.to_owned()).or_default();
-                known.push_str(value);
+                let joined: &mut String = variables.entry(name.to_owned()).or_default();
+                joined.push_str(value);
             }
             events.push(variables);
         }
         events
     }
 
-    /// Returns the variables of `event`, which must have occurred once.
+    /// Returns the variables of `event`, which must have occurred exactly once.
     #[track_caller]
     fn of(&self, event: &str) -> BTreeMap<String, String> {
         let all = self.all();
@@ -79,28 +81,28 @@ fn exec(database: &Database, hook: &str, options: &[&str]) -> Dlock {
 }
 
 #[test]
-fn hooks_for_grant_and_release_get_all_variables() {
+fn hooks_for_grant_and_release_receive_all_variables() {
     for flavour in Flavour::ALL {
         let database = shared(flavour).database("hook");
-        let notes = Notes::new();
-        let hooked = notes.stage.fifo("told");
+        let event_log = EventLog::new();
+        let hooked = event_log.stage.fifo("hooked");
         let check = format!(
             r#""$dlock" status --check init; echo "held=$?"
             [ $DLOCK_EVENT = granted ] && echo up > {}"#,
             hooked.display()
         );
-        let outcome = exec(&database, &notes.hook(&check), &["--ttl=20s"])
-            // The hook must not get the values of an outer dlock.
+        let outcome = exec(&database, &event_log.hook(&check), &["--ttl=20s"])
+            // The hook must not receive the values of an outer dlock.
             .env("DLOCK_TOKEN", "1")
             .env("DLOCK_REASON", "outer")
             .args(["--", "sh", "-c"])
-            // The command ends after the hook for the grant has run.
+            // The command exits after the hook for the grant has run.
             .arg(r#"read word < "$0"; exit 4"#)
             .arg(&hooked)
             .run();
         outcome.expect(4, "", "");
-        assert_eq!(notes.names(), ["granted", "released"], "{flavour}");
-        let (granted, released) = (notes.of("granted"), notes.of("released"));
+        assert_eq!(event_log.names(), ["granted", "released"], "{flavour}");
+        let (granted, released) = (event_log.of("granted"), event_log.of("released"));
         for facts in [&granted, &released] {
             for name in VARIABLES {
                 assert!(
@@ -127,16 +129,16 @@ fn hooks_for_grant_and_release_get_all_variables() {
 }
 
 #[test]
-fn the_hook_for_a_skip_gets_the_reason_and_the_other_holder() {
+fn the_hook_for_a_skip_receives_the_reason_and_the_other_holder() {
     for flavour in Flavour::ALL {
         let database = shared(flavour).database("hook");
-        let notes = Notes::new();
+        let event_log = EventLog::new();
         let holder = Holder::on(&database, &["--holder=web-2\u{1b}[2J", "--once"]);
-        exec(&database, &notes.hook(""), &["-n"])
+        exec(&database, &event_log.hook(""), &["-n"])
             .args(["--", "true"])
             .run()
             .expect(75, "", "init is held by");
-        let facts = notes.of("skipped");
+        let facts = event_log.of("skipped");
         assert_eq!(facts["DLOCK_RESULT"], "held", "{flavour}");
         assert_eq!(facts["DLOCK_EXIT_STATUS"], "75", "{flavour}");
         assert_eq!(facts["DLOCK_OTHER_HOLDER"], r"web-2\u{1b}[2J", "{flavour}");
@@ -146,8 +148,8 @@ fn the_hook_for_a_skip_gets_the_reason_and_the_other_holder() {
         holder.end();
 
         for run in 0..2 {
-            let notes = Notes::new();
-            exec(&database, &notes.hook(""), &["--once"])
+            let event_log = EventLog::new();
+            exec(&database, &event_log.hook(""), &["--once"])
                 .args(["--", "true"])
                 .run();
             let names: &[&str] = if run == 0 {
@@ -155,19 +157,19 @@ fn the_hook_for_a_skip_gets_the_reason_and_the_other_holder() {
             } else {
                 &["skipped"]
             };
-            assert_eq!(notes.names(), names, "{flavour}");
+            assert_eq!(event_log.names(), names, "{flavour}");
             if run == 1 {
-                let facts = notes.of("skipped");
+                let facts = event_log.of("skipped");
                 assert_eq!(facts["DLOCK_RESULT"], "done", "{flavour}");
                 assert_eq!(facts["DLOCK_EXIT_STATUS"], "0", "{flavour}");
                 assert_eq!(facts["DLOCK_OTHER_HOLDER"], "web-1", "{flavour}");
             }
         }
-        // A failure before the run, which is not a skip, is no event.
-        let notes = Notes::new();
-        let denied = exec(&database, &notes.hook(""), &["--user=nobody"]);
+        // A failure before the run is not a skip, and causes no event.
+        let event_log = EventLog::new();
+        let denied = exec(&database, &event_log.hook(""), &["--user=nobody"]);
         assert_eq!(denied.args(["--", "true"]).run().status, Some(77));
-        assert!(notes.names().is_empty(), "{flavour}");
+        assert!(event_log.names().is_empty(), "{flavour}");
     }
 }
 
@@ -175,25 +177,29 @@ fn the_hook_for_a_skip_gets_the_reason_and_the_other_holder() {
 fn the_hook_for_a_lost_lease_runs_while_the_command_is_stopped() {
     for flavour in Flavour::ALL {
         let database = shared(flavour).database("hook");
-        let notes = Notes::new();
+        let event_log = EventLog::new();
         let stage = Stage::new();
-        let (ready, hooked) = (stage.fifo("ready"), stage.fifo("told"));
+        let (ready, hooked) = (stage.fifo("ready"), stage.fifo("hooked"));
         let more = format!("[ $DLOCK_EVENT = lost ] && echo up > {}", hooked.display());
-        let run = exec(&database, &notes.hook(&more), &["--ttl=20s", "--grace=8s"])
-            .args(["--", "sh", "-c"])
-            // The command ignores SIGTERM until the hook has run.
-            .arg(r#"trap "" TERM; echo up > "$0"; read word < "$1"; exit 0"#)
-            .arg(&ready)
-            .arg(&hooked)
-            .start();
+        let run = exec(
+            &database,
+            &event_log.hook(&more),
+            &["--ttl=20s", "--grace=8s"],
+        )
+        .args(["--", "sh", "-c"])
+        // The command ignores SIGTERM until the hook has run.
+        .arg(r#"trap "" TERM; echo up > "$0"; read word < "$1"; exit 0"#)
+        .arg(&ready)
+        .arg(&hooked)
+        .start();
         heard(&ready);
         let lost_token = token(&database);
         steal(&database);
-        // The command ends because the hook has run; otherwise it would be killed.
+        // The command exits because the hook has run. Without the hook, dlock would kill the command.
         let outcome = run.wait();
         outcome.expect(76, "", "lost init: init is held by a thief");
-        assert_eq!(notes.names(), ["granted", "lost"], "{flavour}");
-        let facts = notes.of("lost");
+        assert_eq!(event_log.names(), ["granted", "lost"], "{flavour}");
+        let facts = event_log.of("lost");
         assert_eq!(facts["DLOCK_OTHER_HOLDER"], "a thief", "{flavour}");
         assert_eq!(facts["DLOCK_RESULT"], "lost", "{flavour}");
         assert_eq!(facts["DLOCK_EXIT_STATUS"], "76", "{flavour}");
@@ -206,12 +212,12 @@ fn the_hook_for_a_lost_lease_runs_while_the_command_is_stopped() {
     }
 }
 
-/// Runs `claim` on both servers at the same time, since a claim mostly waits.
-fn on_each(claim: impl Fn(Flavour) + Sync) {
+/// Runs `test` on both servers in parallel, because the tests mostly wait.
+fn on_each(test: impl Fn(Flavour) + Sync) {
     thread::scope(|scope| {
         for flavour in Flavour::ALL {
-            let claim = &claim;
-            scope.spawn(move || claim(flavour));
+            let test = &test;
+            scope.spawn(move || test(flavour));
         }
     });
 }
@@ -232,7 +238,7 @@ fn a_slow_hook_is_killed_with_its_group_while_the_lease_is_renewed() {
         let holder = Holder::on(&database, &["--ttl=4s", &hook]);
         eventually("the hook runs", || !witness.is_alone());
         let before = renewals(&database);
-        eventually("renewals go on", || renewals(&database) > before + 2);
+        eventually("renewals continue", || renewals(&database) > before + 2);
         let late = "--on-event for granted took more than 10s and was killed";
         holder.running.heard(late);
         eventually("all processes of the hook are dead", || witness.is_alone());
@@ -240,12 +246,12 @@ fn a_slow_hook_is_killed_with_its_group_while_the_lease_is_renewed() {
     });
 }
 
-/// Returns the option with a hook that records its event and, for a grant, hangs until a process writes to `never`. The
-/// child that it starts in its group also hangs.
-fn hanging(notes: &Notes, stage: &Stage, witness: &Witness, more: &str) -> String {
+/// Returns the `--on-event` option with a hook that records its event. After a grant, the hook and a child in its
+/// process group hang until a process writes to `never`.
+fn hanging(event_log: &EventLog, stage: &Stage, witness: &Witness, more: &str) -> String {
     let never = stage.path("never");
     let never = never.display();
-    notes.hook(&format!(
+    event_log.hook(&format!(
         "{more}\n[ $DLOCK_EVENT = granted ] && {{ exec 9>>{}; flock -n 9; trap '' TERM; \
          sh -c 'read _ < {never}' & read _ < {never}; }}",
         witness.path().display()
@@ -256,26 +262,27 @@ fn hanging(notes: &Notes, stage: &Stage, witness: &Witness, more: &str) -> Strin
 fn a_hanging_hook_delays_neither_the_release_nor_the_exit() {
     on_each(|flavour| {
         let database = shared(flavour).database("hook");
-        let (notes, stage) = (Notes::new(), Stage::new());
+        let (event_log, stage) = (EventLog::new(), Stage::new());
         let witness = Witness::on(&stage);
         let free = stage.path("free");
         stage.fifo("never");
         let more = format!("[ $DLOCK_EVENT = released ] && : > {}", free.display());
-        let hook = hanging(&notes, &stage, &witness, &more);
+        let hook = hanging(&event_log, &stage, &witness, &more);
         let holder = Holder::on(&database, &[&hook]);
         eventually("the hook runs", || !witness.is_alone());
         let ended = Instant::now();
         let outcome = holder.end();
-        // dlock waits 1 s for the hook; the rest is for a busy machine. The time limit of a hook is 10 s.
+        // dlock waits 1 s for the hook. The test allows half the time limit of a hook, for a busy machine.
         assert!(
             ended.elapsed() < LIMIT / 2,
             "{flavour}: {:?}",
             ended.elapsed()
         );
-        let message = "dlock: --on-event for granted had not ended when dlock did and was killed\n";
+        let message =
+            "dlock: --on-event for granted was still running when dlock ended and was killed\n";
         outcome.expect(3, "", message);
         assert!(is_free(&database), "{flavour}");
-        // The hook for the release ran at the same time.
+        // The hook for the release ran while the hook for the grant was hanging.
         assert!(free.exists(), "{flavour}");
         eventually("all processes of the hook are dead", || witness.is_alone());
     });
@@ -285,11 +292,11 @@ fn a_hanging_hook_delays_neither_the_release_nor_the_exit() {
 fn a_hanging_hook_does_not_delay_the_hook_for_a_lost_lease() {
     on_each(|flavour| {
         let database = shared(flavour).database("hook");
-        let (notes, stage) = (Notes::new(), Stage::new());
+        let (event_log, stage) = (EventLog::new(), Stage::new());
         let witness = Witness::on(&stage);
-        let [ready, hooked, _] = ["ready", "told", "never"].map(|name| stage.fifo(name));
+        let [ready, hooked, _] = ["ready", "hooked", "never"].map(|name| stage.fifo(name));
         let more = format!("[ $DLOCK_EVENT = lost ] && echo up > {}", hooked.display());
-        let hook = hanging(&notes, &stage, &witness, &more);
+        let hook = hanging(&event_log, &stage, &witness, &more);
         let run = exec(&database, &hook, &["--ttl=40s", "--grace=25s"])
             .args(["--", "sh", "-c"])
             .arg(r#"trap "" TERM; echo up > "$0"; read word < "$1"; exit 0"#)
@@ -301,16 +308,16 @@ fn a_hanging_hook_does_not_delay_the_hook_for_a_lost_lease() {
         let stolen = Instant::now();
         steal(&database);
         run.heard("lost init: init is held by a thief");
-        let noticed = Instant::now();
-        // The command ends because the hook for the loss has run; otherwise it would be killed.
+        let reported = Instant::now();
+        // The command exits because the hook for the loss has run. Without that hook, dlock would kill the command.
         let outcome = run.wait();
         assert!(
-            noticed.elapsed() < LIMIT / 2,
+            reported.elapsed() < LIMIT / 2,
             "{flavour}: {:?}",
-            noticed.elapsed()
+            reported.elapsed()
         );
         assert!(stolen.elapsed() < LIMIT * 2, "{flavour}");
-        outcome.expect(76, "", "--on-event for granted had not ended");
+        outcome.expect(76, "", "--on-event for granted was still running");
         eventually("all processes of the hook are dead", || witness.is_alone());
     });
 }
@@ -338,7 +345,8 @@ fn a_hook_running_at_exit_is_killed_after_1_s_or_by_a_signal() {
             if let Some(signal) = signal {
                 run.signal(signal);
             }
-            let message = "--on-event for released had not ended when dlock did and was killed";
+            let message =
+                "--on-event for released was still running when dlock ended and was killed";
             run.wait().expect(4, "", message);
             eventually("the hook is dead", || witness.is_alone());
         }
@@ -346,12 +354,12 @@ fn a_hook_running_at_exit_is_killed_after_1_s_or_by_a_signal() {
 }
 
 #[test]
-fn a_failed_hook_is_reported_and_changes_nothing() {
+fn a_failed_hook_is_reported_and_does_not_affect_the_run() {
     for flavour in Flavour::ALL {
         let database = shared(flavour).database("hook");
         for (hook, how) in [
             ("exit 5", "exited with 5"),
-            // With the signal mask of dlock the hook would not get SIGTERM.
+            // If the hook inherited the signal mask of dlock, the hook would not receive SIGTERM.
             ("kill -TERM $$; exit 6", "was killed by signal 15"),
             ("no-such-command 2> /dev/null", "exited with 127"),
         ] {
@@ -388,7 +396,7 @@ fn a_hook_inherits_no_stdin_or_descriptors_and_writes_to_stderr() {
             .env("DLOCK_URL", database.url())
             .stdin(fs::File::open(input).expect("the file exists").into())
             .run();
-        // The command gets the whole input.
+        // The command reads the whole input.
         assert_eq!(
             (outcome.status, &*outcome.stdout),
             (Some(0), "input\n"),
@@ -423,7 +431,7 @@ fn killing_dlock_kills_the_shell_of_its_hook() {
         eventually("the hook runs", || !witness.is_alone());
         holder.running.signal("KILL");
         eventually("the hook is dead", || witness.is_alone());
-        // The hook died before its time limit.
+        // The hook was killed before its time limit.
         assert!(started.elapsed() < LIMIT, "{flavour}");
     }
 }
@@ -448,7 +456,8 @@ fn monitor_death_neither_kills_a_hook_nor_skips_the_next_hook() {
         );
         let run = exec(&database, &hook, &["--ttl=20s"])
             .args(["--", "sh", "-c"])
-            // The command leaves a process that dlock must kill; without the monitor it becomes a child of dlock.
+            // The command leaves a process that dlock must kill. After the death of the monitor, that process becomes a
+            // child of dlock.
             .arg(r#"exec 9>>"$0"; flock -n 9; setsid sh -c 'read _ < "$0"' "$1" & read _ < "$1""#)
             .arg(witness.path())
             .arg(&never)
@@ -460,7 +469,7 @@ fn monitor_death_neither_kills_a_hook_nor_skips_the_next_hook() {
         let killed = Instant::now();
         run.wait().expect(76, "", "the monitor of init was killed");
         assert!(killed.elapsed() < LIMIT / 2, "{flavour}");
-        assert!(witness.is_alone(), "{flavour}: a process is left");
+        assert!(witness.is_alone(), "{flavour}: a process is still alive");
         assert!(is_free(&database), "{flavour}");
         let text = |path: &Path| fs::read_to_string(path).unwrap_or_default();
         assert_eq!(text(&granted), "on\n", "{flavour}");
@@ -473,13 +482,13 @@ fn monitor_death_neither_kills_a_hook_nor_skips_the_next_hook() {
 fn a_hanging_hook_delays_nothing_after_the_death_of_the_monitor() {
     on_each(|flavour| {
         let database = shared(flavour).database("hook");
-        let (notes, stage) = (Notes::new(), Stage::new());
+        let (event_log, stage) = (EventLog::new(), Stage::new());
         let [tree, hooked] = [Stage::new(), Stage::new()];
         let (tree, hooked) = (Witness::on(&tree), Witness::on(&hooked));
         let never = stage.fifo("never");
         let run = exec(
             &database,
-            &hanging(&notes, &stage, &hooked, ""),
+            &hanging(&event_log, &stage, &hooked, ""),
             &["--ttl=40s"],
         )
         .args(["--", "sh", "-c"])
@@ -487,7 +496,9 @@ fn a_hanging_hook_delays_nothing_after_the_death_of_the_monitor() {
         .arg(tree.path())
         .arg(&never)
         .start();
-        eventually("both run", || !tree.is_alone() && !hooked.is_alone());
+        eventually("the command and the hook run", || {
+            !tree.is_alone() && !hooked.is_alone()
+        });
         signal(monitor_of(&run), "KILL");
         run.heard("the monitor of init was killed");
         let killed = Instant::now();
@@ -498,13 +509,13 @@ fn a_hanging_hook_delays_nothing_after_the_death_of_the_monitor() {
             killed.elapsed()
         );
         outcome.expect(76, "", "--on-event for granted ");
-        assert!(tree.is_alone(), "{flavour}: a process is left");
+        assert!(tree.is_alone(), "{flavour}: a process is still alive");
         assert!(is_free(&database), "{flavour}");
         eventually("the hook is dead", || hooked.is_alone());
     });
 }
 
-/// Returns the process id of the monitor of `running`, the only child of its first thread.
+/// Returns the process id of the monitor of `running`. The monitor is the only child of the first thread of dlock.
 fn monitor_of(running: &Running) -> u32 {
     let children = format!("/proc/{0}/task/{0}/children", running.pid());
     let children = fs::read_to_string(children).expect("dlock runs");
@@ -515,15 +526,15 @@ fn monitor_of(running: &Running) -> u32 {
 fn hooks_run_in_a_container() {
     for flavour in Flavour::ALL {
         let database = shared(flavour).database("hook");
-        let notes = Notes::new();
+        let event_log = EventLog::new();
         let status = unshare(namespaces())
             .args([env!("CARGO_BIN_EXE_dlock"), "exec", "-a", "init"])
-            .arg(notes.hook("(exit 3) & (setsid true &)"))
+            .arg(event_log.hook("(exit 3) & (setsid true &)"))
             .args(["--", "sh", "-c", "exit 4"])
             .env("DLOCK_URL", database.url())
             .status()
             .expect("unshare is installed");
         assert_eq!(status.code(), Some(4), "{flavour}");
-        assert_eq!(notes.names(), ["granted", "released"], "{flavour}");
+        assert_eq!(event_log.names(), ["granted", "released"], "{flavour}");
     }
 }

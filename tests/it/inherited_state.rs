@@ -153,7 +153,7 @@ fn pipe_reaches_end_of_file_when_the_command_closes_it() {
     let database = shared(Flavour::MariaDb).database("inherited");
     let stage = Stage::new();
     let (ready, go) = (stage.fifo("ready"), stage.fifo("go"));
-    let (third, far) = std::io::pipe().expect("there are descriptors");
+    let (third, far) = std::io::pipe().expect("a descriptor is available");
     let mut dlock = prepared(&database, "exec 3>&2 2>&-")
         .args(WITH_DLOCK)
         .args(["sh", "-c"])
@@ -174,7 +174,7 @@ fn pipe_reaches_end_of_file_when_the_command_closes_it() {
     let written = stdin.write_all(b"word");
     assert!(written.is_err(), "another process still has stdin");
     tell(&go, "6");
-    assert_eq!(dlock.wait().expect("it ends").code(), Some(6));
+    assert_eq!(dlock.wait().expect("dlock exits").code(), Some(6));
 }
 
 #[test]
@@ -225,7 +225,7 @@ fn file_lock_on_an_inherited_descriptor_belongs_to_the_command_only() {
     heard(&closed);
     assert!(witness.is_alone(), "dlock kept a copy of the lock");
     tell(&end, "3");
-    assert_eq!(dlock.wait().expect("it ends").code(), Some(3));
+    assert_eq!(dlock.wait().expect("dlock exits").code(), Some(3));
 }
 
 #[test]
@@ -248,7 +248,7 @@ fn signal_blocked_at_start_stays_blocked_and_a_second_one_kills() {
         status.contains("ShdPnd:\t0000000000004000")
     });
     crate::command::signal(dlock.id(), "TERM");
-    assert_eq!(dlock.wait().expect("it ends").code(), Some(137));
+    assert_eq!(dlock.wait().expect("dlock exits").code(), Some(137));
     Dlock::on(&database, ["exec", "-n", "-a", "init", "--", "true"])
         .run()
         .expect(0, "", "");

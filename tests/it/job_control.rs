@@ -158,7 +158,10 @@ fn command_stopped_longer_than_its_lease_is_killed_and_reported_on_fg() {
         let mut terminal = Terminal::shell(&database);
         terminal.enters(&patient(&stage, "--ttl 3s"));
         heard(&stage.path("ready"));
-        assert!(!witness.is_alone(), "the witness is blind");
+        assert!(
+            !witness.is_alone(),
+            "the command does not keep the witness locked"
+        );
         terminal.types(CTRL_Z);
         terminal.prompts();
         Dlock::on(&database, ["exec", "-a", "init", "--", "sh", "-c"])

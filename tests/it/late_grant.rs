@@ -1,4 +1,4 @@
-//! Tests that a grant is discarded if its reply arrives after the lease has expired.
+//! Tests that a grant is discarded if its response arrives after the lease has expired.
 
 use crate::mutants::scene::{Scene, Verdict};
 use crate::proxy::{Fault, Kind, Proxy};
@@ -10,7 +10,7 @@ fn grant_received_after_expiry_is_discarded_and_the_contender_queues() {
         let scene = Scene::new(flavour, "");
         let port = scene.database.port;
         let proxy = Proxy::to(port);
-        let grant = proxy.next(Kind::TryAcquire, Fault::HoldReply);
+        let grant = proxy.next(Kind::TryAcquire, Fault::HoldResponse);
         let dlock = scene.exec(proxy.port()).args(["--ttl", "2s"]);
         let frozen = scene.next(dlock);
         grant.wait();

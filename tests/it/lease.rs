@@ -36,9 +36,7 @@ fn renewals(database: &Database) -> u64 {
     let renewals = database
         .admin_conn()
         .query_first("SELECT renewals FROM dlock_lock");
-    renewals
-        .expect("the table is there")
-        .expect("the row is there")
+    renewals.expect("the table exists").expect("the row exists")
 }
 
 fn renewed_again(database: &Database) {
@@ -92,7 +90,7 @@ fn command_is_stopped_when_another_client_frees_its_record() {
         outcome.expect(
             76,
             "term\n",
-            "its row was freed by somebody else; stopping the command",
+            "its record was freed by another session; stopping the command",
         );
     }
 }
@@ -124,8 +122,8 @@ fn holder_reconnects_after_its_session_is_killed_and_command_runs_on() {
         for _ in 0..3 {
             let session: u64 = admin
                 .query_first("SELECT session_id FROM dlock_lock")
-                .expect("the table is there")
-                .expect("the row is there");
+                .expect("the table exists")
+                .expect("the row exists");
             admin.query_drop(format!("KILL {session}")).expect("kills");
             renewed_again(&database);
         }

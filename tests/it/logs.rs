@@ -1,4 +1,4 @@
-//! Tests of messages as JSON: every line on stderr is one object, and its fields are the same on both servers.
+//! Tests of messages as JSON. Each line on stderr is one JSON object, with the same fields on both servers.
 
 use serde_json::Value;
 
@@ -9,7 +9,7 @@ use crate::proxy::{Fault, Kind, Proxy};
 use crate::servers::{Database, Flavour, shared};
 use crate::terminal::Terminal;
 
-/// Returns the messages in `text`. Fails if one is not an object with the fields that every message has.
+/// Parses the messages in `text`. Panics if a message is not a JSON object with the fields that all messages have.
 #[track_caller]
 pub(crate) fn messages(text: &str) -> Vec<Value> {
     assert!(text.is_empty() || text.ends_with('\n'), "{text:?}");
@@ -19,21 +19,21 @@ pub(crate) fn messages(text: &str) -> Vec<Value> {
         for field in ["time", "level", "event", "message"] {
             assert!(message[field].is_string(), "no {field} in {line}");
         }
-        let time = message["time"].as_str().expect("a text");
-        humantime::parse_rfc3339(time).expect("RFC 3339, UTC");
+        let time = message["time"].as_str().expect("a string");
+        humantime::parse_rfc3339(time).expect("the time is in RFC 3339");
         assert_eq!(time.len(), "2026-11-20T09:30:00.123Z".len(), "{time}");
         message
     });
     parsed.collect()
 }
 
-/// Returns the messages of a finished run.
+/// Returns the messages that a finished run wrote to stderr.
 #[track_caller]
 fn logged(outcome: &Outcome) -> Vec<Value> {
     messages(&outcome.stderr)
 }
 
-/// Returns the first message with `event`. Fails if there is none.
+/// Returns the first message with the event `event`. Panics if there is no such message.
 #[track_caller]
 fn first(messages: &[Value], event: &str) -> Value {
     let found = messages.iter().find(|message| message["event"] == event);
@@ -55,7 +55,7 @@ fn verbose_run_logs_each_step_with_action_and_token() {
         let messages = logged(&outcome);
         let events: Vec<&str> = messages
             .iter()
-            .map(|message| message["event"].as_str().expect("a text"))
+            .map(|message| message["event"].as_str().expect("a string"))
             .collect();
         assert_eq!(events, ["granted", "ended", "released"], "{flavour}");
         for message in &messages {
@@ -87,7 +87,7 @@ fn waiting_and_skipped_messages_name_the_holder() {
         let waiting = first(&messages, "waiting");
         assert_eq!(waiting["holder"], "web-1", "{flavour}");
         assert_eq!(waiting["level"], "info", "{flavour}");
-        let text = waiting["message"].as_str().expect("a text");
+        let text = waiting["message"].as_str().expect("a string");
         assert!(text.starts_with("init is held by web-1 (token "), "{text}");
         assert!(text.ends_with("; you are next"), "{text}");
 
@@ -158,7 +158,7 @@ fn lost_message_names_the_new_holder() {
 }
 
 #[test]
-fn failure_before_a_run_is_json_and_usage_errors_are_text() {
+fn failures_before_a_run_are_json_and_usage_errors_are_text() {
     let port = refusing(1045, "no");
     let url = format!("mysql://u@127.0.0.1:{port}/db");
     let run = |words: &[&str]| {
@@ -226,7 +226,7 @@ fn holder_logs_the_operator_that_revoked_its_lease() {
         ];
         let release = Dlock::on(&database, release).arg("--log-format=json").run();
         assert_eq!(release.status, Some(0), "{flavour}: {release:#?}");
-        // The details of the lock are text for a person, so they are not part of the JSON messages.
+        // The details of the lock are text for users, so they are not part of the JSON messages.
         let released = first(&logged(&release), "released");
         assert_eq!(released["holder"], "web-1", "{flavour}");
         assert_eq!(released["action"], "init", "{flavour}");
@@ -235,8 +235,8 @@ fn holder_logs_the_operator_that_revoked_its_lease() {
         assert_eq!(outcome.status, Some(76), "{flavour}: {outcome:#?}");
         let lost = first(&logged(&outcome), "lost");
         assert_eq!(lost["holder"], "eve", "{flavour}");
-        let text = lost["message"].as_str().expect("a text");
-        assert!(text.contains("released by eve because stuck"), "{text}");
+        let text = lost["message"].as_str().expect("a string");
+        assert!(text.contains("released by eve (reason: stuck)"), "{text}");
 
         for (options, event) in [(&["--pause=1m"][..], "paused"), (&["--resume"], "resumed")] {
             let release = ["release", "-a", "init", "-y", "--log-format=json"];
@@ -281,7 +281,7 @@ fn hostile_label_stays_inside_its_json_string() {
         for message in logged(&outcome) {
             assert_ne!(message["event"], "forged", "{flavour}");
             assert_eq!(message["holder"], HOSTILE, "{flavour}");
-            let text = message["message"].as_str().expect("a text");
+            let text = message["message"].as_str().expect("a string");
             assert!(text.contains(HOSTILE), "{flavour}: {text:?}");
         }
         holder.end();

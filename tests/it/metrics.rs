@@ -1,5 +1,5 @@
-//! Tests of the metrics file: its contents at each step, checked by a strict parser of the Prometheus format. A failure
-//! to write the file must not affect a run.
+//! Tests of the metrics file. A strict parser of the Prometheus format checks the contents of the file at each step of
+//! a run. A failure to write the file must not affect the run.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -15,7 +15,7 @@ use crate::holder::{Holder, is_free, renewals, steal, token};
 use crate::proxy::{Fault, Kind, Proxy};
 use crate::servers::{Flavour, shared};
 
-/// A folder for a collector, with only the files that dlock writes.
+/// A folder that a metrics collector reads. The folder contains only files that dlock writes.
 struct Folder {
     stage: Stage,
 }
@@ -27,32 +27,34 @@ impl Folder {
         Self { stage }
     }
 
+    /// Returns the path of the metrics file.
     fn file(&self) -> PathBuf {
         self.stage.path("metrics").join("dlock.prom")
     }
 
-    /// The option that names the file.
+    /// Returns the option with the path of the metrics file.
     fn option(&self) -> String {
         format!("--metrics-file={}", self.file().display())
     }
 
     /// Returns the names of all files in the folder.
     fn names(&self) -> Vec<String> {
-        let entries = fs::read_dir(self.stage.path("metrics")).expect("it is there");
-        let name =
-            |entry: std::io::Result<fs::DirEntry>| entry.expect("it can be read").file_name();
+        let entries = fs::read_dir(self.stage.path("metrics")).expect("the folder exists");
+        let name = |entry: std::io::Result<fs::DirEntry>| {
+            entry.expect("the entry can be read").file_name()
+        };
         entries
             .map(|entry| name(entry).to_string_lossy().into_owned())
             .collect()
     }
 
-    /// Returns the value of `name` for `init`. None if there is no such metric.
+    /// Returns the value of the metric `name` for the action `init`. None if the file does not contain the metric.
     #[track_caller]
     fn value(&self, name: &str) -> Option<f64> {
         value(&self.file(), name, "init", None)
     }
 
-    /// Returns the results whose metric is 1.
+    /// Returns the results for which the value of `dlock_result` is 1.
     #[track_caller]
     fn result(&self) -> Vec<&'static str> {
         let results = [
@@ -67,24 +69,24 @@ impl Folder {
         ];
         let is = |result: &&str| {
             let value = value(&self.file(), "dlock_result", "init", Some(result));
-            value.expect("each result is there") > 0.5
+            value.expect("the file contains each result") > 0.5
         };
         results.into_iter().filter(is).collect()
     }
 }
 
-/// Returns the value of a metric of `action` in `file`. None if there is no such metric. Fails if the file is not
-/// valid.
+/// Returns the value of the metric `name` for `action` in `file`. None if the file does not contain the metric. Panics
+/// if the file is not valid.
 #[track_caller]
 fn value(file: &Path, name: &str, action: &str, result: Option<&str>) -> Option<f64> {
-    let text = fs::read_to_string(file).expect("the file is there");
+    let text = fs::read_to_string(file).expect("the file exists");
     let page = parse_prometheus(&text).unwrap_or_else(|error| panic!("{error} in {text}"));
     let family = page.families.get(name)?;
     assert!(!family.help.is_empty(), "{name} has no help in {text}");
     let is_counter = family.family_type == PrometheusType::Counter;
     assert_eq!(is_counter, name.ends_with("_total"), "{name} in {text}");
     let sample = family.iter_samples().find(|sample| {
-        let labels = sample.get_labelset().expect("it has labels");
+        let labels = sample.get_labelset().expect("the sample has labels");
         assert_eq!(labels.get_label_value("action"), Some(action), "{text}");
         labels.get_label_value("result") == result
     });
@@ -96,8 +98,12 @@ fn value(file: &Path, name: &str, action: &str, result: Option<&str>) -> Option<
     Some(number.as_f64())
 }
 
-/// Converts a token. Tokens are microseconds since 1970, which a double holds exactly.
-#[expect(clippy::cast_precision_loss, reason = "below 2^53 for some 250 years")]
+/// Converts a token to a metric value. A token is a number of microseconds since 1970, which a double represents
+/// exactly.
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "tokens are below 2^53 for about 250 years"
+)]
 fn as_number(token: u64) -> f64 {
     token as f64
 }
@@ -220,7 +226,7 @@ fn metrics_file_is_readable_by_other_users_with_any_umask() {
             .run()
             .expect(0, "", "");
         let mode = fs::metadata(folder.file())
-            .expect("it is there")
+            .expect("the file exists")
             .permissions();
         assert_eq!(mode.mode() & 0o777, 0o644, "{flavour}");
     }
@@ -234,7 +240,7 @@ fn unwritable_metrics_file_is_reported_once_and_run_is_not_affected() {
         let missing = stage.path("no/such/folder");
         let missing = format!("--metrics-file={}", missing.display());
         let holder = Holder::on(&database, &["--ttl=4s", &missing]);
-        eventually("renewals", || renewals(&database) > 2);
+        eventually("more than two renewals", || renewals(&database) > 2);
         let outcome = holder.end();
         let message = "dlock: cannot write the metrics: No such file or directory (os error 2)\n";
         assert_eq!(outcome.status, Some(3), "{flavour}: {outcome:#?}");
@@ -249,7 +255,8 @@ fn unwritable_metrics_file_is_reported_once_and_run_is_not_affected() {
     }
 }
 
-/// A `rename` that blocks until a process reads from `FIFO`, as on a dead network disk.
+/// C source of a `rename` that blocks until a process reads from the fifo `FIFO`, like a `rename` on a network disk
+/// that does not respond.
 const HANGING: &str = r#"
     #include <fcntl.h>
     #include <stdlib.h>
@@ -277,11 +284,11 @@ fn hung_metrics_disk_delays_neither_command_nor_renewal_nor_release() {
         eventually("the rename hangs", || folder.names().len() == 1);
         assert_ne!(folder.names(), ["dlock.prom"], "{flavour}");
         let before = renewals(&database);
-        eventually("renewals go on", || renewals(&database) > before + 2);
+        eventually("renewals continue", || renewals(&database) > before + 2);
         assert!(!holder.running.is_over(), "{flavour}");
         tell(&holder.go(), "on");
         eventually("the lease is released", || is_free(&database));
-        // dlock exits although the disk still hangs.
+        // dlock exits although the rename still hangs.
         assert_eq!(holder.running.wait().status, Some(3), "{flavour}");
     }
 }
@@ -291,7 +298,7 @@ fn directory_at_the_metrics_path_is_not_replaced() {
     for flavour in Flavour::ALL {
         let database = shared(flavour).database("metrics");
         let folder = Folder::new();
-        // A directory is at the path of the file.
+        // The path of the metrics file is a directory.
         fs::create_dir(folder.file()).expect("the folder is writable");
         fs::write(folder.file().join("kept"), "").expect("the folder is writable");
         let exec = ["exec", "-a", "init", &folder.option(), "--", "true"];

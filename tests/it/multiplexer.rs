@@ -17,14 +17,14 @@ use crate::proxy::wire::{Progress, payload, take};
 /// The request that ends a session.
 const QUIT: [u8; 1] = [1];
 
-/// The reply of success without rows: no row changed, autocommit on, no warning.
+/// The response of success without rows: no row changed, autocommit on, no warning.
 const OK: [u8; 7] = [0, 0, 0, 2, 0, 0, 0];
 
 /// Starts a multiplexer to the server at `port` of this machine, and returns its port.
 #[track_caller]
 pub(crate) fn to(port: u16) -> u16 {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("127.0.0.1 has a port");
-    let own = listener.local_addr().expect("it is bound").port();
+    let own = listener.local_addr().expect("the listener is bound").port();
     let session = Arc::new(Mutex::new(None));
     thread::spawn(move || {
         for client in listener.incoming() {
@@ -103,10 +103,10 @@ fn serve(port: u16, mut client: Wire, session: &Mutex<Option<Session>>) -> io::R
         let mut progress = Progress::default();
         let mut is_last = false;
         while !is_last {
-            let reply = server.receive()?;
-            is_last = progress.ends_with(payload(&reply));
-            // Other clients need the session, so the reply is read to its end even if this client is gone.
-            let _ = client.send(&reply);
+            let response = server.receive()?;
+            is_last = progress.ends_with(payload(&response));
+            // Other clients need the session, so the response is read to its end even if this client is gone.
+            let _ = client.send(&response);
         }
     }
 }
@@ -119,13 +119,13 @@ fn log_in(port: u16, client: &mut Wire) -> io::Result<Session> {
     loop {
         server.send(&client.receive()?)?;
         // The client sends no packet after the notice that the server has cached its password.
-        let mut reply = server.receive()?;
-        while payload(&reply) == [1, 3] {
-            client.send(&reply)?;
-            reply = server.receive()?;
+        let mut response = server.receive()?;
+        while payload(&response) == [1, 3] {
+            client.send(&response)?;
+            response = server.receive()?;
         }
-        client.send(&reply)?;
-        match payload(&reply).first() {
+        client.send(&response)?;
+        match payload(&response).first() {
             Some(0) => return Ok(Session { server, greeting }),
             Some(0xff) => return Err(ErrorKind::PermissionDenied.into()),
             _ => {}

@@ -78,7 +78,11 @@ fn dlock_itself_does_not_read_the_mutant_variable() {
 
 #[test]
 fn mutant_with_an_unknown_name_does_not_run() {
-    with_an_unknown_mutant(&program()).expect(101, "", "no mechanism is called nonsense");
+    with_an_unknown_mutant(&program()).expect(
+        101,
+        "",
+        "DLOCK_MUTANT contains an unknown safeguard: nonsense",
+    );
 }
 
 /// Runs `program` with an unknown mutant name. The run ends before it connects to a server.

@@ -18,7 +18,7 @@ use crate::proxy::packet;
 #[track_caller]
 pub(crate) fn refusing(code: u16, text: &str) -> u16 {
     let listener = TcpListener::bind(local(0)).expect("127.0.0.1 has a port");
-    let port = listener.local_addr().expect("it is bound").port();
+    let port = listener.local_addr().expect("the listener is bound").port();
     let mut payload = vec![0xff];
     payload.extend_from_slice(&code.to_le_bytes());
     payload.extend_from_slice(text.as_bytes());

@@ -345,8 +345,11 @@ fn invalid_once_key_is_refused_without_a_server() {
     let long = "x".repeat(256);
     for (key, why) in [
         ("", "the key is empty"),
-        (long.as_str(), "the key has 256 bytes, 255 are allowed"),
-        ("a\nb", "the key has a control character"),
+        (
+            long.as_str(),
+            "the key has 256 bytes; at most 255 are allowed",
+        ),
+        ("a\nb", "the key contains a control character"),
     ] {
         let exec = ["exec", "-a", "init", &format!("--once={key}"), "--", "true"];
         Dlock::new(exec).run().expect(64, "", why);

@@ -132,7 +132,7 @@ fn process_1_that_waits_in_the_queue_exits_on_a_signal() {
         eventually("it waits in the queue", || {
             let rows: Vec<u64> =
                 mysql::prelude::Queryable::query(&mut admin, "SELECT position FROM dlock_waiter")
-                    .expect("the table is there");
+                    .expect("the table exists");
             rows.len() == 1
         });
         signal(container.dlock(), "TERM");
@@ -215,7 +215,10 @@ fn nothing_is_left_after_process_1_even_if_it_is_killed() {
         let words = [witness.path().to_owned(), ready.clone(), go.clone()];
         let container = Container::start(&database, shell(script, &words));
         heard(&ready);
-        assert!(!witness.is_alone(), "the witness is blind");
+        assert!(
+            !witness.is_alone(),
+            "the command does not keep the witness locked"
+        );
         if kill {
             signal(container.dlock(), "KILL");
             container.ends();

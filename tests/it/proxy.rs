@@ -3,20 +3,20 @@
 //!
 //! ```text
 //! let proxy = Proxy::to(server.port());              // dlock connects to proxy.port()
-//! let case = proxy.next(Kind::Renew, Fault::LoseReply); // the next renewal is delivered, its reply is not
+//! let case = proxy.next(Kind::Renew, Fault::LoseResponse); // the next renewal is delivered, its response is not
 //! let all = proxy.every(Kind::Release, Fault::Reset);   // every release from now on
 //! case.wait();                                       // returns when the fault was hit
-//! let bytes = case.reply();                          // the server's reply
+//! let bytes = case.response();                          // the server's response
 //! all.lift();                                        // ends the fault
 //!
 //! let error = error_packet(1205, "Lock wait timeout exceeded");
-//! proxy.next(Kind::TryAcquire, Fault::Answer(error.clone()));   // not delivered, and the client gets this error
-//! proxy.next(Kind::TryAcquire, Fault::AnswerAfter(error));      // delivered and done, and the client gets this error
+//! proxy.next(Kind::TryAcquire, Fault::Respond(error.clone()));   // not delivered, and the client gets this error
+//! proxy.next(Kind::TryAcquire, Fault::RespondAfter(error));      // delivered and done, and the client gets this error
 //!
-//! let late = proxy.next(Kind::TryAcquire, Fault::HoldRequest);  // also HoldReply
+//! let late = proxy.next(Kind::TryAcquire, Fault::HoldRequest);  // also HoldResponse
 //! late.wait(); late.let_go();                        // delivered late, even if the client has hung up
 //!
-//! proxy.requests(Flow::Hold); proxy.replies(Flow::Lose); proxy.both(Flow::Pass);  // all connections, also new ones
+//! proxy.requests(Flow::Hold); proxy.responses(Flow::Lose); proxy.both(Flow::Pass);  // all connections, also new ones
 //! proxy.door(Door::Silent);                          // new connections: Open, Silent, Reset, Refused
 //! proxy.retarget(other_port);                        // the target of new connections
 //! proxy.reset(); proxy.close();                      // ends current connections by RST or FIN
@@ -27,8 +27,8 @@
 //! proxy.sessions();                                  // all requests, when every connection has ended
 //! ```
 //!
-//! A reply ends with its last packet, so "delivered" means that the server has executed the whole request. The proxy
-//! can parse requests and replies only without TLS; with TLS, flows and doors still work. Each proxy has one thread
+//! A response ends with its last packet, so "delivered" means that the server has executed the whole request. The proxy
+//! can parse requests and responses only without TLS; with TLS, flows and doors still work. Each proxy has one thread
 //! that accepts connections, which ends with the test process, and two threads for each connection, which end with the
 //! connection. The proxy depends only on `std` and `rustix` and on no other part of these tests. Another target can
 //! include it with `#[path = "../it/proxy.rs"] mod proxy;`.
@@ -69,27 +69,27 @@ pub(crate) enum Fault {
     LoseRequest,
     /// The request is held until [`Case::let_go`], and then arrives even if the client has hung up.
     HoldRequest,
-    /// The request is executed and the reply is lost. The connection stays open and silent.
-    LoseReply,
-    /// The request is executed and the reply is held until [`Case::let_go`].
-    HoldReply,
+    /// The request is executed and the response is lost. The connection stays open and silent.
+    LoseResponse,
+    /// The request is executed and the response is held until [`Case::let_go`].
+    HoldResponse,
     /// The request does not arrive. Both sides get an RST.
     Reset,
     /// The request is executed. Then both sides get an RST.
     ResetAfter,
-    /// The request is executed. The client gets this number of bytes of the reply, then the end of the stream.
+    /// The request is executed. The client gets this number of bytes of the response, then the end of the stream.
     Truncate(usize),
-    /// The reply arrives byte by byte, with this pause after each byte.
+    /// The response arrives byte by byte, with this pause after each byte.
     Drip(Duration),
-    /// The request does not arrive. The client gets these bytes as the reply, and the connection stays open.
-    Answer(Vec<u8>),
-    /// The request is executed. The client gets these bytes instead of the reply, and the connection stays open.
-    AnswerAfter(Vec<u8>),
-    /// The request is executed. The client gets the reply as this function changes it.
+    /// The request does not arrive. The client gets these bytes as the response, and the connection stays open.
+    Respond(Vec<u8>),
+    /// The request is executed. The client gets these bytes instead of the response, and the connection stays open.
+    RespondAfter(Vec<u8>),
+    /// The request is executed. The client gets the response as this function changes it.
     Alter(Alter),
 }
 
-/// A function that changes a reply.
+/// A function that changes a response.
 pub(crate) type Alter = Arc<dyn Fn(&[u8]) -> Vec<u8> + Send + Sync>;
 
 /// The treatment of all packets in one direction.
@@ -108,7 +108,7 @@ pub(crate) enum Flow {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Door {
     Open,
-    /// Connections are accepted and get no reply.
+    /// Connections are accepted and get no response.
     Silent,
     /// Connections are accepted and then reset.
     Reset,
@@ -161,7 +161,7 @@ impl Proxy {
                 door: Door::Open,
                 is_listening: true,
                 requests: Flow::Pass,
-                replies: Flow::Pass,
+                responses: Flow::Pass,
                 orders: Vec::new(),
                 rewrite: None,
                 greeting: None,
@@ -239,7 +239,7 @@ impl Proxy {
             left,
             hits: 0,
             may_go: false,
-            reply: Vec::new(),
+            response: Vec::new(),
         });
         Case {
             shared: Arc::clone(&self.shared),
@@ -253,14 +253,14 @@ impl Proxy {
     }
 
     /// Sets the flow from the server to clients.
-    pub(crate) fn replies(&self, flow: Flow) {
-        self.shared.change(|state| state.replies = flow);
+    pub(crate) fn responses(&self, flow: Flow) {
+        self.shared.change(|state| state.responses = flow);
     }
 
     /// Sets the flow in both directions.
     pub(crate) fn both(&self, flow: Flow) {
         self.shared
-            .change(|state| (state.requests, state.replies) = (flow, flow));
+            .change(|state| (state.requests, state.responses) = (flow, flow));
     }
 
     /// Sets the treatment of new connections. The setting is in force when this returns.
@@ -375,9 +375,9 @@ impl Case {
         self.shared.locked().orders[self.number].hits
     }
 
-    /// Returns the server's reply to the request that was hit last.
-    pub(crate) fn reply(&self) -> Vec<u8> {
-        self.shared.locked().orders[self.number].reply.clone()
+    /// Returns the server's response to the request that was hit last.
+    pub(crate) fn response(&self) -> Vec<u8> {
+        self.shared.locked().orders[self.number].response.clone()
     }
 
     /// Delivers the held packet. This fault holds no packet from now on.

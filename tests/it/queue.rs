@@ -199,8 +199,8 @@ fn holder_that_reconnects_keeps_the_lock_and_the_queue_order() {
         let session: u64 = queue
             .admin
             .query_first("SELECT session_id FROM dlock_lock")
-            .expect("the table is there")
-            .expect("the row is there");
+            .expect("the table exists")
+            .expect("the row exists");
         queue
             .admin
             .query_drop(format!("KILL {session}"))
@@ -210,7 +210,7 @@ fn holder_that_reconnects_keeps_the_lock_and_the_queue_order() {
         eventually("the lease is renewed on the new session", || {
             let renewals: Option<(u64, u64, u8)> = admin
                 .query_first("SELECT session_id,renewals,has_queue_lock FROM dlock_lock")
-                .expect("the table is there");
+                .expect("the table exists");
             renewals.is_some_and(|(now, renewals, has_queue_lock)| {
                 now != session && renewals > 12 && has_queue_lock == 0
             })
@@ -236,15 +236,9 @@ fn twenty_waiters_are_all_granted_after_a_server_restart() {
         server.restart();
         queue.admin = queue.database.admin_conn();
         let renewals = "SELECT renewals FROM dlock_lock";
-        let before: Option<u64> = queue
-            .admin
-            .query_first(renewals)
-            .expect("the table is there");
+        let before: Option<u64> = queue.admin.query_first(renewals).expect("the table exists");
         eventually("the lease is renewed on the new server", || {
-            let now: Option<u64> = queue
-                .admin
-                .query_first(renewals)
-                .expect("the table is there");
+            let now: Option<u64> = queue.admin.query_first(renewals).expect("the table exists");
             now > before
         });
         queue.let_go();

@@ -98,7 +98,7 @@ int main(int count, char **words) {
 pub(crate) fn program() -> &'static Path {
     static PROGRAM: OnceLock<(TempDir, PathBuf)> = OnceLock::new();
     let (_, path) = PROGRAM.get_or_init(|| {
-        let folder = tempfile::tempdir().expect("a temporary folder");
+        let folder = tempfile::tempdir().expect("a temporary folder can be created");
         let path = folder.path().join("recorder");
         compile(&[], SOURCE, &path);
         (folder, path)

@@ -1,7 +1,7 @@
 //! Regression tests for violations of the guarantees that a review found. Each was reproduced before it was fixed. The
 //! tests run on both servers.
 //!
-//! - `grant`: the reply to a grant is lost, or is an error.
+//! - `grant`: the response to a grant is lost, or is an error.
 //! - `revoked`: a lease is revoked by an operator or taken over.
 //! - `session`: a session is shared with another client, or its id is used by a foreign session.
 
@@ -34,7 +34,7 @@ fn ends_within(mut running: Running, limit: Duration) -> Option<Outcome> {
 #[track_caller]
 fn one<T: FromRow>(database: &Database, query: &str) -> T {
     let row = database.admin_conn().query_first(query);
-    row.expect("root may").expect("there is a row")
+    row.expect("root has all privileges").expect("a row exists")
 }
 
 /// Asserts that no two commands ran at the same time.

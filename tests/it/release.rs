@@ -31,7 +31,7 @@ fn release(database: &Database, options: &[&str]) -> Outcome {
 fn token(database: &Database) -> u64 {
     let token = "SELECT token FROM dlock_lock WHERE action='init'";
     let found = database.admin_conn().query_first(token);
-    found.expect("it can be read").expect("there is a row")
+    found.expect("it can be read").expect("a row exists")
 }
 
 /// Returns the only lock of `status --json`.
@@ -60,7 +60,7 @@ fn revoked_holder_stops_its_command_before_the_next_command_starts() {
         );
         assert!(outcome.stderr.contains("held and renewing"), "{outcome:?}");
         let outcome = holder.running.wait();
-        let lost = "lost init: released by alice because it hangs; stopping the command";
+        let lost = "lost init: released by alice (reason: it hangs); stopping the command";
         outcome.expect(76, "", lost);
         let times = outcome.stderr.matches(lost).count();
         assert_eq!(times, 1, "the loss is reported again: {outcome:?}");
@@ -84,7 +84,7 @@ fn revoked_lease_of_a_frozen_holder_is_not_granted_before_it_expires() {
         holder.running.signal("STOP");
         let next = holder.next(database);
         release(database, &[]).expect(0, "", "init is released: ");
-        try_once(database).expect(75, "", "released by alice because it hangs");
+        try_once(database).expect(75, "", "released by alice (reason: it hangs)");
         let seen = status(database);
         assert_eq!(seen["state"], "revoked", "{seen}");
         assert_eq!(seen["diagnosis"], "revoked", "{seen}");
@@ -126,7 +126,7 @@ fn release_with_the_token_of_another_grant_changes_nothing() {
         let holder = Holder::start(database, &[]);
         let before = token(database);
         let outcome = release(database, &["--token", "17"]);
-        outcome.expect(76, "", &format!("init has token {before} by now"));
+        outcome.expect(76, "", &format!("init has token {before} now"));
         assert_eq!(token(database), before);
         let token = before.to_string();
         release(database, &["--token", &token]).expect(0, "", "init is released: ");
@@ -137,7 +137,7 @@ fn release_with_the_token_of_another_grant_changes_nothing() {
 #[test]
 fn release_of_an_action_that_is_not_held_exits_66() {
     everywhere(|database| {
-        release(database, &[]).expect(66, "", "init is unknown: nobody has ever held it");
+        release(database, &[]).expect(66, "", "init is unknown: no process has ever held it");
         release(database, &["--resume"]).expect(66, "", "init is not paused");
         try_once(database).expect(0, "ran\n", "");
         release(database, &[]).expect(66, "", "there is nothing to release: init is free");
@@ -171,7 +171,7 @@ fn paused_action_is_not_granted_until_it_is_resumed() {
         assert_eq!(seen["state"], "paused", "{seen}");
         assert_eq!(seen["operator"], "alice", "{seen}");
         let table = Dlock::on(database, ["status"]).run().stdout;
-        assert!(table.contains("by alice because it hangs"), "{table}");
+        assert!(table.contains("by alice (reason: it hangs)"), "{table}");
         let waiter = Dlock::on(database, ["exec", "-a", "init", "--", "echo", "ran"]).start();
         waiter.heard("init is paused for another 59m");
         let free = Dlock::on(database, ["wait", "init"]).start();
@@ -237,14 +237,14 @@ fn release_without_the_right_to_kill_acts_at_the_next_renewal() {
             database
                 .admin_conn()
                 .query_drop(statement)
-                .expect("root may");
+                .expect("root has all privileges");
         }
         // The lease is renewed every second.
         let holder = Holder::start(database, &["--ttl", "6s", "--grace", "1s"]);
         let outcome = release(&other, &[]);
         outcome.expect(0, "", "stops its command within 2s");
         let outcome = holder.running.wait();
-        outcome.expect(76, "", "lost init: released by alice because it hangs");
+        outcome.expect(76, "", "lost init: released by alice (reason: it hangs)");
         assert!(!outcome.stderr.contains("has closed"), "{outcome:?}");
     });
 }
@@ -277,14 +277,14 @@ fn release_asks_for_confirmation_and_accepts_only_yes() {
     let before = token(&database);
     Dlock::on(&database, ["release", "-a", "init"])
         .run()
-        .expect(64, "", "nobody can be asked here: give --yes");
+        .expect(64, "", "stdin is not a terminal, so --yes is required");
     let mut terminal = Terminal::shell(&database);
     for answer in ["", "n", "yesterday"] {
         terminal.enters("$dlock release -a init; echo \"status $?\"");
         terminal.sees("diagnosis");
         terminal.sees("release init? [y/N]");
         terminal.enters(answer);
-        terminal.sees("init is left as it is");
+        terminal.sees("init is unchanged");
         terminal.sees("status 64");
     }
     assert_eq!(token(&database), before);

@@ -108,5 +108,5 @@ fn command_with_a_heartbeat_may_run_for_many_leases() {
 fn max_runtime_of_zero_is_a_usage_error() {
     Dlock::new(["exec", "-a", "init", "--max-runtime", "0s", "--", "true"])
         .run()
-        .expect(64, "", "a command needs some time");
+        .expect(64, "", "must be longer than 0");
 }

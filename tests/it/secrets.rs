@@ -82,7 +82,10 @@ fn database(flavour: Flavour) -> Database {
         "ALTER USER '{}'@'%' IDENTIFIED BY '{SENTINEL}'",
         database.user
     );
-    database.admin_conn().query_drop(alter).expect("root may");
+    database
+        .admin_conn()
+        .query_drop(alter)
+        .expect("root has all privileges");
     database
 }
 
@@ -167,7 +170,7 @@ fn run_never_prints_or_stores_its_password() {
             let rows: Vec<Row> = database
                 .admin_conn()
                 .query(format!("SELECT * FROM {table}"))
-                .expect("root may");
+                .expect("root has all privileges");
             assert_eq!(rows.len(), 1, "{flavour}, {table}");
             for value in rows.into_iter().flat_map(Row::unwrap) {
                 if let Value::Bytes(bytes) = value {
@@ -410,7 +413,7 @@ fn text_that_another_program_wrote_to_the_tables_is_escaped() {
                  expires_at = UTC_TIMESTAMP(6) + INTERVAL 1 HOUR",
                 (holder.as_bytes(), note.as_bytes(), HOSTILE.as_bytes(), b"\xff\xfe\x1b[2J\n"),
             )
-            .expect("root may");
+            .expect("root has all privileges");
         assert_texts_escaped(&database, &holder, &note, flavour);
         let columns = "revoked_at=UTC_TIMESTAMP(6),\
                        paused_until=UTC_TIMESTAMP(6) + INTERVAL 1 HOUR";
@@ -431,7 +434,7 @@ fn text_that_another_program_wrote_to_the_tables_is_escaped() {
                     format!("UPDATE {row} SET {at},{}", texts.join(",")),
                     vec![HOSTILE.as_bytes(); texts.len()],
                 )
-                .expect("root may");
+                .expect("root has all privileges");
         }
         assert_operator_texts_escaped(&database, flavour);
     }

@@ -18,7 +18,7 @@ fn holder_and_waiter(database: &Database) -> (Holder, Running) {
     eventually("the waiter waits", || {
         let waiters: Option<u64> = admin
             .query_first("SELECT COUNT(*) FROM dlock_waiter")
-            .expect("the tables are there");
+            .expect("the tables exist");
         waiters == Some(1)
     });
     (holder, waiter)
@@ -44,8 +44,8 @@ fn four_byte_text_in_the_process_list_hides_no_session() {
     for flavour in Flavour::ALL {
         let database = shared(flavour).database("sessions");
         let (holder, waiter) = holder_and_waiter(&database);
-        let account = Opts::from_url(&database.url()).expect("a URL");
-        let mut busy = Conn::new(account).expect("the account may log in");
+        let account = Opts::from_url(&database.url()).expect("the URL is valid");
+        let mut busy = Conn::new(account).expect("the account can log in");
         let session = busy.connection_id();
         let busy_thread = thread::spawn(move || {
             // The statement fails when the test kills the session.
@@ -56,7 +56,9 @@ fn four_byte_text_in_the_process_list_hides_no_session() {
             "SELECT COUNT(*) FROM {SESSIONS} AS p WHERE id={session} AND info LIKE '%SLEEP(60)%'"
         );
         eventually("the statement is in the process list", || {
-            let found: Option<u64> = admin.query_first(&busy_session).expect("root may");
+            let found: Option<u64> = admin
+                .query_first(&busy_session)
+                .expect("root has all privileges");
             found == Some(1)
         });
         assert_eq!(is_alive(&database), true, "{flavour}");
@@ -64,7 +66,7 @@ fn four_byte_text_in_the_process_list_hides_no_session() {
         assert!(!doctor.stdout.contains("3854"), "{flavour}: {doctor:?}");
         admin
             .query_drop(format!("KILL {session}"))
-            .expect("root may");
+            .expect("root has all privileges");
         busy_thread.join().expect("the thread ends");
         end(holder, waiter);
     }

@@ -24,7 +24,7 @@ const MORTAL: &str = r#"echo $$ > "$1"; exec sleep 1000"#;
 fn counts(database: &Database) -> (u64, u64) {
     let mut admin = database.admin_conn();
     let mut count = |query: &str| -> u64 {
-        let count = admin.query_first(query).expect("the tables are there");
+        let count = admin.query_first(query).expect("the tables exist");
         count.expect("a count is one row")
     };
     (
@@ -204,7 +204,7 @@ fn signal_ends_a_dlock_that_is_connecting() {
     let servers = RefCell::new(Vec::new());
     let start = |_| {
         let server = TcpListener::bind("127.0.0.1:0").expect("127.0.0.1 has a port");
-        let port = server.local_addr().expect("it is bound").port();
+        let port = server.local_addr().expect("the listener is bound").port();
         servers.borrow_mut().push(server);
         Dlock::new(["exec", "-a", "init", "--", "echo", "ran"])
             .env("DLOCK_URL", format!("mysql://root@127.0.0.1:{port}/dlock"))
@@ -351,7 +351,7 @@ fn signal_ignored_at_start_stays_ignored() {
     heard(&ready);
     signal(nohup.id(), "HUP");
     tell(&go, "on");
-    assert_eq!(nohup.wait().expect("ends").code(), Some(0));
+    assert_eq!(nohup.wait().expect("dlock exits").code(), Some(0));
 }
 
 #[test]
@@ -377,11 +377,11 @@ fn signal_ignored_at_start_does_not_end_a_waiter() {
     eventually("the waiter waits in the queue", || {
         let waiting: Option<u64> = admin
             .query_first("SELECT COUNT(*) FROM dlock_waiter")
-            .expect("the table is there");
+            .expect("the table exists");
         waiting == Some(1)
     });
     signal(waiter.id(), "HUP");
     tell(&go, "on");
     holder.wait().expect(0, "", "");
-    assert_eq!(waiter.wait().expect("ends").code(), Some(0));
+    assert_eq!(waiter.wait().expect("dlock exits").code(), Some(0));
 }

@@ -186,7 +186,7 @@ fn resumed_reader_gets_the_number_of_dropped_messages() {
         assert_eq!(missing["action"], "init", "{flavour}");
         let text = missing["message"].as_str().expect("a text");
         let count: usize = text
-            .strip_suffix(" messages were dropped: stderr was not read in time")
+            .strip_suffix(" messages were dropped because stderr was not read in time")
             .and_then(|count| count.parse().ok())
             .unwrap_or_else(|| panic!("{text:?}"));
         let is = |message: &Value, event: &str| message["event"] == event;

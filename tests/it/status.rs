@@ -1,4 +1,4 @@
-//! Tests of `dlock status` as operators and scripts use it.
+//! Tests of `dlock status`.
 
 use mysql::prelude::Queryable;
 
@@ -7,7 +7,7 @@ use crate::command::{Stage, heard, tell};
 use crate::proxy::{Proxy, Request};
 use crate::servers::{Database, Flavour, Server, shared};
 
-/// Actions in three states: `busy` is held, `done` is free and `dead` has expired.
+/// A database with three actions: `busy` is held, `done` is free, and the lease of `dead` has expired.
 struct Scene {
     database: Database,
     stage: Stage,
@@ -28,7 +28,7 @@ impl Scene {
                 "UPDATE dlock_lock SET owner_id=REPEAT('x',16),holder='ghost/1',\
                  expires_at=UTC_TIMESTAMP(6)-INTERVAL 90 SECOND WHERE action='dead'",
             )
-            .expect("the row can be changed");
+            .expect("the row can be updated");
         let stage = Stage::new();
         let (ready, go) = (stage.fifo("ready"), stage.fifo("go"));
         let holder = Dlock::on(&database, ["exec", "-a", "busy", "--holder", "web-1/4711"])
@@ -57,7 +57,7 @@ impl Scene {
     }
 }
 
-/// Returns the first two words of each line except the heading.
+/// Returns the first two words of each line, the action and the state, without the heading.
 fn states(table: &str) -> Vec<(&str, &str)> {
     let lines = table.lines().skip(1);
     lines
@@ -69,7 +69,7 @@ fn states(table: &str) -> Vec<(&str, &str)> {
 }
 
 #[test]
-fn table_lists_held_and_expired_actions_and_others_on_request() {
+fn table_lists_held_and_expired_actions_and_other_actions_on_request() {
     for flavour in Flavour::ALL {
         let scene = Scene::start(flavour);
         let outcome = scene.status(&[]).run();
@@ -102,7 +102,7 @@ fn json_has_the_documented_fields() {
         let outcome = scene.status(&["--json", "busy", "dead", "done"]).run();
         let document: serde_json::Value =
             serde_json::from_str(&outcome.stdout).expect("stdout is JSON");
-        let locks = document["locks"].as_array().expect("a list");
+        let locks = document["locks"].as_array().expect("an array");
         let [busy, dead, done] = locks.as_slice() else {
             panic!("not three locks: {document}");
         };
@@ -116,7 +116,7 @@ fn json_has_the_documented_fields() {
         let left = busy["expires_in_ms"].as_i64().expect("a number");
         assert!((1..=30_000).contains(&left), "{left}");
         assert!(busy["token"].as_u64() > Some(0));
-        let since = busy["acquired_at"].as_str().expect("a text");
+        let since = busy["acquired_at"].as_str().expect("a string");
         assert!(since.starts_with("20") && since.ends_with('Z'), "{since}");
         assert_eq!(dead["state"], "expired");
         assert!(dead["expires_in_ms"].as_i64() <= Some(-90_000), "{dead}");
@@ -137,7 +137,7 @@ fn json_has_the_documented_fields() {
 }
 
 #[test]
-fn check_reports_only_by_exit_status() {
+fn check_prints_nothing_and_sets_the_exit_status() {
     for flavour in Flavour::ALL {
         let scene = Scene::start(flavour);
         for (arguments, status) in [
@@ -165,7 +165,10 @@ fn database_without_tables_exits_78_and_is_not_changed() {
         Dlock::on(&database, ["status"])
             .run()
             .expect(78, "", "dlock setup");
-        let tables: Vec<String> = database.admin_conn().query("SHOW TABLES").expect("shows");
+        let tables: Vec<String> = database
+            .admin_conn()
+            .query("SHOW TABLES")
+            .expect("the tables can be listed");
         assert!(tables.is_empty(), "{tables:?}");
     }
 }
@@ -181,13 +184,17 @@ fn status_needs_only_the_select_privilege() {
             format!("REVOKE ALL ON `{pattern}`.* FROM '{user}'@'%'"),
             format!("GRANT SELECT ON `{pattern}`.* TO '{user}'@'%'"),
         ] {
-            admin.query_drop(&statement).expect("grants can be changed");
+            admin
+                .query_drop(&statement)
+                .expect("the privileges can be changed");
         }
         let outcome = scene.status(&["busy"]).run();
         outcome.expect(0, &outcome.stdout, "");
         assert!(outcome.stdout.starts_with("busy: held\n"), "{outcome:?}");
         let grant = format!("GRANT UPDATE ON `{pattern}`.* TO '{user}'@'%'");
-        admin.query_drop(&grant).expect("grants can be changed");
+        admin
+            .query_drop(&grant)
+            .expect("the privileges can be changed");
         scene.end();
     }
 }
@@ -223,10 +230,10 @@ fn status_sends_one_request_after_login() {
 
 #[test]
 fn status_does_not_read_free_actions() {
-    /// The number of free actions, far above [`READ`].
+    /// Number of free actions, far above [`MAX_ROWS_READ`].
     const ACTIONS: u32 = 20_000;
-    /// Maximum number of rows that `status` may read, including those of the server's own tables.
-    const READ: u64 = 5_000;
+    /// Maximum number of rows that `status` may read, including rows of the server's system tables.
+    const MAX_ROWS_READ: u64 = 5_000;
     for flavour in Flavour::ALL {
         // The test needs its own server, because the counters include the work of all sessions.
         let server = Server::start(flavour, &[]);
@@ -248,18 +255,20 @@ fn status_does_not_read_free_actions() {
              WHERE action='job-8'"
                 .to_owned(),
         ] {
-            admin.query_drop(&statement).expect("rows can be made");
+            admin
+                .query_drop(&statement)
+                .expect("the rows can be inserted or updated");
         }
         let mut read = || -> u64 {
             let counts = admin.query("SHOW GLOBAL STATUS LIKE 'Handler_read%'");
-            let counts: Vec<(String, u64)> = counts.expect("root may look");
+            let counts: Vec<(String, u64)> = counts.expect("root can read the status variables");
             counts.iter().map(|(_, count)| count).sum()
         };
         let before = read();
         let outcome = Dlock::on(&database, ["status"]).run();
         let rows = read() - before;
-        let seen = [("job-7", "expired"), ("job-8", "paused")];
-        assert_eq!(states(&outcome.stdout), seen, "{flavour}");
-        assert!(rows < READ, "{flavour}: {rows} rows were read");
+        let expected = [("job-7", "expired"), ("job-8", "paused")];
+        assert_eq!(states(&outcome.stdout), expected, "{flavour}");
+        assert!(rows < MAX_ROWS_READ, "{flavour}: {rows} rows were read");
     }
 }

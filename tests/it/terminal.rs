@@ -67,7 +67,7 @@ impl Terminal {
         let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
         let line = File::from(open(name, flags, Mode::empty()).expect("it can be opened"));
         fcntl_setfl(&keys, OFlags::RDWR | OFlags::NONBLOCK).expect("its flags can be set");
-        let stream = || Stdio::from(line.try_clone().expect("there are descriptors"));
+        let stream = || Stdio::from(line.try_clone().expect("a descriptor is available"));
         let mut command = Command::new("setsid");
         for (name, _) in std::env::vars_os() {
             if name.to_string_lossy().starts_with("DLOCK_") {

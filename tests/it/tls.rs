@@ -1,5 +1,5 @@
 //! Tests of TLS and login: each mode accepts and refuses what it documents, the mode is really in force, and data that
-//! an attacker injects into the connection never counts as a reply of the server.
+//! an attacker injects into the connection never counts as a response of the server.
 
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr};
@@ -30,7 +30,7 @@ impl TestCerts {
     /// Creates the files. `ca.pem` has signed `server.pem`, which is valid only for [`NAME`], and `client.pem`.
     /// `other.pem` is an authority that has signed no certificate.
     fn new() -> Self {
-        let certs = Self(tempfile::tempdir().expect("a temporary folder"));
+        let certs = Self(tempfile::tempdir().expect("a temporary folder can be created"));
         let authority = certs.authority("ca");
         certs.authority("other");
         let name = NAME.try_into().expect("it is ASCII");
@@ -126,7 +126,10 @@ impl TlsServer {
             .run()
             .expect(0, "", "in place");
         let require = format!("ALTER USER '{}'@'%' REQUIRE {require}", database.user);
-        database.admin_conn().query_drop(require).expect("root may");
+        database
+            .admin_conn()
+            .query_drop(require)
+            .expect("root has all privileges");
         database
     }
 
@@ -177,7 +180,7 @@ fn each_ssl_mode_accepts_exactly_what_it_documents() {
                 "verify_ca",
                 None,
                 NAME,
-                Some((78, "name the server's authority with --ssl-ca")),
+                Some((78, "server's certificate authority with --ssl-ca")),
             ),
             ("verify_identity", Some("ca"), NAME, None),
             (
@@ -196,7 +199,7 @@ fn each_ssl_mode_accepts_exactly_what_it_documents() {
                 "verify_identity",
                 None,
                 NAME,
-                Some((78, "name the server's authority with --ssl-ca")),
+                Some((78, "server's certificate authority with --ssl-ca")),
             ),
         ] {
             let mut dlock = tls.exec(&database, host).arg("--ssl-mode").arg(mode);
@@ -423,7 +426,7 @@ fn server_that_requires_tls_is_reported_with_the_option_to_set() {
         tls.server
             .admin()
             .query_drop("SET GLOBAL require_secure_transport = ON")
-            .expect("root may");
+            .expect("root has all privileges");
         echo(tls.exec(&database, "127.0.0.1"))
             .run()
             .expect(77, "", "--ssl-mode");
@@ -475,7 +478,10 @@ fn caching_sha2_password_works_uncached_and_cached_on_every_transport() {
             "SELECT plugin FROM mysql.user WHERE user = '{}'",
             database.user
         );
-        let plugin: Option<String> = server.admin().query_first(plugin).expect("root may");
+        let plugin: Option<String> = server
+            .admin()
+            .query_first(plugin)
+            .expect("root has all privileges");
         assert_eq!(plugin.as_deref(), Some("caching_sha2_password"));
         // No client has logged in to this account before, so the server has not cached its password.
         run();
@@ -503,7 +509,11 @@ fn mysql_native_password_works_with_and_without_tls() {
         "SELECT plugin FROM mysql.user WHERE user = '{}'",
         database.user
     );
-    let plugin: Option<String> = tls.server.admin().query_first(plugin).expect("root may");
+    let plugin: Option<String> = tls
+        .server
+        .admin()
+        .query_first(plugin)
+        .expect("root has all privileges");
     assert_eq!(plugin.as_deref(), Some("mysql_native_password"));
     for mode in ["disabled", "required"] {
         echo(tls.exec(&database, NAME).arg("--ssl-mode").arg(mode))
@@ -522,12 +532,12 @@ fn forged_login() -> Vec<u8> {
     packet(3, &[0, 0, 0, 2, 0, 0, 0])
 }
 
-/// Returns a reply that reports one changed row.
+/// Returns a response that reports one changed row.
 fn forged_change() -> Vec<u8> {
     packet(1, &[0, 1, 0, 2, 0, 0, 0])
 }
 
-/// Returns a forged reply to the read-back of the row, as far as an attacker can guess it. The request id and the owner
+/// Returns a forged response to the read-back of the row, as far as an attacker can guess it. The request id and the owner
 /// id are random and are sent only through TLS.
 fn forged_row(action: &str) -> Vec<u8> {
     let text = |text: &[u8]| {
@@ -559,7 +569,7 @@ fn forged_row(action: &str) -> Vec<u8> {
         number += 1;
         packet(number, payload)
     };
-    let mut reply = next(&[u8::try_from(values.len()).expect("a few")]);
+    let mut response = next(&[u8::try_from(values.len()).expect("a few")]);
     for (name, _) in values {
         let mut column = text(b"def");
         for part in ["", "", "", name, name] {
@@ -567,14 +577,14 @@ fn forged_row(action: &str) -> Vec<u8> {
         }
         // The fixed part: its length, character set binary, width 255, type VAR_STRING, no flags, no decimals, filler.
         column.extend([12, 63, 0, 255, 0, 0, 0, 253, 0, 0, 0, 0, 0]);
-        reply.extend(next(&column));
+        response.extend(next(&column));
     }
     let end = [0xfe, 0, 0, 2, 0];
-    reply.extend(next(&end));
+    response.extend(next(&end));
     let row: Vec<u8> = values.iter().flat_map(|(_, value)| text(value)).collect();
-    reply.extend(next(&row));
-    reply.extend(next(&end));
-    reply
+    response.extend(next(&row));
+    response.extend(next(&end));
+    response
 }
 
 #[test]

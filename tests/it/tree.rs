@@ -87,7 +87,10 @@ fn leftover_processes_do_not_outlive_the_command() {
         let database = shared(flavour).database("tree");
         let holder = Holder::start(&database, &[]);
         let next = holder.next(&database);
-        assert!(!holder.witness.is_alone(), "the witness is blind");
+        assert!(
+            !holder.witness.is_alone(),
+            "the command does not keep the witness locked"
+        );
         holder.let_go();
         holder.running.wait().expect(4, "", "");
         next.wait().expect(0, "alone\n", "init is held by");
@@ -290,7 +293,9 @@ fn unkillable_process_is_reported_and_the_lease_kept_until_it_dies() {
     let (holder, stage) = immortal_holder(&database);
     let next = holder.next(&database);
     send_two_stop_requests(&holder);
-    holder.running.heard("init is not released before it does");
+    holder
+        .running
+        .heard("init is not released until the process is dead");
     assert!(!holder.witness.is_alone(), "the library has no effect");
     fs::remove_file(stage.path("immortal")).expect("removes");
     holder.running.wait().expect(137, "", "does not die");
@@ -313,7 +318,7 @@ fn third_stop_request_leaves_an_unkillable_process_behind() {
     holder.running.wait().expect(
         76,
         "",
-        "is still alive and was left behind; init is free when its lease ends",
+        "is still alive and was left behind; init is free when its lease expires",
     );
     eventually("the tree is dead", || holder.witness.is_alone());
 }

@@ -137,7 +137,7 @@ fn waiter_and_holder_survive_a_server_restart() {
         crate::cli_runner::eventually("the holder renews on the new server", || {
             let renewals: Option<u64> = admin
                 .query_first("SELECT renewals FROM dlock_lock")
-                .expect("the table is there");
+                .expect("the table exists");
             renewals > Some(0)
         });
         tell(&holder.stage.path("go"), "on");
@@ -164,7 +164,5 @@ fn token(database: &Database) -> u64 {
     let token = database
         .admin_conn()
         .query_first("SELECT token FROM dlock_lock");
-    token
-        .expect("the table is there")
-        .expect("the row is there")
+    token.expect("the table exists").expect("the row exists")
 }

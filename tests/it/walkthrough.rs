@@ -1,12 +1,12 @@
 //! Tests that the output in the section "A lock is stuck" of README.md and dlock(7) matches real runs.
 //!
-//! - `scenes` has one function for each scenario: the typed lines, their hosts and the expected results.
-//! - `place` simulates hosts with names of their own, on a real server.
-//! - `shape` normalizes output, and `document` finds the blocks in the documents.
+//! - `scenarios` has one function for each scenario, with the typed lines, their hosts and the expected results.
+//! - `fake_hosts` simulates hosts with different names, which use a real server.
+//! - `normalize` makes the outputs of two runs comparable, and `document` finds the blocks in the documents.
 //!
-//! Every scenario runs on both servers, which must show the same. The documents contain the output of one real run, and
-//! each later run must match it after normalization. With `DLOCK_UPDATE=1` in the environment, the test writes all
-//! blocks of one run to the documents if a block is stale.
+//! Every scenario runs on both servers, and both runs must have the same output. The documents contain the output of
+//! one real run, and the output of each later run must match it after normalization. If `DLOCK_UPDATE=1` is set in the
+//! environment and a block is out of date, the test writes all blocks of the current run to the documents.
 
 mod document;
 mod fake_hosts;
@@ -16,22 +16,22 @@ mod scenarios;
 use std::thread;
 
 use self::document::DOCUMENTS;
-use self::normalize::shapes;
+use self::normalize::normalized;
 use crate::servers::Flavour;
 
-/// The command that updates the blocks.
+/// The command that updates the blocks in the documents.
 const UPDATE: &str = "DLOCK_UPDATE=1 cargo test --locked --test it walkthrough";
 
-/// The output of a scenario, with its name in the documents.
+/// A part of the output of a scenario, with the name of its block in the documents.
 struct Block {
     name: &'static str,
     text: String,
 }
 
-/// Runs all scenarios at once, because they spend most of their time waiting, and returns their blocks.
+/// Runs all scenarios in parallel, because the scenarios mostly wait, and returns their blocks.
 fn run_all(flavour: Flavour) -> Vec<Block> {
     thread::scope(|scope| {
-        let threads = scenarios::ALL.map(|scene| scope.spawn(move || scene(flavour)));
+        let threads = scenarios::ALL.map(|scenario| scope.spawn(move || scenario(flavour)));
         let mut blocks = Vec::new();
         for thread in threads {
             match thread.join() {
@@ -52,8 +52,8 @@ fn documented_output_matches_a_run_on_each_server() {
             Err(panic) => std::panic::resume_unwind(panic),
         })
     });
-    let wanted = shapes(mariadb.iter().map(|block| block.text.as_str()));
-    let others = shapes(mysql.iter().map(|block| block.text.as_str()));
+    let wanted = normalized(mariadb.iter().map(|block| block.text.as_str()));
+    let others = normalized(mysql.iter().map(|block| block.text.as_str()));
     for ((block, wanted), other) in mariadb.iter().zip(&wanted).zip(&others) {
         assert_eq!(wanted, other, "{}: MariaDB and MySQL differ", block.name);
     }
@@ -62,7 +62,7 @@ fn documented_output_matches_a_run_on_each_server() {
     let [readme, manual] = &DOCUMENTS;
     assert_eq!(manual.names(), names, "{}", manual.path);
     let shown = readme.names();
-    assert!(shown.len() > 3, "{} shows only {shown:?}", readme.path);
+    assert!(shown.len() > 3, "{} contains only {shown:?}", readme.path);
     for name in shown {
         assert!(names.contains(&&*name), "{}: {name}", readme.path);
     }
@@ -78,7 +78,7 @@ fn documented_output_matches_a_run_on_each_server() {
     let stale = stale();
     assert!(
         stale.is_empty(),
-        "the documents differ from the run:\n{}\nupdate them with:\n  {UPDATE}",
+        "the documents differ from the run:\n{}\nupdate the documents with:\n  {UPDATE}",
         stale.join("\n")
     );
 }

@@ -1,5 +1,5 @@
-//! Tests of `dlock status --watch`: the screen of a real terminal, the terminal after the exit, and the output as
-//! lines.
+//! Tests of `dlock status --watch` on a real terminal, of the terminal after dlock exits, and of the output without a
+//! screen.
 
 mod lines;
 mod looks;
@@ -14,7 +14,7 @@ use crate::cli_runner::{Dlock, eventually};
 use crate::servers::Database;
 use crate::terminal::Terminal;
 
-/// A terminal with an emulator, which shows the screen as a user sees it.
+/// A terminal and an emulator that renders the output of the terminal, as a user sees the screen.
 pub(crate) struct Screen {
     terminal: Terminal,
     emulator: vt100::Parser,
@@ -23,13 +23,14 @@ pub(crate) struct Screen {
 }
 
 impl Screen {
-    /// Starts `dlock status --watch=200ms` with `options` as the only program on a terminal of 80 by 24.
+    /// Starts `dlock status --watch=200ms` with `options` as the only program on a terminal of 80 columns and 24
+    /// rows.
     #[track_caller]
     fn watch(database: &Database, options: &[&str]) -> Self {
         Self::with(database, &[], options)
     }
 
-    /// Starts the program of [`Self::watch`] with `environment`, each entry as NAME=VALUE.
+    /// Like [`Self::watch`], with the environment variables `environment`, each in the form NAME=VALUE.
     #[track_caller]
     fn with(database: &Database, environment: &[&str], options: &[&str]) -> Self {
         let plain = ["env", "-u", "NO_COLOR", "TERM=xterm-256color"];
@@ -38,7 +39,7 @@ impl Screen {
         Self::on(Terminal::with(database, words))
     }
 
-    /// Starts a shell.
+    /// Starts a shell on the terminal.
     #[track_caller]
     fn shell(database: &Database) -> Self {
         Self::on(Terminal::shell(database))
@@ -52,15 +53,17 @@ impl Screen {
         }
     }
 
-    fn becomes(&mut self, columns: u16, rows: u16) {
-        self.look();
+    /// Resizes the terminal and the emulator.
+    fn resize(&mut self, columns: u16, rows: u16) {
+        self.current();
         self.emulator
             .screen_mut()
             .set_size(size(rows), size(columns));
         self.terminal.becomes(columns, rows);
     }
 
-    fn look(&mut self) -> &vt100::Screen {
+    /// Processes the output that was written since the last call, and returns the screen.
+    fn current(&mut self) -> &vt100::Screen {
         let written = self.terminal.written();
         self.emulator.process(&written[self.drawn..]);
         self.drawn = written.len();
@@ -69,23 +72,25 @@ impl Screen {
 
     /// Returns the characters on the screen, one line for each row.
     fn grid(&mut self) -> String {
-        let (_, columns) = self.look().size();
-        let rows = self.look().rows(0, columns.get());
+        let (_, columns) = self.current().size();
+        let rows = self.current().rows(0, columns.get());
         rows.map(|row| row.trim_end().to_owned() + "\n").collect()
     }
 
+    /// Waits until `text` is on the screen.
     #[track_caller]
     fn shows(&mut self, text: &str) {
         let mut grid = String::new();
-        eventually(&format!("{text:?} on the screen"), || {
+        eventually(&format!("{text:?} appears on the screen"), || {
             grid = self.grid();
             grid.contains(text)
         });
     }
 
+    /// Waits until `text` is not on the screen.
     #[track_caller]
     fn hides(&mut self, text: &str) {
-        eventually(&format!("{text:?} goes off the screen"), || {
+        eventually(&format!("{text:?} disappears from the screen"), || {
             !self.grid().contains(text)
         });
     }
@@ -93,19 +98,19 @@ impl Screen {
     /// Asserts that the terminal is restored: the normal screen, with a cursor and without attributes.
     #[track_caller]
     fn assert_restored(&mut self) {
-        let screen = self.look();
+        let screen = self.current();
         assert!(!screen.alternate_screen() && !screen.hide_cursor());
         let written = String::from_utf8_lossy(self.terminal.written()).into_owned();
         let last = |sequence| written.rfind(sequence);
         let wraps = last("\x1b[?7h") > last("\x1b[?7l");
-        assert!(wraps, "line wrapping is still off");
+        assert!(wraps, "line wrapping must be enabled");
         let is_plain = last("\x1b[0m") >= last("\x1b[7m");
-        assert!(is_plain, "reverse video is still on");
+        assert!(is_plain, "reverse video must be disabled");
     }
 
-    /// Types a shell line and waits for its output and the next prompt.
+    /// Types a shell line, and waits until its output contains `text` and the shell prints the next prompt.
     #[track_caller]
-    fn says(&mut self, line: &str, text: &str) {
+    fn expect_output(&mut self, line: &str, text: &str) {
         self.terminal.enters(line);
         self.terminal.sees(text);
         self.terminal.prompts();
@@ -124,12 +129,12 @@ impl Screen {
 }
 
 fn size(number: u16) -> NonZero<u16> {
-    NonZero::new(number).expect("a size")
+    NonZero::new(number).expect("the size is above zero")
 }
 
-/// Creates thirty actions that are held for days, one of them with waiters, so that the screen does not change during a
-/// test.
-fn thirty(database: &Database) {
+/// Creates thirty actions with ages of several days, so that the screen does not change during a test. One of the
+/// actions has waiters.
+fn create_thirty_actions(database: &Database) {
     Dlock::on(database, ["setup", "-q"]).run().expect(0, "", "");
     let mut admin = database.admin_conn();
     let mut hold = |action: &str, holder: &str, note: &str, expires: &str| {
@@ -142,7 +147,7 @@ fn thirty(database: &Database) {
         );
         admin
             .exec_drop(&statement, (action, holder, note))
-            .expect("a row can be made");
+            .expect("the row can be inserted");
     };
     let days = "+INTERVAL 90 MINUTE+INTERVAL 5 DAY";
     for number in 1..=27 {
@@ -157,7 +162,8 @@ fn thirty(database: &Database) {
     );
     let ago = "-INTERVAL 90 MINUTE-INTERVAL 5 DAY";
     hold("migrate", "web-2.eu-central.example.org/4711", "", ago);
-    // The action's name has wide characters, and the label would clear the screen and change the colour to red.
+    // The name contains wide characters. The label contains escape sequences that would clear the screen and change the
+    // colour to red.
     hold(
         "größe-日本語",
         "evil\x1b[2J\x1b[31m\u{202e}gro\n👩\u{200d}🚀",
@@ -173,6 +179,6 @@ fn thirty(database: &Database) {
                  last_seen_at=UTC_TIMESTAMP(6)+INTERVAL 1 DAY",
                 (number.to_string(), format!("web-{number}/1")),
             )
-            .expect("a row can be made");
+            .expect("the row can be inserted");
     }
 }

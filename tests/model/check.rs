@@ -1,4 +1,4 @@
-//! Runs the checker, prints its progress, and returns its findings.
+//! Runs the checker, prints the size of the search, and returns the findings.
 
 use std::time::Instant;
 
@@ -6,19 +6,18 @@ use stateright::{Checker, Expectation, HasDiscoveries, Model};
 
 use crate::mutation::Run;
 
-/// Number of threads: the processors of the smallest machines on which the checker must be fast.
+/// Number of threads. The smallest machines on which the checker must be fast have two processors.
 const THREADS: usize = 2;
 
-/// The findings of a search: the names of the failed claims and of the possible events, each with the steps that lead
-/// to it.
+/// The findings of a search: the failed claims and the possible events by name, each with the steps that lead to it.
 pub(crate) struct Findings(Vec<(&'static str, Vec<String>)>);
 
-/// Searches all states of `run`, until a claim fails.
+/// Searches all states of `run`. Stops at the first claim that fails.
 pub(crate) fn check(name: &str, run: Run) -> Findings {
     search(name, run, HasDiscoveries::AnyFailures)
 }
 
-/// Searches the states of `run` until `claim` fails.
+/// Searches the states of `run`. Stops when `claim` fails.
 pub(crate) fn search_for(claim: &'static str, name: &str, run: Run) -> Findings {
     search(name, run, HasDiscoveries::AllOf([claim].into()))
 }
@@ -32,7 +31,7 @@ fn search(name: &str, run: Run, end: HasDiscoveries) -> Findings {
         .spawn_bfs()
         .join();
     println!(
-        "{name}: {} states, {} of them distinct, {} steps deep, {:.1} s",
+        "{name}: {} states, {} distinct states, depth {}, {:.1} s",
         checker.state_count(),
         checker.unique_state_count(),
         checker.max_depth(),
@@ -49,20 +48,20 @@ fn search(name: &str, run: Run, end: HasDiscoveries) -> Findings {
 }
 
 impl Findings {
-    /// Asserts that no claim failed, and that all events in `possible` were found.
+    /// Asserts that no claim failed and that all events in `possible` were found.
     pub(crate) fn assert_holds(&self, possible: &[&str]) {
         let properties = crate::mutation::Run::sound().properties();
         let is_claim = |name: &str| {
             let mut claims = properties.iter();
             claims.any(|claim| claim.name == name && claim.expectation == Expectation::Always)
         };
-        // A search ends with the first failure, so possible events after it were not found.
+        // A search stops at the first failure and may then miss possible events, so failures are reported first.
         if let Some((name, steps)) = self.0.iter().find(|(name, _)| is_claim(name)) {
-            panic!("violated: {name}\n{}", steps.join(" "))
+            panic!("failed claim: {name}\n{}", steps.join(" "))
         }
         for name in possible {
             let is_found = self.0.iter().any(|(found, _)| found == name);
-            assert!(is_found, "never happens: {name}");
+            assert!(is_found, "event not found: {name}");
         }
     }
 
@@ -70,8 +69,8 @@ impl Findings {
     pub(crate) fn assert_fails(&self, name: &str) {
         let Some((_, steps)) = self.0.iter().find(|(found, _)| *found == name) else {
             let found: Vec<_> = self.0.iter().map(|(name, _)| *name).collect();
-            panic!("holds: {name}; found: {found:?}")
+            panic!("claim did not fail: {name}; found: {found:?}")
         };
-        println!("  fails in {} steps: {}", steps.len(), steps.join(" "));
+        println!("  failed after {} steps: {}", steps.len(), steps.join(" "));
     }
 }

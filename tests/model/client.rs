@@ -1,8 +1,8 @@
-//! One client: its parent, which runs the real [`Acquire`] and [`Renewals`], its connection to the server, its monitor
-//! and the command.
+//! One client: its parent, its connection to the server, its monitor and its command. The parent runs the real
+//! [`Acquire`] and [`Renewals`].
 //!
-//! No step of the parent is urgent, so that it may be stopped at any time and for any length. The monitor and the
-//! kernel do in a tick what is due in it.
+//! The parent may be stopped at any time and for any number of ticks. The monitor and the kernel complete all due work
+//! within the tick.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,26 +19,26 @@ use dlock::sys::tree::ExitReason;
 
 use crate::monitor::Monitor;
 use crate::mutation::Variant;
-use crate::replies::{interpret, reply};
-use crate::server::{Raw, Stage, full};
+use crate::responses::{interpret, timed_response};
+use crate::server::{Raw, Stage, owner_id_of_number};
 use crate::time::{TTL, Tick, instant, ticks, timing};
 
 const KILL: i32 = 9;
 
-/// A request in flight.
+/// A request that was sent and whose response has not been read.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) struct Asked {
+pub(crate) struct PendingRequest {
     pub(crate) request: Arc<Request>,
-    /// True for the first request on its connection.
-    pub(crate) moved: bool,
+    /// True if this is the first request on its connection.
+    pub(crate) is_first: bool,
     /// The packet that is executed next.
     pub(crate) stage: Stage,
     sent: Tick,
-    pub(crate) wire: InFlight,
+    pub(crate) progress: Progress,
 }
 
-impl Asked {
-    /// Returns true if a late execution of the request could do harm: if it changes the row.
+impl PendingRequest {
+    /// Returns true if a late execution of the request could do harm because it may change the row.
     pub(crate) fn may_be_late(&self) -> bool {
         match *self.request {
             Request::TryAcquire(_)
@@ -51,94 +51,95 @@ impl Asked {
     }
 }
 
-/// The progress of a request.
+/// The progress of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum InFlight {
-    /// Not yet executed.
-    Request,
-    /// Executed at this tick, with this result, which the client has not read.
-    Reply(Raw, Tick),
+pub(crate) enum Progress {
+    /// The server has not executed the packet.
+    Sent,
+    /// The server executed the packet at this tick with this result. The client has not read the result.
+    Executed(Raw, Tick),
 }
 
-/// Whether a connection is stalled or a process is stopped. A halt within one tick would only be another order of
-/// events.
+/// The state of a connection that may be stalled, or of a process that may be stopped. Each halt lasts at least until
+/// the next tick, because a shorter halt is equivalent to another order of events within the tick.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum StopState {
-    /// Neither stalled nor stopped.
+    /// The connection or process is not halted.
     None,
-    /// Halted since this tick.
-    Fresh,
-    /// Halted since an earlier tick, so that it may resume.
-    Old,
+    /// Halted in the current tick.
+    ThisTick,
+    /// Halted in an earlier tick, and may resume.
+    EarlierTick,
 }
 
-/// A connection as the client sees it.
+/// A connection of the client to the server.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) struct Link {
-    /// True while the server has the session.
+pub(crate) struct Connection {
+    /// True until the server ends the session.
     pub(crate) alive: bool,
-    /// Whether packets are blocked, in both directions.
+    /// State of the connection. A stall blocks packets in both directions.
     pub(crate) stalled: StopState,
     /// Tick of the last request that the server received.
-    pub(crate) heard: Tick,
-    /// True once a renewal on this connection was read back: from then on the row names its session.
-    pub(crate) trusted: bool,
-    pub(crate) asked: Option<Asked>,
-    /// The previous request, which was given up. Only used by [`Variant::ConnectionKept`].
-    pub(crate) stale: Option<Asked>,
+    pub(crate) last_received: Tick,
+    /// True if the client has read the response to a renewal on this connection. The row then contains the session of
+    /// this connection.
+    pub(crate) session_is_recorded: bool,
+    pub(crate) pending: Option<PendingRequest>,
+    /// An earlier request whose response the client no longer waits for. Only used by [`Variant::ConnectionReused`].
+    pub(crate) previous: Option<PendingRequest>,
 }
 
 /// The state of the process that talks to the server.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Parent {
-    Unborn,
+    NotStarted,
     Acquiring(Arc<Acquire>),
-    /// The lease is granted, and the monitor does not know it yet.
+    /// The lease is granted. The monitor has not received the grant.
     Granted(AcquiredLease),
     Holding {
         renewals: Renewals,
         lease: AcquiredLease,
         loss: Option<Loss>,
     },
-    Leaving {
+    Releasing {
         releasing: Releasing,
         outcome: RunOutcome,
-        /// The reported loss of the lease. None if no loss was reported.
+        /// The loss of the lease that a renewal reported. None if no renewal reported a loss.
         loss: Option<Loss>,
-        /// True if an operator had revoked the lease.
+        /// True if the run ended because an operator had revoked the lease.
         revoked: bool,
     },
-    Over {
+    Ended {
         released: bool,
     },
 }
 
-/// The command with its whole tree.
+/// The state of the command with its process tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Command {
-    Unstarted,
+    NotStarted,
     Running,
-    /// Killed, and dead at the end of this tick.
+    /// Killed. The process tree is dead at the end of the current tick.
     Dying,
     Ended,
 }
 
-/// A client and its current dlock.
+/// A client, which runs one dlock process at a time.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Client {
-    /// Number of the current dlock of this client. The owner id is made of it and of the client's number.
-    pub(crate) life: u8,
+    /// Number of the current dlock process of this client. The owner id contains this number and the client's number.
+    pub(crate) process: u8,
     pub(crate) parent: Parent,
-    /// Whether the parent is stopped.
+    /// State of the parent, which may be stopped.
     pub(crate) paused: StopState,
-    pub(crate) link: Option<Link>,
-    /// A request on a connection that was given up, which may still arrive.
-    pub(crate) late: Option<Asked>,
-    /// True if a renewal was executed late: it writes its old session into the row, until the next renewal.
+    pub(crate) connection: Option<Connection>,
+    /// A request on a dropped connection. The server may still execute it. None if there is no such request.
+    pub(crate) late: Option<PendingRequest>,
+    /// True if the server has executed a renewal late. The row may then contain an old session until the next renewal.
     pub(crate) late_renewal: bool,
     pub(crate) monitor: Option<Monitor>,
     pub(crate) command: Command,
-    /// The token of a run that has just ended with status 0.
+    /// The token of a run that ended with status 0 in this step. None if no such run ended.
     pub(crate) success: Option<u8>,
     /// True if a run ended with status 0 although its lease was reported or recorded as lost or revoked.
     pub(crate) false_success: bool,
@@ -147,14 +148,14 @@ pub(crate) struct Client {
 impl Client {
     pub(crate) const fn new() -> Self {
         Self {
-            life: 0,
-            parent: Parent::Unborn,
+            process: 0,
+            parent: Parent::NotStarted,
             paused: StopState::None,
-            link: None,
+            connection: None,
             late: None,
             late_renewal: false,
             monitor: None,
-            command: Command::Unstarted,
+            command: Command::NotStarted,
             success: None,
             false_success: false,
         }
@@ -164,21 +165,23 @@ impl Client {
         matches!(self.command, Command::Running | Command::Dying)
     }
 
-    /// Returns true if the parent waits for no response.
+    /// Returns true if the parent does not wait for a response.
     pub(crate) fn is_quiet(&self) -> bool {
-        self.link.as_ref().is_none_or(|link| link.asked.is_none())
+        self.connection
+            .as_ref()
+            .is_none_or(|connection| connection.pending.is_none())
     }
 
-    /// Starts a new dlock, which acquires the lease.
+    /// Starts a new dlock process, which then tries to acquire the lease.
     pub(crate) fn begin(&mut self, now: Tick, number: usize) {
-        self.life += 1;
-        let owner_id = full(owner_id_of(number, self.life));
+        self.process += 1;
+        let owner_id = owner_id_of_number(owner_id_of(number, self.process));
         let limits = WaitLimits {
             wait: None,
             connect: ticks(u8::MAX),
         };
         self.monitor = None;
-        self.command = Command::Unstarted;
+        self.command = Command::NotStarted;
         let acquire = Acquire::new(owner_id, timing(), limits, instant(now));
         self.parent = Parent::Acquiring(Arc::new(acquire));
     }
@@ -187,19 +190,19 @@ impl Client {
     pub(crate) fn has_to_act(&self, now: Tick, variant: Variant) -> bool {
         self.is_quiet()
             && match &self.parent {
-                Parent::Unborn | Parent::Granted(_) | Parent::Over { .. } => false,
+                Parent::NotStarted | Parent::Granted(_) | Parent::Ended { .. } => false,
                 _ => self.clone().act(now, variant),
             }
     }
 
-    /// Makes a step of the parent without an input. Returns false if there was nothing to do.
+    /// Makes a step of the parent without an input. Returns false if no step was possible.
     pub(crate) fn act(&mut self, now: Tick, variant: Variant) -> bool {
         match &mut self.parent {
             Parent::Acquiring(acquire) => match Arc::make_mut(acquire).next(instant(now)) {
-                NextRequest::Send(request) => self.ask(now, request),
+                NextRequest::Send(request) => self.send(now, request),
                 NextRequest::Granted(lease) => self.parent = Parent::Granted(lease),
                 NextRequest::Wait(_) => return false,
-                other => panic!("no wait limit is set here: {other:?}"),
+                other => panic!("the model sets no wait limit: {other:?}"),
             },
             Parent::Holding { lease, loss, .. }
                 if self.command == Command::Ended
@@ -207,40 +210,46 @@ impl Client {
                         && self.monitor.is_some_and(|monitor| monitor.is_stopping())) =>
             {
                 let (lease, loss) = (*lease, *loss);
-                self.leave(now, lease, loss, variant);
+                self.begin_release(now, lease, loss, variant);
             }
             Parent::Holding { renewals, .. } => match renewals.due(instant(now)) {
-                Some(request) => self.ask(now, request),
+                Some(request) => self.send(now, request),
                 None => return false,
             },
-            Parent::Leaving { releasing, .. } => match releasing.next(instant(now)) {
-                release::ReleaseStep::Send(Request::HandOff(_)) if self.link.is_none() => {
-                    // Nothing is sent: a hand-off on a new session is not valid.
-                    let answer = reply(now, now, Ok(Response::NotHolder(None)));
-                    releasing.handle_response(instant(now), &answer);
+            Parent::Releasing { releasing, .. } => match releasing.next(instant(now)) {
+                release::ReleaseStep::Send(Request::HandOff(_)) if self.connection.is_none() => {
+                    // A hand-off on a new session is not valid, so no request is sent.
+                    let response = timed_response(now, now, Ok(Response::NotHolder(None)));
+                    releasing.handle_response(instant(now), &response);
                     self.act(now, variant);
                 }
-                release::ReleaseStep::Send(request) => self.ask(now, request),
+                release::ReleaseStep::Send(request) => self.send(now, request),
                 release::ReleaseStep::Wait(_) => return false,
-                release::ReleaseStep::Finished(released) => self.end(&released, variant),
+                release::ReleaseStep::Finished(released) => self.finish(&released, variant),
             },
-            Parent::Unborn | Parent::Granted(_) | Parent::Over { .. } => return false,
+            Parent::NotStarted | Parent::Granted(_) | Parent::Ended { .. } => return false,
         }
         true
     }
 
-    /// Begins the release of the lease, because the command is dead or was asked to stop.
-    fn leave(&mut self, now: Tick, lease: AcquiredLease, loss: Option<Loss>, variant: Variant) {
+    /// Begins the release of the lease. The command is dead, or being stopped in [`Variant::EarlyRelease`].
+    fn begin_release(
+        &mut self,
+        now: Tick,
+        lease: AcquiredLease,
+        loss: Option<Loss>,
+        variant: Variant,
+    ) {
         let is_stopped = self.monitor.is_some_and(|monitor| monitor.is_stopping());
-        let (end, blame) = match is_stopped && loss.is_none() {
+        let (exit_reason, stop_reason) = match is_stopped && loss.is_none() {
             true => (ExitReason::Killed(KILL), StopReason::Expired),
-            // Even after a reported loss, the command may have exited on its own at that time.
+            // Even if a loss was reported, the command may have exited before it was stopped.
             false => (ExitReason::Exited(0), StopReason::None),
         };
-        let told = loss.filter(|_| variant != Variant::EndBelieved);
-        let outcome = RunOutcome::of(end, blame, told);
+        let reported_loss = loss.filter(|_| variant != Variant::ExitStatusTrusted);
+        let outcome = RunOutcome::of(exit_reason, stop_reason, reported_loss);
         let request = outcome.request(&lease, Duration::ZERO, Duration::ZERO);
-        self.parent = Parent::Leaving {
+        self.parent = Parent::Releasing {
             releasing: Releasing::new(request, true, instant(now)),
             outcome,
             loss,
@@ -249,11 +258,11 @@ impl Client {
         self.act(now, variant);
     }
 
-    /// Ends this dlock after its release.
-    fn end(&mut self, released: &Released, variant: Variant) {
-        if let Parent::Leaving { outcome, loss, .. } = &self.parent {
+    /// Ends the dlock process after its release.
+    fn finish(&mut self, released: &Released, variant: Variant) {
+        if let Parent::Releasing { outcome, loss, .. } = &self.parent {
             let outcome = match variant {
-                Variant::EndBelieved => *outcome,
+                Variant::ExitStatusTrusted => *outcome,
                 _ => outcome.after(released),
             };
             if outcome.status() == Status::OK {
@@ -261,32 +270,37 @@ impl Client {
                 self.success = self.token();
             }
             let released = outcome.held_lease();
-            self.parent = Parent::Over { released };
+            self.parent = Parent::Ended { released };
         }
     }
 
-    fn ask(&mut self, now: Tick, request: Request) {
-        let moved = self.link.is_none();
-        let link = self.link.get_or_insert(Link {
+    fn send(&mut self, now: Tick, request: Request) {
+        let is_first = self.connection.is_none();
+        let connection = self.connection.get_or_insert(Connection {
             alive: true,
             stalled: StopState::None,
-            heard: now,
-            trusted: false,
-            asked: None,
-            stale: None,
+            last_received: now,
+            session_is_recorded: false,
+            pending: None,
+            previous: None,
         });
-        link.asked = Some(Asked {
+        connection.pending = Some(PendingRequest {
             request: Arc::new(request),
-            moved,
+            is_first,
             stage: Stage::First,
             sent: now,
-            wire: InFlight::Request,
+            progress: Progress::Sent,
         });
     }
 
-    /// The monitor gets the grant and starts the command, unless it is too late. Returns true if it started the
-    /// command.
-    pub(crate) fn launch(&mut self, now: Tick, lease: AcquiredLease, variant: Variant) -> bool {
+    /// Passes the grant to the monitor, which starts the command unless it is too late. Returns true if the command was
+    /// started.
+    pub(crate) fn start_command(
+        &mut self,
+        now: Tick,
+        lease: AcquiredLease,
+        variant: Variant,
+    ) -> bool {
         let timing = model_timing(variant);
         let mut monitor = Monitor::new(timing.deadline(lease.sent));
         self.parent = Parent::Holding {
@@ -300,8 +314,8 @@ impl Client {
             lease,
             loss: None,
         };
-        let late = !monitor.step(now, SupervisorInput::Tick).is_empty();
-        if late && variant != Variant::BlindStart {
+        let is_late = !monitor.step(now, SupervisorInput::Tick).is_empty();
+        if is_late && variant != Variant::StartWithoutClockCheck {
             self.command = Command::Ended;
             return false;
         }
@@ -310,74 +324,74 @@ impl Client {
         true
     }
 
-    /// The parent reads the response that has arrived.
+    /// Makes the parent read the response that has arrived.
     pub(crate) fn read(&mut self, now: Tick, variant: Variant) {
-        let link = self.link.as_mut().expect("there is a response");
-        let mut asked = link.asked.take().expect("there is a request");
-        let wire = match link.stale.take() {
-            Some(stale) => {
-                // From here on each response belongs to the previous request.
-                link.stale = Some(asked.clone());
-                stale.wire
+        let connection = self.connection.as_mut().expect("the connection exists");
+        let mut pending = connection.pending.take().expect("a request is pending");
+        let progress = match connection.previous.take() {
+            Some(previous) => {
+                // From now on, the parent reads the response to each request as the response to the next request.
+                connection.previous = Some(pending.clone());
+                previous.progress
             }
-            None => asked.wire,
+            None => pending.progress,
         };
-        let InFlight::Reply(raw, received) = wire else {
-            panic!("there is a response");
+        let Progress::Executed(raw, received) = progress else {
+            panic!("the request has no response");
         };
-        if let Some(next) = raw.next(&asked.request) {
-            asked.stage = next;
-            // Deadlines count from the packet that the response belongs to.
-            asked.sent = now;
-            asked.wire = InFlight::Request;
-            link.asked = Some(asked);
+        if let Some(next) = raw.next(&pending.request) {
+            pending.stage = next;
+            // A deadline counts from the time at which the last packet of the request is sent.
+            pending.sent = now;
+            pending.progress = Progress::Sent;
+            connection.pending = Some(pending);
             return;
         }
-        let outcome = interpret(&asked.request, raw, variant);
+        let outcome = interpret(&pending.request, raw, variant);
         match &outcome {
-            Err(_) => self.link = None,
-            Ok(answer) => link.trusted |= matches!(answer, Response::Renewed),
+            Err(_) => self.connection = None,
+            Ok(response) => connection.session_is_recorded |= matches!(response, Response::Renewed),
         }
         let sent = match variant {
-            Variant::DeadlineFromReply => now,
-            _ => asked.sent,
+            Variant::DeadlineFromResponse => now,
+            _ => pending.sent,
         };
-        self.hear(now, reply(sent, received, outcome), variant);
+        self.handle_response(now, timed_response(sent, received, outcome), variant);
     }
 
-    /// Passes a response or a failure to the state machine that waits for it.
-    pub(crate) fn hear(&mut self, now: Tick, reply: TimedResponse, variant: Variant) {
+    /// Passes a response or a failure to the current state machine of the parent.
+    pub(crate) fn handle_response(&mut self, now: Tick, response: TimedResponse, variant: Variant) {
         match &mut self.parent {
             Parent::Acquiring(acquire) => {
-                Arc::make_mut(acquire).handle_response(instant(now), &reply);
+                Arc::make_mut(acquire).handle_response(instant(now), &response);
                 self.act(now, variant);
             }
             Parent::Holding { renewals, loss, .. } => {
-                let input = match renewals.handle_response(instant(now), reply) {
+                let input = match renewals.handle_response(instant(now), response) {
                     RenewalOutcome::Renewed(deadline) => SupervisorInput::Renewed(deadline),
-                    RenewalOutcome::Lost(how, _) => {
-                        *loss = Some(how);
+                    RenewalOutcome::Lost(reason, _) => {
+                        *loss = Some(reason);
                         SupervisorInput::Lost
                     }
                     RenewalOutcome::Failed(_) => return,
                 };
-                self.watch(now, input);
+                self.step_monitor(now, input);
             }
-            Parent::Leaving { releasing, .. } => {
-                // The response to a pending renewal comes before the release is sent.
+            Parent::Releasing { releasing, .. } => {
+                // A response that arrives before the release is sent belongs to a renewal, and is ignored.
                 if releasing.is_in_flight() {
-                    releasing.handle_response(instant(now), &reply);
+                    releasing.handle_response(instant(now), &response);
                 }
                 self.act(now, variant);
             }
-            Parent::Unborn | Parent::Granted(_) | Parent::Over { .. } => {
+            Parent::NotStarted | Parent::Granted(_) | Parent::Ended { .. } => {
                 panic!("no request was sent")
             }
         }
     }
 
     /// Passes an input to the monitor, which may kill the command.
-    pub(crate) fn watch(&mut self, now: Tick, input: SupervisorInput) {
+    pub(crate) fn step_monitor(&mut self, now: Tick, input: SupervisorInput) {
         let (Some(monitor), Command::Running) = (&mut self.monitor, self.command) else {
             return;
         };
@@ -386,7 +400,7 @@ impl Client {
         }
     }
 
-    /// Returns true if the monitor has to act in this tick.
+    /// Returns true if the monitor must act in the current tick.
     pub(crate) fn is_due(&self, now: Tick) -> bool {
         self.command == Command::Running
             && self.monitor.is_some_and(|monitor| {
@@ -395,29 +409,31 @@ impl Client {
             })
     }
 
-    /// Removes state that has no effect any more.
-    pub(crate) fn forget(&mut self, now: Tick, ticked: bool) {
+    /// Removes state that no longer has an effect.
+    pub(crate) fn normalize(&mut self, now: Tick, ticked: bool) {
         if let Parent::Acquiring(acquire) = &mut self.parent {
-            // An `Acquire` that is shared with the previous state has not changed.
+            // If the `Acquire` is shared with the previous state of the model, it has not changed.
             if ticked || Arc::get_mut(acquire).is_some() {
                 Arc::make_mut(acquire).normalize_for_model(instant(now));
             }
         }
-        if let Parent::Leaving { releasing, .. } = &mut self.parent {
+        if let Parent::Releasing { releasing, .. } = &mut self.parent {
             releasing.normalize_for_model(instant(now));
         }
-        if let Some(link) = &mut self.link {
-            let asked = link.asked.as_ref();
-            if asked.is_some_and(|a| a.wire == InFlight::Request) || now >= link.heard + TTL {
-                link.heard = 0;
+        if let Some(connection) = &mut self.connection {
+            let pending = connection.pending.as_ref();
+            if pending.is_some_and(|a| a.progress == Progress::Sent)
+                || now >= connection.last_received + TTL
+            {
+                connection.last_received = 0;
             }
-            if let Some(asked) = &mut link.asked
+            if let Some(pending) = &mut connection.pending
                 && !matches!(
-                    *asked.request,
+                    *pending.request,
                     Request::TryAcquire(_) | Request::Renew(..) | Request::WaitTurn(_)
                 )
             {
-                asked.sent = 0;
+                pending.sent = 0;
             }
         }
         if let Some(late) = &mut self.late {
@@ -430,15 +446,15 @@ impl Client {
         }
     }
 
-    /// Drops the connection. A request on it may still arrive.
-    pub(crate) fn drop_link(&mut self) {
-        if let Some(link) = self.link.take()
-            && let Some(asked) = link.asked
-            && link.alive
-            && asked.wire == InFlight::Request
-            && asked.may_be_late()
+    /// Drops the connection. The server may still execute a request that was sent on it.
+    pub(crate) fn drop_connection(&mut self) {
+        if let Some(connection) = self.connection.take()
+            && let Some(pending) = connection.pending
+            && connection.alive
+            && pending.progress == Progress::Sent
+            && pending.may_be_late()
         {
-            self.late = Some(asked);
+            self.late = Some(pending);
         }
     }
 
@@ -448,24 +464,25 @@ impl Client {
         !is_stopped && !matches!(self.parent, Parent::Holding { loss: Some(_), .. })
     }
 
-    /// Returns the token of the lease that this dlock holds or held. None if there is none.
+    /// Returns the token of the current process's lease, even if the lease has expired. None if the process has no
+    /// lease.
     pub(crate) fn token(&self) -> Option<u8> {
         let token = match &self.parent {
             Parent::Granted(lease) | Parent::Holding { lease, .. } => lease.grant.token,
-            Parent::Leaving { releasing, .. } => releasing.token()?,
-            Parent::Acquiring(_) | Parent::Unborn | Parent::Over { .. } => return None,
+            Parent::Releasing { releasing, .. } => releasing.token()?,
+            Parent::Acquiring(_) | Parent::NotStarted | Parent::Ended { .. } => return None,
         };
         u8::try_from(token.0).ok()
     }
 
-    /// Returns the owner id of the current dlock.
+    /// Returns the owner id of the current dlock process.
     pub(crate) fn owner_id(&self, number: usize) -> u8 {
-        owner_id_of(number, self.life)
+        owner_id_of(number, self.process)
     }
 }
 
-fn owner_id_of(number: usize, life: u8) -> u8 {
-    u8::try_from(number).expect("two clients") * 8 + life
+fn owner_id_of(number: usize, process: u8) -> u8 {
+    u8::try_from(number).expect("two clients") * 8 + process
 }
 
 fn model_timing(variant: Variant) -> Timing {

@@ -1,54 +1,61 @@
-//! The events that may happen to a client in a state of the world.
+//! The events that can happen to a client in a state of the model.
 
 use dlock::store::FailureKind;
 
-use crate::client::{Asked, Command, InFlight, Link, Parent, StopState};
-use crate::mutation::{Kinds, Run, Variant};
+use crate::client::{Command, Connection, Parent, PendingRequest, Progress, StopState};
+use crate::mutation::{FaultKinds, Run, Variant};
 use crate::server::Session;
 use crate::time::TTL;
 use crate::world::{Event, World};
 
-/// Errors that a server may return after it has executed the request: those that a contender does not treat as an
-/// unknown outcome.
+/// Errors that a server may return after it has executed the request. The list contains only the
+/// kinds that a contender does not treat as an unknown outcome.
 const ERRORS: [FailureKind; 2] = [FailureKind::Conflict, FailureKind::NoQueueLock];
 
 impl Run {
-    /// Adds the faults that may happen to client `c`.
+    /// Adds the faults that can happen to client `c`.
     pub(crate) fn faults_of(&self, world: &World, c: usize, events: &mut Vec<Event>) {
         let client = &world.clients[c];
         if world.faults == 0 {
             return;
         }
         let acquiring = matches!(client.parent, Parent::Acquiring(_));
-        if acquiring && self.kinds != Kinds::Halts {
-            events.push(Event::Quit(c));
+        if acquiring && self.kinds != FaultKinds::StopsAndStalls {
+            events.push(Event::GiveUp(c));
         }
-        if self.kinds == Kinds::Delays {
+        if self.kinds == FaultKinds::StopsAndQuits {
             return;
         }
-        if let Some(link) = &client.link {
-            if link.alive && world.server.knows(Session::current(c)) {
-                events.push(Event::Break(c));
+        if let Some(connection) = &client.connection {
+            if connection.alive && world.server.has_queue_lock_or_waits(Session::current(c)) {
+                events.push(Event::BreakConnection(c));
             }
-            if link.alive && link.stalled == StopState::None && link.asked.is_some() {
+            if connection.alive
+                && connection.stalled == StopState::None
+                && connection.pending.is_some()
+            {
                 events.push(Event::Stall(c));
             }
         }
-        if self.kinds == Kinds::Halts {
+        if self.kinds == FaultKinds::StopsAndStalls {
             return;
         }
-        let asked = client.link.iter().filter_map(|link| link.asked.as_ref());
-        for asked in asked.filter(|asked| asked.wire == InFlight::Request) {
-            if asked.moved {
+        let pending = client
+            .connection
+            .iter()
+            .filter_map(|connection| connection.pending.as_ref());
+        for pending in pending.filter(|pending| pending.progress == Progress::Sent) {
+            if pending.is_first {
                 events.push(Event::Unreachable(c));
             }
-            let flows = |link: &Link| link.alive && link.stalled == StopState::None;
-            if client.link.as_ref().is_some_and(flows) && asked.may_be_late() {
+            let is_open =
+                |connection: &Connection| connection.alive && connection.stalled == StopState::None;
+            if client.connection.as_ref().is_some_and(is_open) && pending.may_be_late() {
                 events.push(Event::ExecuteAndKeep(c));
-                events.extend(ERRORS.map(|kind| Event::Error(c, kind)));
+                events.extend(ERRORS.map(|kind| Event::ReturnError(c, kind)));
             }
         }
-        if !matches!(client.parent, Parent::Unborn | Parent::Over { .. }) {
+        if !matches!(client.parent, Parent::NotStarted | Parent::Ended { .. }) {
             events.push(Event::KillParent(c));
         }
         if client.command == Command::Running && self.variant != Variant::NoMonitor {
@@ -56,34 +63,35 @@ impl Run {
         }
     }
 
-    /// Adds the events that may happen to client `c` without a fault. Returns true if one of them is urgent: a process
-    /// that is not stopped or stalled does in a tick what is due in it.
+    /// Adds the events that can happen to client `c` without a fault. Returns true if one of the events is urgent,
+    /// which means that it must happen before the next tick. A process that is not halted completes all due work in a
+    /// tick.
     pub(crate) fn events_of(&self, world: &World, c: usize, events: &mut Vec<Event>) -> bool {
         let client = &world.clients[c];
-        let over = matches!(client.parent, Parent::Unborn | Parent::Over { .. });
-        if over && !client.is_running() && client.life < self.lives[c] {
-            events.push(Event::Begin(c));
+        let has_ended = matches!(client.parent, Parent::NotStarted | Parent::Ended { .. });
+        if has_ended && !client.is_running() && client.process < self.processes[c] {
+            events.push(Event::StartProcess(c));
         }
         if client.late.is_some() {
             events.push(Event::ExecuteLate(c));
         }
-        if world.server.knows(Session::dropped(c)) {
-            events.push(Event::Notice(c));
+        if world.server.has_queue_lock_or_waits(Session::dropped(c)) {
+            events.push(Event::NoticeDrop(c));
         }
         if client.command == Command::Running {
-            events.push(Event::End(c));
+            events.push(Event::EndCommand(c));
         }
-        if client.paused == StopState::Old {
+        if client.paused == StopState::EarlierTick {
             events.push(Event::Resume(c));
         }
-        let awake = client.paused == StopState::None;
+        let is_running = client.paused == StopState::None;
         let mut urgent = events.len();
-        let lazy = of_connection(world, c, events);
-        urgent = events.len() - urgent - lazy;
-        let parent_dead = matches!(client.parent, Parent::Over { .. });
-        if awake {
+        let not_urgent = of_connection(world, c, events);
+        urgent = events.len() - urgent - not_urgent;
+        let parent_has_ended = matches!(client.parent, Parent::Ended { .. });
+        if is_running {
             if let Parent::Granted(_) = client.parent {
-                events.push(Event::Launch(c));
+                events.push(Event::StartCommand(c));
                 urgent += 1;
             }
             if client.has_to_act(world.now, self.variant) {
@@ -91,53 +99,60 @@ impl Run {
                 urgent += 1;
             }
             let may_halt = world.faults > 0 || self.variant == Variant::BlockedByMessages;
-            if urgent > 0 && may_halt && !parent_dead {
+            if urgent > 0 && may_halt && !parent_has_ended {
                 events.push(Event::Pause(c));
             }
         }
-        let no_monitor = self.variant == Variant::NoMonitor && (parent_dead || !awake);
+        let no_monitor = self.variant == Variant::NoMonitor && (parent_has_ended || !is_running);
         if client.is_due(world.now) && !no_monitor {
-            events.push(Event::Watch(c));
+            events.push(Event::StepMonitor(c));
             urgent += 1;
         }
         urgent > 0
     }
 }
 
-/// Adds the events on the connection of client `c`. Returns how many of them need not happen in this tick.
+/// Adds the events on the connection of client `c`. Returns the number of these events that are not urgent.
 fn of_connection(world: &World, c: usize, events: &mut Vec<Event>) -> usize {
     let client = &world.clients[c];
-    let Some(link) = &client.link else {
+    let Some(connection) = &client.connection else {
         return 0;
     };
-    let awake = client.paused == StopState::None;
-    let mut lazy = 0;
-    let first = link.stale.as_ref().or(link.asked.as_ref());
-    let requested = |asked: &Asked| asked.wire == InFlight::Request;
-    let waits = link.asked.as_ref().is_some_and(requested) || first.is_some_and(requested);
+    let is_running = client.paused == StopState::None;
+    let mut not_urgent = 0;
+    let first = connection.previous.as_ref().or(connection.pending.as_ref());
+    let is_sent = |pending: &PendingRequest| pending.progress == Progress::Sent;
+    let is_waiting = connection.pending.as_ref().is_some_and(is_sent) || first.is_some_and(is_sent);
     let session = Session::current(c);
-    // A request on a stalled connection was executed in time, or is executed when the stall is over.
-    if waits && link.alive && link.stalled != StopState::Old && !world.server.keeps_waiting(session)
+    // A request on a stalled connection is executed in the tick in which the stall begins, or after the stall ends.
+    if is_waiting
+        && connection.alive
+        && connection.stalled != StopState::EarlierTick
+        && !world.server.keeps_waiting(session)
     {
         events.push(Event::Execute(c));
-        lazy += usize::from(link.stalled == StopState::Fresh);
+        not_urgent += usize::from(connection.stalled == StopState::ThisTick);
     }
-    let replied = first.is_some_and(|asked| !requested(asked));
-    if link.asked.is_some() && awake {
-        if replied && link.stalled == StopState::None {
+    let is_executed = first.is_some_and(|pending| !is_sent(pending));
+    if connection.pending.is_some() && is_running {
+        if is_executed && connection.stalled == StopState::None {
             events.push(Event::Read(c));
-        } else if !link.alive || link.stalled != StopState::None {
-            events.push(Event::Fail(c));
-            lazy += usize::from(link.alive && link.stalled == StopState::Fresh);
+        } else if !connection.alive || connection.stalled != StopState::None {
+            events.push(Event::FailRequest(c));
+            not_urgent +=
+                usize::from(connection.alive && connection.stalled == StopState::ThisTick);
         }
     }
-    if link.stalled == StopState::Old {
-        events.push(Event::Flow(c));
-        lazy += usize::from(link.asked.is_none() || !awake);
+    if connection.stalled == StopState::EarlierTick {
+        events.push(Event::Unstall(c));
+        not_urgent += usize::from(connection.pending.is_none() || !is_running);
     }
-    if link.asked.is_none() && link.alive && world.now >= link.heard + TTL {
-        events.push(Event::Reap(c));
-        lazy += 1;
+    if connection.pending.is_none()
+        && connection.alive
+        && world.now >= connection.last_received + TTL
+    {
+        events.push(Event::EndIdleSession(c));
+        not_urgent += 1;
     }
-    lazy
+    not_urgent
 }

@@ -1,4 +1,4 @@
-//! The monitor of the model, which uses the real [`Supervisor`].
+//! The monitor of a client in the model. It runs the real [`Supervisor`].
 
 use dlock::lease::instant::Deadline;
 use dlock::process::supervisor::{Effect, Supervisor, SupervisorInput};
@@ -7,11 +7,13 @@ use crate::time::{Tick, instant, timing};
 
 /// The process that enforces the deadline.
 ///
-/// Each step creates a new [`Supervisor`] from the state here: as long as it has stopped nothing, it equals a
-/// supervisor that began with the latest deadline.
+/// Each step creates a new [`Supervisor`] from this state. Until a supervisor stops the command, it is equivalent to a
+/// supervisor that started with the latest deadline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Monitor {
     pub(crate) deadline: Deadline,
+    /// The tick at which the monitor began to stop the command. The flag is true if the reason was a lost lease. None
+    /// if the monitor has not begun to stop the command.
     stopped: Option<(Tick, bool)>,
 }
 
@@ -40,17 +42,17 @@ impl Monitor {
         supervisor
     }
 
-    /// Returns the effects of `input` at `now`.
+    /// Passes `input` to the supervisor at `now`, and returns the effects.
     pub(crate) fn step(&mut self, now: Tick, input: SupervisorInput) -> Vec<Effect> {
-        let acts = self.supervisor().step(instant(now), input);
+        let effects = self.supervisor().step(instant(now), input);
         if self.stopped.is_none() {
             if let SupervisorInput::Renewed(deadline) = input {
                 self.deadline = self.deadline.max(deadline);
             }
-            if !acts.is_empty() {
+            if !effects.is_empty() {
                 self.stopped = Some((now, matches!(input, SupervisorInput::Lost)));
             }
         }
-        acts
+        effects
     }
 }

@@ -1,53 +1,54 @@
-//! The parameters of a run of the model: the broken rule, if any, the kinds of faults and their limits.
+//! The parameters of a run of the model: the broken rule if there is one, the kinds of faults, and the limits of faults
+//! and time.
 
 use crate::server::Rules;
 use crate::time::Tick;
 
-/// The protocol, or the protocol with one broken rule. All variants use the real state machines; their input, or the
-/// use of their output, is broken.
+/// The protocol, or the protocol with one broken rule. All variants use the real state machines. A broken variant gives
+/// them wrong input or misuses their output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Variant {
     /// The protocol without a broken rule.
     Sound,
     /// The deadline counts from the response instead of the request.
-    DeadlineFromReply,
-    /// A connection is reused after an error, so the late response to one request is taken for the response to the
-    /// next.
-    ConnectionKept,
+    DeadlineFromResponse,
+    /// A connection is reused after an error. The late response to one request then counts as the response to the next
+    /// request.
+    ConnectionReused,
     /// The owner id is not read back: an attempt or a renewal without an error counts as successful.
-    OkBelieved,
-    /// An operator's release frees the row at once, while the command runs.
-    FreedByHand,
-    /// A grant counts whichever attempt made it, including one that was sent long ago and returned an error (R1).
-    OldGrantBelieved,
-    /// A row with this client's owner id counts as held even if an operator has revoked the lease (R2).
+    OwnerIdNotReadBack,
+    /// An operator's release frees the row immediately, while the command still runs.
+    FreedByOperator,
+    /// A grant counts even if it was made by an old attempt that returned an error.
+    OldGrantTrusted,
+    /// A row with the client's owner id counts as held even if an operator has revoked the lease.
     RevokedIsHeld,
-    /// A command that exits with 0 counts as a success even if its lease was reported lost or revoked (R4).
-    EndBelieved,
-    /// A release counts as done if any of its statements changed a row (R9).
-    SumBelieved,
-    /// Unread messages block the process that renews (R3).
+    /// A command that exits with 0 counts as a success even if its lease was reported lost or revoked.
+    ExitStatusTrusted,
+    /// A release counts as done if any of its statements changed a row.
+    ChangedRowsTrusted,
+    /// Unread messages block the process that renews.
     BlockedByMessages,
-    /// No monitor: the process that talks to the server also stops the command.
+    /// There is no monitor. The process that talks to the server also stops the command.
     NoMonitor,
-    /// The command is started without another check of the clock.
-    BlindStart,
-    /// Killing starts when the lease ends.
+    /// The command is started without a check of the deadline.
+    StartWithoutClockCheck,
+    /// The command is not killed until the lease expires.
     NoMargin,
-    /// The lease is released when the command is asked to stop, not when its tree is dead.
+    /// The lease is released when the monitor starts to stop the command, not when the process tree is dead.
     EarlyRelease,
 }
 
-/// The kinds of faults that may happen.
+/// The kinds of faults that can happen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kinds {
-    /// A process is killed, a parent is stopped, a waiter gives up, a connection breaks, stalls or cannot be made, a
-    /// request is executed twice, the server restarts.
+pub(crate) enum FaultKinds {
+    /// All kinds: a process is killed, a parent is stopped, a waiter gives up, a connection breaks, stalls or cannot be
+    /// opened, a request is executed twice, or the server restarts.
     All,
-    /// A parent is stopped, a connection breaks or stalls. These faults detect most broken variants.
-    Halts,
-    /// A parent is stopped or a waiter gives up. These faults do not affect connections.
-    Delays,
+    /// A parent is stopped, or a connection breaks or stalls. These faults are enough to detect most broken variants.
+    StopsAndStalls,
+    /// A parent is stopped, or a waiter gives up. These faults do not affect connections.
+    StopsAndQuits,
 }
 
 /// The parameters of a run.
@@ -55,17 +56,17 @@ pub(crate) enum Kinds {
 pub(crate) struct Run {
     pub(crate) variant: Variant,
     pub(crate) rules: Rules,
-    /// The last tick.
+    /// The last tick of the run.
     pub(crate) horizon: Tick,
-    /// Number of dlock processes that each client runs, one after another.
-    pub(crate) lives: [u8; 2],
-    /// Maximum number of faults, of any kind and at any time.
+    /// Maximum number of dlock processes of each client. A client runs one process at a time.
+    pub(crate) processes: [u8; 2],
+    /// Maximum number of faults. A fault can have any of the kinds and happen at any time.
     pub(crate) faults: u8,
-    pub(crate) kinds: Kinds,
-    /// Numbers of ticks by which the server's clock may be set, each once, in this order and at any time.
-    pub(crate) steps: &'static [i8],
-    /// Maximum number of revoked leases, at any time.
-    pub(crate) breaks: u8,
+    pub(crate) kinds: FaultKinds,
+    /// Clock jumps of the server, in ticks. The jumps happen in this order, each at any time and at most once.
+    pub(crate) clock_steps: &'static [i8],
+    /// Maximum number of leases that an operator revokes. The operator can revoke a lease at any time.
+    pub(crate) revocations: u8,
 }
 
 impl Run {
@@ -75,17 +76,17 @@ impl Run {
             variant: Variant::Sound,
             rules: Rules {
                 no_queue_lock: false,
-                clock_alone: false,
-                queue_lock_alone: false,
+                server_clock_suffices: false,
+                lost_queue_lock_is_hand_off: false,
                 revoked_is_held: false,
-                session_stays: false,
+                session_is_not_updated: false,
             },
             horizon: 9,
-            lives: [1, 1],
+            processes: [1, 1],
             faults: 2,
-            kinds: Kinds::All,
-            steps: &[],
-            breaks: 0,
+            kinds: FaultKinds::All,
+            clock_steps: &[],
+            revocations: 0,
         }
     }
 }

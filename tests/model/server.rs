@@ -1,8 +1,9 @@
-//! The server of the model: one row, the queue lock, the queue, and the effect of each statement on them.
+//! The model's server: one row, the queue lock and the queue, and the effects of each statement.
 //!
-//! The conditions are those of the SQL in `src/store/mysql/statements.rs`, one function per statement. `tests/compare`
-//! compares them with real servers on random sequences. Every packet is executed at one instant: its UPDATE changes a
-//! single row, and the SELECT after it proves ownership only if nothing happened in between.
+//! Each function contains the conditions of one SQL statement in `src/store/mysql/statements.rs`. `tests/compare`
+//! compares this server with real servers on random sequences. The server executes a packet in one indivisible step. On
+//! a real server, another session may act between the UPDATE of a packet and its SELECT, but the UPDATE changes only
+//! one row, and the SELECT proves ownership only if no other session has changed the row.
 
 #[path = "server/queue.rs"]
 mod queue;
@@ -20,22 +21,25 @@ use dlock::store::{
 use crate::time::{TTL, Tick, whole_ticks};
 
 use self::types::owner_id_in;
-pub(crate) use self::types::{Look, OWNER_ID, Raw, Row, Rules, Session, Stage, WaiterEntry, full};
+pub(crate) use self::types::{
+    NUMBER_BYTE, Raw, Row, RowView, Rules, Session, Stage, WaiterEntry, owner_id_of_number,
+};
 
 /// The state of the server.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Server {
     pub(crate) row: Row,
-    /// Sessions in order: the owner of the queue lock, then the sessions that wait for it.
+    /// The session that owns the queue lock, followed by the sessions that wait for it, in their order.
     pub(crate) queue_lock: Vec<Session>,
     pub(crate) queue: Vec<WaiterEntry>,
-    /// Owner ids that were handed off, each with the session that did so. A repeated hand-off has several entries.
+    /// Owner ids with a hand-off, each with the session that made the hand-off. A repeated hand-off has several
+    /// entries.
     pub(crate) handed_off: Vec<(u8, Session)>,
     /// Outcomes of runs, by token.
     pub(crate) history: Vec<(u8, HistoryOutcome)>,
     /// True if a revoked lease was renewed.
     pub(crate) revoked_renewed: bool,
-    /// Ticks by which the server's clock is ahead of the true time.
+    /// Number of ticks by which the server's clock is ahead of the true time. Negative if the clock is behind.
     ahead: i8,
 }
 
@@ -61,26 +65,31 @@ impl Server {
         }
     }
 
-    /// Frees the row while the command may be running.
-    pub(crate) fn free_by_hand(&mut self) {
+    /// Frees the row although the command may still run.
+    pub(crate) fn free_row(&mut self) {
         self.row.owner_id = None;
     }
 
-    /// Applies an operator's action if the row has the token `shown`. The row gets a new token and keeps its owner id.
+    /// Applies an operator's action if the row has the token `token`. The row gets a new token and keeps its owner id.
     /// Returns true if the action was applied.
-    pub(crate) fn intervene(&mut self, now: Tick, shown: u8, kind: OperatorAction) -> bool {
-        if self.row.token != shown {
+    pub(crate) fn apply_operator_action(
+        &mut self,
+        now: Tick,
+        token: u8,
+        action: OperatorAction,
+    ) -> bool {
+        if self.row.token != token {
             return false;
         }
         let clock = self.clock(now);
-        if kind != OperatorAction::Resume {
+        if action != OperatorAction::Resume {
             let is_held = self.row.owner_id.is_some();
             if is_held && !self.row.revoked {
                 self.record(self.row.token, HistoryOutcome::Revoked);
             }
             self.row.revoked = is_held;
         }
-        match kind {
+        match action {
             OperatorAction::Release => {}
             OperatorAction::Pause(time) => self.row.paused = Some(clock + whole_ticks(time)),
             OperatorAction::Resume => self.row.paused = None,
@@ -89,20 +98,20 @@ impl Server {
         true
     }
 
-    /// Sets the clock by `by` ticks.
-    pub(crate) const fn step(&mut self, by: i8) {
+    /// Moves the server's clock by `by` ticks.
+    pub(crate) const fn step_clock(&mut self, by: i8) {
         self.ahead += by;
     }
 
-    /// Ends a session: it leaves the queue lock, and the rows that name it stay.
+    /// Ends a session. The session releases the queue lock or stops waiting for it. The rows with this session remain.
     pub(crate) fn end(&mut self, session: Session) {
         self.queue_lock.retain(|other| *other != session);
         self.handed_off.retain(|(_, other)| *other != session);
-        self.rename(session, None);
+        self.replace_session(session, None);
     }
 
-    /// The client drops its connection, which the server does not notice.
-    pub(crate) fn abandon(&mut self, client: usize) {
+    /// Drops the connection of a client. The server does not detect this, so the session remains.
+    pub(crate) fn drop_connection(&mut self, client: usize) {
         self.end(Session::dropped(client));
         let (current, dropped) = (Session::current(client), Session::dropped(client));
         let handed_off = self.handed_off.iter_mut().map(|(_, session)| session);
@@ -111,10 +120,10 @@ impl Server {
                 *session = dropped;
             }
         }
-        self.rename(current, Some(dropped));
+        self.replace_session(current, Some(dropped));
     }
 
-    fn rename(&mut self, session: Session, to: Option<Session>) {
+    fn replace_session(&mut self, session: Session, to: Option<Session>) {
         let entries = self.queue.iter_mut().map(|entry| &mut entry.session);
         for named in entries.chain([&mut self.row.session]) {
             if *named == Some(session) {
@@ -123,7 +132,7 @@ impl Server {
         }
     }
 
-    /// Restarts the server: all sessions end, the rows stay.
+    /// Restarts the server. All sessions end, and the rows remain.
     pub(crate) fn restart(&mut self) {
         self.queue_lock.clear();
         self.handed_off.clear();
@@ -133,7 +142,7 @@ impl Server {
         }
     }
 
-    /// Returns true if `session` waits for the queue lock behind another session.
+    /// Returns true if `session` waits for the queue lock.
     pub(crate) fn keeps_waiting(&self, session: Session) -> bool {
         self.queue_lock
             .iter()
@@ -141,8 +150,8 @@ impl Server {
             .any(|other| *other == session)
     }
 
-    /// Removes state that has no effect any more. Of the history, only the runs of `tokens` are kept.
-    pub(crate) fn forget(&mut self, tokens: &[u8]) {
+    /// Removes state that no longer has an effect. The history keeps only the runs with one of `tokens`.
+    pub(crate) fn normalize(&mut self, tokens: &[u8]) {
         self.history.retain(|(token, _)| tokens.contains(token));
         if self.row.owner_id.is_none() {
             self.row = Row {
@@ -156,7 +165,7 @@ impl Server {
                 paused: self.row.paused,
             };
         }
-        // A session only matters if it owns a queue lock or did a hand-off.
+        // The session in the row has an effect only if it owns the queue lock or made a hand-off.
         let row = &mut self.row;
         row.session = row.session.filter(|session| {
             !session.dropped || self.queue_lock.contains(session) || row.owner_id.is_some()
@@ -171,24 +180,26 @@ impl Server {
         }
     }
 
-    /// Returns true if a late execution of `request` could still change anything.
-    pub(crate) fn heeds(&self, request: &Request) -> bool {
-        let names = |owner_id: &OwnerId| self.row.owner_id == Some(owner_id.bytes()[OWNER_ID]);
+    /// Returns true if a late execution of `request` could still change the state of the server.
+    pub(crate) fn can_be_changed_by(&self, request: &Request) -> bool {
+        let is_owner =
+            |owner_id: &OwnerId| self.row.owner_id == Some(owner_id.bytes()[NUMBER_BYTE]);
         match request {
             Request::Renew(grant, _) => {
-                names(&grant.owner_id) && u64::from(self.row.token) == grant.token.0
+                is_owner(&grant.owner_id) && u64::from(self.row.token) == grant.token.0
             }
-            Request::Release(request) => names(&request.owner_id) || request.token.is_none(),
+            Request::Release(request) => is_owner(&request.owner_id) || request.token.is_none(),
             _ => true,
         }
     }
 
-    /// Returns true if `session` owns the queue lock or waits for it, so that its end has an effect.
-    pub(crate) fn knows(&self, session: Session) -> bool {
+    /// Returns true if `session` owns the queue lock or waits for it. Only then does the end of the session have an
+    /// effect.
+    pub(crate) fn has_queue_lock_or_waits(&self, session: Session) -> bool {
         self.queue_lock.contains(&session)
     }
 
-    /// Returns the session that the row names. None if there is none.
+    /// Returns the session in the row. None if the row contains no session.
     pub(crate) const fn holder_session(&self) -> Option<Session> {
         self.row.session
     }
@@ -198,8 +209,7 @@ impl Server {
         !self.queue_lock.is_empty()
     }
 
-    /// Executes the packet `stage` of `request` for `session`. Returns None if the session now waits for the queue
-    /// lock.
+    /// Executes the packet `stage` of `request` in `session`. Returns None if the session now waits for the queue lock.
     pub(crate) fn execute(
         &mut self,
         now: Tick,
@@ -227,26 +237,28 @@ impl Server {
                     self.try_queue_lock(session);
                 }
                 let changed =
-                    self.attempt(clock, session, (owner_id, queue_lock), request.mode, rules);
-                self.seen(clock, session, owner_id, queue_lock, changed)
+                    self.try_acquire(clock, session, (owner_id, queue_lock), request.mode, rules);
+                self.read_row_and_queue(clock, session, owner_id, queue_lock, changed)
             }
             Request::WaitTurn(_) if stage == Stage::HasQueueLock => {
-                let changed = self.attempt(
+                let changed = self.try_acquire(
                     clock,
                     session,
                     (owner_id, queue_lock),
                     AcquireMode::IfFree,
                     rules,
                 );
-                self.seen(clock, session, owner_id, queue_lock, changed)
+                self.read_row_and_queue(clock, session, owner_id, queue_lock, changed)
             }
-            Request::GetWithQueue(_) => self.seen(clock, session, owner_id, queue_lock, false),
+            Request::GetWithQueue(_) => {
+                self.read_row_and_queue(clock, session, owner_id, queue_lock, false)
+            }
             Request::Enqueue(_) => {
-                self.queue(clock, session, owner_id, queue_lock);
-                self.seen(clock, session, owner_id, queue_lock, true)
+                self.enqueue(clock, session, owner_id, queue_lock);
+                self.read_row_and_queue(clock, session, owner_id, queue_lock, true)
             }
             Request::WaitTurn(_) => {
-                self.queue(clock, session, owner_id, queue_lock);
+                self.enqueue(clock, session, owner_id, queue_lock);
                 if !self.queue_lock.contains(&session) {
                     self.queue_lock.push(session);
                 }
@@ -264,53 +276,61 @@ impl Server {
                     self.revoked_renewed |= self.row.revoked;
                     self.row.renewals += 1;
                     self.row.expires = clock + TTL.cast_signed();
-                    if !rules.session_stays {
+                    if !rules.session_is_not_updated {
                         self.row.session = Some(session);
                         self.row.has_queue_lock = queue_lock == QueueLock::Available
                             && self.queue_lock.first() == Some(&session);
                     }
                 }
-                Raw::Row(self.look(clock, QueueLockOwner::NotQueried, 0), is_owner)
+                Raw::Row(
+                    self.view_of_row(clock, QueueLockOwner::NotQueried, 0),
+                    is_owner,
+                )
             }
             Request::HandOff(_) => {
                 let mut handed_off = self.handed_off.iter();
-                let can = handed_off.all(|(other, by)| *other != owner_id || *by == session);
-                if can {
+                let is_allowed = handed_off.all(|(other, by)| *other != owner_id || *by == session);
+                if is_allowed {
                     self.handed_off.push((owner_id, session));
-                    self.pass(session);
+                    self.release_queue_lock(session);
                 }
-                Raw::HandedOff(can)
+                Raw::HandedOff(is_allowed)
             }
-            Request::Release(request) if let Stage::Settle(freed) = stage => {
-                self.settle(clock, request, freed.revoked);
-                Raw::Settled(freed)
+            Request::Release(request) if let Stage::Settle(read_back) = stage => {
+                self.settle(clock, request, read_back.revoked);
+                Raw::Settled(read_back)
             }
-            Request::Release(request) => Raw::Freed(self.release(clock, session, request, rules)),
-            // Sent by `dlock wait`, which is no contender.
-            Request::Get => Raw::Row(self.look(clock, QueueLockOwner::NotQueried, 0), false),
+            Request::Release(request) => {
+                Raw::Released(self.release(clock, session, request, rules))
+            }
+            // Only `dlock wait` sends this request, and `dlock wait` is not a contender.
+            Request::Get => Raw::Row(
+                self.view_of_row(clock, QueueLockOwner::NotQueried, 0),
+                false,
+            ),
         })
     }
 
-    /// The predicate of ownership, as in the SQL.
+    /// Returns true if `owner_id` holds the lease. The condition is that of the SQL.
     fn is_held_by(&self, owner_id: u8, token: Option<Token>, rules: Rules) -> bool {
         let owner = Owner {
             is_revoked: self.row.revoked && !rules.revoked_is_held,
             ..self.owner()
         };
-        owner.is_held_by(full(owner_id), token)
+        owner.is_held_by(owner_id_of_number(owner_id), token)
     }
 
-    /// Returns the owner of the row, as it is read back.
+    /// Returns the owner of the row, as the SELECT after a statement reads it.
     fn owner(&self) -> Owner {
         Owner {
-            owner_id: self.row.owner_id.map(full),
+            owner_id: self.row.owner_id.map(owner_id_of_number),
             token: Token(self.row.token.into()),
             is_revoked: self.row.revoked,
         }
     }
 
-    /// Executes the conditional UPDATE. Returns true if it changed the row.
-    fn attempt(
+    /// Executes the conditional UPDATE of an attempt. Returns true if the UPDATE changed the row.
+    fn try_acquire(
         &mut self,
         clock: i8,
         session: Session,
@@ -322,7 +342,7 @@ impl Server {
         let row = &self.row;
         let hand_off = row.owner_id.zip(row.session);
         let by_hand_off = hand_off.is_some_and(|hand_off| self.handed_off.contains(&hand_off));
-        let passed = row.has_queue_lock
+        let has_lost_queue_lock = row.has_queue_lock
             && row
                 .session
                 .is_none_or(|holder| !self.queue_lock.contains(&holder));
@@ -335,8 +355,8 @@ impl Server {
             AcquireMode::First | AcquireMode::IfFree => {
                 row.owner_id.is_none()
                     || (queue_lock == QueueLock::Available && by_hand_off)
-                    || (rules.queue_lock_alone && passed)
-                    || (rules.clock_alone && clock > row.expires)
+                    || (rules.lost_queue_lock_is_hand_off && has_lost_queue_lock)
+                    || (rules.server_clock_suffices && clock > row.expires)
             }
         };
         let is_paused = row.paused.is_some_and(|until| until > clock);
@@ -362,9 +382,9 @@ impl Server {
         true
     }
 
-    /// Returns the row and the queue, as the SELECT after a statement reads them. `changed` is true if the statement
-    /// changed the row.
-    fn seen(
+    /// Returns the row and the state of the queue, as the SELECT after a statement reads them. `changed` is true if the
+    /// statement changed the row.
+    fn read_row_and_queue(
         &self,
         clock: i8,
         session: Session,
@@ -372,12 +392,12 @@ impl Server {
         queue_lock: QueueLock,
         changed: bool,
     ) -> Raw {
-        let (lock_owner, ahead) = self.view(clock, session, owner_id, queue_lock);
-        Raw::Row(self.look(clock, lock_owner, ahead), changed)
+        let (lock_owner, ahead) = self.queue_state(clock, session, owner_id, queue_lock);
+        Raw::Row(self.view_of_row(clock, lock_owner, ahead), changed)
     }
 
-    const fn look(&self, clock: i8, lock_owner: QueueLockOwner, ahead: u8) -> Look {
-        Look {
+    const fn view_of_row(&self, clock: i8, lock_owner: QueueLockOwner, ahead: u8) -> RowView {
+        RowView {
             owner_id: self.row.owner_id,
             token: self.row.token,
             renewals: self.row.renewals,

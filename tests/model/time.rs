@@ -1,8 +1,8 @@
-//! The model's time in ticks, and the conversion of real durations.
+//! The time of the model, in ticks, and the conversion between ticks and durations.
 //!
-//! A tick is longer than the clock-skew allowance (5 s), so each allowance costs one tick and every pause of the state
-//! machines is over at the next tick. No behaviour is lost: a machine that could act within a tick acts in a later one,
-//! and every later tick is tried.
+//! A tick is longer than the clock-skew allowance (5 s). The allowance therefore lasts one tick, and every pause of the
+//! state machines ends at the next tick. The model loses no behaviour: if a state machine could act within a tick, it
+//! acts in a later tick, and the checker tries every later tick.
 
 use std::time::Duration;
 
@@ -12,22 +12,23 @@ use dlock::lease::timing::Timing;
 /// Length of a tick, which is longer than `store::CLOCK_SKEW_ALLOWANCE`.
 const TICK: Duration = Duration::from_secs(6);
 
-/// Tick at which a run begins. The state machines subtract durations from instants, which must not precede the boot.
+/// Number of ticks between the boot and the start of a run. The state machines subtract durations from instants, and
+/// the result must not precede the boot.
 const BOOT: u32 = 100;
 
-/// Length of a lease in ticks: one each for the renew interval, the grace and the margin, and one in which a renewal
-/// may fail.
+/// Length of a lease in ticks: one tick each for the renew interval, the grace and the margin, and one tick in which a
+/// renewal may fail.
 pub(crate) const TTL: u8 = 4;
 
 /// A number of ticks since the start of the run.
 pub(crate) type Tick = u8;
 
-/// Returns `ticks` as a duration.
+/// Returns the duration of `ticks` ticks.
 pub(crate) fn ticks(ticks: u8) -> Duration {
     TICK * u32::from(ticks)
 }
 
-/// Returns `duration`, which must be a whole number of ticks, in ticks.
+/// Returns `duration` in ticks. Must be called with a whole number of ticks.
 pub(crate) fn whole_ticks(duration: Duration) -> i8 {
     i8::try_from(duration.as_secs() / TICK.as_secs()).expect("a short run")
 }
@@ -37,7 +38,8 @@ pub(crate) fn instant(tick: Tick) -> BootInstant {
     BootInstant::new(TICK * (BOOT + u32::from(tick)))
 }
 
-/// Returns the timing of every lease in the model. The margin is one tick because killing takes up to one.
+/// Returns the timing of every lease in the model. The margin is one tick, because killing a process tree takes up to
+/// one tick.
 pub(crate) fn timing() -> Timing {
     Timing {
         ttl: ticks(TTL),

@@ -1,4 +1,4 @@
-//! The state of the model: both clients, the server and the time, and the transitions between states.
+//! The state of the model, which consists of both clients, the server and the time, and the transitions between states.
 
 use dlock::outcome::RunOutcome;
 use dlock::process::supervisor::SupervisorInput;
@@ -7,10 +7,10 @@ use dlock::store::operator::OperatorAction;
 use dlock::store::{FailureKind, HistoryOutcome, Request};
 use stateright::{Model, Property};
 
-use crate::client::{Client, Command, InFlight, Parent, StopState};
-use crate::mutation::{Kinds, Run, Variant};
+use crate::client::{Client, Command, Parent, Progress, StopState};
+use crate::mutation::{FaultKinds, Run, Variant};
 use crate::properties::properties;
-use crate::replies::{failure, reply};
+use crate::responses::{failure, timed_response};
 use crate::server::{Server, Session};
 use crate::time::{Tick, instant};
 
@@ -18,75 +18,75 @@ use crate::time::{Tick, instant};
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct World {
     pub(crate) now: Tick,
-    /// Number of faults that may still happen.
+    /// Number of faults that can still happen.
     pub(crate) faults: u8,
-    /// Number of clock jumps that have happened.
-    steps: u8,
+    /// Number of past jumps of the server's clock.
+    clock_steps: u8,
     /// Number of leases that an operator has revoked.
-    breaks: u8,
+    revocations: u8,
     pub(crate) server: Server,
     pub(crate) clients: [Client; 2],
     /// Token of the last command that was started.
     started: u8,
-    /// True if a command was started with a token that is not higher than the previous one.
-    pub(crate) disorder: bool,
+    /// True if a command was started with a token that is not higher than the token of the command before.
+    pub(crate) tokens_out_of_order: bool,
 }
 
-/// An event; the number is the client.
+/// An event. A `usize` is the index of the client that the event affects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Event {
     /// A tick passes.
     Tick,
-    /// The server's clock is set by this number of ticks.
-    Step(i8),
+    /// The server's clock jumps by this number of ticks.
+    StepClock(i8),
     /// The server restarts.
     Restart,
     /// An operator revokes the lease.
-    Release,
-    /// A dlock is started.
-    Begin(usize),
+    Revoke,
+    /// A client starts a dlock process.
+    StartProcess(usize),
     /// The parent makes a step without an input.
     Act(usize),
     /// The monitor starts the command.
-    Launch(usize),
-    /// The server executes the request.
+    StartCommand(usize),
+    /// The server executes the pending request.
     Execute(usize),
-    /// The server executes the request, and a copy of it is executed later.
+    /// The server executes the pending request, and can execute a copy of this request later.
     ExecuteAndKeep(usize),
-    /// A request on a dropped connection, or a copy of a request, is executed.
+    /// The server executes a request from a dropped connection, or a copy of a request.
     ExecuteLate(usize),
     /// The parent reads the response.
     Read(usize),
-    /// The parent gives up the request: its connection is stalled or broken.
-    Fail(usize),
-    /// The request is executed, and the parent reads an error of this kind in place of the response.
-    Error(usize, FailureKind),
-    /// The connection stalls: no packet gets through.
+    /// The parent stops waiting for the response, because the connection is stalled or broken.
+    FailRequest(usize),
+    /// The server executes the pending request. The parent reads an error of this kind in place of the response.
+    ReturnError(usize, FailureKind),
+    /// The connection stalls and blocks all packets.
     Stall(usize),
-    /// The stall of the connection is over.
-    Flow(usize),
+    /// The stall of the connection ends.
+    Unstall(usize),
     /// The parent is stopped.
     Pause(usize),
     /// The parent is resumed.
     Resume(usize),
-    /// No connection can be made.
+    /// The parent cannot connect to the server.
     Unreachable(usize),
-    /// The server notices that a connection was dropped.
-    Notice(usize),
+    /// The server detects that the client has dropped a connection.
+    NoticeDrop(usize),
     /// The server ends a session that has been idle for a ttl.
-    Reap(usize),
+    EndIdleSession(usize),
     /// The connection breaks.
-    Break(usize),
+    BreakConnection(usize),
     /// The parent is killed.
     KillParent(usize),
     /// The monitor is killed.
     KillMonitor(usize),
-    /// The monitor does what is due.
-    Watch(usize),
+    /// The monitor performs an action that is due.
+    StepMonitor(usize),
     /// The command ends.
-    End(usize),
+    EndCommand(usize),
     /// The waiter gives up.
-    Quit(usize),
+    GiveUp(usize),
 }
 
 impl World {
@@ -96,160 +96,189 @@ impl World {
     }
 
     /// Counts one fault.
-    fn spend(&mut self) {
+    fn count_fault(&mut self) {
         self.faults -= 1;
     }
 
     fn execute(&mut self, c: usize, run: &Run) -> bool {
         let now = self.now;
-        let Some(link) = &mut self.clients[c].link else {
+        let Some(connection) = &mut self.clients[c].connection else {
             return false;
         };
-        let first = match &mut link.stale {
-            Some(stale) if stale.wire == InFlight::Request => Some(stale),
-            _ => link.asked.as_mut(),
+        let first = match &mut connection.previous {
+            Some(previous) if previous.progress == Progress::Sent => Some(previous),
+            _ => connection.pending.as_mut(),
         };
-        let Some(asked) = first else {
+        let Some(pending) = first else {
             return false;
         };
         let session = Session::current(c);
-        link.heard = now;
+        connection.last_received = now;
         match self
             .server
-            .execute(now, session, &asked.request, asked.stage, run.rules)
+            .execute(now, session, &pending.request, pending.stage, run.rules)
         {
-            Some(raw) => asked.wire = InFlight::Reply(raw, now),
+            Some(raw) => pending.progress = Progress::Executed(raw, now),
             None => return true,
         }
         let client = &mut self.clients[c];
-        let link = client.link.as_ref();
+        let connection = client.connection.as_ref();
         if client.paused == StopState::None
-            && link.is_some_and(|link| link.stalled == StopState::None && link.stale.is_none())
+            && connection.is_some_and(|connection| {
+                connection.stalled == StopState::None && connection.previous.is_none()
+            })
         {
             client.read(now, run.variant);
         }
         true
     }
 
-    /// Executes the request, and passes an error to the client in place of the response.
+    /// Executes the pending request, and passes an error to the client in place of the response.
     fn execute_and_fail(&mut self, c: usize, kind: FailureKind, run: &Run) {
-        let asked = self.clients[c]
-            .link
+        let pending = self.clients[c]
+            .connection
             .as_ref()
-            .and_then(|link| link.asked.clone());
-        if let Some(asked) = asked {
+            .and_then(|connection| connection.pending.clone());
+        if let Some(pending) = pending {
             let session = Session::current(c);
-            self.server
-                .execute(self.now, session, &asked.request, asked.stage, run.rules);
+            self.server.execute(
+                self.now,
+                session,
+                &pending.request,
+                pending.stage,
+                run.rules,
+            );
         }
-        self.cut(c);
+        self.end_session(c);
         self.fail(c, kind, run);
     }
 
     fn execute_late(&mut self, c: usize, run: &Run) {
-        if let Some(asked) = self.clients[c].late.take() {
-            self.clients[c].late_renewal |= matches!(*asked.request, Request::Renew(..));
+        if let Some(pending) = self.clients[c].late.take() {
+            self.clients[c].late_renewal |= matches!(*pending.request, Request::Renew(..));
             let session = Session::dropped(c);
-            self.server
-                .execute(self.now, session, &asked.request, asked.stage, run.rules);
+            self.server.execute(
+                self.now,
+                session,
+                &pending.request,
+                pending.stage,
+                run.rules,
+            );
         }
     }
 
-    /// Drops the client's connection; the server does not notice.
-    fn abandon(&mut self, c: usize) {
-        if self.clients[c].link.as_ref().is_some_and(|link| link.alive) {
-            self.server.abandon(c);
+    /// Drops the client's connection. The server does not detect this.
+    fn drop_connection(&mut self, c: usize) {
+        if self.clients[c]
+            .connection
+            .as_ref()
+            .is_some_and(|connection| connection.alive)
+        {
+            self.server.drop_connection(c);
         }
-        self.clients[c].drop_link();
+        self.clients[c].drop_connection();
     }
 
     fn fail(&mut self, c: usize, kind: FailureKind, run: &Run) {
         let now = self.now;
-        if run.variant == Variant::ConnectionKept {
-            let link = self.clients[c].link.as_mut().expect("a request was sent");
-            if link.alive {
-                link.stale = link.asked.take();
-                self.clients[c].hear(now, reply(now, now, Err(failure(kind))), run.variant);
+        if run.variant == Variant::ConnectionReused {
+            let connection = self.clients[c]
+                .connection
+                .as_mut()
+                .expect("a request was sent");
+            if connection.alive {
+                connection.previous = connection.pending.take();
+                self.clients[c].handle_response(
+                    now,
+                    timed_response(now, now, Err(failure(kind))),
+                    run.variant,
+                );
                 return;
             }
         }
-        self.abandon(c);
-        self.clients[c].hear(now, reply(now, now, Err(failure(kind))), run.variant);
+        self.drop_connection(c);
+        self.clients[c].handle_response(
+            now,
+            timed_response(now, now, Err(failure(kind))),
+            run.variant,
+        );
     }
 
     fn restart(&mut self) {
         self.server.restart();
         for client in &mut self.clients {
-            if let Some(link) = &mut client.link {
-                link.alive = false;
+            if let Some(connection) = &mut client.connection {
+                connection.alive = false;
             }
         }
     }
 
-    /// Ends the session of a connection that the client still uses.
-    fn cut(&mut self, c: usize) {
+    /// Ends the session of the connection that the client uses.
+    fn end_session(&mut self, c: usize) {
         self.server.end(Session::current(c));
-        if let Some(link) = &mut self.clients[c].link {
-            link.alive = false;
+        if let Some(connection) = &mut self.clients[c].connection {
+            connection.alive = false;
         }
     }
 
-    fn launch(&mut self, c: usize, run: &Run) {
+    fn start_command(&mut self, c: usize, run: &Run) {
         let Parent::Granted(lease) = self.clients[c].parent else {
             return;
         };
-        if self.clients[c].launch(self.now, lease, run.variant) {
+        if self.clients[c].start_command(self.now, lease, run.variant) {
             let token = u8::try_from(lease.grant.token.0).expect("few grants");
-            self.disorder |= token <= self.started;
+            self.tokens_out_of_order |= token <= self.started;
             self.started = token;
         }
     }
 
     fn kill_parent(&mut self, c: usize, run: &Run) {
-        self.abandon(c);
+        self.drop_connection(c);
         let client = &mut self.clients[c];
-        client.parent = Parent::Over { released: false };
+        client.parent = Parent::Ended { released: false };
         client.paused = StopState::None;
         if client.command == Command::Running && run.variant != Variant::NoMonitor {
             client.command = Command::Dying;
         }
-        if client.command == Command::Unstarted {
+        if client.command == Command::NotStarted {
             client.command = Command::Ended;
         }
     }
 
-    fn quit(&mut self, c: usize) -> bool {
+    fn give_up(&mut self, c: usize) -> bool {
         let Parent::Acquiring(acquire) = &self.clients[c].parent else {
             return false;
         };
         let request = acquire.release_request();
         let now = instant(self.now);
         if !self.clients[c].is_quiet() {
-            self.abandon(c);
+            self.drop_connection(c);
         }
         self.clients[c].command = Command::Ended;
         self.clients[c].parent = match request {
-            Some(request) => Parent::Leaving {
+            Some(request) => Parent::Releasing {
                 releasing: Releasing::new(request, false, now),
                 outcome: RunOutcome::Killed(0),
                 loss: None,
                 revoked: false,
             },
-            None => Parent::Over { released: false },
+            None => Parent::Ended { released: false },
         };
         true
     }
 
     /// Closes the connection of a parent that has ended.
     fn close(&mut self, c: usize) {
-        if matches!(self.clients[c].parent, Parent::Over { .. }) && self.clients[c].link.is_some() {
+        if matches!(self.clients[c].parent, Parent::Ended { .. })
+            && self.clients[c].connection.is_some()
+        {
             self.server.end(Session::current(c));
-            self.clients[c].link = None;
+            self.clients[c].connection = None;
         }
     }
 
-    /// Removes state that has no effect any more, so that equal states are recognized.
-    fn forget(&mut self, ticked: bool) {
+    /// Removes state that no longer has an effect. The checker then recognizes equivalent states as equal.
+    fn normalize(&mut self, ticked: bool) {
         for client in &mut self.clients {
             let ended = client
                 .success
@@ -259,12 +288,12 @@ impl World {
                 matches!(ended, Some(HistoryOutcome::Lost | HistoryOutcome::Revoked));
         }
         let tokens: Vec<u8> = self.clients.iter().filter_map(Client::token).collect();
-        self.server.forget(&tokens);
+        self.server.normalize(&tokens);
         for c in 0..self.clients.len() {
             self.close(c);
-            self.clients[c].forget(self.now, ticked);
+            self.clients[c].normalize(self.now, ticked);
             let late = self.clients[c].late.as_ref();
-            if late.is_some_and(|late| !self.server.heeds(&late.request)) {
+            if late.is_some_and(|late| !self.server.can_be_changed_by(&late.request)) {
                 self.clients[c].late = None;
             }
         }
@@ -276,10 +305,13 @@ impl World {
             if client.command == Command::Dying {
                 client.command = Command::Ended;
             }
-            let stalled = client.link.as_mut().map(|link| &mut link.stalled);
-            for halt in stalled.into_iter().chain([&mut client.paused]) {
-                if *halt == StopState::Fresh {
-                    *halt = StopState::Old;
+            let stalled = client
+                .connection
+                .as_mut()
+                .map(|connection| &mut connection.stalled);
+            for state in stalled.into_iter().chain([&mut client.paused]) {
+                if *state == StopState::ThisTick {
+                    *state = StopState::EarlierTick;
                 }
             }
         }
@@ -292,30 +324,30 @@ impl Model for Run {
 
     fn init_states(&self) -> Vec<World> {
         let mut clients = [Client::new(), Client::new()];
-        // By symmetry, client 0 is first.
+        // The clients are symmetric, so client 0 can start first without loss of generality.
         clients[0].begin(0, 0);
         vec![World {
             now: 0,
             faults: self.faults,
-            steps: 0,
-            breaks: 0,
+            clock_steps: 0,
+            revocations: 0,
             server: Server::new(),
             clients,
             started: 0,
-            disorder: false,
+            tokens_out_of_order: false,
         }]
     }
 
     fn actions(&self, world: &World, events: &mut Vec<Event>) {
-        if let Some(step) = self.steps.get(usize::from(world.steps)) {
-            events.push(Event::Step(*step));
+        if let Some(step) = self.clock_steps.get(usize::from(world.clock_steps)) {
+            events.push(Event::StepClock(*step));
         }
         let row = &world.server.row;
-        if world.breaks < self.breaks && row.owner_id.is_some() && !row.revoked {
-            events.push(Event::Release);
+        if world.revocations < self.revocations && row.owner_id.is_some() && !row.revoked {
+            events.push(Event::Revoke);
         }
         if world.faults > 0
-            && self.kinds == Kinds::All
+            && self.kinds == FaultKinds::All
             && (self.rules.no_queue_lock || world.server.is_queue_lock_owned())
         {
             events.push(Event::Restart);
@@ -335,88 +367,90 @@ impl Model for Run {
         let now = world.now;
         match event {
             Event::Tick => world.tick(),
-            Event::Step(by) => {
-                world.steps += 1;
-                world.server.step(by);
+            Event::StepClock(by) => {
+                world.clock_steps += 1;
+                world.server.step_clock(by);
             }
-            Event::Release => {
-                world.breaks += 1;
-                let shown = world.server.row.token;
-                world.server.intervene(now, shown, OperatorAction::Release);
-                if self.variant == Variant::FreedByHand {
-                    world.server.free_by_hand();
+            Event::Revoke => {
+                world.revocations += 1;
+                let token = world.server.row.token;
+                world
+                    .server
+                    .apply_operator_action(now, token, OperatorAction::Release);
+                if self.variant == Variant::FreedByOperator {
+                    world.server.free_row();
                 }
             }
             Event::Restart => {
-                world.spend();
+                world.count_fault();
                 world.restart();
             }
-            Event::Begin(c) => world.clients[c].begin(now, c),
+            Event::StartProcess(c) => world.clients[c].begin(now, c),
             Event::Act(c) => {
                 if !world.clients[c].act(now, self.variant) {
                     return None;
                 }
             }
-            Event::Launch(c) => world.launch(c, self),
+            Event::StartCommand(c) => world.start_command(c, self),
             Event::Execute(c) => {
                 world.execute(c, self);
             }
             Event::ExecuteAndKeep(c) => {
-                world.spend();
+                world.count_fault();
                 let client = &mut world.clients[c];
-                client.late.clone_from(&client.link.as_ref()?.asked);
+                client.late.clone_from(&client.connection.as_ref()?.pending);
                 world.execute(c, self);
             }
             Event::ExecuteLate(c) => world.execute_late(c, self),
             Event::Read(c) => world.clients[c].read(now, self.variant),
-            Event::Fail(c) => {
+            Event::FailRequest(c) => {
                 world.fail(c, FailureKind::Unknown, self);
             }
-            Event::Error(c, kind) => {
-                world.spend();
+            Event::ReturnError(c, kind) => {
+                world.count_fault();
                 world.execute_and_fail(c, kind, self);
             }
             Event::Stall(c) => {
-                world.spend();
-                world.clients[c].link.as_mut()?.stalled = StopState::Fresh;
+                world.count_fault();
+                world.clients[c].connection.as_mut()?.stalled = StopState::ThisTick;
             }
-            Event::Flow(c) => world.clients[c].link.as_mut()?.stalled = StopState::None,
+            Event::Unstall(c) => world.clients[c].connection.as_mut()?.stalled = StopState::None,
             Event::Pause(c) => {
                 if self.variant != Variant::BlockedByMessages {
-                    world.spend();
+                    world.count_fault();
                 }
-                world.clients[c].paused = StopState::Fresh;
+                world.clients[c].paused = StopState::ThisTick;
             }
             Event::Resume(c) => world.clients[c].paused = StopState::None,
             Event::Unreachable(c) => {
-                world.spend();
-                world.cut(c);
-                world.clients[c].link = None;
-                let unsent = reply(now, now, Err(failure(FailureKind::Unreachable)));
-                world.clients[c].hear(now, unsent, self.variant);
+                world.count_fault();
+                world.end_session(c);
+                world.clients[c].connection = None;
+                let unsent = timed_response(now, now, Err(failure(FailureKind::Unreachable)));
+                world.clients[c].handle_response(now, unsent, self.variant);
             }
-            Event::Notice(c) => world.server.end(Session::dropped(c)),
-            Event::Reap(c) => world.cut(c),
-            Event::Break(c) => {
-                world.spend();
-                world.cut(c);
+            Event::NoticeDrop(c) => world.server.end(Session::dropped(c)),
+            Event::EndIdleSession(c) => world.end_session(c),
+            Event::BreakConnection(c) => {
+                world.count_fault();
+                world.end_session(c);
             }
             Event::KillParent(c) => {
-                world.spend();
+                world.count_fault();
                 world.kill_parent(c, self);
             }
             Event::KillMonitor(c) => {
-                world.spend();
+                world.count_fault();
                 world.clients[c].command = Command::Dying;
             }
-            Event::Watch(c) => world.clients[c].watch(now, SupervisorInput::Tick),
-            Event::End(c) => world.clients[c].command = Command::Ended,
-            Event::Quit(c) => {
-                world.spend();
-                world.quit(c);
+            Event::StepMonitor(c) => world.clients[c].step_monitor(now, SupervisorInput::Tick),
+            Event::EndCommand(c) => world.clients[c].command = Command::Ended,
+            Event::GiveUp(c) => {
+                world.count_fault();
+                world.give_up(c);
             }
         }
-        world.forget(event == Event::Tick);
+        world.normalize(event == Event::Tick);
         Some(world)
     }
 

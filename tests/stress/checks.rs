@@ -1,22 +1,23 @@
-//! Decides whether a round or a tick is a miss, from the output of the commands and the exit of all processes.
+//! Finds the failures of a round or a tick, from the output of the commands and the exit status of all processes.
 //!
-//! It starts nothing, reads no clock and does not trust the messages of dlock.
+//! These checks start no process, read no clock, and do not trust the messages of dlock.
 
 use std::time::Duration;
 
-/// Words that a command writes, followed by its number: when it has succeeded, and when the tree of an earlier command
-/// was still alive.
+/// Words that a command writes, followed by the number of its replica or tick: after it has succeeded, and if the
+/// process tree of an earlier command was still alive.
 pub(crate) const DONE: &str = "done";
 pub(crate) const NOT_ALONE: &str = "not-alone";
 
-/// The signal that a replica gets.
+/// The signal that the test sends to a replica.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
-    /// SIGKILL: the replica was the first holder, half-way through its command.
+    /// SIGKILL. The replica was the first holder, and its command was half done.
     Killed,
-    /// SIGTERM, while the replica waited.
+    /// SIGTERM while the replica waited.
     Stopped,
-    LetAlone,
+    /// No signal.
+    NoSignal,
 }
 
 /// How a process ended.
@@ -24,7 +25,7 @@ pub(crate) enum Fate {
 pub(crate) struct End {
     /// Exit status. None if a signal killed the process.
     pub(crate) status: Option<i32>,
-    /// Time of the end after the kill in a round.
+    /// Time from the kill in the round to the end of the process.
     pub(crate) after: Duration,
 }
 
@@ -32,31 +33,34 @@ pub(crate) struct End {
 #[derive(Clone, Debug)]
 pub(crate) struct Replica {
     pub(crate) fate: Fate,
-    /// None if the replica did not end in time.
+    /// None if the replica did not end before the timeout of the test.
     pub(crate) end: Option<End>,
     /// Standard error of the replica.
-    pub(crate) said: String,
+    pub(crate) stderr: String,
 }
 
-/// Replicas that start together with a task that must succeed once.
+/// A round, in which replicas start together with a task that must succeed exactly once.
 #[derive(Clone, Debug)]
 pub(crate) struct Round {
-    /// Lines that the commands wrote, in order.
+    /// Lines that the commands wrote, in their order.
     pub(crate) written: Vec<String>,
     pub(crate) replicas: Vec<Replica>,
-    /// Number of replicas that should have been stopped.
+    /// Expected number of replicas that are stopped.
     pub(crate) stops: usize,
     /// Promised maximum time from the kill to the end of the last survivor.
     pub(crate) allowed: Duration,
 }
 
 impl Round {
-    /// Returns what is wrong with the round, apart from its duration.
-    pub(crate) fn misses(&self) -> Vec<String> {
-        let mut misses = Vec::from_iter(wrong_runs(&self.written));
+    /// Returns the failures of the round. The duration of the round is not checked.
+    pub(crate) fn failures(&self) -> Vec<String> {
+        let mut failures = Vec::from_iter(wrong_runs(&self.written));
         let stopped = self.with(Fate::Stopped).count();
         if stopped != self.stops {
-            misses.push(format!("{stopped} were stopped, not {}", self.stops));
+            failures.push(format!(
+                "{stopped} replicas were stopped, not {}",
+                self.stops
+            ));
         }
         let wrong = self
             .replicas
@@ -65,17 +69,17 @@ impl Round {
             .filter_map(|(replica, number)| {
                 let what = replica.wrong_end()?;
                 Some(format!(
-                    "replica {number} {what}; it said {:?}",
-                    replica.said
+                    "replica {number} {what}; standard error: {:?}",
+                    replica.stderr
                 ))
             });
-        misses.extend(wrong);
-        misses
+        failures.extend(wrong);
+        failures
     }
 
-    /// Returns the time of the last survivor's end. None if a survivor did not end.
+    /// Returns the time from the kill to the end of the last survivor. None if a survivor did not end.
     pub(crate) fn last(&self) -> Option<Duration> {
-        let ends = self.with(Fate::LetAlone);
+        let ends = self.with(Fate::NoSignal);
         let ends: Option<Vec<Duration>> = ends
             .map(|replica| replica.end.as_ref().map(|end| end.after))
             .collect();
@@ -100,66 +104,66 @@ impl Replica {
         self.end.as_ref().is_some_and(|end| end.status == Some(0))
     }
 
-    /// Describes what is wrong with the replica's end. None if it is right.
+    /// Describes a wrong end of the replica. None if the end is correct.
     fn wrong_end(&self) -> Option<String> {
         let Some(End { status, .. }) = self.end else {
-            return Some("never ended".to_owned());
+            return Some("did not end".to_owned());
         };
         match (self.fate, status) {
-            // On a busy machine the signal may come before dlock handles signals.
+            // On a busy machine, the signal may arrive before dlock handles signals.
             (Fate::Killed, None)
             | (Fate::Stopped, None | Some(143))
-            | (Fate::LetAlone, Some(0)) => None,
-            (fate, Some(status)) => Some(format!("({fate:?}) ended with {status}")),
+            | (Fate::NoSignal, Some(0)) => None,
+            (fate, Some(status)) => Some(format!("({fate:?}) exited with {status}")),
             (fate, None) => Some(format!("({fate:?}) was ended by a signal")),
         }
     }
 }
 
-/// A host of a tick, whose dlock has ended.
+/// A host of a tick, after its dlock has ended.
 #[derive(Clone, Debug)]
 pub(crate) struct Host {
-    /// Start time after the tick.
+    /// Time from the tick to the start of dlock.
     pub(crate) started: Duration,
     /// Exit status. None if a signal killed the process.
     pub(crate) status: Option<i32>,
-    /// Standard output and standard error, which cron would mail.
+    /// Standard output and standard error, which cron would send by mail.
     pub(crate) mail: String,
 }
 
-/// Hosts with the same crontab line.
+/// A tick, in which several hosts execute the same crontab line.
 #[derive(Clone, Debug)]
 pub(crate) struct Tick {
-    /// Lines that the commands wrote, in order.
+    /// Lines that the commands wrote, in their order.
     pub(crate) written: Vec<String>,
     pub(crate) hosts: Vec<Host>,
 }
 
 impl Tick {
-    pub(crate) fn misses(&self) -> Vec<String> {
-        let mut misses = Vec::from_iter(wrong_runs(&self.written));
+    pub(crate) fn failures(&self) -> Vec<String> {
+        let mut failures = Vec::from_iter(wrong_runs(&self.written));
         for (host, number) in self.hosts.iter().zip(1..) {
             let Host { status, mail, .. } = host;
             if *status != Some(0) || !mail.is_empty() {
-                misses.push(format!(
-                    "host {number} ended with {status:?} and mails {mail:?}"
+                failures.push(format!(
+                    "host {number} exited with {status:?} and mails {mail:?}"
                 ));
             }
         }
-        misses
+        failures
     }
 }
 
-/// Describes what is wrong with the lines of commands of which exactly one should succeed. None if they are right.
+/// Describes wrong lines of commands of which exactly one must succeed. None if the lines are correct.
 fn wrong_runs(written: &[String]) -> Option<String> {
     let counts = [DONE, NOT_ALONE].map(|word| count(written, word));
-    let [successes, company] = counts;
-    let what = format!("{successes} successes, {company} not alone: {written:?}");
+    let [successes, not_alone] = counts;
+    let what = format!("{successes} successes, {not_alone} not alone: {written:?}");
     (counts != [1, 0]).then_some(what)
 }
 
 /// Returns the number of lines that begin with `word`.
 pub(crate) fn count(written: &[String], word: &str) -> usize {
-    let is_meant = |line: &&String| line.split(' ').next() == Some(word);
-    written.iter().filter(is_meant).count()
+    let begins_with_word = |line: &&String| line.split(' ').next() == Some(word);
+    written.iter().filter(begins_with_word).count()
 }

@@ -1,4 +1,4 @@
-//! The ticks: the same crontab line on hosts whose clocks differ by seconds.
+//! Runs the ticks. In a tick, hosts whose clocks differ by seconds execute the same crontab line.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -20,14 +20,14 @@ pub(crate) const HOSTS: usize = 10;
 /// Maximum difference between the hosts' clocks.
 pub(crate) const SKEW: Duration = Duration::from_secs(3);
 
-/// Time from tick to tick: a day on a smaller scale.
+/// Interval between two ticks. It represents a day on a smaller scale.
 pub(crate) const PERIOD: Duration = Duration::from_secs(6);
 
-/// Time for which one success is enough: the hour of the recipe. It is half-way between the skew and the period: with a
-/// shorter time a late host would run the job again, with a longer one the job would not run at the next tick.
-const ENOUGH: Duration = Duration::from_millis(4_500);
+/// Value of `--once-per`. It represents the hour of the recipe and is the mean of the skew and the period. With a
+/// shorter value, a late host would run the job again. With a longer value, the job would not run at the next tick.
+const ONCE_PER: Duration = Duration::from_millis(4_500);
 
-/// The job, in a folder that all hosts share. Its whole process tree keeps the witness file locked.
+/// The job, in a folder that all hosts share. Its process tree keeps the witness file locked.
 const REPORT: &str = r#"#!/bin/sh
 exec 9>>witness
 flock -n 9 || { echo "not-alone $TICK $HOST" >> written; exit 99; }
@@ -42,26 +42,26 @@ struct Hosts<'a> {
     line: String,
 }
 
-/// Runs all ticks and calls `tell` with each tick that is over.
-pub(crate) fn ticks(database: &Database, options: &Options, mut tell: impl FnMut(u32, &Tick)) {
+/// Runs all ticks, and calls `report` with the number and the result of each tick when it has ended.
+pub(crate) fn ticks(database: &Database, options: &Options, mut report: impl FnMut(u32, &Tick)) {
     let hosts = Hosts::at(database);
     let begin = Instant::now();
-    let (sender, over) = mpsc::channel();
+    let (sender, finished) = mpsc::channel();
     thread::scope(|scope| {
         for number in 1..=options.ticks {
             let (hosts, sender) = (&hosts, sender.clone());
             // cron does not wait for the jobs of the previous tick.
             scope.spawn(move || {
-                let mut dice = Rng::with_seed(options.seed ^ u64::from(number));
-                let tick = hosts.tick(number, begin + PERIOD * number, &mut dice);
+                let mut rng = Rng::with_seed(options.seed ^ u64::from(number));
+                let tick = hosts.tick(number, begin + PERIOD * number, &mut rng);
                 sender
                     .send((number, tick))
                     .expect("the receiver outlives all ticks");
             });
         }
         drop(sender);
-        for (number, tick) in over {
-            tell(number, &tick);
+        for (number, tick) in finished {
+            report(number, &tick);
         }
     });
 }
@@ -80,9 +80,9 @@ impl<'a> Hosts<'a> {
         }
     }
 
-    /// Runs the tick at `at` on all hosts.
-    fn tick(&self, number: u32, at: Instant, dice: &mut Rng) -> Tick {
-        let mut delays: Vec<Duration> = (0..HOSTS).map(|_| SKEW.mul_f64(dice.f64())).collect();
+    /// Runs tick `number`, which is due at `at`, on all hosts.
+    fn tick(&self, number: u32, at: Instant, rng: &mut Rng) -> Tick {
+        let mut delays: Vec<Duration> = (0..HOSTS).map(|_| SKEW.mul_f64(rng.f64())).collect();
         delays.sort_unstable();
         let hosts = delays.iter().zip(1..).map(|(delay, host)| {
             thread::sleep((at + *delay).saturating_duration_since(Instant::now()));
@@ -122,7 +122,7 @@ impl<'a> Hosts<'a> {
     }
 }
 
-/// Returns the command of the recipe's crontab line, with the time of `--once-per` on a smaller scale.
+/// Returns the command of the crontab line in the recipe. The value of `--once-per` is replaced by `ONCE_PER`.
 fn recipe() -> String {
     let crontab = include_str!("../../examples/cron/dlock-report");
     let mut lines = crontab.lines();
@@ -133,5 +133,5 @@ fn recipe() -> String {
     let (before, after) = command
         .split_once(" --once-per 1h ")
         .expect("the recipe has --once-per 1h");
-    format!("{before} --once-per {}ms {after}", ENOUGH.as_millis())
+    format!("{before} --once-per {}ms {after}", ONCE_PER.as_millis())
 }

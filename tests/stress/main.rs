@@ -1,16 +1,16 @@
-//! The rounds: the promises for many replicas and for a crontab on many machines, counted on both servers.
+//! The stress test. It checks the promises for many replicas and for a crontab on many hosts, on MariaDB and MySQL.
 //!
 //! ```text
-//! make stress ROUNDS=20 TICKS=50 SEED=7     on MariaDB and MySQL at the same time, about eight minutes
+//! make stress ROUNDS=20 TICKS=50 SEED=7     takes about eight minutes
 //! make stress ROUNDS=5 TICKS=0 TTL=30       only rounds, with another ttl in seconds
 //! ```
-//! The program exits with 1 if a round or a tick is a miss. A short run is one of the tests; it does not check the
-//! duration, because other programs may use the machine. The seed decides when the first holder is killed, which
-//! replicas are stopped and when, and when hosts start.
+//! The program exits with 1 if a round or a tick fails. `cargo test` makes a short run, which does not check durations,
+//! because other programs may use the machine. The seed determines when the first holder is killed, which replicas are
+//! stopped and when, and when the hosts start.
 //!
-//! - `replicas` runs a round: many replicas start, and one succeeds although the first holder is killed
-//! - `crontab` runs a tick: many hosts start, and one runs the job
-//! - `checks` decides whether they are a miss (`checks_test` tests it), `report` prints the results
+//! - `replicas` runs a round. Many replicas start, and exactly one must succeed although the first holder is killed.
+//! - `crontab` runs a tick. Many hosts start, and exactly one must run the job.
+//! - `checks` finds the failures, and `report` prints the results. `checks_test` tests `checks`.
 
 mod checks;
 mod crontab;
@@ -18,16 +18,16 @@ mod options;
 mod replicas;
 mod report;
 
-#[allow(dead_code, reason = "the tests use the rest of it")]
+#[allow(dead_code, reason = "the tests use the other items")]
 #[path = "../it/cli_runner.rs"]
 mod cli_runner;
-#[allow(dead_code, reason = "the tests use the rest of it")]
+#[allow(dead_code, reason = "the tests use the other items")]
 #[path = "../it/command.rs"]
 mod command;
-#[allow(dead_code, reason = "the benches use the rest of it")]
+#[allow(dead_code, reason = "the benches use the other items")]
 #[path = "../../benches/machine/host.rs"]
 mod host;
-#[allow(dead_code, reason = "the benches use the rest of it")]
+#[allow(dead_code, reason = "the benches use the other items")]
 #[path = "../../benches/queue/sample.rs"]
 mod sample;
 #[path = "../it/servers.rs"]
@@ -44,41 +44,41 @@ use servers::{Flavour, Server};
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match Options::read(&arguments) {
-        Ok(Some(options)) => both(&options),
+        Ok(Some(options)) => run_all(&options),
         Ok(None) => ExitCode::SUCCESS,
-        Err(why) => {
-            eprintln!("rounds: {why}");
+        Err(error) => {
+            eprintln!("stress: {error}");
             ExitCode::from(2)
         }
     }
 }
 
-/// Runs on all flavours at the same time.
-fn both(options: &Options) -> ExitCode {
-    println!("{}", report::beginning(options));
+/// Runs on all flavours concurrently, and prints the summaries.
+fn run_all(options: &Options) -> ExitCode {
+    println!("{}", report::first_line(options));
     let tallies = thread::scope(|scope| {
-        let sides = Flavour::ALL.map(|flavour| scope.spawn(move || side(flavour, options)));
-        sides.map(thread::ScopedJoinHandle::join)
+        let threads = Flavour::ALL.map(|flavour| scope.spawn(move || run_on(flavour, options)));
+        threads.map(thread::ScopedJoinHandle::join)
     });
-    let mut holds = true;
+    let mut all_hold = true;
     for tally in tallies {
         match tally {
             Ok(tally) => {
                 print!("{}", tally.text());
-                holds &= tally.holds();
+                all_hold &= tally.holds();
             }
             // The thread has printed its panic message already.
-            Err(_) => holds = false,
+            Err(_) => all_hold = false,
         }
     }
-    match holds {
+    match all_hold {
         true => ExitCode::SUCCESS,
         false => ExitCode::FAILURE,
     }
 }
 
 /// Runs all rounds and then all ticks on one server.
-fn side(flavour: Flavour, options: &Options) -> Tally {
+fn run_on(flavour: Flavour, options: &Options) -> Tally {
     let server = Server::start(flavour, &[]);
     let database = server.database("rounds");
     Dlock::on(&database, ["setup", "-q"])

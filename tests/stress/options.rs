@@ -1,4 +1,4 @@
-//! The command line. It also accepts the arguments that `cargo test` passes to every target.
+//! The options on the command line. Arguments that `cargo test` passes to every target are also accepted.
 
 use std::time::Duration;
 
@@ -10,19 +10,19 @@ pub(crate) struct Options {
     pub(crate) seed: u64,
     /// Ttl of the replicas.
     pub(crate) ttl: Duration,
-    /// If true, a round that takes longer than promised is a miss.
+    /// If true, a round that takes longer than promised is a failure.
     pub(crate) is_timed: bool,
 }
 
 impl Options {
-    /// Reads the command line. Returns None if it selects other tests than this one.
+    /// Reads the command line. Returns None if the command line does not select this test.
     pub(crate) fn read(arguments: &[String]) -> Result<Option<Self>, String> {
         let mut options = Self {
             rounds: 1,
             ticks: 5,
             seed: getrandom::u64().expect("the system has random numbers") % 1_000_000,
-            // Short, because each round waits until it expires, but longer than the start of all replicas on both
-            // servers takes on two processors.
+            // Each round waits until a lease expires, so the ttl is short. It is longer than the start of all replicas
+            // on both servers takes on two processors.
             ttl: Duration::from_secs(5),
             is_timed: false,
         };
@@ -32,7 +32,7 @@ impl Options {
             match argument.split_once('=').unwrap_or((argument, "")) {
                 ("--rounds", text) => options.rounds = number(text)?,
                 ("--ticks", text) => options.ticks = number(text)?,
-                // `make` passes an empty seed if none is given.
+                // `make` passes an empty seed if SEED is not set.
                 ("--seed", "") => {}
                 ("--seed", text) => options.seed = number(text)?,
                 ("--ttl", text) => options.ttl = Duration::from_secs(number(text)?),
@@ -45,8 +45,9 @@ impl Options {
                 (filter, _) => filters.push(filter),
             }
         }
-        let is_meant = filters.is_empty() || filters.iter().any(|one| "rounds".contains(one));
-        Ok(is_meant.then_some(options))
+        let is_selected =
+            filters.is_empty() || filters.iter().any(|filter| "rounds".contains(filter));
+        Ok(is_selected.then_some(options))
     }
 }
 

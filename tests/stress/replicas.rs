@@ -1,5 +1,5 @@
-//! A round: replicas start at once with a task that must succeed once. The first holder is killed half-way, and other
-//! replicas are stopped while they wait.
+//! Runs a round. Many replicas start together with a task that must succeed exactly once. The first holder is killed
+//! when its command is half done, and other replicas are stopped while they wait.
 
 use std::fs;
 use std::thread;
@@ -15,20 +15,20 @@ use crate::servers::Database;
 
 pub(crate) const REPLICAS: usize = 30;
 
-/// Number of replicas that are stopped, besides the one that is killed.
+/// Number of replicas that are stopped. The killed replica is not included.
 pub(crate) const STOPS: usize = 5;
 
-/// Run time of the command: twice `sleep 0.5`. Any delay by a busy machine counts against dlock.
-const OWN: Duration = Duration::from_secs(1);
+/// Run time of the command, which runs `sleep 0.5` twice. Delays by a busy machine are not subtracted.
+const RUN_TIME: Duration = Duration::from_secs(1);
 
-/// Promised maximum time beyond the ttl and the run time of the command.
-const PROMPT: Duration = Duration::from_secs(2);
+/// Time that dlock may take in addition to the ttl and the run time of the command.
+const MAX_DELAY: Duration = Duration::from_secs(2);
 
-/// Time after the promised one for which the round still waits for replicas.
-const PATIENCE: Duration = Duration::from_mins(1);
+/// Time for which the round still waits for replicas after the allowed time.
+const EXTRA_WAIT: Duration = Duration::from_mins(1);
 
-/// The command; `$1` is the round's folder. Its whole process tree keeps the witness file locked. The first command to
-/// get half-way reports it and blocks there, so that it is killed at this point even on a busy machine.
+/// The command. `$1` is the folder of the round. Its process tree keeps the witness file locked. The first command that
+/// is half done reports this and blocks, so it is always killed at this point, even on a busy machine.
 const MIGRATE: &str = r#"
     cd "$1"
     exec 9>>witness
@@ -46,11 +46,11 @@ const MIGRATE: &str = r#"
 /// A SIGTERM that is planned.
 struct Stop {
     replica: usize,
-    /// Time after the kill.
+    /// Time from the kill to the SIGTERM.
     at: Duration,
 }
 
-/// Runs round `number`, as the rollout of a new version with this number.
+/// Runs round `number`. The number is also the version in `--once`.
 pub(crate) fn round(database: &Database, options: &Options, number: u32) -> Round {
     let stage = Stage::new();
     let half_way = stage.fifo("half-way");
@@ -68,14 +68,14 @@ pub(crate) fn round(database: &Database, options: &Options, number: u32) -> Roun
         .collect();
     let first: usize = heard(&half_way).parse().expect("a replica's number");
     let first = first - 1;
-    let mut fates = vec![Fate::LetAlone; REPLICAS];
+    let mut fates = vec![Fate::NoSignal; REPLICAS];
     fates[first] = Fate::Killed;
-    let mut dice = Rng::with_seed(options.seed ^ u64::from(number));
-    let mut stops = stops(&mut dice, options.ttl, first);
+    let mut rng = Rng::with_seed(options.seed ^ u64::from(number));
+    let mut stops = stops(&mut rng, options.ttl, first);
     let mut ends: Vec<Option<Duration>> = vec![None; REPLICAS];
-    let allowed = options.ttl + PROMPT + OWN;
-    // The lease is renewed every sixth of the ttl, so the kill comes at any time between two renewals.
-    thread::sleep(options.ttl.mul_f64(dice.f64() / 3.0));
+    let allowed = options.ttl + MAX_DELAY + RUN_TIME;
+    // The lease is renewed every sixth of the ttl, so the kill can happen at any time between two renewals.
+    thread::sleep(options.ttl.mul_f64(rng.f64() / 3.0));
     let killed = Instant::now();
     replicas[first].signal("KILL");
     eventually("all replicas have ended", || {
@@ -90,10 +90,10 @@ pub(crate) fn round(database: &Database, options: &Options, number: u32) -> Roun
                 replicas[replica].signal("TERM");
             }
         }
-        ends.iter().all(Option::is_some) || killed.elapsed() > allowed + PATIENCE
+        ends.iter().all(Option::is_some) || killed.elapsed() > allowed + EXTRA_WAIT
     });
     let replicas = replicas.into_iter().zip(fates).zip(ends);
-    let replicas = replicas.map(|((replica, fate), end)| conclude(replica, fate, end));
+    let replicas = replicas.map(|((replica, fate), end)| result(replica, fate, end));
     Round {
         replicas: replicas.collect(),
         written: written(&stage),
@@ -102,24 +102,25 @@ pub(crate) fn round(database: &Database, options: &Options, number: u32) -> Roun
     }
 }
 
-/// Chooses the replicas to stop, and when: before the lease of the killed replica expires, so while they wait.
-fn stops(dice: &mut Rng, ttl: Duration, first: usize) -> Vec<Stop> {
+/// Chooses the replicas to stop, and the times. All times are before the lease of the killed replica expires, so the
+/// replicas still wait.
+fn stops(rng: &mut Rng, ttl: Duration, first: usize) -> Vec<Stop> {
     let others = (0..REPLICAS).filter(|replica| *replica != first);
-    let chosen = dice.choose_multiple(others, STOPS);
+    let chosen = rng.choose_multiple(others, STOPS);
     let stop = |replica| Stop {
         replica,
-        at: ttl.mul_f64(dice.f64() / 2.0),
+        at: ttl.mul_f64(rng.f64() / 2.0),
     };
     chosen.into_iter().map(stop).collect()
 }
 
-fn conclude(replica: Running, fate: Fate, end: Option<Duration>) -> Replica {
+fn result(replica: Running, fate: Fate, end: Option<Duration>) -> Replica {
     let Some(after) = end else {
-        let said = replica.said();
+        let stderr = replica.said();
         return Replica {
             fate,
             end: None,
-            said,
+            stderr,
         };
     };
     let outcome = replica.wait();
@@ -127,7 +128,7 @@ fn conclude(replica: Running, fate: Fate, end: Option<Duration>) -> Replica {
     Replica {
         fate,
         end: Some(End { status, after }),
-        said: outcome.stderr,
+        stderr: outcome.stderr,
     }
 }
 

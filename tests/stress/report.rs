@@ -1,6 +1,6 @@
-//! The report of rounds and ticks: one line for each, and a summary.
+//! The report, which consists of one line for each round and tick, and a summary.
 //!
-//! Each line includes the load of the machine; no figure is adjusted for it.
+//! Each line contains the load of the machine. No number is adjusted for the load.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -13,8 +13,8 @@ use crate::replicas::{REPLICAS, STOPS};
 use crate::sample::{percentile, seconds};
 use crate::servers::Flavour;
 
-/// Returns the first line: what is about to run.
-pub(crate) fn beginning(options: &Options) -> String {
+/// Returns the first line of the report, which describes the run.
+pub(crate) fn first_line(options: &Options) -> String {
     let Options {
         rounds,
         ticks,
@@ -23,8 +23,8 @@ pub(crate) fn beginning(options: &Options) -> String {
         is_timed,
     } = options;
     let timed = match is_timed {
-        true => "late is a miss",
-        false => "no time is judged",
+        true => "a late round is a failure",
+        false => "durations are not checked",
     };
     format!(
         "rounds: seed {seed}; {rounds} rounds of {REPLICAS} replicas with a ttl of {ttl:?}, 1 killed, {STOPS} stopped; \
@@ -38,8 +38,8 @@ pub(crate) struct Tally {
     is_timed: bool,
     rounds: Count,
     ticks: Count,
-    /// Times from the kill to the last survivor's end, of each round in which all survivors ended.
-    lasts: Vec<Duration>,
+    /// Times from the kill to the end of the last survivor. Rounds in which a survivor did not end are not included.
+    durations: Vec<Duration>,
     allowed: Duration,
     late: usize,
 }
@@ -47,7 +47,7 @@ pub(crate) struct Tally {
 #[derive(Default)]
 struct Count {
     all: usize,
-    missed: usize,
+    failed: usize,
     loads: Vec<f64>,
 }
 
@@ -58,74 +58,76 @@ impl Tally {
             is_timed,
             rounds: Count::default(),
             ticks: Count::default(),
-            lasts: Vec::new(),
+            durations: Vec::new(),
             allowed: Duration::ZERO,
             late: 0,
         }
     }
 
-    /// Counts a round and returns its line.
+    /// Counts a round, and returns its line of the report.
     pub(crate) fn count_round(&mut self, number: u32, round: &Round) -> String {
         self.allowed = round.allowed;
-        self.lasts.extend(round.last());
-        let mut misses = round.misses();
+        self.durations.extend(round.last());
+        let mut failures = round.failures();
         if round.is_late() {
             self.late += 1;
             if self.is_timed {
-                misses.push("late".to_owned());
+                failures.push("late".to_owned());
             }
         }
-        let load = self.rounds.add(&misses);
-        let survivors = round.with(Fate::LetAlone).count();
+        let load = self.rounds.add(&failures);
+        let survivors = round.with(Fate::NoSignal).count();
         let last = round.last().map_or("never".to_owned(), seconds);
         format!(
-            "{} round {number}: successes {}, survivors that ended with 0 {} of {survivors}, stopped {}, the last ended {last} s \
-             after the kill ({} s allowed), load {load:.2}{}",
+            "{} round {number}: successes {}, survivors that exited with 0 {} of {survivors}, stopped {}, the last \
+             ended {last} s after the kill ({} s allowed), load {load:.2}{}",
             self.flavour,
             count(&round.written, DONE),
             round
-                .with(Fate::LetAlone)
+                .with(Fate::NoSignal)
                 .filter(|replica| replica.is_served())
                 .count(),
             round.with(Fate::Stopped).count(),
             seconds(round.allowed),
-            told(&misses)
+            failure_lines(&failures)
         )
     }
 
-    /// Counts a tick and returns its line.
+    /// Counts a tick, and returns its line of the report.
     pub(crate) fn count_tick(&mut self, number: u32, tick: &Tick) -> String {
-        let misses = tick.misses();
-        let load = self.ticks.add(&misses);
+        let failures = tick.failures();
+        let load = self.ticks.add(&failures);
         let started = tick.hosts.iter().map(|host| host.started);
         let [first, last] = [started.clone().min(), started.max()];
         let [first, last] = [first, last].map(|at| seconds(at.unwrap_or_default()));
         let ended = tick.hosts.iter().filter(|host| host.status == Some(0));
         format!(
-            "{} tick {number}: runs {}, hosts that ended with 0 {} of {}, started {first} to {last} s after it, load {load:.2}{}",
+            "{} tick {number}: runs {}, hosts that exited with 0 {} of {}, started {first} to {last} s after the \
+             tick, load {load:.2}{}",
             self.flavour,
             count(&tick.written, DONE),
             ended.count(),
             tick.hosts.len(),
-            told(&misses)
+            failure_lines(&failures)
         )
     }
 
-    /// Returns true if there was no miss.
+    /// Returns true if no round and no tick has failed.
     pub(crate) fn holds(&self) -> bool {
-        self.rounds.missed + self.ticks.missed == 0
+        self.rounds.failed + self.ticks.failed == 0
     }
 
     /// Returns the summary.
     pub(crate) fn text(&self) -> String {
         let mut text = String::new();
         // Writing to a String cannot fail.
-        if !self.lasts.is_empty() {
-            let [middle, most] = [50, 100].map(|part| seconds(percentile(&self.lasts, part)));
+        if !self.durations.is_empty() {
+            let [median, maximum] =
+                [50, 100].map(|part| seconds(percentile(&self.durations, part)));
             let _ = writeln!(
                 text,
-                "rounds on {}: {}; from the kill to the last survivor's end median {middle} s, most {most} s, {} s \
-                 allowed, {} late; load {}",
+                "rounds on {}: {}; from the kill to the last survivor's end median {median} s, maximum {maximum} s, \
+                 {} s allowed, {} late; load {}",
                 self.flavour,
                 self.rounds.score(),
                 seconds(self.allowed),
@@ -147,27 +149,27 @@ impl Tally {
 }
 
 impl Count {
-    /// Counts a round or tick, and returns the present load of the machine.
-    fn add(&mut self, misses: &[String]) -> f64 {
+    /// Counts a round or tick, and returns the current load of the machine.
+    fn add(&mut self, failures: &[String]) -> f64 {
         let [load, ..] = host::load();
         self.all += 1;
-        self.missed += usize::from(!misses.is_empty());
+        self.failed += usize::from(!failures.is_empty());
         self.loads.push(load);
         load
     }
 
     fn score(&self) -> String {
-        format!("{} of {}", self.all - self.missed, self.all)
+        format!("{} of {}", self.all - self.failed, self.all)
     }
 
     fn load(&self) -> String {
-        let [least, middle, most] = [0, 50, 100].map(|part| percentile(&self.loads, part));
-        format!("{least:.2} to {most:.2}, median {middle:.2}")
+        let [minimum, median, maximum] = [0, 50, 100].map(|part| percentile(&self.loads, part));
+        format!("{minimum:.2} to {maximum:.2}, median {median:.2}")
     }
 }
 
-/// Returns the misses for the end of a line. Empty if there are none.
-fn told(misses: &[String]) -> String {
-    let lines = misses.iter().flat_map(|what| ["\n  MISS: ", what]);
+/// Formats the failures for the end of a line. Returns an empty string if there are none.
+fn failure_lines(failures: &[String]) -> String {
+    let lines = failures.iter().flat_map(|what| ["\n  FAILURE: ", what]);
     lines.collect()
 }

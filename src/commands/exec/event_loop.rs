@@ -1,6 +1,6 @@
 //! The event loop of the main thread: receives events and sends requests to the server.
 //!
-//! It never blocks on the server, and interrupts a request that takes too long.
+//! The loop never blocks on the server, and interrupts a request that takes too long.
 
 use std::io;
 use std::time::Duration;
@@ -23,8 +23,9 @@ use crate::store::target::Target;
 use crate::store::{Contender, Request};
 use crate::sys::{clock, signal};
 
-/// Maximum sleep of the loop. Its timer stops while the machine is suspended, but leases expire; a
-/// deadline that passed during the suspend is noticed within this time after the resume.
+/// Maximum sleep of the loop. The timer of the sleep stops while the machine is suspended, but
+/// leases continue to expire. If a deadline passes during the suspend, the loop detects this within
+/// the maximum sleep after the resume.
 pub(in crate::commands) const LONGEST_SLEEP: Duration = Duration::from_secs(1);
 
 /// Receives all events and sends all requests to the server.
@@ -36,11 +37,14 @@ pub(in crate::commands) struct EventLoop<'a> {
     pub(in crate::commands) timing: Timing,
     events: EventQueue,
     pub(in crate::commands) database: DatabaseThread,
-    /// Number of requests without a response. The database thread handles them one by one.
+    /// Number of requests without a response. The database thread handles these requests one by
+    /// one.
     open: u32,
-    /// Time since which the first open request is being handled. Only valid while a request is open.
+    /// Time since which the database thread has handled the first open request. Only valid while a
+    /// request is open.
     open_since: BootInstant,
-    /// True if this contender waits for the queue lock: the open request then takes as long as the queue.
+    /// True if the open request waits for the queue lock. The duration of such a wait depends on
+    /// the queue, so the loop does not interrupt it.
     pub(super) is_waiting_turn: bool,
     clock: ClockComparison,
     /// Metrics file and hooks of the run.
@@ -88,9 +92,9 @@ impl EventLoop<'_> {
         self.open > 0
     }
 
-    /// Returns the next event. None if there is none at `until`, or after [`LONGEST_SLEEP`]. Interrupts
-    /// an open request that takes too long, because the driver's own limits apply to each system call and
-    /// need not expire.
+    /// Waits for the next event and returns it. None if no event arrives before `until` or within
+    /// [`LONGEST_SLEEP`]. Interrupts an open request that takes too long, because the driver's own
+    /// limits apply to each system call and may never expire.
     pub(in crate::commands) fn event(&mut self, until: BootInstant) -> Option<Event> {
         loop {
             let now = clock::now();
@@ -109,7 +113,7 @@ impl EventLoop<'_> {
                     (self.open_since, self.is_waiting_turn) = (clock::now(), false);
                     if let Some(step) = self.clock.observe(&response) {
                         let text = format_args!(
-                            "the server's clock was set {step}; ages in dlock status are off by that"
+                            "the server's clock was set {step}; ages in dlock status are wrong by this amount"
                         );
                         self.report.info(EventKind::ClockStep, text);
                     }
@@ -125,8 +129,9 @@ impl EventLoop<'_> {
         }
     }
 
-    /// Notifies the observers of the end and waits until they are done, for a short time, and not after a
-    /// signal that would end this process. The lease is released and the command is dead.
+    /// Notifies the observers that the run has ended, and waits for a short time until they finish.
+    /// A signal that would end this process also ends this wait. Call this method after the
+    /// release.
     pub(super) fn finish_observers(&mut self, end: Result<Status, &ExitError>) {
         self.observers.finish(end);
         let notified_by = clock::now() + hook::AT_END;
@@ -149,7 +154,8 @@ impl EventLoop<'_> {
         }
     }
 
-    /// Stops the database thread. A thread that is stuck ends with the process.
+    /// Stops the database thread if no request is open. If a request is open, the thread may be
+    /// stuck, so this method does not wait for it.
     pub(in crate::commands) fn stop(self) {
         if !self.has_open_request() {
             self.database.stop();

@@ -1,4 +1,4 @@
-//! The exits of an `exec` whose command did not run.
+//! The errors with which an `exec` exits if its command did not run.
 
 use std::ffi::OsString;
 
@@ -9,13 +9,13 @@ use crate::report::messages;
 use crate::store::Success;
 use crate::sys::process::ExecError;
 
-/// Returns the exit of a dlock that has nothing to do because a success is recorded.
+/// Returns the exit error of a dlock that has nothing to do, because a success is recorded.
 pub(super) fn done(action: &Action, once: Option<&Once>, success: Success) -> ExitError {
     let why = messages::done(action, once, &success);
     ExitError::new(Status::OK, why).because(ExitCause::Done(success.holder))
 }
 
-/// Returns the exit of a dlock whose command cannot be started.
+/// Returns the exit error of a dlock whose command cannot be started.
 pub(super) fn unstartable(command: &[OsString], why: &ExecError) -> ExitError {
     let (status, why) = match why {
         ExecError::NotFound => (Status::NOT_FOUND, "no such command".to_owned()),

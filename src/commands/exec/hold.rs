@@ -1,4 +1,4 @@
-//! Holds the lease from the grant to the end of the command. On the main thread.
+//! Holds the lease from the grant to the end of the command. Runs on the main thread.
 
 use std::time::Duration;
 
@@ -21,20 +21,20 @@ use crate::sys::clock;
 use crate::sys::process::ExecError;
 use crate::sys::tree::{ExitReason, Tree};
 
-/// A command that runs under a lease, as the parent sees it.
+/// The parent's state of a command that runs under a lease.
 struct RunState<'a> {
     args: &'a ExecArgs,
     monitor: &'a Monitor,
     renewals: Renewals,
-    /// Time since which renewals have failed or the connection is lost. None if the last renewal succeeded.
+    /// Time since which renewals have failed or the connection has been lost. None if the last renewal succeeded.
     failing_since: Option<BootInstant>,
-    /// Failure of the last renewal. None if it succeeded.
+    /// Failure of the last renewal. None if that renewal succeeded.
     failure: Option<Failure>,
-    /// How the lease was lost. None if the server has not reported a loss.
+    /// The way in which the lease was lost. None if the server has not reported a loss.
     loss: Option<Loss>,
     /// True if the monitor has sent SIGKILL, even if the signal had no effect.
     killed: bool,
-    /// A process that SIGKILL does not end. None if there is none.
+    /// The id of a process that did not die after SIGKILL. None if no such process was reported.
     stuck: Option<u32>,
     /// The processes that the parent must kill after the monitor has died. None while the monitor is alive.
     orphans: Option<(Tree, Killing)>,
@@ -51,7 +51,7 @@ impl RunState<'_> {
                 format!("{} does not change", file.display())
             }
             (Some(failure), _) => failure.to_string(),
-            (None, _) => "no answer from the server".to_owned(),
+            (None, _) => "no response from the server".to_owned(),
         }
     }
 
@@ -68,14 +68,14 @@ pub(super) struct FinishedRun {
     pub(super) outcome: RunOutcome,
     /// One line that explains the outcome to users.
     pub(super) reason: String,
-    /// Time since the grant.
+    /// Time from the grant to the end of the run.
     pub(super) took: Duration,
     /// The last known deadline of the lease.
     pub(super) deadline: Deadline,
 }
 
 impl FinishedRun {
-    /// Returns the exit of dlock. The caller prints an error at the very end.
+    /// Returns the exit status, or an error that the caller prints as its last message.
     pub(super) fn result(self) -> Result<Status, ExitError> {
         let status = self.outcome.status();
         match self.outcome {
@@ -88,8 +88,8 @@ impl FinishedRun {
 }
 
 impl EventLoop<'_> {
-    /// Lets the command start and renews the lease until the whole process tree is dead. Stops the
-    /// command if the lease cannot be kept.
+    /// Starts the command and renews the lease until the whole process tree is dead. Stops the command if the lease
+    /// cannot be renewed.
     pub(super) fn supervise(
         &mut self,
         lease: &AcquiredLease,
@@ -134,8 +134,8 @@ impl EventLoop<'_> {
         }
     }
 
-    /// Runs the loop from the grant to the end of the process tree. Returns the outcome and a text that
-    /// explains it.
+    /// Runs the loop from the grant to the end of the process tree. Returns the outcome and one line that explains the
+    /// outcome.
     fn run(&mut self, run: &mut RunState<'_>) -> (RunOutcome, String) {
         let mut kill_again_at = None;
         loop {
@@ -150,7 +150,7 @@ impl EventLoop<'_> {
                     Some(pid) if [INT, TERM].contains(&signal.number) => {
                         let action = &self.action;
                         let why = format!(
-                            "process {pid} is still alive and was left behind; {action} is free when its lease ends"
+                            "process {pid} is still alive and was left behind; {action} is free when its lease expires"
                         );
                         return (RunOutcome::LeftBehind, why);
                     }
@@ -176,15 +176,15 @@ impl EventLoop<'_> {
                         return ended_run;
                     }
                 }
-                // Only when the queue is empty: a parent that was frozen first handles the events of that
-                // time.
+                // Kill the monitor only if no event is pending. A parent that was frozen must first handle the events
+                // that arrived during the freeze.
                 None if run.overdue_at().is_some_and(|at| clock::now() >= at) => {
                     run.monitor.kill();
                 }
                 Some(Event::Hook(..) | Event::Metrics(_)) | None => {}
             }
             if let Some((tree, killing)) = &mut run.orphans {
-                // The parent takes over the last duty of the monitor.
+                // The monitor is dead, so the parent kills and reaps the tree.
                 if tree.reap() {
                     return self.ended(ExitReason::Killed(KILL), StopReason::MonitorDied, run);
                 }
@@ -216,8 +216,8 @@ impl EventLoop<'_> {
         (RunOutcome::of(end, stop_reason, run.loss), reason)
     }
 
-    /// Reports what the monitor did, and takes over from it when it is dead. Returns the outcome if the
-    /// run has ended.
+    /// Reports a message of the monitor, and starts to kill the tree if the monitor is dead. Returns the outcome if the
+    /// run has ended. None if the run continues.
     fn handle_message(
         &mut self,
         message: ParentMessage,
@@ -229,7 +229,8 @@ impl EventLoop<'_> {
                 .debug(EventKind::Signal, format_args!("forwarded signal {signal}")),
             ParentMessage::Sent(Effect::Stop(signal)) => {
                 run.killed |= signal == KILL;
-                let text = format_args!("sent signal {signal} to the command and all below it");
+                let text =
+                    format_args!("sent signal {signal} to the command and all its descendants");
                 self.report.debug(EventKind::Signal, text);
             }
             ParentMessage::Stopping(StopReason::Expired) => {
@@ -263,13 +264,13 @@ impl EventLoop<'_> {
         run.stuck = Some(pid);
         let action = &self.action;
         let text = format_args!(
-            "process {pid} of the command does not die; {action} is not released before it does"
+            "process {pid} of the command does not die; {action} is not released until the process is dead"
         );
         self.report.error(EventKind::Stuck, text);
     }
 
-    /// Reports that the lease is lost or will be lost. `other` is the label of the process or operator
-    /// that took it. None if that is not known.
+    /// Reports that the lease is lost or will be lost. `other` is the label of the process or operator that took the
+    /// lease. None if that label is unknown.
     fn lost(&mut self, other: Option<&str>, why: &str, doing: &str) {
         let text = format_args!("{why}; {doing} the command");
         self.report.error(EventKind::Lost.by(other), text);
@@ -277,13 +278,13 @@ impl EventLoop<'_> {
             .ended(MetricsResult::Lost, why, other.unwrap_or_default());
     }
 
-    /// Describes why a command that exceeded its maximum runtime is stopped.
+    /// Returns the reason for stopping a command that exceeded its maximum runtime.
     fn timeout_reason(&self, args: &ExecArgs) -> String {
         let limit = messages::duration(args.max_runtime.unwrap_or_default());
         format!("{} has run for {limit}", self.action)
     }
 
-    /// Applies the outcome of a renewal to the run. Reports failures when they start and when they end.
+    /// Applies the outcome of a renewal to the run. Reports when renewals start to fail and when they succeed again.
     fn handle_renewal(&mut self, outcome: RenewalOutcome, run: &mut RunState<'_>) {
         match outcome {
             RenewalOutcome::Renewed(deadline) => {
@@ -317,7 +318,7 @@ impl EventLoop<'_> {
                         (messages::holding(&self.action, &record), other)
                     }
                     (Loss::TakenOver, None) => {
-                        ("its row was freed by somebody else".to_owned(), None)
+                        ("its record was freed by another session".to_owned(), None)
                     }
                 };
                 self.lost(other, &format!("lost {}: {why}", self.action), "stopping");

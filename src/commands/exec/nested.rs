@@ -1,7 +1,9 @@
-//! `dlock exec` inside the command of a `dlock exec` of the same action: the inner command runs under the
-//! outer lease, because a wait for that lease would never end.
+//! Runs a `dlock exec` that was started inside the command of another `dlock exec` of the same
+//! action. The inner command runs under the outer lease, because a wait for that lease would never
+//! end.
 //!
-//! Runs on the main thread before any fork, because it decides if a fork is needed.
+//! Runs on the main thread before any fork, because this module decides whether a fork is
+//! necessary.
 
 use std::env;
 use std::thread;
@@ -18,10 +20,12 @@ use crate::store::target::Target;
 use crate::store::{Contender, FailureKind, LockRecord, Request, Response};
 use crate::sys::{clock, host, proc};
 
-/// Environment variable with the server and the database of the lease, set for the command.
+/// The environment variable that contains the server and the database of the lease. dlock sets it
+/// for the command.
 pub const ADDRESS: &str = "DLOCK_DATABASE_ADDRESS";
 
-/// All variables that dlock sets for a command. `exec` never reads any of them as an option.
+/// All variables that dlock sets for a command. `exec` never reads any of these variables as an
+/// option.
 pub const VARIABLES: [&str; 5] = [
     "DLOCK_ACTION",
     "DLOCK_TOKEN",
@@ -30,21 +34,22 @@ pub const VARIABLES: [&str; 5] = [
     ADDRESS,
 ];
 
-/// Pause between two tries to reach the server, until `--connect-timeout` is over.
+/// Pause between two tries to reach the server, until `--connect-timeout` has passed.
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// Returns server and database, without account and password.
+/// Returns the server and the database of `target`, without account and password.
 pub(super) fn address(target: &Target) -> String {
     format!("{}/{}", target.address, target.database)
 }
 
-/// Returns the token of the outer lease, whose command this process is part of, so that the outer dlock
-/// also stops this process. None if this process was not started under a lease of the action, if the
-/// lease is in another database, or if the holder is not visible; the lock is then acquired as usual.
+/// Returns the token of the outer lease if this process is part of the command under that lease.
+/// The outer dlock then also stops this process. None if this process was not started under a lease
+/// of the action, if the lease is in another database, or if the holder is not visible. In these
+/// cases the lock is acquired as usual.
 ///
 /// # Errors
-/// Fails if the lease in the same database is not current any more, if `--once` finds a success, or if
-/// the server does not respond within `timeout`.
+/// Fails if the lease is in the same database but no longer current, if `--once` finds a success,
+/// or if the server does not respond within `timeout`.
 pub(super) fn outer_token(
     contender: &Contender,
     target: &Target,
@@ -73,16 +78,17 @@ pub(super) fn outer_token(
         let why = format!("the outer dlock's token {token} is not current: {last_grant}");
         return Err(ExitError::new(Status::LOST, why).into());
     }
-    // Process ids are only compared with a monitor among the ancestors, because in another container with
-    // the same host name another process may have the holder's id.
+    // Compare the holder's process id only with the parents of monitors among this process's
+    // ancestors. In another container with the same host name, a different process may have that
+    // id.
     let is_inherited = is_current
         && record.holder.host == host::name()
         && proc::is_above_us(monitor::NAME, record.holder.pid);
     Ok(is_inherited.then_some(token))
 }
 
-/// Reads the record. If there are no tables yet, returns a record that was never held. The thread that
-/// reads it has ended when this function returns a response.
+/// Reads the record. If the tables do not exist yet, returns a record that was never held. The
+/// query thread has ended when this function returns a response.
 fn read_record(
     contender: Contender,
     target: Target,
@@ -118,13 +124,13 @@ mod tests {
     fn variables_set_by_dlock_are_options_only_of_check() {
         let mut cli = Cli::command();
         cli.build();
-        let mut record = 0;
+        let mut count = 0;
         for command in std::iter::once(&cli).chain(cli.get_subcommands()) {
             for option in command.get_arguments() {
                 let Some(variable) = option.get_env().and_then(|name| name.to_str()) else {
                     continue;
                 };
-                record += 1;
+                count += 1;
                 let is_set = VARIABLES.contains(&variable) || hook::VARIABLES.contains(&variable);
                 let is_of_check = command.get_name() == "check"
                     && ["DLOCK_ACTION", "DLOCK_TOKEN"].contains(&variable);
@@ -135,8 +141,8 @@ mod tests {
             }
         }
         assert!(
-            record > 40,
-            "only {record} variables: the test misses options"
+            count > 40,
+            "found only {count} variables, so the test misses options"
         );
         let mut set = VARIABLES.iter().chain(&hook::VARIABLES);
         assert!(!set.any(|variable| variable.starts_with("DLOCK_OPT_")));

@@ -1,6 +1,6 @@
-//! Writes the metrics file and runs the hooks of a run. On the main thread.
+//! Updates the metrics file and runs the hooks of a run. Runs on the main thread.
 //!
-//! Nothing here waits. Failures are reported and change nothing else.
+//! No function in this module waits. A failure is reported and has no other effect.
 
 use std::io;
 
@@ -46,16 +46,16 @@ impl RunObservers {
 
     /// Starts the observers that `observe` names.
     pub(super) fn start(&mut self, observe: &ObserveArgs, events: &EventSender) -> io::Result<()> {
-        // At the end of the process, the receiver of events may be gone.
+        // A send fails only at the end of the process, after the receiver of events was dropped.
         if let Some(file) = &observe.metrics_file {
             let events = events.clone();
-            let start = move |note| drop(events.send(Event::Metrics(note)));
-            self.writer = Some(Writer::start(file.clone(), start)?);
+            let notify = move |note| drop(events.send(Event::Metrics(note)));
+            self.writer = Some(Writer::start(file.clone(), notify)?);
         }
         if let Some(command) = &observe.on_event {
             let events = events.clone();
-            let start = move |trigger, result| drop(events.send(Event::Hook(trigger, result)));
-            self.hook = Some(Hook::new(command, start)?);
+            let notify = move |trigger, result| drop(events.send(Event::Hook(trigger, result)));
+            self.hook = Some(Hook::new(command, notify)?);
         }
         Ok(())
     }
@@ -81,14 +81,15 @@ impl RunObservers {
         self.write();
     }
 
-    /// Records the result of the run, its reason, and the other process that caused it. Only the first
-    /// call has an effect: a lost lease stays lost. Observers are notified of a loss at once.
+    /// Records the result of the run, the reason, and the label of the other process that caused
+    /// the result. Only the first call has an effect, because a lost lease stays lost. If the lease
+    /// is lost, the observers are notified immediately.
     pub(super) fn ended(&mut self, outcome: MetricsResult, reason: &str, other: &str) {
         if self.facts.outcome.is_some() {
             return;
         }
         self.facts.outcome = Some(outcome);
-        // Scripts print these texts.
+        // Scripts may print these strings on a terminal, so control characters are escaped.
         self.facts.reason = printable(reason).into_owned();
         self.facts.other = printable(other).into_owned();
         if outcome == MetricsResult::Lost {
@@ -99,7 +100,7 @@ impl RunObservers {
         }
     }
 
-    /// Records the end of dlock and notifies the observers.
+    /// Records that dlock ends, and notifies the observers.
     pub(super) fn finish(&mut self, end: Result<Status, &ExitError>) {
         let status = end.unwrap_or_else(|ending| {
             let (outcome, other) = match &ending.cause {
@@ -116,7 +117,7 @@ impl RunObservers {
         self.facts.ended_at = Some(clock::wall());
         self.write();
         match self.facts.outcome {
-            // Observers were notified when the lease was lost.
+            // The observers were notified when the lease was lost.
             Some(MetricsResult::Lost) => {}
             Some(MetricsResult::Done | MetricsResult::Held) => self.run(HookTrigger::Skipped),
             _ if self.granted.is_some() => self.run(HookTrigger::Released),
@@ -147,7 +148,7 @@ impl RunObservers {
         }
     }
 
-    /// Handles `event` if it comes from a hook or from the metrics writer, and reports a failure.
+    /// Handles `event` if it comes from a hook or from the metrics thread, and reports a failure.
     pub(super) fn handle_event(&mut self, report: &Report, event: &Event) {
         match event {
             Event::Hook(trigger, result) => {
@@ -183,7 +184,8 @@ impl RunObservers {
         }
     }
 
-    /// Returns the triggers of the hooks that have not ended, and forgets them.
+    /// Returns the triggers of the hooks that have not ended, and removes them from the running
+    /// hooks.
     pub(super) fn abandon_hooks(&mut self) -> impl Iterator<Item = HookTrigger> {
         self.running.drain(..)
     }

@@ -1,4 +1,4 @@
-//! Releases the lease and records the run, in bounded time. On the main thread.
+//! Releases the lease and records the run, in bounded time. Runs on the main thread.
 
 use super::event_loop::EventLoop;
 use super::hold::FinishedRun;
@@ -13,9 +13,9 @@ use crate::store::Loss;
 use crate::sys::{clock, signal};
 
 impl EventLoop<'_> {
-    /// Releases the lease of a run whose process tree is dead. A failure changes the outcome only if a
-    /// success had to be recorded, for which dlock tries until the lease expires. In all other cases
-    /// dlock gives up after a short time, and the lease expires.
+    /// Releases the lease of a run whose process tree is dead. If a success must be recorded, dlock
+    /// tries until the lease expires, and a failure changes the outcome. In all other cases dlock
+    /// gives up after a short time, the outcome does not change, and the lease expires.
     pub(super) fn release(
         &mut self,
         lease: &AcquiredLease,
@@ -23,7 +23,7 @@ impl EventLoop<'_> {
         args: &ExecArgs,
     ) {
         if run.outcome == RunOutcome::LeftBehind {
-            // The lease must stay, because a process of the command is alive.
+            // Keep the lease, because a process of the command is still alive.
             return;
         }
         let must_record = self.once.is_some() && run.outcome == RunOutcome::Exited(0);
@@ -52,10 +52,10 @@ impl EventLoop<'_> {
                     return self.released(run, &released, must_record);
                 }
             };
-            let was_asked = releasing.is_in_flight();
+            let is_in_flight = releasing.is_in_flight();
             match self.event(wake.map_or(until, |wake| wake.min(until))) {
-                Some(Event::Response(reply)) if was_asked => {
-                    releasing.handle_response(clock::now(), &reply);
+                Some(Event::Response(response)) if is_in_flight => {
+                    releasing.handle_response(clock::now(), &response);
                 }
                 Some(Event::Disconnected) => releasing.disconnected(clock::now()),
                 Some(Event::Signal(signal))
@@ -68,13 +68,13 @@ impl EventLoop<'_> {
         }
         let why = releasing
             .failure()
-            .map_or("no answer from the server", |it| &it.message);
+            .map_or("no response from the server", |failure| &failure.message);
         let action = &self.action;
         if must_record {
             run.reason = String::from("its success could not be recorded");
             run.outcome = RunOutcome::Unrecorded;
             let text = format_args!(
-                "{action} succeeded, but that could not be recorded: {why}; it does not count as done"
+                "{action} succeeded, but the success could not be recorded: {why}; it does not count as done"
             );
             self.report.error(EventKind::NotRecorded, text);
         } else if run.outcome.held_lease() {
@@ -84,7 +84,7 @@ impl EventLoop<'_> {
         }
     }
 
-    /// Updates the outcome of the run after its release, and reports the release.
+    /// Updates the outcome of the run after the release, and reports the release.
     fn released(&self, run: &mut FinishedRun, released: &Released, must_record: bool) {
         let outcome = run.outcome.after(released);
         let action = &self.action;
@@ -100,7 +100,7 @@ impl EventLoop<'_> {
             Released::NotHolder(loss) if run.outcome != outcome => {
                 let how = match loss {
                     Loss::Revoked => "released by an operator",
-                    Loss::TakenOver => "not ours any more",
+                    Loss::TakenOver => "lost",
                 };
                 run.reason = format!("{action} was {how} before the command had ended");
                 let (kind, consequence) = match must_record {
@@ -113,7 +113,7 @@ impl EventLoop<'_> {
                 self.report
                     .error(kind, format_args!("{}{consequence}", run.reason));
             }
-            // The loss was reported before.
+            // This loss was reported before.
             Released::NotHolder(_) => {}
         }
         run.outcome = outcome;

@@ -1,7 +1,7 @@
-//! Prepares the first attempt: the settings of a run, its processes and its threads.
+//! Prepares a run before its first attempt: the settings, the processes and the threads.
 //!
-//! Runs on the main thread before any other thread exists. The monitor is forked here, and nothing is
-//! forked after a thread was started.
+//! Runs on the main thread before any other thread exists. The monitor is forked here, because it
+//! must be forked before the first thread starts.
 
 use std::path::Path;
 use std::time::Duration;
@@ -31,7 +31,7 @@ use crate::sys::process::find_program;
 use crate::sys::signal::SignalFd;
 use crate::sys::{clock, inherited, random, terminal};
 
-/// Number of times per renewal interval that the heartbeat file is checked.
+/// Number of checks of the heartbeat file in one renewal interval.
 const HEARTBEAT_CHECKS: u32 = 4;
 
 /// The settings of a run, validated as far as possible without a server.
@@ -45,7 +45,7 @@ impl Plan {
     /// Creates the plan from `args`.
     ///
     /// # Errors
-    /// Fails if the durations do not fit together, or if the command does not exist.
+    /// Fails if the durations do not fit into the ttl, or if the command does not exist.
     pub(super) fn new(args: ExecArgs) -> anyhow::Result<Self> {
         let timing =
             Timing::new(args.ttl, args.grace).map_err(|why| ExitError::new(Status::USAGE, why))?;
@@ -74,8 +74,8 @@ impl Plan {
         })
     }
 
-    /// Replaces this process with the command, under the outer lease with `token`. Returns the error if
-    /// that fails.
+    /// Replaces this process with the command, under the outer lease with `token`. Returns the
+    /// error if the replacement fails.
     pub(super) fn run_under(&self, token: Token, report: &Report) -> ExitError {
         report.granted(token);
         let action = &self.contender.action;
@@ -89,7 +89,7 @@ impl Plan {
         )
     }
 
-    /// Starts the monitor, which holds the command back, and then the threads.
+    /// Starts the monitor, which delays the command until the grant, and then starts the threads.
     ///
     /// # Errors
     /// Fails if the kernel cannot create a process, thread or descriptor.
@@ -106,14 +106,14 @@ impl Plan {
             ("DLOCK_TTL", format_duration(timing.ttl).to_string()),
             (nested::ADDRESS, nested::address(&target)),
         ];
-        let owner_id = OwnerId::new(random::bytes().context("no random numbers")?);
+        let owner_id = OwnerId::new(random::bytes().context("cannot get random bytes")?);
         let shares_terminal = terminal::is_controlling();
-        let signals = SignalFd::open(shares_terminal).context("cannot take signals")?;
+        let signals = SignalFd::open(shares_terminal).context("cannot receive signals")?;
         let command = PreparedCommand::new(&args.command, &additions, shares_terminal);
         let monitor = Monitor::start(command, timing.grace, shares_terminal)
             .context("cannot start the monitor")?;
         inherited::close_descriptors();
-        // Nothing is forked after this point.
+        // Threads start after this point, so the monitor could no longer be forked.
         report.write_behind();
         let (queue, events) =
             EventQueue::new(signals, Some(monitor.clone())).context("cannot wait for events")?;

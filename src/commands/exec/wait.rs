@@ -1,5 +1,5 @@
-//! Waits from the first attempt to the grant, and reports to the user during that time. On the main
-//! thread.
+//! Waits from the first attempt to the grant, and reports the state of the wait to the user. Runs
+//! on the main thread.
 
 use std::mem::replace;
 use std::time::Duration;
@@ -21,7 +21,7 @@ use crate::sys::{clock, signal};
 /// user who set a time limit or sent a signal expects dlock to end within a tenth of a second.
 const RELEASE_TIMEOUT: Duration = Duration::from_millis(60);
 
-/// Age from which a record is reported in the past tense.
+/// Minimum age at which a message describes a record in the past tense.
 const STALE: Duration = Duration::from_secs(2);
 
 impl EventLoop<'_> {
@@ -35,7 +35,7 @@ impl EventLoop<'_> {
         let outcome = self.wait_for_grant(&mut acquire, args);
         if let Err(error) = &outcome {
             let time = match error.cause {
-                // This end is not urgent.
+                // No time limit or signal ended this wait, so the release is not urgent.
                 ExitCause::Done(_) => 2 * self.timing.request_timeout,
                 _ => RELEASE_TIMEOUT,
             };
@@ -55,8 +55,9 @@ impl EventLoop<'_> {
         loop {
             let now = clock::now();
             let next = acquire.next(now);
-            // Only report the wait when it is sure to continue: a contender that gives up reports the
-            // reason in one line, and one that takes over the lease at once has nothing to report.
+            // Report the wait only if it continues. A contender that gives up reports the reason in
+            // one line, and a contender that takes over the lease immediately has nothing to
+            // report.
             let is_taken_over = matches!(
                 &next,
                 NextRequest::Send(Request::TryAcquire(request)) if request.is_take_over()
@@ -101,7 +102,7 @@ impl EventLoop<'_> {
                 }
                 NextRequest::Unreachable(failure) => {
                     let cause = failure.map(|failure| failure.message);
-                    let cause = cause.as_deref().unwrap_or("the server does not answer");
+                    let cause = cause.as_deref().unwrap_or("the server does not respond");
                     let why = format!("{cause}; gave up after {}", waited());
                     return Err(ExitError::new(Status::UNAVAILABLE, why));
                 }
@@ -120,7 +121,7 @@ impl EventLoop<'_> {
                         return Err(ExitError::new(Status::INTERNAL, "the monitor was killed"));
                     }
                     Some(Event::Disconnected) => acquire.disconnected(),
-                    // A waiter in the queue has no new information, so this repeats the last one.
+                    // A waiter in the queue has no new information, so report the last state again.
                     None if self.is_waiting_turn => {
                         if let Some((record, ahead)) = acquire.observed() {
                             let waited = clock::now().since(started);
@@ -135,10 +136,11 @@ impl EventLoop<'_> {
         }
     }
 
-    /// Reports why this contender waits.
+    /// Reports the reason why this contender waits.
     fn report_wait(&self, acquire: &Acquire, response: &TimedResponse) {
         let text = match (&response.outcome, acquire.observed()) {
-            // This was reported before, and it is not the reason for the wait.
+            // The failure of the queue lock was reported before, and it is not the reason for the
+            // wait.
             (Err(failure), _) if failure.kind == FailureKind::NoQueueLock => return,
             (Err(failure), _) => {
                 format!("waiting for {}: {failure}; trying again", self.action)
@@ -156,20 +158,21 @@ impl EventLoop<'_> {
         self.report.remind(EventKind::Waiting.by(holder), text);
     }
 
-    /// Releases the lease if it was granted, or may have been granted without a response, if the server
-    /// responds within `time`.
+    /// Releases a lease that may have been granted, and removes the queue entry. Gives up if the
+    /// server does not respond within `time`.
     fn leave_queue(&mut self, acquire: &Acquire, time: Duration) {
         let Some(request) = acquire.release_request() else {
             return;
         };
         let now = clock::now();
-        // A wait for the queue lock would continue, so it is interrupted at once. An attempt gets half of
-        // the time to finish.
+        // A wait for the queue lock may last long, so it is interrupted immediately. An attempt
+        // gets half of `time` to finish.
         let response_by = match self.is_waiting_turn {
             true => now,
             false => now + time / 2,
         };
-        // Another request may still be open; the database thread takes this one next.
+        // Another request may still be open. The database thread handles the release after that
+        // request.
         self.send(Request::Release(request));
         if !self.is_released_by(response_by) {
             self.database.interrupt();

@@ -1,4 +1,4 @@
-//! Tests of option files: the precedence of settings, the refused files, and the content of errors.
+//! Tests of option files: precedence of options, unsafe permissions, and content of errors.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -13,12 +13,12 @@ use crate::config::settings::{Endpoint, Partial};
 use crate::exit::Status;
 use crate::store::target::{Secret, SslMode};
 
-/// A folder for option files. `{}` in the text of a file is replaced with the path of the folder.
+/// A temporary folder with option files. `write` replaces `{}` in the text of a file with the path of the folder.
 struct Folder(TempDir);
 
 impl Folder {
     fn new() -> Self {
-        Self(tempfile::tempdir().expect("a folder"))
+        Self(tempfile::tempdir().expect("the temporary folder is created"))
     }
 
     fn path(&self) -> &Path {
@@ -28,9 +28,10 @@ impl Folder {
     fn write(&self, name: &str, mode: u32, text: &str) -> PathBuf {
         let path = self.path().join(name);
         let text = text.replace("{}", &self.path().display().to_string());
-        fs::create_dir_all(path.parent().expect("a parent")).expect("made");
-        fs::write(&path, text).expect("written");
-        fs::set_permissions(&path, Permissions::from_mode(mode)).expect("set");
+        fs::create_dir_all(path.parent().expect("the path has a parent"))
+            .expect("the folder is created");
+        fs::write(&path, text).expect("the file is written");
+        fs::set_permissions(&path, Permissions::from_mode(mode)).expect("the mode is set");
         path
     }
 }
@@ -50,7 +51,7 @@ fn every_option_is_read() {
          ssl_mode=VERIFY_CA\nssl-ca=/ca\nssl_cert=/c\nloose-ssl-key=/k\n",
     );
     let wanted = Partial {
-        place: Some(Endpoint::Host("db".into())),
+        endpoint: Some(Endpoint::Host("db".into())),
         port: Some(3307),
         user: Some("me".into()),
         password: Some(secret("p#\"w")),
@@ -69,9 +70,9 @@ fn dlock_group_overrides_client_group_in_any_order() {
         "[DLOCK]\nuser=a\nsocket=/s\npassword=\n[mysqld]\nuser=x\nport=1\nrubbish here\n\
          [client]\nuser=b\nhost=db\ndatabase=d\npassword=p\n",
     )
-    .expect("good");
+    .expect("the settings are valid");
     assert_eq!(partial.user.as_deref(), Some("a"));
-    assert_eq!(partial.place, Some(Endpoint::Socket("/s".into())));
+    assert_eq!(partial.endpoint, Some(Endpoint::Socket("/s".into())));
     assert_eq!(partial.database.as_deref(), Some("d"));
     assert_eq!(partial.password, Some(secret("")));
     assert_eq!(partial.port, None);
@@ -88,7 +89,7 @@ fn unknown_option_is_an_error_only_in_the_dlock_group() {
         Ok(Partial::default())
     );
     let error = parsed("[dlock]\n\nS3NTINEL=1\n")
-        .expect_err("a typo")
+        .expect_err("the option is unknown")
         .to_string();
     assert!(
         error.ends_with("my.cnf:3: unknown option in [dlock]"),
@@ -114,9 +115,9 @@ fn included_files_are_read_at_the_position_of_the_include() {
         0o600,
         "[client]\nuser=first\n!include {}/one.cnf\n!includedir {}/d\nssl-ca=/after\n",
     );
-    let partial = read(&path).expect("good");
+    let partial = read(&path).expect("the settings are valid");
     assert_eq!(partial.user.as_deref(), Some("one"));
-    assert_eq!(partial.place, Some(Endpoint::Host("ten".into())));
+    assert_eq!(partial.endpoint, Some(Endpoint::Host("ten".into())));
     assert_eq!(partial.port, Some(20));
     assert_eq!(partial.database.as_deref(), Some("hidden"));
     assert_eq!(partial.ssl_ca, Some("/after".into()));
@@ -126,7 +127,7 @@ fn included_files_are_read_at_the_position_of_the_include() {
 fn more_than_ten_nested_includes_are_refused() {
     let folder = Folder::new();
     let path = folder.write("circle.cnf", 0o600, "\n!include {}/circle.cnf\n");
-    let error = read(&path).expect_err("a circle");
+    let error = read(&path).expect_err("the file includes itself");
     assert!(
         error.to_string().contains("circle.cnf:2: more than 10"),
         "{error}"
@@ -137,7 +138,7 @@ fn more_than_ten_nested_includes_are_refused() {
         let text = format!("!include {{}}/{}.cnf\n", level + 1);
         folder.write(&format!("{level}.cnf"), 0o600, &text);
     }
-    let partial = read(&folder.path().join("0.cnf")).expect("ten includes");
+    let partial = read(&folder.path().join("0.cnf")).expect("ten nested includes are allowed");
     assert_eq!(partial.user.as_deref(), Some("bottom"));
 }
 
@@ -167,7 +168,7 @@ fn files_with_unsafe_permissions_are_refused() {
                 assert!(read(path).is_ok(), "{mode:o} {text}");
                 continue;
             };
-            let error = read(path).expect_err("too open");
+            let error = read(path).expect_err("the permissions are unsafe");
             let wanted = format!("{fix}{}", inner.display());
             assert!(error.to_string().ends_with(&wanted), "{error}");
             assert!(!error.to_string().contains("S3NTINEL"), "{error}");
@@ -181,27 +182,29 @@ fn world_writable_folder_is_refused() {
     let folder = Folder::new();
     folder.write("d/a.cnf", 0o600, "");
     let inner = folder.path().join("d");
-    fs::set_permissions(&inner, Permissions::from_mode(0o777)).expect("set");
+    fs::set_permissions(&inner, Permissions::from_mode(0o777)).expect("the mode is set");
     let path = folder.write("my.cnf", 0o600, "!includedir {}/d\n");
-    let error = read(&path).expect_err("too open").to_string();
+    let error = read(&path)
+        .expect_err("the permissions are unsafe")
+        .to_string();
     assert!(
-        error.starts_with(&format!("{}: every user", inner.display())),
+        error.starts_with(&format!("{}: all users", inner.display())),
         "{error}"
     );
 }
 
 #[test]
-fn errors_name_file_and_line() {
+fn errors_contain_file_and_line() {
     for (text, wanted) in [
-        ("user=S3NTINEL", ":1: an option before the first [group]"),
-        ("\n[client", ":2: this group has no closing ]"),
+        ("user=S3NTINEL", ":1: the option is not in a [group]"),
+        ("\n[client", ":2: the group has no closing ]"),
         (
             "[client]\npassword S3NTINEL",
-            ":2: this is not an option: write KEY = VALUE",
+            ":2: the line is not an option; write KEY = VALUE",
         ),
         (
             "[dlock]\n= S3NTINEL",
-            ":2: this is not an option: write KEY = VALUE",
+            ":2: the line is not an option; write KEY = VALUE",
         ),
         ("[client]\npassword", ":2: password needs a value"),
         (

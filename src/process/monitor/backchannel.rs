@@ -1,5 +1,5 @@
-//! The messages between the parent and the monitor, and their encoding: JSON, with one message in one packet of a
-//! [`Channel`].
+//! The messages between the parent and the monitor, and their JSON encoding. Each packet of a [`Channel`] contains one
+//! message.
 //!
 //! Pure. Both sides are the same program, so the encoding is not an interface and may change.
 //!
@@ -13,12 +13,12 @@ use crate::lease::instant::{BootInstant, Deadline};
 use crate::process::supervisor::{Effect, StopReason, SupervisorInput};
 use crate::sys::tree::ExitReason;
 
-/// The conditions under which the command starts.
+/// The parameters for the start of the command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Start {
     /// The deadline of the lease at the start.
     pub deadline: Deadline,
-    /// Instant at which the command reaches `--max-runtime`. None does not limit the run.
+    /// Instant at which the command reaches `--max-runtime`. None if the run is not limited.
     pub limit: Option<BootInstant>,
     /// The token of the grant.
     pub token: Token,
@@ -27,7 +27,7 @@ pub struct Start {
 /// A message from the parent to the monitor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum MonitorMessage {
-    /// This process holds the lease: start the command.
+    /// The parent holds the lease, so the monitor must start the command.
     Start(Start),
     /// An input for the supervisor.
     Input(SupervisorInput),
@@ -42,7 +42,7 @@ pub enum ParentMessage {
     Stopping(StopReason),
     /// The command could not be executed. Contains the error number of `execve(2)`.
     Unstartable(i32),
-    /// The process with this id has not died of SIGKILL.
+    /// The process with this id did not die after SIGKILL.
     Stuck(u32),
     /// The whole tree is dead. Contains how the command ended, and why it was stopped.
     Ended(ExitReason, StopReason),
@@ -51,13 +51,13 @@ pub enum ParentMessage {
     Gone,
 }
 
-/// Returns `message` as bytes, far fewer than [`LONGEST`](crate::sys::channel::LONGEST).
+/// Encodes `message`. The result is much shorter than [`LONGEST`](crate::sys::channel::LONGEST).
 pub(super) fn encode(message: &impl Serialize) -> Vec<u8> {
     // Serializing a plain value without maps cannot fail. The receiver ignores an empty packet.
     serde_json::to_vec(message).unwrap_or_default()
 }
 
-/// Returns the message in `bytes`. None if they are not a message; the receiver ignores them.
+/// Returns the message in `bytes`. None if `bytes` is not a valid message, which the receiver ignores.
 pub(super) fn decode<M: DeserializeOwned>(bytes: &[u8]) -> Option<M> {
     serde_json::from_slice(bytes).ok()
 }

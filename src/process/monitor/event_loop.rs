@@ -1,7 +1,7 @@
-//! The event loop of the monitor, over messages from the parent, the deadline and children that end.
+//! The event loop of the monitor. It handles messages from the parent, the deadline, and children that end.
 //!
-//! Runs in the monitor's process, which has one thread. It must never wait for anything but these three
-//! sources: it writes to no terminal, uses no database and takes no lock.
+//! Runs in the monitor's process, which has one thread. The loop must wait only for these three sources. Therefore it
+//! writes to no terminal, uses no database and takes no lock.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -19,7 +19,8 @@ use crate::sys::signal::SignalFd;
 use crate::sys::tree::{Broadcast, ExitReason, Tree};
 use crate::sys::{clock, inherited, process};
 
-/// The name of the monitor in process lists. It is not `dlock`, so that `killall -9 dlock` does not kill the monitor.
+/// The name of the monitor in process lists. The name differs from `dlock`, so `killall -9 dlock` does not kill the
+/// monitor.
 pub const NAME: &std::ffi::CStr = c"lease-monitor";
 
 /// The event sources of the monitor.
@@ -29,8 +30,8 @@ struct EventSources<'a> {
     children: SignalFd,
 }
 
-/// Starts `command` when the parent sends [`MonitorMessage::Start`], and supervises it until its tree is dead. Returns
-/// at once if the parent dies before that message.
+/// Starts `command` when the parent sends [`MonitorMessage::Start`], and supervises the command until its tree is dead.
+/// Returns immediately if the parent dies before that message.
 ///
 /// # Errors
 /// Fails if a system call fails. The monitor then ends, and the kernel kills the command.
@@ -45,7 +46,7 @@ pub(super) fn run_event_loop(
     let sources = EventSources {
         parent,
         timer: BootTimer::new()?,
-        // Only SIGKILL and SIGSTOP may stop the monitor.
+        // All other signals are blocked, so only SIGKILL and SIGSTOP can stop the monitor.
         children: SignalFd::open(false)?,
     };
     let mut command = command.spawn_pending()?;
@@ -60,20 +61,22 @@ pub(super) fn run_event_loop(
         stop: None,
         killing: None,
     };
-    // The parent may have been frozen before it sent the message, or the monitor before it read it.
+    // The parent may have been frozen before it sent the message, or the monitor may have been frozen before it read
+    // the message.
     supervised.drain_messages(&sources);
     if supervised.supervisor.is_too_late(clock::now()) {
         sources.send(ParentMessage::Stopping(StopReason::Expired));
         let ended = ParentMessage::Ended(ExitReason::Killed(KILL), StopReason::Expired);
         return parent.send_waiting(&encode(&ended));
     }
-    // Fails only if the child was killed, which the loop below detects.
+    // The start fails only if the child was killed, which the loop below detects.
     let _ = command.start(start.token.0);
     supervised.supervise(&sources, &mut command)
 }
 
 impl EventSources<'_> {
-    /// Waits for the message to start the command. None if the parent has died.
+    /// Waits for the message to start the command, and returns the parameters of the start. None if the parent has
+    /// died.
     fn wait_for_start(&self) -> io::Result<Option<Start>> {
         loop {
             match self.parent.receive() {
@@ -88,7 +91,7 @@ impl EventSources<'_> {
         }
     }
 
-    /// Waits for the first event: a message, the timer, or a child that ends.
+    /// Waits until a message arrives, the timer expires, or a child ends.
     fn wait(&self, is_parent_alive: bool) -> io::Result<()> {
         let (timer, children) = (self.timer.as_fd(), self.children.as_fd());
         match is_parent_alive {
@@ -110,7 +113,7 @@ struct SupervisedTree {
     tree: Tree,
     /// A stop signal that has not reached the whole tree yet.
     stop: Option<Broadcast>,
-    /// The killing of all processes that are left. None until it is needed.
+    /// The state of killing all remaining processes. None until these processes must be killed.
     killing: Option<Killing>,
 }
 
@@ -120,8 +123,8 @@ impl SupervisedTree {
         loop {
             let is_parent_alive = self.drain_messages(sources);
             let now = clock::now();
-            // Messages come first: after a freeze, the monitor must read the newest deadline before it acts on the
-            // old one.
+            // Handle messages before the tick. After a freeze, the monitor must read the newest deadline before it
+            // enforces an old deadline.
             self.apply(sources, SupervisorInput::Tick);
             let is_tree_dead = self.tree.reap();
             let has_ended = self.tree.end().is_some();
@@ -185,8 +188,8 @@ impl SupervisedTree {
         self.killing.get_or_insert_with(|| Killing::new(now));
     }
 
-    /// Kills all living processes of the tree if a killing has started. Returns when the next round is due, or None if
-    /// none is needed.
+    /// Kills all living processes of the tree if killing has started. Returns the instant at which the next round is
+    /// due. None if killing has not started.
     fn kill_all_if_due(&mut self, sources: &EventSources, now: BootInstant) -> Option<BootInstant> {
         let (next, stuck) = self.killing.as_mut()?.round(&self.tree, now);
         if let Some(pid) = stuck {
@@ -195,8 +198,8 @@ impl SupervisedTree {
         Some(next)
     }
 
-    /// Sends the stop signal to each process that it has not reached yet, unless a killing has started. Returns when
-    /// the next round is due, or None if none is needed.
+    /// Sends the stop signal to each process that has not received it yet, unless killing has started. Returns the
+    /// instant at which the next round is due. None if no further round is needed.
     fn stop_all_if_due(&mut self, now: BootInstant) -> Option<BootInstant> {
         let stop = self.stop.as_mut().filter(|_| self.killing.is_none())?;
         if self.tree.send(stop) {

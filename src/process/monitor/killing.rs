@@ -1,5 +1,5 @@
-//! Kills all processes of a tree, in rounds until it is dead. Runs in the monitor, or on the main thread of
-//! dlock if the monitor is dead.
+//! Kills all processes of a tree, in rounds until the tree is dead. Runs in the monitor, or on the main thread of dlock
+//! if the monitor is dead.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::sys::tree::Tree;
 /// that descendant has died.
 const MIN_PAUSE: Duration = Duration::from_millis(5);
 
-/// Time from the first SIGKILL to the report of a process that does not die, and between two such reports.
+/// Time from the first SIGKILL to the report of a process that does not die, and between two reports.
 const STUCK_AFTER: Duration = Duration::from_secs(2);
 
 /// The state of killing one tree.
@@ -30,8 +30,9 @@ impl Killing {
         }
     }
 
-    /// Sends SIGKILL to all processes of `tree` that are alive. Returns when the next round is due and, every two
-    /// seconds, the id of a process that does not die.
+    /// Sends SIGKILL to all processes of `tree` that are alive. Returns the instant at which the next round is due, and
+    /// the id of a process that does not die. An id is returned at most once every two seconds; in all other rounds it
+    /// is None.
     #[must_use]
     pub fn round(&mut self, tree: &Tree, now: BootInstant) -> (BootInstant, Option<u32>) {
         let stuck = tree.kill_all().filter(|_| now >= self.report_at);
@@ -42,8 +43,8 @@ impl Killing {
     }
 }
 
-/// Returns when the next round over a tree is due, for rounds that started at `since`. Pauses are short at first and
-/// grow with the time that has passed.
+/// Returns the instant at which the next round over a tree is due, for rounds that started at `since`. Pauses are short
+/// at first and grow with the elapsed time.
 pub(super) fn next_round(since: BootInstant, now: BootInstant) -> BootInstant {
     now + MIN_PAUSE.max(now.since(since) / 8)
 }

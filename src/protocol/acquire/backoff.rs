@@ -1,4 +1,4 @@
-//! Pauses between two requests, and the limit of packets per second.
+//! The pauses between two requests, and the maximum number of packets per second.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -6,17 +6,17 @@ use std::time::Duration;
 use crate::lease::OwnerId;
 use crate::lease::instant::BootInstant;
 
-/// First pause between two reads of the waiter that is next. Short enough for a quick hand-over after a short command,
-/// long enough to put no load on the server.
+/// First pause between two reads by the queue head or the first poller. It is short enough for a quick hand-over after
+/// a short command, and long enough not to load the server.
 pub(super) const FIRST_PAUSE: Duration = Duration::from_millis(100);
-/// Longest pause between two reads of the waiter that is next.
+/// Longest pause between two reads by the queue head or the first poller.
 pub(super) const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
-/// Pause before the next read of a queue lock or a row that is being handed over.
+/// Pause before the next request if the queue lock or the record is being handed over.
 pub(super) const RETRY_DELAY: Duration = Duration::from_millis(25);
 
-/// Maximum number of packets that one process sends in any [`WINDOW`], whatever the server responds. Neither a defect
-/// in this module nor a server that misbehaves may cause load.
+/// Maximum number of packets that one process sends in any [`WINDOW`], regardless of the responses. This limit prevents
+/// high load if this module has a defect or if the server misbehaves.
 const MAX_PACKETS: usize = 10;
 /// The time window of [`MAX_PACKETS`].
 const WINDOW: Duration = Duration::from_secs(1);
@@ -49,7 +49,7 @@ impl Backoff {
             .map_or(BootInstant::new(Duration::ZERO), |at| *at + WINDOW)
     }
 
-    /// Records `packets` packets sent at `now`.
+    /// Records that `packets` packets were sent at `now`.
     pub(super) fn sent(&mut self, now: BootInstant, packets: usize) {
         self.turn = self.turn.wrapping_add(1);
         self.sent_at.extend(std::iter::repeat_n(now, packets));
@@ -57,15 +57,15 @@ impl Backoff {
         self.sent_at.drain(..old);
     }
 
-    /// Returns the next pause. Each pause is 1.5 times the one before, up to `longest`, with a jitter of a quarter that
-    /// depends on `owner_id`.
+    /// Returns the next pause. Each pause is 1.5 times the previous pause, up to `longest`. A jitter that depends on
+    /// `owner_id` then changes the pause by at most 25 %.
     pub(super) fn next_pause(&mut self, owner_id: OwnerId, longest: Duration) -> Duration {
         let pause = self.pause.min(longest);
         self.pause = (pause * 3 / 2).min(longest);
         pause * (192 + u32::from(owner_id.jitter(self.turn)) / 2) / 256
     }
 
-    /// Resets the pause to the shortest one, since the server responds again.
+    /// Resets the pause to [`FIRST_PAUSE`], because the server responds again.
     pub(super) const fn recover(&mut self) {
         self.pause = FIRST_PAUSE;
     }

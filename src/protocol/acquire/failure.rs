@@ -1,4 +1,5 @@
-//! Handles failures of requests: decides if the acquisition continues, with which request, and when.
+//! Handles failed requests: decides whether the acquisition continues, which request it sends next,
+//! and when.
 
 use std::time::Duration;
 
@@ -7,12 +8,13 @@ use super::{Acquire, AcquirePhase, OwnEntry};
 use crate::lease::instant::BootInstant;
 use crate::store::{AcquireMode, Failure, FailureKind, QueueLock, TimedResponse};
 
-/// Longest pause after a failure. A restarted server is reached again within this time.
+/// Longest pause after a failure. dlock reconnects to a restarted server within this time.
 const LONGEST_RETRY: Duration = Duration::from_secs(2);
 
 impl Acquire {
     pub(super) fn failed(&mut self, now: BootInstant, response: &TimedResponse, failure: &Failure) {
-        // The connection is lost, and with it the queue lock and the session that the queue entry names.
+        // The connection is lost. Therefore this process has lost the queue lock, and the session
+        // in the queue entry has ended.
         self.disconnected();
         (self.consecutive_tries, self.queue_lock_anomalies) = (0, 0);
         if response.could_grant {
@@ -38,7 +40,7 @@ impl Acquire {
             _ => {}
         }
         match self.phase {
-            // The tables were dropped; an attempt creates them again.
+            // The tables were dropped. An attempt creates them again.
             _ if failure.kind == FailureKind::NoTables => {
                 self.phase = AcquirePhase::TryAcquire(AcquireMode::First);
             }
@@ -47,7 +49,8 @@ impl Acquire {
             {
                 self.phase = AcquirePhase::Get;
             }
-            // Only an attempt reads back a grant by an earlier attempt of unknown outcome.
+            // An earlier attempt with an unknown outcome may have been granted the lease. Only a
+            // new attempt reads that grant back.
             AcquirePhase::Get
             | AcquirePhase::WaitTurn
             | AcquirePhase::Enqueue
@@ -62,7 +65,7 @@ impl Acquire {
         };
         self.next_at = now + pause;
         self.failure = Some(failure.clone());
-        // If the limit comes before the end of the pause, give up now instead of sleeping until then.
+        // If the connect limit would expire during the pause, give up now instead of sleeping.
         if self.first_response.is_none() && self.next_at >= self.started + self.limits.connect {
             self.limits.connect = Duration::ZERO;
         }

@@ -5,17 +5,17 @@ use std::time::Duration;
 use super::{Acquire, AcquirePhase, WaitLimits};
 use crate::lease::instant::BootInstant;
 
-/// Time to finish a step in progress when the user's wait limit is over: one more attempt on a free row, or the
-/// confirmation of a lease. Too short for a user to notice, long enough for a slow network.
+/// Minimum wait limit during the last step of a wait: an attempt on a free record, or the confirmation of a lease. It
+/// is too short for a user to notice, and long enough for a slow network.
 const FINAL_TRY: Duration = Duration::from_millis(250);
 
 impl Acquire {
-    /// Returns the instant at which to give up. None if nothing limits the wait in the current phase.
+    /// Returns the instant at which to give up. None if no limit applies in the current phase.
     pub(super) fn limit(&self) -> Option<BootInstant> {
         let WaitLimits { wait, connect } = self.limits;
         let Some(first_response) = self.first_response else {
             return match &self.failure {
-                // The server was reached; waiting for a connection counts as waiting for the lock.
+                // The server was reached, so the wait for a connection counts as a wait for the lock.
                 _ if self.was_full => wait.map(|wait| self.started + wait.max(connect)),
                 // The first attempt may use its full timeouts: one connect and one response.
                 None => Some(self.started + connect.max(2 * self.timing.request_timeout)),

@@ -1,5 +1,5 @@
-//! Decides the next request from the row and the queue: wait for the queue lock, watch the row as the queue head, or
-//! poll the row where there is no queue lock.
+//! Decides the next request from the record and the queue: a wait for the queue lock, a read by the queue head, or a
+//! poll if there is no queue lock.
 
 use std::time::Duration;
 
@@ -12,49 +12,52 @@ use crate::store::{
     AcquireMode, LockRecord, POLLER_TIMEOUT, QueueLock, QueueLockOwner, QueueState,
 };
 
-/// Longest pause of pollers behind the first one. They only have to notice that they moved up.
+/// Longest pause of a poller that is not the first poller. It only has to detect that the pollers ahead of it have
+/// left.
 const LONGEST_PAUSE_BEHIND: Duration = Duration::from_secs(3);
 
-/// Maximum number of consecutive attempts, without a pause, on a row that can be acquired.
+/// Maximum number of consecutive attempts, without a pause between them, on a record that can be acquired.
 const MAX_TRIES: u32 = 3;
 
-/// Maximum number of consecutive anomalies of the queue lock before it counts as broken. A session that is granted the
-/// lease by its first packet owns the queue lock for a moment before the row or a queue entry shows it.
+/// Maximum number of consecutive anomalies of the queue lock. After more anomalies, the queue lock counts as broken. An
+/// anomaly can be harmless: a session that is granted the lease by its first packet owns the queue lock for a moment
+/// before the record or a queue entry contains that session.
 const MAX_ANOMALIES: u32 = 3;
 
-/// Without a queue lock, the time for which only the first waiter tries to acquire a free row. After that all waiters
-/// try, because the first one may be dead, which the others cannot detect.
+/// Without a queue lock, the time for which only the first waiter tries to acquire a free record. After this time all
+/// waiters try, because they cannot detect that the first waiter is dead.
 const HEAD_PRIORITY: Duration = Duration::from_secs(3);
 
 impl Acquire {
-    /// Records the row and the queue from a response, and decides the next request.
+    /// Stores the record and the queue from a response, and decides the next request.
     pub(super) fn observe(
         &mut self,
         now: BootInstant,
         received: BootInstant,
-        row: &LockRecord,
+        record: &LockRecord,
         queue: &QueueState,
     ) {
         let was_waiting = self.phase == AcquirePhase::WaitTurn;
         let was_enqueueing = self.phase == AcquirePhase::Enqueue;
         self.observed = Some(LastObserved {
-            row: row.clone(),
+            record: record.clone(),
             at: received,
             ahead: queue.ahead,
             head_waiting_for: queue.head_waiting_for.unwrap_or_default(),
         });
-        let observation = Observation::next(self.observation, received, row);
+        let observation = Observation::next(self.observation, received, record);
         self.observation = Some(observation);
         let session = match (self.queue_lock, queue.lock_owner) {
             (QueueLock::Available, QueueLockOwner::Own) => HolderSession::LostQueueLock,
             _ => HolderSession::Unknown,
         };
-        let allowed_at = allowed_at(received, row, &observation, session);
-        if mutant::is_disabled(Safeguard::OwnClock) && self.try_if(now, allowed_at, row) {
+        let allowed_at = allowed_at(received, record, &observation, session);
+        if mutant::is_disabled(Safeguard::OwnClock) && self.try_if(now, allowed_at, record) {
             return;
         }
         match (self.queue_lock, queue.lock_owner) {
-            // The server granted the queue lock to this session. If another session owns it, the grant is not real.
+            // The server has reported that this session was granted the queue lock. If this session does not own the
+            // queue lock, the report was false.
             (QueueLock::Available, lock_owner)
                 if was_waiting && lock_owner != QueueLockOwner::Own =>
             {
@@ -64,13 +67,13 @@ impl Acquire {
                 self.queue_lock_anomalies = 0;
                 self.phase = AcquirePhase::WaitTurn;
             }
-            // The queue lock became free between two packets, and the queue entry exists: wait for the lock.
+            // The queue lock became free between two packets. The queue entry exists, so wait for the queue lock.
             (QueueLock::Available, QueueLockOwner::Free) if was_enqueueing => {
                 self.phase = AcquirePhase::WaitTurn;
             }
             (QueueLock::Available, QueueLockOwner::Own) | (QueueLock::Unavailable, _) => {
                 (self.queue_lock_anomalies, self.failed_waits) = (0, 0);
-                self.watch(now, allowed_at, row, queue.ahead);
+                self.watch(now, allowed_at, record, queue.ahead);
             }
             (
                 QueueLock::Available,
@@ -95,17 +98,17 @@ impl Acquire {
         self.retry_or_disable_queue_lock(now, self.failed_waits.max(self.queue_lock_anomalies));
     }
 
-    /// Returns the maximum time to wait for the queue lock behind a foreign session, one that neither holds the lease
-    /// nor has a queue entry. On a server that stalls, a contender can be such a session until its grant is
-    /// committed, so the limit is one ttl, or half of `--wait` if that is shorter. None if the limit is too short to
-    /// be worth a wait.
+    /// Returns the maximum time to wait for the queue lock behind a foreign session. A foreign session neither holds
+    /// the lease nor has a queue entry. On a server that stalls, the session of a contender can be foreign until its
+    /// grant is committed. Therefore the maximum time is one ttl, or half of `--wait` if that is shorter. None if this
+    /// time is too short to be worth a wait.
     fn foreign_limit(&self) -> Option<Duration> {
         let half = self.limits.wait.map(|wait| wait / 2);
         let limit = half.into_iter().chain([self.timing.ttl]).min();
         limit.filter(|limit| *limit >= LONGEST_PAUSE)
     }
 
-    /// Returns the maximum time to wait for the queue lock if the user's wait limit ends in `left`. None waits
+    /// Returns the maximum time to wait for the queue lock if the user's wait limit expires after `left`. None waits
     /// forever.
     pub(super) fn wait_turn_limit(&self, left: Option<Duration>) -> Option<Duration> {
         let is_behind_foreign = self.queue_lock_anomalies > MAX_ANOMALIES;
@@ -113,7 +116,8 @@ impl Acquire {
         left.into_iter().chain(foreign).min()
     }
 
-    /// Tries again after the queue lock failed to work `anomalies` times in a row. Disables it after [`MAX_ANOMALIES`].
+    /// Tries to acquire the lease again after `anomalies` consecutive anomalies of the queue lock. Disables the queue
+    /// lock after more than [`MAX_ANOMALIES`].
     fn retry_or_disable_queue_lock(&mut self, now: BootInstant, anomalies: u32) {
         self.phase = AcquirePhase::TryAcquire(AcquireMode::IfFree);
         if anomalies > MAX_ANOMALIES {
@@ -126,19 +130,26 @@ impl Acquire {
     /// Disables the queue lock for the rest of the acquisition.
     pub(super) fn disable_queue_lock(&mut self) {
         self.queue_lock = QueueLock::Unavailable;
-        // The queue entry must be refreshed as a poller's, or other contenders would take this one for dead.
+        // The queue entry must be refreshed as the entry of a poller. Otherwise other contenders would consider this
+        // contender dead.
         self.disconnected();
     }
 
-    /// Watches the row as the queue head, which has the queue lock, or as a poller, without a queue lock. Tries to
-    /// acquire the row as soon as that is allowed and it is this contender's turn.
-    fn watch(&mut self, now: BootInstant, allowed_at: BootInstant, row: &LockRecord, ahead: u64) {
+    /// Watches the record as the queue head, which has the queue lock, or as a poller, which has no queue lock. Tries
+    /// to acquire the lease as soon as this is allowed and this contender is next.
+    fn watch(
+        &mut self,
+        now: BootInstant,
+        allowed_at: BootInstant,
+        record: &LockRecord,
+        ahead: u64,
+    ) {
         let has_queue_lock = self.queue_lock == QueueLock::Available;
         let is_free = !has_queue_lock && allowed_at <= now;
         self.free_since = is_free.then(|| self.free_since.unwrap_or(now));
         let is_left_free = |since| now.since(since) >= HEAD_PRIORITY;
         let is_turn = has_queue_lock || ahead == 0 || self.free_since.is_some_and(is_left_free);
-        if is_turn && self.try_if(now, allowed_at, row) {
+        if is_turn && self.try_if(now, allowed_at, record) {
             return;
         }
         let OwnEntry::Current(since) = self.entry else {
@@ -150,28 +161,29 @@ impl Acquire {
             false => AcquirePhase::Enqueue,
         };
         let (until, longest) = match has_queue_lock {
-            // If a row looks free but the head is refused, a transaction of an earlier command still locks the fence.
-            // It may last long, so poll slowly.
+            // If the record is free but the server refuses the queue head, a transaction of an earlier command still
+            // locks the fence. That transaction may last long, so poll slowly.
             true if allowed_at <= now => (now + LONGEST_PAUSE, LONGEST_PAUSE),
             false if ahead > 0 => (now + LONGEST_PAUSE_BEHIND, LONGEST_PAUSE_BEHIND),
             _ => (allowed_at, LONGEST_PAUSE),
         };
         let pause = self.backoff.next_pause(self.owner_id, longest);
-        // Not later than a take-over is allowed, but never sooner than a short pause.
+        // Read again when a take-over is allowed, but not before a short pause has passed.
         self.next_at = (now + pause).min(until.max(now + RETRY_DELAY));
     }
 
-    /// Selects an attempt and returns true if the row may be acquired at `now`, at most [`MAX_TRIES`] times in a row.
-    fn try_if(&mut self, now: BootInstant, allowed_at: BootInstant, row: &LockRecord) -> bool {
+    /// Selects an attempt as the next request and returns true if the lease may be acquired at `now`. Returns false
+    /// after [`MAX_TRIES`] consecutive attempts.
+    fn try_if(&mut self, now: BootInstant, allowed_at: BootInstant, record: &LockRecord) -> bool {
         if allowed_at > now || self.consecutive_tries >= MAX_TRIES {
             self.consecutive_tries = 0;
             return false;
         }
         self.consecutive_tries += 1;
-        self.phase = AcquirePhase::TryAcquire(match row.owner_id.is_some() || row.fenced {
+        self.phase = AcquirePhase::TryAcquire(match record.owner_id.is_some() || record.fenced {
             true => AcquireMode::TakeOver {
-                version: row.version,
-                fenced: row.fenced,
+                version: record.version,
+                fenced: record.fenced,
             },
             false => AcquireMode::IfFree,
         });

@@ -1,4 +1,4 @@
-//! Unit tests of the acquisition. A closure plays the server, and a number plays the clock.
+//! Unit tests of the acquisition. A closure acts as the server, and each test passes the current instant as a value.
 
 mod failures;
 mod named_locks;
@@ -72,7 +72,7 @@ fn queue_state(lock_owner: QueueLockOwner, ahead: u64) -> QueueState {
     }
 }
 
-/// Returns the version that an attempt takes over. None if the attempt is for a free row.
+/// Returns the version that an attempt takes over. None if the attempt acquires only a free record.
 fn taken_over(request: &AcquireRequest) -> Option<Version> {
     match request.mode {
         AcquireMode::TakeOver { version, .. } => Some(version),
@@ -82,7 +82,7 @@ fn taken_over(request: &AcquireRequest) -> Option<Version> {
 
 const LEFT: Expiry = Expiry::In(Duration::from_secs(25));
 
-/// Returns the row and the queue with which a test's server responds to an attempt, a read or a queue entry.
+/// The server of a test: returns the record and the queue for its response to an attempt, a read or a queue entry.
 type Server<'a> = &'a dyn Fn(BootInstant) -> (LockRecord, QueueState);
 
 /// Passes the response of `server` to `request` to the acquisition.
@@ -98,8 +98,8 @@ fn respond(acquire: &mut Acquire, now: BootInstant, server: Server, request: &Re
     acquire.handle_response(now, &timed_response(now, Ok(response)));
 }
 
-/// Continues from `now` up to the next attempt, with a server that responds as `server` does and never grants the
-/// queue lock. Returns that attempt and its time.
+/// Runs the acquisition from `now` to the next attempt. `server` provides the responses and never grants the queue
+/// lock. Returns the time of the attempt and the attempt.
 fn until_attempt(
     acquire: &mut Acquire,
     mut now: BootInstant,
@@ -138,7 +138,7 @@ fn send_first_attempt(acquire: &mut Acquire) {
 }
 
 #[test]
-fn grant_counts_from_before_its_send() {
+fn grant_counts_from_the_send_time_of_the_attempt() {
     let mut acquire = acquisition(None);
     send_first_attempt(&mut acquire);
     acquire.handle_response(
@@ -171,8 +171,8 @@ fn waiter_sends_nothing_while_it_waits_for_the_queue_lock() {
 }
 
 #[test]
-fn queue_head_takes_over_a_row_that_did_not_change_for_a_ttl() {
-    // By the server's clock the lease never expires, which must not matter.
+fn queue_head_takes_over_a_record_that_did_not_change_for_a_ttl() {
+    // By the server's clock, the lease never expires. The contender's own clock must permit the take-over.
     let forever = Expiry::In(secs(999_999));
     let server = |_| (record(3, forever), queue_state(QueueLockOwner::Own, 0));
     let mut acquire = acquisition(None);
@@ -187,7 +187,7 @@ fn queue_head_takes_over_a_row_that_did_not_change_for_a_ttl() {
 }
 
 #[test]
-fn renewed_row_is_never_taken_over() {
+fn renewed_record_is_never_taken_over() {
     for lock_owner in [QueueLockOwner::Own, QueueLockOwner::Free] {
         let server = |now: BootInstant| {
             (

@@ -1,4 +1,4 @@
-//! All facts of one action, one per line.
+//! Formats all facts about one action, one per line.
 
 use std::fmt::Write as _;
 
@@ -8,7 +8,7 @@ use crate::report::escape::printable;
 use crate::report::messages::{self, duration};
 use crate::store::{Expiry, LockRecord, Waiter};
 
-/// Returns all facts of one action, one per line, followed by the table of its waiters.
+/// Formats all facts about one action, one per line, followed by the table of its waiters.
 #[must_use]
 pub fn details(record: &LockRecord, waiters: &[Waiter]) -> String {
     let facts = facts(record);
@@ -29,8 +29,8 @@ pub fn details(record: &LockRecord, waiters: &[Waiter]) -> String {
     text
 }
 
-/// Returns all facts of an action by name. The text comes from other clients, so the caller must escape
-/// it.
+/// Returns all facts about an action, as pairs of name and value. The values contain text from other
+/// clients, so the caller must escape the values.
 #[must_use]
 pub fn facts(record: &LockRecord) -> Vec<(&'static str, String)> {
     let holder = &record.holder;

@@ -1,7 +1,7 @@
-//! The JSON form of `dlock status`.
+//! The JSON format of `dlock status`.
 //!
-//! The form is documented in dlock-status(1) and is stable: fields are added, but never renamed or
-//! removed. Times are the server's; durations are whole milliseconds.
+//! The format is documented in dlock-status(1) and is stable: fields may be added, but are never
+//! renamed or removed. Times are from the server's clock. Durations are in whole milliseconds.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::report::messages;
 use crate::store::diagnosis::{Diagnosis, takeover_in};
 use crate::store::{Expiry, LockRecord, Snapshot, Waiter};
 
-/// One lock in JSON.
+/// A lock in the JSON document.
 #[derive(Serialize)]
 struct LockJson<'a> {
     action: &'a str,
@@ -50,7 +50,7 @@ struct LockJson<'a> {
     waiters: Vec<WaiterJson<'a>>,
 }
 
-/// One waiter in JSON.
+/// A waiter in the JSON document.
 #[derive(Serialize)]
 struct WaiterJson<'a> {
     position: usize,
@@ -70,10 +70,10 @@ struct StatusDocument<'a> {
     locks: Vec<LockJson<'a>>,
 }
 
-/// Returns the JSON document on one line. `local_time` is the time of this machine since 1970.
+/// Returns the JSON document on one line. `local_time` is the time on this machine's clock, since 1970.
 ///
 /// # Errors
-/// Never fails for a [`Snapshot`]; the serializer's type demands a result.
+/// Never fails for a [`Snapshot`]. The `Result` type comes from the serializer.
 pub fn json(snapshot: &Snapshot, local_time: Duration) -> serde_json::Result<String> {
     let Snapshot { locks, waiters, .. } = snapshot;
     let server_time_ms = snapshot.server_time.0 / 1000;

@@ -1,4 +1,4 @@
-//! The table of the locks.
+//! The table of locks.
 
 use super::waiters::{waiter_table, waiters_of};
 use crate::report::escape::printable;
@@ -6,9 +6,11 @@ use crate::report::format::rendered;
 use crate::report::messages::{self, duration};
 use crate::store::{Expiry, LastRun, LockRecord, Waiter};
 
-/// Returns a table with one line per action, followed by a table of the waiters in the order of their
-/// positions, if there are waiters. Lines are not wrapped here. A terminal that is too narrow wraps them;
-/// such a line can still be read and copied, unlike a token that is split over two lines of its cell.
+/// Formats a table with one line per action. If there are waiters, a table of the waiters follows, in the
+/// order of their positions.
+///
+/// Does not wrap lines. A narrow terminal wraps the lines, but users can still read and copy them. If a
+/// cell were wrapped, a token could be split over two lines of the cell.
 #[must_use]
 pub fn table(records: &[LockRecord], waiters: &[Waiter]) -> String {
     let heading = [
@@ -64,7 +66,7 @@ fn holder_cells(record: &LockRecord, waiters: usize) -> [String; 13] {
     ]
 }
 
-/// Returns the outcome and the age of the last run.
+/// Formats the outcome and the age of the last run.
 pub(super) fn last_run(last: LastRun) -> String {
     format!("{}, {} ago", last.outcome, duration(last.ago))
 }

@@ -1,4 +1,4 @@
-//! The table of the waiters.
+//! The table of waiters.
 
 use crate::lease::action::Action;
 use crate::report::escape::printable;
@@ -6,7 +6,8 @@ use crate::report::format::rendered;
 use crate::report::messages::duration;
 use crate::store::{LockRecord, Waiter};
 
-/// Returns the table of the waiters, in the order of their positions.
+/// Formats a table of the waiters for all `records`. The waiters of an action are in the order of their
+/// positions.
 pub(super) fn waiter_table(records: &[LockRecord], waiters: &[Waiter]) -> String {
     let heading = [
         "ACTION", "POSITION", "WAITER", "HOST", "PID", "USER", "WAITED", "SESSION", "NOTE",

@@ -1,4 +1,5 @@
-//! Requests outside of a run: read records, waiters and the history, forget a success, and apply an operator request.
+//! Requests that are not part of a run: they read records, waiters and the history, forget a success, and apply an
+//! operator request.
 
 use super::database::Database;
 use super::exchange::RequestKind;
@@ -10,14 +11,15 @@ use crate::store::operator::{OperatorAction, OperatorRequest, OperatorResult};
 use crate::store::{Failure, FailureKind, HistoryEntry, Holder, QueueLock, Snapshot};
 
 impl Database {
-    /// Returns the records and the waiters of `selection`, in order. Changes nothing.
+    /// Returns the records of the actions in `selection`, sorted by action, and their waiters, sorted by position.
+    /// Changes nothing.
     ///
     /// # Errors
-    /// Returns any failure, `NoTables` if a table is missing.
+    /// Returns any failure. The kind is `NoTables` if a table is missing.
     pub fn snapshot(&mut self, selection: Selection) -> Result<Snapshot, Failure> {
         let snapshot = statements::select_snapshot(selection, QueueLock::Available);
         match self.exchange(RequestKind::Plain, &snapshot, rows::snapshot) {
-            // Without named locks the state of the holders' sessions is unknown.
+            // Without named locks, the state of the holders' sessions is unknown.
             Err(failure) if failure.kind == FailureKind::NoQueueLock => {
                 let snapshot = statements::select_snapshot(selection, QueueLock::Unavailable);
                 self.exchange(RequestKind::Plain, &snapshot, rows::snapshot)
@@ -29,7 +31,7 @@ impl Database {
     /// Returns the last `limit` entries of the history, newest first.
     ///
     /// # Errors
-    /// Returns any failure, `NoTables` if a table is missing.
+    /// Returns any failure. The kind is `NoTables` if a table is missing.
     pub fn history(
         &mut self,
         selection: Selection,
@@ -39,11 +41,11 @@ impl Database {
         self.exchange(RequestKind::Plain, &entries, rows::entries)
     }
 
-    /// Forgets the success of `action` under `key`, and records `operator` as the author. Returns true if there was
-    /// such a success.
+    /// Removes the recorded success of `action` under `key`, and records `operator` as the author. Returns true if
+    /// there was such a success.
     ///
     /// # Errors
-    /// Returns any failure. The success is then still recorded, or its state is unknown.
+    /// Returns any failure. After a failure, the success is still recorded, or its state is unknown.
     pub fn forget(
         &mut self,
         action: &Action,
@@ -55,18 +57,18 @@ impl Database {
         self.exchange(RequestKind::Plain, &forget, rows::is_confirmed)
     }
 
-    /// Applies an operator request to an action, if the record still has the token of the request. With `wakes` it then
-    /// kills the holder's session, if that session is known, so that the holder reconnects and reads its record at
-    /// once. Without, the holder detects the change at its next renewal.
+    /// Applies an operator request to an action, if the record still has the token of the request. If `wakes` is true,
+    /// also kills the holder's session, if the session is known, so that the holder reconnects and reads its record
+    /// immediately. Otherwise the holder detects the change at its next renewal.
     ///
     /// # Errors
-    /// Returns any failure of the change. Nothing was changed then, or the result is unknown.
+    /// Returns any failure of the change. After a failure, nothing was changed, or the result is unknown.
     pub fn apply_operator_request(
         &mut self,
         request: &OperatorRequest,
         wakes: bool,
     ) -> Result<OperatorResult, Failure> {
-        // An action that was never held can be paused.
+        // A pause creates the row of an action that was never held.
         let create = match request.kind {
             OperatorAction::Pause(_) => statements::create_row(&request.action),
             OperatorAction::Release | OperatorAction::Resume => String::new(),
@@ -83,8 +85,8 @@ impl Database {
         )
     }
 
-    /// Kills another session of this account, and returns true on success. It needs the connection on which the session
-    /// id was read: a restarted server may have given the same id to another session.
+    /// Kills another session of this account, and returns true on success. It requires the connection on which the
+    /// session id was read, because a restarted server may have assigned the same id to another session.
     fn kill_session(&mut self, session: u64) -> bool {
         let kill = statements::kill_session(session);
         self.connection.is_some()

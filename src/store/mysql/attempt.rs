@@ -1,6 +1,7 @@
-//! Acquires the lease: an attempt, alone or after a wait for the queue lock.
+//! Acquires the lease, either immediately or after a wait for the queue lock.
 //!
-//! A grant counts only if it was read back, with the id of the request, after the statement that made it.
+//! A grant counts only if the record was read back after the statement that made the grant, in a response with the id
+//! of the request.
 
 use super::database::Database;
 use super::exchange::RequestKind;
@@ -11,7 +12,8 @@ use crate::store::{
     ReleaseRequest, Response, Success, WaitRequest,
 };
 
-/// Data read back after an attempt, and the success that makes the run unnecessary. None if the action has no row.
+/// Data read back after an attempt, and the success that makes the run unnecessary, if there is one. None if the action
+/// has no row.
 type AttemptOutcome = Option<(AttemptReadBack, Option<Success>)>;
 
 impl Database {
@@ -30,8 +32,8 @@ impl Database {
         }
     }
 
-    /// Makes one attempt. If a success can make the run unnecessary, the first attempt of a process reads it first, so
-    /// that a process with nothing to do writes nothing and does not take the queue lock.
+    /// Makes one attempt. With `--once`, the first attempt of a process begins with a query for a recorded success that
+    /// makes the run unnecessary. A process with nothing to do then writes nothing and does not take the queue lock.
     fn try_once(
         &mut self,
         contender: &Contender,
@@ -72,7 +74,8 @@ impl Database {
             mode: AcquireMode::IfFree,
             queue_lock: QueueLock::Available,
         };
-        // Built before the wait: once this session owns the queue lock, all waiters behind it wait for the attempt.
+        // The packet is built before the wait, because all waiters behind this session wait for the attempt as soon as
+        // this session owns the queue lock.
         let attempt = statements::attempt(contender, &request, true);
         let wait = statements::wait_turn(contender, turn, &dead);
         if !self.exchange(RequestKind::Wait, &wait, rows::is_confirmed)? {
@@ -92,9 +95,9 @@ impl Database {
         self.exchange(RequestKind::Grant, &packet, rows::proof)
     }
 
-    /// Returns the response to `request`, given the `outcome` of its attempt. A contender that was not granted the
-    /// lease reads the record and the queue with a second packet. Reading them in the packet of the attempt would slow
-    /// down every grant without competition.
+    /// Returns the response to `request`, whose attempt had this `outcome`. A contender that was not granted the lease
+    /// reads the record and the queue with a second packet. Reading them in the packet of the attempt would slow down
+    /// every uncontended grant.
     fn outcome(
         &mut self,
         contender: &Contender,
@@ -107,13 +110,15 @@ impl Database {
             ..
         } = *request;
         let Some((row, success)) = outcome else {
-            // No row was created, or rows are being deleted. The query checks the version, which shows the difference.
+            // Either no row was created because the tables have another version, or another client deletes rows. The
+            // query returns an error if the version is wrong.
             self.query(contender, "", None)?;
             return Err(rows::row_missing());
         };
         match (row.granted(owner_id), success) {
-            // The success was recorded after the attempt read it, and before the grant. No other contender can record a
-            // success from now on, so the lease is released.
+            // The success was recorded after the attempt read the successes, and before the grant. While this process
+            // holds the lease, no other contender can record a success. The run is unnecessary, so the lease is
+            // released.
             (Some(_), Some(success)) => {
                 let request = ReleaseRequest {
                     owner_id,
@@ -127,7 +132,7 @@ impl Database {
                 self.release(contender, &request)?;
                 Ok(Response::AlreadyDone(success))
             }
-            (Some(answer), None) => Ok(answer),
+            (Some(response), None) => Ok(response),
             (None, _) => {
                 let found = self.query(
                     contender,
@@ -138,7 +143,7 @@ impl Database {
                     }),
                 )?;
                 match &found.row {
-                    // Acquired by an earlier attempt whose response was lost and which was executed only now.
+                    // An earlier attempt, whose response was lost, was executed only now and acquired the lease.
                     Some(row) if row.is_held_by(owner_id, None) => {
                         Ok(Response::AlreadyHeld(row.version.token))
                     }

@@ -1,8 +1,9 @@
 //! One connection to the server: connect, time limits and close.
 //!
-//! This file works around problems of the driver: it prevents a second connect by socket and set-up queries, sets time
-//! limits on every socket call, and converts a panic of the driver into an error. A connection with *any* error is
-//! dropped, because the driver would return the late response of one request to the next request.
+//! This file works around problems of the driver. It prevents set-up queries and a second connect through the server's
+//! socket, sets time limits on every socket call, and converts a panic of the driver into an error. A connection with
+//! *any* error is dropped, because the driver would return the late response of one request as the response to the next
+//! request.
 
 use std::collections::HashMap;
 use std::mem::ManuallyDrop;
@@ -20,14 +21,14 @@ use crate::store::target::{Address, Secret, SslMode, Target, Tls};
 use crate::store::{Failure, FailureKind};
 use crate::sys::socket::{self, Interrupter};
 
-/// Maximum size of a packet in bytes, larger than any response. It is set so that the driver does not query the
-/// server's limit.
+/// Maximum size of a packet in bytes, which is larger than any response. It is set so that the driver does not query
+/// the server's limit.
 const MAX_PACKET: usize = 1 << 20;
 
 /// Number of unanswered keepalive probes, one per second, after which the peer counts as dead.
 const KEEPALIVE_PROBES: u32 = 3;
 
-/// A live connection.
+/// An open connection.
 pub(super) struct Connection {
     conn: Conn,
     interrupter: Interrupter,
@@ -41,10 +42,10 @@ impl Drop for Connection {
 }
 
 impl Connection {
-    /// Connects and logs in. Every address that the host name resolves to is tried.
+    /// Connects and logs in. Tries every address that the host name resolves to.
     ///
-    /// `limit` is the maximum time of the connect to one address and of each read and write. Name resolution has
-    /// no limit, so the calling thread must not have other work to do.
+    /// `limit` is the maximum time of the connect to one address and of each read and write. Name resolution has no
+    /// time limit, so a thread with other work must not call this function.
     pub(super) fn open(
         target: &Target,
         limit: Duration,
@@ -77,7 +78,7 @@ impl Connection {
                     failure: panicked(&panic),
                 },
             };
-            // The server answered, or TLS failed: another of its addresses would not help.
+            // The server responded, or TLS failed. The server's other addresses would not help.
             if !matches!(
                 last.failure.kind,
                 FailureKind::Unreachable | FailureKind::Unknown
@@ -89,20 +90,21 @@ impl Connection {
     }
 
     /// Returns the session id in the server's greeting, which has only 32 bits.
-    pub(super) fn greeted_as(&self) -> u32 {
+    pub(super) fn greeting_id(&self) -> u32 {
         self.conn.connection_id()
     }
 
-    /// Sets the maximum time of each read. None waits forever: only the kernel's keepalive then detects a dead server.
+    /// Sets the maximum time of each read. With None, reads wait forever, and only the kernel's keepalive detects a
+    /// dead server.
     pub(super) fn limit_reads(&self, limit: Option<Duration>) -> Result<(), Failure> {
         socket::limit_reads(self.conn.as_raw_fd(), limit).map_err(|error| {
-            let message = format!("cannot set a time limit: {error}");
+            let message = format!("cannot set a time limit on the connection: {error}");
             Failure::new(FailureKind::Unreachable, message)
         })
     }
 
-    /// Sends `packet` and reads the rows of each of its SELECTs. Consumes the connection. The returned connection may
-    /// be used again only if there was no error. None after a panic of the driver.
+    /// Sends `packet` and reads the rows of each of its SELECTs. Consumes the connection and returns it, or None after
+    /// a panic of the driver. The returned connection may be used again only if there was no error.
     pub(super) fn exchange(
         mut self,
         packet: &str,
@@ -123,8 +125,8 @@ impl Connection {
 
 fn read_all(conn: &mut Conn, packet: &str) -> Result<Vec<Vec<Row>>, mysql::Error> {
     let mut found = Vec::new();
-    // Dropped only on success: after an error, the drop would continue to read. After a panic of the driver, the
-    // drop may panic again, which aborts the process and leaves the command without supervision.
+    // The result sets are dropped only on success. After an error, the drop would continue to read. After a panic of
+    // the driver, the drop may panic again, which aborts the process and leaves the command without supervision.
     let mut sets = ManuallyDrop::new(conn.query_iter(packet)?);
     while let Some(set) = sets.iter() {
         let mut set = ManuallyDrop::new(set);
@@ -140,7 +142,7 @@ fn read_all(conn: &mut Conn, packet: &str) -> Result<Vec<Vec<Row>>, mysql::Error
     Ok(found)
 }
 
-/// Calls the driver and returns its panic as a text. An empty packet is enough to make the driver panic.
+/// Calls the driver, and returns the message of a panic as the error. The driver panics even on an empty packet.
 fn catch_panic<T>(call: impl FnOnce() -> T) -> Result<T, String> {
     catch_unwind(AssertUnwindSafe(call)).map_err(|panic| {
         panic
@@ -152,14 +154,15 @@ fn catch_panic<T>(call: impl FnOnce() -> T) -> Result<T, String> {
 }
 
 fn panicked(text: &str) -> Failure {
-    let message = format!("the driver could not read the server's reply: {text}");
+    let message = format!("the driver could not read the server's response: {text}");
     Failure::new(FailureKind::Unknown, message)
 }
 
 /// Returns the bind addresses to connect from, one per address family, in the resolver's order. None binds no address.
 ///
-/// Without a bind address, the driver tries only the first address of a name. With one, it tries all addresses of its
-/// family. So there is one attempt per family. A literal address or a socket needs no bind address.
+/// Without a bind address, the driver tries only the first address of a name. With a bind address, it tries all
+/// addresses of the same family, so dlock connects once per family. A literal address or a socket needs no bind
+/// address.
 fn families(address: &Address) -> std::io::Result<Vec<Option<IpAddr>>> {
     let (host, port) = match address {
         Address::Tcp { host, port } if host.parse::<IpAddr>().is_err() => (host.as_str(), *port),
@@ -185,14 +188,14 @@ fn options(target: &Target, limit: Duration, bind: Option<IpAddr>) -> OptsBuilde
         .user(Some(&target.user))
         .pass(target.password.as_ref().map(Secret::reveal))
         .db_name(Some(&target.database).filter(|name| !name.is_empty()))
-        // These two settings prevent a second connection and two queries by the driver.
+        // The next two settings prevent a second connection and two queries by the driver.
         .prefer_socket(false)
         .max_allowed_packet(Some(MAX_PACKET))
         .stmt_cache_size(0)
         .read_timeout(Some(limit))
         .write_timeout(Some(limit))
         .tcp_connect_timeout(Some(limit))
-        // A peer that dies without closing the connection is detected within the time of two requests.
+        // A peer that dies without closing the connection is detected within twice the time limit.
         .tcp_user_timeout_ms(Some(millis.saturating_mul(2)))
         .tcp_keepalive_time_ms(Some(seconds * 1000))
         .tcp_keepalive_probe_interval_secs(Some(1))
@@ -208,7 +211,7 @@ fn options(target: &Target, limit: Duration, bind: Option<IpAddr>) -> OptsBuilde
     }
 }
 
-/// Returns an error if a TLS file cannot be read. The driver would report it as an unreachable server.
+/// Returns an error if a TLS file cannot be read. The driver would report such a file as an unreachable server.
 fn check_readable(tls: &Tls) -> Result<(), String> {
     let identity = tls.identity.iter().flat_map(|(cert, key)| [cert, key]);
     for path in tls.ca.iter().chain(identity) {

@@ -1,4 +1,4 @@
-//! [`Database`]: the connection to the server, and the function for each request of the protocol.
+//! [`Database`] contains the connection to the server, and processes each request of the protocol.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::sys::{clock, socket::Interrupter};
 pub(super) struct RequestTiming {
     /// Time when the last packet was sent. Before the first packet, the time when the request started.
     pub(super) sent: BootInstant,
-    /// Last server time in a response. None if no response contained it.
+    /// Last server time in a response. None if no response contained a server time.
     pub(super) server_time: Option<ServerTime>,
     /// True if a packet that can grant the lease was sent.
     pub(super) could_grant: bool,
@@ -34,7 +34,7 @@ impl RequestTiming {
 /// One account on one server, with at most one connection.
 pub struct Database {
     pub(super) target: Target,
-    /// Maximum time of one connect, one read and one write.
+    /// Maximum time of each connect, each read and each write.
     pub(super) limit: Duration,
     /// Time without a request after which the server ends the session.
     pub(super) idle: Duration,
@@ -59,7 +59,7 @@ impl Database {
         }
     }
 
-    /// Returns a handle with which another thread ends a call that takes too long.
+    /// Returns a handle that another thread can use to end a call that takes too long.
     #[must_use]
     pub fn interrupter(&self) -> Interrupter {
         self.interrupter.clone()
@@ -108,7 +108,7 @@ impl Database {
                 let row = found.row.ok_or_else(rows::row_missing)?;
                 match row.is_held_by(grant.owner_id, Some(grant.token)) {
                     true if found.changed => Ok(Response::Renewed),
-                    // Some proxies send a SELECT to a replica, which does not have the renewal yet.
+                    // Some proxies send a SELECT to a replica, which may not have the renewal yet.
                     true => Err(Failure::new(
                         FailureKind::Unknown,
                         "the renewal cannot be read back",

@@ -1,10 +1,8 @@
-//! `dlock doctor`: sends the server requests about everything that dlock depends on, and judges the
-//! responses.
+//! `dlock doctor` queries everything on the server that dlock depends on, and judges the responses.
 //!
-//! Each subject has a file. In each file, the code that sends requests is separate from the code that
-//! judges the responses. The latter is pure, so that tests can pass it made-up responses of servers that
-//! are not available. The checks write nothing and leave nothing behind. If the server refuses one
-//! request, the other checks still run.
+//! Each subject has its own file. In each file, one part sends requests and another part judges the
+//! responses. The second part is pure, so that unit tests can pass responses of servers that are not
+//! available. The checks write nothing. If the server refuses one request, the other checks still run.
 
 mod actual_schema;
 mod connect;
@@ -32,15 +30,15 @@ use crate::store::Failure;
 use crate::store::check::{Check, Finding};
 use crate::store::target::Target;
 
-/// Callback that receives each finding as soon as it is known.
+/// Callback that receives each finding as soon as it is available.
 pub type FindingSink<'a> = dyn FnMut(Finding) + 'a;
 
-/// Runs all checks in the order of [`Check::ALL`]. A check may return several findings; a check that is
-/// not reached returns none.
+/// Runs all checks in the order of [`Check::ALL`], and passes each finding to `emit`. A check may have
+/// several findings. A check that is not reached has no finding.
 ///
 /// # Errors
-/// Fails if the server cannot be reached, or the connection is lost. All findings up to then have been passed
-/// to `emit`.
+/// Fails if the server or the database cannot be used, or if the connection is lost. All findings
+/// before the failure have been passed to `emit`.
 pub fn examine(target: &Target, limit: Duration, emit: &mut FindingSink) -> Result<(), Failure> {
     match Session::open(target, limit) {
         Ok(session) => examine_all(target, session, None, emit),
@@ -66,8 +64,8 @@ pub fn examine(target: &Target, limit: Duration, emit: &mut FindingSink) -> Resu
     }
 }
 
-/// Runs all checks over `session`. If `no_database` is the reason why the database cannot be used, skips
-/// the checks that need it.
+/// Runs all checks on `session`. `no_database` is the reason why the database cannot be used, and the
+/// checks that need the database are then skipped. None if the database can be used.
 fn examine_all(
     target: &Target,
     mut session: Session,
@@ -78,7 +76,8 @@ fn examine_all(
     let identities = or_skip(Check::Proxy, Identities::query(session), emit)?;
     let facts = match ServerFacts::query(session) {
         Ok(facts) => facts,
-        // No check can run without the facts, and an empty result would look like a healthy server.
+        // No check can run without these facts, because the checks would judge empty facts as
+        // healthy.
         Err(QueryError::Refused(failure) | QueryError::Disconnected(failure)) => {
             return Err(connection_lost(Check::Server, failure, emit));
         }
@@ -165,13 +164,13 @@ fn or_skip<T>(
     }
 }
 
-/// Emits a failure that ends all checks, and returns it.
+/// Emits a finding for a failure that ends all checks, and returns the failure.
 fn connection_lost(check: Check, failure: Failure, emit: &mut FindingSink) -> Failure {
     emit(Finding::fail(
         check,
         failure.message.clone(),
-        "the server was there a moment ago: a holder would be about to lose its lease",
-        "find out what ended the connection, and run dlock doctor again",
+        "the server responded a moment ago; a holder that loses its connection like this may lose its lease",
+        "find out why the connection was lost, then run dlock doctor again",
     ));
     failure
 }

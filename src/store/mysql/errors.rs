@@ -1,7 +1,7 @@
 //! Classifies errors of the server and the driver for the protocol.
 //!
-//! The kind of a failure decides what to do next. It is not evidence of what was done before: a statement may have been
-//! committed before any error. The caller has to find out the effect of a request that was sent.
+//! The kind of a failure decides the next step. The kind does not prove that the request had no effect, because a
+//! statement may have been committed before the error. The caller must find out the effect of a request that was sent.
 
 use std::io::ErrorKind::{InvalidData, TimedOut, WouldBlock};
 
@@ -23,7 +23,7 @@ pub(super) enum Phase {
 /// Error that prevented a connection.
 #[derive(Debug)]
 pub(super) struct ConnectError {
-    /// Check that failed. None if a file in the settings cannot be read, which is checked first.
+    /// Check that failed. None if a TLS file from the settings cannot be read. These files are read before all checks.
     pub(super) at: Option<Check>,
     /// Failure to report.
     pub(super) failure: Failure,
@@ -40,7 +40,8 @@ pub(super) fn connect_error(error: &Error, target: &Target) -> ConnectError {
     let check = match error {
         Error::MySqlError(error) => match error.code {
             1044 | 1049 => Check::Database,
-            // Sent instead of a greeting: too many connections, host blocked, host not allowed.
+            // The server sends these errors instead of a greeting: too many connections, host blocked, host not
+            // allowed.
             1040 | 1129 | 1130 => Check::Connect,
             3159 => Check::Tls,
             _ => Check::Login,
@@ -58,8 +59,8 @@ pub(super) fn connect_error(error: &Error, target: &Target) -> ConnectError {
 
 /// Returns the kind of the server's error `code`. None if it is not listed here.
 ///
-/// The codes are from the error references of MySQL 9.7 and MariaDB 10.11. CR_* codes (2xxx) never occur here; only the
-/// C client returns them.
+/// The codes are from the error references of MySQL 9.7 and MariaDB 10.11. Codes from 2000 (CR_*) never occur, because
+/// only the C client returns them.
 const fn kind_of(code: u16) -> Option<FailureKind> {
     Some(match code {
         // No such table.
@@ -79,8 +80,8 @@ const fn kind_of(code: u16) -> Option<FailureKind> {
         }
         // Too many connections of the server or of the user.
         1040 | 1203 => FailureKind::TooManyConnections,
-        // Limit of the account, read-only (option, transaction, mode), not in the cluster: nothing
-        // was done. A later connection may reach a server that accepts the statement.
+        // Limit of the account, read-only (option, transaction, mode), node outside its cluster. The
+        // statement had no effect. A later connection may reach a server that accepts the statement.
         1047 | 1226 | 1290 | 1792 | 1836 | 3092 => FailureKind::Unreachable,
         // GET_LOCK is unknown, denied, refused by a cluster's strict mode or a proxy, has a bad name,
         // or is reported as a deadlock.
@@ -89,28 +90,28 @@ const fn kind_of(code: u16) -> Option<FailureKind> {
     })
 }
 
-/// Returns the advice that follows the server's text. Empty if there is none.
+/// Returns the advice to append to the server's message. Empty if there is no advice.
 fn advice(code: u16, target: &Target) -> String {
-    let is_plain_tcp = matches!(target.address, Address::Tcp { .. }) && !is_tls_wanted(target);
+    let is_plain_tcp = matches!(target.address, Address::Tcp { .. }) && !requires_tls(target);
     let advice = match code {
         1049 => {
             let database = &target.database;
             return format!(
-                "; create it (CREATE DATABASE {database}) or name another with --database"
+                "; create it (CREATE DATABASE {database}) or specify another with --database"
             );
         }
         // MySQL and MariaDB return this code if the tables lack a column that a statement names.
         1054 => "; dlock doctor compares the tables with those that this dlock needs",
         1146 => "; run dlock setup, or dlock exec with an account that may create tables",
-        1290 | 1792 | 1836 => "; the server is read-only, dlock needs the primary",
+        1290 | 1792 | 1836 => "; the server is read-only, but dlock needs the primary",
         // MariaDB also returns these codes when the account or the whole server requires TLS.
         1045 | 1698 if is_plain_tcp => {
-            "; check the account and its password, and whether it wants TLS (--ssl-mode)"
+            "; check the account and its password, and check if the account requires TLS (--ssl-mode)"
         }
         1045 | 1698 => "; check the account and its password",
         1044 | 1142 | 1143 => "; dlock setup --print shows the tables and the grants",
-        1665 => "; the server logs by statement, set binlog_format=ROW or MIXED",
-        3159 => "; the server wants TLS, set --ssl-mode verify_identity",
+        1665 => "; the server uses statement-based logging; set binlog_format=ROW or MIXED",
+        3159 => "; the server requires TLS; set --ssl-mode verify_identity",
         _ => "",
     };
     advice.to_owned()
@@ -121,7 +122,7 @@ pub(super) fn failure(error: &Error, phase: Phase, target: &Target) -> Failure {
     let address = &target.address;
     let (unlisted, what) = match phase {
         Phase::Connecting => (FailureKind::Unreachable, "cannot reach"),
-        Phase::Requesting => (FailureKind::Unknown, "no answer from"),
+        Phase::Requesting => (FailureKind::Unknown, "no response from"),
     };
     let (kind, message) = match error {
         Error::MySqlError(error) => {
@@ -137,29 +138,29 @@ pub(super) fn failure(error: &Error, phase: Phase, target: &Target) -> Failure {
             let advice = advice(code, target);
             (
                 kind,
-                format!("{address} says: {text} (error {code}){advice}"),
+                format!("{address} returned error {code}: {text}{advice}"),
             )
         }
         Error::DriverError(DriverError::TlsNotSupported) => (
             FailureKind::Config,
             format!(
-                "{address} does not offer TLS; turn it on there, or set --ssl-mode disabled \
-                 (DLOCK_SSL_MODE) if the way to it is trusted"
+                "{address} does not offer TLS; turn on TLS on the server, or set --ssl-mode disabled \
+                 (DLOCK_SSL_MODE) if the network is trusted"
             ),
         ),
         Error::DriverError(DriverError::UnknownAuthPlugin(plugin)) => (
             FailureKind::Denied,
             format!(
-                "{address} wants to authenticate {} by {plugin}, which dlock does not know; \
-                 use an account with caching_sha2_password or mysql_native_password, and check its \
-                 name: MySQL makes up a plugin for accounts that it does not have",
+                "{address} requires the authentication plugin {plugin} for {}, which dlock does not \
+                 support; use an account with caching_sha2_password or mysql_native_password, and \
+                 check the account name, because MySQL reports an arbitrary plugin for an unknown account",
                 target.user
             ),
         ),
         Error::TlsError(error) => (FailureKind::Config, tls_failed(&error.to_string(), target)),
         other => {
             let text = cause(other);
-            match phase == Phase::Connecting && is_tls_wanted(target) && is_tls(other) {
+            match phase == Phase::Connecting && requires_tls(target) && is_tls(other) {
                 true => (FailureKind::Config, tls_failed(&text, target)),
                 false => (unlisted, format!("{what} {address}: {text}")),
             }
@@ -179,25 +180,26 @@ fn tls_failed(why: &str, target: &Target) -> String {
         None => String::new(),
     };
     format!(
-        "TLS with {address} failed: {why}; --ssl-mode {} is in force{default}: name the server's \
-         authority with --ssl-ca{ca}, or set --ssl-mode required to accept any certificate, or \
-         disabled for no TLS",
+        "TLS with {address} failed: {why}; --ssl-mode {} is in force{default}; specify the server's \
+         certificate authority with --ssl-ca{ca}, or set --ssl-mode required to accept any \
+         certificate, or --ssl-mode disabled to use no TLS",
         tls.mode,
     )
 }
 
 /// Returns true if the connection has to be encrypted.
-fn is_tls_wanted(target: &Target) -> bool {
+fn requires_tls(target: &Target) -> bool {
     target.tls.mode != SslMode::Disabled && matches!(target.address, Address::Tcp { .. })
 }
 
-/// Returns true for errors of rustls: it reports `InvalidData`, which no socket does. The driver also reports
-/// `InvalidData` for a malformed packet.
+/// Returns true if rustls may have caused the error. rustls reports `InvalidData`, which sockets never report. The
+/// driver also reports `InvalidData` for a malformed packet.
 fn is_tls(error: &Error) -> bool {
     io_error(error).is_some_and(|error| error.kind() == InvalidData)
 }
 
-/// Returns the operating system's error inside the driver's error. Socket timeouts arrive as codec errors.
+/// Returns the I/O error inside the driver's error. None if the driver's error contains no I/O error. The driver wraps
+/// socket timeouts in codec errors.
 fn io_error(error: &Error) -> Option<&std::io::Error> {
     match error {
         Error::IoError(error) => Some(error),
@@ -206,12 +208,12 @@ fn io_error(error: &Error) -> Option<&std::io::Error> {
     }
 }
 
-/// Returns the cause as text for users, without the driver's type names.
+/// Returns the cause as a message for users, without the driver's type names.
 fn cause(error: &Error) -> String {
     match error {
-        Error::DriverError(DriverError::ConnectTimeout) => "no answer in time".to_owned(),
-        // EINVAL and EAFNOSUPPORT: after all addresses of the bound family have failed, the driver
-        // continues with the other family, and the first reason is lost.
+        Error::DriverError(DriverError::ConnectTimeout) => "no response in time".to_owned(),
+        // EINVAL and EAFNOSUPPORT: after all addresses of the bind address's family have failed, the
+        // driver continues with the other family, and the first reason is lost.
         Error::DriverError(DriverError::CouldNotConnect(Some((_, text, _))))
             if text.ends_with("(os error 22)") || text.ends_with("(os error 97)") =>
         {
@@ -220,7 +222,7 @@ fn cause(error: &Error) -> String {
         Error::DriverError(DriverError::CouldNotConnect(Some((_, text, _)))) => text.clone(),
         other => match (io_error(other), other) {
             (Some(error), _) if matches!(error.kind(), WouldBlock | TimedOut) => {
-                "no answer in time".to_owned()
+                "no response in time".to_owned()
             }
             (Some(error), _) => error.to_string(),
             (None, Error::CodecError(error)) => error.to_string(),

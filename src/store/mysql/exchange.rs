@@ -1,4 +1,4 @@
-//! Sends one packet and reads one response. All requests about a lock reach the server this way.
+//! Sends one packet and reads its response. All requests except those of `dlock doctor` are sent by this file.
 
 use mysql::Row;
 
@@ -10,19 +10,19 @@ use crate::mutant::{self, Safeguard};
 use crate::store::{Contender, Failure, FailureKind, QueueEntry};
 use crate::sys::{clock, random};
 
-/// Kind of a packet: its possible effect, and the time that its response may take.
+/// Kind of a packet. It defines if the packet can grant the lease, and if its response has a time limit.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum RequestKind {
-    /// It cannot grant the lease, and no read takes longer than the limit.
+    /// The packet cannot grant the lease, and no read takes longer than the limit.
     Plain,
-    /// It can grant the lease, and no read takes longer than the limit.
+    /// The packet can grant the lease, and no read takes longer than the limit.
     Grant,
-    /// It waits for the queue lock or alters a table, and its response may take forever.
+    /// The packet waits for the queue lock or alters a table, and its response has no time limit.
     Wait,
 }
 
 impl Database {
-    /// Sends `statements`, then reads the contender's record and, with an `entry`, the queue ahead of it.
+    /// Sends `statements`, then reads the contender's record. With an `entry`, also reads the state of the queue.
     pub(super) fn query(
         &mut self,
         contender: &Contender,
@@ -34,15 +34,15 @@ impl Database {
         self.exchange(RequestKind::Plain, &packet, rows::read_result)
     }
 
-    /// Sends one packet with a new request id, checks the id in the response, and returns the result of `read`.
-    /// The connection is kept only if there was no error at all.
+    /// Sends one packet with a new request id, checks the id in the response, and returns the result of `read`. The
+    /// connection is kept only if no error occurred.
     pub(super) fn exchange<T>(
         &mut self,
         kind: RequestKind,
         packet: &str,
         read: impl FnOnce(&[Vec<Row>]) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
-        // The connection is moved out, so that no error below leaves it in place.
+        // The connection is moved out of `self`, so that any error below drops it.
         let (connection, session) = match self.connection.take() {
             Some(connection) => (connection, String::new()),
             None => (
@@ -51,7 +51,7 @@ impl Database {
             ),
         };
         let request_id = random::bytes().map_err(|error| {
-            let message = format!("no random numbers: {error}");
+            let message = format!("cannot get random numbers: {error}");
             Failure::new(FailureKind::Unreachable, message)
         })?;
         let packet = format!(
@@ -63,11 +63,11 @@ impl Database {
         }
         self.timing.could_grant |= kind == RequestKind::Grant;
         self.timing.sent = clock::now();
-        let (connection, reply) = connection.exchange(&packet, &self.target);
+        let (connection, response) = connection.exchange(&packet, &self.target);
         if mutant::is_disabled(Safeguard::SendTime) {
             self.timing.sent = clock::now();
         }
-        let outcome = reply.and_then(|sets| {
+        let outcome = response.and_then(|sets| {
             let time = rows::check(&sets, request_id)?;
             self.timing.server_time = time.or(self.timing.server_time);
             read(&sets)

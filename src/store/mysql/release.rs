@@ -1,4 +1,4 @@
-//! Releases the lease, and records the outcome of the command.
+//! Hands off and releases the lease, and records the outcome of the command.
 
 use super::database::Database;
 use super::exchange::RequestKind;
@@ -7,14 +7,15 @@ use crate::lease::{Grant, Token};
 use crate::store::{Contender, Failure, FailureKind, ReleaseRequest, Response};
 
 impl Database {
-    /// Hands off the lease, on the connection that the record names.
+    /// Hands off the lease on the open connection. Without an open connection, sends nothing and returns `NotHolder`.
     pub(super) fn hand_off(
         &mut self,
         contender: &Contender,
         grant: Grant,
     ) -> Result<Response, Failure> {
         let packet = statements::hand_off(contender, grant.owner_id);
-        // Contenders ignore a hand-off of a session that the record does not name.
+        // A new connection would be useless, because contenders ignore a hand-off by a session that is not in the
+        // record.
         match self.connection.is_some()
             && self.exchange(RequestKind::Plain, &packet, rows::is_confirmed)?
         {
@@ -31,7 +32,8 @@ impl Database {
     ) -> Result<Response, Failure> {
         let release = statements::release(contender, request);
         match self.exchange(RequestKind::Plain, &release, rows::release_result) {
-            // Releases the lease without the history, and records a success that other contenders rely on.
+            // The history cannot be written. The lease is released without the history. A success is still recorded,
+            // because other contenders rely on it.
             Err(failure)
                 if request.run.is_some()
                     && contender.history > 0
@@ -48,11 +50,11 @@ impl Database {
             }
             Err(failure) => Err(failure),
             Ok(freed) => {
-                let answer = freed.answer(request).ok_or_else(still_there)?;
+                let response = freed.answer(request).ok_or_else(not_released)?;
                 if freed.needs_settling(request) {
                     self.settle(contender, request, freed.revoked)?;
                 }
-                Ok(answer)
+                Ok(response)
             }
         }
     }
@@ -67,12 +69,12 @@ impl Database {
         let settle = statements::settle(contender, request, revoked);
         match self.exchange(RequestKind::Plain, &settle, rows::is_confirmed)? {
             true => Ok(()),
-            false => Err(still_there()),
+            false => Err(not_released()),
         }
     }
 }
 
-fn still_there() -> Failure {
-    let why = "the lease is still there after its release";
+fn not_released() -> Failure {
+    let why = "the record still contains the lease after its release";
     Failure::new(FailureKind::Unknown, why)
 }

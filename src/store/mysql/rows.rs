@@ -1,5 +1,5 @@
 //! Converts the rows of a response to [`LockRecord`]s, [`QueueState`]s and [`Waiter`]s, and checks that the response
-//! belongs to the request. A column that the response does not have reads as NULL.
+//! belongs to the request. A column that is missing in the response counts as NULL.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ pub(super) struct ReadResult {
     /// Record of the action. None if the action has no row.
     pub(super) row: Option<LockRecord>,
     queue: QueueState,
-    /// Success that makes the run unnecessary. None if there is none, or if the request does not read it.
+    /// Success that makes the run unnecessary. None if there is no such success, or if the request does not read it.
     pub(super) success: Option<Success>,
     /// True if the preceding statement changed a row.
     pub(super) changed: bool,
@@ -43,20 +43,21 @@ impl ReadResult {
     }
 }
 
-/// Checks that each row contains the `request_id`. Returns the server time. None if the response does not contain it.
+/// Checks that each row contains the `request_id`. Returns the server time, or None if the response does not contain
+/// it.
 pub(super) fn check(sets: &[Vec<Row>], request_id: [u8; 8]) -> Result<Option<ServerTime>, Failure> {
     let mut time = None;
     for row in sets.iter().flatten() {
         let found: Option<Vec<u8>> = optional(row, "request")?;
         if found.as_deref() != Some(&request_id) && !mutant::is_disabled(Safeguard::OwnReply) {
-            return Err(malformed("it belongs to another question"));
+            return Err(malformed("it belongs to another request"));
         }
         time = time.or(optional(row, "server_time")?.map(ServerTime));
     }
     Ok(time)
 }
 
-/// Reads the row of a `select_record`.
+/// Reads the row of a `select_record` statement.
 ///
 /// # Errors
 /// Returns `Unknown` if the response is malformed, and `Config` if this dlock does not work with the tables.
@@ -90,7 +91,8 @@ pub(super) fn entries(sets: &[Vec<Row>]) -> Result<Vec<HistoryEntry>, Failure> {
     Ok(entries.into_iter().flatten().collect())
 }
 
-/// Reads a `proof`, and the success that makes the run unnecessary. None if the action has no row.
+/// Reads the row of a `proof` statement: the owner, and the success that makes the run unnecessary, if there is one.
+/// None if the action has no row.
 pub(super) fn proof(
     sets: &[Vec<Row>],
 ) -> Result<Option<(AttemptReadBack, Option<Success>)>, Failure> {
@@ -106,14 +108,14 @@ pub(super) fn proof(
     Ok(Some((AttemptReadBack { changed, owner }, success(row)?)))
 }
 
-/// Reads the column `answer` of a packet that returns nothing else. Returns true if it is 1.
+/// Reads the column `answer` of a packet that returns no other data. Returns true if the column is 1.
 pub(super) fn is_confirmed(sets: &[Vec<Row>]) -> Result<bool, Failure> {
-    flag(single_row(sets)?, "answer")
+    flag(first_row(sets)?, "answer")
 }
 
 /// Reads the row of a `release` packet.
 pub(super) fn release_result(sets: &[Vec<Row>]) -> Result<ReleaseReadBack, Failure> {
-    let row = single_row(sets)?;
+    let row = first_row(sets)?;
     Ok(ReleaseReadBack {
         changed: flag(row, "changed")?,
         is_named: required::<u64>(row, "named")? > 0,
@@ -124,10 +126,10 @@ pub(super) fn release_result(sets: &[Vec<Row>]) -> Result<ReleaseReadBack, Failu
     })
 }
 
-/// Reads the row of an operator request. Returns true if the change is recorded, and the session to kill so that the
-/// holder detects the change. None if there is no session to kill.
+/// Reads the row of an operator request. Returns true if the change is recorded, and the id of the session to kill so
+/// that the holder detects the change. The id is None if there is no session to kill.
 pub(super) fn operator_result(sets: &[Vec<Row>]) -> Result<(bool, Option<u64>), Failure> {
-    let row = single_row(sets)?;
+    let row = first_row(sets)?;
     Ok((flag(row, "answer")?, optional(row, "session")?))
 }
 
@@ -138,20 +140,20 @@ pub(super) fn dead_entries(sets: &[Vec<Row>]) -> Result<Vec<(u64, u64)>, Failure
 }
 
 /// Returns the first row of a response.
-fn single_row(sets: &[Vec<Row>]) -> Result<&Row, Failure> {
+fn first_row(sets: &[Vec<Row>]) -> Result<&Row, Failure> {
     let row = sets.iter().flatten().next();
     row.ok_or_else(|| malformed("it is empty"))
 }
 
-/// Returns the first row of a response, if this dlock works with the version of the tables.
+/// Returns the first row of a response if this dlock works with the tables, otherwise a failure.
 fn versioned(sets: &[Vec<Row>]) -> Result<&Row, Failure> {
     schema::current().check(tables_version(sets)?)?;
-    single_row(sets)
+    first_row(sets)
 }
 
-/// Reads the version of the tables in the first row. None if none is recorded.
+/// Reads the version of the tables from the first row. None if no version is recorded.
 pub(super) fn tables_version(sets: &[Vec<Row>]) -> Result<Option<TablesVersion>, Failure> {
-    let row = single_row(sets)?;
+    let row = first_row(sets)?;
     let (version, min_version) = (optional(row, "version")?, optional(row, "min_version")?);
     let recorded = version.zip(min_version);
     Ok(recorded.map(|(version, min_version)| TablesVersion {
@@ -174,8 +176,8 @@ fn each<'a, T>(
     Ok(found)
 }
 
-/// Returns the action of the row. None if the row is a placeholder for an empty result, or if the name is not valid:
-/// such an action cannot be held, and it must not prevent the reading of the other rows.
+/// Returns the action of the row. None if the row is a placeholder for an empty result, or if the name is not valid. An
+/// action with an invalid name cannot be held, and its row must not prevent dlock from reading the other rows.
 fn action(row: &Row) -> Result<Option<Action>, Failure> {
     let name: Option<Vec<u8>> = optional(row, "action")?;
     Ok(name
@@ -225,7 +227,7 @@ fn waiter(row: &Row, action: Action) -> Result<Waiter, Failure> {
     })
 }
 
-/// Returns an entry of the history. None if a newer dlock wrote it.
+/// Returns a history entry. None if a newer dlock wrote it with an unsupported outcome.
 fn entry(row: &Row, action: Action) -> Result<Option<HistoryEntry>, Failure> {
     let Some(outcome) = outcome(row)? else {
         return Ok(None);
@@ -255,7 +257,7 @@ fn last(row: &Row) -> Result<Option<LastRun>, Failure> {
     }))
 }
 
-/// Returns the outcome of a run. None if there is no run, or if a newer dlock wrote it.
+/// Returns the outcome of a run. None if there is no run, or if a newer dlock wrote an unsupported outcome.
 fn outcome(row: &Row) -> Result<Option<HistoryOutcome>, Failure> {
     Ok(HistoryOutcome::read(
         &text(row, "outcome")?,
@@ -305,7 +307,7 @@ fn owner_id(row: &Row) -> Result<Option<OwnerId>, Failure> {
         .map_err(|_| malformed("an owner id is not 16 bytes long"))
 }
 
-/// Returns the pause. None if there is none, or if its time is over.
+/// Returns the pause. None if the action is not paused, or if the pause has ended.
 fn paused(row: &Row) -> Result<Option<Pause>, Failure> {
     let left = elapsed(row, "paused_us")?;
     let until = time(row, "paused_until")?.filter(|_| !left.is_zero());
@@ -349,36 +351,37 @@ fn flag(row: &Row, name: &str) -> Result<bool, Failure> {
     Ok(optional::<u64>(row, name)? == Some(1))
 }
 
-/// Returns a text of another client. Bytes that are not UTF-8 are replaced. The text is escaped where it is printed.
+/// Returns a string that another client wrote. Bytes that are not UTF-8 are replaced. The code that prints the string
+/// escapes it.
 fn text(row: &Row, name: &str) -> Result<String, Failure> {
     let bytes: Vec<u8> = optional(row, name)?.unwrap_or_default();
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// Returns an age that the column contains in microseconds. NULL and a negative age (the server's clock was set back)
-/// are zero.
+/// Returns the duration since an event, from a column in microseconds. Zero if the column is NULL, or if it is negative
+/// because the server's clock was set back.
 fn elapsed(row: &Row, name: &str) -> Result<Duration, Failure> {
     Ok(optional(row, name)?.map_or(Duration::ZERO, non_negative))
 }
 
-/// Returns the duration of `micros` microseconds. A negative value is zero.
+/// Returns the duration of `micros` microseconds. Zero if `micros` is negative.
 fn non_negative(micros: i64) -> Duration {
     Duration::from_micros(u64::try_from(micros).unwrap_or(0))
 }
 
-/// Returns a time of the server in UTC (`2026-11-20 09:30:00.123456`) as RFC 3339.
+/// Returns the server's UTC time in a column (`2026-11-20 09:30:00.123456`) as RFC 3339. None if the column is NULL.
 fn time(row: &Row, name: &str) -> Result<Option<String>, Failure> {
     let time: Option<String> = optional(row, name)?;
     Ok(time.map(|time| format!("{}Z", time.replacen(' ', "T", 1))))
 }
 
-/// Returns the failure for a missing row. dlock never deletes a row, so an operator did.
+/// Returns the failure for a missing row. dlock never deletes rows of `dlock_lock`, so another client deleted the row.
 pub(super) fn row_missing() -> Failure {
-    let why = "the lock's row is gone from dlock_lock: somebody deleted it";
+    let why = "dlock_lock has no row for the lock, although dlock never deletes rows: another client deleted it";
     Failure::new(FailureKind::Unknown, why)
 }
 
 fn malformed(why: &str) -> Failure {
-    let message = format!("the reply cannot be used: {why}");
+    let message = format!("the response cannot be used: {why}");
     Failure::new(FailureKind::Unknown, message)
 }

@@ -1,9 +1,9 @@
 //! The SQL of the protocol: the statements of each packet, and why they are safe.
 //!
 //! The packets use the text protocol with several statements per packet, so that an attempt takes one round trip. Every
-//! text is a hex literal and every number is a number: nothing is quoted or escaped, and the character set of the
-//! session does not matter. Each packet ends with a SELECT that reads back the random id of the request and the row.
-//! Only that row is evidence.
+//! string from outside is a hex literal, and every number is formatted from an integer. Therefore nothing is quoted or
+//! escaped, and the character set of the session has no effect. Each packet ends with a SELECT that reads back the
+//! random id of the request and, after a change, its effect. Only that row is evidence.
 
 mod attempt;
 mod fence;

@@ -1,5 +1,5 @@
-//! Prints the state of the locks at each interval, as a block of plain text or as one line of JSON. For logs and pipes:
-//! the output does not move the cursor, and each block is flushed before the next request.
+//! Prints the state of the locks at each interval, as a block of plain text or as one line of JSON. The output is for
+//! logs and pipes, so it does not move the cursor, and each block is flushed before the next request.
 
 use std::time::UNIX_EPOCH;
 
@@ -11,7 +11,7 @@ use crate::report::{self, Reader, Report};
 use crate::sys::signal;
 use crate::watch::snapshot::TimedSnapshot;
 
-/// Prints until a fatal signal arrives or the reader of the output is gone.
+/// Prints until a fatal signal arrives or the reader of stdout closes the pipe.
 ///
 /// # Errors
 /// Fails if the output cannot be written.
@@ -54,7 +54,7 @@ pub(super) fn run(
     }
 }
 
-/// Returns the server's time, the tables, and an empty line.
+/// Formats a block: the server's time, the tables, and an empty line.
 fn block(snapshot: &TimedSnapshot) -> String {
     let time = humantime::format_rfc3339_seconds(UNIX_EPOCH + snapshot.server_time());
     let tables = table(&snapshot.snapshot.locks, &snapshot.snapshot.waiters);

@@ -1,7 +1,8 @@
-//! Sends one request to the server per interval, and merges responses, keys and signals into one stream of events.
+//! Requests one snapshot from the server per interval, and merges responses, keys and signals into one stream of
+//! events.
 //!
-//! A separate thread sends the requests, over one connection that is kept until a request fails. The next request is
-//! sent only after the response to the last one, so a slow server gets fewer requests.
+//! A separate thread sends the requests, over one connection that is kept until a request fails. A request is sent only
+//! after the response to the previous request, so a slow server gets fewer requests.
 
 use std::io;
 use std::sync::mpsc::{self, Receiver, Sender};
@@ -22,24 +23,23 @@ use crate::watch::options::WatchOptions;
 use crate::watch::selection::ActionSelection;
 use crate::watch::snapshot::TimedSnapshot;
 
-/// Maximum time of one connect, one read, or one write. The same as for a single `status`.
+/// Maximum time of one connect, one read, or one write, as for `status` without `--watch`.
 const IO_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Maximum time to wait for a response, including name resolution.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// Maximum sleep. The screen shows ages in seconds.
+/// Maximum time between two redraws, because the screen shows ages in seconds.
 const TICK: Duration = Duration::from_secs(1);
 
-/// Maximum time to wait at the end for the response to a request in flight, so that the connection can be closed
-/// properly.
+/// Maximum time to wait at exit for the response to a request in flight, so that the connection can be closed properly.
 const CLOSE_TIMEOUT: Duration = Duration::from_millis(200);
 
-/// The server ends the session after two intervals without a request, but not before this time. A short suspension of
-/// this process must not end the session.
+/// Minimum time without a request after which the server ends the session. The timeout is two intervals if that is
+/// longer. A short suspension of this process must not end the session.
 const MIN_SESSION_TIMEOUT: Duration = Duration::from_mins(1);
 
-/// Maximum number of runs shown for an open action.
+/// Maximum number of runs on the details page.
 const MAX_RUNS: u32 = 50;
 
 /// An event for the main thread.
@@ -49,11 +49,11 @@ pub enum PollEvent {
     Key(Key),
     /// A signal arrived.
     Signal(i32),
-    /// The response to a snapshot request, or its failure.
+    /// The response to a request for a snapshot, or the failure of the request.
     Snapshot(Result<Box<TimedSnapshot>, Failure>),
     /// The last runs of an action, newest first, or the failure of the request.
     History(Action, Result<Vec<HistoryEntry>, Failure>),
-    /// No event, but time has passed.
+    /// No event occurred, but the screen must be redrawn because ages have changed.
     Tick,
 }
 
@@ -75,13 +75,13 @@ pub struct Poller {
     database: JoinHandle<()>,
     /// Time of the next snapshot request.
     due: BootInstant,
-    /// Time since which a request is in flight. None if there is no such request.
+    /// Time at which the request in flight was sent. None if no request is in flight.
     in_flight: Option<BootInstant>,
     /// True if the last snapshot request failed and was repeated immediately.
     was_repeated: bool,
-    /// The action whose last runs must be requested. None if no request is needed.
+    /// The action whose last runs must be requested. None if no such request is needed.
     wanted: Option<Action>,
-    /// True if the request for the last runs failed. It is repeated after the next successful snapshot.
+    /// True if the request for the last runs failed. The request is repeated after the next successful snapshot.
     history_failed: bool,
 }
 
@@ -115,13 +115,14 @@ impl Poller {
         })
     }
 
-    /// Returns a sender for events of other threads.
+    /// Returns a sender with which other threads send events.
     #[must_use]
     pub fn sender(&self) -> Sender<PollEvent> {
         self.sender.clone()
     }
 
-    /// Requests the last runs of `action` as soon as no other request is in flight. None cancels the request.
+    /// Requests the last runs of `action` as soon as no other request is in flight. None cancels a request that was not
+    /// sent yet.
     pub fn request_history(&mut self, action: Option<&Action>) {
         if self.wanted.as_ref() != action {
             self.wanted = action.cloned();
@@ -129,7 +130,7 @@ impl Poller {
         }
     }
 
-    /// Waits for the next event, and sends requests that become due while it waits.
+    /// Waits for the next event, and sends the requests that become due during the wait.
     pub fn wait(&mut self) -> PollEvent {
         loop {
             let now = clock::now();
@@ -139,7 +140,7 @@ impl Poller {
                     self.in_flight.map_or(self.due, |_| now + TICK)
                 }
                 Some(since) if now >= since + RESPONSE_TIMEOUT => {
-                    // A response event still follows, unless name resolution never ends.
+                    // An event for this request still follows, unless name resolution never ends.
                     self.interrupter.interrupt();
                     self.in_flight = Some(now);
                     return PollEvent::Snapshot(Err(self.timeout_failure()));
@@ -171,11 +172,11 @@ impl Poller {
             None => return,
         };
         self.in_flight = Some(now);
-        // The send fails only if the thread is gone. Then no response arrives, and the timeout reports that.
+        // The send fails only if the thread has ended. In that case no response arrives, and the timeout is reported.
         let _ = self.requests.send(request);
     }
 
-    /// Updates the state of the requests after `event`. Returns None if the caller must not see the event.
+    /// Updates the state of the requests after `event`. Returns None if the event must not be passed to the main loop.
     fn apply(&mut self, event: PollEvent) -> Option<PollEvent> {
         match &event {
             PollEvent::Snapshot(Ok(_)) => {
@@ -183,7 +184,8 @@ impl Poller {
                 self.was_repeated = false;
                 self.history_failed = false;
             }
-            // For example, the server has closed the connection while this process was suspended.
+            // The first such failure is retried immediately. For example, the server may have closed the connection
+            // while this process was suspended.
             PollEvent::Snapshot(Err(failure))
                 if failure.kind == FailureKind::Unknown && !self.was_repeated =>
             {
@@ -205,7 +207,8 @@ impl Poller {
         Some(event)
     }
 
-    /// Closes the connection properly, unless a request is still in flight. Then the connection ends with the process.
+    /// Closes the connection properly, unless a request is still in flight. In that case the connection ends with the
+    /// process.
     pub fn stop(mut self) {
         let until = clock::now() + CLOSE_TIMEOUT;
         while self.in_flight.is_some()
@@ -215,7 +218,7 @@ impl Poller {
         }
         drop(self.requests);
         if self.in_flight.is_none() {
-            // The panic hook has reported a panic of the thread.
+            // If the thread has panicked, the panic hook has already reported the panic.
             let _ = self.database.join();
         }
     }
@@ -223,7 +226,10 @@ impl Poller {
     fn timeout_failure(&self) -> Failure {
         Failure {
             kind: FailureKind::Unreachable,
-            message: format!("no answer from {} within {RESPONSE_TIMEOUT:?}", self.server),
+            message: format!(
+                "no response from {} within {RESPONSE_TIMEOUT:?}",
+                self.server
+            ),
         }
     }
 }

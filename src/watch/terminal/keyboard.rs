@@ -1,4 +1,5 @@
-//! The thread that reads keys. It ends when the process ends, when the terminal hangs up, or when the receiver is gone.
+//! The thread that reads keys. The thread ends when the process exits, the terminal hangs up, or the receiver of the
+//! keys is dropped.
 
 use std::io;
 use std::thread;
@@ -7,7 +8,7 @@ use crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifier
 
 use crate::watch::key::Key;
 
-/// Starts the thread, which passes each key that has a function to `send` until `send` fails.
+/// Starts the thread, which calls `send` with each key that has a function, until `send` fails.
 ///
 /// # Errors
 /// Fails if the kernel cannot create a thread.
@@ -18,7 +19,7 @@ pub fn start(send: impl Fn(Key) -> Result<(), ()> + Send + 'static) -> io::Resul
             while let Ok(event) = event::read() {
                 let key = match event {
                     Event::Key(event) if event.kind != KeyEventKind::Release => key(event),
-                    // A new size of the terminal is reported by a signal.
+                    // SIGWINCH reports a new size of the terminal.
                     _ => None,
                 };
                 if key.is_some_and(|key| send(key).is_err()) {

@@ -13,12 +13,13 @@ use crate::watch::key::Key;
 use crate::watch::snapshot::TimedSnapshot;
 use crate::watch::state::{Header, KeyEffect, ScreenState};
 
+/// The usual size of a terminal.
 pub(super) const USUAL: Size = Size {
     columns: 80,
     rows: 24,
 };
 
-/// A screen with room for three actions in the list.
+/// The size of a screen with room for three actions in the list.
 pub(super) const LOW: Size = Size {
     columns: 80,
     rows: 7,
@@ -29,7 +30,7 @@ pub(super) fn at(seconds: u64) -> BootInstant {
 }
 
 pub(super) fn action(name: &str) -> Action {
-    name.parse().expect("a name")
+    name.parse().expect("a valid action name")
 }
 
 pub(super) fn holder(label: &str) -> Holder {
@@ -102,7 +103,8 @@ pub(super) fn state(records: Vec<LockRecord>, size: Size) -> ScreenState {
     ScreenState::new(title, snapshot(records, waiters), size)
 }
 
-/// Returns a state with the actions `a` to `e`, each held for the number of seconds that is in its holder's name.
+/// Returns a state with the actions `a` to `e`. The label of each holder contains the number of seconds for which the
+/// holder has held its action.
 pub(super) fn five(size: Size) -> ScreenState {
     let rows = [("a", 30), ("b", 10), ("c", 50), ("d", 40), ("e", 20)];
     let rows = rows.map(|(name, seconds)| held(name, &format!("web-{seconds}/1"), seconds));
@@ -125,7 +127,7 @@ pub(super) fn screen(state: &ScreenState) -> String {
     state.frame(at(1_000)).text()
 }
 
-/// Returns the selected action.
+/// Returns the name of the action on the marked line, or a description of the error if not exactly one line is marked.
 pub(super) fn marked(state: &ScreenState) -> String {
     let lines = state.frame(at(1_000)).lines;
     let texts: Vec<String> = lines
@@ -136,6 +138,8 @@ pub(super) fn marked(state: &ScreenState) -> String {
     let [text] = texts.as_slice() else {
         return format!("{} lines are marked", texts.len());
     };
-    let text = text.strip_prefix("> ").expect("the mark");
+    let text = text
+        .strip_prefix("> ")
+        .expect("the line starts with the mark");
     text.split(' ').next().unwrap_or_default().to_owned()
 }

@@ -1,24 +1,24 @@
-//! No command is killed without cause, and every exit of dlock is documented and has a reason.
+//! Checks that no command is killed without a cause, and that every exit of dlock has a documented cause.
 
 use super::Violation;
 use crate::fault_kind::FaultKind;
 use crate::history::Micros;
 use crate::timeline::{End, Fault, Run, Timeline};
 
-/// SIGKILL and SIGTERM.
+/// The numbers of SIGKILL and SIGTERM.
 const KILL: i32 = 9;
 const TERM: i32 = 15;
 
-/// Shortest stall of the machine, in microseconds, that is a reason for a lost lease.
+/// Minimum length in microseconds of a stall of the machine that explains a lost lease.
 const STALL: Micros = 300_000;
 
 /// Maximum time in microseconds from the grant of a lease to the first record of its command, on a busy machine.
 const START: Micros = 1_000_000;
 
 pub(crate) fn cause(timeline: &Timeline) -> Vec<Violation> {
-    let judge = |run: &Run| {
+    let violation = |run: &Run| {
         let end = run.end.as_ref()?;
-        // The runner itself killed what ended after that.
+        // From that time on, the runner itself kills the remaining processes.
         if timeline.overdue.is_some_and(|overdue| end.at >= overdue) {
             return None;
         }
@@ -29,64 +29,68 @@ pub(crate) fn cause(timeline: &Timeline) -> Vec<Violation> {
         );
         Some(Violation::new(end.at, &run.action, what))
     };
-    timeline.runs.values().filter_map(judge).collect()
+    timeline.runs.values().filter_map(violation).collect()
 }
 
-/// Describes what is wrong with this end. None if it is right.
+/// Describes an unexplained end of a run. None if the end has a cause.
 fn unexplained(timeline: &Timeline, run: &Run, end: &End) -> Option<String> {
-    let struck = |kinds: &[FaultKind]| {
+    let had_fault = |kinds: &[FaultKind]| {
         timeline
             .faults_of(run.number)
             .any(|fault| kinds.contains(&fault.kind) && fault.at < end.at)
     };
     match (end.status, end.signal) {
-        (_, Some(KILL)) if struck(&[FaultKind::KillParent, FaultKind::KillWaiter]) => None,
-        // On a busy machine the signal may come before dlock handles signals, and before any output.
-        (_, Some(TERM)) if struck(&STOPS) && run.start.is_none() && end.stderr.is_empty() => None,
+        (_, Some(KILL)) if had_fault(&[FaultKind::KillParent, FaultKind::KillWaiter]) => None,
+        // On a busy machine, the signal may arrive before dlock handles signals. dlock has then printed nothing.
+        (_, Some(TERM)) if had_fault(&STOPS) && run.start.is_none() && end.stderr.is_empty() => {
+            None
+        }
         (_, Some(signal)) => Some(format!("dlock was ended by signal {signal}")),
-        // The command exits so if it is not alone or its token was refused, which another checker reports.
+        // The command exits with these statuses if it is not alone or its token was refused. Another checker reports
+        // this.
         (Some(98 | 99), _) => None,
         (Some(status), None) if status == run.plan.exit => match run.finished {
             Some(_) => None,
             None => Some(format!(
-                "ended with {status}, but its command did not finish"
+                "dlock exited with {status}, but its command did not finish"
             )),
         },
         (Some(75), None) if run.plan.wait.is_some() && run.start.is_none() => None,
-        (Some(69), None) if gave_up_in_an_outage(timeline, run, end) => None,
-        (Some(76), None) if struck(&LEASE_FAULTS) || was_released(timeline, run, end) => None,
-        (Some(76), None) if was_cut_off(timeline, run, end) => None,
-        (Some(76), None) => Some("its lease was lost without cause".to_owned()),
+        (Some(69), None) if timed_out_in_an_outage(timeline, run, end) => None,
+        (Some(76), None) if had_fault(&LEASE_FAULTS) || was_revoked(timeline, run, end) => None,
+        (Some(76), None) if had_outage_or_stall(timeline, run, end) => None,
+        (Some(76), None) => Some("its lease was lost without a cause".to_owned()),
         (Some(137), None)
-            if struck(&[FaultKind::KillCommand]) || was_asked_twice(timeline, run, end) =>
+            if had_fault(&[FaultKind::KillCommand]) || was_stopped_twice(timeline, run, end) =>
         {
             None
         }
-        (Some(143), None) if struck(&STOPS) => None,
-        (Some(status), None) => Some(format!("ended with {status} without cause")),
-        (None, None) => Some("ended with neither a status nor a signal".to_owned()),
+        (Some(143), None) if had_fault(&STOPS) => None,
+        (Some(status), None) => Some(format!("dlock exited with {status} without a cause")),
+        (None, None) => Some("dlock ended with neither a status nor a signal".to_owned()),
     }
 }
 
-/// Returns the runs whose lost lease has no other explanation than a slow machine. This checker cannot judge them.
+/// Returns the runs whose lost lease can only be explained by a slow machine. The checker accepts these runs.
 pub(crate) fn excused(timeline: &Timeline) -> Vec<&Run> {
     let is_excused = |run: &&Run| {
         run.end.as_ref().is_some_and(|end| {
-            let is_struck = timeline
+            let has_fault = timeline
                 .faults_of(run.number)
                 .any(|fault| LEASE_FAULTS.contains(&fault.kind) && fault.at < end.at);
-            let is_known =
-                is_struck || was_released(timeline, run, end) || was_out(timeline, run, end);
-            end.status == Some(76) && !is_known
+            let is_explained =
+                has_fault || was_revoked(timeline, run, end) || had_outage(timeline, run, end);
+            end.status == Some(76) && !is_explained
         })
     };
     timeline.runs.values().filter(is_excused).collect()
 }
 
-/// Faults that ask dlock to stop.
+/// Faults that send SIGTERM to dlock.
 const STOPS: [FaultKind; 2] = [FaultKind::TermParent, FaultKind::TermWaiter];
 
-/// Faults of processes after which a lease may be lost. A waiter may have become a holder by the time it freezes.
+/// Faults of processes that may cause the loss of a lease. `FreezeWaiter` is included because the waiter may have
+/// become the holder.
 const LEASE_FAULTS: [FaultKind; 6] = [
     FaultKind::FreezeParentShort,
     FaultKind::FreezeParentNear,
@@ -96,14 +100,14 @@ const LEASE_FAULTS: [FaultKind; 6] = [
     FaultKind::FreezeMonitor,
 ];
 
-/// Returns true if dlock was asked to stop twice. The second request kills a command that survived the first.
-fn was_asked_twice(timeline: &Timeline, run: &Run, end: &End) -> bool {
+/// Returns true if dlock received two SIGTERMs. The second kills a command that survived the first.
+fn was_stopped_twice(timeline: &Timeline, run: &Run, end: &End) -> bool {
     let is_stop = |fault: &&Fault| STOPS.contains(&fault.kind) && fault.at < end.at;
     timeline.faults_of(run.number).filter(is_stop).count() > 1
 }
 
-/// Returns true if an operator may have revoked the lease of `run`, and not that of an earlier run.
-fn was_released(timeline: &Timeline, run: &Run, end: &End) -> bool {
+/// Returns true if an operator may have revoked the lease of `run`. A revoked lease of an earlier run does not count.
+fn was_revoked(timeline: &Timeline, run: &Run, end: &End) -> bool {
     timeline.faults.iter().any(|fault| {
         fault.kind == FaultKind::Release
             && fault.hit
@@ -114,26 +118,26 @@ fn was_released(timeline: &Timeline, run: &Run, end: &End) -> bool {
     })
 }
 
-/// Returns true if a run with a limited wait got no response within that time.
-fn gave_up_in_an_outage(timeline: &Timeline, run: &Run, end: &End) -> bool {
-    run.plan.wait.is_some() && run.start.is_none() && was_cut_off(timeline, run, end)
+/// Returns true if a run with a wait limit received no response before the limit.
+fn timed_out_in_an_outage(timeline: &Timeline, run: &Run, end: &End) -> bool {
+    run.plan.wait.is_some() && run.start.is_none() && had_outage_or_stall(timeline, run, end)
 }
 
-/// Returns true if the server was unavailable for longer than every lease must tolerate, or the machine stalled.
-fn was_cut_off(timeline: &Timeline, run: &Run, end: &End) -> bool {
-    was_out(timeline, run, end) || timeline.stalled(&run.action, since(run, end), end.at) >= STALL
+/// Returns true if the server was unavailable for longer than the lease must tolerate, or if the machine stalled.
+fn had_outage_or_stall(timeline: &Timeline, run: &Run, end: &End) -> bool {
+    had_outage(timeline, run, end)
+        || timeline.stalled(&run.action, since(run, end), end.at) >= STALL
 }
 
-/// Returns true if a fault of the server or the network lasted longer than every lease must tolerate.
-fn was_out(timeline: &Timeline, run: &Run, end: &End) -> bool {
-    // Every lease of the schedule tolerates a shorter outage. Whether it survives a longer one depends on the time of
-    // the last renewal.
-    let bearable = run.plan.ttl * 1_000 / 5;
-    timeline.longest_outage(&run.action, since(run, end), end.at) >= bearable
+/// Returns true if a fault of the server or the network lasted longer than the lease must tolerate.
+fn had_outage(timeline: &Timeline, run: &Run, end: &End) -> bool {
+    // Every lease of the schedule must tolerate a shorter outage. A longer outage may end the lease, depending on the
+    // time of the last renewal.
+    let tolerated = run.plan.ttl * 1_000 / 5;
+    timeline.longest_outage(&run.action, since(run, end), end.at) >= tolerated
 }
 
-/// Returns the earliest time of an event that may be the reason of this end. After earlier events the lease was
-/// renewed.
+/// Returns the earliest time of an event that can explain this end. After any earlier event, the lease was renewed.
 fn since(run: &Run, end: &End) -> Micros {
     end.at.saturating_sub(run.plan.ttl * 2_000)
 }

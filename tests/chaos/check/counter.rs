@@ -1,4 +1,4 @@
-//! A counter behind a store that checks tokens loses no increment.
+//! Checks that a counter in a store that checks tokens loses no increment.
 
 use std::collections::BTreeMap;
 
@@ -8,42 +8,45 @@ use crate::timeline::Timeline;
 
 /// The increments that the commands of an action recorded.
 #[derive(Default)]
-struct Said {
-    /// Number of increments that the store accepted, and the increments by run whose command died before it recorded
-    /// the result.
-    taken: u64,
+struct Increments {
+    /// Number of increments that the store accepted.
+    accepted: u64,
+    /// New counts by run, of increments whose command died before it recorded the result.
     unknown: BTreeMap<u64, u64>,
 }
 
-/// The count must be the number of accepted increments; those with an unknown result may be included.
+/// Returns a violation for each counter that differs from the number of accepted increments. Increments with an unknown
+/// result may be included.
 pub(crate) fn counter(timeline: &Timeline) -> Vec<Violation> {
     let mut violations = Vec::new();
-    let mut said: BTreeMap<&str, Said> = BTreeMap::new();
+    let mut increments: BTreeMap<&str, Increments> = BTreeMap::new();
     let mut counters = Vec::new();
     for Line { at, event } in &timeline.lines {
         match event {
             Event::Counting { run, action, count } => {
-                let said = said.entry(action).or_default();
-                said.unknown.insert(*run, *count);
+                let increments = increments.entry(action).or_default();
+                increments.unknown.insert(*run, *count);
             }
             Event::Refused { run, action, .. } => {
-                said.entry(action).or_default().unknown.remove(run);
+                increments.entry(action).or_default().unknown.remove(run);
             }
             Event::Counted { run, action, .. } => {
-                let said = said.entry(action).or_default();
-                said.unknown.remove(run);
-                said.taken += 1;
+                let increments = increments.entry(action).or_default();
+                increments.unknown.remove(run);
+                increments.accepted += 1;
             }
             Event::Counter { action, count, .. } => counters.push((*at, action, *count)),
             _ => {}
         }
     }
     for (at, action, count) in counters {
-        let Said { taken, unknown } = said.remove(action.as_str()).unwrap_or_default();
-        let most = taken + unknown.len() as u64;
-        if !(taken..=most).contains(&count) {
-            let what =
-                format!("the counter is {count}, and {taken} to {most} increments were made");
+        let Increments { accepted, unknown } =
+            increments.remove(action.as_str()).unwrap_or_default();
+        let most = accepted + unknown.len() as u64;
+        if !(accepted..=most).contains(&count) {
+            let what = format!(
+                "the counter is {count}, but {accepted} to {most} increments were accepted"
+            );
             violations.push(Violation::new(at, action, what));
         }
     }

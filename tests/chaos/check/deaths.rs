@@ -1,5 +1,5 @@
-//! A tree dies with its dlock: at once if the parent is killed, by the end of the lease if the parent is frozen, and
-//! before dlock ends in any other way. No process remains after the run.
+//! Checks that a process tree dies with its dlock: immediately after the parent is killed, before the lease expires if
+//! the parent is frozen, and before dlock exits in all other cases. No process may remain after the chaos run.
 
 use super::{ALLOWANCE, Violation};
 use crate::fault_kind::FaultKind;
@@ -13,7 +13,7 @@ pub(crate) fn deaths(timeline: &Timeline) -> Vec<Violation> {
     let trees = timeline.runs.values().flat_map(|run| {
         bounds(timeline, run)
             .into_iter()
-            .filter_map(|(from, bound, why)| late(timeline, run, from, bound, why))
+            .filter_map(|(from, bound, why)| late_death(timeline, run, from, bound, why))
     });
     let orphans = timeline
         .lines
@@ -22,14 +22,15 @@ pub(crate) fn deaths(timeline: &Timeline) -> Vec<Violation> {
             Event::Orphan { pid, words } => Some(Violation {
                 at: *at,
                 action: None,
-                what: format!("process {pid} remains: {words}"),
+                what: format!("process {pid} still runs: {words}"),
             }),
             _ => None,
         });
     trees.chain(orphans).collect()
 }
 
-/// Returns the limits for the death of `run`'s tree: start, maximum time from there, and reason.
+/// Returns the limits for the death of `run`'s process tree. A limit consists of a start time, the maximum time from
+/// then until the death, and the reason.
 fn bounds(timeline: &Timeline, run: &Run) -> Vec<(Micros, Micros, &'static str)> {
     let mut bounds = Vec::new();
     for fault in timeline.faults_of(run.number).filter(|fault| fault.hit) {
@@ -53,25 +54,25 @@ fn bounds(timeline: &Timeline, run: &Run) -> Vec<(Micros, Micros, &'static str)>
     bounds
 }
 
-fn late(
+fn late_death(
     timeline: &Timeline,
     run: &Run,
     from: Micros,
     bound: Micros,
     why: &str,
 ) -> Option<Violation> {
-    // None for a command that was never started, or was started after the fault.
+    // A command that was not started, or was started after the fault, cannot be late.
     let start = run.start.filter(|start| start.at <= from)?;
     let lived = run.dead.map(|dead| dead.saturating_sub(from));
     let allowed = bound + ALLOWANCE;
     let allowed = allowed + timeline.stalled(&run.action, from, from + allowed);
     let what = match lived {
         Some(lived) if lived <= allowed => return None,
-        Some(lived) => format!("lived for {lived} µs more, {bound} are promised"),
+        Some(lived) => format!("died {lived} µs later, but at most {bound} µs are promised"),
         None => "never died".to_owned(),
     };
     let what = format!(
-        "the tree of run {} (token {}): {why}, and it {what}",
+        "the process tree of run {} (token {}): {why}, and the tree {what}",
         run.number, start.token
     );
     Some(Violation::new(from, &run.action, what))

@@ -1,4 +1,4 @@
-//! No two trees of an action live at once.
+//! Checks that no two process trees of an action run at the same time.
 
 use std::collections::BTreeMap;
 
@@ -6,11 +6,12 @@ use super::Violation;
 use crate::history::{Event, Line};
 use crate::timeline::Timeline;
 
-/// Checks three independent signs, none of which depends on a tolerance: a command did not get the lock on the witness
-/// file, a command acted after a later command had started, or the store refused a token.
+/// Returns a violation for each of three independent signs of an overlap. A command did not get the lock on the witness
+/// file, a command was active after a later command had started, or the store refused a token. No sign depends on a
+/// tolerance.
 pub(crate) fn overlap(timeline: &Timeline) -> Vec<Violation> {
     let mut violations = Vec::new();
-    // The commands by action, in order of start; only the last may be alive.
+    // The commands of each action, in the order of their starts. Only the last may be alive.
     let mut commands: BTreeMap<&str, Vec<u64>> = BTreeMap::new();
     for Line { at, event } in &timeline.lines {
         let Some(action) = event.action() else {
@@ -24,9 +25,13 @@ pub(crate) fn overlap(timeline: &Timeline) -> Vec<Violation> {
                 match (alone, before) {
                     (true, _) => continue,
                     (false, Some(before)) => {
-                        format!("run {run} started while the tree of run {before} was alive")
+                        format!(
+                            "run {run} started while the process tree of run {before} was alive"
+                        )
                     }
-                    (false, None) => format!("run {run} started while another tree was alive"),
+                    (false, None) => {
+                        format!("run {run} started while another process tree was alive")
+                    }
                 }
             }
             Event::Counting { run, .. }
@@ -41,7 +46,9 @@ pub(crate) fn overlap(timeline: &Timeline) -> Vec<Violation> {
                 token,
                 highest,
                 ..
-            } => format!("the store refused token {token} of run {run}, having seen {highest}"),
+            } => format!(
+                "the store refused token {token} of run {run} after it had accepted token {highest}"
+            ),
             _ => continue,
         };
         violations.push(Violation::new(*at, action, what));

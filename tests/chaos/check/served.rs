@@ -1,4 +1,4 @@
-//! Every contender is served after the faults, and there was at least one grant.
+//! Checks that every contender is served after the faults, and that there was at least one grant.
 
 use super::Violation;
 use crate::timeline::{Run, Timeline};
@@ -11,13 +11,13 @@ pub(crate) fn served(timeline: &Timeline) -> Vec<Violation> {
             what: "the fault phase never ended".to_owned(),
         }];
     };
-    let judge = |run: &Run| {
+    let violation = |run: &Run| {
         let end = run.end.as_ref();
         let end = end.filter(|end| timeline.overdue.is_none_or(|overdue| end.at < overdue));
         let what = match end {
             None => "was not served".to_owned(),
             Some(end)
-                if run.asked >= quiet
+                if run.launched >= quiet
                     && run.plan.wait.is_none()
                     && end.status != Some(run.plan.exit) =>
             {
@@ -29,12 +29,12 @@ pub(crate) fn served(timeline: &Timeline) -> Vec<Violation> {
             Some(_) => return None,
         };
         Some(Violation::new(
-            run.asked,
+            run.launched,
             &run.action,
             format!("run {} {what}", run.number),
         ))
     };
-    let mut violations: Vec<Violation> = timeline.runs.values().filter_map(judge).collect();
+    let mut violations: Vec<Violation> = timeline.runs.values().filter_map(violation).collect();
     if timeline.grants().is_empty() {
         violations.push(Violation {
             at: quiet,

@@ -1,4 +1,4 @@
-//! Tokens strictly grow in order of start.
+//! Checks that each command has a higher token than all commands that started before it.
 
 use super::Violation;
 use crate::timeline::Timeline;
@@ -10,7 +10,7 @@ pub(crate) fn tokens(timeline: &Timeline) -> Vec<Violation> {
         for (run, start) in grants {
             if start.token <= highest {
                 let what = format!(
-                    "run {} has token {}, one before it had {highest}",
+                    "run {} has token {}, but an earlier run had token {highest}",
                     run.number, start.token
                 );
                 violations.push(Violation::new(start.at, action, what));

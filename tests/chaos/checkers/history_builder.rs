@@ -1,4 +1,4 @@
-//! Builder of artificial histories for the tests of the checkers.
+//! Builds artificial histories for the tests of the checkers.
 
 use crate::check::CLAIMS;
 use crate::fault_kind::FaultKind;
@@ -6,17 +6,17 @@ use crate::history::{Event, Line, Micros};
 use crate::schedule::{Plan, Route, Shape};
 use crate::timeline::Timeline;
 
-/// The only action of these histories.
+/// The only action in these histories.
 const ACTION: &str = "processes-1";
 
-/// A history under construction. All times are in milliseconds.
+/// A builder for a history. All times are in milliseconds.
 #[derive(Default)]
 pub(crate) struct HistoryBuilder {
     lines: Vec<Line>,
     faults: u64,
 }
 
-/// The plan of most runs: a ttl of 2 s, an unlimited wait, and the exit status 0.
+/// Returns the plan of most runs: a ttl of 2 s, no wait limit, and the exit status 0.
 pub(crate) fn plan() -> Plan {
     Plan {
         pause: 0,
@@ -36,16 +36,16 @@ impl HistoryBuilder {
         self
     }
 
-    pub(crate) fn asked(self, millis: u64, run: u64) -> Self {
-        self.asked_for(millis, run, plan())
+    pub(crate) fn launched(self, millis: u64, run: u64) -> Self {
+        self.launched_with(millis, run, plan())
     }
 
-    pub(crate) fn asked_for(self, millis: u64, run: u64, plan: Plan) -> Self {
+    pub(crate) fn launched_with(self, millis: u64, run: u64, plan: Plan) -> Self {
         let parent = 1_000;
         let action = ACTION.to_owned();
         self.event(
             millis,
-            Event::Asked {
+            Event::Launched {
                 run,
                 action,
                 parent,
@@ -55,10 +55,10 @@ impl HistoryBuilder {
     }
 
     pub(crate) fn started(self, millis: u64, run: u64, token: u64) -> Self {
-        self.began(millis, run, token, true)
+        self.started_alone(millis, run, token, true)
     }
 
-    pub(crate) fn began(self, millis: u64, run: u64, token: u64, alone: bool) -> Self {
+    pub(crate) fn started_alone(self, millis: u64, run: u64, token: u64, alone: bool) -> Self {
         let action = ACTION.to_owned();
         self.event(
             millis,
@@ -108,7 +108,7 @@ impl HistoryBuilder {
     }
 
     pub(crate) fn ended(self, millis: u64, run: u64, status: i32) -> Self {
-        self.over(millis, run, Some(status), None)
+        self.ended_with(millis, run, Some(status), None)
     }
 
     pub(crate) fn killed(self, millis: u64, run: u64) -> Self {
@@ -116,10 +116,10 @@ impl HistoryBuilder {
     }
 
     pub(crate) fn killed_by(self, millis: u64, run: u64, signal: i32) -> Self {
-        self.over(millis, run, None, Some(signal))
+        self.ended_with(millis, run, None, Some(signal))
     }
 
-    fn over(self, millis: u64, run: u64, status: Option<i32>, signal: Option<i32>) -> Self {
+    fn ended_with(self, millis: u64, run: u64, status: Option<i32>, signal: Option<i32>) -> Self {
         let action = ACTION.to_owned();
         let stderr = String::new();
         self.event(
@@ -134,21 +134,21 @@ impl HistoryBuilder {
         )
     }
 
-    /// Adds a whole run: asked, started, finished, dead, ended.
-    pub(crate) fn lived(self, from: u64, to: u64, run: u64, token: u64) -> Self {
-        self.asked(from, run)
+    /// Adds all events of a run without a fault: launched, started, finished, dead, ended.
+    pub(crate) fn complete_run(self, from: u64, to: u64, run: u64, token: u64) -> Self {
+        self.launched(from, run)
             .started(from + 10, run, token)
             .finished(to - 10, run)
             .dead(to - 5, run)
             .ended(to, run, 0)
     }
 
-    /// Adds a fault of the processes of `run`, or of the whole site if `run` is None.
+    /// Adds a fault that affects the processes of `run`. If `run` is None, the fault affects the whole site.
     pub(crate) fn fault(self, from: u64, to: u64, kind: FaultKind, run: Option<u64>) -> Self {
         self.fault_of("processes", from, to, kind, run)
     }
 
-    /// Adds a fault of another site.
+    /// Adds a fault that affects the site `site`.
     pub(crate) fn fault_at(self, site: &str, from: u64, to: u64, kind: FaultKind) -> Self {
         self.fault_of(site, from, to, kind, None)
     }
@@ -192,11 +192,11 @@ impl HistoryBuilder {
     }
 
     /// Returns the claims that this history violates.
-    pub(crate) fn breaks(self) -> Vec<&'static str> {
+    pub(crate) fn violations(self) -> Vec<&'static str> {
         let timeline = self.timeline();
-        let broken = CLAIMS
+        let violated = CLAIMS
             .into_iter()
             .filter(|(_, checker)| !checker(&timeline).is_empty());
-        broken.map(|(claim, _)| claim).collect()
+        violated.map(|(claim, _)| claim).collect()
     }
 }

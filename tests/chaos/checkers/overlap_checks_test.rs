@@ -1,48 +1,49 @@
-//! Histories with overlapping commands, wrong tokens or counters, or processes that live too long.
+//! Tests with histories that contain overlapping commands, wrong tokens, wrong counters, or processes that die too
+//! late.
 
 use super::history_builder::HistoryBuilder;
 use crate::fault_kind::FaultKind;
 use crate::history::Event;
 
-const OVERLAP: &str = "no two trees of an action live at once";
-const TOKENS: &str = "tokens grow in order of start";
-const COUNTER: &str = "a store that checks tokens loses nothing";
-const DEATHS: &str = "a tree dies with its dlock";
+const OVERLAP: &str = "no two process trees of an action run at the same time";
+const TOKENS: &str = "tokens grow in the order of the starts";
+const COUNTER: &str = "a store that checks tokens loses no increment";
+const DEATHS: &str = "a process tree dies with its dlock";
 
-/// Two runs one after the other, without a violation.
+/// Returns a history of two successive runs without a violation.
 fn good() -> HistoryBuilder {
     HistoryBuilder::default()
-        .lived(1_000, 2_000, 1, 10)
-        .lived(2_100, 3_000, 2, 11)
+        .complete_run(1_000, 2_000, 1, 10)
+        .complete_run(2_100, 3_000, 2, 11)
         .quiet(25_000)
         .overdue(30_000)
 }
 
 #[test]
 fn good_history_has_no_violations() {
-    assert_eq!(good().breaks(), Vec::<&str>::new());
+    assert_eq!(good().violations(), Vec::<&str>::new());
 }
 
 #[test]
 fn failed_witness_lock_is_an_overlap() {
-    let builder = good().asked(3_100, 3).began(3_200, 3, 12, false);
+    let builder = good().launched(3_100, 3).started_alone(3_200, 3, 12, false);
     let builder = builder.dead(3_300, 3).ended(3_400, 3, 99);
-    assert_eq!(builder.breaks(), [OVERLAP]);
+    assert_eq!(builder.violations(), [OVERLAP]);
 }
 
 #[test]
 fn event_after_a_later_start_is_an_overlap() {
     let builder = HistoryBuilder::default()
-        .asked(1_000, 1)
+        .launched(1_000, 1)
         .started(1_100, 1, 10)
-        .lived(1_200, 2_000, 2, 11)
+        .complete_run(1_200, 2_000, 2, 11)
         .counted(1_300, 1, 1)
         .counter(7_000, 1)
         .finished(1_400, 1)
         .dead(1_500, 1)
         .ended(1_600, 1, 0)
         .quiet(5_000);
-    assert_eq!(builder.breaks(), [OVERLAP]);
+    assert_eq!(builder.violations(), [OVERLAP]);
 }
 
 #[test]
@@ -53,20 +54,20 @@ fn refused_token_is_an_overlap() {
         token: 11,
         highest: 12,
     };
-    assert_eq!(good().event(2_500, refused).breaks(), [OVERLAP]);
+    assert_eq!(good().event(2_500, refused).violations(), [OVERLAP]);
 }
 
 #[test]
 fn token_that_does_not_grow_is_reported() {
     for token in [11, 10, 0] {
-        let builder = good().lived(3_100, 4_000, 3, token);
-        assert_eq!(builder.breaks(), [TOKENS], "{token}");
+        let builder = good().complete_run(3_100, 4_000, 3, token);
+        assert_eq!(builder.violations(), [TOKENS], "{token}");
     }
 }
 
 #[test]
 fn lost_increment_is_reported_and_unknown_one_may_count() {
-    let counts = |builder: HistoryBuilder, count| builder.counter(7_000, count).breaks();
+    let counts = |builder: HistoryBuilder, count| builder.counter(7_000, count).violations();
     let two = || good().counted(1_500, 1, 1).counted(2_500, 2, 2);
     assert_eq!(counts(two(), 1), [COUNTER]);
     assert_eq!(counts(two(), 3), [COUNTER]);
@@ -77,11 +78,12 @@ fn lost_increment_is_reported_and_unknown_one_may_count() {
     assert_eq!(counts(unknown(), 4), [COUNTER]);
 }
 
-/// A holder with a fault of its parent, whose tree died at `dead`. None if the tree never died.
-fn struck(kind: FaultKind, until: u64, dead: Option<u64>) -> HistoryBuilder {
+/// Returns a history of a holder whose parent has a fault, and whose process tree dies at `dead`. If `dead` is None,
+/// the tree never dies.
+fn with_fault(kind: FaultKind, until: u64, dead: Option<u64>) -> HistoryBuilder {
     let builder =
         good()
-            .asked(10_000, 3)
+            .launched(10_000, 3)
             .started(10_100, 3, 12)
             .fault(10_500, until, kind, Some(3));
     match dead {
@@ -92,35 +94,35 @@ fn struck(kind: FaultKind, until: u64, dead: Option<u64>) -> HistoryBuilder {
 
 #[test]
 fn tree_that_outlives_its_killed_parent_is_reported() {
-    let kill = |dead| struck(FaultKind::KillParent, 10_500, dead).killed(10_501, 3);
-    assert_eq!(kill(Some(13_000)).breaks(), [DEATHS]);
-    assert_eq!(kill(None).breaks(), [DEATHS]);
-    assert!(kill(Some(10_550)).breaks().is_empty());
+    let kill = |dead| with_fault(FaultKind::KillParent, 10_500, dead).killed(10_501, 3);
+    assert_eq!(kill(Some(13_000)).violations(), [DEATHS]);
+    assert_eq!(kill(None).violations(), [DEATHS]);
+    assert!(kill(Some(10_550)).violations().is_empty());
 }
 
 #[test]
 fn tree_that_outlives_the_lease_of_a_frozen_parent_is_reported() {
     let frozen = |dead| {
-        let builder = struck(FaultKind::FreezeParentLong, 15_500, Some(dead));
+        let builder = with_fault(FaultKind::FreezeParentLong, 15_500, Some(dead));
         builder.ended(15_600, 3, 76)
     };
-    assert_eq!(frozen(14_600).breaks(), [DEATHS]);
-    assert!(frozen(12_200).breaks().is_empty());
+    assert_eq!(frozen(14_600).violations(), [DEATHS]);
+    assert!(frozen(12_200).violations().is_empty());
 }
 
 #[test]
 fn descendant_that_outlives_dlock_is_reported() {
     let builder = |dead| {
-        let builder = good().asked(3_100, 3).started(3_200, 3, 12);
+        let builder = good().launched(3_100, 3).started(3_200, 3, 12);
         builder.finished(3_300, 3).ended(3_400, 3, 0).dead(dead, 3)
     };
-    assert_eq!(builder(5_500).breaks(), [DEATHS]);
-    assert!(builder(3_390).breaks().is_empty());
+    assert_eq!(builder(5_500).violations(), [DEATHS]);
+    assert!(builder(3_390).violations().is_empty());
 }
 
 #[test]
 fn orphan_is_reported() {
     let (pid, words) = (4_711, "sleep 20".to_owned());
     let builder = good().event(9_000, Event::Orphan { pid, words });
-    assert_eq!(builder.breaks(), [DEATHS]);
+    assert_eq!(builder.violations(), [DEATHS]);
 }

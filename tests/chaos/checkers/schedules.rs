@@ -1,4 +1,4 @@
-//! Tests of the schedule and of the store.
+//! Tests of the schedule and the store.
 
 use std::time::Duration;
 
@@ -6,18 +6,18 @@ use tempfile::tempdir;
 
 use crate::fault_kind::FaultKind;
 use crate::schedule::{Plan, Step, plans, steps};
-use crate::store::{Content, Reply, Store};
+use crate::store::{Content, Response, Store};
 
 fn first_plans(seed: u64, action: &str, slot: usize) -> Vec<Plan> {
     plans(seed, action, slot).take(50).collect()
 }
 
-fn first_steps(seed: u64, whom: &str) -> Vec<Step> {
-    steps(seed, whom, &FaultKind::ALL).take(100).collect()
+fn first_steps(seed: u64, name: &str) -> Vec<Step> {
+    steps(seed, name, &FaultKind::ALL).take(100).collect()
 }
 
 #[test]
-fn same_seed_gives_the_same_schedule() {
+fn equal_seeds_give_equal_schedules() {
     assert_eq!(
         first_plans(7, "processes-1", 2),
         first_plans(7, "processes-1", 2)
@@ -49,11 +49,11 @@ fn each_round_has_every_fault_once() {
     assert_eq!(crate::schedule::steps(7, "processes-1", &[]).count(), 0);
 }
 
-/// A fault that ends as soon as it begins would be counted without an effect.
+/// A lasting fault with a length of zero would be counted although it has no effect.
 #[test]
 fn lasting_faults_have_a_length() {
     let ttl = Duration::from_secs(2);
-    let at_once = [
+    let without_length = [
         FaultKind::KillParent,
         FaultKind::TermParent,
         FaultKind::KillMonitor,
@@ -70,12 +70,12 @@ fn lasting_faults_have_a_length() {
         FaultKind::RestartServer,
     ];
     for kind in FaultKind::ALL {
-        let (least, most) = (kind.length(ttl, 0.0), kind.length(ttl, 1.0));
-        match at_once.contains(&kind) {
-            true => assert_eq!(most, Duration::ZERO, "{kind}"),
+        let (minimum, maximum) = (kind.length(ttl, 0.0), kind.length(ttl, 1.0));
+        match without_length.contains(&kind) {
+            true => assert_eq!(maximum, Duration::ZERO, "{kind}"),
             false => assert!(
-                ttl / 20 <= least && ttl / 4 < most,
-                "{kind}: {least:?} to {most:?}"
+                ttl / 20 <= minimum && ttl / 4 < maximum,
+                "{kind}: {minimum:?} to {maximum:?}"
             ),
         }
     }
@@ -95,15 +95,24 @@ fn store_refuses_tokens_below_the_highest() {
     let path = folder.path().join("store");
     let open = || Store::open(&path).expect("the store can be opened");
     let (mut old, mut new) = (open(), open());
-    assert_eq!(old.look(5).expect("the store responds"), Reply::Count(0));
-    assert_eq!(old.put(5, 1).expect("the store responds"), Reply::Count(1));
-    assert_eq!(new.look(6).expect("the store responds"), Reply::Count(1));
+    assert_eq!(old.read(5).expect("the store responds"), Response::Count(0));
     assert_eq!(
-        old.put(5, 2).expect("the store responds"),
-        Reply::Refused(6)
+        old.write(5, 1).expect("the store responds"),
+        Response::Count(1)
     );
-    assert_eq!(old.look(5).expect("the store responds"), Reply::Refused(6));
-    assert_eq!(new.put(6, 2).expect("the store responds"), Reply::Count(2));
+    assert_eq!(new.read(6).expect("the store responds"), Response::Count(1));
+    assert_eq!(
+        old.write(5, 2).expect("the store responds"),
+        Response::Refused(6)
+    );
+    assert_eq!(
+        old.read(5).expect("the store responds"),
+        Response::Refused(6)
+    );
+    assert_eq!(
+        new.write(6, 2).expect("the store responds"),
+        Response::Count(2)
+    );
     let content = open().content().expect("the store can be read");
     assert_eq!(
         content,

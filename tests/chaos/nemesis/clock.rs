@@ -1,4 +1,4 @@
-//! Faults of a server's clock, by libfaketime: the clock is set, or runs at a wrong rate.
+//! Faults of a server's clock. libfaketime makes the clock jump or run at a wrong rate.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,22 +13,22 @@ use crate::run_context::RunContext;
 use crate::schedule::steps;
 use crate::testbed::Site;
 
-/// The setting for the true time. Without a rate the previous rate would stay.
-const RIGHT: &str = "+0 x1";
+/// The libfaketime setting for the true time. Without `x1`, the previous rate would remain.
+const CORRECT: &str = "+0 x1";
 
 /// An hour, in seconds.
 const HOUR: f64 = 3_600.0;
 
-/// A clock that tests may set.
+/// A clock whose time and rate a test can set.
 pub(crate) struct Clock {
     file: PathBuf,
     library: PathBuf,
-    /// Start time of the server; rates count from there.
+    /// Start time of the server. libfaketime applies a rate to the time since then.
     started: Micros,
 }
 
 impl Clock {
-    /// Creates a correct clock whose setting is a file in `folder`.
+    /// Creates a correct clock. Its setting is a file in `folder`.
     pub(crate) fn new(folder: &Path) -> Self {
         let fetch = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/servers/fetch");
         let found = Command::new(fetch)
@@ -43,7 +43,7 @@ impl Clock {
             library: path.into(),
             started: now(),
         };
-        clock.set(RIGHT);
+        clock.set(CORRECT);
         clock
     }
 
@@ -61,14 +61,14 @@ impl Clock {
     }
 
     /// Binds the clock to the server with this process id.
-    pub(crate) fn belongs_to(&mut self, pid: u32) {
+    pub(crate) fn bind_to(&mut self, pid: u32) {
         self.started = processes::started(pid).expect("the server runs");
     }
 
-    /// Returns the setting of a clock that has the fault `kind` from now on.
+    /// Returns the libfaketime setting that injects the fault `kind` now.
     fn setting(&self, kind: FaultKind) -> String {
         let age = Duration::from_micros(now() - self.started).as_secs_f64();
-        // The library applies a rate to the server's whole life; the offset undoes this for the past.
+        // libfaketime applies a rate to the whole time since the server started. The offset corrects this for the past.
         let (offset, rate) = match kind {
             FaultKind::HourForward => (HOUR, 1.0),
             FaultKind::HourBack => (-HOUR, 1.0),
@@ -79,14 +79,14 @@ impl Clock {
     }
 
     fn set(&self, to: &str) {
-        // Replaced atomically: the server reads the file at any time.
+        // The file is replaced atomically, because the server may read it at any time.
         let new = self.file.with_extension("new");
         fs::write(&new, format!("{to}\n")).expect("the clock can be set");
         fs::rename(&new, &self.file).expect("the clock can be set");
     }
 
-    /// Causes faults of `kinds` until the fault phase ends; the clock is corrected after each.
-    pub(crate) fn rage(&self, context: &RunContext, site: &Site, kinds: &[FaultKind]) {
+    /// Injects faults of `kinds` until the fault phase ends. The clock is corrected after each fault.
+    pub(crate) fn inject_faults(&self, context: &RunContext, site: &Site, kinds: &[FaultKind]) {
         for step in steps(context.seed, &site.name, kinds) {
             if !context.fault_phase.pause(step.pause) {
                 return;
@@ -95,10 +95,12 @@ impl Clock {
             self.set(&self.setting(step.kind));
             let length = step.kind.length(Duration::from_secs(3), step.severity);
             context.fault_phase.pause(length);
-            self.set(RIGHT);
+            self.set(CORRECT);
             let at = fault.at;
             let _ = fault.end(context, true);
-            context.live_runs.goes_on(&site.actions, at, RECOVERY);
+            context
+                .live_runs
+                .wait_for_start(&site.actions, at, RECOVERY);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Faults of the holder's processes: parent, monitor and command tree.
+//! Faults of the holder's processes: the parent, the monitor and the process tree of the command.
 
 use std::time::Duration;
 
@@ -12,8 +12,8 @@ use crate::processes::{Process, of_run, send};
 use crate::schedule::Step;
 
 impl Nemesis<'_> {
-    /// Causes the fault on a holder. Returns the time of its begin; None if it hit no holder.
-    pub(super) fn strike_holder(&self, step: Step) -> Option<Micros> {
+    /// Injects the fault into a holder. Returns the start time of the fault; None if no holder was affected.
+    pub(super) fn inject_holder_fault(&self, step: Step) -> Option<Micros> {
         let holder = self
             .context
             .live_runs
@@ -37,7 +37,7 @@ impl Nemesis<'_> {
         fault.end(self.context, sent)
     }
 
-    /// Returns the process of `holder` at which the fault is aimed. None if it does not exist.
+    /// Returns the id of the victim among the processes of `holder`. None if the process does not exist.
     fn target(&self, step: Step, holder: &Run) -> Option<u32> {
         let processes = || of_run(&self.context.mark, holder.number);
         let is_dlock = |process: &Process| process.program == self.context.dlock;
@@ -57,10 +57,10 @@ impl Nemesis<'_> {
     }
 }
 
-/// Returns the remaining run time that a holder's command must have, so that the fault has an effect.
+/// Returns the minimum remaining run time of a holder's command for which the fault has an effect.
 fn work_left(step: Step) -> Duration {
     let millis = match step.kind {
-        // Also in the time around a grant and a release.
+        // These faults may also be injected around a grant or a release.
         FaultKind::KillParent | FaultKind::TermParent if step.severity < 0.4 => 0,
         FaultKind::KillParent | FaultKind::FreezeMonitor => 500,
         FaultKind::FreezeParentNear | FaultKind::FreezeParentLong => 1_500,

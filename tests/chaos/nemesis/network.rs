@@ -1,4 +1,4 @@
-//! Faults of the network between contenders and server, caused by the action's proxy.
+//! Faults of the network between contenders and server. The action's proxy injects them.
 
 use std::time::Duration;
 
@@ -8,16 +8,16 @@ use crate::history::Micros;
 use crate::proxy::{self, Door, Flow, Proxy};
 use crate::schedule::Step;
 
-/// Pause after each byte of a dripping connection: a renewal takes minutes.
+/// Pause after each byte of a dripping connection. A renewal then takes minutes.
 const DRIP: Duration = Duration::from_secs(1);
 
-/// Maximum time to wait for a request whose response is to be lost, and the polling interval.
+/// Maximum time to wait for a request to which a fault applies, and the polling interval.
 const REQUEST_WAIT: Duration = Duration::from_secs(6);
-const LOOK: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// The requests whose response may be lost without the connection. The wait for the queue lock is not one of them: a
-/// waiter that has lost its response but not the connection notices only when the server ends the session, which is
-/// another fault.
+/// The requests whose response may be lost while the connection remains. The wait for the queue lock is excluded. A
+/// waiter that misses this response detects the loss only when the server ends the session, which would be a second
+/// fault.
 const REQUESTS: [proxy::Kind; 4] = [
     proxy::Kind::TryAcquire,
     proxy::Kind::Renew,
@@ -25,14 +25,14 @@ const REQUESTS: [proxy::Kind; 4] = [
     proxy::Kind::Release,
 ];
 
-/// Codes of errors that a server, a cluster or a proxy may send after the commit: node not in the cluster, error of the
-/// proxy, lock wait timeout, deadlock, read-only server, killed query.
+/// Codes of errors that a server, a cluster or a proxy may return after the commit: node not in the cluster, proxy
+/// error, lock wait timeout, deadlock, read-only server, killed query.
 const ERRORS: [u16; 6] = [1047, 1105, 1205, 1213, 1290, 1317];
 
 impl Nemesis<'_> {
-    /// Causes the fault on all connections through the action's proxy. Returns the time of its begin; None if it hit no
-    /// run.
-    pub(super) fn strike_network(&self, step: Step) -> Option<Micros> {
+    /// Injects the fault into all connections through the action's proxy. Returns the start time of the fault; None if
+    /// no run was affected.
+    pub(super) fn inject_network_fault(&self, step: Step) -> Option<Micros> {
         let proxy = self.site.proxies.get(&self.action)?;
         let left = Duration::from_millis(200);
         let live_runs = &self.context.live_runs;
@@ -44,7 +44,7 @@ impl Nemesis<'_> {
         let pause = || self.context.fault_phase.pause(length);
         let hit = match step.kind {
             FaultKind::LoseReply | FaultKind::LateReply | FaultKind::ErrorReply => {
-                self.strike_reply(proxy, step, length)
+                self.inject_reply_fault(proxy, step, length)
             }
             FaultKind::ResetConnections => {
                 proxy.reset();
@@ -55,7 +55,7 @@ impl Nemesis<'_> {
                 proxy.reset();
                 pause();
                 proxy.door(Door::Open);
-                // Ends the connections that would never receive anything.
+                // Resets the connections that were accepted while the proxy was silent.
                 proxy.reset();
                 true
             }
@@ -68,7 +68,7 @@ impl Nemesis<'_> {
                     _ => (Flow::Lose, Flow::Lose),
                 };
                 proxy.requests(requests);
-                proxy.replies(replies);
+                proxy.responses(replies);
                 pause();
                 proxy.both(Flow::Pass);
                 true
@@ -77,26 +77,26 @@ impl Nemesis<'_> {
         fault.end(self.context, hit)
     }
 
-    /// Loses the response to the next request of one kind, delays it by `late`, or replaces it by an error. Returns
-    /// true if such a request came.
-    fn strike_reply(&self, proxy: &Proxy, step: Step, late: Duration) -> bool {
+    /// Loses the response to the next request of one kind, delays the response by `delay`, or replaces it with an
+    /// error. Returns true if such a request was sent.
+    fn inject_reply_fault(&self, proxy: &Proxy, step: Step, delay: Duration) -> bool {
         let fault = match step.kind {
-            FaultKind::LoseReply => proxy::Fault::LoseReply,
+            FaultKind::LoseReply => proxy::Fault::LoseResponse,
             FaultKind::ErrorReply => {
                 let code = ERRORS[step.choice / REQUESTS.len() % ERRORS.len()];
                 let error = proxy::error_packet(code, "an error after the commit");
-                proxy::Fault::AnswerAfter(error)
+                proxy::Fault::RespondAfter(error)
             }
-            _ => proxy::Fault::HoldReply,
+            _ => proxy::Fault::HoldResponse,
         };
         let case = proxy.next(REQUESTS[step.choice % REQUESTS.len()], fault);
         let mut left = REQUEST_WAIT;
-        while case.hits() == 0 && !left.is_zero() && self.context.fault_phase.pause(LOOK) {
-            left = left.saturating_sub(LOOK);
+        while case.hits() == 0 && !left.is_zero() && self.context.fault_phase.pause(POLL_INTERVAL) {
+            left = left.saturating_sub(POLL_INTERVAL);
         }
         case.lift();
         if case.hits() > 0 {
-            self.context.fault_phase.pause(late);
+            self.context.fault_phase.pause(delay);
         }
         case.let_go();
         case.hits() > 0

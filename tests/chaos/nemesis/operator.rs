@@ -8,10 +8,10 @@ use crate::history::Micros;
 use crate::schedule::Step;
 
 impl Nemesis<'_> {
-    /// Releases the action. Returns the time; None if there was no lease. Half of the releases do not wait for a
-    /// holder: between two holders a release may come too late, or revoke the lease of a run whose command has not been
-    /// started.
-    pub(super) fn strike_lease(&self, step: Step) -> Option<Micros> {
+    /// Runs `dlock release` for the action. Returns the start time of the fault; None if there was no lease. Half of
+    /// the releases do not wait for a holder. Between two holders, a release may come too late, or revoke the lease of
+    /// a run whose command has not started.
+    pub(super) fn inject_lease_fault(&self, step: Step) -> Option<Micros> {
         if step.severity < 0.5 {
             let live_runs = &self.context.live_runs;
             live_runs.holder(&self.action, Duration::ZERO, SEARCH)?;

@@ -1,4 +1,4 @@
-//! The reader of a holder's messages stops, as with a full disk or a paused terminal.
+//! Faults of the reader of a holder's messages. The reader stops, as it does with a full disk or a paused terminal.
 
 use std::time::Duration;
 
@@ -9,9 +9,9 @@ use crate::history::Micros;
 use crate::schedule::Step;
 
 impl Nemesis<'_> {
-    /// Stops the reader of a holder and makes the holder write a message. Returns the time; None if there was no
-    /// holder.
-    pub(super) fn strike_reader(&self, step: Step) -> Option<Micros> {
+    /// Stops the reader of a holder, and makes the holder write a message. Returns the start time of the fault; None if
+    /// there was no holder.
+    pub(super) fn inject_reader_fault(&self, step: Step) -> Option<Micros> {
         let left = Duration::from_millis(500);
         let holder = self.context.live_runs.holder(&self.action, left, SEARCH)?;
         let length = step
@@ -22,11 +22,11 @@ impl Nemesis<'_> {
         let is_stopped = self.context.readers.stop(holder.number);
         let session = "SELECT session_id FROM dlock_lock WHERE action=? AND owner_id IS NOT NULL";
         if let Ok(Some(session)) = admin.exec_first::<u64, _, _>(session, (&self.action,)) {
-            // The session may have ended in between.
+            // The session may have ended after the query.
             let _ = admin.query_drop(format!("KILL CONNECTION {session}"));
         }
         self.context.fault_phase.pause(length);
-        self.context.readers.go_on(holder.number);
+        self.context.readers.resume(holder.number);
         fault.end(self.context, is_stopped)
     }
 }

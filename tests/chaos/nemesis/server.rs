@@ -1,4 +1,4 @@
-//! Faults of a whole server: it is killed, shut down or frozen.
+//! Faults of a server. The server is killed, shut down or frozen.
 
 use std::thread;
 use std::time::Duration;
@@ -13,16 +13,22 @@ use crate::schedule::steps;
 use crate::servers::Server;
 use crate::testbed::Site;
 
-/// Minimum time between two faults, in which leases are renewed. Without it, successive faults act as one long fault.
-const RESPITE: Duration = Duration::from_secs(1);
+/// Minimum time between two faults. Leases are renewed in this time. Without it, successive faults would act as one
+/// long fault.
+const MIN_PAUSE: Duration = Duration::from_secs(1);
 
-/// Maximum time for a clean shutdown. After that the server is killed.
+/// Maximum time for a clean shutdown. After this time, the server is killed.
 const SHUTDOWN: Duration = Duration::from_secs(20);
 
-/// Causes faults of `kinds` on `server` until the fault phase ends.
-pub(crate) fn rage(context: &RunContext, site: &Site, server: &mut Server, kinds: &[FaultKind]) {
+/// Injects faults of `kinds` into `server` until the fault phase ends.
+pub(crate) fn inject_faults(
+    context: &RunContext,
+    site: &Site,
+    server: &mut Server,
+    kinds: &[FaultKind],
+) {
     for step in steps(context.seed, &site.name, kinds) {
-        if !context.fault_phase.pause(step.pause + RESPITE) {
+        if !context.fault_phase.pause(step.pause + MIN_PAUSE) {
             return;
         }
         let fault = begin(context, site, step.kind, None, None, Some(server.pid()));
@@ -41,7 +47,9 @@ pub(crate) fn rage(context: &RunContext, site: &Site, server: &mut Server, kinds
         }
         let at = fault.at;
         let _ = fault.end(context, true);
-        context.live_runs.goes_on(&site.actions, at, RECOVERY);
+        context
+            .live_runs
+            .wait_for_start(&site.actions, at, RECOVERY);
     }
 }
 
@@ -55,7 +63,8 @@ fn shut_down(server: &Server) {
     }
 }
 
-/// Sends `signal` to the server. The script has not waited for the server yet, so its process id cannot be reused.
+/// Sends `signal` to the server. The script that started the server has not waited for it, so the kernel cannot have
+/// reused the process id.
 fn send(server: &Server, signal: Signal) {
     let pid = i32::try_from(server.pid()).ok().and_then(Pid::from_raw);
     kill_process(pid.expect("a server has a process id"), signal)

@@ -1,4 +1,4 @@
-//! Faults of sessions: the server kills them.
+//! Faults of sessions. The server kills a session.
 
 use std::time::Duration;
 
@@ -9,12 +9,12 @@ use crate::fault_kind::FaultKind;
 use crate::history::Micros;
 use crate::schedule::Step;
 
-/// Interval at which the nemesis looks for a session.
-const LOOK: Duration = Duration::from_millis(40);
+/// Interval at which the nemesis queries the sessions.
+const POLL_INTERVAL: Duration = Duration::from_millis(40);
 
 impl Nemesis<'_> {
-    /// Kills a session. Returns the time; None if there was none.
-    pub(super) fn strike_session(&self, step: Step) -> Option<Micros> {
+    /// Kills a session. Returns the start time of the fault; None if no session was found.
+    pub(super) fn inject_session_fault(&self, step: Step) -> Option<Micros> {
         let query = match step.kind {
             FaultKind::KillSession => {
                 "SELECT session_id FROM dlock_lock WHERE action=? AND owner_id IS NOT NULL"
@@ -28,13 +28,13 @@ impl Nemesis<'_> {
             if let Some(chosen) = step.choice.checked_rem(sessions.len()) {
                 break (sessions, chosen);
             }
-            left = left.checked_sub(LOOK)?;
-            if !self.context.fault_phase.pause(LOOK) {
+            left = left.checked_sub(POLL_INTERVAL)?;
+            if !self.context.fault_phase.pause(POLL_INTERVAL) {
                 return None;
             }
         };
         let fault = self.begin(step.kind, None, None);
-        // The session may have ended in between.
+        // The session may have ended after the query.
         let killed = admin.query_drop(format!("KILL CONNECTION {}", sessions[chosen]));
         fault.end(self.context, killed.is_ok())
     }

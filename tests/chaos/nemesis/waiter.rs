@@ -11,8 +11,8 @@ use crate::processes::send;
 use crate::schedule::Step;
 
 impl Nemesis<'_> {
-    /// Causes the fault on a waiter. Returns the time of its begin; None if it hit no waiter.
-    pub(super) fn strike_waiter(&self, step: Step) -> Option<Micros> {
+    /// Injects the fault into a waiter. Returns the start time of the fault; None if no waiter was affected.
+    pub(super) fn inject_waiter_fault(&self, step: Step) -> Option<Micros> {
         let waiter = self
             .context
             .live_runs

@@ -48,7 +48,7 @@ fn an_unknown_database_is_a_configuration_error() {
             run,
             Form::Line,
             78,
-            &format!("create it (CREATE DATABASE {absent}) or name another"),
+            &format!("create it (CREATE DATABASE {absent}) or specify another"),
         );
         // An account without rights on the database gets the server's message.
         let run = exec(&database, "init").arg("--database").arg("mysql");

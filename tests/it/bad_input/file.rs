@@ -44,16 +44,19 @@ fn an_unusable_file_is_a_configuration_error() {
                 "--defaults-file",
                 at(
                     &open,
-                    ": holds a password and every user can read it: chmod 600",
+                    ": the file contains a password and all users can read it; run chmod 600",
                 ),
             ),
             (
                 "--defaults-file",
-                at(&writable, ": every user can write to it: chmod o-w"),
+                at(
+                    &writable,
+                    ": all users can write to this path; run chmod o-w",
+                ),
             ),
             (
                 "--defaults-file",
-                at(&malformed, ":2: this is not an option"),
+                at(&malformed, ":2: the line is not an option"),
             ),
             (
                 "--defaults-file",
@@ -61,15 +64,15 @@ fn an_unusable_file_is_a_configuration_error() {
             ),
             (
                 "--defaults-file",
-                at(&circle, ":1: more than 10 files include each other"),
+                at(&circle, ":1: more than 10 levels of included files"),
             ),
-            ("--defaults-file", at(&binary, ": not UTF-8")),
+            ("--defaults-file", at(&binary, ": the file is not UTF-8")),
             ("--password-file", at(&missing, ": No such file")),
             ("--password-file", at(&folder, ": Is a directory")),
             ("--password-file", at(&empty, ": the file is empty")),
             (
                 "--password-file",
-                at(Path::new("/dev/zero"), ": more than 1 MiB"),
+                at(Path::new("/dev/zero"), ": the file is larger than 1 MiB"),
             ),
         ] {
             refused(

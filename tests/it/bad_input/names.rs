@@ -16,8 +16,8 @@ fn invalid_action_names_are_rejected() {
         let wide = "é".repeat(128);
         let names: [(&[u8], &str); 8] = [
             (b"", "the name is empty"),
-            (long.as_bytes(), "256 bytes, 255 are allowed"),
-            (wide.as_bytes(), "256 bytes, 255 are allowed"),
+            (long.as_bytes(), "256 bytes; at most 255 are allowed"),
+            (wide.as_bytes(), "256 bytes; at most 255 are allowed"),
             (b"a\nb", "control character"),
             (b"a\tb", "control character"),
             (b"a\x7f", "control character"),

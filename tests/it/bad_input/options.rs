@@ -65,12 +65,12 @@ fn an_invalid_command_line_is_rejected_before_dlock_connects() {
         (
             &["--host", "db", "--socket", "/s"],
             Form::Line,
-            "--host and --socket are both given",
+            "--host (or DLOCK_HOST) and --socket (or DLOCK_SOCKET) are both set",
         ),
         (
             &["--url-file", "/f"],
             Form::Line,
-            "--url and --url-file are both given",
+            "--url (or DLOCK_URL) and --url-file (or DLOCK_URL_FILE) are both set",
         ),
         (
             &["--ssl-mode", "preferred"],

@@ -79,11 +79,11 @@ fn a_silent_server_times_out_within_the_limits() {
     let port = tcp.local_addr().expect("the socket is bound").port();
     gives_up_on(
         &format!("mysql://u:p@127.0.0.1:{port}/d"),
-        "no answer in time",
+        "no response in time",
     );
     gives_up_on(
         &format!("mysql://u:p@127.0.0.1:{port}/d?ssl-mode=required"),
-        "no answer in time",
+        "no response in time",
     );
 
     let stage = Stage::new();
@@ -91,7 +91,7 @@ fn a_silent_server_times_out_within_the_limits() {
     let _unix = UnixListener::bind(&path).expect("the folder is writable");
     gives_up_on(
         &format!("mysql://u:p@localhost/d?socket={}", path.display()),
-        "no answer in time",
+        "no response in time",
     );
 }
 
@@ -164,7 +164,7 @@ fn a_read_only_server_is_reported_as_unavailable_and_read_only() {
             .query_drop("SET GLOBAL read_only = 1")
             .expect("root has the privilege");
         for (database, action) in [(&database, "known"), (&database, "init"), (&empty, "init")] {
-            let why = "the server is read-only, dlock needs the primary";
+            let why = "the server is read-only, but dlock needs the primary";
             refused(exec(database, action), Form::Line, 69, why);
         }
         assert_eq!(actions(&database), ["known"], "{flavour}");
@@ -195,7 +195,7 @@ fn a_read_only_server_is_reported_as_unavailable_and_read_only() {
         outcome.expect(
             0,
             "ran\n",
-            "the server is read-only, dlock needs the primary; trying again",
+            "the server is read-only, but dlock needs the primary; trying again",
         );
         for (database, action) in [(&database, "known"), (&database, "init"), (&empty, "init")] {
             free(database, action);
@@ -220,7 +220,7 @@ fn a_response_that_makes_the_driver_panic_is_a_failed_attempt() {
         let outcome = Dlock::new(["exec", "-a", "init", "--", "echo", "ran"])
             .env("DLOCK_URL", database.url_through(proxy.port()))
             .run();
-        outcome.expect(0, "ran\n", "the driver could not read the server's reply");
+        outcome.expect(0, "ran\n", "could not read the server's response");
         assert!(
             !outcome.stderr.contains("internal error"),
             "{flavour}: {outcome:?}"

@@ -18,7 +18,7 @@ fn a_proxy_that_changes_the_protocol_is_recognised() {
             greeting
         });
         let findings = Findings::through(&greeting, &database);
-        findings.reports("proxy", "warn", "greets for the server");
+        findings.reports("proxy", "warn", "sends its own greeting");
         findings.are_good_except(&["proxy"]);
         assert_eq!(findings.status, 0);
 
@@ -101,7 +101,7 @@ fn a_silent_server_times_out() {
     silent.door(Door::Silent);
     let url = format!("mysql://u@127.0.0.1:{}/d", silent.port());
     let findings = Findings::of(Dlock::new([""; 0]).env("DLOCK_URL", url));
-    findings.reports("connect", "fail", "no answer in time");
+    findings.reports("connect", "fail", "no response in time");
     assert_eq!(findings.status, 69, "{findings:#?}");
 }
 
@@ -122,7 +122,7 @@ fn the_server_is_checked_even_without_the_database() {
         let as_root = ["--user", "root", "--socket", &socket, "--database", "none"];
         let findings = Findings::of(Dlock::new(as_root));
         let fix = findings.reports("database", "fail", "Unknown database");
-        assert!(fix.contains("create it"), "{fix}");
+        assert!(fix.contains("create the database"), "{fix}");
         assert_eq!(findings.status, 78);
         findings.are_good_except(&["database", "grants", "tables"]);
         assert_eq!(findings.status("tables"), ["skip"]);
@@ -142,7 +142,7 @@ fn a_lost_session_skips_one_check_and_a_lost_server_ends_the_run() {
         let proxy = Proxy::to(database.port);
         proxy.next(Kind::WaitTurn, Fault::Reset);
         let findings = Findings::through(&proxy, &database);
-        findings.reports("named-locks", "skip", "no answer");
+        findings.reports("named-locks", "skip", "no response");
         findings.are_good_except(&["named-locks"]);
 
         let case = proxy.next(Kind::WaitTurn, Fault::HoldRequest);
@@ -154,7 +154,7 @@ fn a_lost_session_skips_one_check_and_a_lost_server_ends_the_run() {
         let outcome = run.wait();
         assert_eq!(outcome.status, Some(69), "{outcome:#?}");
         assert!(
-            outcome.stdout.contains("fail  named-locks  no answer"),
+            outcome.stdout.contains("fail  named-locks  no response"),
             "{outcome:#?}"
         );
         assert!(outcome.stdout.contains("ok    tables"), "{outcome:#?}");

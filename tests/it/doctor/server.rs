@@ -107,7 +107,7 @@ fn server_settings_are_checked() {
                 "10",
                 "connections",
                 "warn",
-                "of 10 in use",
+                "of 10 connections in use",
             ),
         ];
         for (name, value, check, status, fact) in cases {
@@ -174,7 +174,7 @@ fn assert_replica_is_reported(server: &Server, database: &Database) {
     crate::cli_runner::eventually("the replica reads", || {
         Findings::on(database).status("replication") == ["warn"]
     });
-    Findings::on(database).reports("replication", "warn", "asynchronous, 1 reading");
+    Findings::on(database).reports("replication", "warn", "asynchronous, connected replicas: 1");
 }
 
 #[test]
@@ -193,12 +193,12 @@ fn a_group_member_is_distinguished_from_a_single_server() {
     ];
     let server = Server::start(Flavour::MySql, &options);
     let findings = Findings::on(&set_up(&server));
-    findings.reports("cluster", "warn", "every member takes writes");
+    findings.reports("cluster", "warn", "every member accepts writes");
     findings.are_good_except(&["cluster"]);
 
     let server = Server::start(Flavour::MariaDb, &["--wsrep-on=ON", "--binlog-format=ROW"]);
     let findings = Findings::on(&set_up(&server));
-    findings.reports("cluster", "ok", "a server of its own");
+    findings.reports("cluster", "ok", "a single server");
     findings.are_good_except(&[]);
 }
 
@@ -207,7 +207,7 @@ fn broken_named_locks_are_a_warning() {
     for flavour in Flavour::ALL {
         let database = set_up(shared(flavour));
         for (replacement, fact) in [
-            ("NO_LOCK1(", "named locks are refused"),
+            ("NO_LOCK1(", "the server refuses named locks"),
             // Reports success to every session, although no session holds the lock.
             ("INTERVAL(", "a named lock does not stay with its session"),
         ] {
@@ -231,7 +231,7 @@ fn slow_responses_clock_differences_and_old_versions_are_reported() {
         let slow = through("1 AS round_trip", "SLEEP(.2) AS rt");
         assert_ne!(slow.status("round-trip"), ["ok"], "{slow:#?}");
         let slower = through("1 AS round_trip", "SLEEP(.6) AS rt");
-        slower.reports("round-trip", "fail", "in the median of 3");
+        slower.reports("round-trip", "fail", "median of 3 requests");
         assert_eq!(slower.status, 78);
         let late = through("UTC_TIMESTAMP(6)", "'2020-01-01 0:0'");
         late.reports("clock", "warn", "behind this machine's");

@@ -13,11 +13,11 @@ type Cut = (&'static str, fn(&Proxy));
 const CUTS: [Cut; 10] = [
     ("cut both ways", |proxy| proxy.both(Flow::Hold)),
     ("requests are cut off", |proxy| proxy.requests(Flow::Hold)),
-    ("responses are cut off", |proxy| proxy.replies(Flow::Hold)),
+    ("responses are cut off", |proxy| proxy.responses(Flow::Hold)),
     ("requests are lost", |proxy| proxy.requests(Flow::Lose)),
-    ("responses are lost", |proxy| proxy.replies(Flow::Lose)),
+    ("responses are lost", |proxy| proxy.responses(Flow::Lose)),
     (REQUESTS_DRIP, |proxy| proxy.requests(A_BYTE_A_SECOND)),
-    ("responses drip", |proxy| proxy.replies(A_BYTE_A_SECOND)),
+    ("responses drip", |proxy| proxy.responses(A_BYTE_A_SECOND)),
     ("reset and silence after accept", |proxy| {
         proxy.door(Door::Silent);
         proxy.reset();
@@ -127,7 +127,7 @@ fn unexpected_bytes_cost_only_the_connection() {
         let changed = packet(1, &[0, 1, 0, 2, 0, 0, 0]);
         let refused = packet(1, b"\xff\x15\x04#28000Access denied");
         for bytes in [
-            &old.reply(),
+            &old.response(),
             &changed,
             &refused,
             &b"HTTP/1.1 400\r\n".to_vec(),
@@ -173,6 +173,6 @@ fn failover_to_the_same_rows_keeps_the_lease_and_to_others_loses_it() {
         scene.proxy.reset();
         scene.proxy.retarget(there.port());
         let outcome = holder.running.wait();
-        outcome.expect(76, "term\n", "its row was freed by somebody else");
+        outcome.expect(76, "term\n", "its record was freed by another session");
     });
 }

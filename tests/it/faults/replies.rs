@@ -15,8 +15,8 @@ use crate::proxy::{Fault, Kind};
 fn faults() -> [(&'static str, Fault); 6] {
     [
         ("the request is lost", Fault::LoseRequest),
-        ("the response is lost", Fault::LoseReply),
-        ("the response comes late", Fault::HoldReply),
+        ("the response is lost", Fault::LoseResponse),
+        ("the response comes late", Fault::HoldResponse),
         ("reset before it", Fault::Reset),
         ("reset after it", Fault::ResetAfter),
         ("the response is cut off", Fault::Truncate(9)),
@@ -251,7 +251,7 @@ fn a_response_to_another_request_is_never_accepted() {
         eventually("the owner runs", || scene.witness().contains("owner"));
         scene
             .proxy
-            .every(Kind::TryAcquire, Fault::Answer(grant.reply()));
+            .every(Kind::TryAcquire, Fault::Respond(grant.response()));
         let options = ["--wait", "0", "--connect-timeout", "0"];
         let outcome = scene.faulty("thief", &options, "").run();
         assert_eq!(outcome.status, Some(69), "{flavour}: {outcome:#?}");
@@ -260,7 +260,7 @@ fn a_response_to_another_request_is_never_accepted() {
 
         let other = Scene::new(flavour);
         let holder = other.holder(&[]);
-        let replay = Fault::Answer(release.reply());
+        let replay = Fault::Respond(release.response());
         let case = other.proxy.next(Kind::Release, replay);
         holder.unharmed();
         case.wait();

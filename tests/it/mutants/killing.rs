@@ -72,11 +72,11 @@ fn without_the_margin_a_command_that_dies_slowly_overlaps_the_next() {
         eventually("the contender waits for the queue lock or has it", || {
             contenders.asked(Kind::WaitTurn) > 0 || contenders.asked(Kind::Get) > 2
         });
-        scene.take_the_gate_away();
+        scene.take_queue_lock_away();
 
         let look = contenders.next(Kind::Get, Fault::HoldRequest);
         look.wait();
-        let last = proxy.next(Kind::Renew, Fault::HoldReply);
+        let last = proxy.next(Kind::Renew, Fault::HoldResponse);
         proxy.every(Kind::Renew, Fault::LoseRequest);
         last.wait();
         look.let_go();

@@ -1,5 +1,5 @@
-//! Mutants that misinterpret a reply: one counts the lease from the reply instead of the send, one keeps a connection
-//! that has seen an error, and one does not check which request a reply belongs to.
+//! Mutants that misinterpret a response: one counts the lease from the response instead of the send, one keeps a connection
+//! that has seen an error, and one does not check which request a response belongs to.
 //!
 //! Times count from the send of the renewal in question, for a ttl of 6 s.
 
@@ -9,10 +9,10 @@ use super::scene::{Scene, Verdict, compare, heard_or_over};
 use crate::cli_runner::eventually;
 use crate::proxy::{Fault, Kind, Proxy};
 
-/// The network is slow and then fails. The reply arrives 2.3 s late, byte by byte, so that no timeout expires. The
-/// lease expires at 6 s and is taken over at 6.9 s; counted from the reply it would expire at 8.3 s.
+/// The network is slow and then fails. The response arrives 2.3 s late, byte by byte, so that no timeout expires. The
+/// lease expires at 6 s and is taken over at 6.9 s; counted from the response it would expire at 8.3 s.
 #[test]
-fn without_counting_from_the_send_a_slow_reply_extends_the_lease() {
+fn without_counting_from_the_send_a_slow_response_extends_the_lease() {
     compare("send", Verdict::TwoAlive, 1, |scene| {
         let proxy = Proxy::to(scene.database.port);
         let _holder = scene.holder(scene.exec(proxy.port()).args(["--ttl", "6s"]));
@@ -21,20 +21,20 @@ fn without_counting_from_the_send_a_slow_reply_extends_the_lease() {
         proxy.every(Kind::Renew, Fault::LoseRequest);
         slow.wait();
         let late = Instant::now() + Duration::from_millis(2300);
-        eventually("the reply is late", || Instant::now() >= late);
+        eventually("the response is late", || Instant::now() >= late);
         slow.let_go();
         Verdict::of_next(&waiter.wait())
     });
 }
 
-/// A reply arrives after its request has timed out. On a connection that is kept, every later request gets the reply to
+/// A response arrives after its request has timed out. On a connection that is kept, every later request gets the response to
 /// the previous one.
 #[test]
-fn without_dropping_the_connection_a_late_reply_kills_a_command() {
+fn without_dropping_the_connection_a_late_response_kills_a_command() {
     compare("connection", Verdict::Killed, 1, |scene| {
         let proxy = Proxy::to(scene.database.port);
         let mut holder = scene.holder(scene.exec(proxy.port()).args(["--ttl", "3s"]));
-        let late = proxy.next(Kind::Renew, Fault::HoldReply);
+        let late = proxy.next(Kind::Renew, Fault::HoldResponse);
         holder.heard("cannot renew init");
         late.let_go();
         heard_or_over(&mut holder, "is renewed again");
@@ -44,29 +44,29 @@ fn without_dropping_the_connection_a_late_reply_kills_a_command() {
 }
 
 #[test]
-fn without_connection_and_number_a_late_reply_extends_the_lease() {
-    compare("connection,number", Verdict::TwoAlive, 1, a_late_reply);
+fn without_connection_and_number_a_late_response_extends_the_lease() {
+    compare("connection,number", Verdict::TwoAlive, 1, a_late_response);
 }
 
 #[test]
-fn late_reply_is_not_mismatched_if_the_connection_is_dropped() {
-    compare("number", Verdict::Clean, 1, a_late_reply);
+fn late_response_is_not_mismatched_if_the_connection_is_dropped() {
+    compare("number", Verdict::Clean, 1, a_late_response);
 }
 
 #[test]
-fn late_reply_is_not_mismatched_if_its_number_is_checked() {
-    compare("connection", Verdict::Clean, 1, a_late_reply);
+fn late_response_is_not_mismatched_if_its_number_is_checked() {
+    compare("connection", Verdict::Clean, 1, a_late_response);
 }
 
-/// The proxy holds the reply to one renewal and loses the renewals after it. Then it delivers the held reply, as if it
-/// were the reply to the second lost renewal. The lease expires at 6 s; for a holder that mismatches the reply, at
+/// The proxy holds the response to one renewal and loses the renewals after it. Then it delivers the held response, as if it
+/// were the response to the second lost renewal. The lease expires at 6 s; for a holder that mismatches the response, at
 /// 8.5 s.
-fn a_late_reply(scene: &Scene) -> Verdict {
+fn a_late_response(scene: &Scene) -> Verdict {
     let proxy = Proxy::to(scene.database.port);
     let options = ["--ttl", "6s", "--grace", "0"];
     let mut holder = scene.holder(scene.exec(proxy.port()).args(options));
     let waiter = scene.waiter();
-    let late = proxy.next(Kind::Renew, Fault::HoldReply);
+    let late = proxy.next(Kind::Renew, Fault::HoldResponse);
     let lost = proxy.every(Kind::Renew, Fault::LoseRequest);
     eventually("two renewals are lost", || {
         lost.hits() > 1 || holder.is_over()

@@ -115,7 +115,10 @@ impl Scene {
         let ready = self.stage.fifo("ready");
         let running = self.unsettled(dlock, &ready);
         assert_eq!(heard(&ready), "up");
-        assert!(!self.witness.is_alone(), "the witness is blind");
+        assert!(
+            !self.witness.is_alone(),
+            "the command does not keep the witness locked"
+        );
         running
     }
 
@@ -143,14 +146,14 @@ impl Scene {
 
     /// Kills the holder's session until the holder has renewed on a session without the queue lock. The waiter then has
     /// the queue lock and watches the record.
-    pub(crate) fn take_the_gate_away(&self) {
+    pub(crate) fn take_queue_lock_away(&self) {
         let mut admin = self.database.admin_conn();
         let mut killed = None;
         eventually("the holder renews without the queue lock", || {
             let row: Option<(u64, u64)> = admin
                 .query_first("SELECT session_id, has_queue_lock FROM dlock_lock")
-                .expect("the table is there");
-            let (session, has_queue_lock) = row.expect("the row is there");
+                .expect("the table exists");
+            let (session, has_queue_lock) = row.expect("the row exists");
             if has_queue_lock == 1 && killed != Some(session) {
                 killed = Some(session);
                 // The session may already have ended.

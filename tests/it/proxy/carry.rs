@@ -1,5 +1,5 @@
 //! The threads of a proxy: one accepts connections, and each connection has one thread for requests and one for
-//! replies.
+//! responses.
 //!
 //! A thread that waits for an order or a flow waits on the proxy's condition variable, so that it sees a change at
 //! once. Bytes that cannot be written are dropped: the proxy does not report to one side that the other has hung up.
@@ -91,7 +91,7 @@ fn serve(shared: &Arc<Shared>, client: TcpStream, number: usize) {
     });
     let (other, its_shared) = (Arc::clone(&connection), Arc::clone(shared));
     thread::spawn(move || {
-        let _ = replies(&its_shared, &other);
+        let _ = responses(&its_shared, &other);
         its_shared.wait(&other, |state| !Way::ToClient.flow(state).is_cut());
         let _ = other.client.shutdown(Shutdown::Write);
     });
@@ -130,8 +130,8 @@ fn request(shared: &Shared, connection: &Connection, mut packet: Vec<u8>) {
             shared.change(|_| connection.end(true));
             shared.hit(number);
         }
-        Some((number, Fault::Answer(answer))) => {
-            send(shared, connection, Way::ToClient, &answer);
+        Some((number, Fault::Respond(replacement))) => {
+            send(shared, connection, Way::ToClient, &replacement);
             shared.hit(number);
         }
         _ => send(shared, connection, Way::ToServer, &packet),
@@ -176,9 +176,9 @@ fn rewrite(packet: &mut [u8], said: &[u8], heard: &[u8]) {
     }
 }
 
-fn replies(shared: &Shared, connection: &Connection) -> io::Result<()> {
+fn responses(shared: &Shared, connection: &Connection) -> io::Result<()> {
     let mut pending = Vec::new();
-    let mut reply = Vec::new();
+    let mut response = Vec::new();
     let mut progress = Progress::default();
     let mut greeting = shared.locked().greeting.clone();
     while receive(&connection.server, &mut pending)? {
@@ -195,12 +195,14 @@ fn replies(shared: &Shared, connection: &Connection) -> io::Result<()> {
                 continue;
             };
             let is_last = progress.ends_with(wire::payload(&packet));
-            reply.extend(packet);
+            response.extend(packet);
             if is_last {
                 progress = Progress::default();
-                let reply = std::mem::take(&mut reply);
-                shared.locked().orders[number].reply.clone_from(&reply);
-                answered(shared, connection, number, &fault, &reply);
+                let response = std::mem::take(&mut response);
+                shared.locked().orders[number]
+                    .response
+                    .clone_from(&response);
+                inject_into_response(shared, connection, number, &fault, &response);
             }
         }
         pass_unread(shared, connection, Way::ToClient, &mut pending);
@@ -223,22 +225,28 @@ fn pass_unread(shared: &Shared, connection: &Connection, way: Way, pending: &mut
     }
 }
 
-/// Injects the ordered fault into a whole reply.
-fn answered(shared: &Shared, connection: &Connection, number: usize, fault: &Fault, reply: &[u8]) {
+/// Injects the ordered fault into a whole response.
+fn inject_into_response(
+    shared: &Shared,
+    connection: &Connection,
+    number: usize,
+    fault: &Fault,
+    response: &[u8],
+) {
     let pass = |bytes: &[u8]| send(shared, connection, Way::ToClient, bytes);
     match fault {
-        Fault::LoseReply => shared.hit(number),
-        Fault::HoldReply => {
+        Fault::LoseResponse => shared.hit(number),
+        Fault::HoldResponse => {
             shared.hit(number);
             shared.wait(connection, |state| state.orders[number].may_go);
-            pass(reply);
+            pass(response);
         }
         Fault::ResetAfter => {
             shared.change(|_| connection.end(true));
             shared.hit(number);
         }
         Fault::Truncate(length) => {
-            pass(&reply[..reply.len().min(*length)]);
+            pass(&response[..response.len().min(*length)]);
             shared.change(|_| connection.end(false));
             shared.hit(number);
         }
@@ -248,21 +256,23 @@ fn answered(shared: &Shared, connection: &Connection, number: usize, fault: &Fau
                 shared,
                 connection,
                 &connection.client,
-                reply,
+                response,
                 *pause,
                 |state| state.orders[number].may_go,
             );
         }
         Fault::Alter(alter) => {
-            pass(&alter(reply));
+            pass(&alter(response));
             shared.hit(number);
         }
-        Fault::AnswerAfter(answer) => {
-            pass(answer);
+        Fault::RespondAfter(replacement) => {
+            pass(replacement);
             shared.hit(number);
         }
-        // These faults affect the request, not the reply.
-        Fault::LoseRequest | Fault::HoldRequest | Fault::Reset | Fault::Answer(_) => pass(reply),
+        // These faults affect the request, not the response.
+        Fault::LoseRequest | Fault::HoldRequest | Fault::Reset | Fault::Respond(_) => {
+            pass(response);
+        }
     }
 }
 
@@ -276,7 +286,7 @@ impl Way {
     fn flow(self, state: &State) -> Flow {
         match self {
             Self::ToServer => state.requests,
-            Self::ToClient => state.replies,
+            Self::ToClient => state.responses,
         }
     }
 }

@@ -22,7 +22,7 @@ pub(super) struct State {
     pub(super) door: Door,
     pub(super) is_listening: bool,
     pub(super) requests: Flow,
-    pub(super) replies: Flow,
+    pub(super) responses: Flow,
     pub(super) orders: Vec<Order>,
     pub(super) rewrite: Option<(&'static str, &'static str)>,
     pub(super) greeting: Option<Alter>,
@@ -42,7 +42,7 @@ pub(super) struct Order {
     pub(super) left: usize,
     pub(super) hits: usize,
     pub(super) may_go: bool,
-    pub(super) reply: Vec<u8>,
+    pub(super) response: Vec<u8>,
 }
 
 /// The two sockets of a connection. If the connection was reset, the RST is sent when its last thread drops this.

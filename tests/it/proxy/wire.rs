@@ -1,12 +1,12 @@
-//! The part of the MySQL protocol that a proxy has to know: the ends of packets and replies, and the kind of each
+//! The part of the MySQL protocol that a proxy has to know: the ends of packets and responses, and the kind of each
 //! request of dlock. These functions are pure and use no socket.
 //!
-//! Replies without EOF packets (`CLIENT_DEPRECATE_EOF`) are not supported; dlock's driver does not negotiate them.
+//! Responses without EOF packets (`CLIENT_DEPRECATE_EOF`) are not supported; dlock's driver does not negotiate them.
 
 /// A packet's header: three bytes of length, one of sequence number.
 const HEADER: usize = 4;
 
-/// The bit in the status flags of a reply that is set if another reply to the same request follows.
+/// The bit in the status flags of a response that is set if another response to the same request follows.
 const MORE_RESULTS: u16 = 8;
 
 /// The kind of a request of dlock.
@@ -86,8 +86,8 @@ fn by_update(text: &str) -> Option<Kind> {
     found.map(|(_, kind)| kind)
 }
 
-/// Builds a reply with the server error `code` and this text, for [`Fault::Answer`](super::Fault::Answer) and
-/// [`Fault::AnswerAfter`](super::Fault::AnswerAfter).
+/// Builds a response with the server error `code` and this text, for [`Fault::Respond`](super::Fault::Respond) and
+/// [`Fault::RespondAfter`](super::Fault::RespondAfter).
 pub(crate) fn error_packet(code: u16, text: &str) -> Vec<u8> {
     let mut payload = vec![0xff];
     payload.extend(code.to_le_bytes());
@@ -125,13 +125,13 @@ pub(crate) fn payload(packet: &[u8]) -> &[u8] {
     &packet[HEADER..]
 }
 
-/// Splits a recorded reply into its packets.
-pub(crate) fn packets(reply: &[u8]) -> Vec<Vec<u8>> {
-    let mut rest = reply.to_vec();
+/// Splits a recorded response into its packets.
+pub(crate) fn packets(response: &[u8]) -> Vec<Vec<u8>> {
+    let mut rest = response.to_vec();
     std::iter::from_fn(|| take(&mut rest)).collect()
 }
 
-/// The position in the server's reply to a query.
+/// The position in the server's response to a query.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) enum Progress {
     /// Before the first packet of a result.
@@ -142,7 +142,7 @@ pub(crate) enum Progress {
 }
 
 impl Progress {
-    /// Processes the next packet. Returns true if it is the last packet of the reply.
+    /// Processes the next packet. Returns true if it is the last packet of the response.
     pub(crate) fn ends_with(&mut self, payload: &[u8]) -> bool {
         let (next, status) = match (*self, payload) {
             (_, [0xff, ..]) => return true,

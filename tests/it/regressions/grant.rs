@@ -1,4 +1,4 @@
-//! Tests with a committed grant whose reply does not arrive or is an error.
+//! Tests with a committed grant whose response does not arrive or is an error.
 
 use std::fs::File;
 use std::io::Write;
@@ -26,13 +26,13 @@ const KINDS: [Kind; 8] = [
     Kind::Other,
 ];
 
-/// Lets the server execute the next attempt, sends `reply` to the client instead of the server's reply, and then
+/// Lets the server execute the next attempt, sends `response` to the client instead of the server's response, and then
 /// refuses new connections through the proxy.
-fn grant_and_shut(scene: &Scene, reply: Vec<u8>) -> Case {
+fn grant_and_shut(scene: &Scene, response: Vec<u8>) -> Case {
     let proxy = scene.proxy.clone();
     let alter = Arc::new(move |_: &[u8]| {
         proxy.door(Door::Refused);
-        reply.clone()
+        response.clone()
     });
     scene.proxy.next(Kind::TryAcquire, Fault::Alter(alter))
 }
@@ -48,10 +48,10 @@ fn wait_for_queue_head(scene: &Scene) {
     });
 }
 
-/// The contender whose reply was lost reconnects when its lease has nearly expired. It must not treat the row that
+/// The contender whose response was lost reconnects when its lease has nearly expired. It must not treat the row that
 /// names it as a new grant: a rival takes the lease over when it has expired by the server's clock.
 #[test]
-fn error_reply_to_a_grant_never_starts_a_command_on_an_old_lease() {
+fn error_response_to_a_grant_never_starts_a_command_on_an_old_lease() {
     let errors = [
         ("not in the cluster", 1047),
         ("a proxy's error", 1105),
@@ -147,15 +147,15 @@ fn action_whose_unknown_grant_was_revoked_is_granted_again() {
 }
 
 #[test]
-fn holder_whose_grant_reply_was_lost_hands_over_to_a_waiter() {
+fn holder_whose_grant_response_was_lost_hands_over_to_a_waiter() {
     let cases = [
-        ("the grant's reply", [Fault::LoseReply].to_vec()),
+        ("the grant's response", [Fault::LoseResponse].to_vec()),
         (
-            "the grant's reply and the connection",
+            "the grant's response and the connection",
             vec![Fault::ResetAfter],
         ),
         (
-            "the replies of the grant and of the renewal that confirms it",
+            "the responses of the grant and of the renewal that confirms it",
             vec![Fault::ResetAfter, Fault::ResetAfter],
         ),
     ];
@@ -203,10 +203,10 @@ fn time_limits_hold_while_the_outcome_of_a_grant_is_unknown() {
     ];
     on_each_case(&cases, |scene, name, options| {
         if name == "--connect-timeout" {
-            // The server never replies.
+            // The server never responses.
             grant_and_shut(scene, Vec::new());
         } else {
-            // The client can reconnect, but the renewal that confirms the grant gets no reply.
+            // The client can reconnect, but the renewal that confirms the grant gets no response.
             scene.proxy.next(Kind::TryAcquire, Fault::ResetAfter);
             scene.proxy.every(Kind::Renew, Fault::LoseRequest);
         }

@@ -22,7 +22,9 @@ fn revoke(database: &Database) {
          SELECT action,token,holder,host,pid,user,note,acquired_at,UTC_TIMESTAMP(6),'revoked' FROM dlock_lock",
         "UPDATE dlock_lock SET token=token+1,revoked_at=UTC_TIMESTAMP(6),operator='alice'",
     ] {
-        admin.query_drop(statement).expect("root may");
+        admin
+            .query_drop(statement)
+            .expect("root has all privileges");
     }
 }
 
@@ -109,7 +111,7 @@ fn command_ends_as_the_loss_arrives(
     let before = database.waits();
     let stopped = Stopped::main_thread_of(holder.pid());
     renewal.let_go();
-    eventually("the reply to the renewal is there", || {
+    eventually("the response to the renewal is there", || {
         database.waits() != before && database.sleeps()
     });
     tell(&go, "on");
@@ -156,7 +158,10 @@ fn revoked_lease_never_counts_as_released() {
         // A grant whose token is a multiple of 16 prunes the history. This makes the next token such a multiple.
         let token = "UPDATE dlock_lock SET token=\
              (TIMESTAMPDIFF(MICROSECOND,'1970-01-01',UTC_TIMESTAMP(6)) DIV 16+100000000)*16-1";
-        database.admin_conn().query_drop(token).expect("root may");
+        database
+            .admin_conn()
+            .query_drop(token)
+            .expect("root has all privileges");
         let fixed = ["--history", "1", "--ttl", "10m"].as_slice();
         let holder = Holder::on(database, &[fixed, options].concat());
         revoke(database);

@@ -68,9 +68,9 @@ fn two_clients_of_one_session_never_let_two_commands_run() {
 /// Connects until a session gets the id `wanted`, and returns it.
 #[track_caller]
 fn foreign_session(database: &Database, wanted: u32) -> Conn {
-    let account = Opts::from_url(&database.url()).expect("a URL");
+    let account = Opts::from_url(&database.url()).expect("the URL is valid");
     loop {
-        let conn = Conn::new(account.clone()).expect("the account may log in");
+        let conn = Conn::new(account.clone()).expect("the account can log in");
         let id = conn.connection_id();
         assert!(id <= wanted, "the server is already at id {id}");
         if id == wanted {
@@ -104,10 +104,10 @@ fn release_never_kills_a_foreign_session_with_the_holders_id() {
         let mut foreign_session = foreign_session(&database, session);
         terminal.enters("y");
         terminal.sees("status ");
-        let reply = foreign_session.query_first::<u64, _>("SELECT 1");
+        let response = foreign_session.query_first::<u64, _>("SELECT 1");
         assert!(
-            matches!(reply, Ok(Some(1))),
-            "{flavour}: the foreign session was killed: {reply:?}"
+            matches!(response, Ok(Some(1))),
+            "{flavour}: the foreign session was killed: {response:?}"
         );
         // The command reads a fifo that is removed with the holder.
         drop(holder);

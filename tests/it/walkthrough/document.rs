@@ -1,22 +1,23 @@
-//! The blocks in the documents. Each follows a comment with its name, in the document's syntax for literal text.
+//! Reads and updates the blocks in the documents. A block is literal text that follows a comment with the name of the
+//! block.
 
 use std::fs;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use super::Block;
-use super::normalize::shapes;
+use super::normalize::normalized;
 
 /// A document that contains some or all blocks.
 pub(super) struct Document {
     pub(super) path: &'static str,
-    /// The texts before the name of a block, after its name and after its text.
+    /// The strings before the name of a block, between its name and its text, and after its text.
     marks: [&'static str; 3],
-    /// Plain texts with their escapes. The first is the character that starts the escapes.
+    /// Plain strings and their escapes. The first entry is the character that starts all escapes.
     escapes: &'static [(&'static str, &'static str)],
 }
 
-/// The documents.
+/// The documents with blocks: README.md and dlock(7).
 pub(super) const DOCUMENTS: [Document; 2] = [
     Document {
         path: "README.md",
@@ -37,7 +38,7 @@ pub(super) const DOCUMENTS: [Document; 2] = [
 ];
 
 impl Document {
-    /// Returns the names of its blocks, sorted.
+    /// Returns the names of all blocks in the document, sorted.
     pub(super) fn names(&self) -> Vec<String> {
         let text = self.text();
         let [before, after, _] = self.marks;
@@ -49,7 +50,8 @@ impl Document {
         names
     }
 
-    /// Compares the document with those of `blocks` that it shows, and returns a description of each difference.
+    /// Compares each block in the document with the block of the same name in `blocks`. Returns a description of each
+    /// difference.
     pub(super) fn stale(&self, blocks: &[Block]) -> Vec<String> {
         let text = self.text();
         let shown: Vec<&Block> = self.shown(blocks).collect();
@@ -57,8 +59,8 @@ impl Document {
             .iter()
             .map(|block| self.plain(&text[self.range(&text, block.name)]))
             .collect();
-        let found = shapes(found.iter().map(String::as_str));
-        let wanted = shapes(shown.iter().map(|block| block.text.as_str()));
+        let found = normalized(found.iter().map(String::as_str));
+        let wanted = normalized(shown.iter().map(|block| block.text.as_str()));
         let pairs = shown.iter().zip(wanted.iter().zip(&found));
         pairs
             .filter(|(_, (wanted, found))| wanted != found)
@@ -69,13 +71,14 @@ impl Document {
             .collect()
     }
 
+    /// Returns the entries of `blocks` whose names occur in the document.
     fn shown<'a>(&self, blocks: &'a [Block]) -> impl Iterator<Item = &'a Block> {
         let names = self.names();
         let is_shown = move |block: &&Block| names.iter().any(|name| name == block.name);
         blocks.iter().filter(is_shown)
     }
 
-    /// Replaces the blocks of the document with `blocks`.
+    /// Replaces the text of each block in the document with the text in `blocks`.
     pub(super) fn write(&self, blocks: &[Block]) {
         let mut text = self.text();
         for Block { name, text: block } in self.shown(blocks) {
@@ -85,7 +88,7 @@ impl Document {
         fs::write(self.file(), text).expect("the document can be written");
     }
 
-    /// Returns the range of the text of the block `name`.
+    /// Returns the range of the text of the block `name` within the document `text`.
     #[track_caller]
     fn range(&self, text: &str, name: &str) -> Range<usize> {
         let [before, after, end] = self.marks;
@@ -94,7 +97,7 @@ impl Document {
             .find(&mark)
             .unwrap_or_else(|| panic!("{} has no {mark:?}", self.path))
             + mark.len();
-        let length = text[start..].find(end).expect("the block ends");
+        let length = text[start..].find(end).expect("the block has an end mark");
         start..start + length
     }
 

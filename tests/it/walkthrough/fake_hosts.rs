@@ -1,8 +1,8 @@
-//! Simulated hosts: web-1, web-2 and so on, and the host of an operator. A library makes dlock read these host names.
-//! All hosts share one database and one folder with the script `migrate.sh`.
+//! Simulated hosts: web-1, web-2 and so on, and the host of an operator. A preloaded library returns these host names
+//! to dlock. All hosts share one database and one folder with the script `migrate.sh`.
 //!
-//! A typed line is run by a shell, in which `dlock` is the program under test. The output of a session is stdout and
-//! stderr in the order in which they were written.
+//! A shell runs each typed line, and `dlock` in a line is the program under test. The output of a session contains
+//! stdout and stderr in the order in which they were written.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -16,7 +16,7 @@ use crate::compiler::preload;
 use crate::servers::{Database, Flavour, shared};
 use crate::terminal::Terminal;
 
-/// A library that replaces the host name.
+/// C source of a library that replaces the host name.
 const HOST: &str = r#"
 #include <stdlib.h>
 #include <stdio.h>
@@ -35,7 +35,7 @@ read word < go
 echo "done"
 "#;
 
-/// The host of the operator, whose prompt is `$` without a host name.
+/// The host of the operator. The prompt of the operator is `$` without a host name.
 const OPERATOR: &str = "ops-1";
 
 /// Simulated hosts that share one database.
@@ -46,14 +46,14 @@ pub(super) struct FakeHosts {
     ttl: &'static str,
 }
 
-/// A typed line and the process that runs it.
+/// A typed line and the process that runs the line.
 pub(super) struct Session {
     typed: String,
     running: Running,
 }
 
 impl FakeHosts {
-    /// Creates hosts with a new database and leases of `ttl`.
+    /// Creates hosts that share a new database. The ttl of all leases is `ttl`.
     pub(super) fn with(flavour: Flavour, ttl: &'static str) -> Self {
         let database = shared(flavour).database("walkthrough");
         Dlock::on(&database, ["setup", "-q"])
@@ -62,7 +62,8 @@ impl FakeHosts {
         let stage = Stage::new();
         let script = stage.path("migrate.sh");
         fs::write(&script, MIGRATE).expect("the script can be written");
-        fs::set_permissions(&script, Permissions::from_mode(0o755)).expect("the test owns it");
+        fs::set_permissions(&script, Permissions::from_mode(0o755))
+            .expect("the test owns the script");
         stage.fifo("ready");
         stage.fifo("go");
         Self {
@@ -75,28 +76,31 @@ impl FakeHosts {
 
     /// Replaces the server with a port on which no server listens.
     pub(super) fn with_server_down(mut self) -> Self {
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("there are ports");
-        self.database.port = listener.local_addr().expect("it has one").port();
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port is free");
+        self.database.port = listener
+            .local_addr()
+            .expect("the listener has an address")
+            .port();
         self
     }
 
-    /// Runs `line` on `host`, as the user `deploy`.
-    pub(super) fn types(&self, host: &'static str, line: &str) -> Session {
+    /// Starts `line` on `host`, as the user `deploy`.
+    pub(super) fn user_starts(&self, host: &'static str, line: &str) -> Session {
         self.start(host, line, &format!("{host}$ "))
     }
 
     /// Runs `line` as the operator, asserts that it exits with `status` and returns the line with its output.
     #[track_caller]
-    pub(super) fn asks(&self, line: &str, status: i32) -> String {
+    pub(super) fn operator_runs(&self, line: &str, status: i32) -> String {
         self.start(OPERATOR, line, "$ ").ends(status)
     }
 
-    /// Runs `line` as the operator repeatedly until its output contains `text`, and returns the line with its output.
+    /// Runs `line` as the operator repeatedly until its output contains `text`. Returns the line with its last output.
     #[track_caller]
-    pub(super) fn asks_until(&self, line: &str, text: &str) -> String {
+    pub(super) fn operator_runs_until(&self, line: &str, text: &str) -> String {
         let mut shown = String::new();
         eventually(text, || {
-            shown = self.asks(line, 0);
+            shown = self.operator_runs(line, 0);
             shown.contains(text)
         });
         shown
@@ -104,7 +108,7 @@ impl FakeHosts {
 
     /// Runs `line` as the operator on a terminal, confirms its question and returns the line with its output.
     #[track_caller]
-    pub(super) fn agrees(&self, line: &str) -> String {
+    pub(super) fn operator_confirms(&self, line: &str) -> String {
         let words = self.environment(OPERATOR).map(|(name, value)| {
             let value = value.to_str().expect("the paths are UTF-8").to_owned();
             format!("{name}={value}")
@@ -121,21 +125,21 @@ impl FakeHosts {
         format!("$ {line}\n{}", terminal.screen().replace('\r', ""))
     }
 
-    /// Waits until a `migrate.sh` has started. It then waits for [`Self::lets_go`].
+    /// Waits until `migrate.sh` has started on a host. The script then waits for [`Self::end_migration`].
     #[track_caller]
-    pub(super) fn migrates(&self) {
+    pub(super) fn wait_for_migration(&self) {
         assert_eq!(heard(&self.stage.path("ready")), "up");
     }
 
     /// Makes the running `migrate.sh` exit.
     #[track_caller]
-    pub(super) fn lets_go(&self) {
+    pub(super) fn end_migration(&self) {
         tell(&self.stage.path("go"), "on");
     }
 
-    /// Moves times in the tables into the past and adds renewals, as if the holder had started twelve minutes earlier
-    /// and the waiters after it. Columns that decide about grants do not change.
-    pub(super) fn ages(&self) {
+    /// Moves times in the tables to the past and adds renewals, as if the holder had started twelve minutes ago and the
+    /// waiters later than the holder. Does not change columns on which grants depend.
+    pub(super) fn shift_times_to_the_past(&self) {
         let mut admin = self.database.admin_conn();
         for statement in [
             "UPDATE dlock_lock SET acquired_at=acquired_at-INTERVAL 754 SECOND,renewals=renewals+150",
@@ -144,7 +148,7 @@ impl FakeHosts {
         ] {
             admin
                 .query_drop(statement)
-                .expect("the rows can be changed");
+                .expect("the rows can be updated");
         }
     }
 
@@ -161,8 +165,8 @@ impl FakeHosts {
         }
     }
 
-    /// Returns a shell script that runs `line` in the folder, replaces the shell if `line` is one command, and
-    /// redirects stdout to stderr.
+    /// Returns a shell script that redirects stdout to stderr, changes to the folder and runs `line`. If `line` is a
+    /// single command, the command replaces the shell.
     fn script(&self, line: &str) -> String {
         let folder = self.stage.path("");
         format!("exec 1>&2; cd '{}'; exec {line}", folder.display())
@@ -170,7 +174,7 @@ impl FakeHosts {
 
     fn environment(&self, host: &'static str) -> [(&'static str, PathBuf); 7] {
         let program = Path::new(env!("CARGO_BIN_EXE_dlock"));
-        let folder = program.parent().expect("it is in a folder");
+        let folder = program.parent().expect("the program is in a folder");
         let path = std::env::var("PATH").unwrap_or_default();
         let user = match host {
             OPERATOR => "alice",
@@ -182,7 +186,7 @@ impl FakeHosts {
             ("WALKTHROUGH_HOST", host.into()),
             ("USER", user.into()),
             ("DLOCK_OPT_TTL", self.ttl.into()),
-            // The tests may run in a pod.
+            // These variables are emptied because the tests may run in a pod.
             ("POD_NAME", PathBuf::new()),
             ("KUBERNETES_SERVICE_HOST", PathBuf::new()),
         ]
@@ -196,6 +200,7 @@ impl Session {
         self.running.heard(text);
     }
 
+    /// Sends a signal to the process.
     #[track_caller]
     pub(super) fn signal(&self, signal: &str) {
         self.running.signal(signal);

@@ -1,33 +1,35 @@
-//! Normalizes the output of a scenario, so that two runs can be compared. Process ids, tokens, times, durations, the
-//! number of renewals, ports and the width of table columns may differ between runs.
+//! Normalizes the output of a scenario, so that the outputs of two runs can be compared. Process ids, tokens, times,
+//! durations, the number of renewals, ports and the widths of table columns may differ between runs.
 //!
-//! A token or process id is replaced by the order of its first appearance in all blocks, so that equal numbers in one
-//! run must be equal in the other. A typed line is not changed.
+//! Each token and each process id is replaced by its rank in the order of first appearance in all blocks. Numbers that
+//! are equal in one run must therefore be equal in the other run. Typed lines are not changed.
 
 use std::collections::BTreeMap;
 
-/// The units that durations are written in.
+/// Units of durations in the output.
 const UNITS: [&str; 8] = ["us", "ms", "s", "m", "h", "day", "days", "ns"];
 
-/// The number of digits of a token, which is in microseconds since 1970.
+/// Number of digits of a token. A token is a number of microseconds since 1970.
 const TOKEN: usize = 16;
 
-/// Returns the normalized blocks of one run.
-pub(super) fn shapes<'a>(blocks: impl Iterator<Item = &'a str> + Clone) -> Vec<String> {
-    let mut names = Names::default();
+/// Normalizes the blocks of one run.
+pub(super) fn normalized<'a>(blocks: impl Iterator<Item = &'a str> + Clone) -> Vec<String> {
+    let mut replacements = Replacements::default();
     for text in blocks.clone() {
-        names.learn(text);
+        replacements.collect(text);
     }
-    blocks.map(|text| names.shape(text)).collect()
+    blocks
+        .map(|text| replacements.normalized_block(text))
+        .collect()
 }
 
 /// The replacements for tokens and process ids of one run.
 #[derive(Default)]
-struct Names(BTreeMap<String, String>);
+struct Replacements(BTreeMap<String, String>);
 
-impl Names {
-    /// Adds the tokens of a block, and the process ids, which follow a `/` in a label.
-    fn learn(&mut self, text: &str) {
+impl Replacements {
+    /// Adds the tokens and the process ids in `text`. A process id follows a `/` in a label.
+    fn collect(&mut self, text: &str) {
         for (before, word) in words(text) {
             let is_token = word.len() == TOKEN;
             if is_number(word) && (is_token || before.ends_with('/')) {
@@ -39,24 +41,24 @@ impl Names {
         }
     }
 
-    fn shape(&self, text: &str) -> String {
-        let mut shape: Vec<String> = Vec::new();
+    fn normalized_block(&self, text: &str) -> String {
+        let mut result: Vec<String> = Vec::new();
         for line in text.lines() {
             let line = match is_typed(line) {
                 true => line.to_owned(),
                 false => self.line(line),
             };
             // The number of repeated reminders depends on the duration of the run.
-            let is_repeated = is_reminder(&line) && shape.last() == Some(&line);
+            let is_repeated = is_reminder(&line) && result.last() == Some(&line);
             if !is_repeated && !line.contains("still waiting after") {
-                shape.push(line);
+                result.push(line);
             }
         }
-        shape.join("\n")
+        result.join("\n")
     }
 
     fn line(&self, line: &str) -> String {
-        let mut shape = String::new();
+        let mut result = String::new();
         let mut end = "";
         let all: Vec<_> = words(line).collect();
         for (at, (before, word)) in all.iter().enumerate() {
@@ -66,7 +68,7 @@ impl Names {
                 continue;
             }
             let is_gap = before.len() > 2 && before.bytes().all(|byte| byte == b' ');
-            shape.push_str(if is_gap { "  " } else { before });
+            result.push_str(if is_gap { "  " } else { before });
             let name = self.0.get(*word).map(String::as_str);
             end = match word.split_once(':') {
                 _ if name.is_some() => name.unwrap_or_default(),
@@ -76,13 +78,13 @@ impl Names {
                 Some(("127.0.0.1", _)) => "127.0.0.1:<port>:",
                 _ => word,
             };
-            shape.push_str(end);
+            result.push_str(end);
         }
-        shape
+        result
     }
 }
 
-/// Returns the words of `text`, each after the text between it and the previous word.
+/// Returns the words of `text`. Each word is preceded by the text between the previous word and this word.
 fn words(text: &str) -> impl Iterator<Item = (&str, &str)> {
     let is_part = |c: char| c.is_ascii_alphanumeric() || ":.-".contains(c);
     let mut rest = text;
@@ -125,18 +127,21 @@ fn is_time(word: &str) -> bool {
 }
 
 #[test]
-fn runs_that_differ_only_in_times_and_numbers_have_one_shape() {
+fn runs_that_differ_only_in_times_and_numbers_are_equal_after_normalization() {
     let one = "$ dlock status init --wait 5s\n\
                init  web-1/4711  web-1  4711  12m 34s  1795192806096429  2026-11-20T16:40:06.096429Z\n\
                renewed    151 times, 3s ago";
     let other = "$ dlock status init --wait 5s\n\
                  init  web-1/97    web-1  97    996ms    1895192806096429  2029-11-20T16:40:06.000000Z\n\
                  renewed    9 times, 1h 2s ago";
-    assert_eq!(shapes([one].into_iter()), shapes([other].into_iter()));
+    assert_eq!(
+        normalized([one].into_iter()),
+        normalized([other].into_iter())
+    );
 }
 
 #[test]
-fn runs_that_differ_otherwise_have_different_shapes() {
+fn runs_that_differ_in_other_ways_are_different_after_normalization() {
     let one = "web-1/4711 web-2/4712 after 3s: 76\nlost\nx is held; you are next";
     for (from, to) in [
         ("76", "75"),
@@ -147,14 +152,14 @@ fn runs_that_differ_otherwise_have_different_shapes() {
     ] {
         let other = one.replacen(from, to, 1);
         assert_ne!(
-            shapes([one].into_iter()),
-            shapes([other.as_str()].into_iter()),
+            normalized([one].into_iter()),
+            normalized([other.as_str()].into_iter()),
             "{from} and {to}"
         );
     }
     let reminded = one.replace("x is", "x is held; you are next\nx is");
     assert_eq!(
-        shapes([one].into_iter()),
-        shapes([reminded.as_str()].into_iter())
+        normalized([one].into_iter()),
+        normalized([reminded.as_str()].into_iter())
     );
 }

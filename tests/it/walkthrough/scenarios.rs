@@ -1,4 +1,4 @@
-//! The scenarios: the typed lines, and assertions about results that a block does not show.
+//! The scenarios: the typed lines, and assertions about results that no block contains.
 
 use super::Block;
 use super::fake_hosts::FakeHosts;
@@ -7,13 +7,13 @@ use crate::servers::Flavour;
 /// All scenarios.
 pub(super) const ALL: [fn(Flavour) -> Vec<Block>; 5] = [hangs, frozen, dead, maintenance, down];
 
-/// The line that the contenders type.
+/// The line that is typed on each contender's host.
 const EXEC: &str = "dlock exec --action init -- ./migrate.sh";
 
-/// The line that an operator types first.
+/// The first line that an operator types.
 const STATUS: &str = "dlock status init";
 
-/// A ttl long enough for a busy machine to observe each event before the lease expires.
+/// A ttl that is long enough for a test on a busy machine to observe each event before the lease expires.
 const SHORT: &str = "20s";
 
 fn block(name: &'static str, text: String) -> Block {
@@ -45,27 +45,27 @@ fn brief(text: &str) -> String {
 /// The command hangs, and the operator revokes its lease.
 fn hangs(flavour: Flavour) -> Vec<Block> {
     let hosts = FakeHosts::with(flavour, "30s");
-    let holder = hosts.types("web-1", EXEC);
-    hosts.migrates();
-    let next = hosts.types("web-2", EXEC);
+    let holder = hosts.user_starts("web-1", EXEC);
+    hosts.wait_for_migration();
+    let next = hosts.user_starts("web-2", EXEC);
     next.heard("you are next");
-    let last = hosts.types("web-3", EXEC);
+    let last = hosts.user_starts("web-3", EXEC);
     last.heard("1 ahead of you");
-    hosts.ages();
-    let held = hosts.asks(STATUS, 0);
+    hosts.shift_times_to_the_past();
+    let held = hosts.operator_runs(STATUS, 0);
     last.signal("KILL");
     last.dies();
-    let line = hosts.asks_until("dlock status", "gone");
+    let line = hosts.operator_runs_until("dlock status", "gone");
     let reason = "it waits for a lock of the reports";
-    let release = hosts.agrees(&format!(
+    let release = hosts.operator_confirms(&format!(
         "dlock release --action init --reason \"{reason}\""
     ));
     let released = holder.ends(76);
     next.heard("migrating");
-    hosts.migrates();
-    hosts.lets_go();
+    hosts.wait_for_migration();
+    hosts.end_migration();
     next.ends(0);
-    let history = hosts.asks("dlock history init", 0);
+    let history = hosts.operator_runs("dlock history init", 0);
     vec![
         block("held", held),
         block("release", brief(&release)),
@@ -78,15 +78,15 @@ fn hangs(flavour: Flavour) -> Vec<Block> {
 /// The holder's dlock is frozen, its monitor stops the command, and the next command starts.
 fn frozen(flavour: Flavour) -> Vec<Block> {
     let hosts = FakeHosts::with(flavour, SHORT);
-    let holder = hosts.types("web-1", EXEC);
-    hosts.migrates();
-    let next = hosts.types("web-2", EXEC);
+    let holder = hosts.user_starts("web-1", EXEC);
+    hosts.wait_for_migration();
+    let next = hosts.user_starts("web-2", EXEC);
     next.heard("you are next");
     holder.signal("STOP");
-    let frozen = hosts.asks_until(STATUS, "not renewing for");
+    let frozen = hosts.operator_runs_until(STATUS, "not renewed for");
     next.heard("migrating");
-    hosts.migrates();
-    hosts.lets_go();
+    hosts.wait_for_migration();
+    hosts.end_migration();
     next.ends(0);
     holder.signal("CONT");
     let thawed = holder.ends(76);
@@ -97,48 +97,49 @@ fn frozen(flavour: Flavour) -> Vec<Block> {
 /// The holder is killed, and the next contender takes over.
 fn dead(flavour: Flavour) -> Vec<Block> {
     let hosts = FakeHosts::with(flavour, SHORT);
-    let holder = hosts.types("web-1", EXEC);
-    hosts.migrates();
-    let next = hosts.types("web-2", EXEC);
+    let holder = hosts.user_starts("web-1", EXEC);
+    hosts.wait_for_migration();
+    let next = hosts.user_starts("web-2", EXEC);
     next.heard("you are next");
     holder.signal("KILL");
     holder.dies();
-    let dead = hosts.asks_until(STATUS, "connection is gone");
+    let dead = hosts.operator_runs_until(STATUS, "connection is gone");
     next.heard("migrating");
-    hosts.migrates();
-    hosts.lets_go();
+    hosts.wait_for_migration();
+    hosts.end_migration();
     next.ends(0);
-    let lost = hosts.asks("dlock history init", 0);
+    let lost = hosts.operator_runs("dlock history init", 0);
     vec![block("dead", brief(&dead)), block("lost", lost)]
 }
 
 /// The operator pauses the action for a while.
 fn maintenance(flavour: Flavour) -> Vec<Block> {
     let hosts = FakeHosts::with(flavour, "30s");
-    let before = hosts.types("web-1", EXEC);
-    hosts.migrates();
-    // SIGTERM to the holder is an alternative to a release.
+    let before = hosts.user_starts("web-1", EXEC);
+    hosts.wait_for_migration();
+    // The operator stops the holder with SIGTERM instead of a release.
     before.signal("TERM");
     before.ends(143);
-    let pause =
-        hosts.agrees("dlock release --action init --pause 2h --reason \"restoring a backup\"");
-    let kept_out = hosts.types("web-2", EXEC);
-    kept_out.heard("you are next");
-    let resume = hosts.asks("dlock release --action init --resume --yes", 0);
-    kept_out.heard("migrating");
-    hosts.migrates();
-    hosts.lets_go();
+    let pause = hosts.operator_confirms(
+        "dlock release --action init --pause 2h --reason \"restoring a backup\"",
+    );
+    let paused_waiter = hosts.user_starts("web-2", EXEC);
+    paused_waiter.heard("you are next");
+    let resume = hosts.operator_runs("dlock release --action init --resume --yes", 0);
+    paused_waiter.heard("migrating");
+    hosts.wait_for_migration();
+    hosts.end_migration();
     vec![
         block("pause", brief(&pause)),
         block("resume", brief(&resume)),
-        block("kept-out", kept_out.ends(0)),
+        block("kept-out", paused_waiter.ends(0)),
     ]
 }
 
 /// The server is down.
 fn down(flavour: Flavour) -> Vec<Block> {
     let hosts = FakeHosts::with(flavour, "30s").with_server_down();
-    let status = hosts.asks(STATUS, 69);
-    let doctor = hosts.asks("dlock doctor | grep -v ^skip", 0);
+    let status = hosts.operator_runs(STATUS, 69);
+    let doctor = hosts.operator_runs("dlock doctor | grep -v ^skip", 0);
     vec![block("down", status + &doctor)]
 }

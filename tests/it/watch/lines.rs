@@ -2,12 +2,12 @@
 
 use std::path::Path;
 
-use super::thirty;
+use super::create_thirty_actions;
 use crate::cli_runner::{Dlock, Outcome};
 use crate::proxy::{Door, Kind, Proxy};
 use crate::servers::{Database, Flavour, shared};
 
-/// Runs `dlock status` with `options` in a pipe to a reader that exits after `count` lines.
+/// Runs `dlock status` with `options` and pipes its output to a reader that exits after `count` lines.
 #[track_caller]
 fn head(database: &Database, options: &str, count: usize) -> Outcome {
     let script = format!(r#"set -o pipefail; "$0" status {options} | head -n {count}"#);
@@ -17,8 +17,8 @@ fn head(database: &Database, options: &str, count: usize) -> Outcome {
         .run()
 }
 
-/// Returns the words of a line that do not change with time.
-fn beginning(line: &str) -> String {
+/// Returns the first seven words of a line, which do not change during a test.
+fn first_words(line: &str) -> String {
     let words: Vec<&str> = line.split_whitespace().take(7).collect();
     words.join(" ")
 }
@@ -27,7 +27,7 @@ fn beginning(line: &str) -> String {
 fn pipe_gets_one_block_per_interval_until_it_closes() {
     for flavour in Flavour::ALL {
         let database = shared(flavour).database("watch");
-        thirty(&database);
+        create_thirty_actions(&database);
         let options = "--watch=100ms tenant-01 never";
         let outcome = head(&database, options, 10);
         assert_eq!(outcome.status, Some(0), "{outcome:#?}");
@@ -35,9 +35,11 @@ fn pipe_gets_one_block_per_interval_until_it_closes() {
         let blocks: Vec<&str> = outcome.stdout.trim_end().split("\n\n").collect();
         assert_eq!(blocks.len(), 2, "{outcome:#?}");
         for block in blocks {
-            let (time, table) = block.split_once('\n').expect("a time and a table");
+            let (time, table) = block
+                .split_once('\n')
+                .expect("the block contains a time and a table");
             assert!(time.starts_with("20") && time.ends_with('Z'), "{time}");
-            let lines: Vec<String> = table.lines().map(beginning).collect();
+            let lines: Vec<String> = table.lines().map(first_words).collect();
             assert_eq!(
                 lines,
                 [
@@ -55,23 +57,23 @@ fn pipe_gets_one_block_per_interval_until_it_closes() {
 fn json_watch_prints_one_document_per_line() {
     for flavour in Flavour::ALL {
         let database = shared(flavour).database("watch");
-        thirty(&database);
+        create_thirty_actions(&database);
         let outcome = head(&database, "--watch=100ms --json", 3);
         assert_eq!(outcome.status, Some(0), "{outcome:#?}");
         let lines: Vec<&str> = outcome.stdout.lines().collect();
         assert_eq!(lines.len(), 3);
         for line in lines {
-            let document: serde_json::Value = serde_json::from_str(line).expect("it is JSON");
+            let document: serde_json::Value = serde_json::from_str(line).expect("valid JSON");
             assert_eq!(document["locks"].as_array().map(Vec::len), Some(30));
         }
     }
 }
 
 #[test]
-fn watch_ends_on_a_signal_but_not_on_a_lost_server() {
+fn watch_exits_on_a_signal_but_not_when_the_server_is_lost() {
     let server = shared(Flavour::MariaDb);
     let database = server.database("watch");
-    thirty(&database);
+    create_thirty_actions(&database);
     let proxy = Proxy::to(server.port());
     let watch = Dlock::new(["status", "--watch=100ms"])
         .env("DLOCK_URL", database.url_through(proxy.port()))
@@ -85,7 +87,7 @@ fn watch_ends_on_a_signal_but_not_on_a_lost_server() {
     watch.signal("TERM");
     let outcome = watch.wait();
     assert_eq!(outcome.status, Some(143));
-    // dlock reports each cause of an outage once, for any number of failed requests.
+    // dlock reports each cause of an outage only once, even if several requests fail.
     let mut causes: Vec<&str> = outcome.stderr.lines().collect();
     causes.dedup();
     assert_eq!(causes.len(), outcome.stderr.lines().count(), "{outcome:#?}");

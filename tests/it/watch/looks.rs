@@ -1,12 +1,12 @@
-//! Tests of the screen's contents, character by character, and of other terminal sizes.
+//! Tests of the exact contents of the screen, and of other terminal sizes.
 
 use mysql::prelude::Queryable;
 
-use super::{Screen, thirty};
+use super::{Screen, create_thirty_actions};
 use crate::cli_runner::eventually;
 use crate::servers::{Database, Flavour, shared};
 
-/// The list, without the heading, which contains the server's port and the time.
+/// The expected page with the list, without its first line, which contains the server's port and the time.
 const LIST: &str = r"30 actions, 29 held, 1 expired, 3 waiting
   ACTION        STATE    HOLDER                    HELD FOR  EXPIRES IN  WAITERS
 > größe-日本語  held     evil\u{1b}[2J\u{1b}[31m…  10d 3h    5d 1h
@@ -32,8 +32,8 @@ größe-日本語: held and renewing
 Enter: open  /: filter  s: sort  ?: keys  q: quit                           1/30
 ";
 
-/// The details of an action, without the heading and normalized by [`hidden`].
-const OPEN: &str = r"30 actions, 29 held, 1 expired, 3 waiting
+/// The expected details page of an action, without its first line and normalized by [`without_times`].
+const DETAILS: &str = r"30 actions, 29 held, 1 expired, 3 waiting
 
 init: held
   diagnosis     held and renewing
@@ -53,7 +53,7 @@ init: held
   2         web-2/1  1d 1h   alive    web-9  deploy
   3         web-3/1  1d 1h   alive    web-9  deploy
 
-no run is recorded
+no recorded runs
 
 up, down: scroll  Esc: back  Ctrl-C: quit
 ";
@@ -62,11 +62,11 @@ up, down: scroll  Esc: back  Ctrl-C: quit
 fn screen_of_80_by_24_shows_the_list_and_the_details() {
     for flavour in Flavour::ALL {
         let database = shared(flavour).database("watch");
-        thirty(&database);
+        create_thirty_actions(&database);
         let mut screen = Screen::watch(&database, &[]);
-        looks_like(&mut screen, &database, LIST);
+        wait_for_screen(&mut screen, &database, LIST);
         let heading = screen.grid().lines().next().map(str::to_owned);
-        let heading = heading.expect("a line");
+        let heading = heading.expect("the screen has a first line");
         let server = format!(
             "dlock status  127.0.0.1:{}/{}",
             database.port, database.name
@@ -77,23 +77,23 @@ fn screen_of_80_by_24_shows_the_list_and_the_details() {
             "{heading}"
         );
         screen.types("j\r");
-        looks_like(&mut screen, &database, OPEN);
+        wait_for_screen(&mut screen, &database, DETAILS);
         screen.types("q");
         screen.types("q");
         screen.ends_with(0);
     }
 }
 
-/// Waits until the screen below its first line equals `wanted`, and renews all leases in the meantime.
+/// Waits until the screen below its first line is equal to `wanted`. Renews all leases before each comparison.
 #[track_caller]
-fn looks_like(screen: &mut Screen, database: &Database, wanted: &str) {
+fn wait_for_screen(screen: &mut Screen, database: &Database, wanted: &str) {
     let renew = "UPDATE dlock_lock SET renewed_at=UTC_TIMESTAMP(6)";
     let mut admin = database.admin_conn();
     let mut shown = String::new();
     eventually(wanted, || {
-        admin.query_drop(renew).expect("rows can be changed");
-        let before = std::mem::replace(&mut shown, hidden(below_heading(&screen.grid())));
-        // For the output of a test that fails.
+        admin.query_drop(renew).expect("the rows can be updated");
+        let before = std::mem::replace(&mut shown, without_times(below_heading(&screen.grid())));
+        // Printed only if the test fails.
         if shown != before {
             println!("{shown}");
         }
@@ -101,8 +101,8 @@ fn looks_like(screen: &mut Screen, database: &Database, wanted: &str) {
     });
 }
 
-/// Returns `grid` without times, which change during the test.
-fn hidden(grid: &str) -> String {
+/// Replaces the times in `grid`, which change during the test, with an ellipsis.
+fn without_times(grid: &str) -> String {
     let line = |line: &str| {
         let name = ["since", "renewed", "lease"]
             .into_iter()
@@ -120,12 +120,12 @@ fn below_heading(grid: &str) -> &str {
 }
 
 #[test]
-fn resized_screen_is_redrawn_at_once() {
+fn resized_screen_is_redrawn_immediately() {
     let database = shared(Flavour::MariaDb).database("watch");
-    thirty(&database);
+    create_thirty_actions(&database);
     let mut screen = Screen::watch(&database, &[]);
     screen.shows("1/30");
-    screen.becomes(200, 50);
+    screen.resize(200, 50);
     for text in [
         "> größe",
         "tenant-27",
@@ -137,15 +137,15 @@ fn resized_screen_is_redrawn_at_once() {
     }
     screen.types("\x1b[B\x1b[B\x1b[B");
     screen.shows("> tenant-01");
-    screen.becomes(40, 5);
+    screen.resize(40, 5);
     screen.shows("> tenant-01");
     let grid = screen.grid();
     let lines: Vec<&str> = grid.lines().collect();
     assert_eq!(lines.len(), 5, "{grid}");
     assert!(lines[2].starts_with("  ACTION"), "{grid}");
     assert!(lines[3].starts_with("> tenant-01"), "{grid}");
-    screen.becomes(1, 1);
-    screen.becomes(80, 24);
+    screen.resize(1, 1);
+    screen.resize(80, 24);
     screen.shows("> tenant-01");
     screen.shows("4/30");
     screen.types("q");

@@ -1,15 +1,16 @@
-//! Tests of a server that fails and recovers during `--watch`.
+//! Tests of `--watch` while the server fails and recovers.
 
-use super::{Screen, thirty};
+use super::{Screen, create_thirty_actions};
 use crate::cli_runner::Dlock;
 use crate::proxy::{Door, Fault, Flow, Kind, Proxy, Request};
 use crate::servers::{Database, Flavour, shared};
 
-/// Creates a database with thirty actions and a proxy. Returns them with the URL through the proxy.
+/// Creates a database with thirty actions and a proxy to its server. Returns the database, the proxy, and the URL of
+/// the database through the proxy.
 fn behind_proxy(flavour: Flavour) -> (Database, Proxy, String) {
     let server = shared(flavour);
     let database = server.database("watch");
-    thirty(&database);
+    create_thirty_actions(&database);
     let proxy = Proxy::to(server.port());
     let url = database.url_through(proxy.port());
     (database, proxy, url)
@@ -28,14 +29,14 @@ fn screen_keeps_its_contents_during_an_outage_and_recovers() {
         screen.types("j");
         proxy.door(Door::Refused);
         proxy.reset();
-        screen.shows("no answer for ");
+        screen.shows("no response for ");
         screen.shows("cannot reach 127.0.0.1:");
-        screen.shows(", shown is what was ");
+        screen.shows("; the data shown is ");
         screen.shows("> init");
         screen.types("G");
         screen.shows("> tenant-27");
         proxy.door(Door::Open);
-        screen.hides("no answer");
+        screen.hides("no response for");
         screen.shows("> tenant-27");
         screen.types("q");
         screen.ends_with(0);
@@ -47,41 +48,44 @@ fn keys_work_while_the_server_does_not_respond() {
     let (database, proxy, url) = behind_proxy(Flavour::MariaDb);
     let mut screen = screen(&database, &url);
     screen.shows("> größe");
-    proxy.replies(Flow::Hold);
+    proxy.responses(Flow::Hold);
     proxy.wait_asked(Kind::Get, proxy.asked(Kind::Get) + 1);
     screen.types("j");
     screen.shows("> init");
-    screen.shows("no answer in time");
+    screen.shows("no response in time");
     screen.types("q");
     screen.ends_with(0);
-    proxy.replies(Flow::Pass);
+    proxy.responses(Flow::Pass);
 }
 
 #[test]
-fn all_requests_use_one_connection_that_ends_with_quit() {
+fn all_requests_use_one_connection_that_is_closed_with_quit() {
     for flavour in Flavour::ALL {
         let (database, proxy, url) = behind_proxy(flavour);
-        let mut often = screen(&database, &url);
+        let mut frequent = screen(&database, &url);
         proxy.wait_asked(Kind::Get, 5);
-        often.types("q");
-        often.ends_with(0);
-        // No request is in flight when this one exits.
+        frequent.types("q");
+        frequent.ends_with(0);
+        // With an interval of one hour, no request is in flight when dlock exits.
         let environment = [&*format!("DLOCK_URL={url}")];
-        let mut once = Screen::with(&database, &environment, &["--watch=1h"]);
-        once.shows("> größe");
-        once.types("q");
-        once.ends_with(0);
+        let mut hourly = Screen::with(&database, &environment, &["--watch=1h"]);
+        hourly.shows("> größe");
+        hourly.types("q");
+        hourly.ends_with(0);
         let sessions = proxy.sessions();
-        let [often, once] = sessions.as_slice() else {
+        let [frequent, hourly] = sessions.as_slice() else {
             panic!("{} connections", sessions.len());
         };
-        let looks = |request: &Request| request.kind() == Some(Kind::Get);
-        let looked = often.requests.iter().filter(|request| looks(request));
-        assert!(looked.count() >= 5, "{flavour}");
-        let [look, Request::Quit] = once.requests.as_slice() else {
-            panic!("{flavour}: {:?}", once.requests);
+        let is_snapshot = |request: &Request| request.kind() == Some(Kind::Get);
+        let snapshots = frequent
+            .requests
+            .iter()
+            .filter(|request| is_snapshot(request));
+        assert!(snapshots.count() >= 5, "{flavour}");
+        let [request, Request::Quit] = hourly.requests.as_slice() else {
+            panic!("{flavour}: {:?}", hourly.requests);
         };
-        assert!(looks(look), "{flavour}: {look:?}");
+        assert!(is_snapshot(request), "{flavour}: {request:?}");
     }
 }
 
@@ -95,19 +99,19 @@ fn closed_connection_is_replaced_without_a_message() {
     proxy.wait_asked(Kind::Get, proxy.asked(Kind::Get) + 2);
     screen.types("q");
     screen.ends_with(0);
-    let said = screen.terminal.screen();
-    assert!(!said.contains("no answer"), "{said}");
+    let shown = screen.terminal.screen();
+    assert!(!shown.contains("no response"), "{shown}");
 }
 
 #[test]
-fn reply_that_the_driver_cannot_parse_keeps_the_screen() {
+fn response_that_the_driver_cannot_parse_keeps_the_screen() {
     let (database, proxy, url) = behind_proxy(Flavour::MariaDb);
     let mut screen = screen(&database, &url);
     screen.shows("> größe");
     // The driver panics on an empty packet.
-    let case = proxy.every(Kind::Get, Fault::Answer(vec![0, 0, 0, 1]));
+    let case = proxy.every(Kind::Get, Fault::Respond(vec![0, 0, 0, 1]));
     screen.shows("the driver could not read");
-    assert!(screen.look().alternate_screen());
+    assert!(screen.current().alternate_screen());
     case.lift();
     screen.hides("the driver could not read");
     screen.types("q");

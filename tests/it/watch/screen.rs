@@ -1,6 +1,6 @@
 //! Tests of keys, signals and colours on a real terminal, and of restoring the terminal.
 
-use super::{Screen, thirty};
+use super::{Screen, create_thirty_actions};
 use crate::cli_runner::Dlock;
 use crate::command::{Stage, heard, signal, tell};
 use crate::servers::{Database, Flavour, shared};
@@ -12,21 +12,22 @@ const END: &str = "\x1b[F";
 const ESCAPE: &str = "\x1b";
 const ENTER: &str = "\r";
 
-/// A shell line that prints `same` if the terminal's settings are those in `$before`.
+/// A shell line that prints `same` if the settings of the terminal are equal to `$before`.
 const IS_SAME: &str = r#"[ "$before" = "$(stty -g)" ] && echo sa''me"#;
 
-/// The start of the escape sequence for a colour.
+/// The first bytes of the escape sequence for a colour.
 const COLOR: &str = "\x1b[38;5;";
 
-fn watched(flavour: Flavour) -> Database {
+/// Creates a database with thirty actions.
+fn database_with_actions(flavour: Flavour) -> Database {
     let database = shared(flavour).database("watch");
-    thirty(&database);
+    create_thirty_actions(&database);
     database
 }
 
 #[test]
 fn keys_select_filter_open_and_close() {
-    let database = watched(Flavour::MariaDb);
+    let database = database_with_actions(Flavour::MariaDb);
     let mut screen = Screen::watch(&database, &[]);
     screen.shows("> größe-日本語");
     screen.types(DOWN);
@@ -40,11 +41,11 @@ fn keys_select_filter_open_and_close() {
     screen.shows("/init_");
     screen.hides("tenant");
     screen.types(ENTER);
-    screen.shows("1 with \"init\"");
+    screen.shows("1 matching \"init\"");
     screen.types(ENTER);
     screen.shows("4711 on web-1");
     screen.shows("3 waiting");
-    screen.shows("no run is recorded");
+    screen.shows("no recorded runs");
     screen.types(ESCAPE);
     screen.shows("> init");
     screen.types(ESCAPE);
@@ -58,7 +59,7 @@ fn keys_select_filter_open_and_close() {
 }
 
 #[test]
-fn details_show_run_outcomes_as_they_happen() {
+fn details_show_the_outcome_of_each_new_run() {
     for flavour in Flavour::ALL {
         let database = shared(flavour).database("watch");
         Dlock::on(
@@ -96,11 +97,11 @@ fn details_show_run_outcomes_as_they_happen() {
 
 #[test]
 fn every_exit_restores_the_terminal() {
-    let database = watched(Flavour::MariaDb);
+    let database = database_with_actions(Flavour::MariaDb);
     for (name, status) in [("HUP", 129), ("INT", 130), ("QUIT", 131), ("TERM", 143)] {
         let mut screen = Screen::watch(&database, &[]);
         screen.shows("1/30");
-        assert!(screen.look().alternate_screen() && screen.look().hide_cursor());
+        assert!(screen.current().alternate_screen() && screen.current().hide_cursor());
         signal(screen.terminal.leader(), name);
         screen.ends_with(status);
     }
@@ -113,28 +114,28 @@ fn every_exit_restores_the_terminal() {
         screen.types(key);
         screen.terminal.prompts();
         screen.assert_restored();
-        screen.says("echo status=$?", "status=0");
-        screen.says(IS_SAME, "same");
+        screen.expect_output("echo status=$?", "status=0");
+        screen.expect_output(IS_SAME, "same");
     }
 }
 
 #[test]
 fn ctrl_z_restores_the_terminal_until_fg() {
-    let database = watched(Flavour::MariaDb);
+    let database = database_with_actions(Flavour::MariaDb);
     let mut screen = Screen::shell(&database);
     screen.terminal.enters("before=$(stty -g)");
     screen.terminal.prompts();
     screen.terminal.enters("TERM=xterm $dlock status --watch");
     screen.shows("1/30");
-    for goes_on in [false, true] {
+    for in_background in [false, true] {
         screen.types(CTRL_Z);
         screen.terminal.sees("Stopped");
         screen.terminal.prompts();
         screen.assert_restored();
-        screen.says(IS_SAME, "same");
-        if goes_on {
+        screen.expect_output(IS_SAME, "same");
+        if in_background {
             // In the background, dlock does not use the terminal.
-            screen.says("bg", "status --watch");
+            screen.expect_output("bg", "status --watch");
             screen.assert_restored();
         }
         screen.terminal.enters("fg");
@@ -146,13 +147,13 @@ fn ctrl_z_restores_the_terminal_until_fg() {
     }
     screen.types("q");
     screen.terminal.prompts();
-    screen.says("echo status=$?", "status=0");
+    screen.expect_output("echo status=$?", "status=0");
 }
 
 #[test]
 fn session_leader_keeps_the_screen_after_ctrl_z_or_sigstop() {
-    let database = watched(Flavour::MariaDb);
-    // dlock leads its session, so no shell could resume it. It must not stop on Ctrl-Z.
+    let database = database_with_actions(Flavour::MariaDb);
+    // dlock is the leader of its session, so no shell can resume dlock. Therefore dlock must not stop on Ctrl-Z.
     let mut screen = Screen::watch(&database, &[]);
     screen.shows("1/30");
     screen.types(CTRL_Z);
@@ -169,7 +170,7 @@ fn session_leader_keeps_the_screen_after_ctrl_z_or_sigstop() {
 
 #[test]
 fn watch_stopped_by_sigstop_redraws_the_screen_after_fg() {
-    let database = watched(Flavour::MariaDb);
+    let database = database_with_actions(Flavour::MariaDb);
     let stage = Stage::new();
     let ready = stage.fifo("ready");
     let mut screen = Screen::shell(&database);
@@ -180,12 +181,12 @@ fn watch_stopped_by_sigstop_redraws_the_screen_after_fg() {
     screen
         .terminal
         .enters(&format!(r#"TERM=xterm sh -c "{script}""#));
-    let pid = heard(&ready).parse().expect("a process");
+    let pid = heard(&ready).parse().expect("a process id");
     screen.shows("1/30");
     signal(pid, "STOP");
     screen.terminal.sees("Stopped");
     screen.terminal.prompts();
-    // The shell has changed the terminal's settings and has not cleared the screen.
+    // The shell has changed the settings of the terminal, and has not cleared the screen.
     screen.terminal.enters("fg");
     screen.types(DOWN);
     screen.shows("2/30");
@@ -197,7 +198,7 @@ fn watch_stopped_by_sigstop_redraws_the_screen_after_fg() {
 
 #[test]
 fn color_option_overrides_no_color() {
-    let database = watched(Flavour::MariaDb);
+    let database = database_with_actions(Flavour::MariaDb);
     let cases: [(&[&str], &[&str], bool); 6] = [
         (&[], &[], true),
         (&["NO_COLOR="], &[], true),
@@ -212,16 +213,16 @@ fn color_option_overrides_no_color() {
         screen.types("q");
         screen.ends_with(0);
         let written = String::from_utf8_lossy(screen.terminal.written()).into_owned();
-        let what = format!("{environment:?} {options:?}");
-        assert_eq!(written.contains(COLOR), is_colored, "{what}");
-        // The heading is bold in any case.
-        assert!(written.contains("\x1b[1m"), "{what}");
+        let case = format!("{environment:?} {options:?}");
+        assert_eq!(written.contains(COLOR), is_colored, "{case}");
+        // The heading is bold with and without colours.
+        assert!(written.contains("\x1b[1m"), "{case}");
     }
 }
 
 #[test]
 fn dumb_terminal_gets_lines() {
-    let database = watched(Flavour::MariaDb);
+    let database = database_with_actions(Flavour::MariaDb);
     let mut screen = Screen::with(&database, &["TERM=dumb"], &[]);
     screen.terminal.sees("tenant-27");
     screen.terminal.sees("tenant-27");

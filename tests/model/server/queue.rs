@@ -5,21 +5,21 @@ use dlock::store::{QueueLock, QueueLockOwner};
 use super::{Server, Session, WaiterEntry};
 
 impl Server {
-    /// Executes `RELEASE_LOCK`: the next waiting session gets the queue lock.
-    pub(super) fn pass(&mut self, session: Session) {
+    /// Executes `RELEASE_LOCK`. The first waiting session acquires the queue lock.
+    pub(super) fn release_queue_lock(&mut self, session: Session) {
         if self.queue_lock.first() == Some(&session) {
             self.queue_lock.remove(0);
         }
     }
 
-    /// Executes `GET_LOCK` without waiting.
+    /// Executes `GET_LOCK` with a timeout of 0.
     pub(super) fn try_queue_lock(&mut self, session: Session) {
         if self.queue_lock.is_empty() {
             self.queue_lock.push(session);
         }
     }
 
-    pub(super) fn queue(
+    pub(super) fn enqueue(
         &mut self,
         clock: i8,
         session: Session,
@@ -29,7 +29,7 @@ impl Server {
         let entry = WaiterEntry {
             owner_id,
             session: Some(session),
-            seen: (queue_lock == QueueLock::Unavailable).then_some(clock),
+            last_poll: (queue_lock == QueueLock::Unavailable).then_some(clock),
         };
         match self
             .queue
@@ -41,7 +41,7 @@ impl Server {
         }
     }
 
-    pub(super) fn view(
+    pub(super) fn queue_state(
         &self,
         clock: i8,
         session: Session,
@@ -56,8 +56,8 @@ impl Server {
             }
             (QueueLock::Available, Some(lock_owner)) => {
                 let holder = self.row.has_queue_lock && self.row.session == Some(*lock_owner);
-                let waits = |entry: &WaiterEntry| entry.session == Some(*lock_owner);
-                match holder || self.queue.iter().any(waits) {
+                let is_of_owner = |entry: &WaiterEntry| entry.session == Some(*lock_owner);
+                match holder || self.queue.iter().any(is_of_owner) {
                     true => QueueLockOwner::Known,
                     false => QueueLockOwner::Foreign,
                 }

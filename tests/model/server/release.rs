@@ -4,10 +4,10 @@ use dlock::lease::Token;
 use dlock::store::read_back::ReleaseReadBack;
 use dlock::store::{HistoryOutcome, QueueLock, ReleaseRequest};
 
-use super::{OWNER_ID, Rules, Server, Session};
+use super::{NUMBER_BYTE, Rules, Server, Session};
 
 impl Server {
-    /// Executes a release with its history record, and returns the values that are read back.
+    /// Executes a release and records the run in the history. Returns the values that the release reads back.
     pub(super) fn release(
         &mut self,
         clock: i8,
@@ -15,7 +15,7 @@ impl Server {
         request: &ReleaseRequest,
         rules: Rules,
     ) -> ReleaseReadBack {
-        let owner_id = request.owner_id.bytes()[OWNER_ID];
+        let owner_id = request.owner_id.bytes()[NUMBER_BYTE];
         let is_named = |server: &Self| server.row.owner_id == Some(owner_id);
         let is_owner = match request.token {
             Some(_) => self.is_held_by(owner_id, request.token, rules),
@@ -45,7 +45,7 @@ impl Server {
             }
         }
         if request.queue_lock == QueueLock::Available {
-            self.pass(session);
+            self.release_queue_lock(session);
         }
         if request.has_entry {
             self.queue.retain(|entry| entry.owner_id != owner_id);
@@ -66,11 +66,11 @@ impl Server {
         }
     }
 
-    /// Frees the row if it names the request's owner id and still has the token `revoked` of the operator's release.
-    /// Records the run as revoked if it was the last one that held the row, and the row is free.
+    /// Frees the row if it contains the owner id of the request and still has `revoked`, the token that the operator's
+    /// release set. Records the run as revoked if the row is free and the run was the last that held the row.
     pub(super) fn settle(&mut self, clock: i8, request: &ReleaseRequest, revoked: Option<Token>) {
         let token = Token(self.row.token.into());
-        let is_named = self.row.owner_id == Some(request.owner_id.bytes()[OWNER_ID]);
+        let is_named = self.row.owner_id == Some(request.owner_id.bytes()[NUMBER_BYTE]);
         if is_named && self.row.revoked && revoked == Some(token) {
             self.row.owner_id = None;
             self.row.expires = clock;
@@ -80,7 +80,7 @@ impl Server {
         }
     }
 
-    /// Records the outcome of a run, unless one is recorded already.
+    /// Records the outcome of a run. Does nothing if the history already contains the run.
     pub(super) fn record(&mut self, token: u8, outcome: HistoryOutcome) {
         if self.recorded(token).is_none() {
             self.history.push((token, outcome));
@@ -88,7 +88,7 @@ impl Server {
         }
     }
 
-    /// Returns the recorded outcome of the run with `token`. None if there is none.
+    /// Returns the recorded outcome of the run with `token`. None if the history does not contain the run.
     pub(crate) fn recorded(&self, token: u8) -> Option<HistoryOutcome> {
         let found = self.history.iter().find(|(other, _)| *other == token);
         found.map(|(_, outcome)| *outcome)

@@ -6,8 +6,8 @@ use dlock::store::{Owner, POLLER_TIMEOUT, QueueLockOwner, Request};
 
 use crate::time::whole_ticks;
 
-/// A session of a client: of the connection that the client still uses, or of one that it has dropped and the server
-/// has not noticed yet.
+/// A session of a client. It belongs either to the connection that the client uses, or to a connection that the client
+/// has dropped and whose end the server has not detected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Session {
     pub(crate) client: usize,
@@ -37,13 +37,13 @@ pub(crate) struct Row {
     pub(crate) token: u8,
     pub(crate) renewals: u8,
     pub(crate) has_queue_lock: bool,
-    /// The holder's session. None once it has ended.
+    /// The holder's session. None if the session has ended.
     pub(crate) session: Option<Session>,
-    /// Tick of the expiry, by the server's clock.
+    /// Tick at which the lease expires, by the server's clock.
     pub(crate) expires: i8,
     /// True if an operator has revoked the lease.
     pub(crate) revoked: bool,
-    /// Tick until which the action is paused, by the server's clock. None if it is not paused.
+    /// Tick until which the action is paused, by the server's clock. None if the action is not paused.
     pub(crate) paused: Option<i8>,
 }
 
@@ -52,52 +52,53 @@ pub(crate) struct Row {
 pub(crate) struct WaiterEntry {
     pub(crate) owner_id: u8,
     pub(crate) session: Option<Session>,
-    /// Tick at which its poller was last seen. None if the waiter uses the queue lock.
-    pub(super) seen: Option<i8>,
+    /// Tick of the last poll of the waiter. None if the waiter uses the queue lock.
+    pub(super) last_poll: Option<i8>,
 }
 
-/// The packet of a request that is executed.
+/// The position of a packet in its request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Stage {
     /// The first packet.
     First,
     /// The attempt after the wait for the queue lock.
     HasQueueLock,
-    /// The statements that settle a revoked lease, or a run whose row was freed by hand, after the release that found
-    /// it.
+    /// The packet after a release that did not free the row. It settles a revoked lease, or a run whose row an operator
+    /// has freed.
     Settle(ReleaseReadBack),
 }
 
-/// The rules that a broken variant breaks.
+/// Changes of the server's behaviour that a test can enable. All fields are false for a correct server with named
+/// locks.
 #[allow(
     clippy::struct_excessive_bools,
-    reason = "each is a variant of its own"
+    reason = "each flag is an independent variant"
 )]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Rules {
-    /// Named locks are refused.
+    /// The server refuses named locks.
     pub(crate) no_queue_lock: bool,
     /// A lease can be taken over as soon as it expires by the server's clock.
-    pub(crate) clock_alone: bool,
-    /// A queue lock that the holder has lost counts as a hand-off.
-    pub(crate) queue_lock_alone: bool,
+    pub(crate) server_clock_suffices: bool,
+    /// The loss of the queue lock counts as a hand-off.
+    pub(crate) lost_queue_lock_is_hand_off: bool,
     /// A revoked lease can be renewed and released like any other.
     pub(crate) revoked_is_held: bool,
     /// A renewal does not update the session in the row.
-    pub(crate) session_stays: bool,
+    pub(crate) session_is_not_updated: bool,
 }
 
-/// The row and the queue in a response.
+/// The row and the state of the queue in a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) struct Look {
+pub(crate) struct RowView {
     pub(crate) owner_id: Option<u8>,
     pub(crate) token: u8,
     pub(crate) renewals: u8,
-    /// Ticks until the lease expires; negative if it has expired.
+    /// Ticks until the lease expires. Negative if the lease has expired.
     pub(crate) left: i8,
     pub(crate) revoked: bool,
     pub(crate) has_queue_lock: bool,
-    /// Ticks for which the action is still paused.
+    /// Ticks until the pause ends. 0 if the action is not paused.
     pub(crate) paused: u8,
     pub(crate) lock_owner: QueueLockOwner,
     pub(crate) ahead: u8,
@@ -106,27 +107,29 @@ pub(crate) struct Look {
 /// The raw result of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Raw {
-    /// The row, and true if the packet changed it.
-    Row(Look, bool),
+    /// The row. The flag is true if the packet changed the row.
+    Row(RowView, bool),
     /// The session owns the queue lock.
     HasQueueLock,
-    /// True if the owner id was handed off.
+    /// True if the hand-off was made.
     HandedOff(bool),
-    /// The values that were read back after a release.
-    Freed(ReleaseReadBack),
-    /// The release with these values is settled.
+    /// The values that the release read back.
+    Released(ReleaseReadBack),
+    /// The release is settled. Contains the values that the release read back.
     Settled(ReleaseReadBack),
-    /// Named locks are refused.
+    /// The server refuses named locks.
     NoNamedLocks,
 }
 
 impl Raw {
-    /// Returns the next packet of `request` after this result. None if this packet was the last.
+    /// Returns the packet that follows this result of `request`. None if the request has no more packets.
     pub(crate) fn next(&self, request: &Request) -> Option<Stage> {
         match (request, self) {
             (Request::WaitTurn(_), Self::HasQueueLock) => Some(Stage::HasQueueLock),
-            (Request::Release(request), Self::Freed(freed)) if freed.needs_settling(request) => {
-                Some(Stage::Settle(*freed))
+            (Request::Release(request), Self::Released(read_back))
+                if read_back.needs_settling(request) =>
+            {
+                Some(Stage::Settle(*read_back))
             }
             _ => None,
         }
@@ -134,14 +137,14 @@ impl Raw {
 }
 
 impl WaiterEntry {
-    /// Returns true if its waiter polls and has not done so for [`POLLER_TIMEOUT`].
+    /// Returns true if the waiter is a poller whose last poll was at least [`POLLER_TIMEOUT`] ago.
     pub(super) fn is_expired_poller(&self, clock: i8) -> bool {
-        self.seen
-            .is_some_and(|seen| clock - seen >= whole_ticks(POLLER_TIMEOUT))
+        self.last_poll
+            .is_some_and(|last_poll| clock - last_poll >= whole_ticks(POLLER_TIMEOUT))
     }
 }
 
-/// Returns the model's number of the owner id in a request; 0 if there is none.
+/// Returns the model's number for the owner id in a request. Returns 0 if the request contains no owner id.
 pub(super) fn owner_id_in(request: &Request) -> u8 {
     let owner_id = match request {
         Request::TryAcquire(request) => request.owner_id,
@@ -151,23 +154,23 @@ pub(super) fn owner_id_in(request: &Request) -> u8 {
         Request::Release(request) => request.owner_id,
         Request::Get => return 0,
     };
-    owner_id.bytes()[OWNER_ID]
+    owner_id.bytes()[NUMBER_BYTE]
 }
 
-/// Returns the owner id with this number.
-pub(crate) const fn full(number: u8) -> OwnerId {
-    let mut owner_id = [0; OWNER_ID + 1];
-    owner_id[OWNER_ID] = number;
+/// Returns the owner id for the model's number `number`.
+pub(crate) const fn owner_id_of_number(number: u8) -> OwnerId {
+    let mut owner_id = [0; NUMBER_BYTE + 1];
+    owner_id[NUMBER_BYTE] = number;
     OwnerId::new(owner_id)
 }
 
-impl Look {
+impl RowView {
     /// Returns the values that an attempt reads back.
     pub(crate) fn read_back(self, changed: bool) -> AttemptReadBack {
         AttemptReadBack {
             changed,
             owner: Owner {
-                owner_id: self.owner_id.map(full),
+                owner_id: self.owner_id.map(owner_id_of_number),
                 token: Token(self.token.into()),
                 is_revoked: self.revoked,
             },
@@ -175,6 +178,6 @@ impl Look {
     }
 }
 
-/// Index of the byte in which owner ids differ. The other bytes are zero, so that the state machines' jitter is the
-/// same for all.
-pub(crate) const OWNER_ID: usize = 15;
+/// Index of the byte that contains the model's number. All other bytes are zero in the model, so the state machines use
+/// the same jitter for all owner ids.
+pub(crate) const NUMBER_BYTE: usize = 15;

@@ -1,4 +1,4 @@
-//! Tests of an acquisition whose requests fail: how long it retries, and which failures end it.
+//! Tests of an acquisition whose requests fail: how long the acquisition retries, and which failures end it.
 
 use std::time::Duration;
 
@@ -9,8 +9,8 @@ use super::{
 };
 use crate::store::{FailureKind, QueueLockOwner, Request};
 
-/// Responds to every request with a failure of `kind` until the acquisition ends or `most` is over. Returns the time
-/// that this took and the number of requests.
+/// Responds to every request with a failure of `kind` until the acquisition ends or `most` has passed. Returns the
+/// elapsed time and the number of requests.
 fn fail_on(acquire: &mut Acquire, kind: FailureKind, most: Duration) -> (Duration, u32) {
     let mut now = START;
     let mut tries = 0;
@@ -52,7 +52,7 @@ fn full_server_is_retried_until_the_wait_limit() {
 }
 
 #[test]
-fn refusal_ends_the_acquisition_at_once() {
+fn refusal_ends_the_acquisition_immediately() {
     let mut acquire = acquisition(None);
     send_first_attempt(&mut acquire);
     acquire.handle_response(START, &timed_response(START, failure(FailureKind::Denied)));

@@ -153,7 +153,7 @@ fn without_a_queue_lock_later_pollers_try_after_head_priority() {
 }
 
 #[test]
-fn waiter_that_lost_its_connection_waits_with_its_entry_again() {
+fn waiter_that_lost_its_connection_waits_again_with_its_queue_entry() {
     let server = |_| (record(0, LEFT), queue_state(QueueLockOwner::Known, 3));
     let mut acquire = acquisition(None);
     first_attempt(&mut acquire, &server);
@@ -169,7 +169,7 @@ fn waiter_that_lost_its_connection_waits_with_its_entry_again() {
                 .release_request()
                 .is_some_and(|request| request.has_entry)
         );
-        // The request that failed may have been granted the lease, so the next request is an attempt.
+        // The failed request may have been granted the lease, so the next request is an attempt.
         let later = now + secs(5);
         assert!(matches!(
             acquire.next(later),

@@ -1,4 +1,4 @@
-//! Tests of grants whose time is not known: they are confirmed by a renewal before they count, or given back.
+//! Tests of grants at an unknown time. Each grant is confirmed by a renewal before it counts, or is released.
 
 use std::time::Duration;
 
@@ -11,8 +11,8 @@ use crate::lease::Token;
 use crate::lease::instant::BootInstant;
 use crate::store::{FailureKind, LockRecord, QueueLockOwner, Request, Response};
 
-/// Fails the first attempt with `kind` at `at`, and responds to the next one that the lease is already held. Returns
-/// the time of that response.
+/// Fails the first attempt with `kind` at `at`, and responds to the second attempt with `AlreadyHeld`. Returns the time
+/// of the second response.
 fn unknown_grant(acquire: &mut Acquire, kind: FailureKind, at: BootInstant) -> BootInstant {
     send_first_attempt(acquire);
     acquire.handle_response(at, &timed_response(START, failure(kind)));
@@ -128,7 +128,7 @@ fn revoked_own_record_is_freed_and_retried_at_a_limited_rate() {
     send_first_attempt(&mut acquire);
     let (mut now, mut requests, mut released) = (START, 0, 0);
     acquire.handle_response(now, &timed_response(now, failure(FailureKind::Unknown)));
-    // On this server the record reappears after every release.
+    // This server returns the revoked record again after every release.
     while now.since(START) < secs(10) {
         match acquire.next(now) {
             NextRequest::Send(request) => {
@@ -158,7 +158,7 @@ fn revoked_own_record_is_freed_and_retried_at_a_limited_rate() {
 }
 
 #[test]
-fn late_grant_is_confirmed_first() {
+fn grant_with_a_late_response_is_confirmed_before_it_counts() {
     let mut acquire = acquisition(None);
     send_first_attempt(&mut acquire);
     let late = START + secs(25);

@@ -1,5 +1,5 @@
-//! The steps of connecting: name, greeting, TLS, login and database. Describes each step, both when all
-//! steps succeeded and when one of them failed.
+//! Findings for the steps of a connection: address, connect, TLS, login and database. The steps are
+//! reported when all of them have succeeded, and when one of them has failed.
 
 use std::net::{IpAddr, ToSocketAddrs};
 
@@ -7,8 +7,8 @@ use super::variables::ServerFacts;
 use crate::store::check::{Check, Finding};
 use crate::store::target::{Address, SslMode, Target};
 
-/// Returns the findings of a connection attempt that failed at the check `at` because of `message`. None
-/// stands for the files that dlock reads before all checks.
+/// Returns the findings of a connection attempt that failed at the check `at` because of `message`.
+/// `at` is None if the attempt failed at the TLS files, which dlock reads before all checks.
 pub(super) fn failed(target: &Target, at: Option<Check>, message: &str) -> Vec<Finding> {
     let earlier = Check::ALL.into_iter().filter(|check| Some(*check) < at);
     let mut findings: Vec<Finding> = earlier.map(|check| passed(target, check)).collect();
@@ -16,7 +16,7 @@ pub(super) fn failed(target: &Target, at: Option<Check>, message: &str) -> Vec<F
     findings
 }
 
-/// Returns the findings of all steps before the database, each of which succeeded.
+/// Returns the findings of the steps before the database check. All these steps have succeeded.
 pub(super) fn connected(target: &Target, facts: &ServerFacts) -> Vec<Finding> {
     let mut findings = vec![
         passed(target, Check::Address),
@@ -25,71 +25,70 @@ pub(super) fn connected(target: &Target, facts: &ServerFacts) -> Vec<Finding> {
     findings.push(tls(target, &facts.cipher));
     findings.push(Finding::ok(
         Check::Login,
-        format!("the server knows us as {}", facts.account),
+        format!("logged in as {}", facts.account),
     ));
     findings
 }
 
 /// Returns the finding for a database that can be used.
 pub(super) fn database_found(target: &Target) -> Finding {
-    Finding::ok(Check::Database, format!("{} is there", target.database))
+    Finding::ok(Check::Database, format!("{} exists", target.database))
 }
 
 /// Returns the finding for the check that failed.
 pub(super) fn check_failed(at: Option<Check>, message: &str) -> Finding {
-    let always_needed = "every command of dlock needs it";
+    let always_needed = "every dlock command needs a connection to the database";
     let (why, fix) = match at {
         None => (
             always_needed,
-            "make the file readable for whoever runs dlock, or name another",
+            "make the file readable for the user that runs dlock, or specify another file",
         ),
         Some(Check::Address) => (
             always_needed,
-            "check the host name (--host, --url) and the name server of this machine",
+            "check the host name (--host, --url) and the name resolution of this machine",
         ),
         Some(Check::Connect) => (
             always_needed,
-            "check that the server runs and listens there (--host, --port, --socket), that it has a \
-             connection left, and what stands between",
+            "check that the server runs and listens at this address (--host, --port, --socket), that it \
+             has a free connection, and that no firewall blocks the connection",
         ),
         Some(Check::Tls) => (
             always_needed,
-            "CONNECTION in dlock(7) lists what each --ssl-mode requires",
+            "see CONNECTION in dlock(7) for the requirements of each --ssl-mode",
         ),
         Some(Check::Login) => (
             always_needed,
-            "check user, password and the host that the account is for; dlock status with the same \
-             settings says it again",
+            "check the user, the password and the client host of the account, then run dlock doctor again",
         ),
         Some(_) => (
-            "dlock keeps its tables there",
-            "create it, and run dlock setup; dlock setup --print shows the grants",
+            "dlock keeps its tables in this database",
+            "create the database, then run dlock setup; dlock setup --print shows the required grants",
         ),
     };
     Finding::fail(at.unwrap_or(Check::Tls), message, why, fix)
 }
 
-/// Returns the finding for a step that succeeded, as far as the client knows without a request to the
-/// server.
+/// Returns the finding for a step that succeeded. It contains only facts that the client has without a
+/// request to the server.
 fn passed(target: &Target, check: Check) -> Finding {
     let address = &target.address;
     let fact = match check {
         Check::Address => match address {
             Address::Socket(path) => format!("the socket {}", path.display()),
             Address::Tcp { host, .. } if host.parse::<IpAddr>().is_ok() => host.clone(),
-            Address::Tcp { host, port } => format!("{host} is {}", addresses(host, *port)),
+            Address::Tcp { host, port } => format!("{host} resolves to {}", addresses(host, *port)),
         },
-        Check::Connect => format!("a server answers at {address}"),
+        Check::Connect => format!("a server responds at {address}"),
         Check::Tls => match target.tls.mode {
             SslMode::Disabled => "no TLS".to_owned(),
             mode => format!("TLS, --ssl-mode {mode}"),
         },
-        _ => format!("{} is let in", target.user),
+        _ => format!("{} can log in", target.user),
     };
     Finding::ok(check, fact)
 }
 
-/// Returns all addresses of `host`, which was resolved a moment ago.
+/// Returns all addresses of `host`, which was resolved a moment ago, separated by commas.
 fn addresses(host: &str, port: u16) -> String {
     let mut found: Vec<String> = (host, port)
         .to_socket_addrs()
@@ -99,16 +98,17 @@ fn addresses(host: &str, port: u16) -> String {
         .collect();
     found.dedup();
     match found.is_empty() {
-        true => "resolved".to_owned(),
+        true => "an address".to_owned(),
         false => found.join(", "),
     }
 }
 
-/// Judges how the connection is protected. `cipher` is what the server reports.
+/// Judges the encryption of the connection. `cipher` is the cipher that the server reports, empty
+/// without TLS.
 fn tls(target: &Target, cipher: &str) -> Finding {
     let host = match &target.address {
         Address::Socket(_) => {
-            return Finding::ok(Check::Tls, "a socket of this machine needs none");
+            return Finding::ok(Check::Tls, "no TLS, which a Unix socket does not need");
         }
         Address::Tcp { host, .. } => host,
     };
@@ -116,28 +116,28 @@ fn tls(target: &Target, cipher: &str) -> Finding {
         || host
             .parse()
             .is_ok_and(|address: IpAddr| address.is_loopback());
-    let why_tls = "who can read or change what goes between can take the lock or free it";
+    let why_tls = "an attacker who can change the network traffic can acquire or release locks";
     match target.tls.mode {
         SslMode::Disabled if is_local => {
-            Finding::ok(Check::Tls, "none, which is enough on this machine")
+            Finding::ok(Check::Tls, "no TLS, which is safe on this machine")
         }
         SslMode::Disabled => Finding::warn(
             Check::Tls,
-            format!("none on the way to {host}"),
+            format!("no TLS on the connection to {host}"),
             why_tls,
-            "set --ssl-mode verify_identity, with --ssl-ca if the authority is your own",
+            "set --ssl-mode verify_identity, and --ssl-ca if the certificate authority is your own",
         ),
         mode if cipher.is_empty() => Finding::warn(
             Check::Tls,
-            format!("--ssl-mode {mode}, but the server knows of no TLS"),
-            "a proxy ends it, and what is behind the proxy is not protected by it",
-            "let the proxy use TLS towards the server",
+            format!("--ssl-mode {mode}, but the server reports no TLS"),
+            "a proxy terminates TLS, so the connection between the proxy and the server is not encrypted",
+            "configure the proxy to use TLS to the server",
         ),
         SslMode::Required => Finding::warn(
             Check::Tls,
             format!("{cipher}, with any certificate (--ssl-mode required)"),
-            "whoever gets between can show a certificate of his own and read the password",
-            "set --ssl-mode verify_identity, with --ssl-ca if the authority is your own",
+            "an attacker on the network path can present another certificate and read the password",
+            "set --ssl-mode verify_identity, and --ssl-ca if the certificate authority is your own",
         ),
         mode => Finding::ok(Check::Tls, format!("{cipher}, --ssl-mode {mode}")),
     }
@@ -188,10 +188,11 @@ mod tests {
         let target = target("127.0.0.1", SslMode::Required);
         let checks = |at| -> Vec<Check> {
             let findings = failed(&target, at, "no");
-            let (last, rest) = findings.split_last().expect("at least one finding");
+            let (last, earlier) = findings.split_last().expect("at least one finding");
             assert!(last.is_failure());
             assert!(
-                rest.iter()
+                earlier
+                    .iter()
                     .all(|one: &Finding| one.status == CheckStatus::Ok)
             );
             findings.iter().map(|finding| finding.check).collect()

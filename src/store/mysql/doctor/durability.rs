@@ -14,7 +14,7 @@ pub(super) fn writes(facts: &ServerFacts) -> Finding {
     ];
     let on: Vec<&str> = read_only
         .into_iter()
-        // Some servers have more values than on and off, depending on which writes they refuse.
+        // Some servers have more values than on and off, for the kinds of writes that they refuse.
         .filter(|name| {
             let is_off = |value: &str| value.eq_ignore_ascii_case("off") || value == "0";
             global.get(name).is_some_and(|value| !is_off(value))
@@ -23,23 +23,23 @@ pub(super) fn writes(facts: &ServerFacts) -> Finding {
     if !on.is_empty() {
         return Finding::fail(
             Check::Writes,
-            format!("refused: {} is on", on.join(", ")),
-            "to take a lock is to write; this is a replica, or a server under repair",
-            "name the primary, or an endpoint that follows it",
+            format!("the server refuses writes: {} is on", on.join(", ")),
+            "acquiring a lock is a write; this server is a replica or in maintenance",
+            "use the primary, or an endpoint that always leads to the primary",
         );
     }
     if global.is_on("log_bin") && global.get("binlog_format") == Some("STATEMENT") {
         return Finding::fail(
             Check::Writes,
-            "refused: binlog_format is STATEMENT",
-            "dlock's sessions are READ COMMITTED, whose changes the server does not log by statement",
+            "the server refuses dlock's writes: binlog_format is STATEMENT",
+            "dlock's sessions use READ COMMITTED, which does not work with statement-based logging",
             "SET GLOBAL binlog_format=ROW (or MIXED), and the same in the server's option file",
         );
     }
-    Finding::ok(Check::Writes, "the server takes them")
+    Finding::ok(Check::Writes, "the server accepts writes")
 }
 
-/// Judges which commits a crash of the server loses.
+/// Judges which commits a crash of the server can lose.
 pub(super) fn durability(facts: &ServerFacts) -> Vec<Finding> {
     let global = &facts.global;
     let mut findings = Vec::new();
@@ -47,15 +47,15 @@ pub(super) fn durability(facts: &ServerFacts) -> Vec<Finding> {
         Some(0) => findings.push(Finding::fail(
             Check::Durability,
             "innodb_flush_log_at_trx_commit=0",
-            "a mere crash of the server forgets the grants of the last second: another host is \
-             granted the same action until the holder's next renewal; only the token tells them apart",
+            "a crash of the server process loses the grants of the last second: an action may have two \
+             holders until the first holder's next renewal, and only the token distinguishes them",
             "SET GLOBAL innodb_flush_log_at_trx_commit=1, and the same in the server's option file",
         )),
         Some(value @ 2) => findings.push(Finding::warn(
             Check::Durability,
             format!("innodb_flush_log_at_trx_commit={value}"),
-            "when the server's machine loses power, the grants of the last second are forgotten: two \
-             may hold an action until the holder's next renewal; the token covers it",
+            "if the server's machine loses power, the grants of the last second are lost: an action may \
+             have two holders until the first holder's next renewal, and only the token distinguishes them",
             "SET GLOBAL innodb_flush_log_at_trx_commit=1, and the same in the server's option file",
         )),
         _ => {}
@@ -68,8 +68,8 @@ pub(super) fn durability(facts: &ServerFacts) -> Vec<Finding> {
         findings.push(Finding::warn(
             Check::Durability,
             format!("sync_binlog={value} with a binary log"),
-            "when the server's machine loses power, what is not in the log is undone, also a grant: \
-             two may hold an action until the holder's next renewal; the token covers it",
+            "if the server's machine loses power, grants that are not in the log are undone: an action may \
+             have two holders until the first holder's next renewal, and only the token distinguishes them",
             "SET GLOBAL sync_binlog=1, and the same in the server's option file",
         ));
     }
@@ -77,16 +77,16 @@ pub(super) fn durability(facts: &ServerFacts) -> Vec<Finding> {
         findings.push(Finding::ok(
             Check::Durability,
             match is_logging {
-                true => "each commit is on disk, and so is the binary log",
-                false => "each commit is on disk",
+                true => "each commit is written to disk, and the binary log too",
+                false => "each commit is written to disk",
             },
         ));
     }
     findings
 }
 
-/// Judges which commits a fail-over loses. The absence of replicas is only visible to an account that
-/// sees all sessions; MariaDB shows their number to every account.
+/// Judges which commits a fail-over can lose. On MySQL, only an account that can see all sessions can
+/// detect that there is no replica. MariaDB shows the number of replicas to every account.
 pub(super) fn replication(facts: &ServerFacts) -> Finding {
     let global = &facts.global;
     let semi_sync = global.is_on("rpl_semi_sync_master_enabled")
@@ -101,28 +101,28 @@ pub(super) fn replication(facts: &ServerFacts) -> Finding {
     if semi_sync && clients > 0 {
         return Finding::ok(
             Check::Replication,
-            format!("semi-synchronous, {clients} acknowledge"),
+            format!("semi-synchronous, acknowledging replicas: {clients}"),
         );
     }
     if semi_sync {
         return Finding::warn(
             Check::Replication,
             "semi-synchronous, but no replica acknowledges",
-            "commits wait for the time-out and then go on alone, and a fail-over may lose the last \
-             grant",
-            "bring the replicas back, or turn semi-sync off on purpose",
+            "commits wait for the timeout and then continue without an acknowledgement, so a fail-over may \
+             lose the last grant",
+            "repair the replicas, or turn off semi-synchronous replication if you accept this risk",
         );
     }
     if facts.replicas > 0 {
         return Finding::warn(
             Check::Replication,
-            format!("asynchronous, {} reading", facts.replicas),
-            "a fail-over to a replica that has not seen the last grant makes a second holder until \
-             the first one's next renewal; the token covers it",
-            "turn on semi-synchronous replication, or compare tokens where it matters",
+            format!("asynchronous, connected replicas: {}", facts.replicas),
+            "after a fail-over to a replica without the last grant, an action may have two holders until the \
+             first holder's next renewal, and only the token distinguishes them",
+            "turn on semi-synchronous replication, or compare tokens where two holders would do damage",
         );
     }
-    Finding::ok(Check::Replication, "no replica in sight")
+    Finding::ok(Check::Replication, "no replica is visible to this account")
 }
 
 #[cfg(test)]
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn replicas_without_acknowledgement_are_warned() {
+    fn replicas_without_acknowledgement_cause_a_warning() {
         let semi = |name: &str, clients| {
             let (on, count) = (
                 format!("rpl_semi_sync_{name}_enabled"),

@@ -1,7 +1,7 @@
-//! Checks that the account has the privileges that `exec` needs, with statements that touch no row.
+//! Checks that the account has the privileges that `exec` needs, with statements that match no row.
 //!
-//! The output of SHOW GRANTS would have to be interpreted as the server does, with roles, patterns and
-//! proxies. The server's response to the statement is always right.
+//! The alternative is to interpret the output of SHOW GRANTS as the server does, with roles, patterns
+//! and proxy users. The server's response to a statement is always right.
 
 use super::super::schema;
 use super::expected_schema::TableDefinition;
@@ -18,7 +18,7 @@ pub(super) enum Permission {
     Missing,
     /// The table does not exist.
     NoTable,
-    /// The statement failed for another reason, which is the text.
+    /// The statement failed for another reason. Contains the message.
     Unclear(String),
 }
 
@@ -29,7 +29,7 @@ pub(super) struct Right {
     pub(super) table: &'static str,
     /// SELECT, INSERT, UPDATE or DELETE.
     pub(super) verb: &'static str,
-    /// The result.
+    /// Result of the trial.
     pub(super) permission: Permission,
 }
 
@@ -53,8 +53,8 @@ pub(super) fn query(
         .iter()
         .map(|(table, right)| statement(table, right))
         .collect();
-    // One packet is enough if all privileges are there. After a refusal, the server does not execute the
-    // rest of the packet.
+    // If the account has all privileges, one packet is enough. After a refusal, the server does not
+    // execute the remaining statements of the packet.
     match session.query(&all) {
         Ok(_) => {
             let granted = |tried| right(tried, Permission::Granted);
@@ -76,7 +76,7 @@ pub(super) fn query(
         };
         let is_unclear = matches!(permission, Permission::Unclear(_));
         rights.push(right(tried, permission));
-        // Most failures of one statement are failures of all of them, and each may take a second.
+        // The other statements would most likely fail for the same reason, and each may take a second.
         if is_unclear {
             break;
         }
@@ -84,8 +84,8 @@ pub(super) fn query(
     Ok(rights)
 }
 
-/// Returns a statement that needs the privilege `right` on all columns of `table`, and neither changes
-/// nor reads anything. All names come from `schema.sql`.
+/// Returns a statement that needs the privilege `right` on all columns of `table`, and that neither
+/// changes nor reads a row. All names come from `schema.sql`.
 fn statement(table: &TableDefinition, right: &str) -> String {
     let name = table.name;
     let columns: Vec<&str> = table.columns.iter().map(|column| column.name).collect();
@@ -127,12 +127,12 @@ pub(super) fn judge(rights: &[Right], database: &str, account: &str) -> Vec<Find
         return vec![Finding::fail(
             Check::Grants,
             format!("missing: {}", missing.join(", ")),
-            "dlock exec ends with 77 where it needs one of them",
+            "dlock exec ends with status 77 when it needs a missing privilege",
             match rights
                 .iter()
                 .any(|right| right.permission == Permission::NoTable)
             {
-                true => format!("when the tables are there: {}", grants.join(" ")),
+                true => format!("after all tables have been created: {}", grants.join(" ")),
                 false => grants.join(" "),
             },
         )];
@@ -152,12 +152,12 @@ pub(super) fn judge(rights: &[Right], database: &str, account: &str) -> Vec<Find
     {
         return vec![Finding::skip(
             Check::Grants,
-            "without a table there is nothing to try them on",
+            "a table is missing, so privileges cannot be tested",
         )];
     }
     vec![Finding::ok(
         Check::Grants,
-        "all that exec needs; creating tables is only for setup",
+        "all privileges that dlock exec needs; only dlock setup needs to create tables",
     )]
 }
 
@@ -168,9 +168,9 @@ fn quoted(account: &str) -> String {
     format!("'{user}'@'{host}'")
 }
 
-/// Returns true if the account may create tables, tried with a table that no server can create. None if
-/// the response does not show it. Do not call this on a cluster that replicates every definition to all
-/// of its nodes before it validates it.
+/// Returns true if the account may create tables. Sends a table definition that every server rejects.
+/// None if the response does not show the privilege. Do not call this on a cluster that replicates
+/// every definition to all of its nodes before it validates the definition.
 pub(super) fn may_create(session: &mut Session) -> Result<Option<bool>, QueryError> {
     match session.query("CREATE TABLE dlock_doctor (twice INT,twice INT);") {
         // The server checks the privilege first.
@@ -191,7 +191,7 @@ mod tests {
     use crate::store::check::CheckStatus;
 
     #[test]
-    fn no_statement_touches_a_row() {
+    fn statements_match_no_row() {
         for table in expected_schema::tables() {
             for right in ["SELECT", "INSERT", "UPDATE", "DELETE"] {
                 let statement = statement(&table, right);

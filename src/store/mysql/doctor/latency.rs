@@ -12,27 +12,27 @@ use crate::sys::clock;
 /// Default ttl of `exec`.
 const DEFAULT_TTL: Duration = Duration::from_secs(30);
 
-/// Number of requests over which the median is taken.
+/// Number of requests from which the median is calculated.
 const ROUND_TRIPS: usize = 3;
 
-/// Largest difference between the clocks that is not a problem when a user compares logs.
+/// Largest difference between the clocks that does not matter when a user compares logs.
 const MAX_CLOCK_DIFFERENCE: Duration = Duration::from_secs(1);
 
-/// A server with fewer free connections than this is likely to run out of them soon.
+/// Number of free connections below which the server is likely to run out of connections soon.
 const FEW_CONNECTIONS: u64 = 20;
 
 /// The server's clock and the clock of this machine.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Clocks {
     server: Duration,
-    /// The midpoint between request and response.
+    /// Local time at the midpoint between request and response.
     local: Duration,
-    /// The time between request and response.
+    /// Time between request and response.
     round_trip: Duration,
 }
 
 impl Clocks {
-    /// Requests the server's time. None if the response is not a number.
+    /// Requests the server's time. Returns None if the response is not a number.
     pub(super) fn query(session: &mut Session) -> Result<Option<Self>, QueryError> {
         let before = clock::wall();
         let micros =
@@ -55,17 +55,20 @@ impl Clocks {
             false => (behind, "behind"),
         };
         if difference <= MAX_CLOCK_DIFFERENCE + self.round_trip {
-            return Finding::ok(Check::Clock, "the server's and this machine's agree");
+            return Finding::ok(
+                Check::Clock,
+                "the clocks of the server and of this machine agree",
+            );
         }
         Finding::warn(
             Check::Clock,
             format!(
-                "the server's is {} {word} this machine's",
+                "the server's clock is {} {word} this machine's clock",
                 formatted(difference)
             ),
-            "no clock of a client matters to a lease, but status and logs of the machines show \
-             different times",
-            "let the same NTP servers set both",
+            "leases do not depend on client clocks, but the times in dlock status differ from the times in \
+             the logs of this machine",
+            "synchronize both clocks with NTP",
         )
     }
 }
@@ -81,7 +84,7 @@ pub(super) fn round_trips(session: &mut Session) -> Result<Vec<Duration>, QueryE
     Ok(round_trips)
 }
 
-/// Judges the median against the time that one renewal may take with the default ttl.
+/// Compares the median with the time that one renewal may take with the default ttl.
 pub(super) fn judge_round_trips(mut round_trips: Vec<Duration>) -> Finding {
     round_trips.sort_unstable();
     let Some(median) = round_trips.get(round_trips.len() / 2).copied() else {
@@ -91,17 +94,17 @@ pub(super) fn judge_round_trips(mut round_trips: Vec<Duration>) -> Finding {
         return Finding::skip(Check::RoundTrip, "");
     };
     let fact = format!(
-        "{} in the median of {}",
-        formatted(median),
-        round_trips.len()
+        "median of {} requests: {}",
+        round_trips.len(),
+        formatted(median)
     );
     let why = format!(
-        "with the default ttl a renewal may take {} before it is given up and its connection with it",
+        "with the default ttl, dlock aborts a renewal and closes the connection after {}",
         formatted(timing.request_timeout)
     );
-    let fix = "run dlock nearer to the server, find out what slows it down, or raise --ttl";
-    // A reconnect takes several round trips, and a round trip that is slower than the others must still
-    // be in time.
+    let fix =
+        "run dlock closer to the server, find out what slows down the requests, or increase --ttl";
+    // A reconnect takes several round trips, and an unusually slow round trip must also finish in time.
     match median {
         slow if slow > timing.request_timeout / 4 => {
             Finding::fail(Check::RoundTrip, fact, why, fix)
@@ -113,24 +116,28 @@ pub(super) fn judge_round_trips(mut round_trips: Vec<Duration>) -> Finding {
     }
 }
 
-/// Judges how many more sessions the server accepts.
+/// Judges the number of further sessions that the server accepts.
 pub(super) fn connections(facts: &ServerFacts) -> Finding {
     let open = facts.global.number("threads_connected");
     let Some((open, most)) = open.zip(facts.global.number("max_connections")) else {
-        return Finding::skip(Check::Connections, "the server does not tell");
+        return Finding::skip(
+            Check::Connections,
+            "the server does not report its number of connections",
+        );
     };
     let mut free = most.saturating_sub(open);
-    let mut fact = format!("{open} of {most} in use");
+    let mut fact = format!("{open} of {most} connections in use");
     if facts.sessions_allowed > 0 {
         free = free.min(facts.sessions_allowed.saturating_sub(facts.sessions));
         fact = format!(
-            "{fact}, {} of the {} of this account",
+            "{fact}, and {} of {} for this account",
             facts.sessions, facts.sessions_allowed
         );
     }
-    let why = "each holder and each waiter has one for as long as it holds or waits; without a free \
-               one dlock keeps trying, and nobody else gets in either";
-    let fix = "raise max_connections, or the limit of the account, to the most that may ever wait";
+    let why = "each holder and each waiter needs a connection; without a free connection, dlock can only \
+               retry, and other clients cannot connect either";
+    let fix = "increase max_connections, or the connection limit of the account, to the largest expected \
+               number of holders and waiters";
     match free {
         0..=1 => Finding::fail(Check::Connections, fact, why, fix),
         2..FEW_CONNECTIONS => Finding::warn(Check::Connections, fact, why, fix),
@@ -184,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn one_slow_request_does_not_make_a_slow_server() {
+    fn one_slow_request_is_tolerated() {
         let finding_for = |round_trips: [u64; 5]| {
             judge_round_trips(round_trips.map(Duration::from_millis).to_vec())
         };

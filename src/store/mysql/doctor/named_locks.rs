@@ -1,5 +1,5 @@
-//! Checks that named locks do what the queue needs: one session holds the lock, every session can see
-//! that, no other session can acquire it, and another session can acquire it after its release.
+//! Checks that named locks work as the queue requires: one session keeps the lock, other sessions can
+//! read its owner but cannot acquire it, and another session can acquire the lock after its release.
 
 use super::session::{QueryError, Session};
 use crate::store::FailureKind;
@@ -15,9 +15,9 @@ pub(super) enum Trial {
     Refused(String),
     /// The first session could not acquire the lock, although it was free.
     NotAcquired,
-    /// The first session acquired the lock, but does not hold it at its next request.
+    /// The first session acquired the lock, but no longer held it at its next request.
     NotHeld,
-    /// The second session acquired the lock too, or does not see that it is held.
+    /// The second session also acquired the lock, or could not read that the first session held it.
     Shared,
     /// The second session could not acquire the lock after the first session had released it.
     NotReleased,
@@ -27,7 +27,7 @@ impl Trial {
     /// Tries a lock with a name that no other session uses. The server releases the lock when the
     /// sessions end.
     pub(super) fn run(one: &mut Session) -> Result<Self, QueryError> {
-        // If there are no random numbers, the name may be the same as that of another doctor's lock.
+        // Without random numbers, another `dlock doctor` may use the same lock name.
         let number = u64::from_le_bytes(random::bytes().unwrap_or_default());
         match trial(one, &format!("'dlock-doctor:{number}'")) {
             Err(QueryError::Refused(failure)) if failure.kind == FailureKind::NoQueueLock => {
@@ -41,23 +41,22 @@ impl Trial {
     pub(super) fn judge(&self) -> Finding {
         let fact = match self {
             Self::Works => {
-                let fact = "a named lock excludes, stays, and is handed on";
+                let fact =
+                    "a named lock excludes other sessions, lasts, and passes to the next session";
                 return Finding::ok(Check::NamedLocks, fact);
             }
-            Self::Refused(message) => format!("named locks are refused: {message}"),
-            Self::NotAcquired => "a named lock that nobody has is not given".to_owned(),
+            Self::Refused(message) => format!("the server refuses named locks: {message}"),
+            Self::NotAcquired => "a free named lock cannot be acquired".to_owned(),
             Self::NotHeld => "a named lock does not stay with its session".to_owned(),
-            Self::Shared => "a named lock is given to two sessions".to_owned(),
-            Self::NotReleased => {
-                "a named lock that was released is not given to the next".to_owned()
-            }
+            Self::Shared => "two sessions can acquire the same named lock".to_owned(),
+            Self::NotReleased => "a named lock cannot be acquired after its release".to_owned(),
         };
         Finding::warn(
             Check::NamedLocks,
             fact,
-            "waiters look at the row in turns instead of being woken in order, and an expired lease is \
-             taken over 5 seconds later instead of 0.9; exclusion does not rest on it",
-            "go to the server directly, past any proxy, or let the server grant GET_LOCK",
+            "waiters poll instead of being woken in order, and an expired lease is taken over after 5 \
+             seconds instead of 0.9; mutual exclusion does not depend on named locks",
+            "connect to the server directly, without a proxy, or allow GET_LOCK on the server",
         )
     }
 }

@@ -1,12 +1,12 @@
-//! Checks if a proxy between dlock and the server takes part in the protocol, and if a session stays the
-//! same session.
+//! Checks if a proxy between dlock and the server interprets the protocol, and if the session of the
+//! server and its settings stay the same.
 
 use super::session::{QueryError, Session};
 use super::variables::{ServerFacts, Settings};
 use crate::store::check::{Check, Finding};
 
-/// Settings that a session must have, as `statements::session` sets them. Each has the names that it has
-/// on different servers.
+/// Settings that a session must have, as `statements::session` sets them. Each setting has all names
+/// that servers use for it, and its value.
 const WANTED: [(&[&str], &str); 5] = [
     (&["autocommit"], "ON"),
     (&["transaction_isolation", "tx_isolation"], "READ-COMMITTED"),
@@ -15,23 +15,23 @@ const WANTED: [(&[&str], &str); 5] = [
     (&["lock_wait_timeout"], "1"),
 ];
 
-/// Limits on the time of one statement: MariaDB's is in seconds, MySQL's in milliseconds; 0 is no limit.
-/// They also apply to the statement that waits for a named lock.
+/// Variables that limit the time of one statement, on MariaDB in seconds and on MySQL in milliseconds.
+/// 0 means no limit. The limits also apply to the statement that waits for a named lock.
 const LIMITS: [&str; 2] = ["max_statement_time", "max_execution_time"];
 
-/// The connection ids that this one session had.
+/// Connection ids that the server reported for one session.
 #[derive(Debug)]
 pub(super) struct Identities {
-    /// The id in the greeting.
+    /// The id in the greeting. None without a connection.
     greeting: Option<u32>,
     /// The ids in the responses to separate requests.
     responses: Vec<u64>,
 }
 
 impl Identities {
-    /// Requests the id three times.
+    /// Requests the connection id three times.
     pub(super) fn query(session: &mut Session) -> Result<Self, QueryError> {
-        let greeting = session.greeted_as();
+        let greeting = session.greeting_id();
         let mut responses = Vec::new();
         for _ in 0..3 {
             let id = session.value("SELECT CONNECTION_ID();")?;
@@ -43,35 +43,36 @@ impl Identities {
         })
     }
 
-    /// Judges if a proxy takes part in the protocol.
+    /// Judges if a proxy interprets the protocol.
     pub(super) fn judge(&self) -> Finding {
         let Some((first, rest)) = self.responses.split_first() else {
-            return Finding::skip(Check::Proxy, "the server does not tell the session's id");
+            return Finding::skip(Check::Proxy, "the server does not report the session id");
         };
         if rest.iter().any(|id| id != first) {
             return Finding::warn(
                 Check::Proxy,
-                "one that hands our statements to changing sessions of the server",
-                "a named lock does not stay ours, so waiters look in turns instead of being woken in \
-                 order, and an expired lease is taken over 5 seconds later instead of 0.9",
-                "go to the server directly, or turn multiplexing off for this account",
+                "a proxy that sends dlock's statements to changing sessions of the server",
+                "dlock cannot keep a named lock, so waiters poll instead of being woken in order, and an \
+                 expired lease is taken over after 5 seconds instead of 0.9",
+                "connect to the server directly, or turn off multiplexing for this account",
             );
         }
-        // The greeting only has room for the lower 32 bits.
+        // The greeting contains only the lower 32 bits of the id.
         match self.greeting {
             Some(greeting) if u64::from(greeting) != first & u64::from(u32::MAX) => Finding::warn(
                 Check::Proxy,
-                "one that greets for the server, such as ProxySQL or MaxScale",
-                "it may repeat, move or lose statements, and end connections that wait silently",
-                "go to the server directly if you can; otherwise see that the checks session and named-locks \
-                 stay good, and that it waits at least as long as your waiters do",
+                "a proxy that sends its own greeting, such as ProxySQL or MaxScale",
+                "the proxy may repeat, reroute or lose statements, and may close the idle connections of \
+                 waiters",
+                "connect to the server directly if possible; otherwise make sure that the checks session and \
+                 named-locks pass, and that the proxy's time limits are longer than the longest wait",
             ),
-            _ => Finding::ok(Check::Proxy, "none that takes part in the protocol"),
+            _ => Finding::ok(Check::Proxy, "no proxy that interprets the protocol"),
         }
     }
 }
 
-/// Requests the session's settings, some packets after dlock has set them.
+/// Requests the settings of the session. dlock set them several packets earlier.
 pub(super) fn settings(session: &mut Session) -> Result<Settings, QueryError> {
     let wanted = WANTED.iter().flat_map(|(names, _)| *names);
     let names: Vec<&str> = wanted.chain(&LIMITS).copied().collect();
@@ -97,11 +98,14 @@ pub(super) fn judge(settings: &Settings, facts: &ServerFacts) -> Finding {
     if !wrong.is_empty() {
         return Finding::fail(
             Check::Session,
-            format!("settings do not last: {}", wrong.join("; ")),
-            "without them an attempt may stay uncommitted, or wait on the server after dlock has \
-             given it up",
-            "something between changes or drops what dlock sets: go to the server directly, or let \
-             the proxy keep session variables",
+            format!(
+                "the session does not keep its settings: {}",
+                wrong.join("; ")
+            ),
+            "without these settings, an attempt may not be committed, or may wait on the server after \
+             dlock has stopped waiting for the response",
+            "a proxy changes or drops the settings: connect to the server directly, or configure the \
+             proxy to keep session variables",
         );
     }
     let limit = LIMITS.iter().find_map(|name| {
@@ -114,21 +118,22 @@ pub(super) fn judge(settings: &Settings, facts: &ServerFacts) -> Finding {
         return Finding::warn(
             Check::Session,
             limit,
-            "the server ends a wait in line after that time, and the waiter stands at the end again",
-            "set it to 0 for this account: in the server's option file, by init_connect or the proxy",
+            "the server ends a wait in the queue after that time, and the waiter loses its position",
+            "set the variable to 0 for this account, in the server's option file, with init_connect or in \
+             the proxy",
         );
     }
     match facts.global.get("autocommit") {
         Some("OFF") => Finding::warn(
             Check::Session,
-            "settings last; autocommit is off for everybody else",
-            "dlock turns it on for itself, but who looks at its tables by hand holds what he has \
-             touched until he commits, and dlock waits",
-            "commit soon, or set autocommit=1 on the server",
+            "the session keeps its settings; autocommit is off for other sessions",
+            "dlock turns autocommit on for its own sessions, but rows of its tables that a user changes with \
+             SQL stay locked until the user commits, and dlock waits",
+            "commit such changes immediately, or set autocommit=1 on the server",
         ),
         _ => Finding::ok(
             Check::Session,
-            "autocommit, isolation and lock waits stay as dlock sets them",
+            "autocommit, isolation level and lock wait timeouts stay as dlock sets them",
         ),
     }
 }
@@ -152,7 +157,7 @@ mod tests {
         };
         let plain = finding_for(Some(7), &[7, 7, 7]);
         assert_eq!(plain.status, CheckStatus::Ok);
-        // MySQL's ids can need more than 32 bits.
+        // An id on MySQL can have more than 32 bits.
         assert_eq!(
             finding_for(Some(7), &[(1 << 32) + 7]).status,
             CheckStatus::Ok
@@ -160,7 +165,7 @@ mod tests {
         let moving = finding_for(Some(7), &[7, 7, 9]);
         assert!(moving.fact.contains("changing sessions"), "{moving:?}");
         let greeting = finding_for(Some(7), &[9, 9, 9]);
-        assert!(greeting.fact.contains("greets"), "{greeting:?}");
+        assert!(greeting.fact.contains("its own greeting"), "{greeting:?}");
         assert_eq!(finding_for(Some(7), &[]).status, CheckStatus::Skipped);
     }
 
@@ -184,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn a_setting_that_did_not_last_is_reported() {
+    fn changed_session_settings_are_reported() {
         let good: Vec<(&str, &str)> = WANTED
             .iter()
             .map(|(names, value)| (names[0], *value))

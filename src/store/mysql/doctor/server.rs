@@ -1,13 +1,14 @@
-//! Checks the flavour and version of the server, and if it is one node of a cluster.
+//! Checks the product and version of the server, and checks if the server is a node of a cluster.
 
 use super::variables::ServerFacts;
 use crate::store::check::{Check, Finding};
 
-/// Earlier series (major and minor number) get a warning, because dlock has not been tried on them.
+/// Oldest series (major and minor number) without a warning. dlock has not been tried on earlier
+/// series.
 const OLDEST_MARIADB: (u32, u32) = (10, 6);
 const OLDEST_MYSQL: (u32, u32) = (8, 0);
 
-/// Judges flavour and version.
+/// Judges product and version.
 pub(super) fn server(facts: &ServerFacts) -> Finding {
     let version = &facts.version;
     let tested = "dlock is tested on MariaDB 10.11 and MySQL 9.7";
@@ -15,9 +16,9 @@ pub(super) fn server(facts: &ServerFacts) -> Finding {
     if let Some(name) = ["tidb", "vitess"].iter().find(|name| lower.contains(*name)) {
         return Finding::warn(
             Check::Server,
-            format!("{version}, which only speaks MySQL's protocol"),
-            format!("named locks and row locks of {name} are its own; {tested}"),
-            "use a MySQL or MariaDB, or try what you rely on first",
+            format!("{version}, which is only compatible with MySQL's protocol"),
+            format!("{name} has its own implementation of named locks and row locks; {tested}"),
+            "use MySQL or MariaDB, or first test the features of dlock that you need",
         );
     }
     let is_mariadb = lower.contains("mariadb");
@@ -31,14 +32,14 @@ pub(super) fn server(facts: &ServerFacts) -> Finding {
         _ => Finding::warn(
             Check::Server,
             shown,
-            format!("{tested}; what this one does is not known"),
+            format!("{tested}; the behaviour of this version is unknown"),
             format!("use {name} {}.{} or later", oldest.0, oldest.1),
         ),
     }
 }
 
-/// Returns the major and minor number. MariaDB may prepend `5.5.5-` for the sake of old replication
-/// clients.
+/// Returns the major and minor number. None if the version does not start with them. MariaDB may
+/// prepend `5.5.5-` because of old replication clients.
 fn series(version: &str) -> Option<(u32, u32)> {
     let version = match version.strip_prefix("5.5.5-") {
         Some(rest) if rest.contains("MariaDB") => rest,
@@ -48,7 +49,7 @@ fn series(version: &str) -> Option<(u32, u32)> {
     Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
 }
 
-/// Judges if the server is a node of a cluster.
+/// Judges the cluster of which the server is a node, if any.
 pub(super) fn cluster(facts: &ServerFacts) -> Finding {
     let global = &facts.global;
     if facts.is_galera() {
@@ -60,17 +61,17 @@ pub(super) fn cluster(facts: &ServerFacts) -> Finding {
     {
         return match global.is_on("group_replication_single_primary_mode") {
             true => Finding::ok(Check::Cluster, "Group Replication with a single primary"),
-            false => multiple_writers("Group Replication, where every member takes writes"),
+            false => multiple_writers("Group Replication, where every member accepts writes"),
         };
     }
     match global.get("aurora_version") {
         Some(version) => Finding::warn(
             Check::Cluster,
             format!("Aurora {version}"),
-            "a reader refuses every attempt, and after a fail-over the writer is another instance",
-            "name the writer endpoint of the cluster, not an instance or the reader endpoint",
+            "a reader instance refuses every attempt, and after a fail-over another instance is the writer",
+            "use the writer endpoint of the cluster, not an instance endpoint or the reader endpoint",
         ),
-        None => Finding::ok(Check::Cluster, "none: a server of its own"),
+        None => Finding::ok(Check::Cluster, "no cluster: a single server"),
     }
 }
 
@@ -80,15 +81,15 @@ fn galera(facts: &ServerFacts) -> Finding {
     if !status.eq_ignore_ascii_case("primary") || !global.is_on("wsrep_ready") {
         return Finding::fail(
             Check::Cluster,
-            format!("a Galera node that is not in service (component: {status})"),
-            "it refuses every statement that touches a table",
-            "name a node of the primary component, or bring this one back",
+            format!("a Galera node that is not ready (component: {status})"),
+            "the node refuses every statement that uses a table",
+            "use a node of the primary component, or repair this node",
         );
     }
     match global.number("wsrep_cluster_size") {
         Some(1) => Finding::ok(Check::Cluster, "a Galera cluster of one node"),
         size => multiple_writers(&format!(
-            "a node of a Galera cluster of {}",
+            "a node of a Galera cluster of {} nodes",
             size.unwrap_or(0)
         )),
     }
@@ -98,9 +99,9 @@ fn multiple_writers(what: &str) -> Finding {
     Finding::warn(
         Check::Cluster,
         what,
-        "named locks and clocks are each node's own: order holds only among those who wait at one \
-         node, and a clock that is far ahead can end a lease too early",
-        "name the same node, or an endpoint that leads to one writer, on all machines",
+        "each node has its own named locks and its own clock: waiters are in order only if they wait on \
+         the same node, and a node whose clock is far ahead can end a lease too early",
+        "on all machines, use the same node or an endpoint that leads to one writer",
     )
 }
 
@@ -115,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn old_series_and_compatible_servers_are_warned() {
+    fn old_series_and_compatible_servers_get_a_warning() {
         for (version, is_good) in [
             ("10.11.19-MariaDB-0+deb12u1-log", true),
             ("5.5.5-10.6.4-MariaDB", true),

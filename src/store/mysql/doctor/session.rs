@@ -1,7 +1,8 @@
-//! A session of `doctor`, for which a refusal is a valid response.
+//! A session of `dlock doctor`. A refusal by the server is a valid result of a request.
 //!
-//! The connection is dropped after any error, as everywhere in dlock; the next request opens a new one.
-//! All values are returned as text, because the types of about half of them differ between servers.
+//! The connection is dropped after any error, as everywhere in dlock. The next request opens a new
+//! connection. All values are returned as strings, because the types of about half of them differ
+//! between servers.
 
 use std::time::Duration;
 
@@ -15,15 +16,15 @@ use crate::store::{Failure, FailureKind};
 use crate::sys::random;
 use crate::sys::socket::Interrupter;
 
-/// The rows of a SELECT. None stands for NULL.
+/// The rows of a SELECT. None represents NULL.
 pub(super) type Rows = Vec<Vec<Option<String>>>;
 
 /// Reason why a request has no response.
 #[derive(Debug)]
 pub(super) enum QueryError {
-    /// The server is there, but did not fulfil this request.
+    /// The server is reachable, but did not fulfil this request.
     Refused(Failure),
-    /// The server is not reachable any more.
+    /// The server is no longer reachable.
     Disconnected(Failure),
 }
 
@@ -31,8 +32,9 @@ pub(super) enum QueryError {
 pub(super) struct Session<'a> {
     target: &'a Target,
     limit: Duration,
-    /// None after an error.
+    /// Open connection. None after an error.
     connection: Option<Connection>,
+    /// True until a request on the connection has succeeded.
     is_new: bool,
 }
 
@@ -61,8 +63,8 @@ impl<'a> Session<'a> {
     }
 
     /// Returns the session's id in the server's greeting. None after an error.
-    pub(super) fn greeted_as(&self) -> Option<u32> {
-        self.connection.as_ref().map(Connection::greeted_as)
+    pub(super) fn greeting_id(&self) -> Option<u32> {
+        self.connection.as_ref().map(Connection::greeting_id)
     }
 
     /// Sends `statements` in one packet, and returns the rows of each SELECT among them. Each statement
@@ -73,7 +75,7 @@ impl<'a> Session<'a> {
             None => (self.connect()).map_err(|refusal| QueryError::Disconnected(refusal.into()))?,
         };
         let settings = match self.is_new {
-            // The session may be idle for as long as a few requests of the other session take.
+            // The session may be idle while the other session sends a few requests.
             true => statements::session(self.limit * 6),
             false => String::new(),
         };
@@ -91,7 +93,7 @@ impl<'a> Session<'a> {
                 self.is_new = false;
                 Ok(sets)
             }
-            // A new connection shows if the server is still there.
+            // A new connection shows if the server is still reachable.
             Err(failure) if failure.kind == FailureKind::Unknown => match self.connect() {
                 Ok(connection) => {
                     self.connection = Some(connection);
@@ -114,7 +116,7 @@ impl<'a> Session<'a> {
 fn new_request_id() -> Result<u64, Failure> {
     let bytes = random::bytes().map_err(|error| Failure {
         kind: FailureKind::Unreachable,
-        message: format!("no random numbers: {error}"),
+        message: format!("cannot get random numbers: {error}"),
     })?;
     Ok(u64::from_le_bytes(bytes))
 }
@@ -122,7 +124,7 @@ fn new_request_id() -> Result<u64, Failure> {
 fn mismatched_response() -> Failure {
     Failure {
         kind: FailureKind::Unknown,
-        message: "the reply belongs to another question".to_owned(),
+        message: "the response belongs to another request".to_owned(),
     }
 }
 
@@ -130,7 +132,7 @@ fn to_text(rows: Vec<Row>) -> Rows {
     let text = |value| match value {
         Value::NULL => None,
         Value::Bytes(bytes) => Some(String::from_utf8_lossy(&bytes).into_owned()),
-        // The text protocol has no other values.
+        // The text protocol returns no other types.
         other => Some(other.as_sql(true)),
     };
     let row = |row: Row| row.unwrap().into_iter().map(text).collect();

@@ -1,8 +1,8 @@
 //! Facts that the server reports about itself: variables and counters by name, and the account of this
 //! session.
 //!
-//! They are read with SHOW, which omits a variable that the server does not know. `@@name` would be an
-//! error.
+//! Variables and counters are read with SHOW, which omits a variable that does not exist on the server.
+//! `@@name` would be an error.
 
 use std::collections::HashMap;
 
@@ -20,7 +20,7 @@ const VARIABLES: &str = "'version','version_comment','aurora_version','read_only
 const COUNTERS: &str = "'Threads_connected','Slaves_connected','Rpl_semi_sync_master_clients',\
     'Rpl_semi_sync_source_clients','wsrep_cluster_size','wsrep_cluster_status','wsrep_ready'";
 
-/// Values by their names in lower case.
+/// Values of variables and counters, by name in lower case.
 #[derive(Debug, Default)]
 pub(super) struct Settings(HashMap<String, String>);
 
@@ -34,18 +34,18 @@ impl Settings {
         Self(rows.into_iter().filter_map(pair).collect())
     }
 
-    /// Returns the value of `name`. None if the server does not know it.
+    /// Returns the value of `name`. None if the server has no such variable or counter.
     pub(super) fn get(&self, name: &str) -> Option<&str> {
         self.0.get(name).map(String::as_str)
     }
 
-    /// Returns the value of `name` as a number. None if the server does not know it, or if it is not a
-    /// number.
+    /// Returns the value of `name` as a number. None if the server has no such variable or counter, or
+    /// if the value is not a number.
     pub(super) fn number(&self, name: &str) -> Option<u64> {
         self.get(name)?.parse().ok()
     }
 
-    /// Returns true if `name` is known and on.
+    /// Returns true if the server has the variable or counter `name` and its value is on.
     pub(super) fn is_on(&self, name: &str) -> bool {
         self.get(name)
             .is_some_and(|value| value.eq_ignore_ascii_case("on") || value == "1")
@@ -57,17 +57,17 @@ impl Settings {
 pub(super) struct ServerFacts {
     /// The result of `VERSION()`.
     pub(super) version: String,
-    /// `user@host` as the server matched it.
+    /// Account of the session, as `user@host` in the server's grant tables.
     pub(super) account: String,
     /// Variables and counters.
     pub(super) global: Settings,
-    /// The session's cipher. Empty without TLS.
+    /// Cipher of the session. Empty without TLS.
     pub(super) cipher: String,
     /// Number of connected replicas that the account can see.
     pub(super) replicas: u64,
     /// Number of sessions of this account.
     pub(super) sessions: u64,
-    /// Maximum number of sessions of this account. 0 is no limit.
+    /// Maximum number of sessions of this account. 0 means no limit.
     pub(super) sessions_allowed: u64,
 }
 
@@ -106,13 +106,13 @@ impl ServerFacts {
         })
     }
 
-    /// Returns true if the server is a node of Galera. Without a provider it is not one, even if
-    /// `wsrep_on` is set.
+    /// Returns true if the server is a Galera node. A server without a provider is not a Galera node,
+    /// even if `wsrep_on` is set.
     pub(super) fn is_galera(&self) -> bool {
         self.global.is_on("wsrep_on") && self.global.get("wsrep_provider") != Some("none")
     }
 
-    /// Creates facts with these variables and counters, for tests of the judgements.
+    /// Creates facts with these variables and counters, for unit tests of the checks.
     #[cfg(test)]
     pub(super) fn with(global: &[(&str, &str)]) -> Self {
         let text = |text: &str| Some(text.to_owned());

@@ -1,4 +1,4 @@
-//! Acquires the lease: the one statement that grants it to exactly one of any number of contenders.
+//! Acquires the lease with one statement, which grants it to exactly one of any number of contenders.
 
 use super::super::schema;
 use super::fence::{PASSABLE, advance_fence, create_fence, lock_fence};
@@ -7,37 +7,41 @@ use super::fragments::{
     take_queue_lock,
 };
 use super::handoff;
-use super::history::{insert_run_from_row, needless};
+use super::history::{insert_run_from_row, is_unnecessary};
 use crate::mutant::{self, Safeguard};
 use crate::store::{
     AcquireMode, AcquireRequest, Contender, FenceMode, HistoryOutcome, QueueLock, Version,
 };
 
-/// Acquires the lease as `request` specifies. With a queue lock it first takes that lock, unless the attempt is a
+/// Acquires the lease as `request` specifies. With a queue lock, it first takes the queue lock, unless the attempt is a
 /// take-over or follows a wait for the queue lock (`after_wait`).
 ///
-/// Changes at most the row of `action`, with one UPDATE, so exactly one of any number of contenders wins. [`CHANGED`]
-/// contains the number of changed rows. "No row changed" alone has no meaning: another contender may hold the lease, or
-/// this process already holds it because this packet is a repetition. With a queue lock, only the session that owns it
-/// changes the row, so a new contender cannot overtake the waiters. The UPDATE also requires that the row is free, or
-/// for a take-over that it still has the observed version: then it was not renewed since.
+/// In `dlock_lock`, it changes at most the row of `action`, with one UPDATE, so exactly one of any number of contenders
+/// is granted the lease. [`CHANGED`] contains the number of changed rows. The absence of a changed row proves nothing:
+/// another contender may hold the lease, or this process may already hold it because the server received this packet
+/// twice.
 ///
-/// The run whose lease is taken over is recorded as lost in the same transaction. The INSERT locks the row, so that the
+/// With a queue lock, the UPDATE requires that this session owns the queue lock, so a new contender cannot overtake the
+/// waiters. The UPDATE also requires that the row is free. For a take-over, it requires instead that the row still has
+/// the observed version, so the lease was not renewed since then.
+///
+/// A take-over records the old holder's run as lost, in the same transaction. The INSERT locks the row, so that the
 /// INSERT and the UPDATE read the same row.
 ///
-/// If the action has a fence, a grant advances it in the same transaction. It does not wait for the fence: while a
-/// command's transaction has locked it, the UPDATE matches no row.
+/// If the action has a fence, a grant advances the fence in the same transaction. The grant does not wait for the
+/// fence. While a command's transaction has locked the fence, the UPDATE matches no row.
 ///
-/// A take-over also deletes the queue entry of the old holder's owner id.
+/// A take-over also deletes the queue entry with the old holder's owner id.
 ///
-/// With the queue lock, the UPDATE also matches a row that was handed off. It does not if a success of that run could
-/// make this run unnecessary (`--once`), because only the released row contains the success.
+/// With the queue lock, the UPDATE also matches a row whose holder has handed off the lease. With `--once` it does not,
+/// because a success of the old holder's run could make this run unnecessary, and the row contains that success only
+/// after the release.
 ///
-/// A success that makes the run unnecessary prevents the UPDATE, but the statement reads the success as of its own
-/// start. A contender that is granted the lease has to read it again. After a wait, a contender that finds such a
-/// success releases the queue lock at once, so that the next waiter can continue.
+/// A recorded success that makes the run unnecessary prevents the UPDATE, but the statement reads the successes as of
+/// its own start. Therefore a contender that is granted the lease must read them again. After a wait, a contender that
+/// finds such a success releases the queue lock immediately, so that the next waiter can continue.
 ///
-/// The token is at least the server time, so that it keeps growing after a restored backup and after a fail-over that
+/// The token is at least the server time, so that it also grows after a backup was restored, and after a fail-over that
 /// lost the last grants.
 pub(in crate::store::mysql) fn attempt(
     contender: &Contender,
@@ -48,10 +52,10 @@ pub(in crate::store::mysql) fn attempt(
     let ttl_us = ttl.as_micros();
     let (action_hex, owner_id) = (hex(action.as_str()), hex(request.owner_id.bytes()));
     let name = queue_lock_name(&action_hex);
-    let needless = needless(contender);
-    let take = match &needless {
-        Some(needless) if after_wait => format!(
-            "DO IF(EXISTS(SELECT 1 FROM dlock_lock WHERE action={action_hex} AND {needless}),\
+    let is_unnecessary = is_unnecessary(contender);
+    let take = match &is_unnecessary {
+        Some(is_unnecessary) if after_wait => format!(
+            "DO IF(EXISTS(SELECT 1 FROM dlock_lock WHERE action={action_hex} AND {is_unnecessary}),\
              RELEASE_LOCK({name}),0);"
         ),
         _ if after_wait
@@ -62,7 +66,7 @@ pub(in crate::store::mysql) fn attempt(
         }
         _ => format!("DO {};", take_queue_lock(&name, 0)),
     };
-    let (has_queue_lock, have_queue_lock) = match request.queue_lock {
+    let (has_queue_lock, requires_queue_lock) = match request.queue_lock {
         QueueLock::Available if mutant::is_disabled(Safeguard::OwnClock) => ("1", String::new()),
         QueueLock::Available => ("1", format!(" AND {}", owns_queue_lock(&name))),
         QueueLock::Unavailable => ("0", String::new()),
@@ -73,7 +77,7 @@ pub(in crate::store::mysql) fn attempt(
     };
     let passable = match fence {
         FenceMode::Advance => PASSABLE,
-        // A grant that does not advance the fence requires that there is none.
+        // A grant that does not advance the fence requires that the action has no fence.
         FenceMode::Unchanged => " AND fenced=0",
     };
     let (record, expected) = match request.mode {
@@ -81,9 +85,9 @@ pub(in crate::store::mysql) fn attempt(
             let Version { token, renewals } = version;
             let seen = format!("token={token} AND renewals={renewals}");
             let taken_over = format!(
-                "owner_id IS NOT NULL AND {seen} AND {NOT_PAUSED}{have_queue_lock}{passable}"
+                "owner_id IS NOT NULL AND {seen} AND {NOT_PAUSED}{requires_queue_lock}{passable}"
             );
-            // The end of a revoked lease is already recorded.
+            // The run of a revoked lease is already recorded.
             let unrecorded = format!("min_hold=0 AND revoked_at IS NULL AND {taken_over}");
             let record = match contender.history {
                 0 => String::new(),
@@ -116,8 +120,9 @@ pub(in crate::store::mysql) fn attempt(
         FenceMode::Unchanged if record.is_empty() => (String::new(), "", String::new()),
         FenceMode::Unchanged => ("BEGIN;".to_owned(), "", "COMMIT;".to_owned()),
     };
-    let not_done = needless.map_or_else(String::new, |needless| format!(" AND NOT {needless}"));
-    // Also after a wait: the tables may have been upgraded since the first attempt.
+    let not_done =
+        is_unnecessary.map_or_else(String::new, |condition| format!(" AND NOT {condition}"));
+    // The condition is also needed after a wait, because the tables may have been upgraded since the first attempt.
     let version = schema::current().accepts_tables();
     format!(
         "{take}{begin}{record}UPDATE dlock_lock SET {fenced}\
@@ -127,7 +132,7 @@ pub(in crate::store::mysql) fn attempt(
          ttl_us={ttl_us},renewals=0,min_hold=0,revoked_at=NULL,\
          acquired_at=UTC_TIMESTAMP(6),renewed_at=UTC_TIMESTAMP(6),\
          expires_at=UTC_TIMESTAMP(6)+INTERVAL {ttl_us} MICROSECOND,released_at=NULL \
-         WHERE action={action_hex} AND {version}{have_queue_lock} AND {expected} AND {NOT_PAUSED}{not_done}{passable};\
+         WHERE action={action_hex} AND {version}{requires_queue_lock} AND {expected} AND {NOT_PAUSED}{not_done}{passable};\
          SET {CHANGED}=ROW_COUNT();{commit}",
         facts = assignments(&contender.holder),
     )

@@ -1,17 +1,17 @@
-//! The fence of an action: one row that a command's own transaction locks, and that each grant advances.
+//! The fence of an action. It is one row that a command locks in its own transaction, and that each grant advances.
 //!
-//! The row lock makes a grant wait for the commit of the last holder's transaction. The token in the row makes a stale
-//! transaction fail that begins after the next grant.
+//! The row lock makes a grant wait for the end of the transaction of the last holder's command. If a stale command
+//! begins a transaction after the next grant, the token in the row makes that transaction fail.
 
 use super::super::schema::quoted;
 use super::fragments::hex;
 use crate::lease::Token;
 use crate::lease::action::Action;
 
-/// Condition of the statements from [`lock_fence`] to [`advance_fence`]: this session has locked the fence.
+/// Condition that this session has locked the fence, for the statements from [`lock_fence`] to [`advance_fence`].
 pub(super) const PASSABLE: &str = " AND @dlock_fence IS NOT NULL";
 
-/// Creates the fence of `action` if it does not exist. It has to run outside of a transaction.
+/// Creates the fence of `action` if it does not exist. The statement must run outside of a transaction.
 pub(super) fn create_fence(action: &Action) -> String {
     let action = hex(action.as_str());
     format!(
@@ -21,8 +21,8 @@ pub(super) fn create_fence(action: &Action) -> String {
     )
 }
 
-/// Locks the fence, if no transaction of a command has locked it. Does not wait for the lock: a timeout error would end
-/// the session, and with it the queue lock and the position in the queue.
+/// Locks the fence, unless a transaction of a command has locked it. Does not wait for the lock, because a timeout
+/// error would end the session, and the contender would lose the queue lock and its position in the queue.
 pub(super) fn lock_fence(action: &Action) -> String {
     format!(
         "SET @dlock_fence=NULL;SELECT token INTO @dlock_fence FROM dlock_fence WHERE action={} \
@@ -31,8 +31,8 @@ pub(super) fn lock_fence(action: &Action) -> String {
     )
 }
 
-/// Sets the fence to the action's token, if the action's row meets `condition`. The statement repeats [`PASSABLE`],
-/// because MySQL would lock the fence row, and wait for that lock, before it evaluates `condition`.
+/// Sets the token of the fence to the token of the action, if the action's row meets `condition`. The statement repeats
+/// [`PASSABLE`], because MySQL would lock the fence row, and wait for that lock, before it evaluates `condition`.
 pub(super) fn advance_fence(action: &Action, condition: &str) -> String {
     let action = hex(action.as_str());
     format!(
@@ -42,10 +42,10 @@ pub(super) fn advance_fence(action: &Action, condition: &str) -> String {
     )
 }
 
-/// Returns the statement that a command sends in its own transaction, in the form that users see. It fails (error 1242)
-/// unless `token` is the token of the last grant, and makes the next grant wait until the transaction ends. The error
-/// comes from the two rows of the inner SELECT. No other statement fails in every `sql_mode` without a routine or a
-/// write privilege.
+/// Returns the statement that a command sends in its own transaction, formatted for users. The statement fails (error
+/// 1242) unless `token` is the token of the last grant. On success, the next grant waits until the transaction ends.
+/// The error occurs because the inner SELECT returns two rows. No other statement fails in every `sql_mode` and
+/// requires neither a routine nor a write privilege.
 #[must_use]
 pub fn fence_check(database: &str, action: &Action, token: Token) -> String {
     format!(

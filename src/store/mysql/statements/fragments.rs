@@ -5,13 +5,14 @@ use crate::store::Holder;
 /// Identity of the server that executes the packet. Session ids and named locks are valid only on this server.
 pub(super) const HERE: &str = "CONCAT(@@hostname,':',@@port,'/',@@server_id)";
 
-/// Sessions on [`HERE`] that this account can see. MySQL's list in `information_schema` fails while a session runs a
-/// statement that is not utf8mb3 text, such as an emoji. The comment makes MySQL read another list, which exists since
-/// 8.0.22 and is empty if the server does not maintain it ([`SESSIONS_LISTED`] checks this). MariaDB skips the comment.
+/// Sessions on [`HERE`] that this account can see. On MySQL, a query of `information_schema.processlist` fails while
+/// any session runs a statement that is not utf8mb3 text, for example with an emoji. The version comment makes MySQL
+/// 8.0.22 and later read `performance_schema.processlist` instead. That list is empty if the server does not maintain
+/// it, which [`SESSIONS_LISTED`] detects. MariaDB skips the comment.
 pub(in crate::store::mysql) const SESSIONS: &str = "(SELECT id,user,command FROM information_schema.processlist\
      /*!80022 WHERE FALSE UNION ALL SELECT id,user,command FROM performance_schema.processlist*/)";
 
-/// Condition that the list of sessions is complete: a session that it does not contain has ended.
+/// Condition that [`SESSIONS`] is complete, so a session that it does not contain has ended.
 pub(super) const SESSIONS_LISTED: &str = "TRUE/*!80022 AND EXISTS(\
      SELECT 1 FROM performance_schema.processlist WHERE id=CONNECTION_ID())*/";
 
@@ -21,19 +22,19 @@ pub(super) const REQUEST: &str = ":request AS request";
 /// Server time: microseconds since 1970-01-01 UTC.
 pub(super) const SERVER_TIME: &str = "TIMESTAMPDIFF(MICROSECOND,'1970-01-01',UTC_TIMESTAMP(6))";
 
-/// Number of rows that the main statement of a packet changed. It is set right after that statement, and read back with
-/// the request id at the end of the same packet.
+/// Number of rows that the main statement of a packet changed. It is set immediately after that statement, and read
+/// back with the request id at the end of the same packet.
 pub(super) const CHANGED: &str = "@dlock_changed";
 
 /// Condition of a grant: the action is not paused.
 pub(super) const NOT_PAUSED: &str = "COALESCE(paused_until<=UTC_TIMESTAMP(6),TRUE)";
 
-/// Returns `packet` with the request id, which identifies the response.
+/// Returns `packet` with the request id inserted. The id identifies the response.
 pub(in crate::store::mysql) fn with_request_id(packet: &str, request_id: [u8; 8]) -> String {
     packet.replace(REQUEST, &format!("{} AS request", hex(request_id)))
 }
 
-/// Columns of a [`Holder`]. They are the same in every table that has them.
+/// Columns for the fields of a [`Holder`]. All tables with these fields use the same names.
 pub(super) const FACTS: &str = "holder,host,pid,user,note,pod,namespace,command";
 
 /// Returns the values of a holder as expressions, in the order of [`FACTS`].
@@ -59,33 +60,35 @@ pub(super) fn assignments(holder: &Holder) -> String {
     assignments.join(",")
 }
 
-/// Returns an expression for the microseconds since the time in `column`. It is negative if that time is in the future.
+/// Returns an expression for the microseconds since the time in `column`. The result is negative if that time is in the
+/// future.
 pub(super) fn ago(column: &str) -> String {
     format!("TIMESTAMPDIFF(MICROSECOND,{column},UTC_TIMESTAMP(6))")
 }
 
-/// Returns an expression for the name of the queue lock of the action that is the expression `action`. This is the only
-/// function that maps an action to its named lock.
+/// Returns an SQL expression for the name of an action's queue lock. `action` is an SQL expression for the name of the
+/// action. No other function maps an action to its queue lock.
 ///
-/// Named locks are global to a server, so the name contains the database. MySQL accepts at most 64 characters, so it is
-/// a hash. MySQL 9 does not have SHA-1 and MD5.
+/// Named locks are global to a server, so the name depends on the database. MySQL accepts at most 64 characters, so the
+/// name contains a hash. The hash is SHA-2, because MySQL 9 does not have SHA-1 and MD5.
 pub(super) fn queue_lock_name(action: &str) -> String {
     format!("CONCAT('dlock:',LEFT(SHA2(CONCAT(DATABASE(),'/',{action}),256),40))")
 }
 
-/// Returns an expression that takes the queue lock `name` if that is possible within `seconds`. It does not take a lock
-/// that the session already owns, because such a lock would have to be released twice. The result is not proof: a proxy
-/// or a function with the same name may return 1 without locking.
+/// Returns an expression that waits at most `seconds` to take the queue lock `name`. The expression does not take a
+/// lock that the session already owns, because such a lock would have to be released twice. The result is not proof,
+/// because a proxy or a function with the same name may return 1 without locking.
 pub(super) fn take_queue_lock(name: &str, seconds: u64) -> String {
     format!("IF(IS_USED_LOCK({name})=CONNECTION_ID(),1,GET_LOCK({name},{seconds}))")
 }
 
-/// Returns an expression that is 1 if this session owns the queue lock `name`, otherwise 0 or NULL. This is the proof.
+/// Returns an expression that proves ownership. It is 1 if this session owns the queue lock `name`, otherwise 0 or
+/// NULL.
 pub(super) fn owns_queue_lock(name: &str) -> String {
     format!("IS_USED_LOCK({name})=CONNECTION_ID()")
 }
 
-/// Returns `bytes` as a hex literal.
+/// Returns `bytes` as an SQL hex literal.
 pub(super) fn hex(bytes: impl AsRef<[u8]>) -> String {
     use std::fmt::Write as _;
     let mut text = "x'".to_owned();

@@ -1,26 +1,28 @@
-//! The hand-off: a holder's signal that its command is dead, before its release is on disk.
+//! The hand-off is a holder's signal that its command is dead. The holder sends it before its release is committed.
 //!
-//! A release is one commit and a grant is another, and a server writes the first before it begins the second. Only the
-//! grant has to be durable. A contender that is granted the lease while the row still names the last holder must know
-//! that this holder does not use the lease any more, and the hand-off is the proof. It is a named lock whose name
-//! contains the holder's owner id, a random number that no other session uses for a lock. It counts only if the session
-//! that has the lock is the session that the row names, on the server that the row names. A missing lock is not a
-//! hand-off, so the end of a session or a server is never mistaken for one. Without a hand-off, contenders wait for
-//! the row.
+//! A release and the next grant are two commits. Without a hand-off, the server writes the first commit to disk before
+//! it begins the second, although only the grant has to be durable. With a hand-off, a contender can be granted the
+//! lease while the row still contains the last holder, because the hand-off proves that this holder does not use the
+//! lease any more.
+//!
+//! The hand-off is a named lock whose name contains the holder's owner id, a random number that no other session uses
+//! for a lock. The hand-off counts only if the session in the row owns that lock, on the server in the row. A missing
+//! lock is not a hand-off, so the end of a session or a server is never mistaken for a hand-off. Without a hand-off,
+//! contenders wait until the row is freed.
 
 use super::fragments::{HERE, REQUEST, hex, queue_lock_name};
 use crate::lease::OwnerId;
 use crate::store::Contender;
 
-/// Returns an expression for the lock name of the owner id that is the expression `owner_id`. It is never NULL, because
-/// a lock name of NULL is an error.
+/// Returns an SQL expression for the lock name of a hand-off. `owner_id` is an SQL expression for the owner id. The
+/// name is never NULL, because a lock name of NULL is an error.
 fn name(owner_id: &str) -> String {
     format!("CONCAT('dlock-handoff:',COALESCE(HEX({owner_id}),''))")
 }
 
 /// Hands off the lease of `owner_id`, releases the queue lock, and returns 1 if the hand-off was made. Changes no row.
-/// It does not check that the row names `owner_id`: a hand-off of an owner id that the row does not name has no effect,
-/// and the check would take the server longer than all other statements of this packet.
+/// The packet does not check that the row contains `owner_id`. For another owner id, the hand-off has no effect, and
+/// the check would take the server longer than all other statements of this packet.
 pub(in crate::store::mysql) fn hand_off(contender: &Contender, owner_id: OwnerId) -> String {
     format!(
         "SET @dlock_handed_off=IF(GET_LOCK({},0)=1,COALESCE(RELEASE_LOCK({}),0)+1,0);\
@@ -35,7 +37,7 @@ pub(super) fn clear_handoff(owner_id: OwnerId) -> String {
     format!("DO RELEASE_LOCK({});", name(&hex(owner_id.bytes())))
 }
 
-/// Returns the condition that the holder of a row of `dlock_lock` has handed off its lease.
+/// Returns the condition that the holder in a row of `dlock_lock` has handed off its lease.
 pub(super) fn handoff_is_set() -> String {
     format!(
         "(server={HERE} AND session_id=IS_USED_LOCK({}))",

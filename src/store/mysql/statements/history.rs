@@ -1,7 +1,7 @@
 //! Records of runs, and the conditions under which a recorded success makes another run unnecessary.
 //!
-//! The transaction that ends a run records it: the release of the holder, or the take-over of a contender. Recording
-//! the run with the grant would cost every grant one more INSERT.
+//! A run is recorded in the transaction that ends it: the release by the holder, the take-over by a contender, or the
+//! revocation by an operator. Recording the run in the transaction of its grant would cost every grant one more INSERT.
 
 use std::time::Duration;
 
@@ -14,18 +14,18 @@ use crate::lease::once::{Once, OnceKey};
 use crate::mutant::{self, Safeguard};
 use crate::store::{Contender, HistoryOutcome, Holder, RunRecord};
 
-/// One of this many releases prunes the history, on average. Pruning makes a release read all entries of the action.
-/// With a larger interval the history may exceed its limit by more entries. Tokens are microseconds, so their
-/// remainders are as good as random.
+/// Average number of releases between two releases that prune the history. Pruning makes a release read all entries of
+/// the action. With a larger interval, the history may exceed its limit by more entries. The remainder of the token
+/// decides which releases prune. Tokens are microseconds, so the remainders are practically random.
 const PRUNE_INTERVAL: u64 = 16;
 
 /// Values of the column `kind` for entries that are not runs.
 const FORGOTTEN: u8 = 1;
 pub(super) const OPERATOR_ACTION: u8 = 2;
 
-/// Returns the condition that a recorded success makes a run of the contender unnecessary. It uses columns of the
-/// action's row. None without `--once`.
-pub(super) fn needless(contender: &Contender) -> Option<String> {
+/// Returns the condition that a recorded success makes a run of the contender unnecessary. The condition uses columns
+/// of the action's row. None without `--once`.
+pub(super) fn is_unnecessary(contender: &Contender) -> Option<String> {
     Some(match contender.once.as_ref()? {
         Once::Ever(key) => format!(
             "EXISTS(SELECT 1 FROM dlock_success AS d WHERE d.action={} AND d.once_key={})",
@@ -36,16 +36,16 @@ pub(super) fn needless(contender: &Contender) -> Option<String> {
     })
 }
 
-/// Returns the condition that the last success of the action is younger than `period`. It is never NULL. A success in
-/// the future, after the server's clock was set back, counts by its distance from now: it must not prevent all runs
-/// until that time is reached again.
+/// Returns the condition that the last success of the action is younger than `period`. The condition is never NULL. A
+/// success is in the future if the server's clock was set back. Its distance from now then counts as its age. Otherwise
+/// the success would prevent all runs until the clock reaches that time again.
 fn recent(period: Duration) -> String {
     let ago = ago("succeeded_at");
     format!("COALESCE(ABS({ago})<{},FALSE)", period.as_micros())
 }
 
-/// Returns the columns of a success that makes a run unnecessary, for a SELECT of row `l`, and the join that they need.
-/// Both are empty without `--once`.
+/// Returns the columns of a success that makes a run unnecessary, for a SELECT from the row `l`, and the join that
+/// these columns need. Both are empty without `--once`.
 pub(super) fn success(contender: &Contender) -> (String, String) {
     let columns = |token: &str, holder: &str, at: &str| {
         let ago = ago(at);
@@ -72,7 +72,7 @@ pub(super) fn success(contender: &Contender) -> (String, String) {
 }
 
 /// Returns a statement that fails if the account may not record a success, so that the error occurs before the command
-/// runs and not after. It changes nothing. Empty if no success has to be recorded.
+/// runs instead of afterwards. The statement changes nothing. Empty if no success has to be recorded.
 pub(in crate::store::mysql) fn may_record(contender: &Contender) -> &'static str {
     match contender.once {
         Some(Once::Ever(_)) => {
@@ -83,8 +83,8 @@ pub(in crate::store::mysql) fn may_record(contender: &Contender) -> &'static str
     }
 }
 
-/// Inserts an entry into the history. The columns are action, token, [`FACTS`] and `more`. Their `values` are selected
-/// `from` a row. Does not change an existing entry.
+/// Inserts an entry into the history. The columns are action, token, [`FACTS`] and `more`. `values` contains their
+/// expressions, which are selected `from` a row. Does not change an existing entry.
 pub(super) fn entry(outcome: HistoryOutcome, more: &str, values: &str, from: &str) -> String {
     let number = outcome
         .code()
@@ -103,7 +103,7 @@ pub(super) fn entry(outcome: HistoryOutcome, more: &str, values: &str, from: &st
 }
 
 /// Records the run in the row of `action` with `outcome`, if the row meets `condition`, and leaves the row locked. Does
-/// not change a run that is already recorded: it ended, and the lease stayed held for `--min-hold`.
+/// not change a run that is already recorded, because it has ended and its lease is held for `--min-hold`.
 pub(super) fn insert_run_from_row(
     action: &Action,
     outcome: HistoryOutcome,
@@ -120,8 +120,8 @@ pub(super) fn insert_run_from_row(
     )
 }
 
-/// Returns an expression for the outcome of the run of `token` in the history. It is NULL if there is no entry or no
-/// history.
+/// Returns an expression for the outcome of the run of `token` in the history. The expression is NULL if the history
+/// has no entry for the run, or if runs are not recorded.
 pub(super) fn recorded_outcome(contender: &Contender, token: Token) -> String {
     match contender.history {
         0 => "NULL".to_owned(),
@@ -132,10 +132,10 @@ pub(super) fn recorded_outcome(contender: &Contender, token: Token) -> String {
     }
 }
 
-/// Records a run, and its success if it makes other runs unnecessary, in the transaction of the UPDATE that freed the
-/// row. Records nothing unless the condition `freed` holds.
+/// Records a run and, if the success of the run makes other runs unnecessary, the success. Both are recorded in the
+/// transaction of the UPDATE that freed the row, and only if the condition `freed` holds.
 ///
-/// It inserts literals: a SELECT of the row would take the server half as long again.
+/// The statements insert literals. With a SELECT of the row, they would take the server half as long again.
 pub(super) fn insert_run(
     contender: &Contender,
     token: Token,
@@ -173,8 +173,8 @@ pub(super) fn insert_run(
     format!("{success}{entry}")
 }
 
-/// Deletes the oldest entries of the action, so that the number of entries in `contender.history` stays. With fewer
-/// entries there is no token to compare with, and nothing is deleted. One run in sixteen, on average, prunes.
+/// Deletes the oldest entries of the action, so that `contender.history` entries remain. With fewer entries, there is
+/// no token to compare with, and nothing is deleted. On average, one of [`PRUNE_INTERVAL`] releases prunes the history.
 pub(super) fn prune_history(contender: &Contender, token: Token) -> String {
     let kept = contender.history;
     if kept == 0 || !token.0.is_multiple_of(PRUNE_INTERVAL) {
@@ -222,8 +222,8 @@ pub(in crate::store::mysql) fn entries(selection: Selection, limit: u32) -> Stri
     )
 }
 
-/// Returns an expression that is 1 if the success of the grant `token` is recorded, otherwise 0. It is NULL if no
-/// success has to be recorded.
+/// Returns an expression that is 1 if the success of the grant `token` is recorded, otherwise 0. The expression is NULL
+/// if no success has to be recorded.
 pub(super) fn is_recorded(contender: &Contender, token: Token, outcome: HistoryOutcome) -> String {
     let action = hex(contender.action.as_str());
     match &contender.once {
@@ -232,7 +232,7 @@ pub(super) fn is_recorded(contender: &Contender, token: Token, outcome: HistoryO
              AND token={token})",
             hex(key.as_str())
         ),
-        // A later success counts too, because it is younger.
+        // A success of a later run also counts, because it is more recent.
         Some(Once::Per(_)) if outcome.is_success() => format!(
             "EXISTS(SELECT 1 FROM dlock_lock WHERE action={action} AND succeeded_token>={token})"
         ),

@@ -1,4 +1,4 @@
-//! Operator actions: revoke a lease, pause an action, resume it, kill a session.
+//! Operator actions: revoke a lease, pause an action, resume an action, kill a session.
 
 use super::fence::{advance_fence, lock_fence};
 use super::fragments::{HERE, REQUEST, SERVER_TIME, facts, hex, queue_lock_name};
@@ -6,17 +6,17 @@ use super::history::{OPERATOR_ACTION, entry, insert_run_from_row};
 use crate::store::HistoryOutcome;
 use crate::store::operator::{OperatorAction, OperatorRequest};
 
-/// Changes the row of an action if it has the token that was shown to the operator, and records the change with its
-/// author, in one transaction. Then returns 1 if the change is recorded.
+/// Changes the row of an action if the row still has the token that was shown to the operator. Records the change and
+/// the operator in the same transaction. Then returns 1 if the change is recorded.
 ///
-/// A lease is revoked with a new token and `revoked_at`. Its holder detects this at its next renewal. The owner id
-/// stays until then, so that no other contender is granted the action. So no other command starts before this command
-/// is dead or the lease expires. A lease that is only held for `--min-hold` is freed at once.
+/// The UPDATE revokes a lease with a new token and `revoked_at`, which the holder detects at its next renewal. The row
+/// still contains the owner id until the command is dead or the lease expires. Until then, no other contender is
+/// granted the action, so no other command starts. A lease that is held only for `--min-hold` is freed immediately.
 ///
-/// The fence advances with the token, unless a transaction of the command has locked it.
+/// The fence advances with the token, unless a transaction of the command has locked the fence.
 ///
-/// With `wakes` it also returns the session to kill, so that the holder reads its row at once: the session that the row
-/// names, if it is on this server and has the queue lock now.
+/// If `wakes` is true, the packet also returns the id of the session to kill, so that the holder reads its row
+/// immediately. This is the session in the row, if it is on this server and owns the queue lock now.
 pub(in crate::store::mysql) fn apply_operator_request(
     request: &OperatorRequest,
     wakes: bool,

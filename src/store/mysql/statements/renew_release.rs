@@ -14,25 +14,25 @@ use crate::lease::action::Action;
 use crate::lease::{Grant, OwnerId, Token};
 use crate::store::{Contender, HistoryOutcome, QueueLock, ReleaseRequest};
 
-/// Returns the condition that a row contains `owner_id`, even if the lease was revoked.
-fn names(action: &Action, owner_id: OwnerId) -> String {
+/// Returns the condition that a row belongs to `action` and contains `owner_id`. A revoked lease counts too.
+fn has_owner_id(action: &Action, owner_id: OwnerId) -> String {
     let action = hex(action.as_str());
     format!("action={action} AND owner_id={}", hex(owner_id.bytes()))
 }
 
-/// Returns the condition that `owner_id` holds the lease under `token`. It is the same condition as
-/// [`is_held_by`](crate::store::LockRecord::is_held_by) of a record that was read.
+/// Returns the condition that `owner_id` holds the lease under `token`.
+/// [`is_held_by`](crate::store::LockRecord::is_held_by) is the same condition for a record that was read.
 fn is_holder(action: &Action, owner_id: OwnerId, token: Token) -> String {
-    let names = names(action, owner_id);
-    format!("{names} AND token={token} AND revoked_at IS NULL")
+    let has_owner_id = has_owner_id(action, owner_id);
+    format!("{has_owner_id} AND token={token} AND revoked_at IS NULL")
 }
 
-/// Extends the lease, and writes this session into the row. Changes the row only if this process holds the lease,
-/// even if it has expired by the server's clock. The condition is the same every time, so a repetition after a lost
-/// response succeeds. [`CHANGED`] contains the number of changed rows.
+/// Extends the lease, and writes this session into the row. Changes the row only if this process still holds the lease,
+/// even if the lease has expired by the server's clock. The condition does not depend on earlier renewals, so a
+/// repetition after a lost response succeeds. [`CHANGED`] contains the number of changed rows.
 ///
-/// A session that does not own the queue lock tries to take it, and the row records the result, because contenders
-/// check the session that the row names.
+/// If this session does not own the queue lock, it tries to take the queue lock. The row contains the result, because
+/// contenders check the session in the row.
 pub(in crate::store::mysql) fn renew(
     contender: &Contender,
     grant: Grant,
@@ -57,18 +57,19 @@ pub(in crate::store::mysql) fn renew(
 }
 
 /// Frees the row if this process still holds the lease. With `keep`, the row stays held for `--min-hold`. Records the
-/// run in the same transaction, then prunes the history. Without a token it frees the row if it contains the owner id.
+/// run in the same transaction, then prunes the history. Without a token, frees any row of the action that contains the
+/// owner id.
 ///
-/// The queue lock is released as soon as the row is changed, so that the next waiter continues. The waiter reaches the
-/// row later, and there the row lock blocks it until the commit or the rollback. So the waiter's round trip and the
-/// commit overlap. If the run may make the waiter's run unnecessary (`--once`), the queue lock is released after the
-/// commit: the waiter has to read the success, or it would acquire the lease. It is also released after the commit if a
-/// hand-off came first, which has already released it.
+/// The queue lock is released as soon as the row is changed, so that the next waiter continues. When the waiter's
+/// UPDATE reaches the row, the row lock blocks the UPDATE until the commit or the rollback. So the waiter's round trip
+/// and the commit overlap. With `--once`, the queue lock is released only after the commit, because the success of this
+/// run may make the waiter's run unnecessary, and the waiter must read that success. After a hand-off, which has
+/// already released the queue lock, the release is only repeated after the commit.
 ///
-/// "No row changed" means that this process did not hold the lease, or that this packet is a repetition, or that after
-/// a hand-off the next holder already has the row. In the last case the action was granted again, so the row has a
-/// larger token; if it has not, an operator has changed the row with SQL. The result contains the `changed` flag, the
-/// part of the lease that still exists, and what is recorded.
+/// If no row was changed, then this process did not hold the lease, or the server received this packet before, or the
+/// row already contains the next holder after a hand-off. In the last case, the token of the row is larger than the
+/// token of the lease; otherwise an operator has changed the row with SQL. The result contains the `changed` flag, the
+/// lease that still exists, if any, and the recorded success and outcome.
 pub(in crate::store::mysql) fn release(contender: &Contender, request: &ReleaseRequest) -> String {
     let ReleaseRequest {
         owner_id, token, ..
@@ -76,12 +77,12 @@ pub(in crate::store::mysql) fn release(contender: &Contender, request: &ReleaseR
     let action = &contender.action;
     let is_success = request.run.is_some_and(|run| run.outcome.is_success());
     let (held, left) = match token {
-        // A lease that must not exist after the release, or one that an operator has revoked.
+        // `left` matches a lease that must not exist after the release, and a lease that an operator has revoked.
         Some(token) => (
             is_holder(action, owner_id, token),
             format!("token={token} OR revoked_at IS NOT NULL"),
         ),
-        None => (names(action, owner_id), "TRUE".to_owned()),
+        None => (has_owner_id(action, owner_id), "TRUE".to_owned()),
     };
     let free = free_row(&held, request.keep, is_success);
     let leave = match request.has_entry {
@@ -144,14 +145,14 @@ pub(in crate::store::mysql) fn release(contender: &Contender, request: &ReleaseR
         "{free}SELECT {REQUEST},{CHANGED}>0 AS changed,COUNT(*) AS named,{passed_on} AS passed_on,\
          MAX(IF(revoked_at IS NULL,NULL,token)) AS revoked,{recorded} AS recorded,{outcome} AS outcome \
          FROM dlock_lock WHERE {} AND min_hold=0 AND ({left})",
-        names(action, owner_id),
+        has_owner_id(action, owner_id),
     )
 }
 
-/// Frees a revoked lease: a row that contains the owner id of `request` and the token `revoked`. The token is part of
-/// the condition, because the packet may arrive again while this process holds another lease. Records the run as
-/// revoked, if it was the last to hold the row and an operator has freed the row with SQL. Returns 1 if the revoked
-/// lease does not exist any more.
+/// Frees the row of a revoked lease, if the row contains the owner id of `request` and the token `revoked`. The token
+/// is part of the condition, because the packet may arrive again while this process holds another lease. If the run of
+/// `request` was the last to hold the row, and an operator has freed the row with SQL, records the run as revoked.
+/// Returns 1 if the revoked lease no longer exists.
 pub(in crate::store::mysql) fn settle(
     contender: &Contender,
     request: &ReleaseRequest,
@@ -166,7 +167,7 @@ pub(in crate::store::mysql) fn settle(
     };
     let revoked_lease = format!(
         "{} AND revoked_at IS NOT NULL AND token={}",
-        names(&contender.action, request.owner_id),
+        has_owner_id(&contender.action, request.owner_id),
         revoked.unwrap_or(Token(0)),
     );
     let free = free_row(&revoked_lease, None, false);
@@ -175,8 +176,8 @@ pub(in crate::store::mysql) fn settle(
     )
 }
 
-/// Records a success in the row if the next holder already has the row after a hand-off, unless a later run has
-/// succeeded too.
+/// Records a success in the row if the row already contains the next holder after a hand-off. Does nothing if a later
+/// run has also succeeded.
 fn record_handed_off_success(contender: &Contender, token: Token) -> String {
     format!(
         "UPDATE dlock_lock SET succeeded_at=UTC_TIMESTAMP(6),succeeded_token={token},\
@@ -191,7 +192,7 @@ fn record_handed_off_success(contender: &Contender, token: Token) -> String {
 fn free_row(condition: &str, keep: Option<Duration>, is_success: bool) -> String {
     let freed = match keep {
         None => "owner_id=NULL,expires_at=UTC_TIMESTAMP(6)".to_owned(),
-        // It expires like any other lease: contenders observe the remaining time as a new lease, and the
+        // The lease expires like any other lease. Contenders observe the remaining time as a new lease, because the
         // server's clock may be changed during that time.
         Some(keep) => format!(
             "min_hold=1,renewals=renewals+1,renewed_at=UTC_TIMESTAMP(6),ttl_us={keep},\

@@ -1,4 +1,4 @@
-//! SELECTs that read records, waiters and ownership, with the columns that the response is checked by.
+//! SELECT statements that read records, waiters and ownership, including the columns that identify the response.
 
 use super::super::schema::VERSION_COLUMNS;
 use super::fragments::{CHANGED, HERE, REQUEST, SERVER_TIME, ago, hex, queue_lock_name};
@@ -7,8 +7,9 @@ use super::queue::{queue_columns, waiters};
 use super::selection::Selection;
 use crate::store::{Contender, QueueEntry, QueueLock};
 
-/// Reads the owner of the contender's row and the `changed` flag of the preceding statement, with only the columns that
-/// a grant needs, because all waiters behind it wait for the grant. Returns no row if the action has none.
+/// Reads the owner in the row of the contender's action, and the `changed` flag of the preceding statement. It reads
+/// only the columns that a grant needs, because all waiters behind the contender wait for the grant. Returns no row if
+/// the action has no row.
 pub(in crate::store::mysql) fn proof(contender: &Contender) -> String {
     let (success, join) = success(contender);
     format!(
@@ -18,8 +19,8 @@ pub(in crate::store::mysql) fn proof(contender: &Contender) -> String {
     )
 }
 
-/// Reads the contender's row, the `changed` flag of the preceding statement, the success that makes a run unnecessary,
-/// and with an `entry` the queue ahead of it.
+/// Reads the row of the contender's action, the `changed` flag of the preceding statement, and the success that makes a
+/// run unnecessary. With an `entry`, also reads the state of the queue.
 pub(in crate::store::mysql) fn select_record(
     contender: &Contender,
     entry: Option<QueueEntry>,
@@ -33,11 +34,12 @@ pub(in crate::store::mysql) fn select_record(
     )
 }
 
-/// Reads rows, each with the last completed run and, if named locks may be used, with the state of the holder's
-/// session. Then reads the waiters.
+/// Reads the rows of the actions in `selection`, each with the last completed run. If named locks are available, also
+/// reads the state of each holder's session. Then reads the waiters.
 ///
-/// A session has the queue lock until it ends. The state of a session without the queue lock is not read: merely naming
-/// the list of sessions costs a third of a millisecond.
+/// A session keeps the queue lock until it ends, so the owner of the queue lock shows if the session is alive. The
+/// state of a session without the queue lock is not read, because every query that contains the list of sessions takes
+/// a third of a millisecond longer.
 pub(in crate::store::mysql) fn select_snapshot(
     selection: Selection,
     queue_lock: QueueLock,
@@ -52,7 +54,7 @@ pub(in crate::store::mysql) fn select_snapshot(
     };
     let ended = ago("r.ended_at");
     let selected = match selection {
-        // Each part of the UNION uses an index. An OR of the conditions could not use one.
+        // Each part of the UNION uses an index. With an OR of the conditions, the server could not use an index.
         Selection::Active => "(SELECT action FROM dlock_lock WHERE owner_id IS NOT NULL UNION \
              SELECT action FROM dlock_lock WHERE paused_until>UTC_TIMESTAMP(6) UNION \
              SELECT action FROM dlock_waiter) AS wanted ON TRUE \
@@ -70,8 +72,8 @@ pub(in crate::store::mysql) fn select_snapshot(
     format!("{locks};{}", waiters(selection))
 }
 
-/// Reads the rows `l` of `from`, and `more` columns. Takes no lock. Returns at least one row, which has the request id,
-/// the version and the server time. Its action is NULL if there is no row in `from`.
+/// Reads the rows `l` from `from`, with the additional columns `more`. Takes no lock. Returns at least one row, which
+/// contains the request id, the version and the server time. The action in that row is NULL if `from` has no row.
 fn rows(more: &str, from: &str) -> String {
     format!(
         "SELECT {REQUEST},{VERSION_COLUMNS},{SERVER_TIME} AS server_time,l.*,\

@@ -15,7 +15,8 @@ pub enum Selection<'a> {
 }
 
 impl Selection<'_> {
-    /// Returns the condition that the selection names the action in `column`. It is TRUE if the selection has no names.
+    /// Returns the condition that the selection contains the action in `column`. The condition is TRUE for `Active` and
+    /// `All`, which contain no names.
     pub(super) fn includes(self, column: &str) -> String {
         match self {
             Self::Named([]) => "FALSE".to_owned(),

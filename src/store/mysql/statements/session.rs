@@ -6,15 +6,15 @@ use super::fragments::hex;
 use crate::lease::action::Action;
 use crate::store::mysql::schema;
 
-/// Returns the settings of a new session. They are sent before its first packet.
+/// Returns the settings of a new session. They are sent before the first packet of the session.
 ///
-/// - `autocommit`: an `init_connect` may have turned it off, and an attempt would stay uncommitted.
-/// - READ COMMITTED: no gap locks, and the subquery on `dlock_schema` takes no lock.
-/// - The lock wait timeouts limit the time for which a statement runs on the server after the client gave it up. They
-///   do not apply to named locks.
-/// - `wait_timeout`: the server ends the session of a frozen client, and releases the client's queue lock with it.
-/// - `sql_mode`: MariaDB's `SIMULTANEOUS_ASSIGNMENT` and similar modes must not change the meaning of a statement. The
-///   strict mode makes a value that does not fit an error, so that it is never truncated.
+/// - `autocommit`: an `init_connect` may have turned it off, and an attempt would then not be committed.
+/// - READ COMMITTED: avoids gap locks, and the subquery on `dlock_schema` takes no lock.
+/// - The lock wait timeouts limit the time for which a statement runs on the server after the client has stopped
+///   waiting for it. They do not apply to named locks.
+/// - `wait_timeout`: the server ends the session of a frozen client, which also releases the client's queue lock.
+/// - `sql_mode`: MariaDB's `SIMULTANEOUS_ASSIGNMENT` and similar modes must not change the meaning of a statement. In
+///   strict mode, a value that does not fit causes an error and is never truncated.
 pub(in crate::store::mysql) fn session(ttl: Duration) -> String {
     let idle = ttl.as_secs() + u64::from(ttl.subsec_nanos() > 0);
     format!(
@@ -24,9 +24,9 @@ pub(in crate::store::mysql) fn session(ttl: Duration) -> String {
     )
 }
 
-/// Creates the row of `action` if it does not exist and this dlock works with the tables. Does not change an existing
-/// row. It is separate from the attempt, which is then a plain UPDATE of one row and cannot deadlock with
-/// other attempts.
+/// Creates the row of `action` if the row does not exist and this dlock works with the tables. Does not change an
+/// existing row. The creation is separate from the attempt, so that the attempt is a plain UPDATE of one row and
+/// cannot deadlock with other attempts.
 pub(in crate::store::mysql) fn create_row(action: &Action) -> String {
     format!(
         "INSERT INTO dlock_lock (action) SELECT {} FROM DUAL \

@@ -15,7 +15,7 @@ use crate::store::{
 };
 
 #[test]
-fn packets_contain_user_texts_only_as_hex_literals() {
+fn packets_contain_user_strings_only_as_hex_literals() {
     let hostile = "x'; DROP TABLE dlock_lock; -- \\";
     let contender = Contender {
         action: hostile.parse().expect("a valid name"),
@@ -95,7 +95,7 @@ fn packets_contain_user_texts_only_as_hex_literals() {
 }
 
 #[test]
-fn hex_of_empty_bytes_is_an_empty_text() {
+fn hex_of_empty_bytes_is_an_empty_literal() {
     assert_eq!(hex(""), "x''");
     assert_eq!(hex("init"), "x'696e6974'");
 }

@@ -1,4 +1,5 @@
-//! The real side of a sequence: contenders and an operator on a server, and root, which reads the rows.
+//! The server's side of a comparison: contenders and an operator on a real server. An administrator's connection reads
+//! the rows.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -10,231 +11,244 @@ use dlock::store::{Contender, FenceMode, Holder, Request, TimedResponse};
 use mysql::prelude::Queryable;
 use mysql::{Conn, Row};
 
-use crate::observed::{Heard, Observed, Rows, UNKNOWN, heard, ticks_left};
+use crate::model_side::{ConcreteStep, owner_id_of};
+use crate::observed::{Observed, ObservedResponse, Rows, UNKNOWN, observed_response, ticks_left};
 use crate::operator::Operator;
-use crate::peer::{After, Peer, Rewrite};
-use crate::question::translated;
-use crate::server::{OWNER_ID, Session};
+use crate::server::{NUMBER_BYTE, Session};
+use crate::server_contender::{Rewrite, ServerContender, SessionEffect};
 use crate::servers;
 use crate::step::CONTENDERS;
-use crate::theory::{Move, owner_id_of};
 use crate::time::{TTL, ticks};
+use crate::translation::translated;
 
-/// Subquery for the sessions of a server and their states.
+/// Subquery that returns the sessions of a server and their states.
 const SESSIONS: &str = "(SELECT id,state FROM information_schema.processlist\
      /*!80022 WHERE FALSE UNION ALL SELECT id,state FROM performance_schema.processlist*/) AS p";
 
-/// Maximum time for an effect that the server normally has at once.
-const SOON: Duration = Duration::from_secs(8);
+/// Maximum time to wait for an effect that normally takes a few milliseconds.
+const EFFECT_TIMEOUT: Duration = Duration::from_secs(8);
 
-/// An observation, or the reason why the comparison cannot continue.
+/// The values after a step, or the reason why the comparison cannot continue.
 pub(crate) type Outcomes = Result<Observed, String>;
 
-/// The real side.
-pub(crate) struct Reality {
+/// The contenders and the operator on a real server.
+pub(crate) struct ServerSide {
     admin: Conn,
     operator: Operator,
-    peers: [Peer; CONTENDERS],
+    contenders: [ServerContender; CONTENDERS],
     contender: Contender,
-    /// The number of the sequence, which makes its owner ids unique.
+    /// The number of the sequence. It is part of the owner ids and makes them unique.
     serial: u64,
-    /// The tokens by rank. The first is that of a row that was never granted.
+    /// The tokens by rank. The first token, 0, is that of a row that was never granted.
     tokens: Vec<u64>,
     began: Instant,
-    operators: u32,
+    operator_count: u32,
 }
 
-impl Reality {
+impl ServerSide {
     pub(crate) fn new(database: &servers::Database, rewrite: Option<Rewrite>) -> Self {
         let operator = Operator::new(database);
         Self {
             admin: database.admin_conn(),
             operator,
-            peers: [(); CONTENDERS].map(|()| Peer::new(database, rewrite)),
+            contenders: [(); CONTENDERS].map(|()| ServerContender::new(database, rewrite)),
             contender: contender("none".parse().expect("a name")),
             serial: 0,
             tokens: Vec::new(),
             began: Instant::now(),
-            operators: 0,
+            operator_count: 0,
         }
     }
 
-    /// Begins a sequence on a new action, with all contenders connected.
+    /// Begins a sequence on a new action, and connects all contenders.
     pub(crate) fn begin(&mut self, serial: u64) {
         let name = format!("sequence {serial}");
         self.serial = serial;
         self.tokens = vec![0];
         self.contender = contender(name.parse().expect("a name"));
-        self.root(&format!(
+        self.execute_as_root(&format!(
             "INSERT INTO dlock_lock (action) VALUES ('{name}')"
         ));
-        for peer in &mut self.peers {
-            peer.connect(&self.contender);
+        for contender in &mut self.contenders {
+            contender.connect(&self.contender);
         }
         self.began = Instant::now();
     }
 
-    /// Returns true if the sequence took so long that its times differ from the model's.
+    /// Returns true if the sequence took so long that its times, in ticks, may differ from the model's.
     pub(crate) fn is_late(&self) -> bool {
         self.began.elapsed() > ticks(1) / 2
     }
 
-    /// Makes a step. Further contenders that get a response according to `expected` have waited for it until now.
-    pub(crate) fn step(&mut self, it: &Move, expected: &Observed) -> Outcomes {
-        let mut replies = Vec::new();
-        let mut intervened = None;
-        match it {
-            Move::Ask {
-                who,
+    /// Makes a step. If `expected` contains responses to other contenders, these contenders waited for the queue lock,
+    /// and their responses are read too.
+    pub(crate) fn step(&mut self, step: &ConcreteStep, expected: &Observed) -> Outcomes {
+        let mut responses = Vec::new();
+        let mut operator_result = None;
+        match step {
+            ConcreteStep::Send {
+                index,
                 request,
                 waits: true,
                 ..
             } => {
-                self.wait_for_queue_lock(*who, request)?;
-                replies.push((*who, None));
+                self.wait_for_queue_lock(*index, request)?;
+                responses.push((*index, None));
             }
-            Move::Ask {
-                who,
+            ConcreteStep::Send {
+                index,
                 request,
                 fault,
                 ..
             } => {
                 let request = self.translated(request);
-                let (reply, after) = self.peers[*who].ask(&self.contender, &request, *fault);
-                replies.push((*who, Some(reply)));
-                if let After::Ends(session) | After::Dropped(Some(session)) = after {
+                let (response, after) =
+                    self.contenders[*index].send(&self.contender, &request, *fault);
+                responses.push((*index, Some(response)));
+                if let SessionEffect::Ended(session) | SessionEffect::Dropped(Some(session)) = after
+                {
                     self.wait_for_end(session)?;
                 }
             }
-            Move::Intervene(shown, kind, wakes) => {
-                let intervention = OperatorRequest {
+            ConcreteStep::ApplyOperatorAction(token, kind, wakes) => {
+                let request = OperatorRequest {
                     action: self.contender.action.clone(),
-                    token: self.token(*shown),
-                    // A repeated request of the same process would find its action already applied.
+                    token: self.token(*token),
+                    // A second request with the same process id would count as a repetition of the first.
                     by: Holder {
-                        pid: self.operators(),
+                        pid: self.next_operator_pid(),
                         ..Holder::default()
                     },
                     kind: *kind,
                 };
                 let holder = self.session_of_row();
-                let outcome = self.operator.intervene(&intervention, *wakes);
-                intervened = Some(match outcome.map_err(|failure| failure.to_string())? {
+                let outcome = self.operator.apply(&request, *wakes);
+                operator_result = Some(match outcome.map_err(|failure| failure.to_string())? {
                     OperatorResult::Conflict => (false, false),
                     OperatorResult::Applied { woken } => (true, woken),
                 });
-                if let Some((_, true)) = intervened {
-                    self.end(holder)?;
+                if let Some((_, true)) = operator_result {
+                    self.wait_and_record_end(holder)?;
                 }
             }
-            Move::Kill(who) => {
-                let session = self.peers[*who].current().ok_or("there is no session")?;
-                self.root(&format!("KILL {session}"));
-                self.end(session)?;
-                if self.peers[*who].is_waiting() {
-                    replies.push((*who, self.peers[*who].waited()));
+            ConcreteStep::KillSession(index) => {
+                let session = self.contenders[*index]
+                    .current()
+                    .ok_or("there is no session")?;
+                self.execute_as_root(&format!("KILL {session}"));
+                self.wait_and_record_end(session)?;
+                if self.contenders[*index].is_waiting() {
+                    responses.push((*index, self.contenders[*index].finish_waiting()));
                 }
             }
-            Move::Drop(who) => {
-                if let Some(session) = self.peers[*who].drop_connection() {
+            ConcreteStep::DropConnection(index) => {
+                if let Some(session) = self.contenders[*index].drop_connection() {
                     self.wait_for_end(session)?;
                 }
             }
-            Move::Notice(who) => {
-                if let Some(session) = self.peers[*who].notice() {
+            ConcreteStep::NoticeDrop(index) => {
+                if let Some(session) = self.contenders[*index].notice_drop() {
                     self.wait_for_end(session)?;
                 }
             }
-            Move::Ticks(count) => self.pass(*count),
+            ConcreteStep::AdvanceTime(count) => self.advance_time(*count),
         }
-        for (who, ..) in expected.heard.iter().skip(replies.len()) {
-            replies.push((*who, self.peers[*who].waited()));
+        for (index, ..) in expected.responses.iter().skip(responses.len()) {
+            responses.push((*index, self.contenders[*index].finish_waiting()));
         }
-        // The rows are read first, because they define the ranks of new tokens.
+        // The rows are read before the responses are converted, because the rows define the ranks of new tokens.
         let rows = self.rows();
-        let heard = replies
+        let converted = responses
             .into_iter()
-            .map(|(who, reply)| self.heard(who, reply.as_ref()));
+            .map(|(index, response)| self.observed_response(index, response.as_ref()));
         Ok(Observed {
-            heard: heard.collect(),
-            intervened,
+            responses: converted.collect(),
+            operator_result,
             rows,
         })
     }
 
-    /// Ends all waits and lingering sessions of a sequence, so that the next can begin.
+    /// Ends all waits and lingering sessions of a sequence. The next sequence can then begin.
     pub(crate) fn finish(&mut self) -> Result<(), String> {
-        for who in 0..CONTENDERS {
-            if self.peers[who].is_waiting() {
-                if let Some(session) = self.peers[who].waiting_session() {
-                    self.root(&format!("KILL {session}"));
-                    self.end(session)?;
+        for index in 0..CONTENDERS {
+            if self.contenders[index].is_waiting() {
+                if let Some(session) = self.contenders[index].waiting_session() {
+                    self.execute_as_root(&format!("KILL {session}"));
+                    self.wait_and_record_end(session)?;
                 }
-                self.peers[who].waited();
+                self.contenders[index].finish_waiting();
             }
-            if let Some(session) = self.peers[who].notice() {
+            if let Some(session) = self.contenders[index].notice_drop() {
                 self.wait_for_end(session)?;
             }
         }
         Ok(())
     }
 
-    fn heard(&self, who: usize, reply: Option<&TimedResponse>) -> (usize, Heard, bool) {
-        match reply {
-            None => (who, Heard::Waits, false),
-            Some(reply) => {
-                let heard = heard(&reply.outcome, |token| self.rank(token.0));
-                (who, heard, reply.could_grant)
+    fn observed_response(
+        &self,
+        index: usize,
+        response: Option<&TimedResponse>,
+    ) -> (usize, ObservedResponse, bool) {
+        match response {
+            None => (index, ObservedResponse::Waiting, false),
+            Some(response) => {
+                let observed = observed_response(&response.outcome, |token| self.rank(token.0));
+                (index, observed, response.could_grant)
             }
         }
     }
 
-    fn wait_for_queue_lock(&mut self, who: usize, request: &Request) -> Result<(), String> {
+    fn wait_for_queue_lock(&mut self, index: usize, request: &Request) -> Result<(), String> {
         let request = self.translated(request);
-        self.peers[who].begin_to_wait(&self.contender, &request);
-        self.soon("the contender waits for the queue lock", |it| {
-            let session = it.peers[who].waiting_session().unwrap_or(0);
+        self.contenders[index].start_waiting(&self.contender, &request);
+        self.wait_until("the contender waits for the queue lock", |side| {
+            let session = side.contenders[index].waiting_session().unwrap_or(0);
             let state =
                 format!("SELECT id FROM {SESSIONS} WHERE id={session} AND state='User lock'");
-            it.number(&state).is_some()
+            side.query_number(&state).is_some()
         })
     }
 
-    /// Waits for the end of a session and records it.
-    fn end(&mut self, session: u64) -> Result<(), String> {
+    /// Waits until a session has ended, and records its end.
+    fn wait_and_record_end(&mut self, session: u64) -> Result<(), String> {
         self.wait_for_end(session)?;
-        self.peers.iter_mut().for_each(|peer| peer.ended(session));
+        self.contenders
+            .iter_mut()
+            .for_each(|contender| contender.ended(session));
         Ok(())
     }
 
     fn wait_for_end(&mut self, session: u64) -> Result<(), String> {
-        let there = format!("SELECT id FROM {SESSIONS} WHERE id={session}");
-        self.soon("the session ends", |it| it.number(&there).is_none())
+        let query = format!("SELECT id FROM {SESSIONS} WHERE id={session}");
+        self.wait_until("the session ends", |side| {
+            side.query_number(&query).is_none()
+        })
     }
 
-    fn soon(
+    fn wait_until(
         &mut self,
         what: &str,
         mut condition: impl FnMut(&mut Self) -> bool,
     ) -> Result<(), String> {
         let began = Instant::now();
         while !condition(self) {
-            if began.elapsed() > SOON {
-                return Err(format!("never happened: {what}"));
+            if began.elapsed() > EFFECT_TIMEOUT {
+                return Err(format!("timed out: {what}"));
             }
             thread::yield_now();
         }
         Ok(())
     }
 
-    /// Returns the process id of a new operator.
-    const fn operators(&mut self) -> u32 {
-        self.operators += 1;
-        self.operators
+    /// Returns a process id that no operator has used before.
+    const fn next_operator_pid(&mut self) -> u32 {
+        self.operator_count += 1;
+        self.operator_count
     }
 
-    /// Shifts all times of the action back by `count` ticks.
-    fn pass(&mut self, count: u8) {
+    /// Moves all times of the action `count` ticks into the past.
+    fn advance_time(&mut self, count: u8) {
         let by = format!("INTERVAL {} SECOND", ticks(count).as_secs());
         let action = self.contender.action.clone();
         let shift = |columns: &[&str]| {
@@ -248,24 +262,24 @@ impl Reality {
             "released_at",
             "paused_until",
         ]);
-        self.root(&format!(
+        self.execute_as_root(&format!(
             "UPDATE dlock_lock SET {row} WHERE action='{action}'"
         ));
-        let places = shift(&["enqueued_at", "last_seen_at"]);
-        self.root(&format!(
-            "UPDATE dlock_waiter SET {places} WHERE action='{action}'"
+        let entries = shift(&["enqueued_at", "last_seen_at"]);
+        self.execute_as_root(&format!(
+            "UPDATE dlock_waiter SET {entries} WHERE action='{action}'"
         ));
     }
 
     fn session_of_row(&mut self) -> u64 {
         let action = &self.contender.action;
         let session = format!("SELECT session_id FROM dlock_lock WHERE action='{action}'");
-        self.number(&session).unwrap_or(0)
+        self.query_number(&session).unwrap_or(0)
     }
 
     fn rows(&mut self) -> Rows {
         let owner_ids: Vec<OwnerId> = (0..CONTENDERS)
-            .map(|who| self.owner_id(owner_id_of(who)))
+            .map(|index| self.owner_id(owner_id_of(index)))
             .collect();
         let handoffs: Vec<String> = owner_ids
             .iter()
@@ -284,31 +298,37 @@ impl Reality {
             handoffs.join(","),
             self.contender.action,
         );
-        let row: Option<Row> = self.admin.query_first(&query).expect("root reads the rows");
-        let mut row = row.expect("the row is there");
+        let row: Option<Row> = self
+            .admin
+            .query_first(&query)
+            .expect("the administrator can read the rows");
+        let mut row = row.expect("the row exists");
         let token: u64 = column(&mut row, 0);
         if token > self.tokens.last().copied().unwrap_or(0) {
             self.tokens.push(token);
         }
         let owner_id: Option<String> = column(&mut row, 1);
-        let left: Option<i64> = column(&mut row, 6);
+        let expires_in: Option<i64> = column(&mut row, 6);
         let paused: i64 = column(&mut row, 7);
         let queue: Option<String> = column(&mut row, 8);
         let runs: Option<String> = column(&mut row, 9);
         let queue_lock: Option<u64> = column(&mut row, 10);
-        let by = (0..CONTENDERS).map(|who| (who, column::<Option<u64>>(&mut row, 11 + who)));
+        let by = (0..CONTENDERS).map(|index| (index, column::<Option<u64>>(&mut row, 11 + index)));
         let handed_off: Vec<(u8, Option<u64>)> = by
             .filter(|(_, session)| session.is_some())
-            .map(|(who, session)| (owner_id_of(who), session))
+            .map(|(index, session)| (owner_id_of(index), session))
             .collect();
         let pairs = |text: Option<String>| -> Vec<(String, String)> {
             let text = text.unwrap_or_default();
             let pairs = text.split(',').filter_map(|pair| pair.split_once(':'));
-            pairs.map(|(one, two)| (one.into(), two.into())).collect()
+            pairs
+                .map(|(first, second)| (first.into(), second.into()))
+                .collect()
         };
-        let hexed = |text: &str| u8::from_str_radix(&text[text.len() - 2..], 16).unwrap_or(UNKNOWN);
+        let parse_hex =
+            |text: &str| u8::from_str_radix(&text[text.len() - 2..], 16).unwrap_or(UNKNOWN);
         let decimal = |text: &str| text.parse::<u64>().unwrap_or(0);
-        let owner_id = owner_id.as_deref().map(hexed);
+        let owner_id = owner_id.as_deref().map(parse_hex);
         Rows {
             owner_id,
             token: self.rank(token),
@@ -316,15 +336,17 @@ impl Reality {
             has_queue_lock: column::<u8>(&mut row, 3) == 1,
             session: self.session(Some(column(&mut row, 4))),
             revoked: column::<u8>(&mut row, 5) == 1,
-            left: owner_id.and(left).map(ticks_left),
+            expires_in: owner_id.and(expires_in).map(ticks_left),
             paused: ticks_left(paused).max(0),
             queue: pairs(queue)
                 .iter()
-                .map(|(owner_id, session)| (hexed(owner_id), self.session(Some(decimal(session)))))
+                .map(|(owner_id, session)| {
+                    (parse_hex(owner_id), self.session(Some(decimal(session))))
+                })
                 .collect(),
             runs: pairs(runs)
                 .into_iter()
-                .map(|(token, ending)| (self.rank(decimal(&token)), ending))
+                .map(|(token, run_end)| (self.rank(decimal(&token)), run_end))
                 .collect(),
             queue_lock: self
                 .session(queue_lock)
@@ -338,15 +360,15 @@ impl Reality {
         }
     }
 
-    /// Returns the model's session for this id. None if it belongs to no contender.
+    /// Returns the model's session for the session `id`. None if no contender has this session.
     fn session(&self, id: Option<u64>) -> Option<Session> {
-        self.peers
+        self.contenders
             .iter()
             .enumerate()
-            .find_map(|(who, peer)| match id {
+            .find_map(|(index, contender)| match id {
                 None | Some(0) => None,
-                id if id == peer.current() => Some(Session::current(who)),
-                id if id == peer.dropped() => Some(Session::dropped(who)),
+                id if id == contender.current() => Some(Session::current(index)),
+                id if id == contender.dropped() => Some(Session::dropped(index)),
                 Some(_) => None,
             })
     }
@@ -361,37 +383,37 @@ impl Reality {
     }
 
     fn owner_id(&self, number: u8) -> OwnerId {
-        let mut owner_id = [0; OWNER_ID + 1];
+        let mut owner_id = [0; NUMBER_BYTE + 1];
         owner_id[..8].copy_from_slice(&self.serial.to_be_bytes());
-        owner_id[OWNER_ID] = number;
+        owner_id[NUMBER_BYTE] = number;
         OwnerId::new(owner_id)
     }
 
-    /// Returns the model's request with real owner ids and tokens.
+    /// Converts the owner ids and tokens of the model's request to those on the server.
     fn translated(&self, request: &Request) -> Request {
-        let owner_id = |owner_id: OwnerId| self.owner_id(owner_id.bytes()[OWNER_ID]);
+        let owner_id = |owner_id: OwnerId| self.owner_id(owner_id.bytes()[NUMBER_BYTE]);
         let token = |token: Token| self.token(u8::try_from(token.0).expect("few grants"));
         translated(request, owner_id, token)
     }
 
-    fn root(&mut self, statement: &str) {
+    fn execute_as_root(&mut self, statement: &str) {
         let outcome = self.admin.query_drop(statement);
         outcome.unwrap_or_else(|error| panic!("{statement}: {error}"));
     }
 
-    fn number(&mut self, query: &str) -> Option<u64> {
+    fn query_number(&mut self, query: &str) -> Option<u64> {
         let outcome = self.admin.query_first(query);
         outcome.unwrap_or_else(|error| panic!("{query}: {error}"))
     }
 }
 
-/// Returns a session that belongs to no contender.
+/// Returns a session that is different from all sessions of contenders.
 const fn foreign_session() -> Session {
     Session::current(usize::MAX)
 }
 
 fn column<T: mysql::prelude::FromValue>(row: &mut Row, at: usize) -> T {
-    row.take(at).expect("the column is there")
+    row.take(at).expect("the column exists")
 }
 
 fn hex(owner_id: OwnerId) -> String {

@@ -1,10 +1,10 @@
-//! The rows of the model's server, in the form that is compared.
+//! The rows of the model's server, converted to the form that is compared with the rows of a real server.
 
 use crate::observed::{Rows, word};
 use crate::server::Server;
 use crate::time::Tick;
 
-/// Returns the rows of `server` at tick `now`. The server's clock must be correct.
+/// Returns the rows of `server` at tick `now`. The server's clock must show the true time.
 pub(crate) fn rows(server: &Server, now: Tick) -> Rows {
     let Server {
         row,
@@ -26,7 +26,7 @@ pub(crate) fn rows(server: &Server, now: Tick) -> Rows {
         has_queue_lock: row.has_queue_lock,
         session: row.session,
         revoked: row.revoked,
-        left: row.owner_id.map(|_| i64::from(row.expires - clock)),
+        expires_in: row.owner_id.map(|_| i64::from(row.expires - clock)),
         paused: row
             .paused
             .map_or(0, |until| i64::from((until - clock).max(0))),

@@ -1,11 +1,11 @@
-//! Translates a request of the model to the same request with real owner ids and tokens. Pure.
+//! Converts a request of the model to a request with the owner ids and tokens on the server. Pure.
 
 use dlock::lease::{Grant, OwnerId, Token};
 use dlock::store::{
     AcquireMode, AcquireRequest, QueueEntry, ReleaseRequest, Request, Version, WaitRequest,
 };
 
-/// Returns the request with its owner ids and tokens converted by `owner_id` and `token`.
+/// Returns `request` after `owner_id` and `token` have converted its owner ids and tokens.
 pub(crate) fn translated(
     request: &Request,
     owner_id: impl Fn(OwnerId) -> OwnerId,
@@ -34,15 +34,15 @@ pub(crate) fn translated(
             },
             queue_lock: request.queue_lock,
         }),
-        Request::GetWithQueue(it) => Request::GetWithQueue(entry(it)),
-        Request::Enqueue(it) => Request::Enqueue(entry(it)),
+        Request::GetWithQueue(queued) => Request::GetWithQueue(entry(queued)),
+        Request::Enqueue(queued) => Request::Enqueue(entry(queued)),
         Request::Get => Request::Get,
         Request::WaitTurn(turn) => Request::WaitTurn(WaitRequest {
             owner_id: owner_id(turn.owner_id),
             ..*turn
         }),
-        Request::Renew(it, queue_lock) => Request::Renew(grant(it), *queue_lock),
-        Request::HandOff(it) => Request::HandOff(grant(it)),
+        Request::Renew(held, queue_lock) => Request::Renew(grant(held), *queue_lock),
+        Request::HandOff(held) => Request::HandOff(grant(held)),
         Request::Release(request) => Request::Release(ReleaseRequest {
             owner_id: owner_id(request.owner_id),
             token: request.token.map(token),

@@ -1,0 +1,453 @@
+//! The model's side of a comparison: the model's server, and for each contender the state that decides which requests
+//! it can send.
+
+use dlock::lease::{Grant, Token};
+use dlock::store::operator::OperatorAction;
+use dlock::store::{
+    AcquireMode, AcquireRequest, Failure, FailureKind, HistoryOutcome, QueueEntry, QueueLock,
+    ReleaseRequest, Request, Response, RunRecord, Version, WaitRequest,
+};
+use std::time::Duration;
+
+use crate::model_rows::rows;
+use crate::mutation::Variant;
+use crate::observed::{Observed, ObservedResponse, observed_response};
+use crate::responses::{failure, interpret};
+use crate::server::{Rules, Server, Session, Stage, owner_id_of_number};
+use crate::step::{
+    CONTENDERS, Fault, FaultKind, GrantChoice, RequestKind, RunEnd, Sequence, Step, VersionChoice,
+};
+use crate::time::{Tick, ticks};
+
+/// Maximum time that a contender waits for the queue lock. It is longer than any wait without a difference.
+const WAIT_LIMIT: Duration = Duration::from_secs(4);
+
+/// A step with all its values, such as the complete request. Owner ids, tokens and sessions are the model's numbers.
+#[derive(Debug, Clone)]
+pub(crate) enum ConcreteStep {
+    Send {
+        index: usize,
+        request: Request,
+        fault: Option<Fault>,
+        /// True if the request waits for the queue lock.
+        waits: bool,
+    },
+    /// An operator applies an action to the row if the row has this token. The flag is true if the holder's session is
+    /// also ended.
+    ApplyOperatorAction(u8, OperatorAction, bool),
+    KillSession(usize),
+    DropConnection(usize),
+    NoticeDrop(usize),
+    AdvanceTime(u8),
+}
+
+/// A contender's connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Connection {
+    Closed,
+    Open,
+    /// The server has ended the session. The contender has not detected this yet.
+    EndedByServer,
+}
+
+struct Contender {
+    queue_lock: QueueLock,
+    connection: Connection,
+    /// True if the session of a dropped connection still exists.
+    has_lingering_session: bool,
+    /// The request that waits for the queue lock. None if the contender does not wait.
+    waiting: Option<Request>,
+    token: u8,
+    /// The version of the row that the contender last read.
+    last_read: Version,
+}
+
+/// The model's server and contenders.
+pub(crate) struct ModelSide {
+    server: Server,
+    now: Tick,
+    rules: Rules,
+    variant: Variant,
+    contenders: [Contender; CONTENDERS],
+    /// True if the action has been granted at least once.
+    was_granted: bool,
+}
+
+impl ModelSide {
+    pub(crate) fn new(sequence: &Sequence, rules: Rules, variant: Variant) -> Self {
+        Self {
+            server: Server::new(),
+            now: 0,
+            rules,
+            variant,
+            contenders: sequence.has_queue_lock.map(|has_queue_lock| Contender {
+                queue_lock: if has_queue_lock {
+                    QueueLock::Available
+                } else {
+                    QueueLock::Unavailable
+                },
+                connection: Connection::Open,
+                has_lingering_session: false,
+                waiting: None,
+                token: 0,
+                last_read: Version {
+                    token: Token(0),
+                    renewals: 0,
+                },
+            }),
+            was_granted: false,
+        }
+    }
+
+    /// Makes a step. Returns the concrete step, and the responses and rows after it. Returns None if the current state
+    /// does not allow the step.
+    pub(crate) fn step(&mut self, step: Step) -> Option<(ConcreteStep, Observed)> {
+        let mut operator_result = None;
+        let mut responses = Vec::new();
+        let concrete = match step {
+            Step::Send(index, kind, fault) => {
+                let (concrete, response) = self.send(index, kind, fault)?;
+                responses.push(response);
+                concrete
+            }
+            Step::Revoke { stale, wakes } => {
+                let token = self.server.row.token.checked_sub(u8::from(stale))?;
+                operator_result =
+                    Some(self.apply_operator_action(token, OperatorAction::Release, wakes));
+                ConcreteStep::ApplyOperatorAction(token, OperatorAction::Release, wakes)
+            }
+            Step::Pause(time) => {
+                let (token, kind) = (self.server.row.token, OperatorAction::Pause(ticks(time)));
+                operator_result = Some(self.apply_operator_action(token, kind, false));
+                ConcreteStep::ApplyOperatorAction(token, kind, false)
+            }
+            Step::Resume => {
+                let token = self.server.row.token;
+                operator_result =
+                    Some(self.apply_operator_action(token, OperatorAction::Resume, false));
+                ConcreteStep::ApplyOperatorAction(token, OperatorAction::Resume, false)
+            }
+            Step::KillSession(index) => {
+                if self.contenders[index].connection != Connection::Open {
+                    return None;
+                }
+                self.server.end(Session::current(index));
+                self.contenders[index].connection = Connection::EndedByServer;
+                if self.contenders[index].waiting.take().is_some() {
+                    self.contenders[index].connection = Connection::Closed;
+                    responses.push((index, ObservedResponse::Failed(FailureKind::Unknown), false));
+                }
+                ConcreteStep::KillSession(index)
+            }
+            Step::DropConnection(index) => {
+                let contender = &mut self.contenders[index];
+                if contender.connection == Connection::Closed || contender.waiting.is_some() {
+                    return None;
+                }
+                if contender.connection == Connection::Open {
+                    self.drop_connection(index);
+                }
+                self.contenders[index].connection = Connection::Closed;
+                ConcreteStep::DropConnection(index)
+            }
+            Step::NoticeDrop(index) => {
+                if !std::mem::take(&mut self.contenders[index].has_lingering_session) {
+                    return None;
+                }
+                self.server.end(Session::dropped(index));
+                ConcreteStep::NoticeDrop(index)
+            }
+            Step::AdvanceTime(count) => {
+                self.now += count;
+                ConcreteStep::AdvanceTime(count)
+            }
+        };
+        responses.extend(self.run_woken_attempts());
+        self.was_granted |= self.server.row.owner_id.is_some();
+        let observed = Observed {
+            responses,
+            operator_result,
+            rows: rows(&self.server, self.now),
+        };
+        Some((concrete, observed))
+    }
+
+    /// Sends a request of contender `index`, and executes its packets until the last packet, a fault or a wait. Returns
+    /// None if the contender cannot send the request in the current state.
+    fn send(
+        &mut self,
+        index: usize,
+        kind: RequestKind,
+        fault: Option<Fault>,
+    ) -> Option<(ConcreteStep, (usize, ObservedResponse, bool))> {
+        let contender = &self.contenders[index];
+        let is_wait = kind == RequestKind::WaitTurn;
+        if contender.waiting.is_some() || is_wait && contender.queue_lock == QueueLock::Unavailable
+        {
+            return None;
+        }
+        let request = self.request(index, kind);
+        let records = matches!(&request, Request::Release(request) if request.run.is_some());
+        // Before the first grant, no run exists that could be recorded.
+        if self.is_race(index, &request) || records && !self.was_granted {
+            return None;
+        }
+        let connection = contender.connection;
+        let is_attempt = matches!(request, Request::TryAcquire(_));
+        let unsent = match (connection, &request) {
+            (Connection::Closed, Request::HandOff(_)) => Some(Ok(Response::NotHolder(None))),
+            (Connection::EndedByServer, _) => Some(Err(failure(FailureKind::Unknown))),
+            _ => None,
+        };
+        if let Some(outcome) = unsent {
+            self.contenders[index].connection = Connection::Closed;
+            let response = (index, self.record_response(index, &outcome), is_attempt);
+            let concrete = ConcreteStep::Send {
+                index,
+                request,
+                fault: None,
+                waits: false,
+            };
+            return Some((concrete, response));
+        }
+        self.contenders[index].connection = Connection::Open;
+        let busy = self.server.queue_lock.first();
+        let waits = is_wait && busy.is_some_and(|other| *other != Session::current(index));
+        let fault = fault.filter(|_| !waits);
+        let (outcome, could_grant) = self.execute(index, &request, Stage::First, fault);
+        let response = if let Some(outcome) = outcome {
+            self.record_response(index, &outcome)
+        } else {
+            self.contenders[index].waiting = Some(request.clone());
+            ObservedResponse::Waiting
+        };
+        let concrete = ConcreteStep::Send {
+            index,
+            request,
+            fault,
+            waits,
+        };
+        Some((concrete, (index, response, could_grant)))
+    }
+
+    /// Executes the packets of `request`, starting with `stage`. The outcome is None if the request waits for the queue
+    /// lock. The flag is true if one of the packets can grant the lease.
+    fn execute(
+        &mut self,
+        index: usize,
+        request: &Request,
+        mut stage: Stage,
+        fault: Option<Fault>,
+    ) -> (Option<Result<Response, Failure>>, bool) {
+        let mut could_grant = false;
+        for packet in 0.. {
+            could_grant |=
+                matches!(request, Request::TryAcquire(_)) || stage == Stage::HasQueueLock;
+            let kind = fault
+                .filter(|fault| fault.packet == packet)
+                .map(|fault| fault.kind);
+            if let Some(FaultKind::Refused(code)) = kind {
+                self.server.end(Session::current(index));
+                self.contenders[index].connection = Connection::Closed;
+                return (Some(Err(failure(kind_of(code)))), could_grant);
+            }
+            let session = Session::current(index);
+            let raw = self
+                .server
+                .execute(self.now, session, request, stage, self.rules);
+            let Some(raw) = raw else {
+                return (None, could_grant);
+            };
+            if let Some(kind) = kind {
+                self.drop_connection(index);
+                let kind = match kind {
+                    FaultKind::ErrorAfter(code) | FaultKind::Refused(code) => kind_of(code),
+                    FaultKind::ResponseLost => FailureKind::Unknown,
+                };
+                return (Some(Err(failure(kind))), could_grant);
+            }
+            match raw.next(request) {
+                Some(next) => stage = next,
+                None => return (Some(interpret(request, raw, self.variant)), could_grant),
+            }
+        }
+        unreachable!("a request has few packets")
+    }
+
+    /// Executes the attempts of all waiters that have acquired the queue lock, and returns the responses.
+    fn run_woken_attempts(&mut self) -> Vec<(usize, ObservedResponse, bool)> {
+        let mut responses = Vec::new();
+        for index in 0..CONTENDERS {
+            if self.server.keeps_waiting(Session::current(index)) {
+                continue;
+            }
+            if let Some(request) = self.contenders[index].waiting.take() {
+                let (outcome, could_grant) =
+                    self.execute(index, &request, Stage::HasQueueLock, None);
+                let outcome = outcome.expect("an attempt with the queue lock does not wait");
+                responses.push((index, self.record_response(index, &outcome), could_grant));
+            }
+        }
+        responses
+    }
+
+    /// Returns true if a release would pass the queue lock to a waiter although the release needs another packet. The
+    /// order of that packet and the waiter's attempt is not defined.
+    fn is_race(&self, index: usize, request: &Request) -> bool {
+        let anyone_waits = self.contenders.iter().any(|other| other.waiting.is_some());
+        let session = Session::current(index);
+        let mut server = self.server.clone();
+        let mut raw = || server.execute(self.now, session, request, Stage::First, self.rules);
+        anyone_waits
+            && matches!(request, Request::Release(_))
+            && raw().is_some_and(|raw| raw.next(request).is_some())
+    }
+
+    fn drop_connection(&mut self, index: usize) {
+        self.server.drop_connection(index);
+        self.contenders[index].connection = Connection::Closed;
+        self.contenders[index].has_lingering_session = true;
+    }
+
+    fn apply_operator_action(
+        &mut self,
+        token: u8,
+        kind: OperatorAction,
+        wakes: bool,
+    ) -> (bool, bool) {
+        let done = self.server.apply_operator_action(self.now, token, kind);
+        let row = &self.server.row;
+        let holder = row.session.filter(|holder| {
+            row.owner_id.is_some()
+                && row.has_queue_lock
+                && self.server.queue_lock.first() == Some(holder)
+        });
+        let Some(holder) = holder.filter(|_| done && wakes) else {
+            return (done, false);
+        };
+        self.server.end(holder);
+        let contender = &mut self.contenders[holder.client];
+        match holder.dropped {
+            true => contender.has_lingering_session = false,
+            false => contender.connection = Connection::EndedByServer,
+        }
+        (done, true)
+    }
+
+    /// Updates the state of a contender from a response. Returns the response with the model's numbers.
+    fn record_response(
+        &mut self,
+        index: usize,
+        outcome: &Result<Response, Failure>,
+    ) -> ObservedResponse {
+        let contender = &mut self.contenders[index];
+        match outcome {
+            Ok(Response::Granted(token) | Response::AlreadyHeld(token)) => {
+                contender.token = rank(*token);
+            }
+            Ok(
+                Response::NotAcquired(row, _) | Response::Enqueued(row, _) | Response::Lost(row),
+            ) => {
+                contender.last_read = row.version;
+            }
+            _ => {}
+        }
+        observed_response(outcome, rank)
+    }
+
+    fn request(&self, index: usize, kind: RequestKind) -> Request {
+        let contender = &self.contenders[index];
+        let (owner_id, queue_lock) = (owner_id_of_number(owner_id_of(index)), contender.queue_lock);
+        let row = &self.server.row;
+        let current = Token(row.token.into());
+        let grant = |grant_choice| match grant_choice {
+            GrantChoice::Own => (owner_id, Token(contender.token.into())),
+            GrantChoice::OwnIdWithCurrentToken => (owner_id, current),
+            GrantChoice::Current => (row.owner_id.map_or(owner_id, owner_id_of_number), current),
+        };
+        let entry = QueueEntry {
+            owner_id,
+            queue_lock,
+        };
+        let attempt = |mode| {
+            Request::TryAcquire(AcquireRequest {
+                owner_id,
+                mode,
+                queue_lock,
+            })
+        };
+        match kind {
+            RequestKind::AcquireFirst => attempt(AcquireMode::First),
+            RequestKind::AcquireIfFree => attempt(AcquireMode::IfFree),
+            RequestKind::TakeOver(version_choice) => {
+                let version = match version_choice {
+                    VersionChoice::LastRead => contender.last_read,
+                    VersionChoice::Current => Version {
+                        token: current,
+                        renewals: row.renewals.into(),
+                    },
+                };
+                let fenced = false;
+                attempt(AcquireMode::TakeOver { version, fenced })
+            }
+            RequestKind::GetWithQueue => Request::GetWithQueue(entry),
+            RequestKind::Enqueue => Request::Enqueue(entry),
+            RequestKind::WaitTurn => Request::WaitTurn(WaitRequest {
+                owner_id,
+                limit: Some(WAIT_LIMIT),
+                prune_dead: false,
+            }),
+            RequestKind::Renew(grant_choice) => {
+                let (owner_id, token) = grant(grant_choice);
+                Request::Renew(Grant { owner_id, token }, queue_lock)
+            }
+            RequestKind::HandOff => {
+                let (owner_id, token) = grant(GrantChoice::Own);
+                Request::HandOff(Grant { owner_id, token })
+            }
+            RequestKind::Release {
+                grant_choice,
+                run_end,
+                has_entry,
+                handed_off,
+            } => {
+                let sent_grant = grant_choice.map(grant);
+                Request::Release(ReleaseRequest {
+                    owner_id: sent_grant.map_or(owner_id, |(owner_id, _)| owner_id),
+                    token: sent_grant.map(|(_, token)| token),
+                    queue_lock,
+                    has_entry,
+                    keep: None,
+                    run: run_end.map(|run_end| RunRecord {
+                        outcome: match run_end {
+                            RunEnd::Exited => HistoryOutcome::Exited(0),
+                            RunEnd::Killed => HistoryOutcome::Killed(9),
+                        },
+                        duration: Duration::from_secs(1),
+                    }),
+                    handed_off,
+                })
+            }
+        }
+    }
+}
+
+/// Returns the model's number for the owner id of contender `index`.
+pub(crate) fn owner_id_of(index: usize) -> u8 {
+    u8::try_from(index).expect("few contenders") + 1
+}
+
+/// Returns the model's number for `token`.
+fn rank(token: Token) -> u8 {
+    u8::try_from(token.0).expect("few grants")
+}
+
+/// Returns the kind of failure that a contender reports for this server error.
+fn kind_of(code: u16) -> FailureKind {
+    match code {
+        1205 | 1213 | 1317 => FailureKind::Conflict,
+        1047 | 1290 => FailureKind::Unreachable,
+        1105 => FailureKind::NoQueueLock,
+        other => panic!("no sequence contains error {other}"),
+    }
+}

@@ -1,0 +1,319 @@
+//! One contender on a real server. Its connections pass through proxies, which read the id of each session.
+//!
+//! A contender has two routes to the server. While the session of a dropped connection lingers on one route, the
+//! contender uses the other route.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use dlock::store::mysql::Database;
+use dlock::store::target::{Address, Secret, SslMode, Target, Tls};
+use dlock::store::{Contender, FailureKind, Request, TimedResponse};
+use dlock::sys::socket::Interrupter;
+
+use crate::proxy::{Case, Flow, Kind, Proxy, error_packet};
+use crate::servers;
+use crate::step::{Fault, FaultKind};
+
+/// Timeout of requests and idle sessions. It is longer than any sequence.
+const LIMIT: Duration = Duration::from_mins(10);
+
+/// A part of a query and its replacement, which has the same length.
+pub(crate) type Rewrite = (&'static str, &'static str);
+
+/// A contender with its routes to the server.
+pub(crate) struct ServerContender {
+    routes: [Route; 2],
+    /// Index of the route in use.
+    using: usize,
+    /// The thread of a request that waits for the queue lock. None if no request waits.
+    waiting: Option<JoinHandle<(Database, TimedResponse)>>,
+}
+
+/// A route to the server.
+struct Route {
+    proxy: Proxy,
+    database: Option<Database>,
+    interrupter: Interrupter,
+    /// Id of the session that was created since the last call of `record_session`. 0 if none was created.
+    latest: Arc<AtomicU64>,
+    /// Id of the session that exists on this route. None if no session exists.
+    session: Option<u64>,
+    /// True if a fault discards all bytes from the contender to the server.
+    is_cut: Arc<AtomicBool>,
+}
+
+/// The effect of a request on the contender's sessions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum SessionEffect {
+    /// The sessions have not changed.
+    Unchanged,
+    /// The session with this id ends.
+    Ended(u64),
+    /// The contender has dropped its connection. The session of the connection that it had dropped before, if it still
+    /// existed, ends now.
+    Dropped(Option<u64>),
+}
+
+impl ServerContender {
+    pub(crate) fn new(database: &servers::Database, rewrite: Option<Rewrite>) -> Self {
+        Self {
+            routes: [(); 2].map(|()| Route::new(database, rewrite)),
+            using: 0,
+            waiting: None,
+        }
+    }
+
+    /// Connects to the server if there is no connection.
+    pub(crate) fn connect(&mut self, contender: &Contender) {
+        if self.current().is_none() {
+            self.drop_connection();
+            let (response, _) = self.send(contender, &Request::Get, None);
+            response.outcome.expect("the server responds");
+        }
+    }
+
+    /// Sends a request, and injects `fault` into one of its packets.
+    pub(crate) fn send(
+        &mut self,
+        contender: &Contender,
+        request: &Request,
+        fault: Option<Fault>,
+    ) -> (TimedResponse, SessionEffect) {
+        let route = &mut self.routes[self.using];
+        let cases = fault.map_or_else(Vec::new, |fault| route.inject(request, fault));
+        let mut database = route.database.take().expect("no request is waiting");
+        let response = database.request(contender, request);
+        route.database = Some(database);
+        cases.iter().for_each(Case::lift);
+        route.record_session();
+        let is_cut = route.is_cut.swap(false, Ordering::SeqCst);
+        let after = match &response.outcome {
+            Ok(_) => SessionEffect::Unchanged,
+            Err(_) if is_cut => SessionEffect::Dropped(self.swap()),
+            Err(_) => {
+                route.proxy.wait_ends();
+                route
+                    .session
+                    .take()
+                    .map_or(SessionEffect::Unchanged, SessionEffect::Ended)
+            }
+        };
+        (response, after)
+    }
+
+    /// Sends a request that waits for the queue lock. Another thread waits for the response.
+    pub(crate) fn start_waiting(&mut self, contender: &Contender, request: &Request) {
+        let route = &mut self.routes[self.using];
+        let mut database = route.database.take().expect("no request is waiting");
+        let (contender, request) = (contender.clone(), request.clone());
+        self.waiting = Some(thread::spawn(move || {
+            let response = database.request(&contender, &request);
+            (database, response)
+        }));
+    }
+
+    /// Returns the id of the session that waits. None if the session does not exist yet.
+    pub(crate) fn waiting_session(&mut self) -> Option<u64> {
+        let route = &mut self.routes[self.using];
+        route.record_session();
+        route.session
+    }
+
+    /// Waits for the response to the request that waits for the queue lock. Returns None if no request waits.
+    pub(crate) fn finish_waiting(&mut self) -> Option<TimedResponse> {
+        let (database, mut response) = self
+            .waiting
+            .take()?
+            .join()
+            .expect("the waiting thread does not panic");
+        let route = &mut self.routes[self.using];
+        route.database = Some(database);
+        if let Err(failure) = &mut response.outcome {
+            // MariaDB and MySQL return different errors when a waiting session is ended.
+            failure.kind = FailureKind::Unknown;
+            route.session = None;
+            route.proxy.wait_ends();
+        }
+        Some(response)
+    }
+
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.waiting.is_some()
+    }
+
+    /// Drops the connection in such a way that the server does not detect it. Returns the id of the session of the
+    /// connection that was dropped before, which ends now. None if no such session existed.
+    pub(crate) fn drop_connection(&mut self) -> Option<u64> {
+        let route = &mut self.routes[self.using];
+        let is_up = route.session.is_some();
+        if is_up {
+            route.proxy.requests(Flow::Lose);
+        }
+        route
+            .database
+            .as_mut()
+            .expect("no request is waiting")
+            .hang_up();
+        match is_up {
+            true => self.swap(),
+            false => None,
+        }
+    }
+
+    /// Switches to the other route, and ends the session that lingers there. The flow on the old route must already be
+    /// cut. Returns the id of the ended session; None if no session lingered.
+    fn swap(&mut self) -> Option<u64> {
+        self.using = 1 - self.using;
+        self.close_route()
+    }
+
+    /// Lets the server detect the dropped connection. Returns the id of its session; None if no session lingered.
+    pub(crate) fn notice_drop(&mut self) -> Option<u64> {
+        self.using = 1 - self.using;
+        let session = self.close_route();
+        self.using = 1 - self.using;
+        session
+    }
+
+    fn close_route(&mut self) -> Option<u64> {
+        let route = &mut self.routes[self.using];
+        route.proxy.requests(Flow::Pass);
+        route.latest.store(0, Ordering::SeqCst);
+        route.session.take()
+    }
+
+    /// Returns the session id of the current connection. None if there is no connection.
+    pub(crate) fn current(&self) -> Option<u64> {
+        self.routes[self.using].session
+    }
+
+    /// Returns the session id of the dropped connection. None if no session lingers.
+    pub(crate) fn dropped(&self) -> Option<u64> {
+        self.routes[1 - self.using].session
+    }
+
+    /// Records that a session has ended.
+    pub(crate) fn ended(&mut self, session: u64) {
+        for route in &mut self.routes {
+            if route.session == Some(session) {
+                route.session = None;
+                route.latest.store(0, Ordering::SeqCst);
+                route.proxy.requests(Flow::Pass);
+            }
+        }
+    }
+}
+
+impl Route {
+    fn new(database: &servers::Database, rewrite: Option<Rewrite>) -> Self {
+        let latest = Arc::new(AtomicU64::new(0));
+        let latest_session = Arc::clone(&latest);
+        let proxy = Proxy::tampering(database.port, move |greeting| {
+            latest_session.store(session_in(greeting), Ordering::SeqCst);
+            greeting.to_vec()
+        });
+        proxy.forget_requests();
+        if let Some((original, replacement)) = rewrite {
+            proxy.rewrite(original, replacement);
+        }
+        let target = target(database, proxy.port());
+        let database = Database::new(target, LIMIT, LIMIT);
+        Self {
+            interrupter: database.interrupter(),
+            proxy,
+            database: Some(database),
+            latest,
+            session: None,
+            is_cut: Arc::default(),
+        }
+    }
+
+    /// Records the session of a connection that was opened since the last call.
+    fn record_session(&mut self) {
+        let latest = self.latest.swap(0, Ordering::SeqCst);
+        if latest > 0 {
+            self.session = Some(latest);
+        }
+    }
+
+    /// Injects `fault` into its packet of `request`. The packets before it pass unchanged.
+    fn inject(&self, request: &Request, fault: Fault) -> Vec<Case> {
+        let kinds = match request {
+            Request::TryAcquire(_) => [Some(Kind::TryAcquire), None],
+            Request::GetWithQueue(_) | Request::Get => [Some(Kind::Get), None],
+            Request::Enqueue(_) => [Some(Kind::Enqueue), None],
+            Request::WaitTurn(_) => [Some(Kind::WaitTurn), Some(Kind::TryAcquire)],
+            Request::Renew(..) => [Some(Kind::Renew), None],
+            Request::HandOff(_) => [Some(Kind::Handoff), None],
+            Request::Release(_) => [Some(Kind::Release), Some(Kind::Release)],
+        };
+        let kind = kinds.get(fault.packet).copied().flatten();
+        let before = kinds.into_iter().flatten().take(fault.packet);
+        let pass = || crate::proxy::Fault::Alter(Arc::new(<[u8]>::to_vec));
+        let mut cases: Vec<Case> = before.map(|kind| self.proxy.next(kind, pass())).collect();
+        match kind {
+            Some(kind) => cases.push(self.proxy.next(kind, self.fault(fault.kind))),
+            // The request has no packet with this index, so there is no fault.
+            None => cases.drain(..).for_each(|case| case.lift()),
+        }
+        cases
+    }
+
+    fn fault(&self, kind: FaultKind) -> crate::proxy::Fault {
+        let error = |code| error_packet(code, "an error injected by the test");
+        let (proxy, interrupter) = (self.proxy.clone(), self.interrupter.clone());
+        let is_cut = Arc::clone(&self.is_cut);
+        // After this fault, the contender drops the connection, and the server must not detect it. The closure acts
+        // only once, because a server may send another packet when it ends the session.
+        let has_acted = AtomicBool::new(false);
+        let cut_flow = move |interrupted: Option<&Interrupter>| {
+            if !has_acted.swap(true, Ordering::SeqCst) {
+                proxy.requests(Flow::Lose);
+                is_cut.store(true, Ordering::SeqCst);
+                interrupted.inspect(|interrupter| interrupter.interrupt());
+            }
+        };
+        match kind {
+            FaultKind::Refused(code) => crate::proxy::Fault::Respond(error(code)),
+            FaultKind::ErrorAfter(code) => crate::proxy::Fault::Alter(Arc::new(move |_| {
+                cut_flow(None);
+                error(code)
+            })),
+            FaultKind::ResponseLost => crate::proxy::Fault::Alter(Arc::new(move |_| {
+                cut_flow(Some(&interrupter));
+                Vec::new()
+            })),
+        }
+    }
+}
+
+/// Returns the target for a connection to `database` through `port`.
+pub(crate) fn target(database: &servers::Database, port: u16) -> Target {
+    Target {
+        address: Address::Tcp {
+            host: "127.0.0.1".to_owned(),
+            port,
+        },
+        user: database.user.clone(),
+        password: Some(Secret::new(database.password.clone())),
+        database: database.name.clone(),
+        tls: Tls {
+            mode: SslMode::Disabled,
+            chosen: true,
+            ca: None,
+            identity: None,
+        },
+    }
+}
+
+/// Returns the session id in a server's greeting. The id follows the packet header, the protocol version and the server
+/// version.
+fn session_in(greeting: &[u8]) -> u64 {
+    let text = &greeting[5..];
+    let end = text.iter().position(|byte| *byte == 0).expect("a version");
+    let number = &text[end + 1..end + 5];
+    u64::from(u32::from_le_bytes(number.try_into().expect("four bytes")))
+}

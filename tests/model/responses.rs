@@ -1,0 +1,141 @@
+//! Converts the result of a packet to the input of the real state machines, like `store::mysql`.
+
+use std::time::Duration;
+
+use dlock::lease::instant::BootInstant;
+use dlock::lease::{OwnerId, Token};
+use dlock::store::{
+    Expiry, Failure, FailureKind, Holder, LockRecord, Pause, QueueState, Request, Response,
+    TimedResponse, Version,
+};
+
+use crate::mutation::Variant;
+use crate::server::{Raw, RowView, owner_id_of_number};
+use crate::time::{TTL, Tick, instant, ticks};
+
+/// Returns a response with its times, as the database thread delivers it. The worst case is a response that is received
+/// immediately and processed late, because a waiter's own clock counts from the receipt.
+pub(crate) fn timed_response(
+    sent: Tick,
+    received: Tick,
+    outcome: Result<Response, Failure>,
+) -> TimedResponse {
+    let sent: BootInstant = instant(sent);
+    TimedResponse {
+        sent,
+        received: instant(received).max(sent),
+        server_time: None,
+        could_grant: true,
+        outcome,
+    }
+}
+
+pub(crate) const fn failure(kind: FailureKind) -> Failure {
+    Failure {
+        kind,
+        message: String::new(),
+    }
+}
+
+/// Converts the result of a packet to a response or a failure. A broken variant ignores part of the result.
+pub(crate) fn interpret(
+    request: &Request,
+    raw: Raw,
+    variant: Variant,
+) -> Result<Response, Failure> {
+    Ok(match (request, raw) {
+        (_, Raw::NoNamedLocks) => return Err(failure(FailureKind::NoQueueLock)),
+        (Request::TryAcquire(request), Raw::Row(view_of_row, changed)) => {
+            granted(request.owner_id, view_of_row, changed, variant)
+        }
+        (Request::WaitTurn(turn), Raw::Row(view_of_row, changed)) => {
+            granted(turn.owner_id, view_of_row, changed, variant)
+        }
+        (Request::GetWithQueue(_), Raw::Row(view_of_row, _)) => {
+            Response::NotAcquired(record(view_of_row), queue_state(view_of_row))
+        }
+        (Request::Enqueue(_), Raw::Row(view_of_row, _)) => {
+            Response::Enqueued(record(view_of_row), queue_state(view_of_row))
+        }
+        (Request::Renew(grant, _), Raw::Row(view_of_row, changed)) => {
+            let row = record(view_of_row);
+            let row_is_held = match variant {
+                Variant::RevokedIsHeld => row.owner_id == Some(grant.owner_id),
+                _ => row.is_held_by(grant.owner_id, Some(grant.token)),
+            };
+            match (row_is_held, changed) {
+                _ if variant == Variant::OwnerIdNotReadBack => Response::Renewed,
+                (true, true) => Response::Renewed,
+                (true, false) => return Err(failure(FailureKind::Unknown)),
+                (false, _) => Response::Lost(row),
+            }
+        }
+        (Request::HandOff(_), Raw::HandedOff(true)) => Response::HandedOff,
+        (Request::HandOff(_), Raw::HandedOff(false)) => Response::NotHolder(None),
+        (Request::Release(_), Raw::Released(read_back) | Raw::Settled(read_back))
+            if variant == Variant::ChangedRowsTrusted && read_back.revoked.is_some() =>
+        {
+            Response::Released
+        }
+        (Request::Release(request), Raw::Released(read_back) | Raw::Settled(read_back)) => {
+            match read_back.answer(request) {
+                Some(response) => response,
+                None => return Err(failure(FailureKind::Unknown)),
+            }
+        }
+        _ => return Err(failure(FailureKind::Unknown)),
+    })
+}
+
+fn granted(
+    owner_id: OwnerId,
+    mut view_of_row: RowView,
+    changed: bool,
+    variant: Variant,
+) -> Response {
+    view_of_row.revoked &= variant != Variant::RevokedIsHeld;
+    match view_of_row.read_back(changed).granted(owner_id) {
+        // This variant ignores the owner id that was read back. Every response without an error counts as a grant.
+        _ if variant == Variant::OwnerIdNotReadBack => {
+            Response::Granted(Token(view_of_row.token.into()))
+        }
+        // The row contains the owner id of this client, but an earlier attempt may have written it.
+        Some(Response::AlreadyHeld(token)) if variant == Variant::OldGrantTrusted => {
+            Response::Granted(token)
+        }
+        Some(response) => response,
+        None => Response::NotAcquired(record(view_of_row), queue_state(view_of_row)),
+    }
+}
+
+/// Returns the record for the real state machines. Columns that dlock only prints have default values.
+fn record(view_of_row: RowView) -> LockRecord {
+    LockRecord {
+        owner_id: view_of_row.owner_id.map(owner_id_of_number),
+        version: Version {
+            token: Token(view_of_row.token.into()),
+            renewals: view_of_row.renewals.into(),
+        },
+        holder: Holder::default(),
+        ttl: ticks(TTL),
+        expiry: match view_of_row.left {
+            0.. => Expiry::In(ticks(view_of_row.left.unsigned_abs())),
+            _ => Expiry::Ago(ticks(view_of_row.left.unsigned_abs())),
+        },
+        had_queue_lock_here: view_of_row.has_queue_lock,
+        revoked_ago: view_of_row.revoked.then_some(Duration::ZERO),
+        pause: (view_of_row.paused > 0).then(|| Pause {
+            until: String::new(),
+            left: ticks(view_of_row.paused),
+        }),
+        ..LockRecord::never_held("a".parse().expect("a name"))
+    }
+}
+
+fn queue_state(view_of_row: RowView) -> QueueState {
+    QueueState {
+        lock_owner: view_of_row.lock_owner,
+        ahead: view_of_row.ahead.into(),
+        head_waiting_for: None,
+    }
+}
