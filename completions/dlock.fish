@@ -24,281 +24,281 @@ function __fish_dlock_using_subcommand
     contains -- $cmd[1] $argv
 end
 
-complete -c dlock -n "__fish_dlock_needs_command" -l log-format -d 'Format of messages on stderr' -r -f -a "text\t'One line of text per message, for users'
-json\t'One JSON object per line, for programs'"
+complete -c dlock -n "__fish_dlock_needs_command" -l log-format -d 'Format of messages on stderr' -r -f -a "text\t'One line of text for each message, for users'
+json\t'One JSON object on one line for each message, for programs'"
 complete -c dlock -n "__fish_dlock_needs_command" -l url -d 'Server and database, as mysql://USER@HOST/DATABASE' -r
-complete -c dlock -n "__fish_dlock_needs_command" -l url-file -d 'File that contains the URL, such as a mounted Kubernetes secret' -r -F
-complete -c dlock -n "__fish_dlock_needs_command" -l defaults-file -d 'Option file of the mysql client; the groups [client] and [dlock] are read' -r -F
+complete -c dlock -n "__fish_dlock_needs_command" -l url-file -d 'File that contains the URL, for example a mounted Kubernetes secret' -r -F
+complete -c dlock -n "__fish_dlock_needs_command" -l defaults-file -d 'Option file in the format of the mysql client; dlock reads the groups [client] and [dlock]' -r -F
 complete -c dlock -n "__fish_dlock_needs_command" -l host -d 'Host name or address of the server' -r
 complete -c dlock -n "__fish_dlock_needs_command" -l port -d 'TCP port of the server [default: 3306]' -r
 complete -c dlock -n "__fish_dlock_needs_command" -l socket -d 'Unix socket of the server, instead of host and port' -r -F
-complete -c dlock -n "__fish_dlock_needs_command" -l user -d 'Account to log in with' -r
-complete -c dlock -n "__fish_dlock_needs_command" -l password-file -d 'File that contains the password; a line end after it is removed' -r -F
-complete -c dlock -n "__fish_dlock_needs_command" -l database -d 'Database with dlock\'s tables' -r
-complete -c dlock -n "__fish_dlock_needs_command" -l ssl-mode -d 'TLS verification [default: verify_identity; disabled for loopback and Unix sockets]' -r -f -a "disabled\t'No TLS'
+complete -c dlock -n "__fish_dlock_needs_command" -l user -d 'User name of the account on the server' -r
+complete -c dlock -n "__fish_dlock_needs_command" -l password-file -d 'File that contains the password; dlock ignores a line end after the password' -r -F
+complete -c dlock -n "__fish_dlock_needs_command" -l database -d 'Database that contains dlock\'s tables' -r
+complete -c dlock -n "__fish_dlock_needs_command" -l ssl-mode -d 'TLS mode [default: verify_identity; disabled for loopback addresses and Unix sockets]' -r -f -a "disabled\t'No TLS'
 required\t'TLS without a check of the certificate'
 verify_ca\t'TLS with a certificate that is signed by a trusted authority'
 verify_identity\t'TLS with a certificate that is signed by a trusted authority and names the host'"
-complete -c dlock -n "__fish_dlock_needs_command" -l ssl-ca -d 'PEM file with certificate authorities to trust in addition to the public ones' -r -F
+complete -c dlock -n "__fish_dlock_needs_command" -l ssl-ca -d 'PEM file with certificate authorities that are trusted in addition to the public authorities' -r -F
 complete -c dlock -n "__fish_dlock_needs_command" -l ssl-cert -d 'PEM file with the client certificate, if the server requires one' -r -F
-complete -c dlock -n "__fish_dlock_needs_command" -l ssl-key -d 'PEM file with the key of --ssl-cert' -r -F
-complete -c dlock -n "__fish_dlock_needs_command" -s q -l quiet -d 'Print only why dlock failed; overrides --verbose'
-complete -c dlock -n "__fish_dlock_needs_command" -s v -l verbose -d 'Print each step'
+complete -c dlock -n "__fish_dlock_needs_command" -l ssl-key -d 'PEM file with the private key of the certificate in --ssl-cert' -r -F
+complete -c dlock -n "__fish_dlock_needs_command" -s q -l quiet -d 'Print only the reason if dlock fails; overrides --verbose'
+complete -c dlock -n "__fish_dlock_needs_command" -s v -l verbose -d 'Print a message for each step'
 complete -c dlock -n "__fish_dlock_needs_command" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c dlock -n "__fish_dlock_needs_command" -s V -l version -d 'Print version'
 complete -c dlock -n "__fish_dlock_needs_command" -f -a "exec" -d 'Run a command while holding the lock'
 complete -c dlock -n "__fish_dlock_needs_command" -f -a "status" -d 'Show holders and waiters'
-complete -c dlock -n "__fish_dlock_needs_command" -f -a "wait" -d 'Wait until a lock is free, or until it has succeeded'
-complete -c dlock -n "__fish_dlock_needs_command" -f -a "check" -d 'Check by exit status that a token is current, or print SQL for this check'
-complete -c dlock -n "__fish_dlock_needs_command" -f -a "history" -d 'Show the last runs and their outcomes'
-complete -c dlock -n "__fish_dlock_needs_command" -f -a "forget" -d 'Forget the success of a run with --once, so that it runs again'
-complete -c dlock -n "__fish_dlock_needs_command" -f -a "release" -d 'End a lease by hand, pause a lock for a time, or resume it'
-complete -c dlock -n "__fish_dlock_needs_command" -f -a "setup" -d 'Create or upgrade the tables, or print the SQL for a database administrator'
-complete -c dlock -n "__fish_dlock_needs_command" -f -a "doctor" -d 'Check server, account, tables and everything else that dlock depends on'
+complete -c dlock -n "__fish_dlock_needs_command" -f -a "wait" -d 'Wait until a lock is free, or until a run with --once has succeeded'
+complete -c dlock -n "__fish_dlock_needs_command" -f -a "check" -d 'Show by the exit status if a token is current, or print SQL for this check'
+complete -c dlock -n "__fish_dlock_needs_command" -f -a "history" -d 'Show the most recent runs and their outcomes'
+complete -c dlock -n "__fish_dlock_needs_command" -f -a "forget" -d 'Delete the recorded success of exec --once, so that the next exec runs the command again'
+complete -c dlock -n "__fish_dlock_needs_command" -f -a "release" -d 'Revoke a lease, pause a lock for a time, or resume a paused lock'
+complete -c dlock -n "__fish_dlock_needs_command" -f -a "setup" -d 'Create or upgrade the tables, or print the SQL statements for a database administrator'
+complete -c dlock -n "__fish_dlock_needs_command" -f -a "doctor" -d 'Check the server, the account, the tables and everything else that dlock depends on'
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -s a -l action -d 'Name of the lock: 1 to 255 bytes of UTF-8 without control characters' -r
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -s t -l ttl -d 'Length of the lease' -r
-complete -c dlock -n "__fish_dlock_using_subcommand exec" -s w -l wait -d 'Maximum time to wait in the queue; 0 tries once' -r
-complete -c dlock -n "__fish_dlock_using_subcommand exec" -s E -l conflict-exit-code -d 'Exit status if another process held the lock and time ran out' -r
+complete -c dlock -n "__fish_dlock_using_subcommand exec" -s w -l wait -d 'Maximum time to wait for the lock; 0 makes one attempt' -r
+complete -c dlock -n "__fish_dlock_using_subcommand exec" -s E -l conflict-exit-code -d 'Exit status if the lock was held or paused until the waiting time ran out' -r
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -l once -d 'Run the command only if it has not succeeded yet; otherwise exit with 0' -r
-complete -c dlock -n "__fish_dlock_using_subcommand exec" -l once-per -d 'Run the command only if it has not succeeded within this time; otherwise exit with 0' -r
-complete -c dlock -n "__fish_dlock_using_subcommand exec" -l min-hold -d 'Minimum time to hold the lock, counted from the grant' -r
-complete -c dlock -n "__fish_dlock_using_subcommand exec" -l connect-timeout -d 'Maximum time to reach the server at the start; 0 tries once' -r
+complete -c dlock -n "__fish_dlock_using_subcommand exec" -l once-per -d 'Run the command only if no run has succeeded within this time; otherwise exit with 0' -r
+complete -c dlock -n "__fish_dlock_using_subcommand exec" -l min-hold -d 'Minimum time for which the lock is held after the grant' -r
+complete -c dlock -n "__fish_dlock_using_subcommand exec" -l connect-timeout -d 'Maximum time to wait for the first response of the server; 0 makes one attempt' -r
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -l grace -d 'Time from SIGTERM to SIGKILL of the command [default: a sixth of the ttl, at most 10s]' -r
-complete -c dlock -n "__fish_dlock_using_subcommand exec" -l max-runtime -d 'Maximum runtime of the command; it is then stopped, with status 124' -r
-complete -c dlock -n "__fish_dlock_using_subcommand exec" -l heartbeat-file -d 'Renew the lease only while this file changes, so that a command that hangs loses it' -r -F
-complete -c dlock -n "__fish_dlock_using_subcommand exec" -l holder -d 'Name of the holder in dlock status [default: HOST/PID]' -r
-complete -c dlock -n "__fish_dlock_using_subcommand exec" -l note -d 'Note in dlock status, such as the reason for the run' -r
-complete -c dlock -n "__fish_dlock_using_subcommand exec" -l history -d 'Number of runs of this action to keep in the history; 0 does not record this run' -r
-complete -c dlock -n "__fish_dlock_using_subcommand exec" -l metrics-file -d 'File for metrics of this run, in the Prometheus text format' -r -F
-complete -c dlock -n "__fish_dlock_using_subcommand exec" -l on-event -d 'Hook to run with sh -c when the lock is granted, lost, released or skipped' -r -f -a "(__fish_complete_command)"
-complete -c dlock -n "__fish_dlock_using_subcommand exec" -l log-format -d 'Format of messages on stderr' -r -f -a "text\t'One line of text per message, for users'
-json\t'One JSON object per line, for programs'"
+complete -c dlock -n "__fish_dlock_using_subcommand exec" -l max-runtime -d 'Maximum runtime of the command; dlock then stops the command and exits with 124' -r
+complete -c dlock -n "__fish_dlock_using_subcommand exec" -l heartbeat-file -d 'File that the command changes regularly; if the file stops changing, the lease is not renewed' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand exec" -l holder -d 'Name of this holder that dlock status shows [default: HOST/PID]' -r
+complete -c dlock -n "__fish_dlock_using_subcommand exec" -l note -d 'Note that dlock status shows, for example the reason for the run' -r
+complete -c dlock -n "__fish_dlock_using_subcommand exec" -l history -d 'Number of runs of this action to keep in the history; with 0, this run is not recorded' -r
+complete -c dlock -n "__fish_dlock_using_subcommand exec" -l metrics-file -d 'File to which dlock writes the metrics of this run, in the Prometheus text format' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand exec" -l on-event -d 'Hook to run with sh -c when the lock is granted, lost or released, or when the run is skipped' -r -f -a "(__fish_complete_command)"
+complete -c dlock -n "__fish_dlock_using_subcommand exec" -l log-format -d 'Format of messages on stderr' -r -f -a "text\t'One line of text for each message, for users'
+json\t'One JSON object on one line for each message, for programs'"
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -l url -d 'Server and database, as mysql://USER@HOST/DATABASE' -r
-complete -c dlock -n "__fish_dlock_using_subcommand exec" -l url-file -d 'File that contains the URL, such as a mounted Kubernetes secret' -r -F
-complete -c dlock -n "__fish_dlock_using_subcommand exec" -l defaults-file -d 'Option file of the mysql client; the groups [client] and [dlock] are read' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand exec" -l url-file -d 'File that contains the URL, for example a mounted Kubernetes secret' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand exec" -l defaults-file -d 'Option file in the format of the mysql client; dlock reads the groups [client] and [dlock]' -r -F
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -l host -d 'Host name or address of the server' -r
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -l port -d 'TCP port of the server [default: 3306]' -r
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -l socket -d 'Unix socket of the server, instead of host and port' -r -F
-complete -c dlock -n "__fish_dlock_using_subcommand exec" -l user -d 'Account to log in with' -r
-complete -c dlock -n "__fish_dlock_using_subcommand exec" -l password-file -d 'File that contains the password; a line end after it is removed' -r -F
-complete -c dlock -n "__fish_dlock_using_subcommand exec" -l database -d 'Database with dlock\'s tables' -r
-complete -c dlock -n "__fish_dlock_using_subcommand exec" -l ssl-mode -d 'TLS verification [default: verify_identity; disabled for loopback and Unix sockets]' -r -f -a "disabled\t'No TLS'
+complete -c dlock -n "__fish_dlock_using_subcommand exec" -l user -d 'User name of the account on the server' -r
+complete -c dlock -n "__fish_dlock_using_subcommand exec" -l password-file -d 'File that contains the password; dlock ignores a line end after the password' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand exec" -l database -d 'Database that contains dlock\'s tables' -r
+complete -c dlock -n "__fish_dlock_using_subcommand exec" -l ssl-mode -d 'TLS mode [default: verify_identity; disabled for loopback addresses and Unix sockets]' -r -f -a "disabled\t'No TLS'
 required\t'TLS without a check of the certificate'
 verify_ca\t'TLS with a certificate that is signed by a trusted authority'
 verify_identity\t'TLS with a certificate that is signed by a trusted authority and names the host'"
-complete -c dlock -n "__fish_dlock_using_subcommand exec" -l ssl-ca -d 'PEM file with certificate authorities to trust in addition to the public ones' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand exec" -l ssl-ca -d 'PEM file with certificate authorities that are trusted in addition to the public authorities' -r -F
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -l ssl-cert -d 'PEM file with the client certificate, if the server requires one' -r -F
-complete -c dlock -n "__fish_dlock_using_subcommand exec" -l ssl-key -d 'PEM file with the key of --ssl-cert' -r -F
-complete -c dlock -n "__fish_dlock_using_subcommand exec" -s n -l nonblock -d 'Do not wait; overrides --wait'
-complete -c dlock -n "__fish_dlock_using_subcommand exec" -l fence -d 'Advance the action\'s fence with the grant, for use with dlock check --sql'
-complete -c dlock -n "__fish_dlock_using_subcommand exec" -s q -l quiet -d 'Print only why dlock failed; overrides --verbose'
-complete -c dlock -n "__fish_dlock_using_subcommand exec" -s v -l verbose -d 'Print each step'
+complete -c dlock -n "__fish_dlock_using_subcommand exec" -l ssl-key -d 'PEM file with the private key of the certificate in --ssl-cert' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand exec" -s n -l nonblock -d 'Do not wait for the lock; overrides --wait'
+complete -c dlock -n "__fish_dlock_using_subcommand exec" -l fence -d 'Write the token of the grant to the action\'s fence, for use with dlock check --sql'
+complete -c dlock -n "__fish_dlock_using_subcommand exec" -s q -l quiet -d 'Print only the reason if dlock fails; overrides --verbose'
+complete -c dlock -n "__fish_dlock_using_subcommand exec" -s v -l verbose -d 'Print a message for each step'
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -s V -l version -d 'Print version'
-complete -c dlock -n "__fish_dlock_using_subcommand status" -s a -l action -d 'Action to show; may be repeated' -r
-complete -c dlock -n "__fish_dlock_using_subcommand status" -l watch -d 'Refresh the output at this interval, until q or Ctrl-C [default interval: 1s]' -r
-complete -c dlock -n "__fish_dlock_using_subcommand status" -l color -d 'Colours on the screen of --watch; auto respects NO_COLOR' -r -f -a "auto\t'Colours on a terminal, unless NO_COLOR is set'
-always\t'Colours always'
-never\t'Colours never'"
-complete -c dlock -n "__fish_dlock_using_subcommand status" -l log-format -d 'Format of messages on stderr' -r -f -a "text\t'One line of text per message, for users'
-json\t'One JSON object per line, for programs'"
+complete -c dlock -n "__fish_dlock_using_subcommand status" -s a -l action -d 'Action to show; this option may be repeated' -r
+complete -c dlock -n "__fish_dlock_using_subcommand status" -l watch -d 'Refresh the output at this interval, until the user presses q or Ctrl-C [default interval: 1s]' -r
+complete -c dlock -n "__fish_dlock_using_subcommand status" -l color -d 'Use of colours on the screen of --watch; auto uses colours unless NO_COLOR is set' -r -f -a "auto\t'Use colours on a terminal, unless NO_COLOR is set'
+always\t'Always use colours'
+never\t'Never use colours'"
+complete -c dlock -n "__fish_dlock_using_subcommand status" -l log-format -d 'Format of messages on stderr' -r -f -a "text\t'One line of text for each message, for users'
+json\t'One JSON object on one line for each message, for programs'"
 complete -c dlock -n "__fish_dlock_using_subcommand status" -l url -d 'Server and database, as mysql://USER@HOST/DATABASE' -r
-complete -c dlock -n "__fish_dlock_using_subcommand status" -l url-file -d 'File that contains the URL, such as a mounted Kubernetes secret' -r -F
-complete -c dlock -n "__fish_dlock_using_subcommand status" -l defaults-file -d 'Option file of the mysql client; the groups [client] and [dlock] are read' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand status" -l url-file -d 'File that contains the URL, for example a mounted Kubernetes secret' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand status" -l defaults-file -d 'Option file in the format of the mysql client; dlock reads the groups [client] and [dlock]' -r -F
 complete -c dlock -n "__fish_dlock_using_subcommand status" -l host -d 'Host name or address of the server' -r
 complete -c dlock -n "__fish_dlock_using_subcommand status" -l port -d 'TCP port of the server [default: 3306]' -r
 complete -c dlock -n "__fish_dlock_using_subcommand status" -l socket -d 'Unix socket of the server, instead of host and port' -r -F
-complete -c dlock -n "__fish_dlock_using_subcommand status" -l user -d 'Account to log in with' -r
-complete -c dlock -n "__fish_dlock_using_subcommand status" -l password-file -d 'File that contains the password; a line end after it is removed' -r -F
-complete -c dlock -n "__fish_dlock_using_subcommand status" -l database -d 'Database with dlock\'s tables' -r
-complete -c dlock -n "__fish_dlock_using_subcommand status" -l ssl-mode -d 'TLS verification [default: verify_identity; disabled for loopback and Unix sockets]' -r -f -a "disabled\t'No TLS'
+complete -c dlock -n "__fish_dlock_using_subcommand status" -l user -d 'User name of the account on the server' -r
+complete -c dlock -n "__fish_dlock_using_subcommand status" -l password-file -d 'File that contains the password; dlock ignores a line end after the password' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand status" -l database -d 'Database that contains dlock\'s tables' -r
+complete -c dlock -n "__fish_dlock_using_subcommand status" -l ssl-mode -d 'TLS mode [default: verify_identity; disabled for loopback addresses and Unix sockets]' -r -f -a "disabled\t'No TLS'
 required\t'TLS without a check of the certificate'
 verify_ca\t'TLS with a certificate that is signed by a trusted authority'
 verify_identity\t'TLS with a certificate that is signed by a trusted authority and names the host'"
-complete -c dlock -n "__fish_dlock_using_subcommand status" -l ssl-ca -d 'PEM file with certificate authorities to trust in addition to the public ones' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand status" -l ssl-ca -d 'PEM file with certificate authorities that are trusted in addition to the public authorities' -r -F
 complete -c dlock -n "__fish_dlock_using_subcommand status" -l ssl-cert -d 'PEM file with the client certificate, if the server requires one' -r -F
-complete -c dlock -n "__fish_dlock_using_subcommand status" -l ssl-key -d 'PEM file with the key of --ssl-cert' -r -F
-complete -c dlock -n "__fish_dlock_using_subcommand status" -l all -d 'Show all actions, including those that are free and have no waiters'
+complete -c dlock -n "__fish_dlock_using_subcommand status" -l ssl-key -d 'PEM file with the private key of the certificate in --ssl-cert' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand status" -l all -d 'Show all actions, including free actions without waiters'
 complete -c dlock -n "__fish_dlock_using_subcommand status" -l json -d 'Print JSON instead of tables; see dlock-status(1) for the format'
-complete -c dlock -n "__fish_dlock_using_subcommand status" -l check -d 'Print nothing and exit with 75 if any of the actions is held or paused, otherwise with 0'
-complete -c dlock -n "__fish_dlock_using_subcommand status" -s q -l quiet -d 'Print only why dlock failed; overrides --verbose'
-complete -c dlock -n "__fish_dlock_using_subcommand status" -s v -l verbose -d 'Print each step'
+complete -c dlock -n "__fish_dlock_using_subcommand status" -l check -d 'Print nothing, and exit with 75 if any of the actions is held or paused, otherwise with 0'
+complete -c dlock -n "__fish_dlock_using_subcommand status" -s q -l quiet -d 'Print only the reason if dlock fails; overrides --verbose'
+complete -c dlock -n "__fish_dlock_using_subcommand status" -s v -l verbose -d 'Print a message for each step'
 complete -c dlock -n "__fish_dlock_using_subcommand status" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c dlock -n "__fish_dlock_using_subcommand status" -s V -l version -d 'Print version'
-complete -c dlock -n "__fish_dlock_using_subcommand wait" -s a -l action -d 'Name of the lock, as an option' -r
-complete -c dlock -n "__fish_dlock_using_subcommand wait" -l done -d 'Wait until exec --once has succeeded (under this KEY), not until the lock is free' -r
-complete -c dlock -n "__fish_dlock_using_subcommand wait" -l timeout -d 'Maximum time to wait; 0 checks once' -r
-complete -c dlock -n "__fish_dlock_using_subcommand wait" -l connect-timeout -d 'Maximum time to reach the server; 0 tries once' -r
-complete -c dlock -n "__fish_dlock_using_subcommand wait" -l log-format -d 'Format of messages on stderr' -r -f -a "text\t'One line of text per message, for users'
-json\t'One JSON object per line, for programs'"
+complete -c dlock -n "__fish_dlock_using_subcommand wait" -s a -l action -d 'Name of the lock; an alternative to ACTION' -r
+complete -c dlock -n "__fish_dlock_using_subcommand wait" -l done -d 'Wait until exec --once (or --once=KEY) has succeeded, not until the lock is free' -r
+complete -c dlock -n "__fish_dlock_using_subcommand wait" -l timeout -d 'Maximum time to wait, counted from the start; 0 checks once' -r
+complete -c dlock -n "__fish_dlock_using_subcommand wait" -l connect-timeout -d 'Maximum time without a response of the server; 0 makes one attempt' -r
+complete -c dlock -n "__fish_dlock_using_subcommand wait" -l log-format -d 'Format of messages on stderr' -r -f -a "text\t'One line of text for each message, for users'
+json\t'One JSON object on one line for each message, for programs'"
 complete -c dlock -n "__fish_dlock_using_subcommand wait" -l url -d 'Server and database, as mysql://USER@HOST/DATABASE' -r
-complete -c dlock -n "__fish_dlock_using_subcommand wait" -l url-file -d 'File that contains the URL, such as a mounted Kubernetes secret' -r -F
-complete -c dlock -n "__fish_dlock_using_subcommand wait" -l defaults-file -d 'Option file of the mysql client; the groups [client] and [dlock] are read' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand wait" -l url-file -d 'File that contains the URL, for example a mounted Kubernetes secret' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand wait" -l defaults-file -d 'Option file in the format of the mysql client; dlock reads the groups [client] and [dlock]' -r -F
 complete -c dlock -n "__fish_dlock_using_subcommand wait" -l host -d 'Host name or address of the server' -r
 complete -c dlock -n "__fish_dlock_using_subcommand wait" -l port -d 'TCP port of the server [default: 3306]' -r
 complete -c dlock -n "__fish_dlock_using_subcommand wait" -l socket -d 'Unix socket of the server, instead of host and port' -r -F
-complete -c dlock -n "__fish_dlock_using_subcommand wait" -l user -d 'Account to log in with' -r
-complete -c dlock -n "__fish_dlock_using_subcommand wait" -l password-file -d 'File that contains the password; a line end after it is removed' -r -F
-complete -c dlock -n "__fish_dlock_using_subcommand wait" -l database -d 'Database with dlock\'s tables' -r
-complete -c dlock -n "__fish_dlock_using_subcommand wait" -l ssl-mode -d 'TLS verification [default: verify_identity; disabled for loopback and Unix sockets]' -r -f -a "disabled\t'No TLS'
+complete -c dlock -n "__fish_dlock_using_subcommand wait" -l user -d 'User name of the account on the server' -r
+complete -c dlock -n "__fish_dlock_using_subcommand wait" -l password-file -d 'File that contains the password; dlock ignores a line end after the password' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand wait" -l database -d 'Database that contains dlock\'s tables' -r
+complete -c dlock -n "__fish_dlock_using_subcommand wait" -l ssl-mode -d 'TLS mode [default: verify_identity; disabled for loopback addresses and Unix sockets]' -r -f -a "disabled\t'No TLS'
 required\t'TLS without a check of the certificate'
 verify_ca\t'TLS with a certificate that is signed by a trusted authority'
 verify_identity\t'TLS with a certificate that is signed by a trusted authority and names the host'"
-complete -c dlock -n "__fish_dlock_using_subcommand wait" -l ssl-ca -d 'PEM file with certificate authorities to trust in addition to the public ones' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand wait" -l ssl-ca -d 'PEM file with certificate authorities that are trusted in addition to the public authorities' -r -F
 complete -c dlock -n "__fish_dlock_using_subcommand wait" -l ssl-cert -d 'PEM file with the client certificate, if the server requires one' -r -F
-complete -c dlock -n "__fish_dlock_using_subcommand wait" -l ssl-key -d 'PEM file with the key of --ssl-cert' -r -F
-complete -c dlock -n "__fish_dlock_using_subcommand wait" -s q -l quiet -d 'Print only why dlock failed; overrides --verbose'
-complete -c dlock -n "__fish_dlock_using_subcommand wait" -s v -l verbose -d 'Print each step'
+complete -c dlock -n "__fish_dlock_using_subcommand wait" -l ssl-key -d 'PEM file with the private key of the certificate in --ssl-cert' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand wait" -s q -l quiet -d 'Print only the reason if dlock fails; overrides --verbose'
+complete -c dlock -n "__fish_dlock_using_subcommand wait" -s v -l verbose -d 'Print a message for each step'
 complete -c dlock -n "__fish_dlock_using_subcommand wait" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c dlock -n "__fish_dlock_using_subcommand wait" -s V -l version -d 'Print version'
-complete -c dlock -n "__fish_dlock_using_subcommand check" -s a -l action -d 'Name of the lock; inside dlock exec, the lock that the command runs under' -r
-complete -c dlock -n "__fish_dlock_using_subcommand check" -l token -d 'Fencing token to check; inside dlock exec, the token of its grant' -r
-complete -c dlock -n "__fish_dlock_using_subcommand check" -l log-format -d 'Format of messages on stderr' -r -f -a "text\t'One line of text per message, for users'
-json\t'One JSON object per line, for programs'"
+complete -c dlock -n "__fish_dlock_using_subcommand check" -s a -l action -d 'Name of the lock; in a command of dlock exec, the default is the lock of that run' -r
+complete -c dlock -n "__fish_dlock_using_subcommand check" -l token -d 'Fencing token to check; in a command of dlock exec, the default is the token of that run' -r
+complete -c dlock -n "__fish_dlock_using_subcommand check" -l log-format -d 'Format of messages on stderr' -r -f -a "text\t'One line of text for each message, for users'
+json\t'One JSON object on one line for each message, for programs'"
 complete -c dlock -n "__fish_dlock_using_subcommand check" -l url -d 'Server and database, as mysql://USER@HOST/DATABASE' -r
-complete -c dlock -n "__fish_dlock_using_subcommand check" -l url-file -d 'File that contains the URL, such as a mounted Kubernetes secret' -r -F
-complete -c dlock -n "__fish_dlock_using_subcommand check" -l defaults-file -d 'Option file of the mysql client; the groups [client] and [dlock] are read' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand check" -l url-file -d 'File that contains the URL, for example a mounted Kubernetes secret' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand check" -l defaults-file -d 'Option file in the format of the mysql client; dlock reads the groups [client] and [dlock]' -r -F
 complete -c dlock -n "__fish_dlock_using_subcommand check" -l host -d 'Host name or address of the server' -r
 complete -c dlock -n "__fish_dlock_using_subcommand check" -l port -d 'TCP port of the server [default: 3306]' -r
 complete -c dlock -n "__fish_dlock_using_subcommand check" -l socket -d 'Unix socket of the server, instead of host and port' -r -F
-complete -c dlock -n "__fish_dlock_using_subcommand check" -l user -d 'Account to log in with' -r
-complete -c dlock -n "__fish_dlock_using_subcommand check" -l password-file -d 'File that contains the password; a line end after it is removed' -r -F
-complete -c dlock -n "__fish_dlock_using_subcommand check" -l database -d 'Database with dlock\'s tables' -r
-complete -c dlock -n "__fish_dlock_using_subcommand check" -l ssl-mode -d 'TLS verification [default: verify_identity; disabled for loopback and Unix sockets]' -r -f -a "disabled\t'No TLS'
+complete -c dlock -n "__fish_dlock_using_subcommand check" -l user -d 'User name of the account on the server' -r
+complete -c dlock -n "__fish_dlock_using_subcommand check" -l password-file -d 'File that contains the password; dlock ignores a line end after the password' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand check" -l database -d 'Database that contains dlock\'s tables' -r
+complete -c dlock -n "__fish_dlock_using_subcommand check" -l ssl-mode -d 'TLS mode [default: verify_identity; disabled for loopback addresses and Unix sockets]' -r -f -a "disabled\t'No TLS'
 required\t'TLS without a check of the certificate'
 verify_ca\t'TLS with a certificate that is signed by a trusted authority'
 verify_identity\t'TLS with a certificate that is signed by a trusted authority and names the host'"
-complete -c dlock -n "__fish_dlock_using_subcommand check" -l ssl-ca -d 'PEM file with certificate authorities to trust in addition to the public ones' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand check" -l ssl-ca -d 'PEM file with certificate authorities that are trusted in addition to the public authorities' -r -F
 complete -c dlock -n "__fish_dlock_using_subcommand check" -l ssl-cert -d 'PEM file with the client certificate, if the server requires one' -r -F
-complete -c dlock -n "__fish_dlock_using_subcommand check" -l ssl-key -d 'PEM file with the key of --ssl-cert' -r -F
-complete -c dlock -n "__fish_dlock_using_subcommand check" -l sql -d 'Print a statement that checks the token in a transaction; needs exec --fence'
-complete -c dlock -n "__fish_dlock_using_subcommand check" -s q -l quiet -d 'Print only why dlock failed; overrides --verbose'
-complete -c dlock -n "__fish_dlock_using_subcommand check" -s v -l verbose -d 'Print each step'
+complete -c dlock -n "__fish_dlock_using_subcommand check" -l ssl-key -d 'PEM file with the private key of the certificate in --ssl-cert' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand check" -l sql -d 'Print an SQL statement that checks the token in a transaction; requires exec --fence'
+complete -c dlock -n "__fish_dlock_using_subcommand check" -s q -l quiet -d 'Print only the reason if dlock fails; overrides --verbose'
+complete -c dlock -n "__fish_dlock_using_subcommand check" -s v -l verbose -d 'Print a message for each step'
 complete -c dlock -n "__fish_dlock_using_subcommand check" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c dlock -n "__fish_dlock_using_subcommand check" -s V -l version -d 'Print version'
-complete -c dlock -n "__fish_dlock_using_subcommand history" -s a -l action -d 'Action to show; may be repeated' -r
-complete -c dlock -n "__fish_dlock_using_subcommand history" -s n -l number -d 'Number of runs to show, newest first' -r
-complete -c dlock -n "__fish_dlock_using_subcommand history" -l log-format -d 'Format of messages on stderr' -r -f -a "text\t'One line of text per message, for users'
-json\t'One JSON object per line, for programs'"
+complete -c dlock -n "__fish_dlock_using_subcommand history" -s a -l action -d 'Action to show; this option may be repeated' -r
+complete -c dlock -n "__fish_dlock_using_subcommand history" -s n -l number -d 'Maximum number of runs to show; the newest runs come first' -r
+complete -c dlock -n "__fish_dlock_using_subcommand history" -l log-format -d 'Format of messages on stderr' -r -f -a "text\t'One line of text for each message, for users'
+json\t'One JSON object on one line for each message, for programs'"
 complete -c dlock -n "__fish_dlock_using_subcommand history" -l url -d 'Server and database, as mysql://USER@HOST/DATABASE' -r
-complete -c dlock -n "__fish_dlock_using_subcommand history" -l url-file -d 'File that contains the URL, such as a mounted Kubernetes secret' -r -F
-complete -c dlock -n "__fish_dlock_using_subcommand history" -l defaults-file -d 'Option file of the mysql client; the groups [client] and [dlock] are read' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand history" -l url-file -d 'File that contains the URL, for example a mounted Kubernetes secret' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand history" -l defaults-file -d 'Option file in the format of the mysql client; dlock reads the groups [client] and [dlock]' -r -F
 complete -c dlock -n "__fish_dlock_using_subcommand history" -l host -d 'Host name or address of the server' -r
 complete -c dlock -n "__fish_dlock_using_subcommand history" -l port -d 'TCP port of the server [default: 3306]' -r
 complete -c dlock -n "__fish_dlock_using_subcommand history" -l socket -d 'Unix socket of the server, instead of host and port' -r -F
-complete -c dlock -n "__fish_dlock_using_subcommand history" -l user -d 'Account to log in with' -r
-complete -c dlock -n "__fish_dlock_using_subcommand history" -l password-file -d 'File that contains the password; a line end after it is removed' -r -F
-complete -c dlock -n "__fish_dlock_using_subcommand history" -l database -d 'Database with dlock\'s tables' -r
-complete -c dlock -n "__fish_dlock_using_subcommand history" -l ssl-mode -d 'TLS verification [default: verify_identity; disabled for loopback and Unix sockets]' -r -f -a "disabled\t'No TLS'
+complete -c dlock -n "__fish_dlock_using_subcommand history" -l user -d 'User name of the account on the server' -r
+complete -c dlock -n "__fish_dlock_using_subcommand history" -l password-file -d 'File that contains the password; dlock ignores a line end after the password' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand history" -l database -d 'Database that contains dlock\'s tables' -r
+complete -c dlock -n "__fish_dlock_using_subcommand history" -l ssl-mode -d 'TLS mode [default: verify_identity; disabled for loopback addresses and Unix sockets]' -r -f -a "disabled\t'No TLS'
 required\t'TLS without a check of the certificate'
 verify_ca\t'TLS with a certificate that is signed by a trusted authority'
 verify_identity\t'TLS with a certificate that is signed by a trusted authority and names the host'"
-complete -c dlock -n "__fish_dlock_using_subcommand history" -l ssl-ca -d 'PEM file with certificate authorities to trust in addition to the public ones' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand history" -l ssl-ca -d 'PEM file with certificate authorities that are trusted in addition to the public authorities' -r -F
 complete -c dlock -n "__fish_dlock_using_subcommand history" -l ssl-cert -d 'PEM file with the client certificate, if the server requires one' -r -F
-complete -c dlock -n "__fish_dlock_using_subcommand history" -l ssl-key -d 'PEM file with the key of --ssl-cert' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand history" -l ssl-key -d 'PEM file with the private key of the certificate in --ssl-cert' -r -F
 complete -c dlock -n "__fish_dlock_using_subcommand history" -l json -d 'Print JSON instead of a table; see dlock-history(1) for the format'
-complete -c dlock -n "__fish_dlock_using_subcommand history" -s q -l quiet -d 'Print only why dlock failed; overrides --verbose'
-complete -c dlock -n "__fish_dlock_using_subcommand history" -s v -l verbose -d 'Print each step'
+complete -c dlock -n "__fish_dlock_using_subcommand history" -s q -l quiet -d 'Print only the reason if dlock fails; overrides --verbose'
+complete -c dlock -n "__fish_dlock_using_subcommand history" -s v -l verbose -d 'Print a message for each step'
 complete -c dlock -n "__fish_dlock_using_subcommand history" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c dlock -n "__fish_dlock_using_subcommand history" -s V -l version -d 'Print version'
 complete -c dlock -n "__fish_dlock_using_subcommand forget" -s a -l action -d 'Name of the lock' -r
-complete -c dlock -n "__fish_dlock_using_subcommand forget" -l once -d 'The success to forget: that of exec --once, with the same KEY if there was one' -r
-complete -c dlock -n "__fish_dlock_using_subcommand forget" -l holder -d 'Name of the operator in the history [default: HOST/PID]' -r
-complete -c dlock -n "__fish_dlock_using_subcommand forget" -l note -d 'Note in the history, such as the reason' -r
-complete -c dlock -n "__fish_dlock_using_subcommand forget" -l log-format -d 'Format of messages on stderr' -r -f -a "text\t'One line of text per message, for users'
-json\t'One JSON object per line, for programs'"
+complete -c dlock -n "__fish_dlock_using_subcommand forget" -l once -d 'Delete the success of exec --once, or of exec --once=KEY if KEY is set' -r
+complete -c dlock -n "__fish_dlock_using_subcommand forget" -l holder -d 'Name of the operator that the history shows [default: HOST/PID]' -r
+complete -c dlock -n "__fish_dlock_using_subcommand forget" -l note -d 'Note that the history shows, for example the reason' -r
+complete -c dlock -n "__fish_dlock_using_subcommand forget" -l log-format -d 'Format of messages on stderr' -r -f -a "text\t'One line of text for each message, for users'
+json\t'One JSON object on one line for each message, for programs'"
 complete -c dlock -n "__fish_dlock_using_subcommand forget" -l url -d 'Server and database, as mysql://USER@HOST/DATABASE' -r
-complete -c dlock -n "__fish_dlock_using_subcommand forget" -l url-file -d 'File that contains the URL, such as a mounted Kubernetes secret' -r -F
-complete -c dlock -n "__fish_dlock_using_subcommand forget" -l defaults-file -d 'Option file of the mysql client; the groups [client] and [dlock] are read' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand forget" -l url-file -d 'File that contains the URL, for example a mounted Kubernetes secret' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand forget" -l defaults-file -d 'Option file in the format of the mysql client; dlock reads the groups [client] and [dlock]' -r -F
 complete -c dlock -n "__fish_dlock_using_subcommand forget" -l host -d 'Host name or address of the server' -r
 complete -c dlock -n "__fish_dlock_using_subcommand forget" -l port -d 'TCP port of the server [default: 3306]' -r
 complete -c dlock -n "__fish_dlock_using_subcommand forget" -l socket -d 'Unix socket of the server, instead of host and port' -r -F
-complete -c dlock -n "__fish_dlock_using_subcommand forget" -l user -d 'Account to log in with' -r
-complete -c dlock -n "__fish_dlock_using_subcommand forget" -l password-file -d 'File that contains the password; a line end after it is removed' -r -F
-complete -c dlock -n "__fish_dlock_using_subcommand forget" -l database -d 'Database with dlock\'s tables' -r
-complete -c dlock -n "__fish_dlock_using_subcommand forget" -l ssl-mode -d 'TLS verification [default: verify_identity; disabled for loopback and Unix sockets]' -r -f -a "disabled\t'No TLS'
+complete -c dlock -n "__fish_dlock_using_subcommand forget" -l user -d 'User name of the account on the server' -r
+complete -c dlock -n "__fish_dlock_using_subcommand forget" -l password-file -d 'File that contains the password; dlock ignores a line end after the password' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand forget" -l database -d 'Database that contains dlock\'s tables' -r
+complete -c dlock -n "__fish_dlock_using_subcommand forget" -l ssl-mode -d 'TLS mode [default: verify_identity; disabled for loopback addresses and Unix sockets]' -r -f -a "disabled\t'No TLS'
 required\t'TLS without a check of the certificate'
 verify_ca\t'TLS with a certificate that is signed by a trusted authority'
 verify_identity\t'TLS with a certificate that is signed by a trusted authority and names the host'"
-complete -c dlock -n "__fish_dlock_using_subcommand forget" -l ssl-ca -d 'PEM file with certificate authorities to trust in addition to the public ones' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand forget" -l ssl-ca -d 'PEM file with certificate authorities that are trusted in addition to the public authorities' -r -F
 complete -c dlock -n "__fish_dlock_using_subcommand forget" -l ssl-cert -d 'PEM file with the client certificate, if the server requires one' -r -F
-complete -c dlock -n "__fish_dlock_using_subcommand forget" -l ssl-key -d 'PEM file with the key of --ssl-cert' -r -F
-complete -c dlock -n "__fish_dlock_using_subcommand forget" -s q -l quiet -d 'Print only why dlock failed; overrides --verbose'
-complete -c dlock -n "__fish_dlock_using_subcommand forget" -s v -l verbose -d 'Print each step'
+complete -c dlock -n "__fish_dlock_using_subcommand forget" -l ssl-key -d 'PEM file with the private key of the certificate in --ssl-cert' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand forget" -s q -l quiet -d 'Print only the reason if dlock fails; overrides --verbose'
+complete -c dlock -n "__fish_dlock_using_subcommand forget" -s v -l verbose -d 'Print a message for each step'
 complete -c dlock -n "__fish_dlock_using_subcommand forget" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c dlock -n "__fish_dlock_using_subcommand forget" -s V -l version -d 'Print version'
 complete -c dlock -n "__fish_dlock_using_subcommand release" -s a -l action -d 'Name of the lock' -r
-complete -c dlock -n "__fish_dlock_using_subcommand release" -l token -d 'Change the lock only if it has this token, as shown by dlock status' -r
-complete -c dlock -n "__fish_dlock_using_subcommand release" -l reason -d 'Reason, which the holder, the waiters and the history show' -r
-complete -c dlock -n "__fish_dlock_using_subcommand release" -l pause -d 'Do not grant the lock for this time; a current lease is ended' -r
-complete -c dlock -n "__fish_dlock_using_subcommand release" -l holder -d 'Name of the operator, shown with the reason [default: USER@HOST]' -r
-complete -c dlock -n "__fish_dlock_using_subcommand release" -l log-format -d 'Format of messages on stderr' -r -f -a "text\t'One line of text per message, for users'
-json\t'One JSON object per line, for programs'"
+complete -c dlock -n "__fish_dlock_using_subcommand release" -l token -d 'Change the lock only if its token is TOKEN; dlock status shows the token' -r
+complete -c dlock -n "__fish_dlock_using_subcommand release" -l reason -d 'Reason that the holder, the waiters and the history show' -r
+complete -c dlock -n "__fish_dlock_using_subcommand release" -l pause -d 'Pause the lock for this time and revoke its lease, if there is one' -r
+complete -c dlock -n "__fish_dlock_using_subcommand release" -l holder -d 'Name of the operator that is shown with the reason [default: USER@HOST]' -r
+complete -c dlock -n "__fish_dlock_using_subcommand release" -l log-format -d 'Format of messages on stderr' -r -f -a "text\t'One line of text for each message, for users'
+json\t'One JSON object on one line for each message, for programs'"
 complete -c dlock -n "__fish_dlock_using_subcommand release" -l url -d 'Server and database, as mysql://USER@HOST/DATABASE' -r
-complete -c dlock -n "__fish_dlock_using_subcommand release" -l url-file -d 'File that contains the URL, such as a mounted Kubernetes secret' -r -F
-complete -c dlock -n "__fish_dlock_using_subcommand release" -l defaults-file -d 'Option file of the mysql client; the groups [client] and [dlock] are read' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand release" -l url-file -d 'File that contains the URL, for example a mounted Kubernetes secret' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand release" -l defaults-file -d 'Option file in the format of the mysql client; dlock reads the groups [client] and [dlock]' -r -F
 complete -c dlock -n "__fish_dlock_using_subcommand release" -l host -d 'Host name or address of the server' -r
 complete -c dlock -n "__fish_dlock_using_subcommand release" -l port -d 'TCP port of the server [default: 3306]' -r
 complete -c dlock -n "__fish_dlock_using_subcommand release" -l socket -d 'Unix socket of the server, instead of host and port' -r -F
-complete -c dlock -n "__fish_dlock_using_subcommand release" -l user -d 'Account to log in with' -r
-complete -c dlock -n "__fish_dlock_using_subcommand release" -l password-file -d 'File that contains the password; a line end after it is removed' -r -F
-complete -c dlock -n "__fish_dlock_using_subcommand release" -l database -d 'Database with dlock\'s tables' -r
-complete -c dlock -n "__fish_dlock_using_subcommand release" -l ssl-mode -d 'TLS verification [default: verify_identity; disabled for loopback and Unix sockets]' -r -f -a "disabled\t'No TLS'
+complete -c dlock -n "__fish_dlock_using_subcommand release" -l user -d 'User name of the account on the server' -r
+complete -c dlock -n "__fish_dlock_using_subcommand release" -l password-file -d 'File that contains the password; dlock ignores a line end after the password' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand release" -l database -d 'Database that contains dlock\'s tables' -r
+complete -c dlock -n "__fish_dlock_using_subcommand release" -l ssl-mode -d 'TLS mode [default: verify_identity; disabled for loopback addresses and Unix sockets]' -r -f -a "disabled\t'No TLS'
 required\t'TLS without a check of the certificate'
 verify_ca\t'TLS with a certificate that is signed by a trusted authority'
 verify_identity\t'TLS with a certificate that is signed by a trusted authority and names the host'"
-complete -c dlock -n "__fish_dlock_using_subcommand release" -l ssl-ca -d 'PEM file with certificate authorities to trust in addition to the public ones' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand release" -l ssl-ca -d 'PEM file with certificate authorities that are trusted in addition to the public authorities' -r -F
 complete -c dlock -n "__fish_dlock_using_subcommand release" -l ssl-cert -d 'PEM file with the client certificate, if the server requires one' -r -F
-complete -c dlock -n "__fish_dlock_using_subcommand release" -l ssl-key -d 'PEM file with the key of --ssl-cert' -r -F
-complete -c dlock -n "__fish_dlock_using_subcommand release" -s y -l yes -d 'Do not ask for confirmation; required without a terminal'
-complete -c dlock -n "__fish_dlock_using_subcommand release" -l resume -d 'End an earlier --pause; a current lease is not changed'
-complete -c dlock -n "__fish_dlock_using_subcommand release" -s q -l quiet -d 'Print only why dlock failed; overrides --verbose'
-complete -c dlock -n "__fish_dlock_using_subcommand release" -s v -l verbose -d 'Print each step'
+complete -c dlock -n "__fish_dlock_using_subcommand release" -l ssl-key -d 'PEM file with the private key of the certificate in --ssl-cert' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand release" -s y -l yes -d 'Do not ask for confirmation; required if standard input is not a terminal'
+complete -c dlock -n "__fish_dlock_using_subcommand release" -l resume -d 'Resume a paused lock; a current lease does not change'
+complete -c dlock -n "__fish_dlock_using_subcommand release" -s q -l quiet -d 'Print only the reason if dlock fails; overrides --verbose'
+complete -c dlock -n "__fish_dlock_using_subcommand release" -s v -l verbose -d 'Print a message for each step'
 complete -c dlock -n "__fish_dlock_using_subcommand release" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c dlock -n "__fish_dlock_using_subcommand release" -s V -l version -d 'Print version'
-complete -c dlock -n "__fish_dlock_using_subcommand setup" -l log-format -d 'Format of messages on stderr' -r -f -a "text\t'One line of text per message, for users'
-json\t'One JSON object per line, for programs'"
+complete -c dlock -n "__fish_dlock_using_subcommand setup" -l log-format -d 'Format of messages on stderr' -r -f -a "text\t'One line of text for each message, for users'
+json\t'One JSON object on one line for each message, for programs'"
 complete -c dlock -n "__fish_dlock_using_subcommand setup" -l url -d 'Server and database, as mysql://USER@HOST/DATABASE' -r
-complete -c dlock -n "__fish_dlock_using_subcommand setup" -l url-file -d 'File that contains the URL, such as a mounted Kubernetes secret' -r -F
-complete -c dlock -n "__fish_dlock_using_subcommand setup" -l defaults-file -d 'Option file of the mysql client; the groups [client] and [dlock] are read' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand setup" -l url-file -d 'File that contains the URL, for example a mounted Kubernetes secret' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand setup" -l defaults-file -d 'Option file in the format of the mysql client; dlock reads the groups [client] and [dlock]' -r -F
 complete -c dlock -n "__fish_dlock_using_subcommand setup" -l host -d 'Host name or address of the server' -r
 complete -c dlock -n "__fish_dlock_using_subcommand setup" -l port -d 'TCP port of the server [default: 3306]' -r
 complete -c dlock -n "__fish_dlock_using_subcommand setup" -l socket -d 'Unix socket of the server, instead of host and port' -r -F
-complete -c dlock -n "__fish_dlock_using_subcommand setup" -l user -d 'Account to log in with' -r
-complete -c dlock -n "__fish_dlock_using_subcommand setup" -l password-file -d 'File that contains the password; a line end after it is removed' -r -F
-complete -c dlock -n "__fish_dlock_using_subcommand setup" -l database -d 'Database with dlock\'s tables' -r
-complete -c dlock -n "__fish_dlock_using_subcommand setup" -l ssl-mode -d 'TLS verification [default: verify_identity; disabled for loopback and Unix sockets]' -r -f -a "disabled\t'No TLS'
+complete -c dlock -n "__fish_dlock_using_subcommand setup" -l user -d 'User name of the account on the server' -r
+complete -c dlock -n "__fish_dlock_using_subcommand setup" -l password-file -d 'File that contains the password; dlock ignores a line end after the password' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand setup" -l database -d 'Database that contains dlock\'s tables' -r
+complete -c dlock -n "__fish_dlock_using_subcommand setup" -l ssl-mode -d 'TLS mode [default: verify_identity; disabled for loopback addresses and Unix sockets]' -r -f -a "disabled\t'No TLS'
 required\t'TLS without a check of the certificate'
 verify_ca\t'TLS with a certificate that is signed by a trusted authority'
 verify_identity\t'TLS with a certificate that is signed by a trusted authority and names the host'"
-complete -c dlock -n "__fish_dlock_using_subcommand setup" -l ssl-ca -d 'PEM file with certificate authorities to trust in addition to the public ones' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand setup" -l ssl-ca -d 'PEM file with certificate authorities that are trusted in addition to the public authorities' -r -F
 complete -c dlock -n "__fish_dlock_using_subcommand setup" -l ssl-cert -d 'PEM file with the client certificate, if the server requires one' -r -F
-complete -c dlock -n "__fish_dlock_using_subcommand setup" -l ssl-key -d 'PEM file with the key of --ssl-cert' -r -F
-complete -c dlock -n "__fish_dlock_using_subcommand setup" -l print -d 'Print the table definitions and the minimum grants instead; needs no server'
-complete -c dlock -n "__fish_dlock_using_subcommand setup" -s q -l quiet -d 'Print only why dlock failed; overrides --verbose'
-complete -c dlock -n "__fish_dlock_using_subcommand setup" -s v -l verbose -d 'Print each step'
+complete -c dlock -n "__fish_dlock_using_subcommand setup" -l ssl-key -d 'PEM file with the private key of the certificate in --ssl-cert' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand setup" -l print -d 'Print the table definitions and the minimum grants, without connecting to the server'
+complete -c dlock -n "__fish_dlock_using_subcommand setup" -s q -l quiet -d 'Print only the reason if dlock fails; overrides --verbose'
+complete -c dlock -n "__fish_dlock_using_subcommand setup" -s v -l verbose -d 'Print a message for each step'
 complete -c dlock -n "__fish_dlock_using_subcommand setup" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c dlock -n "__fish_dlock_using_subcommand setup" -s V -l version -d 'Print version'
-complete -c dlock -n "__fish_dlock_using_subcommand doctor" -l log-format -d 'Format of messages on stderr' -r -f -a "text\t'One line of text per message, for users'
-json\t'One JSON object per line, for programs'"
+complete -c dlock -n "__fish_dlock_using_subcommand doctor" -l log-format -d 'Format of messages on stderr' -r -f -a "text\t'One line of text for each message, for users'
+json\t'One JSON object on one line for each message, for programs'"
 complete -c dlock -n "__fish_dlock_using_subcommand doctor" -l url -d 'Server and database, as mysql://USER@HOST/DATABASE' -r
-complete -c dlock -n "__fish_dlock_using_subcommand doctor" -l url-file -d 'File that contains the URL, such as a mounted Kubernetes secret' -r -F
-complete -c dlock -n "__fish_dlock_using_subcommand doctor" -l defaults-file -d 'Option file of the mysql client; the groups [client] and [dlock] are read' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand doctor" -l url-file -d 'File that contains the URL, for example a mounted Kubernetes secret' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand doctor" -l defaults-file -d 'Option file in the format of the mysql client; dlock reads the groups [client] and [dlock]' -r -F
 complete -c dlock -n "__fish_dlock_using_subcommand doctor" -l host -d 'Host name or address of the server' -r
 complete -c dlock -n "__fish_dlock_using_subcommand doctor" -l port -d 'TCP port of the server [default: 3306]' -r
 complete -c dlock -n "__fish_dlock_using_subcommand doctor" -l socket -d 'Unix socket of the server, instead of host and port' -r -F
-complete -c dlock -n "__fish_dlock_using_subcommand doctor" -l user -d 'Account to log in with' -r
-complete -c dlock -n "__fish_dlock_using_subcommand doctor" -l password-file -d 'File that contains the password; a line end after it is removed' -r -F
-complete -c dlock -n "__fish_dlock_using_subcommand doctor" -l database -d 'Database with dlock\'s tables' -r
-complete -c dlock -n "__fish_dlock_using_subcommand doctor" -l ssl-mode -d 'TLS verification [default: verify_identity; disabled for loopback and Unix sockets]' -r -f -a "disabled\t'No TLS'
+complete -c dlock -n "__fish_dlock_using_subcommand doctor" -l user -d 'User name of the account on the server' -r
+complete -c dlock -n "__fish_dlock_using_subcommand doctor" -l password-file -d 'File that contains the password; dlock ignores a line end after the password' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand doctor" -l database -d 'Database that contains dlock\'s tables' -r
+complete -c dlock -n "__fish_dlock_using_subcommand doctor" -l ssl-mode -d 'TLS mode [default: verify_identity; disabled for loopback addresses and Unix sockets]' -r -f -a "disabled\t'No TLS'
 required\t'TLS without a check of the certificate'
 verify_ca\t'TLS with a certificate that is signed by a trusted authority'
 verify_identity\t'TLS with a certificate that is signed by a trusted authority and names the host'"
-complete -c dlock -n "__fish_dlock_using_subcommand doctor" -l ssl-ca -d 'PEM file with certificate authorities to trust in addition to the public ones' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand doctor" -l ssl-ca -d 'PEM file with certificate authorities that are trusted in addition to the public authorities' -r -F
 complete -c dlock -n "__fish_dlock_using_subcommand doctor" -l ssl-cert -d 'PEM file with the client certificate, if the server requires one' -r -F
-complete -c dlock -n "__fish_dlock_using_subcommand doctor" -l ssl-key -d 'PEM file with the key of --ssl-cert' -r -F
-complete -c dlock -n "__fish_dlock_using_subcommand doctor" -l json -d 'Print JSON instead of lines; see dlock-doctor(1) for the format'
-complete -c dlock -n "__fish_dlock_using_subcommand doctor" -s q -l quiet -d 'Print only why dlock failed; overrides --verbose'
-complete -c dlock -n "__fish_dlock_using_subcommand doctor" -s v -l verbose -d 'Print each step'
+complete -c dlock -n "__fish_dlock_using_subcommand doctor" -l ssl-key -d 'PEM file with the private key of the certificate in --ssl-cert' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand doctor" -l json -d 'Print JSON instead of text; see dlock-doctor(1) for the format'
+complete -c dlock -n "__fish_dlock_using_subcommand doctor" -s q -l quiet -d 'Print only the reason if dlock fails; overrides --verbose'
+complete -c dlock -n "__fish_dlock_using_subcommand doctor" -s v -l verbose -d 'Print a message for each step'
 complete -c dlock -n "__fish_dlock_using_subcommand doctor" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c dlock -n "__fish_dlock_using_subcommand doctor" -s V -l version -d 'Print version'
