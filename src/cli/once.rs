@@ -29,7 +29,7 @@ pub struct OnceArgs {
 
     /// Minimum time for which the lock is held after the grant.
     ///
-    /// If the command ends earlier, the lock stays held until this time is over, but dlock exits
+    /// If the command ends earlier, the lock stays held until this time has passed, but dlock exits
     /// immediately.
     #[arg(long, env = "DLOCK_OPT_MIN_HOLD", value_name = "DURATION", value_parser = min_hold)]
     pub min_hold: Option<Duration>,
@@ -47,7 +47,7 @@ impl OnceArgs {
     }
 }
 
-/// Parses a duration of at most [`MAX_TTL`]. The duration is limited because the process exits before it is over and
+/// Parses a duration of at most [`MAX_TTL`]. The duration is limited because the process exits before its end and
 /// cannot release the lease earlier.
 ///
 /// # Errors

@@ -1,7 +1,7 @@
 //! The allowed values of each setting. Each function parses or checks a string and returns the valid value.
 //!
 //! The functions are pure. Flags, URLs and option files share them. An error is an [`InvalidValue`], which is a
-//! constant string. The error cannot contain the rejected value, because the value of the wrong option may be a password.
+//! constant string. The error cannot contain the rejected value, which may be a password in the wrong option.
 
 use std::net::Ipv6Addr;
 use std::path::PathBuf;

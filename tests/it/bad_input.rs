@@ -1,11 +1,11 @@
-//! Errors before the command can run: names, options, files, servers, accounts.
+//! Errors that prevent dlock from running the command: invalid names, options, files, servers and accounts.
 //!
-//! In each case dlock prints the reason in one line and nothing else, exits with the status from the table of exit
-//! statuses, does not run the command, and leaves the lock free for the next contender.
+//! For each error, dlock prints one error message, exits with the status that the table of exit statuses lists, does
+//! not run the command, and leaves the lock free for the next contender.
 //!
-//! - `names`, `options`: the command line
-//! - `file`, `command`: files and programs on this machine that the command line names
-//! - `server`, `account`: the server and the account that the command line names
+//! - `names`, `options`: arguments on the command line
+//! - `file`, `command`: files that the options name, and the program of the command
+//! - `server`, `account`: the server, and the account that dlock uses on the server
 
 mod account;
 mod command;
@@ -25,11 +25,11 @@ use crate::servers::{Database, Server};
 enum Form {
     /// One line that starts with `dlock: `.
     Line,
-    /// The message of the command-line parser, which shows the usage.
+    /// A message of the command-line parser, which starts with `error: ` and may have several lines.
     Usage,
 }
 
-/// Returns a `dlock exec` of `action` on `database` that tries once.
+/// Returns a `dlock exec` of the action `action` that makes one attempt to connect and one attempt to acquire the lock.
 fn exec(database: &Database, action: &str) -> Dlock {
     Dlock::on(
         database,
@@ -44,7 +44,8 @@ fn exec(database: &Database, action: &str) -> Dlock {
     )
 }
 
-/// Asserts that `dlock`, which has no command yet, exits with `status`, prints `why` and does not run the command.
+/// Adds a command to `dlock` and asserts that dlock exits with `status`, prints a message of the form `form` that
+/// contains `why`, and does not run the command.
 #[track_caller]
 fn refused(dlock: Dlock, form: Form, status: i32, why: &str) {
     let stage = Stage::new();
@@ -59,7 +60,7 @@ fn refused(dlock: Dlock, form: Form, status: i32, why: &str) {
     assert!(!mark.exists(), "the command ran: {outcome:#?}");
 }
 
-/// Asserts that the lock `action` can be acquired at once.
+/// Asserts that the lock `action` can be acquired without waiting.
 #[track_caller]
 fn free(database: &Database, action: &str) {
     exec(database, action)
@@ -69,7 +70,7 @@ fn free(database: &Database, action: &str) {
         .expect(0, "", "");
 }
 
-/// Returns the actions that have a row.
+/// Returns the names of all actions that have a row in `dlock_lock`.
 #[track_caller]
 fn actions(database: &Database) -> Vec<String> {
     let rows: Vec<Vec<u8>> = database

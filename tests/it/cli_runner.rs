@@ -1,7 +1,7 @@
 //! Runs the `dlock` program and returns its status and output.
 //!
-//! Every run starts without the `DLOCK_` variables of the test process. [`Outcome::expect`] compares status and output
-//! together and prints everything if one of them is wrong.
+//! Every run starts without the `DLOCK_` variables of the test process. [`Outcome::expect`] checks status and output
+//! together and prints both if one of them is wrong.
 
 use std::ffi::OsStr;
 use std::io::Read;
@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 
 use crate::servers::Database;
 
-/// Maximum time to wait for an expected event before a test fails. A busy machine needs far less; a failed test run
-/// ends soon enough.
+/// Time in which an expected event happens even on a busy machine. [`eventually`] waits four times as long before it
+/// panics.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A program with its arguments and environment, not yet started.
@@ -25,20 +25,20 @@ pub(crate) struct Dlock {
     stderr: Option<Stdio>,
 }
 
-/// A run that has started.
+/// A program that has been started.
 pub(crate) struct Running {
     child: Child,
     stdout: Pipe,
     stderr: Pipe,
 }
 
-/// The bytes read from a pipe so far, and the thread that reads more.
+/// The bytes that were read from a pipe so far, and the thread that reads the pipe.
 struct Pipe {
     text: Arc<Mutex<Vec<u8>>>,
     reader: Option<JoinHandle<()>>,
 }
 
-/// Status and output of a run that has ended.
+/// Status and output of a program that has ended.
 #[derive(Debug)]
 pub(crate) struct Outcome {
     pub(crate) status: Option<i32>,
@@ -47,12 +47,12 @@ pub(crate) struct Outcome {
 }
 
 impl Dlock {
-    /// Returns `dlock` with `arguments` and without a server.
+    /// Returns `dlock` with `arguments` and without connection settings.
     pub(crate) fn new<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -> Self {
         Self::of(Path::new(env!("CARGO_BIN_EXE_dlock")), arguments)
     }
 
-    /// Returns another `program` with `arguments` and without a server.
+    /// Returns another program, `program`, with `arguments` and without connection settings for dlock.
     pub(crate) fn of<S: AsRef<OsStr>>(
         program: &Path,
         arguments: impl IntoIterator<Item = S>,
@@ -105,7 +105,7 @@ impl Dlock {
         self
     }
 
-    /// Starts the program and returns at once.
+    /// Starts the program and does not wait for its end.
     #[track_caller]
     pub(crate) fn start(mut self) -> Running {
         let mut child = self
@@ -131,8 +131,8 @@ impl Dlock {
     }
 }
 
-/// Resets ignored signals to their default actions, as for a program that is started from a terminal. A test run in the
-/// background of a script ignores SIGINT and SIGQUIT, and all its descendants would inherit that.
+/// Resets ignored signals to their default actions, as for a program that is started from a terminal. If a script runs
+/// the tests in the background, the test process ignores SIGINT and SIGQUIT, and its descendants would ignore them too.
 pub(crate) fn hear_all_signals() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -171,9 +171,12 @@ impl Pipe {
         String::from_utf8_lossy(&text).into_owned()
     }
 
-    /// Waits until no process can write to the pipe any more, and returns the whole text.
+    /// Waits until every process has closed the pipe for writing, and returns everything that was written.
     fn all(&mut self) -> String {
-        let reader = self.reader.take().expect("a run is waited for once");
+        let reader = self
+            .reader
+            .take()
+            .expect("the pipe is read to its end only once");
         eventually("all processes have closed the output", || {
             reader.is_finished()
         });
@@ -186,7 +189,7 @@ impl Running {
         self.child.id()
     }
 
-    /// Waits until dlock has printed `text` on stderr.
+    /// Waits until dlock has printed `text` on stderr. Panics if dlock does not print `text` in time.
     #[track_caller]
     pub(crate) fn heard(&self, text: &str) {
         let is_printed = happens(|| self.said().contains(text));
@@ -211,7 +214,7 @@ impl Running {
             .is_some()
     }
 
-    /// Waits until dlock ends. Panics if it does not end in time.
+    /// Waits until dlock ends. Panics if dlock does not end in time.
     #[track_caller]
     pub(crate) fn wait(mut self) -> Outcome {
         eventually("dlock ends", || self.is_over());
@@ -232,8 +235,8 @@ impl Drop for Running {
 }
 
 impl Outcome {
-    /// Asserts the status, the whole of stdout, and that stderr contains `stderr`. An empty `stderr` asserts that
-    /// stderr is empty.
+    /// Asserts that the exit status is `status`, that the output on stdout is exactly `stdout`, and that the output on
+    /// stderr contains `stderr`. If `stderr` is empty, asserts that dlock printed nothing on stderr.
     #[track_caller]
     pub(crate) fn expect(&self, status: i32, stdout: &str, stderr: &str) {
         let has_stderr = match stderr {
@@ -247,13 +250,13 @@ impl Outcome {
     }
 }
 
-/// Waits until `condition` is true. Panics if that takes longer than [`PATIENCE`].
+/// Waits until `condition` is true. Panics with the event `what` if that takes longer than four times [`PATIENCE`].
 #[track_caller]
 pub(crate) fn eventually(what: &str, condition: impl FnMut() -> bool) {
     assert!(happens(condition), "never happened: {what}");
 }
 
-/// Waits until `condition` is true, for at most [`PATIENCE`]. Returns false if it did not become true.
+/// Waits until `condition` is true and returns true, or returns false after four times [`PATIENCE`].
 fn happens(mut condition: impl FnMut() -> bool) -> bool {
     let started = Instant::now();
     while !condition() {

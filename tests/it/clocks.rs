@@ -1,9 +1,10 @@
-//! Wrong clocks on a real server: libfaketime sets the server's clock or lets it run at a wrong rate. There must never
-//! be two holders, no healthy command may be stopped, and the lease of a dead holder must still expire.
+//! Tests with a wrong clock on a real server. libfaketime sets the server's clock or lets the clock run at a wrong rate.
+//! There must never be two holders, no healthy command may be stopped, and the lease of a dead holder must still
+//! expire.
 //!
-//! The tests check which processes are alive, like the mutant tests. They run on MariaDB only: under libfaketime MySQL
-//! spins in its timed waits and may take minutes to start. For dlock a clock jump is the same on both servers, a row
-//! with earlier or later times; `mutants::granting` tests that on both.
+//! Like the mutant tests, these tests check which processes are alive. The tests run only on MariaDB, since under
+//! libfaketime MySQL spins in its timed waits and may take minutes to start. On both servers, a clock jump only makes
+//! the times in the row too early or too late; `mutants::granting` tests such rows on both servers.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -21,10 +22,10 @@ use crate::servers::{Flavour, Server};
 /// One hour in seconds.
 const HOUR: f64 = 3_600.0;
 
-/// A short ttl, so that a whole lease passes at each rate.
+/// The ttl of holders. The ttl is short, so that the tests can wait for a whole lease at each clock rate.
 const TTL: [&str; 2] = ["--ttl", "3s"];
 
-/// Number of renewals during one ttl plus the second that a rate change may take.
+/// Number of renewals in one [`TTL`] plus the second that a change of the clock rate may take.
 const A_WHOLE_LEASE: u64 = 8;
 
 /// A separate server with a clock that the test can set.
@@ -39,11 +40,11 @@ impl ClockServer {
     fn start(flavour: Flavour) -> Self {
         let stage = Stage::new();
         let clock = stage.path("clock");
-        fs::write(&clock, "+0 x1\n").expect("writes");
+        fs::write(&clock, "+0 x1\n").expect("the folder is writable");
         let environment = [
             ("DLOCK_TEST_SERVER_PRELOAD", library()),
             ("FAKETIME_TIMESTAMP_FILE", clock.display().to_string()),
-            // In seconds. Reading the file at every call would slow MySQL down too much.
+            // In seconds. Reading the file in every call would slow the server down too much.
             ("FAKETIME_CACHE_DURATION", "1".to_owned()),
             ("FAKETIME_DONT_FAKE_MONOTONIC", "1".to_owned()),
         ];
@@ -56,15 +57,16 @@ impl ClockServer {
         }
     }
 
-    /// Sets the clock to `off` seconds from the true time; it then runs at `rate`. At rate 1 the clock is set when this
-    /// returns; another rate takes effect within a second.
+    /// Sets the server's clock to `off` seconds after the true time and lets the clock run at `rate`. If `rate` is 1,
+    /// the normal rate, waits until the clock is set. Another rate takes effect within one second.
     fn set(&self, off: f64, rate: f64) {
-        // The library applies the rate to the server's whole lifetime; this offset cancels its effect on the past.
+        // libfaketime applies the rate to the whole lifetime of the server. This offset cancels the effect of the rate
+        // on the time that has already passed.
         let past = (1.0 - rate) * self.started.elapsed().as_secs_f64();
-        // Replaced atomically, since the server may read the file at any time.
+        // Replaces the file atomically, since the server may read the file at any time.
         let new = self.clock.with_extension("new");
-        fs::write(&new, format!("{:+.3} x{rate}\n", off + past)).expect("writes");
-        fs::rename(&new, &self.clock).expect("renames");
+        fs::write(&new, format!("{:+.3} x{rate}\n", off + past)).expect("the folder is writable");
+        fs::rename(&new, &self.clock).expect("the file can be renamed");
         if (rate - 1.0).abs() < f64::EPSILON {
             let mut admin = self.server.admin();
             eventually("the server's clock is set", || {
@@ -78,7 +80,7 @@ impl ClockServer {
     }
 }
 
-/// Returns how many seconds the server's clock is ahead of this machine's.
+/// Returns the number of seconds by which the server's clock is ahead of this machine's clock.
 fn seconds_off(admin: &mut Conn) -> f64 {
     let server: Option<f64> = admin
         .query_first("SELECT TIMESTAMPDIFF(MICROSECOND,'1970-01-01',UTC_TIMESTAMP(6))/1e6")
@@ -87,7 +89,7 @@ fn seconds_off(admin: &mut Conn) -> f64 {
     server.expect("a number") - own.expect("after 1970").as_secs_f64()
 }
 
-/// Returns the path of libfaketime, which comes from the same place as the servers.
+/// Returns the path of libfaketime, which `tests/servers/fetch` provides.
 fn library() -> String {
     let fetch = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/servers/fetch");
     let found = Command::new(fetch)
@@ -99,14 +101,14 @@ fn library() -> String {
     String::from_utf8_lossy(&found.stdout).trim().to_owned()
 }
 
-/// Starts a healthy holder.
+/// Starts a holder with the ttl [`TTL`].
 fn holder(scene: &Scene) -> Running {
     scene.holder(scene.exec(scene.database.port).args(TTL))
 }
 
-/// Waits for `times` more renewals, and then asserts that a contender does not acquire the lock.
+/// Waits for `times` more renewals by `holder`, and asserts that a contender then does not acquire the lock.
 #[track_caller]
-fn renewed_and_alone(scene: &Scene, holder: &mut Running, times: u64) {
+fn assert_renewed_and_exclusive(scene: &Scene, holder: &mut Running, times: u64) {
     let mut admin = scene.database.admin_conn();
     let mut renewals = || -> u64 {
         let row = admin.query_first("SELECT renewals FROM dlock_lock");
@@ -129,11 +131,11 @@ fn any_server_clock_error_is_harmless_while_the_queue_lock_is_held() {
     let waiters = [scene.waiter(), scene.waiter()];
     for off in [HOUR, 0.0, -HOUR, 0.0] {
         clocked.set(off, 1.0);
-        renewed_and_alone(&scene, &mut holder, 2);
+        assert_renewed_and_exclusive(&scene, &mut holder, 2);
     }
     for rate in [2.0, 0.5] {
         clocked.set(0.0, rate);
-        renewed_and_alone(&scene, &mut holder, A_WHOLE_LEASE);
+        assert_renewed_and_exclusive(&scene, &mut holder, A_WHOLE_LEASE);
     }
     scene.let_go();
     holder.wait().expect(4, "", "the server's clock was set ");
@@ -143,7 +145,7 @@ fn any_server_clock_error_is_harmless_while_the_queue_lock_is_held() {
     only_the_mutant_trusts_the_server_clock(clocked);
 }
 
-/// `status` reports the jump until the next renewal, which is ten seconds away.
+/// `status` reports a clock jump only until the next renewal. With a ttl of one minute, renewals are ten seconds apart.
 #[test]
 fn status_reports_that_the_server_clock_was_set() {
     let clocked = &ClockServer::start(Flavour::MariaDb);
@@ -171,12 +173,13 @@ fn status_reports_that_the_server_clock_was_set() {
     }
 }
 
-/// Asserts that the mutant of the claim above, a contender that trusts the server's clock alone, lets two commands run.
+/// Asserts that two commands run at the same time if the contender is a mutant that trusts only the server's clock, and
+/// that the unchanged dlock prevents this.
 fn only_the_mutant_trusts_the_server_clock(clocked: &ClockServer) {
     clocked.set(0.0, 1.0);
     let held = ["", "clock"].map(|without| {
         let scene = clocked.scene(without);
-        // A long ttl, so that the contender tries before the next renewal.
+        // With a long ttl, the contender makes its attempt before the next renewal.
         let dlock = scene.exec(scene.database.port).args(["--ttl", "1m"]);
         let holder = scene.holder(dlock);
         (scene, holder)
@@ -189,8 +192,8 @@ fn only_the_mutant_trusts_the_server_clock(clocked: &ClockServer) {
     assert_eq!(verdicts, [Verdict::Clean, Verdict::TwoAlive]);
 }
 
-/// As documented in dlock(7): without the queue lock a contender is deceived only if the clock jumps forward by more
-/// than the remaining lease and 5 s.
+/// dlock(7) documents this limit: without the queue lock, a contender takes over a live lease only if the server's clock
+/// jumps forward by more than the remaining lease plus 5 s.
 #[test]
 fn without_queue_lock_the_server_clock_may_go_back_or_5_s_forward() {
     let clocked = &ClockServer::start(Flavour::MariaDb);
@@ -200,12 +203,12 @@ fn without_queue_lock_the_server_clock_may_go_back_or_5_s_forward() {
     scene.take_queue_lock_away();
     for off in [5.0, 0.0] {
         clocked.set(off, 1.0);
-        renewed_and_alone(&scene, &mut holder, 2);
+        assert_renewed_and_exclusive(&scene, &mut holder, 2);
     }
     a_dead_holder_is_replaced_although_the_clock_is_set_back(clocked);
     for rate in [2.0, 0.5] {
         clocked.set(-HOUR, rate);
-        renewed_and_alone(&scene, &mut holder, A_WHOLE_LEASE);
+        assert_renewed_and_exclusive(&scene, &mut holder, A_WHOLE_LEASE);
     }
     scene.let_go();
     holder.wait().expect(4, "", "the server's clock was set ");
@@ -214,7 +217,8 @@ fn without_queue_lock_the_server_clock_may_go_back_or_5_s_forward() {
     }
 }
 
-/// By the server's clock the lease is live for another hour; the contender observes with its own clock that it is not.
+/// Asserts that a contender replaces a dead holder after the server's clock was set back by an hour. By the server's
+/// clock the lease is live for another hour, but the contender measures the ttl with its own clock.
 fn a_dead_holder_is_replaced_although_the_clock_is_set_back(clocked: &ClockServer) {
     let dead = ["KILL", "STOP"].map(|signal| {
         let scene = clocked.scene("");

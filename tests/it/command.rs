@@ -1,5 +1,5 @@
-//! Commands for dlock to run that a test can observe and control: they write to a fifo when they run, and continue when
-//! the test writes to another. No test has to guess how long anything takes.
+//! Commands that dlock runs in a test, and that the test can observe and control. A command writes to a fifo when the
+//! command runs, and continues when the test writes to another fifo, so the tests need no fixed delays.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;
@@ -30,7 +30,7 @@ impl Stage {
         self.folder.path().join(name)
     }
 
-    /// Makes the fifo `name`.
+    /// Creates the fifo `name` and returns its path.
     pub(crate) fn fifo(&self, name: &str) -> PathBuf {
         let path = self.path(name);
         let made = Command::new("mkfifo").arg(&path).status();
@@ -40,7 +40,7 @@ impl Stage {
 }
 
 /// A file that a command locks. Every process that the command starts inherits the descriptor and with it the lock, so
-/// the kernel shows if any of them is alive, independently of dlock.
+/// the lock shows whether any of these processes is alive, independently of dlock.
 pub(crate) struct Witness(PathBuf);
 
 impl Witness {
@@ -52,7 +52,7 @@ impl Witness {
         &self.0
     }
 
-    /// Returns true if no process holds the lock on the file: none has started, or all have ended.
+    /// Returns true if no process holds the lock on the file, either because none has started or because all have ended.
     pub(crate) fn is_alone(&self) -> bool {
         let mut options = OpenOptions::new();
         let file = options.append(true).create(true).open(&self.0);
@@ -61,14 +61,15 @@ impl Witness {
     }
 }
 
-/// Returns the text that a command writes to `fifo`, without surrounding blanks. Panics if none arrives in time.
+/// Waits until a command writes to `fifo`, and returns what the command writes, without surrounding whitespace. Panics
+/// if the command does not write within [`PATIENCE`].
 #[track_caller]
 pub(crate) fn heard(fifo: &Path) -> String {
     let (sender, receiver) = mpsc::channel();
     let fifo = fifo.to_owned();
     thread::spawn(move || {
         let text = fs::read_to_string(fifo).expect("a fifo can be read");
-        // The receiver is gone if the test has failed.
+        // Sending fails if the test has already failed and dropped the receiver.
         let _ = sender.send(text);
     });
     let text = receiver
@@ -77,10 +78,10 @@ pub(crate) fn heard(fifo: &Path) -> String {
     text.trim().to_owned()
 }
 
-/// Writes `word` to `fifo`, which lets a command that reads it continue. Waits until the command reads.
+/// Waits until a command reads `fifo`, and writes `word` to `fifo`, so that the command continues.
 #[track_caller]
 pub(crate) fn tell(fifo: &Path, word: &str) {
-    /// Makes `open` fail while there is no reader; without this flag it would wait for one forever.
+    /// Makes `open` fail while no process reads the fifo. Without this flag, `open` would wait for a reader forever.
     const O_NONBLOCK: i32 = 0o4000;
     let mut open = None;
     eventually("the command reads the fifo", || {
@@ -88,8 +89,8 @@ pub(crate) fn tell(fifo: &Path, word: &str) {
         open = options.write(true).custom_flags(O_NONBLOCK).open(fifo).ok();
         open.is_some()
     });
-    let mut fifo = open.expect("it was opened");
-    writeln!(fifo, "{word}").expect("the fifo takes a word");
+    let mut fifo = open.expect("the fifo is open");
+    writeln!(fifo, "{word}").expect("the fifo can be written");
 }
 
 /// Sends `signal` (a name without SIG, or a number) to the process `pid`.

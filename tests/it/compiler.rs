@@ -1,5 +1,5 @@
-//! Programs and libraries in C, for faults that cannot be caused otherwise and for code that Rust does not allow. The C
-//! compiler is available, since building dlock's TLS library needs it.
+//! Compiles C programs and libraries for tests that need faults which cannot be caused otherwise, or code that safe Rust
+//! does not allow. A C compiler is available on every machine that builds dlock, since dlock's TLS library needs it.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use crate::command::Stage;
 /// Compiler options for a library that is loaded before the C library of a program under test (`LD_PRELOAD`).
 pub(crate) const LIBRARY: &[&str] = &["-shared", "-fPIC"];
 
-/// Compiles the C source text `source` with `options` to the file `target`.
+/// Compiles the C source code `source` with the compiler options `options` to the file `target`.
 #[track_caller]
 pub(crate) fn compile(options: &[&str], source: &str, target: &Path) {
     let mut compiler = Command::new("cc")
@@ -21,13 +21,15 @@ pub(crate) fn compile(options: &[&str], source: &str, target: &Path) {
         .spawn()
         .expect("cc, the C compiler, is installed");
     let mut stdin = compiler.stdin.take().expect("stdin is a pipe");
-    stdin.write_all(source.as_bytes()).expect("cc reads it");
+    stdin
+        .write_all(source.as_bytes())
+        .expect("cc reads the source code");
     drop(stdin);
     assert!(compiler.wait().expect("cc runs").success(), "cc failed");
 }
 
-/// Compiles the C source text `source` to a library for `LD_PRELOAD` and returns its path. The library exists as long
-/// as `stage`.
+/// Compiles the C source code `source` to a library for `LD_PRELOAD` and returns the path of the library. The library is
+/// deleted when `stage` is dropped.
 #[track_caller]
 pub(crate) fn preload(stage: &Stage, source: &str) -> PathBuf {
     let library = stage.path("preload.so");

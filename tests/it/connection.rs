@@ -2,8 +2,8 @@
 //! that an account needs.
 //!
 //! - `sources`: flags, variables, URLs and files, and their precedence
-//! - `addresses`: the addresses of a host name
-//! - `cost`: connections and packets
+//! - `addresses`: host names with several addresses
+//! - `cost`: the number of connections and packets
 //! - `tables`: which commands create or change the tables
 //! - `grants`: the grants that an account needs
 
@@ -18,7 +18,7 @@ use mysql::prelude::Queryable;
 use crate::cli_runner::Dlock;
 use crate::servers::{Database, Flavour};
 
-/// Returns the actions that were granted in `database` and are free, sorted by name.
+/// Returns the actions that were granted in `database` at least once and are free now, sorted by name.
 #[track_caller]
 fn actions(database: &Database) -> Vec<String> {
     let rows: Vec<Vec<u8>> = database
@@ -30,7 +30,8 @@ fn actions(database: &Database) -> Vec<String> {
         .collect()
 }
 
-/// Runs `true` under a separate lock for each of `runs`, and asserts that the locks were acquired in `database`.
+/// Runs each of `runs` with its name as the action and `true` as the command. Asserts that exactly these actions were
+/// granted in `database`.
 #[track_caller]
 fn all_reach(
     database: &Database,
@@ -55,8 +56,7 @@ fn all_reach(
     assert_eq!(actions(database), names, "{flavour}");
 }
 
-/// Returns a `dlock exec` that does not wait for the lock and tries the server once. Its action comes from the
-/// environment.
+/// Returns a `dlock exec` without an action that makes one attempt to connect and does not wait for the lock.
 fn bare() -> Dlock {
     Dlock::new(["exec", "--nonblock", "--connect-timeout", "0"])
 }

@@ -1,5 +1,5 @@
-//! The same job on many machines: `--once-per` runs it once in a period, `--min-hold` holds its lock for a minimum
-//! time.
+//! A job that many machines start. `--once-per` runs the job once in a period, and `--min-hold` holds the lock of the
+//! job for a minimum time.
 
 use mysql::Conn;
 use mysql::prelude::Queryable;
@@ -8,32 +8,32 @@ use crate::cli_runner::{Dlock, Outcome, Running, eventually};
 use crate::command::{Stage, heard, tell};
 use crate::servers::{Database, Flavour, shared};
 
-/// Runs `claim` on a fresh database of each kind of server.
-fn everywhere(claim: impl Fn(&Database, &mut Conn)) {
+/// Runs `test` on a new database of each kind of server.
+fn everywhere(test: impl Fn(&Database, &mut Conn)) {
     for flavour in Flavour::ALL {
         let database = shared(flavour).database("cron");
         Dlock::on(&database, ["setup", "-q"])
             .run()
             .expect(0, "", "");
-        claim(&database, &mut database.admin_conn());
+        test(&database, &mut database.admin_conn());
     }
 }
 
-/// Returns an exec of `job` whose command exits with `status`.
+/// Returns a `dlock exec` of the action `job` whose command prints `ran` and exits with `status`.
 fn job(database: &Database, options: &[&str], status: i32) -> Dlock {
     Dlock::on(database, ["exec", "-a", "job"])
         .args(options)
         .args(["--", "sh", "-c", &format!("echo ran; exit {status}")])
 }
 
-/// Sets the time of the last success to `seconds` from now by the server's clock.
+/// Sets the time of the last success to `seconds` after the server's current time. A negative number sets a past time.
 fn shift(admin: &mut Conn, seconds: i64) {
     let shift =
         format!("UPDATE dlock_lock SET succeeded_at=UTC_TIMESTAMP(6)+INTERVAL {seconds} SECOND");
     admin.query_drop(shift).expect("the row can be changed");
 }
 
-/// Returns the tokens of all runs. Each token is the time of the grant in microseconds.
+/// Returns the tokens of all runs. Each token is the time of the grant in microseconds since 1970.
 fn tokens(admin: &mut Conn) -> Vec<u64> {
     admin
         .query("SELECT token FROM dlock_history ORDER BY token")
@@ -41,7 +41,7 @@ fn tokens(admin: &mut Conn) -> Vec<u64> {
 }
 
 #[test]
-fn a_job_that_succeeded_within_the_period_is_skipped_with_0() {
+fn a_job_that_succeeded_within_the_period_is_skipped_with_status_0() {
     everywhere(|database, admin| {
         let per = ["--once-per=5m", "--holder=web-1"];
         job(database, &per, 3).run().expect(3, "ran\n", "");
@@ -54,7 +54,7 @@ fn a_job_that_succeeded_within_the_period_is_skipped_with_0() {
         shift(admin, -301);
         job(database, &per, 4).run().expect(4, "ran\n", "");
         job(database, &per, 0).run().expect(0, "ran\n", "");
-        // A success without --once-per counts for later runs with it.
+        // A success without --once-per also counts for later runs with --once-per.
         job(database, &[], 0).run().expect(0, "ran\n", "");
         job(database, &per, 3).run().expect(0, "", "was done by");
     });
@@ -94,7 +94,7 @@ fn hosts_that_start_a_job_at_different_times_run_it_once() {
 #[test]
 fn the_lock_is_held_for_min_hold_after_dlock_exits() {
     everywhere(|database, admin| {
-        // --min-hold is longer than the ttl: contenders must not conclude that the holder is dead.
+        // --min-hold is longer than the ttl, but contenders must not conclude that the holder is dead.
         let hold = [
             "--ttl=2s",
             "--min-hold=5s",
@@ -157,7 +157,7 @@ fn a_command_longer_than_min_hold_releases_the_lock_at_its_end() {
             .arg(&go)
             .start();
         heard(&ready);
-        eventually("the minimum hold time is over", || {
+        eventually("the minimum hold time has passed", || {
             let status = Dlock::on(database, ["status", "--json", "job"]).run();
             let document: serde_json::Value =
                 serde_json::from_str(&status.stdout).expect("the output is JSON");

@@ -1,7 +1,7 @@
-//! A stop signal reaches every process of a large tree, with few descriptors and after descriptors ran out.
+//! Tests that a stop signal reaches every process of a large process tree, even if dlock has few free descriptors or
+//! none.
 //!
-//! The tree is a C program, since a thousand shells would be too heavy. The C compiler is available, since
-//! building dlock's TLS library needs it.
+//! The command is a C program, since a thousand shells would use too many resources.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,9 +16,10 @@ use crate::compiler::compile;
 use crate::holder::steal;
 use crate::servers::{Database, Flavour, shared};
 
-/// Source of `crowd LEADERS EACH LOG READY`, which starts LEADERS sessions, each with one leader and EACH other
-/// processes. A process that gets SIGTERM writes a letter to LOG: `x` for the first process, `l` for a leader, `p` for
-/// any other. A parent exits after its children.
+/// Source code of the program `crowd LEADERS EACH LOG READY`, which starts LEADERS Unix sessions, each with one leader
+/// and EACH other processes. When all processes have started, the first process writes `up` to READY. A process that
+/// gets SIGTERM writes a letter to LOG: `x` for the first process, `l` for a leader, `p` for any other process. A parent
+/// process exits after its children.
 const SOURCE: &str = r#"
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -76,7 +77,7 @@ fn program() -> &'static Path {
     path
 }
 
-/// A holder of `init` whose command is a tree of 10 sessions. All processes of the tree have started.
+/// A holder of `init` whose command has started all processes of a process tree with 10 Unix sessions.
 struct Crowd {
     running: Running,
     stage: Stage,
@@ -105,7 +106,7 @@ impl Crowd {
         }
     }
 
-    /// Returns the number of processes that got SIGTERM.
+    /// Returns the number of processes that have got SIGTERM so far.
     fn stopped(&self) -> usize {
         let log = fs::read(self.stage.path("log"));
         log.expect("the command created the log").len()
@@ -141,7 +142,11 @@ fn a_stop_without_a_free_descriptor_is_retried() {
     limit(3);
     steal(&database);
     crowd.running.heard("sent signal 15");
-    assert_eq!(crowd.stopped(), 0, "the limit has no effect");
+    assert_eq!(
+        crowd.stopped(),
+        0,
+        "processes got SIGTERM despite the limit"
+    );
     limit(64);
     let (log, size) = (crowd.stage.path("log"), crowd.size);
     crowd.running.wait().expect(76, "", "lost init: ");

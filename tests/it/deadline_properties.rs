@@ -1,8 +1,8 @@
-//! Property tests of the deadline arithmetic, for every accepted lease and any sequence of events. The tests drive the
-//! pure state machines with a simulated clock.
+//! Property tests of the deadline arithmetic, for every accepted lease timing and any sequence of events. The tests
+//! drive the pure state machines with a simulated clock.
 //!
-//! A suspended machine is a jump of that clock: dlock measures all time with `CLOCK_BOOTTIME`, which includes suspend
-//! time, so a suspend is visible only as a jump.
+//! The tests simulate a suspend of the machine as a jump of the clock. dlock measures time with `CLOCK_BOOTTIME`, which
+//! includes the time of a suspend, so for dlock a suspend is only a jump of this clock.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ fn millis(number: u64) -> Duration {
 }
 
 prop_compose! {
-    /// Accepted lease timing, from the shortest ttl to five minutes.
+    /// Lease timing with a ttl from the minimum to five minutes. None if dlock rejects the combination of ttl and grace.
     fn accepted()(
         ttl in 1_500..300_000_u64,
         grace in prop::option::of(0..20_000_u64),
@@ -30,7 +30,8 @@ prop_compose! {
     }
 }
 
-/// One renewal: after `pause` it is sent if it is due, and after `latency` its response arrives.
+/// One step of the simulation. Time advances by `pause`, dlock sends a renewal if one is due, and the response arrives
+/// after `latency`. If `renewed` is false, the response is a failure with an unknown outcome.
 #[derive(Debug, Clone, Copy)]
 struct Round {
     pause: Duration,
@@ -39,7 +40,7 @@ struct Round {
 }
 
 fn round() -> impl Strategy<Value = Round> {
-    // A long pause simulates a suspended machine, a long latency a slow network.
+    // A long pause simulates a suspended machine, and a long latency simulates a slow network.
     let length = prop_oneof![4 => 0..2_000_u64, 1 => 0..100_000_u64];
     (length.clone(), length, any::<bool>()).prop_map(|(pause, latency, renewed)| Round {
         pause: millis(pause),
@@ -52,7 +53,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn command_of_every_accepted_lease_is_dead_a_margin_before_it_expires(
+    fn every_command_is_dead_a_margin_before_its_lease_expires(
         timing in accepted(), sent in 0..1_000_000_u64,
     ) {
         let Some(timing) = timing else { return Ok(()) };
@@ -66,7 +67,7 @@ proptest! {
     }
 
     #[test]
-    fn no_renewal_after_the_deadline_and_only_a_proven_renewal_moves_it(
+    fn no_renewal_is_sent_after_the_deadline_and_only_proven_renewals_move_it(
         timing in accepted(), rounds in prop::collection::vec(round(), 1..60),
     ) {
         let Some(timing) = timing else { return Ok(()) };
@@ -78,7 +79,7 @@ proptest! {
             if renewals.due(now).is_none() {
                 continue;
             }
-            prop_assert!(now < timing.deadline(proven).term, "renewed at {now:?}");
+            prop_assert!(now < timing.deadline(proven).term, "a renewal was sent at {now:?}, after the deadline");
             let sent = now;
             now = now + latency;
             let outcome = match renewed {
@@ -104,7 +105,7 @@ proptest! {
         let (mut now, mut sent) = (START, Vec::new());
         for pause in pauses {
             now = now + millis(pause);
-            // Like the monitor: repeats the step until nothing is due at this instant.
+            // Repeats the step until nothing is due at `now`, as the monitor does.
             while supervisor.wake_at().is_some_and(|at| at <= now) {
                 sent.extend(supervisor.step(now, SupervisorInput::Tick));
             }

@@ -2,8 +2,8 @@
 //!
 //! - `server`: kind, settings and behaviour of the server
 //! - `grants`, `tables`: grants of the account, and definitions of the tables
-//! - `way`: proxies between dlock and the server, and connections that fail
-//! - `output`: the text and the JSON
+//! - `connect`: proxies between dlock and the server, and connections that fail
+//! - `output`: the text output and the JSON output
 
 mod connect;
 mod grants;
@@ -18,7 +18,7 @@ use crate::cli_runner::Dlock;
 use crate::proxy::Proxy;
 use crate::servers::{Database, Server};
 
-/// All checks in their order.
+/// The names of all checks, in the order in which doctor reports them.
 const CHECKS: [&str; 18] = [
     "address",
     "connect",
@@ -85,7 +85,8 @@ impl Findings {
         of.filter_map(|one| one["status"].as_str()).collect()
     }
 
-    /// Asserts that a finding of `check` has `status` and contains `fact`, and returns its fix.
+    /// Asserts that a finding of `check` has the status `status` and a fact that contains `fact`. Returns the fix of the
+    /// finding, or an empty string if the finding has no fix.
     #[track_caller]
     pub(crate) fn reports(&self, check: &str, status: &str, fact: &str) -> String {
         let found = self.checks.iter().find(|one| {
@@ -97,7 +98,8 @@ impl Findings {
         found["fix"].as_str().unwrap_or_default().to_owned()
     }
 
-    /// Asserts that all checks are ok except those in `except` and those that depend on the load of the machine.
+    /// Asserts that all checks are ok. Ignores the checks in `except` and the checks that depend on the load of the
+    /// machine.
     #[track_caller]
     pub(crate) fn are_good_except(&self, except: &[&str]) {
         for check in CHECKS {
@@ -111,7 +113,7 @@ impl Findings {
     }
 }
 
-/// Creates a database with dlock's tables, whose account has all privileges.
+/// Creates a database with dlock's tables, and an account that has all privileges on the database.
 #[track_caller]
 fn set_up(server: &Server) -> Database {
     let database = server.database("doctor");

@@ -1,8 +1,8 @@
-//! The handwritten documents match the program: README, changelog, dlock(7) and the written parts of the other man
-//! pages.
+//! Tests that the handwritten documents match the program: README, changelog, dlock(7) and the handwritten parts of the
+//! other man pages.
 //!
-//! The tests read the documents as plain text, with roff escapes and character macros replaced. A list that a document
-//! gives in full is compared in full.
+//! The tests read the documents as plain text, with roff escapes and character macros replaced. If a document lists all
+//! items of a kind, the test compares the whole list.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -28,7 +28,7 @@ use dlock::store::{
     HistoryEntry, HistoryOutcome, Holder, LockRecord, POLLER_TIMEOUT, ServerTime, Snapshot, Waiter,
 };
 
-/// Environment variables that belong to no option.
+/// Environment variables that have no corresponding option.
 const VARIABLES: [&str; 1] = ["DLOCK_PASSWORD"];
 
 #[test]
@@ -132,11 +132,11 @@ fn every_table_and_column_is_described() {
         "only {columns:?}: the test reads too little"
     );
     for column in columns {
-        assert!(described.contains(column), "{column} in man/dlock.7");
+        assert!(described.contains(column), "{column} is not in man/dlock.7");
     }
 }
 
-/// Returns the line without its indent if it defines a column. None means that it does not.
+/// Returns `line` without its indent if the line defines a column, and None otherwise.
 fn column(line: &str) -> Option<&str> {
     let line = line.strip_prefix("  ")?;
     line.split_whitespace()
@@ -202,7 +202,12 @@ fn every_name_in_logs_metrics_and_hooks_is_documented() {
     let page = document("man/dlock.7");
     let lists = |heading: &str| -> Vec<Vec<&str>> {
         let lists = section(&page, heading).split(".Bl -tag").skip(1);
-        let items = lists.map(|list| list.split("\n.El").next().expect("a text").lines());
+        let items = lists.map(|list| {
+            list.split("\n.El")
+                .next()
+                .expect("the list has items")
+                .lines()
+        });
         items
             .map(|lines| {
                 lines
@@ -335,7 +340,7 @@ fn documented_durations_match_the_code() {
         let text = document(path);
         let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
         for claim in claims {
-            assert!(text.contains(&claim), "{path} does not say: {claim}");
+            assert!(text.contains(&claim), "{path} does not contain: {claim}");
         }
     }
     let shortest = |millis| Timing::new(Duration::from_millis(millis), None);
@@ -344,7 +349,7 @@ fn documented_durations_match_the_code() {
 }
 
 #[test]
-fn the_protocol_page_has_this_version() {
+fn the_protocol_page_has_the_version_of_the_program() {
     let wanted = format!("\n.Os dlock {}\n", env!("CARGO_PKG_VERSION"));
     assert!(document("man/dlock.7").contains(&wanted), "{wanted}");
 }
@@ -360,7 +365,7 @@ fn the_changelog_begins_with_unreleased_changes() {
 fn no_document_refers_to_files_outside_the_project() {
     for (path, text) in documents() {
         for word in ["shared/", "DESIGN", "STYLE", "/home", "/root"] {
-            assert!(!text.contains(word), "{word} in {}", path.display());
+            assert!(!text.contains(word), "{word} is in {}", path.display());
         }
     }
 }
@@ -380,7 +385,7 @@ fn words(prefix: &str, allowed: impl Fn(char) -> bool) -> BTreeSet<String> {
     found
 }
 
-/// Returns path and plain text of every handwritten document.
+/// Returns the path and the plain text of every handwritten document.
 fn documents() -> Vec<(PathBuf, String)> {
     let mut paths = ["README.md", "CHANGELOG.md", "man/dlock.7"]
         .map(PathBuf::from)
@@ -396,7 +401,7 @@ fn documents() -> Vec<(PathBuf, String)> {
     paths.into_iter().map(read).collect()
 }
 
-/// Returns the document at `path` below the project folder, without roff escapes.
+/// Returns the content of the document at `path` below the project folder, without roff escapes.
 #[track_caller]
 fn document(path: &str) -> String {
     let text = fs::read_to_string(root().join(path))
@@ -418,7 +423,7 @@ fn document(path: &str) -> String {
     .fold(text, |text, (escape, plain)| text.replace(escape, plain))
 }
 
-/// Returns the text after the line `heading`, up to the next heading of the same rank.
+/// Returns the text after the line `heading`, up to the next heading of the same or a higher rank.
 #[track_caller]
 fn section<'a>(document: &'a str, heading: &str) -> &'a str {
     let (rank, _) = heading.split_once(' ').expect("a rank and a name");

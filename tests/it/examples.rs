@@ -1,14 +1,14 @@
-//! The files in `examples/` work as described, with the real dlock on both servers.
+//! Tests that the files in `examples/` work as described, with the real dlock on both servers.
 //!
-//! The examples run on a [`Host`]: a folder with the jobs that they call, an environment that has only the variables
-//! that the kubelet, cron or systemd would set, and dlock on the PATH. Everything that can run here runs unchanged; a
-//! real parser checks the rest.
+//! The examples run on a [`Host`], which has a folder with the jobs that the examples call. Their environment contains
+//! only PATH, with the folder of dlock, and the variables that the kubelet, cron or systemd would set. Parts of an
+//! example that can run in a test run unchanged; the tests parse and check the other parts.
 //!
 //! - `kubernetes`: the containers of the YAML files
 //! - `image`: the Dockerfile and its entrypoint, as process 1
-//! - `cron`, `systemd`: the commands that they would start
-//! - `script`: the script that locks itself
-//! - `fencing`: the SQL files, through the client of each server
+//! - `cron`, `systemd`: the commands that cron and systemd would start
+//! - `script`: the deploy script that locks itself
+//! - `fencing`: the SQL files, sent with the client of each server
 
 mod cron;
 mod fencing;
@@ -25,13 +25,15 @@ use crate::cli_runner::Dlock;
 use crate::command::Stage;
 use crate::servers::{Database, Flavour, shared};
 
-/// A job that fails once if a file `fail` exists, and otherwise writes its name to the log.
+/// Script of a job that writes its own name to the file `log`. If the file `fail` exists, the job instead deletes `fail`
+/// and exits with 3.
 const JOB: &str = r#"if rm fail 2>/dev/null; then exit 3; fi; echo "${0##*/}" >> log"#;
 
-/// A job that writes to the fifo `ready` when it runs, and ends when it can read a word from the fifo `go`.
+/// Script of a job that writes to the fifo `ready`, waits for a word from the fifo `go`, and writes its own name and the
+/// word to the file `log`.
 const CONTROLLED: &str = r#"echo up > ready; read word < go; echo "${0##*/} $word" >> log"#;
 
-/// Machines that share one folder, which contains the jobs and their log.
+/// One or more machines that share a folder, which contains the jobs and their log.
 struct Host {
     database: Database,
     stage: Stage,
@@ -49,14 +51,14 @@ impl Host {
         Self { database, stage }
     }
 
-    /// Runs `claim` on each kind of server.
-    fn everywhere(claim: impl Fn(&Self)) {
+    /// Runs `test` on each kind of server.
+    fn everywhere(test: impl Fn(&Self)) {
         for flavour in Flavour::ALL {
-            claim(&Self::on(flavour));
+            test(&Self::on(flavour));
         }
     }
 
-    /// Writes the program `name`.
+    /// Writes the shell script `text` to the executable file `name`.
     fn job(&self, name: &str, text: &str) {
         let path = self.stage.path(name);
         fs::write(&path, format!("#!/bin/sh\n{text}\n")).expect("the folder is writable");
@@ -64,9 +66,9 @@ impl Host {
             .expect("the test owns the file");
     }
 
-    /// Writes the file `name`, which only its owner can read, and returns its path.
+    /// Writes `text` to the file `name`, which only its owner can read, and returns the path of the file.
     ///
-    /// The file is replaced atomically, since a dlock that was started earlier may be reading the old file.
+    /// The file is replaced atomically, since a dlock process may still be reading the old file.
     fn secret(&self, name: &str, text: &str) -> String {
         let [new, path] = [format!("{name}.new"), name.to_owned()].map(|it| self.stage.path(&it));
         fs::write(&new, text).expect("the folder is writable");
@@ -76,7 +78,8 @@ impl Host {
         path.display().to_string()
     }
 
-    /// Returns the arguments of `env` that run the command `words` in the folder, with only `variables` and PATH set.
+    /// Returns the arguments with which env(1) runs the command `words` in the folder of the host, with only `variables`
+    /// and PATH set.
     fn words<S: Into<String>>(
         &self,
         variables: &[(&str, &str)],
@@ -94,7 +97,7 @@ impl Host {
         all
     }
 
-    /// Returns the command `words` in the folder, with only `variables` and PATH set.
+    /// Returns a run of the command `words` in the folder of the host, with only `variables` and PATH set.
     fn starts<S: Into<String>>(
         &self,
         variables: &[(&str, &str)],
@@ -103,13 +106,13 @@ impl Host {
         Dlock::of(Path::new("/usr/bin/env"), self.words(variables, words))
     }
 
-    /// Returns the lines that the jobs have written.
+    /// Returns the lines that the jobs have written to the file `log`.
     fn log(&self) -> Vec<String> {
         let text = fs::read_to_string(self.stage.path("log")).unwrap_or_default();
         text.lines().map(str::to_owned).collect()
     }
 
-    /// Returns true if no process holds the lock.
+    /// Returns true if no process holds the lock `action`.
     fn is_free(&self, action: &str) -> bool {
         Dlock::on(&self.database, ["status", "-q", "--check", action])
             .run()
@@ -118,7 +121,7 @@ impl Host {
     }
 }
 
-/// Returns the folder of dlock, which stands for /usr/local/bin.
+/// Returns the folder of the dlock under test, which the tests use in place of /usr/local/bin.
 fn installed() -> &'static Path {
     let dlock = Path::new(env!("CARGO_BIN_EXE_dlock"));
     dlock.parent().expect("dlock is in a folder")
@@ -130,7 +133,7 @@ fn path(name: &str) -> PathBuf {
         .join(name)
 }
 
-/// Returns the text of the example `name`.
+/// Returns the content of the example file `name`.
 #[track_caller]
 fn example(name: &str) -> String {
     fs::read_to_string(path(name)).unwrap_or_else(|error| panic!("examples/{name}: {error}"))
@@ -150,12 +153,12 @@ fn each_example_explains_crash_lost_database_and_rollback() {
     ] {
         let text = example(name);
         for case in [" Crash: ", " Database lost", " Rollback"] {
-            assert!(text.contains(case), "{name} does not say:{case}");
+            assert!(text.contains(case), "{name} does not contain:{case}");
         }
     }
 }
 
-/// The recipes in the README match the examples that are tested here.
+/// The recipes in the README are excerpts of the example files that this module tests.
 #[test]
 fn every_line_of_a_readme_recipe_is_in_its_example() {
     let readme = fs::read_to_string(path("../README.md")).expect("the README exists");
@@ -181,7 +184,7 @@ fn every_line_of_a_readme_recipe_is_in_its_example() {
         let recipe = code(block);
         assert!(recipe.len() > 2, "{heading}: {recipe:?}");
         for line in recipe {
-            assert!(example.contains(&line), "{name} does not have: {line}");
+            assert!(example.contains(&line), "{name} does not contain: {line}");
         }
     }
 }

@@ -1,4 +1,5 @@
-//! `exec` interferes with the command as little as possible: status, streams, environment and leftover processes.
+//! Tests that `exec` interferes with the command as little as possible. The tests cover the status, the streams, the
+//! environment and the leftover processes of the command.
 
 use std::fs::{self, File};
 use std::os::unix::fs::PermissionsExt;
@@ -10,10 +11,10 @@ use crate::cli_runner::{Dlock, eventually};
 use crate::command::{Stage, is_alive};
 use crate::servers::{Database, Flavour, shared};
 
-/// Runs `claim` on a fresh database of each kind of server.
-fn everywhere(claim: impl Fn(&Database)) {
+/// Runs `test` on a new database of each kind of server.
+fn everywhere(test: impl Fn(&Database)) {
     for flavour in Flavour::ALL {
-        claim(&shared(flavour).database("exec"));
+        test(&shared(flavour).database("exec"));
     }
 }
 
@@ -33,7 +34,7 @@ fn every_status_of_the_command_is_returned() {
 }
 
 #[test]
-fn a_command_killed_by_a_signal_returns_128_plus_its_number() {
+fn a_command_killed_by_a_signal_returns_128_plus_the_signal_number() {
     everywhere(|database| {
         for signal in [1, 2, 3, 6, 9, 10, 11, 14, 15, 34, 64] {
             let script = format!("ulimit -c 0; kill -{signal} $$; sleep 60");
@@ -43,7 +44,7 @@ fn a_command_killed_by_a_signal_returns_128_plus_its_number() {
 }
 
 #[test]
-fn stdin_stdout_and_stderr_are_the_commands_own() {
+fn the_command_uses_the_stdin_stdout_and_stderr_of_dlock() {
     everywhere(|database| {
         let stage = Stage::new();
         let input = stage.path("input");
@@ -78,7 +79,8 @@ fn the_command_gets_the_lease_in_its_environment() {
             .expect("the row exists");
         let expected = format!("größe,deploy 7,1m 30s,kept\n{token}\n");
         outcome.expect(0, &expected, "");
-        // Of two variables with one name, a shell uses the last and most programs use the first.
+        // If the environment contained two variables with one name, a shell would use the last variable, and most
+        // programs would use the first variable.
         let all = Dlock::on(database, ["exec", "-a", "größe", "--", "env"])
             .env("DLOCK_TOKEN", "1")
             .run();
@@ -134,7 +136,8 @@ fn a_missing_interpreter_releases_the_lock() {
         let stage = Stage::new();
         let script = stage.path("script");
         fs::write(&script, "#!/no/such/interpreter\n").expect("the folder is writable");
-        fs::set_permissions(&script, PermissionsExt::from_mode(0o755)).expect("chmod");
+        fs::set_permissions(&script, PermissionsExt::from_mode(0o755))
+            .expect("the test owns the file");
         let script = script.to_str().expect("UTF-8");
         Dlock::on(database, ["exec", "-a", "init", "--", script])
             .run()

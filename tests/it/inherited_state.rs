@@ -138,7 +138,7 @@ fn sigpipe_kills_the_command_unless_it_was_ignored_at_start() {
 }
 
 /// Returns everything up to the end of `pipe`. Returns None if the pipe does not end within [`PATIENCE`].
-fn ends_soon(mut pipe: impl Read + Send + 'static) -> Option<String> {
+fn read_to_end_in_time(mut pipe: impl Read + Send + 'static) -> Option<String> {
     let (sender, receiver) = mpsc::channel();
     thread::spawn(move || {
         let mut text = String::new();
@@ -167,8 +167,16 @@ fn pipe_reaches_end_of_file_when_the_command_closes_it() {
         .expect("bash is installed");
     heard(&ready);
     let stdout = dlock.stdout.take().expect("a pipe");
-    assert_eq!(ends_soon(stdout).as_deref(), Some("out\n"), "stdout");
-    assert_eq!(ends_soon(third).as_deref(), Some("three\n"), "descriptor 3");
+    assert_eq!(
+        read_to_end_in_time(stdout).as_deref(),
+        Some("out\n"),
+        "stdout"
+    );
+    assert_eq!(
+        read_to_end_in_time(third).as_deref(),
+        Some("three\n"),
+        "descriptor 3"
+    );
     // A write to the stdin of a command that has closed it must fail.
     let mut stdin = dlock.stdin.take().expect("a pipe");
     let written = stdin.write_all(b"word");
@@ -229,7 +237,7 @@ fn file_lock_on_an_inherited_descriptor_belongs_to_the_command_only() {
 }
 
 #[test]
-fn signal_blocked_at_start_stays_blocked_and_a_second_one_kills() {
+fn signal_blocked_at_start_stays_blocked_and_a_second_signal_kills_the_command() {
     let database = shared(Flavour::MariaDb).database("inherited");
     let stage = Stage::new();
     let (ready, go) = (stage.fifo("ready"), stage.fifo("go"));

@@ -20,7 +20,7 @@ const WINCH: i32 = 28;
 
 /// A command that locks the witness `$1`, writes its process id to `$2` and exits with the status that it reads from
 /// `$3`.
-const PATIENT: &str = r#"
+const READ_STATUS: &str = r#"
 exec 9>>"$1"
 flock -n 9 || exit 99
 echo $$ > "$2"
@@ -28,9 +28,9 @@ read status < "$3"
 exit $status
 "#;
 
-/// Returns a shell line that runs [`PATIENT`] under dlock with `options`, with the fifos `ready` and `go`.
-fn patient(stage: &Stage, options: &str) -> String {
-    fs::write(stage.path("patient"), PATIENT).expect("writes");
+/// Returns a shell line that runs [`READ_STATUS`] under dlock with `options`, with the fifos `ready` and `go`.
+fn read_status_command(stage: &Stage, options: &str) -> String {
+    fs::write(stage.path("patient"), READ_STATUS).expect("writes");
     stage.fifo("ready");
     stage.fifo("go");
     let [script, witness, ready, go] =
@@ -105,7 +105,7 @@ fn signal_key_that_kills_the_command_sets_the_status() {
     for (key, status) in [(CTRL_C, 130), (CTRL_BACKSLASH, 131)] {
         let stage = Stage::new();
         let mut terminal = Terminal::shell(&database);
-        terminal.enters(&patient(&stage, ""));
+        terminal.enters(&read_status_command(&stage, ""));
         heard(&stage.path("ready"));
         terminal.types(key);
         terminal.prompts();
@@ -121,7 +121,7 @@ fn ctrl_z_stops_dlock_and_command_and_fg_or_bg_resumes_them() {
         let database = shared(flavour).database("jobs");
         let stage = Stage::new();
         let mut terminal = Terminal::shell(&database);
-        terminal.enters(&patient(&stage, "-v"));
+        terminal.enters(&read_status_command(&stage, "-v"));
         let command = heard(&stage.path("ready"));
         for (resume, count) in [("fg", 1), ("bg", 2)] {
             terminal.types(CTRL_Z);
@@ -150,13 +150,13 @@ fn ctrl_z_stops_dlock_and_command_and_fg_or_bg_resumes_them() {
 }
 
 #[test]
-fn command_stopped_longer_than_its_lease_is_killed_and_reported_on_fg() {
+fn command_stopped_longer_than_its_lease_is_killed_and_fg_reports_the_loss() {
     for flavour in Flavour::ALL {
         let database = shared(flavour).database("jobs");
         let stage = Stage::new();
         let witness = Witness::on(&stage);
         let mut terminal = Terminal::shell(&database);
-        terminal.enters(&patient(&stage, "--ttl 3s"));
+        terminal.enters(&read_status_command(&stage, "--ttl 3s"));
         heard(&stage.path("ready"));
         assert!(
             !witness.is_alone(),

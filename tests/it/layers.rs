@@ -57,7 +57,7 @@ const HOMES: [(&str, &[&str]); 21] = [
 ];
 
 #[test]
-fn every_room_imports_only_from_rooms_above_it() {
+fn every_layer_imports_only_from_layers_above_it() {
     let mut imports = 0;
     for (file, text) in sources() {
         let module = module(&file);
@@ -130,7 +130,7 @@ fn no_two_files_import_each_other() {
 }
 
 #[test]
-fn every_word_with_a_home_stays_there() {
+fn restricted_words_appear_only_in_their_layers() {
     let mut found = 0;
     for (file, text) in sources() {
         let room = room(&module(&file));
@@ -151,7 +151,7 @@ fn every_word_with_a_home_stays_there() {
 }
 
 #[test]
-fn every_file_says_first_what_it_owns() {
+fn every_file_starts_with_a_description() {
     for (file, text) in sources() {
         let first = text.lines().next().unwrap_or_default();
         assert!(
@@ -163,7 +163,7 @@ fn every_file_says_first_what_it_owns() {
 }
 
 #[test]
-fn the_map_shows_every_room_and_no_file_that_is_not_there() {
+fn documents_list_every_layer_and_only_existing_files() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut shown = Vec::new();
     for page in ["ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md"] {

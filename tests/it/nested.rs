@@ -13,10 +13,10 @@ use crate::proxy::{Door, Proxy};
 use crate::servers::{Database, Flavour, shared};
 
 /// Limits the wait of an inner dlock: if it waited for the outer lease, the test would never end.
-const IMPATIENT: &str = "--wait=2s";
+const WAIT_LIMIT: &str = "--wait=2s";
 
 /// Maximum time for a read from a healthy server.
-const AT_ONCE: Duration = Duration::from_secs(10);
+const READ_LIMIT: Duration = Duration::from_secs(10);
 
 /// `dlock exec` of `init` with the command `script`, in which `$dlock` is the program.
 fn outer(database: &Database, script: &str) -> Dlock {
@@ -32,7 +32,7 @@ fn address(database: &Database) -> String {
 
 /// `dlock exec` of `init` in the environment of a command that was granted `token` at `address`.
 fn inner(database: &Database, token: u64, address: &str) -> Dlock {
-    Dlock::on(database, ["exec", "-a", "init", "-v", IMPATIENT])
+    Dlock::on(database, ["exec", "-a", "init", "-v", WAIT_LIMIT])
         .env("DLOCK_ACTION", "init")
         .env("DLOCK_TOKEN", token.to_string())
         .env("DLOCK_DATABASE_ADDRESS", address)
@@ -44,7 +44,7 @@ fn nested_exec_of_the_same_action_runs_under_the_outer_lease() {
     for flavour in Flavour::ALL {
         let database = shared(flavour).database("nested");
         let script = format!(
-            r#""$dlock" exec -v -a init {IMPATIENT} -- sh -c 'echo "$DLOCK_TOKEN"; exit 5'"#
+            r#""$dlock" exec -v -a init {WAIT_LIMIT} -- sh -c 'echo "$DLOCK_TOKEN"; exit 5'"#
         );
         let outcome = outer(&database, &script).run();
         let token = token(&database);
@@ -65,9 +65,9 @@ fn three_nested_levels_share_one_lease() {
     for flavour in Flavour::ALL {
         let database = shared(flavour).database("nested");
         let script = format!(
-            r#""$dlock" exec -a init {IMPATIENT} -- sh -c '
-                "$dlock" exec -a init {IMPATIENT} -- sh -c "
-                    \"\$dlock\" exec --log-format=json -v -a init {IMPATIENT} -- echo innermost
+            r#""$dlock" exec -a init {WAIT_LIMIT} -- sh -c '
+                "$dlock" exec -a init {WAIT_LIMIT} -- sh -c "
+                    \"\$dlock\" exec --log-format=json -v -a init {WAIT_LIMIT} -- echo innermost
                     exit 7"'"#
         );
         let outcome = outer(&database, &script).run();
@@ -87,7 +87,7 @@ fn nested_command_replaces_its_dlock_and_receives_signals() {
         let stage = Stage::new();
         let ready = stage.fifo("ready");
         let script = format!(
-            r#"exec "$dlock" exec -a init {IMPATIENT} -- sh -c '
+            r#"exec "$dlock" exec -a init {WAIT_LIMIT} -- sh -c '
                 trap "exit 9" TERM
                 tr "\0" " " < /proc/$PPID/comm > {}
                 while :; do sleep 0.1; done'"#,
@@ -107,13 +107,13 @@ fn nested_command_inherits_signals_and_streams_like_the_outer_one() {
         let database = shared(flavour).database("nested");
         // stdin is closed for the outer command, so it must be closed for the inner one. Only the last 8 digits of the
         // masks are compared: the C library reserves signals 32 and 33.
-        let look = concat!(
+        let inspect = concat!(
             r#"'grep -E "^Sig(Blk|Ign)" /proc/self/status | grep -oE ".{8}$""#,
             r#"; readlink /proc/$$/fd/0 || echo none'"#
         );
         let script = format!(
-            r#"trap '' USR1 PIPE; exec <&-; sh -c {look}; echo then
-               "$dlock" exec -a init {IMPATIENT} -- sh -c {look}"#
+            r#"trap '' USR1 PIPE; exec <&-; sh -c {inspect}; echo then
+               "$dlock" exec -a init {WAIT_LIMIT} -- sh -c {inspect}"#
         );
         let outcome = outer(&database, &script).run();
         assert_eq!(outcome.status, Some(0), "{flavour}: {outcome:#?}");
@@ -124,7 +124,7 @@ fn nested_command_inherits_signals_and_streams_like_the_outer_one() {
 }
 
 #[test]
-fn nested_exec_with_a_stale_token_exits_76_at_once() {
+fn nested_exec_with_a_stale_token_exits_76_immediately() {
     for flavour in Flavour::ALL {
         let database = shared(flavour).database("nested");
         let stage = Stage::new();
@@ -142,7 +142,7 @@ fn nested_exec_with_a_stale_token_exits_76_at_once() {
         let told = Instant::now();
         tell(&go, "on");
         running.heard("is not current: init is held by a thief");
-        assert!(told.elapsed() < AT_ONCE, "{flavour}");
+        assert!(told.elapsed() < READ_LIMIT, "{flavour}");
         let outcome = running.wait();
         assert_eq!(outcome.stdout, "status=76\n", "{flavour}: {outcome:#?}");
 
@@ -217,7 +217,7 @@ fn nested_exec_of_another_action_has_its_own_lock_and_defaults() {
         let database = shared(flavour).database("nested");
         let script = format!(
             r#"before=$DLOCK_TOKEN
-               "$dlock" exec -a other {IMPATIENT} -- sh -c '
+               "$dlock" exec -a other {WAIT_LIMIT} -- sh -c '
                     echo "$DLOCK_ACTION $DLOCK_HOLDER $DLOCK_TTL $DLOCK_DATABASE_ADDRESS"
                     [ "$DLOCK_TOKEN" != "$1" ] || echo "the same token"' sh "$before"
                echo "$DLOCK_ACTION $DLOCK_HOLDER $DLOCK_TTL""#
@@ -235,7 +235,7 @@ fn nested_exec_of_another_action_has_its_own_lock_and_defaults() {
         assert_eq!(lines[1], "init web-1 1m", "{flavour}");
 
         let script =
-            format!(r#""$dlock" exec -a other {IMPATIENT} -- sh -c 'echo "$DLOCK_TTL"; exit 4'"#);
+            format!(r#""$dlock" exec -a other {WAIT_LIMIT} -- sh -c 'echo "$DLOCK_TTL"; exit 4'"#);
         let outcome = Dlock::on(&database, ["exec", "-a", "init", "--ttl=1m"])
             .env("dlock", env!("CARGO_BIN_EXE_dlock"))
             .args(["--", "sh", "-c", &script])
@@ -261,7 +261,7 @@ fn check_verifies_the_lease_that_it_runs_under() {
 fn nested_once_skips_a_recorded_success_and_records_none() {
     for flavour in Flavour::ALL {
         let database = shared(flavour).database("nested");
-        let script = format!(r#""$dlock" exec -a init --once=v1 {IMPATIENT} -- echo run"#);
+        let script = format!(r#""$dlock" exec -a init --once=v1 {WAIT_LIMIT} -- echo run"#);
         for _ in 0..2 {
             outer(&database, &script).run().expect(0, "run\n", "");
         }
@@ -306,7 +306,7 @@ fn nested_command_that_cannot_be_executed_exits_127() {
         let made = Command::new("chmod").arg("+x").arg(&script).status();
         assert!(made.expect("chmod runs").success());
         let inner = format!(
-            r#""$dlock" exec -a init {IMPATIENT} -- {}"#,
+            r#""$dlock" exec -a init {WAIT_LIMIT} -- {}"#,
             script.display()
         );
         let outcome = outer(&database, &inner).run();

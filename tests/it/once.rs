@@ -309,7 +309,7 @@ fn recorded_success_is_found_with_one_request_and_no_write() {
 }
 
 #[test]
-fn account_that_cannot_record_a_success_runs_nothing() {
+fn account_that_cannot_record_a_success_runs_no_command() {
     everywhere(|mut replicas| {
         replicas.replica(&[], "first", 0).run().expect(0, "", "");
         replicas.restrict(&[

@@ -200,7 +200,7 @@ fn inside(pid: u32) -> Vec<String> {
 }
 
 #[test]
-fn nothing_is_left_after_process_1_even_if_it_is_killed() {
+fn no_process_survives_process_1_even_if_it_is_killed() {
     let database = shared(Flavour::MariaDb).database("pid_one");
     for kill in [false, true] {
         let stage = Stage::new();

@@ -56,7 +56,7 @@ use std::thread;
 use std::time::Duration;
 
 pub(crate) use port::Port;
-use state::{Order, Shared, State};
+use state::{Injection, Shared, State};
 pub(crate) use wire::{Kind, Request, error_packet, packet};
 
 /// Maximum time that a method such as [`Case::wait`] waits before it panics.
@@ -153,7 +153,7 @@ impl Proxy {
     /// # Errors
     /// If `address` cannot be bound, for example because this machine does not have it.
     pub(crate) fn at(address: SocketAddr, port: u16) -> io::Result<Self> {
-        let own = Port::claim(address)?;
+        let own = Port::reserve(address)?;
         let (address, listener) = (own.address(), own.listen()?);
         let shared = Arc::new(Shared {
             state: Mutex::new(State {
@@ -162,7 +162,7 @@ impl Proxy {
                 is_listening: true,
                 requests: Flow::Pass,
                 responses: Flow::Pass,
-                orders: Vec::new(),
+                injections: Vec::new(),
                 rewrite: None,
                 greeting: None,
                 sessions: Vec::new(),
@@ -173,8 +173,8 @@ impl Proxy {
             }),
             changed: Condvar::new(),
         });
-        let its = Arc::clone(&shared);
-        thread::spawn(move || carry::accept(&its, &own, listener));
+        let thread_shared = Arc::clone(&shared);
+        thread::spawn(move || carry::accept(&thread_shared, &own, listener));
         Ok(Self { shared, address })
     }
 
@@ -192,17 +192,21 @@ impl Proxy {
     /// Starts a proxy that replaces `said` with `heard` in every query. Both must have the same length, so that no
     /// packet header has to change.
     #[track_caller]
-    pub(crate) fn rewriting(port: u16, said: &'static str, heard: &'static str) -> Self {
+    pub(crate) fn rewriting(port: u16, original: &'static str, replacement: &'static str) -> Self {
         let proxy = Self::to(port);
-        proxy.rewrite(said, heard);
+        proxy.rewrite(original, replacement);
         proxy
     }
 
     /// Replaces `said` with `heard` in every query from now on. Both must have the same length.
     #[track_caller]
-    pub(crate) fn rewrite(&self, said: &'static str, heard: &'static str) {
-        assert_eq!(said.len(), heard.len(), "the texts have different lengths");
-        self.shared.locked().rewrite = Some((said, heard));
+    pub(crate) fn rewrite(&self, original: &'static str, replacement: &'static str) {
+        assert_eq!(
+            original.len(),
+            replacement.len(),
+            "the texts have different lengths"
+        );
+        self.shared.locked().rewrite = Some((original, replacement));
     }
 
     /// Clears the recorded requests and stops recording. In a long run the record would grow without limit.
@@ -223,17 +227,17 @@ impl Proxy {
 
     /// Injects `fault` into the next request of this kind. Orders for the same kind apply in the order of the calls.
     pub(crate) fn next(&self, kind: Kind, fault: Fault) -> Case {
-        self.order(kind, fault, 1)
+        self.add_injection(kind, fault, 1)
     }
 
     /// Injects `fault` into every request of this kind until [`Case::lift`].
     pub(crate) fn every(&self, kind: Kind, fault: Fault) -> Case {
-        self.order(kind, fault, usize::MAX)
+        self.add_injection(kind, fault, usize::MAX)
     }
 
-    fn order(&self, kind: Kind, fault: Fault, left: usize) -> Case {
+    fn add_injection(&self, kind: Kind, fault: Fault, left: usize) -> Case {
         let mut state = self.shared.locked();
-        state.orders.push(Order {
+        state.injections.push(Injection {
             kind,
             fault,
             left,
@@ -243,7 +247,7 @@ impl Proxy {
         });
         Case {
             shared: Arc::clone(&self.shared),
-            number: state.orders.len() - 1,
+            number: state.injections.len() - 1,
         }
     }
 
@@ -366,30 +370,32 @@ impl Case {
     #[track_caller]
     pub(crate) fn wait_for(&self, hits: usize) {
         self.shared.until("the fault is hit", |state| {
-            state.orders[self.number].hits >= hits
+            state.injections[self.number].hits >= hits
         });
     }
 
     /// Returns the number of times that the fault was hit.
     pub(crate) fn hits(&self) -> usize {
-        self.shared.locked().orders[self.number].hits
+        self.shared.locked().injections[self.number].hits
     }
 
     /// Returns the server's response to the request that was hit last.
     pub(crate) fn response(&self) -> Vec<u8> {
-        self.shared.locked().orders[self.number].response.clone()
+        self.shared.locked().injections[self.number]
+            .response
+            .clone()
     }
 
     /// Delivers the held packet. This fault holds no packet from now on.
     pub(crate) fn let_go(&self) {
         self.shared
-            .change(|state| state.orders[self.number].may_go = true);
+            .change(|state| state.injections[self.number].may_go = true);
     }
 
     /// Ends the fault for further requests.
     pub(crate) fn lift(&self) {
         self.shared
-            .change(|state| state.orders[self.number].left = 0);
+            .change(|state| state.injections[self.number].left = 0);
     }
 }
 

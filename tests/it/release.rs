@@ -101,7 +101,7 @@ fn revoked_lease_of_a_frozen_holder_is_not_granted_before_it_expires() {
 }
 
 #[test]
-fn command_that_ends_before_its_holder_sees_the_revocation_frees_it() {
+fn action_is_freed_if_the_command_ends_before_the_holder_detects_the_revocation() {
     everywhere(|database| {
         let holder = Holder::start(database, &["--ttl", "1m"]);
         let revoked = "UPDATE dlock_lock SET token=token+1,revoked_at=UTC_TIMESTAMP(6)";
@@ -145,7 +145,7 @@ fn release_of_an_action_that_is_not_held_exits_66() {
 }
 
 #[test]
-fn release_frees_a_min_hold_at_once() {
+fn release_ends_a_min_hold_immediately() {
     everywhere(|database| {
         Dlock::on(
             database,
@@ -224,7 +224,7 @@ fn paused_action_is_not_granted_when_a_dead_holders_lease_expires() {
 }
 
 #[test]
-fn release_without_the_right_to_kill_acts_at_the_next_renewal() {
+fn release_without_the_right_to_kill_takes_effect_at_the_next_renewal() {
     everywhere(|database| {
         let mut other = database.clone();
         other.user = format!("other_{}", database.user);

@@ -7,7 +7,7 @@ use crate::command::{Stage, Witness, heard};
 use crate::servers::{Flavour, shared};
 
 /// A command that locks the witness `$1`, writes `up` to `$2` and survives SIGTERM.
-const DEAF: &str = r#"
+const IGNORE_TERM: &str = r#"
     exec 9>>"$1"
     flock -n 9 || exit 99
     trap "echo term" TERM
@@ -22,7 +22,7 @@ fn command_over_max_runtime_exits_124_and_its_lease_is_released() {
         let stage = Stage::new();
         let (witness, ready) = (Witness::on(&stage), stage.fifo("ready"));
         let running = Dlock::on(&database, ["exec", "-a", "init", "--max-runtime", "300ms"])
-            .args(["--grace", "200ms", "--", "sh", "-c", DEAF, "sh"])
+            .args(["--grace", "200ms", "--", "sh", "-c", IGNORE_TERM, "sh"])
             .arg(witness.path())
             .arg(&ready)
             .start();
@@ -60,7 +60,7 @@ fn command_whose_heartbeat_stops_loses_its_lease() {
         let running = Dlock::on(&database, ["exec", "-a", "init", "--ttl", "2s"])
             .arg("--heartbeat-file")
             .arg(&file)
-            .args(["--", "sh", "-c", DEAF, "sh"])
+            .args(["--", "sh", "-c", IGNORE_TERM, "sh"])
             .arg(witness.path())
             .arg(&ready)
             .start();

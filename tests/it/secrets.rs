@@ -20,17 +20,17 @@ const SENTINEL: &str = "S3NT1NEL";
 /// The name of a source of the password, and the variables that configure it.
 type Source = (&'static str, Vec<(&'static str, String)>);
 
-/// Returns each source of a password, for `user` at `place`, which is `HOST:PORT/DATABASE`.
+/// Returns each source of a password, for `user` at `address`, which is `HOST:PORT/DATABASE`.
 #[track_caller]
-fn sources(stage: &Stage, user: &str, place: &str) -> [Source; 5] {
+fn sources(stage: &Stage, user: &str, address: &str) -> [Source; 5] {
     let file = |name: &str, text: String| {
         let path = stage.path(name);
         fs::write(&path, text).expect("the folder is writable");
         fs::set_permissions(&path, Permissions::from_mode(0o600)).expect("the file is ours");
         path.to_str().expect("the path is UTF-8").to_owned()
     };
-    let full = format!("mysql://{user}:{SENTINEL}@{place}");
-    let bare = ("DLOCK_URL", format!("mysql://{user}@{place}"));
+    let full = format!("mysql://{user}:{SENTINEL}@{address}");
+    let bare = ("DLOCK_URL", format!("mysql://{user}@{address}"));
     let options = format!("[client]\nuser={user}\npassword={SENTINEL}\n");
     [
         ("url", vec![("DLOCK_URL", full.clone())]),
@@ -106,8 +106,8 @@ fn run_never_prints_or_stores_its_password() {
     for flavour in Flavour::ALL {
         let database = database(flavour);
         let stage = Stage::new();
-        let place = format!("127.0.0.1:{}/{}", shared(flavour).port(), database.name);
-        for source in sources(&stage, &database.user, &place) {
+        let address = format!("127.0.0.1:{}/{}", shared(flavour).port(), database.name);
+        for source in sources(&stage, &database.user, &address) {
             let name = source.0;
             let stage = Stage::new();
             let (ready, go) = (stage.fifo("ready"), stage.fifo("go"));
@@ -184,7 +184,7 @@ fn run_never_prints_or_stores_its_password() {
 
 #[test]
 fn failure_does_not_print_the_password() {
-    let unused = Port::claim(local(0)).expect("127.0.0.1 has ports");
+    let unused = Port::reserve(local(0)).expect("127.0.0.1 has ports");
     let port = unused.number();
     for flavour in Flavour::ALL {
         // The password of this account is not the sentinel.
@@ -192,7 +192,7 @@ fn failure_does_not_print_the_password() {
         let known = database(flavour);
         let server = shared(flavour).port();
         let Database { name, user, .. } = &other;
-        for (what, user, place, status) in [
+        for (what, user, address, status) in [
             (
                 "wrong password",
                 user,
@@ -232,7 +232,7 @@ fn failure_does_not_print_the_password() {
             ),
         ] {
             let stage = Stage::new();
-            for source in sources(&stage, user, &place) {
+            for source in sources(&stage, user, &address) {
                 // A bad URL in a file is a configuration error, not a usage error.
                 let status = if what == "bad query" && source.0 == "url file" {
                     78
@@ -392,7 +392,7 @@ fn labels_of_other_holders_are_escaped_by_status_and_waiters() {
         )
         .start();
         assert_eq!(heard(&ready), "up");
-        assert_texts_escaped(&database, &holder, &note, flavour);
+        assert_labels_escaped(&database, &holder, &note, flavour);
         tell(&go, "on");
         run.wait().expect(0, "", "");
     }
@@ -414,7 +414,7 @@ fn text_that_another_program_wrote_to_the_tables_is_escaped() {
                 (holder.as_bytes(), note.as_bytes(), HOSTILE.as_bytes(), b"\xff\xfe\x1b[2J\n"),
             )
             .expect("root has all privileges");
-        assert_texts_escaped(&database, &holder, &note, flavour);
+        assert_labels_escaped(&database, &holder, &note, flavour);
         let columns = "revoked_at=UTC_TIMESTAMP(6),\
                        paused_until=UTC_TIMESTAMP(6) + INTERVAL 1 HOUR";
         let texts = ["operator", "reason", "pod", "namespace", "command"];
@@ -436,13 +436,13 @@ fn text_that_another_program_wrote_to_the_tables_is_escaped() {
                 )
                 .expect("root has all privileges");
         }
-        assert_operator_texts_escaped(&database, flavour);
+        assert_record_escaped(&database, flavour);
     }
 }
 
 /// Asserts that all subcommands escape the texts of an operator.
 #[track_caller]
-fn assert_operator_texts_escaped(database: &Database, flavour: Flavour) {
+fn assert_record_escaped(database: &Database, flavour: Flavour) {
     for (line, status) in [
         (&["status", "init"][..], 0),
         (&["status"], 0),
@@ -469,7 +469,7 @@ fn assert_operator_texts_escaped(database: &Database, flavour: Flavour) {
 
 /// Asserts that the texts of `init`, which `holder` holds with `note`, are escaped.
 #[track_caller]
-fn assert_texts_escaped(database: &Database, holder: &str, note: &str, flavour: Flavour) {
+fn assert_labels_escaped(database: &Database, holder: &str, note: &str, flavour: Flavour) {
     let table = Dlock::on(database, ["status"]).run();
     assert_eq!(
         (table.status, table.stdout.lines().count()),
@@ -512,7 +512,7 @@ fn assert_texts_escaped(database: &Database, holder: &str, note: &str, flavour: 
 }
 
 #[test]
-fn text_of_the_server_is_escaped() {
+fn server_error_messages_are_escaped() {
     let port = refusing(1045, HOSTILE);
     let url = format!("mysql://u:{SENTINEL}@127.0.0.1:{port}/db");
     for line in [

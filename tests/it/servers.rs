@@ -104,7 +104,7 @@ impl Server {
     /// Kills the server like a crash and starts it again with the same data, port and socket.
     #[track_caller]
     pub(crate) fn restart(&mut self) {
-        self.script.order("restart");
+        self.script.send_command("restart");
         self.ready = self.script.ready();
     }
 
@@ -329,7 +329,7 @@ impl Script {
         }
     }
 
-    fn order(&mut self, command: &str) {
+    fn send_command(&mut self, command: &str) {
         let stdin = self
             .stdin
             .as_mut()

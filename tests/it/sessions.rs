@@ -40,7 +40,7 @@ fn end(holder: Holder, waiter: Running) {
 }
 
 #[test]
-fn four_byte_text_in_the_process_list_hides_no_session() {
+fn four_byte_characters_in_the_process_list_hide_no_session() {
     for flavour in Flavour::ALL {
         let database = shared(flavour).database("sessions");
         let (holder, waiter) = holder_and_waiter(&database);

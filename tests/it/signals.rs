@@ -18,7 +18,7 @@ const INT: i32 = 2;
 const TERM: i32 = 15;
 
 /// A command that writes its process id when it runs, and that every fatal signal kills.
-const MORTAL: &str = r#"echo $$ > "$1"; exec sleep 1000"#;
+const SLEEP: &str = r#"echo $$ > "$1"; exec sleep 1000"#;
 
 /// Returns the number of holders and the number of waiters in `database`.
 fn counts(database: &Database) -> (u64, u64) {
@@ -145,7 +145,7 @@ fn fatal_signal_to_the_command_exits_with_128_plus_its_number() {
             let action = format!("job-{number}");
             Dlock::on(
                 &database,
-                ["exec", "-a", &action, "--", "sh", "-c", MORTAL, "sh"],
+                ["exec", "-a", &action, "--", "sh", "-c", SLEEP, "sh"],
             )
             .arg(fifo(number))
             .start()

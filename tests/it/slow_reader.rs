@@ -27,7 +27,7 @@ const LONG: u64 = 7;
 
 /// Maximum time from SIGTERM to the exit of dlock. dlock waits half a second for the reader; the rest is for a busy
 /// machine. A dlock that blocks on stderr would never exit, because the reader never reads.
-const AT_ONCE: Duration = Duration::from_secs(10);
+const EXIT_LIMIT: Duration = Duration::from_secs(10);
 
 /// A signal that is ignored by default.
 const HARMLESS: &str = "URG";
@@ -61,13 +61,13 @@ fn full_stderr_pipe_delays_no_renewal_signal_or_release() {
         let outcome = holder.running.wait();
         let took = sent.elapsed();
         assert_eq!(outcome.status, Some(128 + 15), "{flavour}: {outcome:#?}");
-        assert!(took < AT_ONCE, "{flavour}: {took:?}");
+        assert!(took < EXIT_LIMIT, "{flavour}: {took:?}");
         assert!(is_free(&database), "{flavour}");
     }
 }
 
 #[test]
-fn unread_renewal_failures_lose_no_lease() {
+fn unread_messages_about_failed_renewals_lose_no_lease() {
     for flavour in Flavour::ALL {
         let database = shared(flavour).database("slow_reader");
         let proxy = Proxy::to(database.port);

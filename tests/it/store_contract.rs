@@ -155,7 +155,7 @@ fn everywhere(claim: impl Fn(&servers::Database, Peer, Peer)) {
 }
 
 #[test]
-fn a_free_action_is_granted_to_one_and_reported_to_the_other() {
+fn free_action_is_granted_to_one_contender_and_reported_to_the_other() {
     everywhere(|_, mut one, mut other| {
         let grant = one.granted();
         let Response::NotAcquired(seen, _) = other.attempt(AcquireMode::First) else {
@@ -173,7 +173,7 @@ fn a_free_action_is_granted_to_one_and_reported_to_the_other() {
 }
 
 #[test]
-fn a_repeated_attempt_returns_its_own_grant() {
+fn repeated_attempt_returns_its_own_grant() {
     everywhere(|_, mut one, _| {
         let grant = one.granted();
         assert_eq!(
@@ -184,7 +184,7 @@ fn a_repeated_attempt_returns_its_own_grant() {
 }
 
 #[test]
-fn a_repeated_renewal_succeeds_and_is_counted() {
+fn repeated_renewal_succeeds_and_is_counted() {
     everywhere(|_, mut one, _| {
         let grant = one.granted();
         assert_eq!(one.renew(grant), Response::Renewed);
@@ -194,7 +194,7 @@ fn a_repeated_renewal_succeeds_and_is_counted() {
 }
 
 #[test]
-fn a_renewal_or_release_needs_both_owner_id_and_token() {
+fn renewal_or_release_needs_both_owner_id_and_token() {
     everywhere(|_, mut one, other| {
         let grant = one.granted();
         for wrong in [
@@ -216,7 +216,7 @@ fn a_renewal_or_release_needs_both_owner_id_and_token() {
 }
 
 #[test]
-fn a_lease_can_be_released_by_owner_id_without_a_token() {
+fn lease_can_be_released_by_owner_id_without_a_token() {
     everywhere(|_, mut one, mut other| {
         one.granted();
         assert_eq!(
@@ -229,7 +229,7 @@ fn a_lease_can_be_released_by_owner_id_without_a_token() {
 }
 
 #[test]
-fn a_renewed_lease_is_not_taken_over_with_a_stale_version() {
+fn renewed_lease_is_not_taken_over_with_a_stale_version() {
     everywhere(|_, mut one, mut other| {
         let grant = one.granted();
         let stale = other.record().version;
@@ -247,7 +247,7 @@ fn a_renewed_lease_is_not_taken_over_with_a_stale_version() {
 }
 
 #[test]
-fn a_renewal_revives_an_expired_lease_that_was_not_taken_over() {
+fn renewal_revives_an_expired_lease_that_was_not_taken_over() {
     everywhere(|database, mut one, mut other| {
         let grant = one.granted();
         let mut admin = database.admin_conn();
@@ -280,7 +280,7 @@ fn a_renewal_revives_an_expired_lease_that_was_not_taken_over() {
 }
 
 #[test]
-fn a_revoked_record_has_no_holder_and_only_its_owner_frees_it() {
+fn revoked_record_has_no_holder_and_only_its_owner_frees_it() {
     everywhere(|database, mut one, mut other| {
         let grant = one.granted();
         let mut admin = database.admin_conn();
@@ -311,7 +311,7 @@ fn a_revoked_record_has_no_holder_and_only_its_owner_frees_it() {
 }
 
 #[test]
-fn the_token_grows_from_any_value_in_the_row() {
+fn token_grows_from_any_value_in_the_row() {
     everywhere(|database, mut one, _| {
         let first = one.granted();
         assert_eq!(one.release(first), Response::Released);
@@ -343,14 +343,14 @@ fn names_are_compared_as_bytes() {
         let all = one
             .database
             .snapshot(Selection::All)
-            .expect("a survey")
+            .expect("the snapshot can be read")
             .locks;
         assert_eq!(all.len(), 5);
     });
 }
 
 #[test]
-fn a_survey_returns_the_selected_actions() {
+fn snapshot_returns_the_selected_actions() {
     everywhere(|_, mut one, mut other| {
         let grant = one.granted();
         other.contender.action = "zeta".parse().expect("a name");
@@ -358,15 +358,20 @@ fn a_survey_returns_the_selected_actions() {
         let names = |records: Vec<LockRecord>| -> Vec<String> {
             records.iter().map(|seen| seen.action.to_string()).collect()
         };
-        let survey = |peer: &mut Peer, selection: Selection| {
-            names(peer.database.snapshot(selection).expect("a survey").locks)
+        let snapshot = |peer: &mut Peer, selection: Selection| {
+            names(
+                peer.database
+                    .snapshot(selection)
+                    .expect("the snapshot can be read")
+                    .locks,
+            )
         };
-        assert_eq!(survey(&mut one, Selection::Active), ["init", "zeta"]);
+        assert_eq!(snapshot(&mut one, Selection::Active), ["init", "zeta"]);
         one.release(grant);
-        assert_eq!(survey(&mut one, Selection::Active), ["zeta"]);
-        assert_eq!(survey(&mut one, Selection::All), ["init", "zeta"]);
+        assert_eq!(snapshot(&mut one, Selection::Active), ["zeta"]);
+        assert_eq!(snapshot(&mut one, Selection::All), ["init", "zeta"]);
         let only = ["init".parse().expect("a name")];
-        assert_eq!(survey(&mut one, Selection::Named(&only)), ["init"]);
+        assert_eq!(snapshot(&mut one, Selection::Named(&only)), ["init"]);
     });
 }
 

@@ -114,7 +114,7 @@ impl Terminal {
     pub(crate) fn sees(&mut self, text: &str) {
         let mut at = None;
         eventually(&format!("{text:?} on the screen"), || {
-            self.look();
+            self.read_output();
             at = self.screen[self.seen..].find(text);
             at.is_some()
         });
@@ -129,13 +129,13 @@ impl Terminal {
 
     /// Returns all output so far as text.
     pub(crate) fn screen(&mut self) -> &str {
-        self.look();
+        self.read_output();
         &self.screen
     }
 
     /// Returns all output so far as bytes, including escape sequences.
     pub(crate) fn written(&mut self) -> &[u8] {
-        self.look();
+        self.read_output();
         &self.written
     }
 
@@ -166,7 +166,7 @@ impl Terminal {
     pub(crate) fn ends(&mut self) -> Option<i32> {
         let mut status = None;
         eventually("the program on the terminal ends", || {
-            self.look();
+            self.read_output();
             status = self.leader.try_wait().expect("a child can be asked");
             status.is_some()
         });
@@ -178,7 +178,7 @@ impl Terminal {
         self.leader.id()
     }
 
-    fn look(&mut self) {
+    fn read_output(&mut self) {
         let mut bytes = [0; 4096];
         // The loop ends when there is no more output for now, or no process has the terminal open.
         while let Some(Ok(count @ 1..)) = self.keys.as_ref().map(|mut keys| keys.read(&mut bytes)) {
@@ -192,7 +192,7 @@ impl Terminal {
 impl Drop for Terminal {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            self.look();
+            self.read_output();
             eprintln!("the screen:\n{}", self.screen);
         }
         self.hangs_up();

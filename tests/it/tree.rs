@@ -98,7 +98,7 @@ fn leftover_processes_do_not_outlive_the_command() {
 }
 
 #[test]
-fn killed_dlock_takes_its_tree_with_it() {
+fn process_tree_of_a_killed_dlock_dies() {
     for flavour in Flavour::ALL {
         let database = shared(flavour).database("tree");
         let holder = Holder::start(&database, &["--ttl", "1m"]);
@@ -133,7 +133,7 @@ fn next_holder_after_a_frozen_dlock_finds_its_tree_dead() {
 }
 
 #[test]
-fn killed_monitor_takes_the_tree_with_it_and_the_lease_is_released() {
+fn process_tree_of_a_killed_monitor_dies_and_the_lease_is_released() {
     for flavour in Flavour::ALL {
         let database = shared(flavour).database("tree");
         let holder = Holder::start(&database, &["--ttl", "1m"]);
@@ -181,7 +181,7 @@ fn monitor_that_misses_the_deadline_is_killed_with_the_tree() {
         let database = server.database("tree");
         let holder = Holder::start(&database, &["--ttl", "3s"]);
         // No signal resumes the monitor, as if only its container were frozen.
-        hold_still(holder.monitor);
+        stop_with_ptrace(holder.monitor);
         signal(server.pid(), "STOP");
         let outcome = holder.running.wait();
         signal(server.pid(), "CONT");
@@ -195,7 +195,7 @@ fn monitor_that_misses_the_deadline_is_killed_with_the_tree() {
 }
 
 /// Stops the process `pid` with ptrace until it is killed.
-fn hold_still(pid: u32) {
+fn stop_with_ptrace(pid: u32) {
     let (sender, receiver) = mpsc::channel();
     thread::spawn(move || {
         let pid = libc::pid_t::try_from(pid).expect("a process id");
@@ -234,7 +234,7 @@ fn killed_monitor_of_a_waiter_ends_the_waiter() {
 }
 
 #[test]
-fn killed_command_takes_its_tree_with_it() {
+fn process_tree_of_a_killed_command_dies() {
     let database = shared(Flavour::MariaDb).database("tree");
     let holder = Holder::start(&database, &[]);
     signal(holder.command, "KILL");
@@ -255,7 +255,7 @@ fn stopped_command_is_killed_when_its_lease_ends() {
 
 /// A `kill` that ignores SIGKILL while the file `$IMMORTAL` exists, as if the process waited in the kernel for a dead
 /// disk.
-const IMMORTALITY: &str = r#"
+const IGNORE_KILL: &str = r#"
 #define _GNU_SOURCE
 #include <signal.h>
 #include <stdlib.h>
@@ -274,7 +274,7 @@ fn immortal_holder(database: &Database) -> (Holder, Stage) {
     let immortal = stage.path("immortal");
     fs::write(&immortal, "").expect("writes");
     let dlock = Dlock::on(database, ["exec", "-a", "init"])
-        .env("LD_PRELOAD", preload(&stage, IMMORTALITY))
+        .env("LD_PRELOAD", preload(&stage, IGNORE_KILL))
         .env("IMMORTAL", &immortal);
     (Holder::start_with(dlock, &[]), stage)
 }

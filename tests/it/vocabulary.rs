@@ -43,7 +43,7 @@ const WORDS: [&str; 32] = [
 ];
 
 #[test]
-fn private_words_of_the_first_version_are_gone() {
+fn words_of_the_first_version_are_not_used() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut files = Vec::new();
     for name in ["src", "tests", "benches", "man", "examples", "completions"] {

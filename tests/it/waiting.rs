@@ -75,7 +75,7 @@ fn contender_that_does_not_wait_prints_the_holder() {
 }
 
 #[test]
-fn waiter_runs_when_the_holder_ends() {
+fn waiter_runs_its_command_when_the_holder_ends() {
     for flavour in Flavour::ALL {
         let database = shared(flavour).database("waiting");
         let holder = Holder::start(&database, &[]);
@@ -103,7 +103,7 @@ fn waiter_takes_over_from_a_killed_holder() {
 }
 
 #[test]
-fn new_contender_takes_over_an_expired_lease_at_once() {
+fn new_contender_takes_over_an_expired_lease_immediately() {
     for flavour in Flavour::ALL {
         let database = shared(flavour).database("waiting");
         let holder = Holder::start(&database, &["--ttl", "2s"]);

@@ -1,4 +1,4 @@
-//! Accounts that cannot log in, whose database does not exist, or that may not write to it.
+//! Accounts with a wrong password, an unknown database or missing grants.
 
 use mysql::prelude::Queryable;
 
@@ -16,7 +16,7 @@ fn a_wrong_password_and_an_unknown_account_are_denied() {
             77,
             "Access denied",
         );
-        // For an unknown account, MySQL requests the password with a randomly chosen plugin.
+        // For an unknown account, MySQL requests the password with a randomly chosen authentication plugin.
         refused(run().env("DLOCK_USER", "nobody"), Form::Line, 77, "nobody");
         // dlock does not retry after access was denied, regardless of --connect-timeout.
         refused(
@@ -50,7 +50,7 @@ fn an_unknown_database_is_a_configuration_error() {
             78,
             &format!("create it (CREATE DATABASE {absent}) or specify another"),
         );
-        // An account without rights on the database gets the server's message.
+        // If the account has no grants on the database, dlock prints the server's message.
         let run = exec(&database, "init").arg("--database").arg("mysql");
         refused(run, Form::Line, 77, "to database 'mysql'");
         free(&database, "init");

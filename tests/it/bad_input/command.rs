@@ -1,4 +1,4 @@
-//! Commands that cannot run.
+//! Commands that cannot be executed.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -55,7 +55,7 @@ fn a_command_that_cannot_run_is_reported_before_dlock_connects() {
 
 #[test]
 fn a_command_that_the_kernel_cannot_execute_releases_the_lock() {
-    // Only the exec system call finds the error.
+    // Only the exec system call detects these errors.
     for flavour in Flavour::ALL {
         let database = set_up(shared(flavour), "kernel");
         let stage = Stage::new();

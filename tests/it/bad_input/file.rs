@@ -1,4 +1,4 @@
-//! Files that cannot be used.
+//! Option files, password files and URL files that cannot be used.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -90,7 +90,7 @@ fn an_unusable_file_is_a_configuration_error() {
             refused(run, Form::Line, 78, &why);
         }
         assert_eq!(actions(&database), [""; 0], "{flavour}");
-        // With mode 0600 the same file is accepted.
+        // After its mode is changed to 0600, the file `open` is accepted.
         fs::set_permissions(&open, Permissions::from_mode(0o600)).expect("the test owns the file");
         exec(&database, "init")
             .arg("--defaults-file")

@@ -1,4 +1,4 @@
-//! Invalid action names, and different names that look alike.
+//! Invalid action names, and similar names that are different actions.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;

@@ -106,7 +106,7 @@ fn an_invalid_command_line_is_rejected_before_dlock_connects() {
 }
 
 #[test]
-fn all_missing_connection_settings_are_reported_at_once() {
+fn all_missing_connection_settings_are_reported_in_one_message() {
     let run = || Dlock::new(["exec", "-a", "init"]);
     refused(
         run(),

@@ -1,4 +1,4 @@
-//! Servers that are unreachable, silent, read-only, or that send malformed packets.
+//! Servers that are unreachable, silent or read-only, or that send malformed packets.
 
 use std::io::Write;
 use std::net::{Ipv4Addr, TcpListener};
@@ -17,13 +17,13 @@ use crate::network::{local, resolving};
 use crate::proxy::{Port, Proxy, packet};
 use crate::servers::{Flavour, Server, shared};
 
-/// Maximum time until dlock gives up. A run with a lease of 3 s needs two tries of 0.5 s each; the rest is for a busy
-/// machine. Without a timeout in dlock the run would never end.
+/// Maximum time that dlock may take to give up. With a ttl of 3 s, dlock makes two attempts of 0.5 s each; the
+/// remaining time allows for a busy machine. Without a timeout, dlock would never give up.
 const SOON: Duration = Duration::from_secs(20);
 
 #[test]
 fn an_unreachable_server_is_unavailable() {
-    let closed = Port::claim(local(0)).expect("127.0.0.1 has ports");
+    let closed = Port::reserve(local(0)).expect("127.0.0.1 has ports");
     let port = closed.number();
     let stage = Stage::new();
     let socket = stage.path("socket");
@@ -49,12 +49,12 @@ fn an_unreachable_server_is_unavailable() {
     );
     let absent = format!("mysql://u:p@localhost/d?socket={}", socket.display());
     refused(run(&absent), Form::Line, 69, "No such file or directory");
-    // The socket file of a server that crashed.
+    // Leaves the socket file without a listener, like a server that crashed.
     drop(UnixListener::bind(&socket).expect("the folder is writable"));
     refused(run(&absent), Form::Line, 69, "Connection refused");
 }
 
-/// Asserts that dlock gives up on the server at `url` in time and prints `why`.
+/// Asserts that dlock gives up on the server at `url` within [`SOON`] and prints `why`.
 #[track_caller]
 fn gives_up_on(url: &str, why: &str) {
     let started = Instant::now();
@@ -73,8 +73,8 @@ fn gives_up_on(url: &str, why: &str) {
 }
 
 #[test]
-fn a_silent_server_times_out_within_the_limits() {
-    // No process accepts the connection; the kernel has already completed it.
+fn dlock_gives_up_on_a_silent_server_in_time() {
+    // The kernel completes each connection, but no process accepts the connection.
     let tcp = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("127.0.0.1 has ports");
     let port = tcp.local_addr().expect("the socket is bound").port();
     gives_up_on(
@@ -96,7 +96,7 @@ fn a_silent_server_times_out_within_the_limits() {
 }
 
 #[test]
-fn waits_without_a_driver_timeout_still_time_out() {
+fn dlock_limits_the_waits_for_which_the_driver_has_no_timeout() {
     // A name server that never responds.
     gives_up_on(
         "mysql://u:p@stuck.test/d?ssl-mode=disabled",
@@ -127,7 +127,7 @@ fn waits_without_a_driver_timeout_still_time_out() {
         "gave up after 1s",
     );
 
-    // A server that keeps sending single bytes: each read returns soon.
+    // A server that sends one byte at a time, so that each read returns before a read timeout.
     let tcp = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("127.0.0.1 has ports");
     let port = tcp.local_addr().expect("the socket is bound").port();
     thread::spawn(move || {
@@ -154,7 +154,7 @@ fn waits_without_a_driver_timeout_still_time_out() {
 #[test]
 fn a_read_only_server_is_reported_as_unavailable_and_read_only() {
     for flavour in Flavour::ALL {
-        // A server of its own, since read_only is a global setting.
+        // Starts a separate server, since read_only is a global setting.
         let server = Server::start(flavour, &[]);
         let database = set_up(&server, "replica");
         free(&database, "known");
@@ -171,7 +171,7 @@ fn a_read_only_server_is_reported_as_unavailable_and_read_only() {
         let status = Dlock::on(&database, ["status", "known"]).run();
         assert!(
             status.stdout.contains("free"),
-            "{flavour}: status does not write: {status:?}"
+            "{flavour}: status failed on a read-only server: {status:?}"
         );
 
         // A waiter gets the lock when the server becomes writable.
@@ -185,7 +185,7 @@ fn a_read_only_server_is_reported_as_unavailable_and_read_only() {
         };
         let before = connections();
         let waiter = Dlock::on(&database, ["exec", "-a", "init", "--", "echo", "ran"]).start();
-        // The second connection is the second try.
+        // The second connection belongs to the second attempt.
         eventually("the waiter has tried twice", || connections() >= before + 2);
         server
             .admin()
@@ -210,7 +210,8 @@ fn a_response_that_makes_the_driver_panic_is_a_failed_attempt() {
         let database = set_up(server, "panic");
         let connections = AtomicUsize::new(0);
         let proxy = Proxy::tampering(server.port(), move |greeting| {
-            // In place of the response to the login, an empty packet: the driver reads its first byte and panics.
+            // Sends an empty packet as the response to the login. The driver reads the first byte of the packet and
+            // panics.
             let empty = match connections.fetch_add(1, Ordering::Relaxed) {
                 0 | 1 => packet(2, &[]),
                 _ => Vec::new(),

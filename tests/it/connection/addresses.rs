@@ -1,4 +1,4 @@
-//! The addresses of a host name: dlock tries all of them, including IPv6.
+//! Host names with several addresses. dlock tries every IPv4 and IPv6 address.
 
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -10,7 +10,7 @@ use crate::servers::{Database, Flavour, shared};
 
 #[test]
 fn every_address_of_a_host_name_is_tried() {
-    // ::1 never works here, also on a machine without IPv6.
+    // A connection to ::1 fails in this test, whether or not the machine has IPv6.
     const OTHER: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
     for flavour in Flavour::ALL {
         let server = shared(flavour);
@@ -28,10 +28,10 @@ fn every_address_of_a_host_name_is_tried() {
                 &format!("db.test={addresses}"),
             )
         };
-        // The server listens only on 127.0.0.1. The proxy makes it reachable on another address only.
+        // The server listens only on 127.0.0.1. At the port of the proxy, the server is reachable only on 127.0.0.2.
         let proxy = Proxy::at(SocketAddr::new(IpAddr::V4(OTHER), 0), server.port())
             .expect("127.0.0.0/8 is loopback");
-        let _closed = Port::claim(local(proxy.port())).expect("the port is free on 127.0.0.1");
+        let _closed = Port::reserve(local(proxy.port())).expect("the port is free on 127.0.0.1");
         let runs = [
             ("the second family", through(server.port(), "::1,127.0.0.1")),
             ("the first family", through(server.port(), "127.0.0.1,::1")),
@@ -46,9 +46,9 @@ fn every_address_of_a_host_name_is_tried() {
         ];
         all_reach(&database, flavour, runs);
 
-        // The message has the real error, not the error of the attempt by the driver to connect across address
-        // families.
-        let closed = Port::claim(local(0)).expect("127.0.0.1 has ports");
+        // dlock prints the error of the connection attempt, not the error that the driver gets when it connects
+        // across address families.
+        let closed = Port::reserve(local(0)).expect("127.0.0.1 has a free port");
         let port = closed.number();
         for addresses in ["127.0.0.1,::1", "::1,127.0.0.1"] {
             let outcome = through(port, addresses)
@@ -70,7 +70,8 @@ fn an_ipv6_only_server_is_reached_by_name_and_by_address() {
     for flavour in Flavour::ALL {
         let server = shared(flavour);
         let Ok(proxy) = Proxy::at(here, server.port()) else {
-            // Without ::1 there is nothing to test. On a machine with ::1 the proxy must be able to bind to it.
+            // On a machine without ::1 this test checks nothing. On a machine with ::1 the proxy must be able to bind
+            // to this address.
             let addresses = fs::read_to_string("/proc/net/if_inet6").unwrap_or_default();
             assert!(
                 !addresses.starts_with(&format!("{:0>32} 01", 1)),
@@ -78,7 +79,7 @@ fn an_ipv6_only_server_is_reached_by_name_and_by_address() {
             );
             return;
         };
-        let _closed = Port::claim(local(proxy.port())).expect("the port is free on 127.0.0.1");
+        let _closed = Port::reserve(local(proxy.port())).expect("the port is free on 127.0.0.1");
         let database = server.database("ipv6");
         let Database {
             name,

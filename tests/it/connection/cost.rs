@@ -1,4 +1,4 @@
-//! Cost of an exec for the server: connections and packets.
+//! Number of connections and packets that an exec costs the server.
 
 use mysql::prelude::Queryable;
 
@@ -81,10 +81,10 @@ fn the_server_also_counts_one_connection_per_exec() {
         };
         run().expect(0, "", "");
         assert_eq!(actions(&database), ["init"], "{flavour}: not released");
-        // A second connection by the first run would have used up the limit; the driver hides a failure of that
-        // connection.
+        // If the first exec had opened two connections, the limit would be reached now. The driver hides the failure of
+        // a second connection.
         run().expect(0, "", "");
-        // Proof that the server counts.
+        // This failure proves that the server counts the connections.
         run().expect(69, "", "max_connections_per_hour");
     }
 }

@@ -6,7 +6,8 @@ use crate::cli_runner::{Dlock, eventually};
 use crate::command::{Stage, tell};
 use crate::servers::{Database, Flavour, shared};
 
-/// Creates an account with `grants`, in which `ACCOUNT` stands for its name, and returns `database` with that account.
+/// Creates an account with `grants`, statements in which `ACCOUNT` is replaced by the name of the account. Returns
+/// `database` with that account.
 #[track_caller]
 fn account(database: &Database, name: &str, grants: &[String]) -> Database {
     let mut limited = database.clone();
@@ -22,7 +23,7 @@ fn account(database: &Database, name: &str, grants: &[String]) -> Database {
     limited
 }
 
-/// Returns the grants that `dlock setup --print` prints for `exec` and for `setup`.
+/// Returns the grants that `dlock setup --print` prints for `exec` and for `setup`, with `ACCOUNT` as the account.
 #[track_caller]
 fn printed_grants(database: &Database) -> [Vec<String>; 2] {
     let outcome = Dlock::new(["setup", "--print", "--database", &database.name]).run();

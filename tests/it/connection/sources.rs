@@ -12,7 +12,7 @@ use crate::cli_runner::Dlock;
 use crate::command::Stage;
 use crate::servers::{Database, Flavour, shared};
 
-/// Writes `text` to a file that only its owner can read, and returns its path.
+/// Writes `text` to the file `name`, which only its owner can read, and returns the path of the file.
 fn private(stage: &Stage, name: &str, text: &str) -> PathBuf {
     let path = stage.path(name);
     fs::write(&path, text).expect("the folder is writable");
@@ -103,7 +103,7 @@ fn the_password_comes_from_a_file_or_a_variable() {
 }
 
 #[test]
-fn a_password_of_any_characters_logs_in_from_every_source() {
+fn a_password_with_special_characters_works_from_every_source() {
     const PASSWORD: &str = r#"p@/?#% "'\é[]"#;
     for flavour in Flavour::ALL {
         let server = shared(flavour);
@@ -114,7 +114,7 @@ fn a_password_of_any_characters_logs_in_from_every_source() {
         root.query_drop(alter).expect("root has the privilege");
         let stage = Stage::new();
         let encoded = PASSWORD.bytes().fold(String::new(), |mut all, byte| {
-            write!(all, "%{byte:02X}").expect("a String accepts any text");
+            write!(all, "%{byte:02X}").expect("writing to a String cannot fail");
             all
         });
         let place = format!("127.0.0.1:{}/{}", server.port(), database.name);

@@ -1,4 +1,4 @@
-//! The tables: the first exec creates them, and no command changes existing tables.
+//! Tests of dlock's tables. The first exec creates the tables, and no command changes existing tables.
 
 use std::fs;
 
@@ -150,7 +150,7 @@ fn tables_of_another_version_are_not_used_or_changed() {
             }
             assert_eq!(rows(), before, "{flavour}, {version}");
         }
-        // The advice in the last message, dlock setup, fixes the tables.
+        // dlock setup, which the last message advises, fixes the tables.
         Dlock::on(&database, ["setup"])
             .run()
             .expect(0, "", "the tables are in place");

@@ -1,4 +1,4 @@
-//! Proxies between dlock and the database, and findings when a connect step fails.
+//! Findings about proxies between dlock and the server, and about connect steps that fail.
 
 use super::{CHECKS, Findings, set_up};
 use crate::cli_runner::Dlock;
@@ -10,7 +10,7 @@ use crate::servers::{Flavour, shared};
 fn a_proxy_that_changes_the_protocol_is_recognised() {
     for flavour in Flavour::ALL {
         let database = set_up(shared(flavour));
-        // A proxy that greets with a connection id of its own, in the four bytes after the end of the version.
+        // A proxy that changes the connection id in the greeting. The id is in the four bytes after the version.
         let greeting = Proxy::tampering(database.port, |greeting| {
             let mut greeting = greeting.to_vec();
             let end = greeting.iter().skip(5).position(|byte| *byte == 0);
@@ -38,7 +38,7 @@ fn a_proxy_that_changes_the_protocol_is_recognised() {
 
 #[test]
 fn a_failed_connect_step_is_reported_and_later_checks_are_skipped() {
-    let closed = Port::claim(local(0)).expect("127.0.0.1 has ports");
+    let closed = Port::reserve(local(0)).expect("127.0.0.1 has a free port");
     let closed_port = closed.number();
     let full = refusing(1040, "Too many connections");
     let run = |url: &str| Findings::of(Dlock::new([""; 0]).env("DLOCK_URL", url));
@@ -90,7 +90,7 @@ fn a_failed_connect_step_is_reported_and_later_checks_are_skipped() {
     let encrypted = shared(Flavour::MySql).database("doctor");
     let url = format!("{}?ssl-mode=verify_ca", encrypted.url());
     ends(&url, "tls", 78, "failed");
-    // TLS without verification is a warning.
+    // TLS without verification of the certificate is a warning.
     let url = format!("{}?ssl-mode=required", encrypted.url());
     run(&url).reports("tls", "warn", "with any certificate");
 }

@@ -1,4 +1,4 @@
-//! Grants of the account and its session limit.
+//! Findings about the grants and the session limit of the account.
 
 use super::{Findings, account_without_grants, execute, set_up};
 use crate::cli_runner::Dlock;
@@ -82,7 +82,7 @@ fn a_grant_through_a_role_or_on_the_whole_server_counts() {
 }
 
 #[test]
-fn an_account_that_sees_no_table_is_reported() {
+fn tables_hidden_by_missing_grants_are_reported() {
     for flavour in Flavour::ALL {
         let database = set_up(shared(flavour));
         let account = account_without_grants(&database, "blind");

@@ -1,4 +1,4 @@
-//! Output of doctor: text for people and JSON for programs.
+//! The text output and the JSON output of doctor.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -11,7 +11,7 @@ use crate::cli_runner::{Dlock, Outcome};
 use crate::servers::{Flavour, shared};
 
 #[test]
-fn the_text_states_the_cause_and_the_fix() {
+fn text_output_states_the_reason_and_the_fix() {
     let database = shared(Flavour::MariaDb).database("doctor");
     let Outcome { stdout, .. } = Dlock::on(&database, ["doctor"]).run();
     let lines: Vec<&str> = stdout.lines().collect();
@@ -39,8 +39,8 @@ fn the_json_format_and_every_check_are_documented() {
         ("\n.SS JSON\n", &document),
         ("\n.SS \"JSON: a finding\"\n", &document["checks"][0]),
     ] {
-        let (_, text) = page.split_once(heading).expect("a section");
-        let text = text.split("\n.S").next().expect("its text");
+        let (_, text) = page.split_once(heading).expect("the page has the section");
+        let text = text.split("\n.S").next().expect("the section has text");
         let documented: BTreeSet<&str> = text
             .lines()
             .filter_map(|line| line.strip_suffix(')')?.split_once(" ("))
@@ -56,5 +56,8 @@ fn the_json_format_and_every_check_are_documented() {
     let items = page.split(".TP\n").filter_map(|item| item.lines().next());
     let names: Vec<&str> = items.flat_map(|tag| tag.split(", ")).collect();
     let from = names.iter().position(|name| *name == CHECKS[0]);
-    assert_eq!(names[from.expect("the list")..][..CHECKS.len()], CHECKS);
+    assert_eq!(
+        names[from.expect("the page lists the checks")..][..CHECKS.len()],
+        CHECKS
+    );
 }

@@ -1,4 +1,4 @@
-//! Kind, settings and behaviour of the server.
+//! Findings about the kind, the settings and the behaviour of the server.
 
 use mysql::prelude::Queryable;
 
@@ -35,9 +35,9 @@ fn a_good_server_passes_all_checks_and_is_not_changed() {
             lines[0].starts_with("ok    address      127.0.0.1"),
             "{text:#?}"
         );
-        let (last, _) = lines.split_last().expect("lines");
+        let (last, _) = lines.split_last().expect("doctor prints lines");
         assert!(last.starts_with("0 failed, "), "{text:#?}");
-        // Through the socket all checks are ok as well.
+        // All checks are also ok over the Unix socket.
         let socket = Dlock::new([""; 0]).env("DLOCK_URL", database.socket_url());
         Findings::of(socket).are_good_except(&[]);
     }
@@ -127,7 +127,7 @@ fn server_settings_are_checked() {
             set(name, &value);
         }
         Findings::on(&database).are_good_except(&[]);
-        // While a backup blocks all writes, the grants are skipped, not reported as missing.
+        // While a backup blocks all writes, doctor skips the check of the grants and reports no missing grant.
         let mut backup = server.admin();
         backup
             .query_drop("FLUSH TABLES WITH READ LOCK")
@@ -140,7 +140,7 @@ fn server_settings_are_checked() {
     }
 }
 
-/// Asserts that a replica that reads from `server` without acknowledging is reported as a warning.
+/// Asserts that doctor warns about a replica that reads from `server` and does not acknowledge transactions.
 #[track_caller]
 fn assert_replica_is_reported(server: &Server, database: &Database) {
     let port = server.port();
@@ -188,7 +188,7 @@ fn a_group_member_is_distinguished_from_a_single_server() {
         "--gtid-mode=ON",
         "--enforce-gtid-consistency=ON",
         "--group_replication_single_primary_mode=OFF",
-        // With ON the server would search for other members and stay read-only until then.
+        // With ON, the server would stay read-only until it finds other members.
         "--group_replication_start_on_boot=OFF",
     ];
     let server = Server::start(Flavour::MySql, &options);
@@ -208,7 +208,7 @@ fn broken_named_locks_are_a_warning() {
         let database = set_up(shared(flavour));
         for (replacement, fact) in [
             ("NO_LOCK1(", "the server refuses named locks"),
-            // Reports success to every session, although no session holds the lock.
+            // This function returns success to every session, although no session holds the lock.
             ("INTERVAL(", "a named lock does not stay with its session"),
         ] {
             let proxy = Proxy::rewriting(database.port, "GET_LOCK(", replacement);

@@ -1,4 +1,4 @@
-//! Differences between the tables and the schema of dlock.
+//! Findings about tables that differ from dlock's schema.
 
 use super::{Findings, account_without_grants, contents, execute, set_up};
 use crate::cli_runner::Dlock;
@@ -109,7 +109,7 @@ fn missing_tables_fail_only_if_the_account_cannot_create_them() {
         assert_eq!(findings.status, 78);
         assert_eq!(contents(&database), []);
 
-        // Only the table that is missing is reported.
+        // If only one table is missing, doctor reports only that table.
         Dlock::on(&database, ["setup", "-q"])
             .run()
             .expect(0, "", "");

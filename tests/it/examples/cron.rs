@@ -1,17 +1,17 @@
-//! The lines of the crontab, run as cron would run them: by `/bin/sh -c`, in the home folder, with the variables of the
-//! file and few others.
+//! Runs the commands of the example crontab as cron would run them: with `/bin/sh -c`, in the home folder, and with the
+//! variables that cron and the crontab set.
 
 use super::{Host, JOB, example, installed};
 use crate::cli_runner::{Dlock, Outcome, Running};
 
-/// Contents of an /etc/cron.d file.
+/// Content of a crontab file in /etc/cron.d.
 struct Crontab {
     variables: Vec<(String, String)>,
     commands: Vec<String>,
 }
 
 impl Crontab {
-    /// Reads the example in the format of crontab(5), with a column for the user.
+    /// Reads the example, which has the format of crontab(5) with a column for the user.
     #[track_caller]
     fn read() -> Self {
         let mut crontab = Self {
@@ -45,7 +45,7 @@ impl Crontab {
         crontab
     }
 
-    /// Returns the command that calls `job`, as cron would start it.
+    /// Returns a run of the command that calls `job`, with the environment that cron would set.
     #[track_caller]
     fn starts(&self, host: &Host, job: &str) -> Dlock {
         let command = self.commands.iter().find(|it| it.ends_with(job));
@@ -67,13 +67,13 @@ impl Crontab {
             .iter()
             .map(|(name, value)| (*name, value.as_str()))
             .collect();
-        // The variables that cron sets, before those of the file.
+        // The variables of the crontab come last and override the variables that cron sets.
         let cron = [&[("PATH", "/usr/bin:/bin")][..], &variables].concat();
         host.starts(&cron, ["/bin/sh", "-c", command])
     }
 }
 
-/// Splits a line `NAME=value`. Returns None for a line with a time.
+/// Returns the name and the value in a line `NAME=value`, or None for a line with a schedule and a command.
 fn variable(line: &str) -> Option<(&str, &str)> {
     let (name, value) = line.split_once('=')?;
     name.bytes()
@@ -81,7 +81,7 @@ fn variable(line: &str) -> Option<(&str, &str)> {
         .then_some((name, value))
 }
 
-/// Writes an option file with the account of `host`'s database and returns its path.
+/// Writes an option file with the account of `host`'s database and returns the path of the file.
 fn option_file(host: &Host) -> String {
     let database = &host.database;
     let text = format!(

@@ -1,4 +1,4 @@
-//! The SQL files, sent with the client of each server by the command line in their headers.
+//! Sends the SQL files with the client of each server. The header of each file contains the command line for this.
 
 use std::path::Path;
 use std::process::Command;
@@ -9,7 +9,7 @@ use super::{Host, example, path};
 use crate::cli_runner::{Dlock, Outcome};
 use crate::servers::{Flavour, shared};
 
-/// Returns a host on which `mysql` runs the client of `flavour` with the account.
+/// Returns a host on which the command `mysql` runs the client of `flavour` with the account of the database.
 fn host(flavour: Flavour) -> Host {
     let host = Host::on(flavour);
     let client = match flavour {
@@ -30,7 +30,8 @@ fn host(flavour: Flavour) -> Host {
         database.name
     );
     let account = host.secret("client.cnf", &account);
-    // The example has another database name; this option file has the real one.
+    // The script ignores its arguments, since the example passes a database that does not exist here. The option file sets
+    // the database of the test.
     let script = format!("exec {} --defaults-file={account}", client.trim());
     host.job("mysql", &script);
     for name in ["column.sql", "transaction.sql"] {
@@ -40,18 +41,19 @@ fn host(flavour: Flavour) -> Host {
     host
 }
 
-/// Returns the command line in the header of the file `name` that sends the file.
+/// Returns the command line that sends the file `name`, from the header of the file.
 #[track_caller]
 fn line(name: &str) -> String {
     let text = example(&format!("fencing/{name}"));
     let line = text
         .lines()
         .find_map(|line| line.strip_prefix("--   { echo "));
-    let line = line.unwrap_or_else(|| panic!("{name} has no command line that sends it"));
+    let line = line
+        .unwrap_or_else(|| panic!("the header of {name} has no command line that sends the file"));
     format!("PATH=.:$PATH; {{ echo {line}")
 }
 
-/// Runs that command line under dlock.
+/// Runs the command line of the file `name` under `dlock exec`, and prints the token of the run.
 fn granted(host: &Host, name: &str) -> Outcome {
     let url = host.database.url();
     let script = format!("echo \"token $DLOCK_TOKEN\"; {}", line(name));
@@ -61,7 +63,7 @@ fn granted(host: &Host, name: &str) -> Outcome {
     host.starts(&[("DLOCK_URL", url.as_str())], words).run()
 }
 
-/// Returns the token that was granted to a run.
+/// Asserts that the run succeeded with a current token, and returns the token.
 #[track_caller]
 fn token(outcome: &Outcome) -> String {
     assert_eq!(outcome.status, Some(0), "{outcome:#?}");
@@ -70,8 +72,8 @@ fn token(outcome: &Outcome) -> String {
     line.strip_prefix("token ").expect("a token").to_owned()
 }
 
-/// Runs the command line with a stale `token`.
-fn run_stale(host: &Host, name: &str, token: &str) -> Outcome {
+/// Runs the command line of the file `name` with `token`, without dlock.
+fn run_with(host: &Host, name: &str, token: &str) -> Outcome {
     host.starts(&[("DLOCK_TOKEN", token)], ["sh", "-c", &line(name)])
         .run()
 }
@@ -88,14 +90,14 @@ fn a_stale_holder_changes_nothing_in_a_fenced_table() {
         let host = host(flavour);
         let old = token(&granted(&host, "column.sql"));
         assert_eq!(state(&host), "up");
-        // The same holder repeats its statement after a lost response.
-        let again = run_stale(&host, "column.sql", &old);
+        // A holder may send the file again, for example after a lost response.
+        let again = run_with(&host, "column.sql", &old);
         assert_eq!(again.status, Some(0), "{again:#?}");
         token(&granted(&host, "column.sql"));
         let mut admin = host.database.admin_conn();
         let change = "UPDATE site SET state='of the new'";
         admin.query_drop(change).expect("the row can be changed");
-        let refused = run_stale(&host, "column.sql", &old);
+        let refused = run_with(&host, "column.sql", &old);
         assert_ne!(refused.status, Some(0), "{refused:#?}");
         assert!(refused.stderr.contains("1242"), "{refused:#?}");
         assert_eq!(state(&host), "of the new", "{flavour}");
@@ -110,14 +112,15 @@ fn a_transaction_of_a_stale_holder_is_not_committed() {
         let old = token(&granted(&host, "transaction.sql"));
         assert_eq!(state(&host), "done", "{flavour}");
         token(&granted(&host, "column.sql"));
-        let refused = run_stale(&host, "transaction.sql", &old);
+        let refused = run_with(&host, "transaction.sql", &old);
         assert_ne!(refused.status, Some(0), "{refused:#?}");
         assert!(refused.stderr.contains("1242"), "{refused:#?}");
         assert_eq!(state(&host), "up", "{flavour}");
     }
 }
 
-/// The statement in the file differs from the statement of dlock only in the source of the token.
+/// Apart from the token and the notation of the names, the statement in the file is the statement that
+/// `dlock check --sql` prints.
 #[test]
 fn the_statement_in_the_file_matches_dlock_check() {
     let printed = Dlock::new(["check", "--sql", "--action=init", "--token=17"])

@@ -1,5 +1,6 @@
-//! The Dockerfile and its entrypoint. Machines that run tests rarely have an engine that builds images, so the test
-//! checks the instructions and names of the Dockerfile. The entrypoint runs as process 1 of a namespace.
+//! Tests of the Dockerfile and its entrypoint. Machines that run tests rarely have an engine that builds images, so the
+//! test only checks the instructions of the Dockerfile and the files that the instructions name. The entrypoint runs as
+//! process 1 of a PID namespace.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -10,10 +11,10 @@ use crate::cli_runner::{Dlock, Outcome, Running};
 use crate::command::{heard, signal, tell};
 use crate::pid_one::{namespaces, unshare};
 
-/// The application of a container: writes its process id to the log.
+/// The command of the application in a container. The application writes its process id to the log.
 const APPLICATION: [&str; 3] = ["sh", "-c", r#"echo "process $$" >> log"#];
 
-/// Returns a container of `release` that runs the entrypoint and then [`APPLICATION`].
+/// Returns a container of the release `release` that runs the entrypoint and then [`APPLICATION`].
 fn container(host: &Host, release: &str) -> Dlock {
     container_with(host, &[("RELEASE", release)])
 }
@@ -49,7 +50,7 @@ fn containers_migrate_once_and_the_application_becomes_process_1() {
         assert!(outcomes.iter().all(ended), "{outcomes:#?}");
         let wanted = ["migrate.sh", "process 1", "process 1"];
         assert_eq!(host.log(), wanted);
-        // The next release, and a rollback.
+        // The next release migrates. A rollback does not migrate.
         for (release, migrations) in [("43", 2), ("42", 2)] {
             let outcome = container(host, release).run();
             assert!(ended(&outcome), "{outcome:#?}");
@@ -73,7 +74,7 @@ fn a_failed_migration_ends_the_container_with_its_status() {
 
 #[test]
 fn stopping_a_container_stops_the_migration_and_frees_the_lock() {
-    // A migration that ends with a status of its own, and a migration that exits with 0 after SIGTERM.
+    // After SIGTERM, one migration exits with 4 and the other migration exits with 0.
     for (on_term, status) in [("exit 4", 4), ("exit 0", 143)] {
         Host::everywhere(|host| {
             let migrate = format!(
@@ -158,7 +159,7 @@ fn the_dockerfile_copies_existing_files_and_starts_a_copied_file() {
             ("COPY", [from, source, target]) if from.starts_with("--from=") => {
                 let stage = from.replace("--from=", "");
                 assert!(stages.contains(&stage), "no stage {stage}");
-                assert!(built, "the build step comes later");
+                assert!(built, "the build must come before this copy");
                 assert_eq!(source, "/build/target/release/dlock");
                 copied.push(target.clone());
             }
@@ -180,12 +181,12 @@ fn the_dockerfile_copies_existing_files_and_starts_a_copied_file() {
             }
             ("RUN" | "WORKDIR" | "USER", [_, ..]) => {}
             ("ENTRYPOINT", words) => {
-                // In the shell form a shell would be process 1.
+                // With the shell form of the instruction, a shell would be process 1.
                 let words: Vec<String> =
                     serde_json::from_str(&words.join(" ")).expect("the exec form, a JSON array");
                 started = words.into_iter().next();
             }
-            _ => panic!("{name} {words:?} is not an instruction that this test knows"),
+            _ => panic!("this test does not support the instruction {name} {words:?}"),
         }
     }
     let started = format!("/usr/local/bin/{}", started.expect("an entrypoint"));

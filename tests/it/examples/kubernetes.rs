@@ -1,5 +1,5 @@
-//! The containers of the YAML files, started as the kubelet would start them: with their own command and arguments,
-//! without a shell, and with the keys of the Secret as files in its mount path.
+//! Starts the containers of the YAML files as the kubelet would start them: with the command and the arguments from the
+//! YAML file, without a shell, and with the keys of the Secret as files.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -34,10 +34,10 @@ fn list(value: &Value) -> &[Value] {
 
 #[track_caller]
 fn text(value: &Value) -> &str {
-    value.as_str().expect("a text")
+    value.as_str().expect("a string")
 }
 
-/// A container of a pod, and the Secret that it mounts.
+/// A container of a pod, and the Secret that the container mounts.
 struct Container {
     pod: Value,
     spec: Value,
@@ -69,7 +69,8 @@ impl Container {
         }
     }
 
-    /// Returns its command and arguments on `host`, with the URL in the Secret replaced by `url`.
+    /// Returns the command and the arguments of the container. Each argument that names a mounted key of the Secret is
+    /// replaced by the path of a file on `host` that contains `url`.
     fn words(&self, host: &Host, url: &str) -> Vec<String> {
         let [mount] = list(&self.spec["volumeMounts"]) else {
             panic!("expected one mount: {}", self.spec);
@@ -98,12 +99,12 @@ impl Container {
         words
     }
 
-    /// Returns the container as it starts in a pod on `host`.
+    /// Returns a run of the container on `host`.
     fn starts(&self, host: &Host, variables: &[(&str, &str)]) -> Dlock {
         host.starts(variables, self.words(host, &host.database.url()))
     }
 
-    /// Returns the container with the image tag `tag`.
+    /// Returns a copy of the container for the image tag `tag`.
     fn of_image(&self, tag: &str) -> Self {
         let image = text(&self.spec["image"]);
         let (_, own) = image.rsplit_once(':').expect("a tag");
@@ -202,7 +203,7 @@ fn without_the_database_the_init_container_fails_with_69_and_migrates_nothing() 
 }
 
 #[test]
-fn the_job_of_two_clusters_runs_once_a_night() {
+fn a_cron_job_in_two_clusters_runs_once() {
     Host::everywhere(|host| {
         host.job("report.sh", JOB);
         let report = Container::report();
@@ -218,9 +219,9 @@ fn the_job_of_two_clusters_runs_once_a_night() {
 #[test]
 fn the_pods_have_the_settings_that_dlock_needs() {
     for Container { pod, spec, .. } in [Container::init(), Container::report()] {
-        // With service links, a Service named dlock would set environment variables of dlock.
+        // With service links, a Service named dlock would set environment variables that dlock reads.
         assert_eq!(pod["enableServiceLinks"], false);
-        // The default of 30 s is shorter than a command may need plus the 5 s for the release.
+        // A command may need longer to stop than the default of 30 s, minus 5 s for the release.
         assert_eq!(pod["terminationGracePeriodSeconds"], 60);
         let image = text(&spec["image"]);
         for other in list(&pod["containers"]) {
@@ -233,7 +234,7 @@ fn the_pods_have_the_settings_that_dlock_needs() {
     let key = Value::from(format!("--once={tag}"));
     assert!(
         list(&init.spec["command"]).contains(&key),
-        "{image}: --once has another key"
+        "{image}: the key of --once is not the image tag"
     );
 
     let deployment = document("deployment.yaml", "Deployment");

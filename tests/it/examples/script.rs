@@ -1,10 +1,10 @@
-//! The script that locks itself.
+//! Tests of the deploy script that locks itself.
 
 use super::{Host, JOB, path};
 use crate::cli_runner::Dlock;
 use crate::command::{heard, tell};
 
-/// Returns a deployment of `release`, as an operator starts it.
+/// Returns a run of the script that deploys `release`, as an operator would start the script.
 fn deployment(host: &Host, release: &str) -> Dlock {
     let script = path("self-locking.sh").display().to_string();
     let variables = [("DLOCK_URL", host.database.url())];
@@ -14,7 +14,8 @@ fn deployment(host: &Host, release: &str) -> Dlock {
     host.starts(&variables, [script, release.to_owned()])
 }
 
-/// A deployment step that writes to the fifo `ready` when it runs, and ends when it can read a word from the fifo `go`.
+/// Script of a deployment step that writes to the fifo `ready`, waits for a word from the fifo `go`, and logs its start
+/// and its end.
 const SWITCH: &str =
     r#"echo "switching $1" >> log; echo up > ready; read word < go; echo "switched $1" >> log"#;
 
@@ -66,7 +67,7 @@ fn the_script_locks_itself_under_a_dlock_of_another_action() {
         let url = host.database.url();
         let outcome = host.starts(&[("DLOCK_URL", url.as_str())], words).run();
         assert_eq!(outcome.status, Some(0), "{outcome:#?}");
-        // A DLOCK_ACTION that an operator has set does not count as a lock.
+        // If an operator sets DLOCK_ACTION, the script still acquires the lock.
         let variables = [("DLOCK_URL", url.as_str()), ("DLOCK_ACTION", "deploy")];
         let outcome = host.starts(&variables, [script.as_str(), "42"]).run();
         assert_eq!(outcome.status, Some(0), "{outcome:#?}");

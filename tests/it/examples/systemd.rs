@@ -1,5 +1,5 @@
-//! The systemd units: systemd checks them where it is installed, and their command runs with the variables that systemd
-//! would set.
+//! Tests of the systemd units. systemd-analyze checks the units on machines where systemd-analyze is installed. The
+//! command of the service runs with the credential that systemd would provide.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -7,10 +7,10 @@ use std::process::Command;
 
 use super::{Host, JOB, example, installed};
 
-/// Path of dlock in the unit.
+/// Path of dlock in the service unit.
 const DLOCK: &str = "/usr/local/bin/dlock";
 
-/// Returns the settings of a unit as section, key and value.
+/// Returns the settings of the unit `name`, each as section, key and value.
 #[track_caller]
 fn settings(name: &str) -> Vec<(String, String, String)> {
     let mut section = String::new();
@@ -39,8 +39,8 @@ fn setting(name: &str, section: &str, key: &str) -> String {
     value.clone()
 }
 
-/// The test checks copies with the real path of dlock, since systemd checks that the program exists. Without systemd
-/// the other tests of this file still read sections and keys, and run the command.
+/// The test checks copies of the units with the real path of dlock, since systemd-analyze requires that the program
+/// exists. Without systemd-analyze, the other tests of this file still parse the units and run the command.
 #[test]
 fn systemd_accepts_the_units_without_warnings() {
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -63,7 +63,7 @@ fn systemd_accepts_the_units_without_warnings() {
         verified => verified.expect("systemd-analyze runs"),
     };
     let warnings = String::from_utf8_lossy(&verified.stderr);
-    // systemd-analyze exits with 0 for an unknown key and prints a warning.
+    // If a key is unknown, systemd-analyze prints a warning and exits with 0.
     assert!(
         verified.status.success() && warnings.is_empty(),
         "{warnings}"
@@ -90,7 +90,9 @@ fn one_of_two_machines_runs_the_service_and_a_later_one_does_not() {
         let (name, source) = credential.split_once(':').expect("a name and a file");
         assert!(source.starts_with('/'), "{source}");
         let url = host.secret(name, &host.database.url());
-        let folder = url.strip_suffix(&format!("/{name}")).expect("its folder");
+        let folder = url
+            .strip_suffix(&format!("/{name}"))
+            .expect("a path that ends with the name");
         let command = setting("report.service", "Service", "ExecStart");
         let words = command
             .replace(DLOCK, "dlock")
@@ -98,7 +100,7 @@ fn one_of_two_machines_runs_the_service_and_a_later_one_does_not() {
         let words: Vec<&str> = words.split(' ').collect();
         assert_eq!(words[0], "dlock");
         host.secret("fail", "");
-        // The first run fails; Restart=on-failure starts the service again.
+        // The first run fails. On a real machine, Restart=on-failure would start the service again.
         host.starts(&[], words.clone()).run().expect(3, "", "");
         let machines = [0, 1].map(|_| host.starts(&[], words.clone()).start());
         for machine in machines {

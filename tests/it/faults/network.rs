@@ -167,7 +167,7 @@ fn failover_to_the_same_rows_keeps_the_lease_and_to_others_loses_it() {
             "{flavour}: no renewal through the other proxy"
         );
 
-        let closed = Port::claim(crate::network::local(0)).expect("127.0.0.1 has a port");
+        let closed = Port::reserve(crate::network::local(0)).expect("127.0.0.1 has a port");
         let port = closed.number();
         scene.proxy.retarget(port);
         scene.proxy.reset();

@@ -7,14 +7,14 @@ use crate::compiler::preload;
 use crate::proxy::{Fault, Kind, Proxy};
 
 #[test]
-fn without_the_monitor_the_command_of_a_killed_dlock_overlaps_the_next() {
+fn without_the_monitor_the_command_of_a_killed_dlock_overlaps_the_next_command() {
     compare("monitor", Verdict::TwoAlive, 1, |scene| {
         after_signal(scene, "KILL")
     });
 }
 
 #[test]
-fn without_the_monitor_the_command_of_a_frozen_dlock_overlaps_the_next() {
+fn without_the_monitor_the_command_of_a_frozen_dlock_overlaps_the_next_command() {
     compare("monitor", Verdict::TwoAlive, 1, |scene| {
         after_signal(scene, "STOP")
     });
@@ -29,7 +29,7 @@ fn after_signal(scene: &Scene, signal: &str) -> Verdict {
 }
 
 #[test]
-fn without_waiting_for_the_tree_leftover_processes_overlap_the_next() {
+fn without_waiting_for_the_tree_leftover_processes_overlap_the_next_command() {
     compare("tree", Verdict::TwoAlive, 1, |scene| {
         let _holder = scene.holder(scene.exec(scene.database.port));
         let waiter = scene.waiter();
@@ -41,7 +41,7 @@ fn without_waiting_for_the_tree_leftover_processes_overlap_the_next() {
 /// A `kill` that delays each SIGKILL, as if the machine were busy or the command large. Killing the tree takes up to
 /// three calls: for its group, for the command, and for the descendant if the monitor has inherited it. Together they
 /// take a large part of the margin of 250 ms.
-const SLOW_DEATH: &str = r"
+const SLOW_KILL: &str = r"
 #define _GNU_SOURCE
 #include <signal.h>
 #include <sys/syscall.h>
@@ -57,12 +57,12 @@ int kill(pid_t pid, int number) {
 /// a renewal up to a second late. Here it observes the renewal at once: the proxy holds its read until the server has
 /// committed the renewal.
 #[test]
-fn without_the_margin_a_command_that_dies_slowly_overlaps_the_next() {
+fn without_the_margin_a_command_that_dies_slowly_overlaps_the_next_command() {
     compare("margin", Verdict::TwoAlive, 6, |scene| {
         let port = scene.database.port;
         let (proxy, contenders) = (Proxy::to(port), Proxy::to(port));
         let dlock = scene.exec(proxy.port()).args(["--ttl", "3s"]);
-        let dlock = dlock.env("LD_PRELOAD", preload(&scene.stage, SLOW_DEATH));
+        let dlock = dlock.env("LD_PRELOAD", preload(&scene.stage, SLOW_KILL));
         let _holder = scene.holder(dlock);
 
         let url = scene.database.url_through(contenders.port());
@@ -74,12 +74,12 @@ fn without_the_margin_a_command_that_dies_slowly_overlaps_the_next() {
         });
         scene.take_queue_lock_away();
 
-        let look = contenders.next(Kind::Get, Fault::HoldRequest);
-        look.wait();
+        let read = contenders.next(Kind::Get, Fault::HoldRequest);
+        read.wait();
         let last = proxy.next(Kind::Renew, Fault::HoldResponse);
         proxy.every(Kind::Renew, Fault::LoseRequest);
         last.wait();
-        look.let_go();
+        read.let_go();
         last.let_go();
         Verdict::of_next(&next.wait())
     });

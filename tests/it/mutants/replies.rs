@@ -5,7 +5,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::scene::{Scene, Verdict, compare, heard_or_over};
+use super::scene::{Scene, Verdict, compare, heard_or_exited};
 use crate::cli_runner::eventually;
 use crate::proxy::{Fault, Kind, Proxy};
 
@@ -37,7 +37,7 @@ fn without_dropping_the_connection_a_late_response_kills_a_command() {
         let late = proxy.next(Kind::Renew, Fault::HoldResponse);
         holder.heard("cannot renew init");
         late.let_go();
-        heard_or_over(&mut holder, "is renewed again");
+        heard_or_exited(&mut holder, "is renewed again");
         scene.let_go();
         Verdict::of_healthy(&holder.wait())
     });

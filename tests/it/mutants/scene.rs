@@ -113,7 +113,7 @@ impl Scene {
     /// Starts `dlock` with the [`COMMAND`] and returns when the command runs.
     pub(crate) fn holder(&self, dlock: Dlock) -> Running {
         let ready = self.stage.fifo("ready");
-        let running = self.unsettled(dlock, &ready);
+        let running = self.start_command(dlock, &ready);
         assert_eq!(heard(&ready), "up");
         assert!(
             !self.witness.is_alone(),
@@ -123,7 +123,7 @@ impl Scene {
     }
 
     /// Starts `dlock` with the [`COMMAND`], which writes `up` to `ready`. Does not wait for the command.
-    pub(crate) fn unsettled(&self, dlock: Dlock, ready: &Path) -> Running {
+    pub(crate) fn start_command(&self, dlock: Dlock, ready: &Path) -> Running {
         let command = dlock.args(["--", "sh", "-c", COMMAND, "sh"]);
         command
             .arg(self.witness.path())
@@ -203,6 +203,6 @@ impl Verdict {
 }
 
 /// Waits until dlock has printed `text` or has exited.
-pub(crate) fn heard_or_over(running: &mut Running, text: &str) {
+pub(crate) fn heard_or_exited(running: &mut Running, text: &str) {
     eventually(text, || running.said().contains(text) || running.is_over());
 }

@@ -117,13 +117,13 @@ fn requests(shared: &Shared, connection: &Connection) -> io::Result<()> {
 
 /// Carries a packet of the client, or injects the ordered fault.
 fn request(shared: &Shared, connection: &Connection, mut packet: Vec<u8>) {
-    let order = take_in(shared, connection, &mut packet);
-    connection.course().order.clone_from(&order);
-    match order {
+    let injection = take_in(shared, connection, &mut packet);
+    connection.course().injection.clone_from(&injection);
+    match injection {
         Some((number, Fault::LoseRequest)) => shared.hit(number),
         Some((number, Fault::HoldRequest)) => {
             shared.hit(number);
-            shared.wait(connection, |state| state.orders[number].may_go);
+            shared.wait(connection, |state| state.injections[number].may_go);
             send(shared, connection, Way::ToServer, &packet);
         }
         Some((number, Fault::Reset)) => {
@@ -142,18 +142,18 @@ fn request(shared: &Shared, connection: &Connection, mut packet: Vec<u8>) {
 /// if it meets no order.
 fn take_in(shared: &Shared, connection: &Connection, packet: &mut [u8]) -> Option<(usize, Fault)> {
     let mut state = shared.locked();
-    let mut order = None;
+    let mut injection = None;
     if wire::number(packet) == 0 {
         let request = Request::of(wire::payload(packet));
         if let Some(kind) = request.kind() {
             *state.asked.entry(kind).or_default() += 1;
-            order = state.met(kind);
+            injection = state.next_fault(kind);
         }
         if state.keeps_texts {
             state.sessions[connection.number].requests.push(request);
         }
-        if let Some((said, heard)) = state.rewrite {
-            rewrite(packet, said.as_bytes(), heard.as_bytes());
+        if let Some((original, replacement)) = state.rewrite {
+            rewrite(packet, original.as_bytes(), replacement.as_bytes());
         }
     } else if wire::number(packet) == 1 && wire::payload(packet).len() == TLS_REQUEST {
         state.sessions[connection.number].is_encrypted = true;
@@ -162,17 +162,17 @@ fn take_in(shared: &Shared, connection: &Connection, packet: &mut [u8]) -> Optio
     }
     drop(state);
     shared.changed.notify_all();
-    order
+    injection
 }
 
-fn rewrite(packet: &mut [u8], said: &[u8], heard: &[u8]) {
+fn rewrite(packet: &mut [u8], original: &[u8], replacement: &[u8]) {
     let mut at = 0;
     while let Some(found) = packet[at..]
-        .windows(said.len())
-        .position(|text| text == said)
+        .windows(original.len())
+        .position(|text| text == original)
     {
         at += found;
-        packet[at..at + said.len()].copy_from_slice(heard);
+        packet[at..at + original.len()].copy_from_slice(replacement);
     }
 }
 
@@ -189,8 +189,8 @@ fn responses(shared: &Shared, connection: &Connection) -> io::Result<()> {
                 send(shared, connection, Way::ToClient, &tamper(&packet));
                 continue;
             }
-            let order = connection.course().order.clone();
-            let Some((number, fault)) = order else {
+            let injection = connection.course().injection.clone();
+            let Some((number, fault)) = injection else {
                 send(shared, connection, Way::ToClient, &packet);
                 continue;
             };
@@ -199,7 +199,7 @@ fn responses(shared: &Shared, connection: &Connection) -> io::Result<()> {
             if is_last {
                 progress = Progress::default();
                 let response = std::mem::take(&mut response);
-                shared.locked().orders[number]
+                shared.locked().injections[number]
                     .response
                     .clone_from(&response);
                 inject_into_response(shared, connection, number, &fault, &response);
@@ -238,7 +238,7 @@ fn inject_into_response(
         Fault::LoseResponse => shared.hit(number),
         Fault::HoldResponse => {
             shared.hit(number);
-            shared.wait(connection, |state| state.orders[number].may_go);
+            shared.wait(connection, |state| state.injections[number].may_go);
             pass(response);
         }
         Fault::ResetAfter => {
@@ -258,7 +258,7 @@ fn inject_into_response(
                 &connection.client,
                 response,
                 *pause,
-                |state| state.orders[number].may_go,
+                |state| state.injections[number].may_go,
             );
         }
         Fault::Alter(alter) => {
@@ -349,13 +349,14 @@ impl Flow {
 
 impl State {
     /// Returns the order that a request of this kind meets, and uses it up. None if it meets no order.
-    fn met(&mut self, kind: Kind) -> Option<(usize, Fault)> {
-        let mut orders = self.orders.iter_mut().enumerate();
-        let (number, order) = orders.find(|(_, order)| order.kind == kind && order.left > 0)?;
-        if order.left < usize::MAX {
-            order.left -= 1;
+    fn next_fault(&mut self, kind: Kind) -> Option<(usize, Fault)> {
+        let mut injections = self.injections.iter_mut().enumerate();
+        let (number, injection) =
+            injections.find(|(_, injection)| injection.kind == kind && injection.left > 0)?;
+        if injection.left < usize::MAX {
+            injection.left -= 1;
         }
-        Some((number, order.fault.clone()))
+        Some((number, injection.fault.clone()))
     }
 }
 
@@ -365,7 +366,7 @@ impl Shared {
     }
 
     fn hit(&self, number: usize) {
-        self.change(|state| state.orders[number].hits += 1);
+        self.change(|state| state.injections[number].hits += 1);
     }
 
     /// Waits until `condition` returns true or the connection is dead.

@@ -20,7 +20,7 @@ pub(crate) struct Port {
 
 impl Port {
     /// Reserves `address`. Port 0 selects a free port.
-    pub(crate) fn claim(address: SocketAddr) -> io::Result<Self> {
+    pub(crate) fn reserve(address: SocketAddr) -> io::Result<Self> {
         let reservation = bound(address)?;
         let address = SocketAddr::try_from(getsockname(&reservation)?)?;
         Ok(Self {

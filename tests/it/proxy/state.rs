@@ -23,7 +23,7 @@ pub(super) struct State {
     pub(super) is_listening: bool,
     pub(super) requests: Flow,
     pub(super) responses: Flow,
-    pub(super) orders: Vec<Order>,
+    pub(super) injections: Vec<Injection>,
     pub(super) rewrite: Option<(&'static str, &'static str)>,
     pub(super) greeting: Option<Alter>,
     pub(super) sessions: Vec<Session>,
@@ -35,7 +35,7 @@ pub(super) struct State {
 }
 
 /// An ordered fault and its effects so far.
-pub(super) struct Order {
+pub(super) struct Injection {
     pub(super) kind: Kind,
     pub(super) fault: Fault,
     /// The number of requests that it still applies to. [`usize::MAX`] means all.
@@ -58,7 +58,7 @@ pub(super) struct Connection {
 pub(super) struct Course {
     pub(super) is_dead: bool,
     /// The order that the current request has met. None if it has met no order.
-    pub(super) order: Option<(usize, Fault)>,
+    pub(super) injection: Option<(usize, Fault)>,
 }
 
 impl Shared {

@@ -125,7 +125,7 @@ fn command_ends_as_the_loss_arrives(
 }
 
 #[test]
-fn run_that_learned_of_its_lost_lease_never_exits_0() {
+fn run_with_a_detected_loss_of_its_lease_never_exits_0() {
     type Case = (&'static [&'static str], fn(&Database));
     let cases: [(&str, Case); 4] = [
         ("revoked", (&[], revoke)),
