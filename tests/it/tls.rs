@@ -265,12 +265,12 @@ fn client_certificate_logs_in_to_an_account_that_requires_it() {
         echo(run().arg("--ssl-cert").arg(&cert)).run().expect(
             64,
             "",
-            "set --ssl-key (DLOCK_SSL_KEY) too",
+            "also set --ssl-key (DLOCK_SSL_KEY)",
         );
         echo(run().arg("--ssl-key").arg(&key)).run().expect(
             64,
             "",
-            "set --ssl-cert (DLOCK_SSL_CERT) too",
+            "also set --ssl-cert (DLOCK_SSL_CERT)",
         );
     }
 }
@@ -397,7 +397,7 @@ fn host_that_is_not_loopback_must_prove_its_identity_by_default() {
                 "",
                 "verify_identity is in force (the default for a host that is not loopback)",
             );
-            for way_out in ["--ssl-ca", "--ssl-mode required", "disabled for no TLS"] {
+            for way_out in ["--ssl-ca", "--ssl-mode required", "--ssl-mode disabled"] {
                 assert!(
                     outcome.stderr.contains(way_out),
                     "{flavour}, {host}: {outcome:?}"

@@ -112,7 +112,7 @@ fn a_low_session_limit_is_reported_before_it_is_reached() {
                 database.user
             );
             execute(&database, &alter);
-            let fact = format!(", 1 of the {limit} of this account");
+            let fact = format!(", and 1 of {limit} for this account");
             Findings::on(&database).reports("connections", status, &fact);
         }
     }
