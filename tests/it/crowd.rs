@@ -18,8 +18,8 @@ use crate::servers::{Database, Flavour, shared};
 
 /// Source code of the program `crowd LEADERS EACH LOG READY`, which starts LEADERS Unix sessions, each with one leader
 /// and EACH other processes. When all processes have started, the first process writes `up` to READY. A process that
-/// gets SIGTERM writes a letter to LOG: `x` for the first process, `l` for a leader, `p` for any other process. A parent
-/// process exits after its children.
+/// gets SIGTERM writes a letter to LOG: `x` for the first process, `l` for a leader, `p` for any other process. A
+/// parent process exits after its children.
 const SOURCE: &str = r#"
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -142,7 +142,11 @@ fn a_stop_without_a_free_descriptor_is_retried() {
     limit(3);
     steal(&database);
     crowd.running.heard("sent signal 15");
-    assert_eq!(crowd.stopped(), 0, "processes got SIGTERM despite the limit");
+    assert_eq!(
+        crowd.stopped(),
+        0,
+        "processes got SIGTERM despite the limit"
+    );
     limit(64);
     let (log, size) = (crowd.stage.path("log"), crowd.size);
     crowd.running.wait().expect(76, "", "lost init: ");

@@ -202,7 +202,12 @@ fn every_name_in_logs_metrics_and_hooks_is_documented() {
     let page = document("man/dlock.7");
     let lists = |heading: &str| -> Vec<Vec<&str>> {
         let lists = section(&page, heading).split(".Bl -tag").skip(1);
-        let items = lists.map(|list| list.split("\n.El").next().expect("the list has items").lines());
+        let items = lists.map(|list| {
+            list.split("\n.El")
+                .next()
+                .expect("the list has items")
+                .lines()
+        });
         items
             .map(|lines| {
                 lines
@@ -284,7 +289,7 @@ fn compare_columns(page: &str, heading: &str, table: &str) {
 
 #[test]
 fn documented_durations_match_the_code() {
-    let timing = Timing::new(Duration::from_secs(30), None).expect("the default fits");
+    let timing = Timing::new(Duration::from_secs(30), None).expect("the default ttl is accepted");
     let sent = BootInstant::new(Duration::ZERO);
     let deadline = timing.deadline(sent);
     let [term, kill] = [deadline.term, deadline.kill].map(|end| end.since(sent).as_secs());
@@ -292,7 +297,7 @@ fn documented_durations_match_the_code() {
     let queue_lock_allowance = QUEUE_LOCK_ALLOWANCE.as_secs_f32();
     let silence = POLLER_TIMEOUT.as_secs();
     let at_end = (hook::AT_END + hook::TO_DIE).as_secs();
-    for (path, claims) in [
+    for (path, statements) in [
         (
             "README.md",
             vec![
@@ -334,8 +339,11 @@ fn documented_durations_match_the_code() {
     ] {
         let text = document(path);
         let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
-        for claim in claims {
-            assert!(text.contains(&claim), "{path} does not contain: {claim}");
+        for statement in statements {
+            assert!(
+                text.contains(&statement),
+                "{path} does not contain: {statement}"
+            );
         }
     }
     let shortest = |millis| Timing::new(Duration::from_millis(millis), None);

@@ -136,7 +136,8 @@ fn a_missing_interpreter_releases_the_lock() {
         let stage = Stage::new();
         let script = stage.path("script");
         fs::write(&script, "#!/no/such/interpreter\n").expect("the folder is writable");
-        fs::set_permissions(&script, PermissionsExt::from_mode(0o755)).expect("the test owns the file");
+        fs::set_permissions(&script, PermissionsExt::from_mode(0o755))
+            .expect("the test owns the file");
         let script = script.to_str().expect("UTF-8");
         Dlock::on(database, ["exec", "-a", "init", "--", script])
             .run()

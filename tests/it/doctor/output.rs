@@ -56,5 +56,8 @@ fn the_json_format_and_every_check_are_documented() {
     let items = page.split(".TP\n").filter_map(|item| item.lines().next());
     let names: Vec<&str> = items.flat_map(|tag| tag.split(", ")).collect();
     let from = names.iter().position(|name| *name == CHECKS[0]);
-    assert_eq!(names[from.expect("the page lists the checks")..][..CHECKS.len()], CHECKS);
+    assert_eq!(
+        names[from.expect("the page lists the checks")..][..CHECKS.len()],
+        CHECKS
+    );
 }

@@ -71,7 +71,7 @@ fn systemd_accepts_the_units_without_warnings() {
 }
 
 #[test]
-fn the_timer_starts_the_service_of_its_name_every_night_and_catches_up() {
+fn the_timer_starts_its_service_every_night_and_after_a_missed_night() {
     assert_eq!(setting("report.timer", "Timer", "Persistent"), "true");
     assert!(setting("report.timer", "Timer", "OnCalendar").starts_with("*-*-* "));
     assert_eq!(
@@ -83,14 +83,16 @@ fn the_timer_starts_the_service_of_its_name_every_night_and_catches_up() {
 }
 
 #[test]
-fn one_of_two_machines_runs_the_service_and_a_later_one_does_not() {
+fn one_of_two_machines_runs_the_service_and_a_later_machine_does_not() {
     Host::everywhere(|host| {
         host.job("report.sh", JOB);
         let credential = setting("report.service", "Service", "LoadCredential");
         let (name, source) = credential.split_once(':').expect("a name and a file");
         assert!(source.starts_with('/'), "{source}");
         let url = host.secret(name, &host.database.url());
-        let folder = url.strip_suffix(&format!("/{name}")).expect("a path that ends with the name");
+        let folder = url
+            .strip_suffix(&format!("/{name}"))
+            .expect("a path that ends with the name");
         let command = setting("report.service", "Service", "ExecStart");
         let words = command
             .replace(DLOCK, "dlock")
