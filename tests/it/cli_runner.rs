@@ -17,11 +17,11 @@ use crate::servers::Database;
 /// panics.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A program with its arguments and environment, not yet started.
+/// A program with its arguments and environment, which has not been started.
 #[must_use]
 pub(crate) struct Dlock {
     command: Command,
-    /// Destination of stderr. None reads it from a pipe.
+    /// Destination of stderr. None means a pipe that the test reads.
     stderr: Option<Stdio>,
 }
 
@@ -52,7 +52,7 @@ impl Dlock {
         Self::of(Path::new(env!("CARGO_BIN_EXE_dlock")), arguments)
     }
 
-    /// Returns another program, `program`, with `arguments` and without connection settings for dlock.
+    /// Returns `program`, a program other than dlock, with `arguments` and without connection settings for dlock.
     pub(crate) fn of<S: AsRef<OsStr>>(
         program: &Path,
         arguments: impl IntoIterator<Item = S>,
@@ -137,8 +137,8 @@ pub(crate) fn hear_all_signals() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         for number in (1..32).filter(|number| *number != libc::SIGPIPE) {
-            // SAFETY: reads and changes signal dispositions; it installs no handler, and restores the disposition of
-            // every signal that is not ignored.
+            // SAFETY: the block only changes signal dispositions. The block installs no handler and restores the
+            // disposition of every signal that was not ignored.
             unsafe {
                 let before = libc::signal(number, libc::SIG_DFL);
                 if before != libc::SIG_IGN && before != libc::SIG_ERR {
@@ -250,7 +250,7 @@ impl Outcome {
     }
 }
 
-/// Waits until `condition` is true. Panics with the event `what` if that takes longer than four times [`PATIENCE`].
+/// Waits until `condition` is true. Panics with the name `what` of the event after four times [`PATIENCE`].
 #[track_caller]
 pub(crate) fn eventually(what: &str, condition: impl FnMut() -> bool) {
     assert!(happens(condition), "never happened: {what}");

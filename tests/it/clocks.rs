@@ -1,5 +1,5 @@
-//! Tests with a wrong clock on a real server. libfaketime sets the server's clock or lets the clock run at a wrong rate.
-//! There must never be two holders, no healthy command may be stopped, and the lease of a dead holder must still
+//! Tests with a wrong clock on a real server. libfaketime sets the server's clock or makes the clock run at a wrong
+//! rate. There must never be two holders, no healthy command may be stopped, and the lease of a dead holder must still
 //! expire.
 //!
 //! Like the mutant tests, these tests check which processes are alive. The tests run only on MariaDB, since under
@@ -44,7 +44,8 @@ impl ClockServer {
         let environment = [
             ("DLOCK_TEST_SERVER_PRELOAD", library()),
             ("FAKETIME_TIMESTAMP_FILE", clock.display().to_string()),
-            // In seconds. Reading the file in every call would slow the server down too much.
+            // libfaketime reads the file once in this number of seconds. Reading the file in every call would slow
+            // the server down too much.
             ("FAKETIME_CACHE_DURATION", "1".to_owned()),
             ("FAKETIME_DONT_FAKE_MONOTONIC", "1".to_owned()),
         ];
@@ -57,7 +58,7 @@ impl ClockServer {
         }
     }
 
-    /// Sets the server's clock to `off` seconds after the true time and lets the clock run at `rate`. If `rate` is 1,
+    /// Sets the server's clock to `off` seconds ahead of the true time and lets it run at `rate`. If `rate` is 1,
     /// the normal rate, waits until the clock is set. Another rate takes effect within one second.
     fn set(&self, off: f64, rate: f64) {
         // libfaketime applies the rate to the whole lifetime of the server. This offset cancels the effect of the rate
@@ -192,8 +193,8 @@ fn only_the_mutant_trusts_the_server_clock(clocked: &ClockServer) {
     assert_eq!(verdicts, [Verdict::Clean, Verdict::TwoAlive]);
 }
 
-/// dlock(7) documents this limit: without the queue lock, a contender takes over a live lease only if the server's clock
-/// jumps forward by more than the remaining lease plus 5 s.
+/// This limit is documented in dlock(7). Without the queue lock, a contender takes over a live lease only if the
+/// server's clock jumps forward by more than the remaining lease plus 5 s.
 #[test]
 fn without_queue_lock_the_server_clock_may_go_back_or_5_s_forward() {
     let clocked = &ClockServer::start(Flavour::MariaDb);

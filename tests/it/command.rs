@@ -52,7 +52,7 @@ impl Witness {
         &self.0
     }
 
-    /// Returns true if no process holds the lock on the file, either because none has started or because all have ended.
+    /// Returns true if no process holds the lock on the file, because no process has started or all have ended.
     pub(crate) fn is_alone(&self) -> bool {
         let mut options = OpenOptions::new();
         let file = options.append(true).create(true).open(&self.0);
@@ -61,8 +61,8 @@ impl Witness {
     }
 }
 
-/// Waits until a command writes to `fifo`, and returns what the command writes, without surrounding whitespace. Panics
-/// if the command does not write within [`PATIENCE`].
+/// Waits until a command writes to `fifo`, and returns the message without surrounding whitespace. Panics if the
+/// command does not write within [`PATIENCE`].
 #[track_caller]
 pub(crate) fn heard(fifo: &Path) -> String {
     let (sender, receiver) = mpsc::channel();
@@ -81,7 +81,7 @@ pub(crate) fn heard(fifo: &Path) -> String {
 /// Waits until a command reads `fifo`, and writes `word` to `fifo`, so that the command continues.
 #[track_caller]
 pub(crate) fn tell(fifo: &Path, word: &str) {
-    /// Makes `open` fail while no process reads the fifo. Without this flag, `open` would wait for a reader forever.
+    /// Makes `open` fail if no process reads the fifo. Without this flag, `open` would wait for a reader.
     const O_NONBLOCK: i32 = 0o4000;
     let mut open = None;
     eventually("the command reads the fifo", || {

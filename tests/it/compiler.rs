@@ -1,5 +1,6 @@
-//! Compiles C programs and libraries for tests that need faults which cannot be caused otherwise, or code that safe Rust
-//! does not allow. A C compiler is available on every machine that builds dlock, since dlock's TLS library needs it.
+//! Compiles the C programs and libraries of the tests. The tests use C for faults that cannot be caused otherwise, and
+//! for code that safe Rust does not allow. Every machine that builds dlock has a C compiler, since dlock's TLS library
+//! needs a compiler.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -28,8 +29,8 @@ pub(crate) fn compile(options: &[&str], source: &str, target: &Path) {
     assert!(compiler.wait().expect("cc runs").success(), "cc failed");
 }
 
-/// Compiles the C source code `source` to a library for `LD_PRELOAD` and returns the path of the library. The library is
-/// deleted when `stage` is dropped.
+/// Compiles the C source code `source` to a library for `LD_PRELOAD` and returns the path of the library. Dropping
+/// `stage` deletes the library.
 #[track_caller]
 pub(crate) fn preload(stage: &Stage, source: &str) -> PathBuf {
     let library = stage.path("preload.so");

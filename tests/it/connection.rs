@@ -1,5 +1,5 @@
-//! Connecting to the database: sources of the settings and their precedence, the cost of a connection, and the grants
-//! that an account needs.
+//! Tests of the connection to the server: the sources of the settings and their precedence, the cost of a connection,
+//! and the grants that an account needs.
 //!
 //! - `sources`: flags, variables, URLs and files, and their precedence
 //! - `addresses`: host names with several addresses

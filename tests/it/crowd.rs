@@ -18,8 +18,8 @@ use crate::servers::{Database, Flavour, shared};
 
 /// Source code of the program `crowd LEADERS EACH LOG READY`, which starts LEADERS Unix sessions, each with one leader
 /// and EACH other processes. When all processes have started, the first process writes `up` to READY. A process that
-/// gets SIGTERM writes a letter to LOG: `x` for the first process, `l` for a leader, `p` for any other process. A parent
-/// process exits after its children.
+/// gets SIGTERM writes a letter to LOG: `x` for the first process, `l` for a leader, `p` for any other process. A
+/// parent process exits after its children.
 const SOURCE: &str = r#"
 #define _GNU_SOURCE
 #include <fcntl.h>

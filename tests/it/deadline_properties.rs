@@ -21,7 +21,7 @@ fn millis(number: u64) -> Duration {
 }
 
 prop_compose! {
-    /// Lease timing with a ttl from the minimum to five minutes. None if dlock rejects the combination of ttl and grace.
+    /// Lease timing with a ttl from the minimum to five minutes. None means that dlock rejects the generated values.
     fn accepted()(
         ttl in 1_500..300_000_u64,
         grace in prop::option::of(0..20_000_u64),

@@ -1,4 +1,4 @@
-//! `dlock doctor`: finds problems of a server, an account or the tables, and prints fixes that work.
+//! Tests that `dlock doctor` finds problems of the server, the account and the tables, and prints fixes that work.
 //!
 //! - `server`: kind, settings and behaviour of the server
 //! - `grants`, `tables`: grants of the account, and definitions of the tables
@@ -85,8 +85,8 @@ impl Findings {
         of.filter_map(|one| one["status"].as_str()).collect()
     }
 
-    /// Asserts that a finding of `check` has the status `status` and a fact that contains `fact`. Returns the fix of the
-    /// finding, or an empty string if the finding has no fix.
+    /// Asserts that a finding of `check` has the status `status` and a fact that contains `fact`. Returns the fix of
+    /// the finding, or an empty string if the finding has no fix.
     #[track_caller]
     pub(crate) fn reports(&self, check: &str, status: &str, fact: &str) -> String {
         let found = self.checks.iter().find(|one| {

@@ -289,7 +289,7 @@ fn compare_columns(page: &str, heading: &str, table: &str) {
 
 #[test]
 fn documented_durations_match_the_code() {
-    let timing = Timing::new(Duration::from_secs(30), None).expect("the default fits");
+    let timing = Timing::new(Duration::from_secs(30), None).expect("the default ttl is accepted");
     let sent = BootInstant::new(Duration::ZERO);
     let deadline = timing.deadline(sent);
     let [term, kill] = [deadline.term, deadline.kill].map(|end| end.since(sent).as_secs());
@@ -297,7 +297,7 @@ fn documented_durations_match_the_code() {
     let queue_lock_allowance = QUEUE_LOCK_ALLOWANCE.as_secs_f32();
     let silence = POLLER_TIMEOUT.as_secs();
     let at_end = (hook::AT_END + hook::TO_DIE).as_secs();
-    for (path, claims) in [
+    for (path, statements) in [
         (
             "README.md",
             vec![
@@ -339,8 +339,11 @@ fn documented_durations_match_the_code() {
     ] {
         let text = document(path);
         let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
-        for claim in claims {
-            assert!(text.contains(&claim), "{path} does not contain: {claim}");
+        for statement in statements {
+            assert!(
+                text.contains(&statement),
+                "{path} does not contain: {statement}"
+            );
         }
     }
     let shortest = |millis| Timing::new(Duration::from_millis(millis), None);

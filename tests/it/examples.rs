@@ -1,8 +1,8 @@
-//! Tests that the files in `examples/` work as described, with the real dlock on both servers.
+//! Tests that the files in `examples/` work as described, with the real dlock, on MariaDB and on MySQL.
 //!
-//! The examples run on a [`Host`], which has a folder with the jobs that the examples call. Their environment contains
-//! only PATH, with the folder of dlock, and the variables that the kubelet, cron or systemd would set. Parts of an
-//! example that can run in a test run unchanged; the tests parse and check the other parts.
+//! The examples run on a [`Host`], which has a folder with the jobs that the examples call. The environment of an
+//! example contains only the variables that the kubelet, cron or systemd would set, and a PATH with the folder of
+//! dlock. Parts of an example that can run in a test run unchanged. The tests parse and check the other parts.
 //!
 //! - `kubernetes`: the containers of the YAML files
 //! - `image`: the Dockerfile and its entrypoint, as process 1
@@ -25,12 +25,12 @@ use crate::cli_runner::Dlock;
 use crate::command::Stage;
 use crate::servers::{Database, Flavour, shared};
 
-/// Script of a job that writes its own name to the file `log`. If the file `fail` exists, the job instead deletes `fail`
-/// and exits with 3.
+/// Script of a job that writes its own name to the file `log`. If the file `fail` exists, the job instead deletes the
+/// file `fail` and exits with 3.
 const JOB: &str = r#"if rm fail 2>/dev/null; then exit 3; fi; echo "${0##*/}" >> log"#;
 
-/// Script of a job that writes to the fifo `ready`, waits for a word from the fifo `go`, and writes its own name and the
-/// word to the file `log`.
+/// Script of a job that writes to the fifo `ready`, waits for a word from the fifo `go`, and writes its own name and
+/// the word to the file `log`.
 const CONTROLLED: &str = r#"echo up > ready; read word < go; echo "${0##*/} $word" >> log"#;
 
 /// One or more machines that share a folder, which contains the jobs and their log.
@@ -78,8 +78,8 @@ impl Host {
         path.display().to_string()
     }
 
-    /// Returns the arguments with which env(1) runs the command `words` in the folder of the host, with only `variables`
-    /// and PATH set.
+    /// Returns the arguments with which env(1) runs the command `words` in the folder of the host, with only
+    /// `variables` and PATH set.
     fn words<S: Into<String>>(
         &self,
         variables: &[(&str, &str)],

@@ -1,11 +1,12 @@
-//! Faults of the network and the server, on both servers: the rows of the table in dlock(7).
+//! Tests of faults of the network and of the server, on MariaDB and MySQL. Each test in the modules below belongs to a
+//! row of the table in dlock(7).
 //!
-//! A [`Scene`] has the lock `init` in a separate database, a proxy that causes the faults, and a witness: a file that
-//! every command locks as long as one of its processes lives. A command that finds the file locked records an overlap,
-//! so the kernel, not a clock, shows which commands ran at the same time. [`Scene::over`] checks that at the end of a
-//! test.
+//! A [`Scene`] has the lock `init` in a separate database, a proxy that causes the faults, and a witness. The witness
+//! is a file to which every command writes its name. Every command also locks a second file until all processes of the
+//! command have ended. If another command has already locked the second file, the command also writes `overlap` to the
+//! witness. At the end of a test, [`Scene::over`] checks the witness.
 //!
-//! - `replies`: one request or its response is lost, late, cut off or belongs to another request
+//! - `replies`: one request or its response is lost, late or cut off, or the response belongs to another request
 //! - `disk`: the disk of the server is full
 //! - `forged`: the response is malformed or does not come from a server
 //! - `network`: the network between dlock and the server fails
@@ -30,16 +31,16 @@ use crate::command::{Stage, heard, tell};
 use crate::proxy::Proxy;
 use crate::servers::{Database, Flavour, Server, shared};
 
-/// Script that writes the name `$2` to the witness `$1`, after the word `overlap` if another command runs.
+/// Script that writes the name `$2` to the witness `$1`. If another command runs, the script first writes `overlap`.
 const WITNESS: &str =
     r#"exec 9>>"$1.lock"; flock -n 9 || echo overlap >> "$1"; echo "$2" >> "$1"; "#;
 
-/// Runs `claim` on every flavour at the same time, since a claim mostly waits.
-pub(crate) fn on_each(claim: impl Fn(Flavour) + Sync) {
+/// Runs `test` on all flavours in parallel, since a test mostly waits.
+pub(crate) fn on_each(test: impl Fn(Flavour) + Sync) {
     thread::scope(|scope| {
         let threads = Flavour::ALL.map(|flavour| {
-            let claim = &claim;
-            (flavour, scope.spawn(move || claim(flavour)))
+            let test = &test;
+            (flavour, scope.spawn(move || test(flavour)))
         });
         for (flavour, thread) in threads {
             if let Err(panic) = thread.join() {
@@ -50,22 +51,22 @@ pub(crate) fn on_each(claim: impl Fn(Flavour) + Sync) {
     });
 }
 
-/// Runs `claim` for every case on every flavour at the same time, each on a separate lock. Each thread has the name of
-/// its case, so that a failure shows the case.
+/// Runs `test` for all cases on all flavours in parallel, each with a separate lock. Each thread has the name of its
+/// case, so that the message of a failed test shows the case.
 pub(crate) fn on_each_case<T: Clone + Sync>(
     cases: &[(&'static str, T)],
-    claim: impl Fn(&Scene, &'static str, T) + Sync,
+    test: impl Fn(&Scene, &'static str, T) + Sync,
 ) {
     on_each(|flavour| {
         thread::scope(|scope| {
             for (name, case) in cases {
-                let claim = &claim;
-                // Not in the thread: a server that creates all databases at once takes seconds for each.
+                let test = &test;
+                // Creates the scenes one after another. In parallel, the server would take seconds for each database.
                 let scene = Scene::new(flavour);
                 thread::Builder::new()
                     .name(format!("{flavour}, {name}"))
                     .spawn_scoped(scope, move || {
-                        claim(&scene, name, case.clone());
+                        test(&scene, name, case.clone());
                     })
                     .expect("a thread can be started");
             }
@@ -80,7 +81,7 @@ pub(crate) struct Scene {
     pub(crate) stage: Stage,
 }
 
-/// A dlock behind the proxy whose command runs until [`Holder::end`] and then exits with 4.
+/// A `dlock exec` that is connected through the proxy. Its command runs until [`Holder::end`] and then exits with 4.
 pub(crate) struct Holder {
     pub(crate) running: Running,
     pub(crate) stage: Stage,
@@ -93,7 +94,7 @@ impl Scene {
         Self::on(shared(flavour))
     }
 
-    /// Creates a scene on `server`, with the tables and the row, so that each request is one packet.
+    /// Creates a scene on `server`, with the tables and the row of `init`, so that each request is one packet.
     #[track_caller]
     pub(crate) fn on(server: &Server) -> Self {
         let database = server.database("faults");
@@ -106,8 +107,8 @@ impl Scene {
         }
     }
 
-    /// Returns a `dlock exec` that connects to the server without the proxy, with `options`. Its ttl is 6 s, which a
-    /// busy machine can renew. The command writes `name` to the witness and then runs `script`.
+    /// Returns a `dlock exec` with `options` that connects to the server directly. The ttl is 6 s, so that a busy
+    /// machine can renew the lease in time. The command writes `name` to the witness and then runs `script`.
     pub(crate) fn exec(&self, name: &str, options: &[&str], script: &str) -> Dlock {
         Dlock::on(&self.database, ["exec", "-a", "init", "--ttl", "6s"])
             .args(options)
@@ -124,13 +125,13 @@ impl Scene {
             .env("DLOCK_URL", self.database.url_through(self.proxy.port()))
     }
 
-    /// Starts the holder `holder` through the proxy and returns when its command runs.
+    /// Starts a holder with the name `holder`, connected through the proxy, and returns when its command runs.
     #[track_caller]
     pub(crate) fn holder(&self, options: &[&str]) -> Holder {
         self.holding(options, "")
     }
 
-    /// Starts the holder with a lease of `ttl` and a command that prints `term` on SIGTERM and continues.
+    /// Starts a holder with the ttl `ttl` and with a command that prints `term` on SIGTERM and continues.
     #[track_caller]
     fn stubborn_holder(&self, ttl: &str) -> Holder {
         self.holding(&["--ttl", ttl], "trap 'echo term' TERM; ")
@@ -140,8 +141,8 @@ impl Scene {
     fn holding(&self, options: &[&str], trap: &str) -> Holder {
         let stage = Stage::new();
         let (ready, go) = (stage.fifo("ready"), stage.fifo("go"));
-        // Opens the fifo for reading and writing, so that neither side waits for the other. SIGTERM interrupts only
-        // the read.
+        // The script opens the fifo for reading and writing, so that opening never blocks and SIGTERM interrupts only
+        // `read`.
         let script = format!(
             r#"{trap}exec 8<>"$4"; echo up > "$3"; until read -r word <&8; do :; done; exit 4"#
         );
@@ -151,7 +152,7 @@ impl Scene {
         Holder { running, stage }
     }
 
-    /// Starts a contender that connects without the proxy.
+    /// Starts a contender that connects to the server directly.
     pub(crate) fn contender(&self) -> Running {
         self.exec("contender", &["--ttl", "3s"], "").start()
     }
@@ -172,7 +173,7 @@ impl Scene {
         });
     }
 
-    /// Returns one column of the row in hexadecimal. None means NULL.
+    /// Returns the column `column` of the row in hexadecimal. None means that the column is NULL.
     #[track_caller]
     pub(crate) fn row(&self, column: &str) -> Option<String> {
         let mut admin = self.database.admin_conn();
@@ -192,20 +193,20 @@ impl Scene {
         assert_eq!(entries, Some(0), "queue entries are left");
     }
 
-    /// Asserts that no process holds the lock.
+    /// Asserts that the lock is free.
     #[track_caller]
     pub(crate) fn free(&self) {
         assert_eq!(self.row("owner_id"), None, "the lock is held");
     }
 
-    /// Waits for the next renewal to reach the row.
+    /// Waits until the next renewal has changed the row.
     #[track_caller]
     pub(crate) fn renewed(&self) {
         let before = self.row("renewals");
         eventually("the lease is renewed", || self.row("renewals") != before);
     }
 
-    /// Asserts that the commands `names` ran, in this order and never two at once.
+    /// Asserts that exactly the commands `names` ran, in this order, and never two at the same time.
     #[track_caller]
     pub(crate) fn over(&self, names: &[&str]) {
         let ran = self.witness();
@@ -222,7 +223,7 @@ impl Holder {
         self.running.wait()
     }
 
-    /// Lets the command end and asserts that dlock did not signal it.
+    /// Lets the command end and asserts that dlock did not signal the command.
     #[track_caller]
     pub(crate) fn unharmed(self) {
         let outcome = self.end();
@@ -235,7 +236,7 @@ impl Holder {
 }
 
 #[test]
-fn the_witness_detects_two_commands_at_once() {
+fn the_witness_detects_two_commands_at_the_same_time() {
     let scene = Scene::new(Flavour::MariaDb);
     let holder = scene.holder(&[]);
     let other = scene.exec("other", &["-a", "another"], "");
@@ -251,7 +252,7 @@ fn fault_tests_and_rows_of_the_manual_match() {
     let page = read(&here.join("man/dlock.7"));
     let rows = page.lines().filter_map(|line| line.strip_prefix(".\\\" "));
     let rows: BTreeSet<&str> = rows.filter(|name| name.contains("::")).collect();
-    let claims_in = |file: &Path| -> Vec<String> {
+    let names_in = |file: &Path| -> Vec<String> {
         let subject = file.file_stem().expect("a name").to_string_lossy();
         let text = read(file);
         let tests = text.split("#[test]\nfn ").skip(1);
@@ -259,8 +260,8 @@ fn fault_tests_and_rows_of_the_manual_match() {
         found.map(|name| format!("{subject}::{name}")).collect()
     };
     for file in fs::read_dir(here.join("tests/it/faults")).expect("the folder exists") {
-        for claim in claims_in(&file.expect("the folder can be read").path()) {
-            assert!(rows.contains(&*claim), "no row for {claim}");
+        for name in names_in(&file.expect("the folder can be read").path()) {
+            assert!(rows.contains(&*name), "no row for {name}");
         }
     }
     let known: Vec<String> = ["tests/it/faults", "tests/it"]
@@ -268,9 +269,9 @@ fn fault_tests_and_rows_of_the_manual_match() {
         .flat_map(|folder| fs::read_dir(here.join(folder)).expect("the folder exists"))
         .map(|file| file.expect("the folder can be read").path())
         .filter(|path| path.is_file())
-        .flat_map(|path| claims_in(&path))
+        .flat_map(|path| names_in(&path))
         .collect();
     for row in rows {
-        assert!(known.iter().any(|claim| claim == row), "no test {row}");
+        assert!(known.iter().any(|name| name == row), "no test {row}");
     }
 }

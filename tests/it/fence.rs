@@ -1,4 +1,4 @@
-//! Fencing: checks that a token is current, and transactions of the command that delay the next grant.
+//! Tests of fencing: `dlock check`, and transactions of the command that delay the next grant.
 
 use mysql::Conn;
 use mysql::prelude::Queryable;
@@ -7,14 +7,14 @@ use crate::cli_runner::{Dlock, Running, eventually};
 use crate::command::{Stage, heard, tell};
 use crate::servers::{Database, Flavour, shared};
 
-/// A database that also has a table of the command.
+/// A database with dlock's tables and a table that belongs to the command.
 struct Scene {
     database: Database,
     stage: Stage,
     admin: Conn,
 }
 
-/// A holder of `init` whose command has written its token to a fifo and waits.
+/// A holder of `init`, and its token. The command runs until [`Scene::let_go`].
 struct Run {
     running: Running,
     token: u64,
@@ -60,7 +60,7 @@ impl Scene {
         tell(&self.stage.path("go"), "on");
     }
 
-    /// Returns the check statement that the command of `token` runs in its transaction.
+    /// Returns the check statement for `token`, which a command runs in its transaction.
     fn statement(&self, token: u64) -> String {
         let outcome = Dlock::on(&self.database, ["check", "--sql", "--action=init"])
             .env("DLOCK_TOKEN", token.to_string())
@@ -68,12 +68,12 @@ impl Scene {
         outcome.stdout
     }
 
-    /// Opens a transaction of the command of `token` and checks in it that the token is current. Its account can read
-    /// the fence and no other table of dlock.
+    /// Opens a transaction and runs the check statement for `token` in the transaction. The account of the transaction
+    /// can read the table `dlock_fence` and no other table of dlock.
     ///
     /// # Errors
     ///
-    /// Returns the error of the server if the token is not current.
+    /// Returns the server's error if `token` is not current.
     fn transaction(&mut self, token: u64) -> Result<Conn, mysql::Error> {
         let Database { name, user, .. } = &self.database;
         let other = format!("m_{user}");
@@ -97,7 +97,7 @@ impl Scene {
         transaction
             .query_drop("BEGIN")
             .expect("the transaction begins");
-        // The check fails when the row is read, not when the query starts.
+        // If the token is stale, the statement fails when the row is read, not when the query starts.
         let fence: Option<String> = transaction.query_first(self.statement(token))?;
         assert_eq!(fence.as_deref(), Some("current"));
         Ok(transaction)
@@ -118,9 +118,9 @@ impl Scene {
     }
 }
 
-fn everywhere(claim: impl Fn(Scene)) {
+fn everywhere(test: impl Fn(Scene)) {
     for flavour in Flavour::ALL {
-        claim(Scene::on(flavour));
+        test(Scene::on(flavour));
     }
 }
 
@@ -158,12 +158,12 @@ fn check_returns_0_only_for_the_current_token() {
 }
 
 #[test]
-fn a_take_over_waits_for_a_transaction_and_a_stale_token_aborts_one() {
+fn a_take_over_waits_for_a_fenced_transaction_and_makes_the_old_token_stale() {
     everywhere(|mut scene| {
         let run = scene.holder();
         let mut transaction = scene.transaction(run.token).expect("the token is current");
         run.running.signal("KILL");
-        // A contender with --fence and a contender without it.
+        // One contender uses --fence, and the other contender does not.
         let log = scene.stage.path("log");
         let script = r#"echo "$DLOCK_HOLDER" >> "$1""#;
         let next: Vec<Running> = [&["--holder=fenced", "--fence"][..], &["--holder=plain"]]
@@ -175,7 +175,7 @@ fn a_take_over_waits_for_a_transaction_and_a_stale_token_aborts_one() {
                 next
             })
             .collect();
-        eventually("the lease has expired long ago", || {
+        eventually("the lease expired more than 6 s ago", || {
             scene.column::<Option<u8>>("expires_at<UTC_TIMESTAMP(6)-INTERVAL 6 SECOND") == Some(1)
         });
         scene
@@ -230,7 +230,7 @@ fn renewals_do_not_wait_for_the_transaction() {
         let run = scene.holder();
         let transaction = scene.transaction(run.token).expect("the token is current");
         eventually(
-            "the lease was renewed for more than three of its lengths",
+            "the lease has been renewed for more than three times its ttl",
             || scene.column::<u64>("TIMESTAMPDIFF(MICROSECOND,acquired_at,renewed_at)") > 7_000_000,
         );
         assert_eq!(scene.column::<u64>("token"), run.token);

@@ -1,8 +1,8 @@
-//! The man pages of the commands and the shell completions match the command-line grammar, byte for byte.
+//! Tests that the man pages of the commands and the shell completions match the command-line grammar byte for byte.
 //!
-//! A page is rendered from the grammar, the table of exit statuses and the handwritten `man/parts/PAGE.man`. With
-//! `DLOCK_UPDATE=1` in the environment the test writes the files before it compares them. The files do not depend on
-//! the machine or the date.
+//! A page is rendered from the grammar, the table of exit statuses and the handwritten `man/parts/PAGE.man`. If
+//! `DLOCK_UPDATE=1` is in the environment, the test writes the files before it compares the files. The content of the
+//! files does not depend on the machine or the date.
 
 use std::fs;
 use std::io;
@@ -16,7 +16,7 @@ use clap_mangen::roff::{Roff, bold, roman};
 use dlock::cli::Cli;
 use dlock::exit;
 
-/// Command that regenerates the files.
+/// Shell command that regenerates the files.
 const UPDATE: &str = "DLOCK_UPDATE=1 cargo test --locked --test it generated";
 
 #[test]
@@ -65,7 +65,11 @@ fn every_option_is_named_in_the_page_of_its_command() {
             let short = argument.get_short().map(|short| format!("-{short}"));
             let variable = argument.get_env().map(|name| name.display().to_string());
             for name in [long, short, variable].into_iter().flatten() {
-                assert!(page.contains(&name), "{name} in {}", command.get_name());
+                assert!(
+                    page.contains(&name),
+                    "{name} is not in the page of {}",
+                    command.get_name()
+                );
             }
         }
     }
@@ -75,7 +79,7 @@ fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// Returns path and text of all generated files.
+/// Returns the path and the rendered content of all generated files.
 fn rendered() -> Vec<(PathBuf, String)> {
     pages().into_iter().chain(completions()).collect()
 }
@@ -106,7 +110,7 @@ fn page(command: &Command) -> String {
     let usage = command.clone().render_usage().to_string();
     let usage = usage.trim_start_matches("Usage: ").to_owned();
     let man = Man::new(command.clone().override_usage(usage))
-        // Two quotes, since the renderer omits an empty argument.
+        // Sets the date to two quotes, since the renderer would omit an empty argument.
         .date("\"\"")
         .source(format!("dlock {version}"))
         .manual("dlock manual");
@@ -131,7 +135,7 @@ fn page(command: &Command) -> String {
         rest,
     ]
     .concat();
-    // The renderer writes trailing blanks on some lines.
+    // Removes the blanks that the renderer writes at the end of some lines.
     text.lines()
         .map(str::trim_end)
         .collect::<Vec<_>>()
@@ -139,7 +143,7 @@ fn page(command: &Command) -> String {
         + "\n"
 }
 
-/// Returns one rendered section without the definitions that the renderer writes before each section.
+/// Returns one rendered section without the roff definitions that the renderer writes before each section.
 fn section(render: impl FnOnce(&mut Vec<u8>) -> io::Result<()>) -> String {
     let mut text = Vec::new();
     render(&mut text).expect("writing to a Vec cannot fail");
@@ -147,7 +151,7 @@ fn section(render: impl FnOnce(&mut Vec<u8>) -> io::Result<()>) -> String {
     text.replacen(&Roff::new().render(), "", 1)
 }
 
-/// Returns the handwritten parts of `page`: its DESCRIPTION, and the sections after the options.
+/// Returns the two handwritten parts of `page`: the section DESCRIPTION, and the sections after the exit statuses.
 fn written(page: &str) -> (String, String) {
     let path = root().join(format!("man/parts/{page}.man"));
     let text = fs::read_to_string(&path)

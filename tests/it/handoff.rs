@@ -1,4 +1,5 @@
-//! Tests of the hand-off: the next holder starts before the release is committed, and no run, success or fence is lost.
+//! Tests of the hand-off. The next command starts before the release of the previous holder is committed, and no run,
+//! success or fence is lost.
 
 use std::process::Stdio;
 
@@ -12,32 +13,35 @@ use crate::proxy::{Fault, Kind, Proxy};
 use crate::servers::{Database, Flavour, shared};
 
 fn on(flavour: Flavour) -> Database {
-    let database = shared(flavour).database("notice");
+    let database = shared(flavour).database("handoff");
     let setup = Dlock::on(&database, ["setup", "-q"]).run();
     setup.expect(0, "", "");
     database
 }
 
-/// A contender whose command exits with `status`.
+/// Returns a contender whose command prints `ran` and exits with `status`.
 fn contender(database: &Database, options: &[&str], status: &str) -> Dlock {
     Dlock::on(database, ["exec", "-q", "-a", "init"])
         .args(options)
         .args(["--", "sh", "-c", &format!("echo ran; exit {status}")])
 }
 
-/// Waits until there is a waiter and the holder has run long enough to send a hand-off at its end.
+/// Waits until a contender waits and the holder has held the lock long enough for a hand-off.
 #[track_caller]
 fn wait_for_waiter(database: &Database) {
     let mut admin = database.admin_conn();
-    eventually("a contender waits for a long run", || {
-        let found: Option<u64> = admin
-            .query_first(
-                "SELECT COUNT(*) FROM dlock_waiter JOIN dlock_lock USING (action) \
+    eventually(
+        "a contender waits and the lock has been held for 200 ms",
+        || {
+            let found: Option<u64> = admin
+                .query_first(
+                    "SELECT COUNT(*) FROM dlock_waiter JOIN dlock_lock USING (action) \
                  WHERE acquired_at<UTC_TIMESTAMP(6)-INTERVAL 200000 MICROSECOND",
-            )
-            .expect("the tables are there");
-        found == Some(1)
-    });
+                )
+                .expect("the tables exist");
+            found == Some(1)
+        },
+    );
 }
 
 /// Waits until the lock is held.
@@ -47,12 +51,12 @@ fn wait_until_held(database: &Database) {
     eventually("the lock is held", || {
         let held: Option<u64> = admin
             .query_first("SELECT COUNT(*) FROM dlock_lock WHERE owner_id IS NOT NULL")
-            .expect("the table is there");
+            .expect("the table exists");
         held == Some(1)
     });
 }
 
-/// Starts `next`, ends `holder` when `next` waits, and returns the outcomes of both.
+/// Starts `next` and lets the command of `holder` end when `next` waits. Returns the outcomes of `holder` and `next`.
 #[track_caller]
 fn hand_over(database: &Database, holder: Holder, next: Dlock) -> (Outcome, Outcome) {
     let next: Running = next.start();
@@ -61,13 +65,12 @@ fn hand_over(database: &Database, holder: Holder, next: Dlock) -> (Outcome, Outc
 }
 
 #[test]
-fn next_command_starts_before_the_release_is_committed() {
+fn the_next_command_starts_before_the_release_is_committed() {
     for flavour in Flavour::ALL {
         let database = on(flavour);
         let proxy = Proxy::to(database.port);
         let release = proxy.every(Kind::Release, Fault::HoldRequest);
-        // The proxy holds the release and the lease is 10 minutes long, so only the hand-off can start the next
-        // command.
+        // The proxy withholds the release and the ttl is 10 minutes, so only the hand-off can start the next command.
         let through =
             Dlock::on(&database, ["exec"]).env("DLOCK_URL", database.url_through(proxy.port()));
         let holder = Holder::start(through, &["--ttl", "10m"]);
@@ -81,7 +84,7 @@ fn next_command_starts_before_the_release_is_committed() {
             (Some(5), "ran\n"),
             "{flavour}"
         );
-        // The release now arrives at a row that another holder has had and that is free.
+        // The release arrives after two other commands have held and released the lock.
         let after = contender(&database, &["-n"], "6").run();
         assert_eq!(after.status, Some(6), "{flavour}: {after:?}");
         release.let_go();
@@ -96,7 +99,7 @@ fn next_command_starts_before_the_release_is_committed() {
 }
 
 #[test]
-fn once_waiter_waits_until_the_success_is_committed() {
+fn a_waiter_with_once_per_waits_until_the_success_is_committed() {
     for flavour in Flavour::ALL {
         let database = on(flavour);
         let stage = Stage::new();
@@ -115,7 +118,7 @@ fn once_waiter_waits_until_the_success_is_committed() {
 }
 
 #[test]
-fn success_is_recorded_after_the_record_has_a_new_holder() {
+fn a_success_is_recorded_even_if_the_record_has_a_new_holder() {
     for flavour in Flavour::ALL {
         let database = on(flavour);
         let stage = Stage::new();
@@ -133,7 +136,7 @@ fn success_is_recorded_after_the_record_has_a_new_holder() {
         wait_for_waiter(&database);
         tell(&go, "on");
         heard(&ready);
-        // The next holder has the row by now.
+        // By now the next command holds the lock.
         holder.wait().expect(0, "on\n", "");
         tell(&failing, "on");
         assert_eq!(next.wait().status, Some(5), "{flavour}");
@@ -146,11 +149,11 @@ fn success_is_recorded_after_the_record_has_a_new_holder() {
 }
 
 #[test]
-fn lease_revoked_just_before_the_release_is_reported_as_lost() {
+fn a_lease_revoked_just_before_the_release_is_reported_as_lost() {
     for flavour in Flavour::ALL {
         let database = on(flavour);
         let holder = Holder::on(&database, &[]);
-        // Revokes the lease as an operator's release does, but does not kill the holder's session, which would inform
+        // Revokes the lease like `dlock release`, but does not kill the holder's session, because the kill would inform
         // the holder.
         let mut admin = database.admin_conn();
         for statement in [
@@ -158,7 +161,7 @@ fn lease_revoked_just_before_the_release_is_reported_as_lost() {
              SELECT action,token,holder,host,pid,user,note,acquired_at,UTC_TIMESTAMP(6),'revoked' FROM dlock_lock",
             "UPDATE dlock_lock SET token=token+1,revoked_at=UTC_TIMESTAMP(6)",
         ] {
-            admin.query_drop(statement).expect("root may");
+            admin.query_drop(statement).expect("root has the privilege");
         }
         let next = contender(&database, &["-q"], "5");
         let (holder, next) = hand_over(&database, holder, next);
@@ -174,7 +177,7 @@ fn lease_revoked_just_before_the_release_is_reported_as_lost() {
 }
 
 #[test]
-fn next_holder_advances_an_existing_fence() {
+fn the_next_holder_advances_an_existing_fence() {
     for flavour in Flavour::ALL {
         let database = on(flavour);
         let fenced = contender(&database, &["--fence"], "4").run();
@@ -182,7 +185,7 @@ fn next_holder_advances_an_existing_fence() {
         let fence = |database: &Database| -> Option<u64> {
             let fence = "SELECT token FROM dlock_fence";
             let mut admin = database.admin_conn();
-            admin.query_first(fence).expect("the table is there")
+            admin.query_first(fence).expect("the table exists")
         };
         let before = fence(&database);
         let holder = Holder::on(&database, &[]);

@@ -1,4 +1,4 @@
-//! A holder of `init` whose command runs until the test lets it end, and functions that read its row.
+//! A holder of `init` whose command runs until the test ends the command, and functions that read the row of `init`.
 
 use std::path::PathBuf;
 
@@ -8,20 +8,20 @@ use crate::cli_runner::{Dlock, Outcome, Running};
 use crate::command::{Stage, heard, tell};
 use crate::servers::Database;
 
-/// A run whose command exits with 3 when the test lets it end.
+/// A `dlock exec` whose command runs until [`Holder::end`] and then exits with 3.
 pub(crate) struct Holder {
     pub(crate) running: Running,
     stage: Stage,
 }
 
 impl Holder {
-    /// Starts the holder on `database` with `options` of exec, and returns when the command runs.
+    /// Starts a holder on `database` with the options `options` of exec, and returns when the command runs.
     #[track_caller]
     pub(crate) fn on(database: &Database, options: &[&str]) -> Self {
         Self::start(Dlock::on(database, ["exec"]), options)
     }
 
-    /// Starts the holder with `dlock`, a `dlock exec`, and more `options`, and returns when the command runs.
+    /// Adds `options` and the command to `dlock`, a `dlock exec`, and starts dlock. Returns when the command runs.
     #[track_caller]
     pub(crate) fn start(dlock: Dlock, options: &[&str]) -> Self {
         let stage = Stage::new();
@@ -39,7 +39,7 @@ impl Holder {
         Self { running, stage }
     }
 
-    /// Returns the fifo that the command reads before it ends.
+    /// Returns the path of the fifo from which the command reads a word before the command ends.
     pub(crate) fn go(&self) -> PathBuf {
         self.stage.path("go")
     }
@@ -52,7 +52,7 @@ impl Holder {
     }
 }
 
-/// Returns the column `name` of the only row. None means NULL.
+/// Returns the column `name` of the only row. None means that the column is NULL.
 #[track_caller]
 fn column(database: &Database, name: &str) -> Option<u64> {
     let query = format!("SELECT {name} FROM dlock_lock");
@@ -66,19 +66,19 @@ pub(crate) fn token(database: &Database) -> u64 {
     column(database, "token").expect("the column is never NULL")
 }
 
-/// Returns the number of renewals of the lease.
+/// Returns the number of renewals of the current lease.
 #[track_caller]
 pub(crate) fn renewals(database: &Database) -> u64 {
     column(database, "renewals").expect("the column is never NULL")
 }
 
-/// Returns true if no process holds the lease.
+/// Returns true if the lock is free.
 #[track_caller]
 pub(crate) fn is_free(database: &Database) -> bool {
     column(database, "owner_id IS NULL") == Some(1)
 }
 
-/// Gives the lease to a foreign owner id that no dlock process has.
+/// Replaces the owner id in the row with an owner id that no dlock process has, and raises the token.
 #[track_caller]
 pub(crate) fn steal(database: &Database) {
     database

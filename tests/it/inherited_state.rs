@@ -1,5 +1,5 @@
-//! Tests that a command under dlock inherits what it inherits without dlock: descriptors, the signal mask and ignored
-//! signals. A descriptor that the command closes is closed, because dlock keeps no copy.
+//! Tests that a command inherits the same descriptors, signal mask and ignored signals with dlock as without dlock.
+//! dlock keeps no copy of an inherited descriptor, so the file is closed when the command closes the descriptor.
 
 use std::io::{Read, Write};
 use std::process::{Command, Stdio};
@@ -11,10 +11,11 @@ use crate::command::{Stage, Witness, heard, tell};
 use crate::recorder::program;
 use crate::servers::{Database, Flavour, shared};
 
-/// A command that prints the blocked and the ignored signals. It uses no shell, because a shell may change both.
+/// A command that prints its blocked signals and its ignored signals. The command uses no shell, because a shell may
+/// change both sets.
 const MASKS: [&str; 4] = ["grep", "-E", "^Sig(Blk|Ign)", "/proc/self/status"];
 
-/// The words that put dlock before a command.
+/// The arguments that run a command under dlock. The command follows these arguments.
 const WITH_DLOCK: [&str; 6] = [
     env!("CARGO_BIN_EXE_dlock"),
     "exec",
@@ -24,7 +25,7 @@ const WITH_DLOCK: [&str; 6] = [
     "--",
 ];
 
-/// A shell that runs `preparation` and then executes `"$@"`.
+/// Returns a shell that runs `preparation` and then executes `"$@"`.
 fn prepared(database: &Database, preparation: &str) -> Command {
     let mut command = Command::new("bash");
     command
@@ -62,7 +63,7 @@ fn command_inherits_exactly_the_descriptors_of_dlock() {
                 .arg(&list)
                 .status();
             assert!(status.expect("bash is installed").success());
-            fs::read_to_string(&list).expect("the command has run")
+            fs::read_to_string(&list).expect("the command wrote the list")
         };
         let bare = list("bare", &[]);
         let has = |number: u8| {
@@ -79,8 +80,8 @@ fn command_inherits_exactly_the_descriptors_of_dlock() {
 
 #[test]
 fn command_inherits_the_signal_mask_and_ignored_signals() {
-    // Signals that dlock and its runtime block or ignore for themselves must not be blocked or ignored in the command.
-    // Signals that were blocked or ignored before dlock started must stay so.
+    // The command must inherit the signals that were blocked or ignored when dlock started. The command must not
+    // inherit other signals that dlock or its runtime blocks or ignores.
     let database = shared(Flavour::MariaDb).database("inherited");
     let before = [
         "--default-signal",
@@ -100,7 +101,7 @@ fn command_inherits_the_signal_mask_and_ignored_signals() {
                 .output()
                 .expect("env is installed");
             assert_eq!(output.status.code(), Some(0), "{option}: {output:?}");
-            String::from_utf8(output.stdout).expect("text")
+            String::from_utf8(output.stdout).expect("the output is UTF-8")
         };
         let bare = masks(&[]);
         assert_eq!(bare.lines().count(), 2, "{bare}");
@@ -137,12 +138,12 @@ fn sigpipe_kills_the_command_unless_it_was_ignored_at_start() {
     }
 }
 
-/// Returns everything up to the end of `pipe`. Returns None if the pipe does not end within [`PATIENCE`].
+/// Reads `pipe` to the end of the stream. Returns None if the stream does not end within [`PATIENCE`].
 fn read_to_end_in_time(mut pipe: impl Read + Send + 'static) -> Option<String> {
     let (sender, receiver) = mpsc::channel();
     thread::spawn(move || {
         let mut text = String::new();
-        // The receiver is gone if the test has failed.
+        // If the test has failed, the receiver no longer exists and the send fails.
         let _ = pipe.read_to_string(&mut text).map(|_| sender.send(text));
     });
     receiver.recv_timeout(PATIENCE).ok()
@@ -166,7 +167,7 @@ fn pipe_reaches_end_of_file_when_the_command_closes_it() {
         .spawn()
         .expect("bash is installed");
     heard(&ready);
-    let stdout = dlock.stdout.take().expect("a pipe");
+    let stdout = dlock.stdout.take().expect("stdout is a pipe");
     assert_eq!(
         read_to_end_in_time(stdout).as_deref(),
         Some("out\n"),
@@ -177,10 +178,10 @@ fn pipe_reaches_end_of_file_when_the_command_closes_it() {
         Some("three\n"),
         "descriptor 3"
     );
-    // A write to the stdin of a command that has closed it must fail.
-    let mut stdin = dlock.stdin.take().expect("a pipe");
+    // The command has closed its stdin, so a write to the pipe must fail.
+    let mut stdin = dlock.stdin.take().expect("stdin is a pipe");
     let written = stdin.write_all(b"word");
-    assert!(written.is_err(), "another process still has stdin");
+    assert!(written.is_err(), "another process still has stdin open");
     tell(&go, "6");
     assert_eq!(dlock.wait().expect("dlock exits").code(), Some(6));
 }
@@ -200,7 +201,7 @@ fn process_substitution_works_through_dlock() {
         .output()
         .expect("bash is installed");
     assert_eq!(String::from_utf8_lossy(&output.stdout), "first\n");
-    eventually("the second process has read", || {
+    eventually("the second process has copied the line", || {
         fs::read_to_string(stage.path("copy")).is_ok_and(|text| text == "second\n")
     });
 }
@@ -227,11 +228,14 @@ fn file_lock_on_an_inherited_descriptor_belongs_to_the_command_only() {
     heard(&ready);
     assert!(
         !witness.is_alone(),
-        "the lock was released with dlock's copy"
+        "the lock was released when dlock closed its copy"
     );
     tell(&go, "on");
     heard(&closed);
-    assert!(witness.is_alone(), "dlock kept a copy of the lock");
+    assert!(
+        witness.is_alone(),
+        "dlock kept a copy of the locked descriptor"
+    );
     tell(&end, "3");
     assert_eq!(dlock.wait().expect("dlock exits").code(), Some(3));
 }
@@ -252,7 +256,8 @@ fn signal_blocked_at_start_stays_blocked_and_a_second_signal_kills_the_command()
     let command = heard(&ready);
     crate::command::signal(dlock.id(), "TERM");
     eventually("the signal is pending in the command", || {
-        let status = fs::read_to_string(format!("/proc/{command}/status")).expect("it lives");
+        let status =
+            fs::read_to_string(format!("/proc/{command}/status")).expect("the command is alive");
         status.contains("ShdPnd:\t0000000000004000")
     });
     crate::command::signal(dlock.id(), "TERM");

@@ -1,5 +1,5 @@
-//! Tests of job control: on a terminal, a command under dlock behaves as without dlock. The tests cover signal keys,
-//! background and foreground jobs, and the settings, the size and the hangup of the terminal.
+//! Tests of job control: on a terminal, a command behaves the same with dlock as without dlock. The tests cover signal
+//! keys, background and foreground jobs, terminal settings, size changes and hangups.
 
 use std::fs;
 use std::path::PathBuf;
@@ -28,17 +28,18 @@ read status < "$3"
 exit $status
 "#;
 
-/// Returns a shell line that runs [`READ_STATUS`] under dlock with `options`, with the fifos `ready` and `go`.
+/// Creates the fifos `ready` and `go`. Returns a shell command that runs [`READ_STATUS`] under dlock with `options` and
+/// these fifos.
 fn read_status_command(stage: &Stage, options: &str) -> String {
-    fs::write(stage.path("patient"), READ_STATUS).expect("writes");
+    fs::write(stage.path("script"), READ_STATUS).expect("the file can be written");
     stage.fifo("ready");
     stage.fifo("go");
     let [script, witness, ready, go] =
-        ["patient", "witness", "ready", "go"].map(|name| stage.path(name).display().to_string());
+        ["script", "witness", "ready", "go"].map(|name| stage.path(name).display().to_string());
     format!("$dlock exec -a init {options} -- sh {script} {witness} {ready} {go}")
 }
 
-/// A terminal whose session leader is a dlock with the command `recorder`.
+/// Starts a terminal whose session leader is dlock with the command `recorder`.
 fn leading(database: &Database, recorder: &Recorder) -> Terminal {
     let dlock = [env!("CARGO_BIN_EXE_dlock"), "exec", "-a", "leader", "--"];
     let words = dlock
@@ -50,7 +51,7 @@ fn leading(database: &Database, recorder: &Recorder) -> Terminal {
     terminal
 }
 
-/// A holder with its command, and a terminal on which another dlock waits for the lock to run `echo ran`.
+/// Starts a holder, and a terminal on which a waiter has the command `echo ran`. Returns when the waiter waits.
 fn waiting(stage: &Stage) -> (Recorder, Running, Terminal) {
     let database = shared(Flavour::MariaDb).database("jobs");
     let recorder = Recorder::on(stage, "holder");
@@ -65,7 +66,7 @@ fn waiting(stage: &Stage) -> (Recorder, Running, Terminal) {
 }
 
 fn wait_for_signal(recorder: &Recorder, number: i32) {
-    eventually(&format!("signal {number} arrives"), || {
+    eventually(&format!("the command receives signal {number}"), || {
         recorder.log().is_some_and(|log| log.contains(&number))
     });
 }
@@ -92,7 +93,7 @@ fn signal_keys_and_size_changes_reach_the_command_once() {
     terminal.prompts();
     terminal.enters("echo status=$?");
     terminal.sees("status=7");
-    let log = recorder.log().expect("it ran");
+    let log = recorder.log().expect("the recorder ran");
     for number in [INT, QUIT, TSTP, WINCH] {
         let times = log.iter().filter(|got| **got == number).count();
         assert_eq!(times, 1, "signal {number} in {log:?}");
@@ -129,16 +130,16 @@ fn ctrl_z_stops_dlock_and_command_and_fg_or_bg_resumes_them() {
             terminal.prompts();
             eventually("the command is stopped", || state(&command) == 'T');
             terminal.enters(resume);
-            eventually("the command goes on", || state(&command) != 'T');
-            // A Ctrl-Z before the monitor has passed SIGCONT on would leave the command running.
-            eventually("SIGCONT was passed on", || {
+            eventually("the command is resumed", || state(&command) != 'T');
+            // If Ctrl-Z arrived before the monitor has forwarded SIGCONT, the command would keep running.
+            eventually("SIGCONT is forwarded", || {
                 let forwarded = terminal.screen().matches("forwarded signal 18");
                 forwarded.count() == count
             });
         }
         terminal.prompts();
         terminal.enters("fg");
-        // This holder still has the lock because the lease was renewed in time.
+        // The holder still has the lock because dlock renewed the lease in time.
         Dlock::on(&database, ["exec", "-n", "-a", "init", "--", "echo", "ran"])
             .run()
             .expect(75, "", "init is held by");
@@ -187,7 +188,7 @@ fn ctrl_z_stops_a_waiter_and_fg_resumes_it() {
     terminal.enters("fg");
     recorder.exit(0);
     holder.wait().expect(0, "", "");
-    // dlock erases the line about waiting before the command writes.
+    // dlock erases its message about waiting before the command prints.
     terminal.sees("\r\x1b[Kran");
 }
 
@@ -209,7 +210,7 @@ fn background_command_that_reads_the_terminal_stops_until_fg() {
     let database = shared(Flavour::MariaDb).database("jobs");
     let mut terminal = Terminal::shell(&database);
     terminal.enters(r#"$dlock exec -a init -- sh -c 'read word; echo "<$word>"' & "#);
-    // The shell reports a stopped job at its next prompt.
+    // The shell reports a stopped job when it prints the next prompt.
     eventually("the job is stopped", || {
         terminal.enters("");
         terminal.screen().contains("Stopped")
@@ -245,7 +246,7 @@ fn command_reads_single_keys_and_dlock_keeps_the_terminal_settings() {
         "$dlock exec -a init -- sh -c 'stty -icanon -echo -isig min 1; echo ke''ys:; dd bs=1 count=1 2>&- | od -An -tx1'",
     );
     terminal.sees("keys:");
-    // With these settings the key sends no signal; the command reads it.
+    // With these settings, Ctrl-C sends no signal, and the command reads the key.
     terminal.types(CTRL_C);
     terminal.sees("03");
     terminal.prompts();
@@ -258,8 +259,7 @@ fn command_reads_single_keys_and_dlock_keeps_the_terminal_settings() {
 fn terminal_hangup_reaches_the_command() {
     let database = shared(Flavour::MariaDb).database("jobs");
     let stage = Stage::new();
-    // First under a shell, which sends the hangup to its jobs; then with dlock as the session leader, as under `ssh
-    // -t`.
+    // First, a shell runs dlock and sends SIGHUP to its jobs. Then dlock is the session leader, as with `ssh -t`.
     let recorder = Recorder::on(&stage, "job");
     let mut terminal = Terminal::shell(&database);
     terminal.enters(&format!("$dlock exec -a job -- {}", recorder.words()));
@@ -274,7 +274,7 @@ fn terminal_hangup_reaches_the_command() {
     wait_for_signal(&recorder, HUP);
     signal(terminal.leader(), "USR1");
     recorder.got(10);
-    let log = recorder.log().expect("it runs");
+    let log = recorder.log().expect("the recorder runs");
     let times = log.iter().filter(|got| **got == HUP).count();
     assert_eq!(times, 1, "{log:?}");
     recorder.exit(5);
@@ -298,7 +298,8 @@ fn signal_keys_reach_the_command_once_if_dlock_leads_the_session() {
 
 #[test]
 fn command_that_signals_its_own_process_group_is_not_killed() {
-    // On a terminal, the command and dlock share a process group: `kill 0` must not count as a second stop request.
+    // On a terminal, the command and dlock share a process group, so `kill 0` also signals dlock. This signal must not
+    // count as a second stop request.
     let database = shared(Flavour::MariaDb).database("jobs");
     let stage = Stage::new();
     let (ready, told, go) = (stage.fifo("ready"), stage.fifo("told"), stage.fifo("go"));
@@ -309,7 +310,7 @@ fn command_that_signals_its_own_process_group_is_not_killed() {
         echo up > "$1"
         while :; do sleep 0.02; done
     "#;
-    fs::write(&script, text).expect("writes");
+    fs::write(&script, text).expect("the script can be written");
     let words = [&script, &ready, &told, &go].map(|path| path.display().to_string());
     let mut terminal = Terminal::shell(&database);
     terminal.enters(&format!("$dlock exec -a init -- sh {}", words.join(" ")));

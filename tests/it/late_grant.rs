@@ -1,4 +1,4 @@
-//! Tests that a grant is discarded if its response arrives after the lease has expired.
+//! Tests that a contender discards a grant if the response arrives after the lease has expired.
 
 use crate::mutants::scene::{Scene, Verdict};
 use crate::proxy::{Fault, Kind, Proxy};

@@ -1,13 +1,15 @@
-//! The layout as a claim: who may import whom, and which words have one home.
+//! Tests of the source layout: each layer imports only from the layers above it, and some words appear only in certain
+//! layers.
 //!
-//! [`LAYERS`] is an ordered list; a room may import only rooms above it, so a cycle is impossible.
+//! [`LAYERS`] lists the layers from top to bottom. A layer may import only from the layers above it, so cycles between
+//! layers are impossible. The code of this file calls a layer a `room`.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The rooms of `src`, each importing only from those before it. A path that is no room of its own
-/// belongs to the longest room that it lies in.
+/// The layers of `src`. Each layer may import only from the layers before it in the list. A module that is not in the
+/// list belongs to the longest entry that contains the module.
 const LAYERS: [&str; 19] = [
     "mutant",
     "lease",
@@ -30,7 +32,8 @@ const LAYERS: [&str; 19] = [
     "lib",
 ];
 
-/// Words that only some rooms may use; no room at all where the list is empty.
+/// Words, each with the layers whose code may contain the word. If the list of layers is empty, no layer may contain
+/// the word.
 const HOMES: [(&str, &[&str]); 21] = [
     ("unsafe ", &["sys"]),
     ("libc::", &["sys"]),
@@ -41,7 +44,8 @@ const HOMES: [(&str, &[&str]); 21] = [
     ("UPDATE ", &["store::mysql"]),
     ("DELETE FROM", &["store::mysql"]),
     ("GET_LOCK", &["store::mysql"]),
-    // How a run ended determines the exit status in one place only. Before a run, a signal ends a subcommand.
+    // Only `outcome` maps the end of a run to an exit status. `exit` and `watch::app` also set the exit status after a
+    // signal that arrives when no command runs.
     ("Status::TIMED_OUT", &["exit", "outcome"]),
     ("Status::from_signal", &["exit", "outcome", "watch::app"]),
     ("crossterm::", &["watch::terminal"]),
@@ -70,22 +74,19 @@ fn every_layer_imports_only_from_layers_above_it() {
             let from = self::room(&path);
             assert!(
                 layer(&from) <= layer(&room),
-                "{} (room {room}) imports {path} (room {from}), which lies below it",
+                "{} (layer {room}) imports {path} (layer {from}), which is below layer {room}",
                 file.display()
             );
         }
     }
-    assert!(
-        imports > 100,
-        "only {imports} imports found: the test is blind"
-    );
+    assert!(imports > 100, "the test found only {imports} imports");
 }
 
 #[test]
 fn no_two_files_import_each_other() {
     let sources = sources();
     let modules: Vec<String> = sources.iter().map(|(file, _)| module(file)).collect();
-    // The longest module that `path` lies in.
+    // Returns the longest module path that contains `path`.
     let module_of = |path: &str| {
         let inside =
             |module: &&String| path == **module || path.starts_with(&format!("{module}::"));
@@ -100,7 +101,7 @@ fn no_two_files_import_each_other() {
             .collect();
         let code = &code.join("\n");
         let mut paths = imported(module, code);
-        // A module also imports the modules declared in it, by `self::` or without a prefix.
+        // A module can also import its child modules, with `self::` or without a prefix.
         for child in modules
             .iter()
             .filter_map(|name| name.strip_prefix(&format!("{module}::")))
@@ -120,7 +121,7 @@ fn no_two_files_import_each_other() {
     }
     assert!(
         edges.len() > 300,
-        "only {} imports found: the test is blind",
+        "the test found only {} imports",
         edges.len()
     );
     let mutual = edges
@@ -142,12 +143,12 @@ fn restricted_words_appear_only_in_their_layers() {
             found += usize::from(used);
             assert!(
                 !used || homes.contains(&room.as_str()),
-                "{word:?} in {} (room {room}); its home is {homes:?}",
+                "{word:?} is in {} (layer {room}), but only the layers {homes:?} may contain it",
                 file.display()
             );
         }
     }
-    assert!(found > 10, "only {found} words found: the test is blind");
+    assert!(found > 10, "the test found only {found} words");
 }
 
 #[test]
@@ -156,7 +157,7 @@ fn every_file_starts_with_a_description() {
         let first = text.lines().next().unwrap_or_default();
         assert!(
             first.starts_with("//! "),
-            "{} does not say what it owns",
+            "{} does not start with a description",
             file.display()
         );
     }
@@ -167,14 +168,17 @@ fn documents_list_every_layer_and_only_existing_files() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut shown = Vec::new();
     for page in ["ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md"] {
-        let text = fs::read_to_string(root.join(page)).expect("the page is there");
+        let text = fs::read_to_string(root.join(page)).expect("the page exists");
         let quoted = text.split('`').skip(1).step_by(2).map(str::to_owned);
         let is_path = |path: &String| {
             let folders = ["src/", "tests/", "benches/", "man/"];
             folders.iter().any(|folder| path.starts_with(folder)) && !path.contains([' ', '*'])
         };
         for path in quoted.filter(is_path) {
-            assert!(root.join(&path).exists(), "{page} names {path}");
+            assert!(
+                root.join(&path).exists(),
+                "{page} lists {path}, which does not exist"
+            );
             shown.push(path);
         }
     }
@@ -183,7 +187,7 @@ fn documents_list_every_layer_and_only_existing_files() {
         let files = [format!("{path}.rs"), format!("{path}/")];
         assert!(
             files.iter().any(|file| shown.contains(file)),
-            "no page shows {path}"
+            "no page lists {path}"
         );
     }
 }
@@ -192,10 +196,10 @@ fn layer(room: &str) -> usize {
     LAYERS
         .iter()
         .position(|layer| *layer == room)
-        .unwrap_or_else(|| panic!("{room} has no place in LAYERS"))
+        .unwrap_or_else(|| panic!("{room} is not in LAYERS"))
 }
 
-/// All Rust files below `src` with their text.
+/// Returns the path and the content of each Rust file in `src`.
 fn sources() -> Vec<(PathBuf, String)> {
     let mut files = Vec::new();
     let mut folders = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("src")];
@@ -213,10 +217,10 @@ fn sources() -> Vec<(PathBuf, String)> {
     files
 }
 
-/// `src/store/mysql/rows.rs` → `store::mysql::rows`.
+/// Returns the module path of a file, for example `store::mysql::rows` for `src/store/mysql/rows.rs`.
 fn module(file: &Path) -> String {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
-    let relative = file.strip_prefix(root).expect("lies below src");
+    let relative = file.strip_prefix(root).expect("the file is in src");
     let names: Vec<String> = relative
         .with_extension("")
         .iter()
@@ -225,25 +229,26 @@ fn module(file: &Path) -> String {
     names.join("::")
 }
 
-/// The room that a module or a path lies in; the crate's own root and `main` are `lib`.
+/// Returns the layer that contains a module or a path. The crate root and `main` belong to the layer `lib`.
 fn room(path: &str) -> String {
     let inside = |room: &&&str| path == **room || path.starts_with(&format!("{room}::"));
     let longest = LAYERS.iter().filter(inside).max_by_key(|room| room.len());
     match longest {
         Some(room) => (*room).to_owned(),
         None if path == "main" => "lib".to_owned(),
-        None => panic!("{path} lies in no room of LAYERS"),
+        None => panic!("{path} is in no layer of LAYERS"),
     }
 }
 
-/// All paths in `text` that begin with `crate::` or `super::`, from the crate's root, with one level of braces taken
-/// apart. `module` is the module that the text belongs to; its unit tests are a module below it.
+/// Returns all paths in `text` that begin with `crate::` or `super::`, as paths from the crate root. Expands one level
+/// of braces. `text` is the source of `module`. The unit tests of `module` are a child module.
 fn imported(module: &str, text: &str) -> Vec<String> {
     let tests = text.find("\nmod tests {").unwrap_or(text.len());
     let mut paths = Vec::new();
     for start in ["crate::", "super::"] {
         for (at, _) in text.match_indices(start) {
-            // The rest of a longer chain of `super::`, which its first word stands for, and a visibility.
+            // The first `super::` of a chain covers the whole chain. A path after `(in ` is a visibility, not an
+            // import.
             if text[..at].ends_with("super::") || text[..at].ends_with("(in ") {
                 continue;
             }
@@ -261,7 +266,7 @@ fn imported(module: &str, text: &str) -> Vec<String> {
                 after = rest;
             }
             let base = below.join("::");
-            // The items of the crate root and of an inline module belong to no room.
+            // Items of the crate root and of inline modules belong to no layer.
             let in_a_room = |path: &String| path.starts_with(|first: char| first.is_lowercase());
             let paths_here = named(after)
                 .into_iter()
@@ -272,7 +277,7 @@ fn imported(module: &str, text: &str) -> Vec<String> {
     paths
 }
 
-/// The paths that `text` begins with: one, or each of those in a pair of braces.
+/// Returns the path at the start of `text`, or one path for each name in braces at the end of that path.
 fn named(text: &str) -> Vec<String> {
     let end = text.find(|c: char| !(c.is_alphanumeric() || c == '_' || c == ':'));
     let (path, rest) = text.split_at(end.unwrap_or(text.len()));

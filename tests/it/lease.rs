@@ -1,4 +1,4 @@
-//! Tests that dlock renews the lease while the command runs, and stops the command if it cannot renew the lease.
+//! Tests that dlock renews the lease while the command runs, and stops the command if dlock cannot renew the lease.
 
 use mysql::prelude::Queryable;
 
@@ -6,7 +6,7 @@ use crate::cli_runner::{Dlock, Running, eventually};
 use crate::command::{Stage, heard, is_alive, signal, tell};
 use crate::servers::{Database, Flavour, Server, shared};
 
-/// A command under a lease of 2 s that writes its process id, and prints `term` on SIGTERM.
+/// A holder with a ttl of 2 s. The command writes its process id to a fifo and prints `term` on SIGTERM.
 struct Holder {
     running: Running,
     pid: String,
@@ -49,8 +49,10 @@ fn command_may_run_for_many_leases() {
     for flavour in Flavour::ALL {
         let database = shared(flavour).database("lease");
         let holder = Holder::start(&database, "exit 4");
-        // Six renewals take as long as one lease.
-        eventually("two leases have passed", || renewals(&database) > 12);
+        // dlock renews the lease six times per ttl, so 12 renewals take two ttls.
+        eventually("the lease is renewed for two ttls", || {
+            renewals(&database) > 12
+        });
         holder.running.signal("TERM");
         holder.running.wait().expect(4, "term\n", "");
     }
@@ -72,7 +74,7 @@ fn command_is_stopped_when_its_lease_is_taken_over() {
                 .running
                 .wait()
                 .expect(76, stdout, "lost init: init is held by a thief");
-            assert!(!is_alive(&holder.pid), "{flavour}: the command lives");
+            assert!(!is_alive(&holder.pid), "{flavour}: the command is alive");
         }
     }
 }
@@ -103,12 +105,12 @@ fn command_is_stopped_before_a_lease_that_cannot_be_renewed_expires() {
             let database = server.database("lease");
             let holder = Holder::start(&database, on_term);
             renewed_again(&database);
-            // A server that accepts packets and never responds is the worst case.
+            // The worst case is a server that accepts packets and never responds.
             signal(server.pid(), "STOP");
             let outcome = holder.running.wait();
             signal(server.pid(), "CONT");
             outcome.expect(76, "term\n", "cannot keep init: ");
-            assert!(!is_alive(&holder.pid), "{flavour}: the command lives");
+            assert!(!is_alive(&holder.pid), "{flavour}: the command is alive");
         }
     }
 }
@@ -124,7 +126,9 @@ fn holder_reconnects_after_its_session_is_killed_and_command_runs_on() {
                 .query_first("SELECT session_id FROM dlock_lock")
                 .expect("the table exists")
                 .expect("the row exists");
-            admin.query_drop(format!("KILL {session}")).expect("kills");
+            admin
+                .query_drop(format!("KILL {session}"))
+                .expect("the session can be killed");
             renewed_again(&database);
         }
         holder.running.signal("TERM");
@@ -166,12 +170,16 @@ fn row_locked_by_another_transaction_only_delays_a_renewal() {
         .start();
         heard(&ready);
         let mut blocker = database.admin_conn();
-        blocker.query_drop("BEGIN").expect("begins");
+        blocker
+            .query_drop("BEGIN")
+            .expect("a transaction can be started");
         blocker
             .query_drop("SELECT * FROM dlock_lock FOR UPDATE")
-            .expect("locks the row");
+            .expect("the row can be locked");
         holder.heard("cannot renew init: ");
-        blocker.query_drop("ROLLBACK").expect("rolls back");
+        blocker
+            .query_drop("ROLLBACK")
+            .expect("the transaction can be rolled back");
         holder.heard("is renewed again");
         tell(&go, "on");
         assert_eq!(holder.wait().status, Some(4), "{flavour}");

@@ -1,11 +1,12 @@
-//! The integration tests check the behaviour that a user of the `dlock` program sees, on real servers. They are one
-//! binary, so that all tests share one server of each kind.
+//! The integration tests check the behaviour of the `dlock` program on real servers. All integration tests are in one
+//! binary, so that they share one server of each kind.
 //!
-//! - Tools: `servers` starts MariaDB and MySQL, `dlock` runs the program, `command` and `recorder` are commands for it
-//!   to run, `holder` is a run that a test controls, `terminal` is a pseudo-terminal, `proxy` and `network` are the
-//!   connection to the server, `multiplexer` shares one session among clients, and `compiler` builds C programs and
-//!   libraries.
-//! - Every other file tests one subject.
+//! - Tools that run programs: `servers` starts MariaDB and MySQL, `cli_runner` runs dlock, `holder` starts a holder
+//!   that a test controls, and `terminal` provides a pseudo-terminal.
+//! - Tools that provide commands: `command` and `recorder` contain commands for dlock to run, and `compiler` builds C
+//!   programs and libraries.
+//! - Network tools: `proxy` and `network` inject faults, and `multiplexer` shares one session among clients.
+//! - Tests: each other module tests one subject.
 
 mod bad_input;
 mod cli_runner;

@@ -1,10 +1,10 @@
-//! A connection multiplexer: all clients share one session of the server. Their requests are sent one after another, in
-//! whole packets.
+//! A connection multiplexer, which sends the requests of all clients through one session of the server, one request at
+//! a time.
 //!
-//! The first client logs in at the server. Later clients get the greeting that the server sent to the first one, and
-//! are accepted without a check. A request that waits in the server, for example for a named lock, delays the requests
-//! of all other clients. The session ends with the test process; no client ends it. One thread accepts connections, and
-//! each client has a thread.
+//! The first client logs in to the server. The multiplexer sends the server's greeting to later clients too, and
+//! accepts their logins without a check. A request that waits in the server, for example for a named lock, delays the
+//! requests of all other clients. The session stays open until the test process ends, because the multiplexer does not
+//! forward requests to quit. One thread accepts connections, and each client has a thread.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
@@ -17,13 +17,13 @@ use crate::proxy::wire::{Progress, payload, take};
 /// The request that ends a session.
 const QUIT: [u8; 1] = [1];
 
-/// The response of success without rows: no row changed, autocommit on, no warning.
+/// An OK packet that reports no changed row, autocommit mode and no warning.
 const OK: [u8; 7] = [0, 0, 0, 2, 0, 0, 0];
 
-/// Starts a multiplexer to the server at `port` of this machine, and returns its port.
+/// Starts a multiplexer for the server on `port` of 127.0.0.1, and returns the port of the multiplexer.
 #[track_caller]
 pub(crate) fn to(port: u16) -> u16 {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("127.0.0.1 has a port");
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("127.0.0.1 has a free port");
     let own = listener.local_addr().expect("the listener is bound").port();
     let session = Arc::new(Mutex::new(None));
     thread::spawn(move || {
@@ -59,7 +59,7 @@ impl Wire {
         }
     }
 
-    /// Reads the next packet, with its header.
+    /// Reads the next packet, including its header.
     fn receive(&mut self) -> io::Result<Vec<u8>> {
         loop {
             if let Some(packet) = take(&mut self.pending) {
@@ -78,7 +78,7 @@ impl Wire {
     }
 }
 
-/// Serves one client until it leaves.
+/// Serves one client until the client disconnects.
 fn serve(port: u16, mut client: Wire, session: &Mutex<Option<Session>>) -> io::Result<()> {
     let locked = || session.lock().unwrap_or_else(PoisonError::into_inner);
     {
@@ -105,7 +105,8 @@ fn serve(port: u16, mut client: Wire, session: &Mutex<Option<Session>>) -> io::R
         while !is_last {
             let response = server.receive()?;
             is_last = progress.ends_with(payload(&response));
-            // Other clients need the session, so the response is read to its end even if this client is gone.
+            // Other clients need the session, so this loop reads the whole response even if this client has
+            // disconnected.
             let _ = client.send(&response);
         }
     }
@@ -118,7 +119,8 @@ fn log_in(port: u16, client: &mut Wire) -> io::Result<Session> {
     client.send(&greeting)?;
     loop {
         server.send(&client.receive()?)?;
-        // The client sends no packet after the notice that the server has cached its password.
+        // The packet [1, 3] means that the server has the password in its cache. The client sends nothing after this
+        // packet.
         let mut response = server.receive()?;
         while payload(&response) == [1, 3] {
             client.send(&response)?;

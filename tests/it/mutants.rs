@@ -1,10 +1,10 @@
-//! Mutation tests: each scenario runs with dlock, which must pass, and with a mutant of dlock in which one safeguard is
-//! disabled (`src/mutant.rs`), which must fail.
+//! Mutation tests. Each scenario runs with dlock, which must pass, and with a mutant, which must have the expected
+//! verdict. A mutant is a build of dlock in which one or two safeguards are disabled (see `src/mutant.rs`).
 //!
-//! - `program` is the mutant program. This file checks that it is no older than the sources, and that dlock itself does
-//!   not read the mutant variable.
-//! - `scene` runs both programs and judges them by which processes are alive.
-//! - `killing`, `replies` and `granting` are the scenarios.
+//! - `program` is the source of the mutant program. This file checks that the program is not older than the sources,
+//!   and that dlock itself does not read the variable `DLOCK_MUTANT`.
+//! - `scene` runs both programs. The verdict depends on which processes are alive.
+//! - `killing`, `replies` and `granting` contain the scenarios.
 
 mod granting;
 mod killing;
@@ -18,13 +18,14 @@ use std::time::SystemTime;
 
 use crate::cli_runner::{Dlock, Outcome};
 
-/// The command that builds the mutant. `make test` runs it; run it first to run these tests alone.
+/// The command that builds the mutant. `make test` runs this command. To run these tests alone, run this command first.
 const BUILD: &str = "cargo build --locked --features mutants --bin dlock-mutant";
 
-/// The variable that names the safeguards that the mutant disables.
+/// The environment variable that lists the safeguards to disable.
 pub(crate) const VARIABLE: &str = "DLOCK_MUTANT";
 
-/// Returns the path of the mutant, which is in the same folder as dlock.
+/// Returns the path of the mutant program, which is in the same folder as dlock. Fails if the program is missing or
+/// older than the sources.
 #[track_caller]
 pub(crate) fn program() -> PathBuf {
     let path = Path::new(env!("CARGO_BIN_EXE_dlock")).with_file_name("dlock-mutant");
@@ -32,7 +33,8 @@ pub(crate) fn program() -> PathBuf {
     path
 }
 
-/// Fails if the program `path` is missing or older than the sources. `command` builds it.
+/// Fails if the program `path` is missing or older than the sources. The failure message contains `command`, which
+/// builds the program.
 #[track_caller]
 pub(crate) fn up_to_date(path: &Path, command: &str) {
     let built = changed(path).unwrap_or(SystemTime::UNIX_EPOCH);
@@ -55,7 +57,7 @@ fn newest(folder: &Path) -> SystemTime {
         let path = entry.expect("src can be read").path();
         match path.is_dir() {
             true => newest(&path),
-            false => changed(&path).expect("a source file is there"),
+            false => changed(&path).expect("the source file exists"),
         }
     });
     times.max().unwrap_or(SystemTime::UNIX_EPOCH)
@@ -70,9 +72,12 @@ fn dlock_itself_does_not_read_the_mutant_variable() {
             .status();
         grep.expect("grep runs").success()
     };
-    assert!(named_in(&program()), "the search is blind");
+    assert!(
+        named_in(&program()),
+        "the mutant does not contain {VARIABLE}"
+    );
     let dlock = Path::new(env!("CARGO_BIN_EXE_dlock"));
-    assert!(!named_in(dlock), "dlock knows {VARIABLE}");
+    assert!(!named_in(dlock), "dlock contains {VARIABLE}");
     with_an_unknown_mutant(dlock).expect(64, "", "ttl 1ms is too short");
 }
 
@@ -85,7 +90,8 @@ fn mutant_with_an_unknown_name_does_not_run() {
     );
 }
 
-/// Runs `program` with an unknown mutant name. The run ends before it connects to a server.
+/// Runs `program` with an unknown name in `DLOCK_MUTANT`. The ttl is too short, so the run ends before it connects to a
+/// server.
 fn with_an_unknown_mutant(program: &Path) -> Outcome {
     let arguments = ["exec", "-a", "init", "--ttl", "1ms", "--", "true"];
     Dlock::of(program, arguments)

@@ -1,4 +1,4 @@
-//! Mutual exclusion of real processes: contenders that would corrupt a file if two of them ran at once.
+//! Tests of mutual exclusion with real processes. The commands corrupt a file if two of them run at the same time.
 
 use std::fs;
 use std::path::Path;
@@ -11,7 +11,7 @@ use crate::servers::{Flavour, shared};
 
 const CONTENDERS: usize = 20;
 
-/// Reads a number, sleeps, and writes the number plus one.
+/// A shell script that reads a number from the file `$1`, sleeps, and writes the number plus one to the file.
 const INCREMENT: &str = r#"n=$(cat "$1"); sleep 0.02; echo $((n + 1)) > "$1""#;
 
 fn count_with(start: impl Fn(&Path) + Sync) -> usize {
@@ -43,7 +43,8 @@ fn twenty_locked_processes_lose_no_increment() {
     }
 }
 
-/// Proof that the test above can fail: without the lock the same check detects lost increments.
+/// Shows that `twenty_locked_processes_lose_no_increment` can fail: without the lock, the same check detects lost
+/// increments.
 #[test]
 fn twenty_unlocked_processes_lose_increments() {
     let total = count_with(|counter| {

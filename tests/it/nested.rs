@@ -1,5 +1,5 @@
-//! Tests of `dlock exec` inside the command of another `dlock exec`: for the same action it runs under the outer lease,
-//! and for another action it acquires its own lease.
+//! Tests of `dlock exec` inside the command of another `dlock exec`. For the same action, the inner dlock runs its
+//! command under the outer lease. For another action, the inner dlock acquires its own lease.
 
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -12,25 +12,27 @@ use crate::pid_one::{namespaces, unshare};
 use crate::proxy::{Door, Proxy};
 use crate::servers::{Database, Flavour, shared};
 
-/// Limits the wait of an inner dlock: if it waited for the outer lease, the test would never end.
+/// The wait limit of an inner dlock. Without this limit, an inner dlock that waits for the outer lease would never end.
 const WAIT_LIMIT: &str = "--wait=2s";
 
 /// Maximum time for a read from a healthy server.
 const READ_LIMIT: Duration = Duration::from_secs(10);
 
-/// `dlock exec` of `init` with the command `script`, in which `$dlock` is the program.
+/// Returns `dlock exec` of `init` with the shell script `script` as its command. In the script, `$dlock` is the path of
+/// dlock.
 fn outer(database: &Database, script: &str) -> Dlock {
     Dlock::on(database, ["exec", "-a", "init", "--holder=web-1"])
         .env("dlock", env!("CARGO_BIN_EXE_dlock"))
         .args(["--", "sh", "-c", script])
 }
 
-/// Returns the address of `database`, as in `DLOCK_DATABASE_ADDRESS`.
+/// Returns the address of `database` in the format of `DLOCK_DATABASE_ADDRESS`.
 fn address(database: &Database) -> String {
     format!("127.0.0.1:{}/{}", database.port, database.name)
 }
 
-/// `dlock exec` of `init` in the environment of a command that was granted `token` at `address`.
+/// Returns `dlock exec` of `init` in the environment of a command whose holder was granted `token` by the database at
+/// `address`.
 fn inner(database: &Database, token: u64, address: &str) -> Dlock {
     Dlock::on(database, ["exec", "-a", "init", "-v", WAIT_LIMIT])
         .env("DLOCK_ACTION", "init")
@@ -48,11 +50,11 @@ fn nested_exec_of_the_same_action_runs_under_the_outer_lease() {
         );
         let outcome = outer(&database, &script).run();
         let token = token(&database);
-        let said = format!(
+        let printed = format!(
             "dlock: init is held by the outer dlock (token {token}): running under its lease\n"
         );
-        outcome.expect(5, &format!("{token}\n"), &said);
-        // The history has one run.
+        outcome.expect(5, &format!("{token}\n"), &printed);
+        // The history has only the outer run.
         let history = Dlock::on(&database, ["history", "init"]).run().stdout;
         assert_eq!(history.lines().count(), 2, "{flavour}: {history}");
         assert!(history.contains("exited 5"), "{flavour}: {history}");
@@ -73,10 +75,10 @@ fn three_nested_levels_share_one_lease() {
         let outcome = outer(&database, &script).run();
         assert_eq!(outcome.status, Some(7), "{flavour}: {outcome:#?}");
         assert_eq!(outcome.stdout, "innermost\n", "{flavour}");
-        let said = messages(&outcome.stderr);
-        assert_eq!(said.len(), 1, "{flavour}: {said:?}");
-        assert_eq!(said[0]["event"], "nested", "{flavour}");
-        assert_eq!(said[0]["token"], token(&database), "{flavour}");
+        let printed = messages(&outcome.stderr);
+        assert_eq!(printed.len(), 1, "{flavour}: {printed:?}");
+        assert_eq!(printed[0]["event"], "nested", "{flavour}");
+        assert_eq!(printed[0]["token"], token(&database), "{flavour}");
     }
 }
 
@@ -105,8 +107,8 @@ fn nested_command_replaces_its_dlock_and_receives_signals() {
 fn nested_command_inherits_signals_and_streams_like_the_outer_one() {
     for flavour in Flavour::ALL {
         let database = shared(flavour).database("nested");
-        // stdin is closed for the outer command, so it must be closed for the inner one. Only the last 8 digits of the
-        // masks are compared: the C library reserves signals 32 and 33.
+        // stdin is closed in the outer command, so stdin must also be closed in the inner command. The test compares
+        // only the last 8 digits of the masks, because the C library reserves signals 32 and 33.
         let inspect = concat!(
             r#"'grep -E "^Sig(Blk|Ign)" /proc/self/status | grep -oE ".{8}$""#,
             r#"; readlink /proc/$$/fd/0 || echo none'"#
@@ -117,7 +119,10 @@ fn nested_command_inherits_signals_and_streams_like_the_outer_one() {
         );
         let outcome = outer(&database, &script).run();
         assert_eq!(outcome.status, Some(0), "{flavour}: {outcome:#?}");
-        let (direct, nested) = outcome.stdout.split_once("then\n").expect("both have run");
+        let (direct, nested) = outcome
+            .stdout
+            .split_once("then\n")
+            .expect("both commands have run");
         assert_eq!(direct, nested, "{flavour}");
         assert!(direct.ends_with("none\n"), "{flavour}: {direct}");
     }
@@ -146,14 +151,15 @@ fn nested_exec_with_a_stale_token_exits_76_immediately() {
         let outcome = running.wait();
         assert_eq!(outcome.stdout, "status=76\n", "{flavour}: {outcome:#?}");
 
-        // The token of a finished run is not current either, for a process that has kept the variables.
+        // The token of a finished run is not current. A process that has outlived its run may still have this token in
+        // its environment.
         let free = "UPDATE dlock_lock SET owner_id=NULL";
         mysql::prelude::Queryable::query_drop(&mut database.admin_conn(), free)
             .expect("the row can be changed");
         let why = format!("the outer dlock's token {before} is not current: init is free");
         let late = inner(&database, before, &address(&database)).run();
         late.expect(76, "", &why);
-        // The variables are ignored for another database.
+        // dlock ignores the variables, because they contain the address of another database.
         let other = inner(&database, before, "127.0.0.1:1/other").run();
         other.expect(0, "", "acquired init in");
     }
@@ -226,8 +232,8 @@ fn nested_exec_of_another_action_has_its_own_lock_and_defaults() {
         assert_eq!(outcome.status, Some(0), "{flavour}: {outcome:#?}");
         let lines: Vec<&str> = outcome.stdout.lines().collect();
         assert_eq!(lines.len(), 2, "{flavour}: {lines:?}");
-        // Option variables that a user sets apply to every dlock; variables that dlock sets for its command apply to
-        // none.
+        // Option variables that a user sets apply to the outer and the inner dlock. Variables that the outer dlock sets
+        // for its command set no option of the inner dlock.
         assert!(lines[0].starts_with("other "), "{lines:?}");
         assert!(!lines[0].contains("web-1"), "{flavour}: {lines:?}");
         let end = format!(" 1m {}", address(&database));
@@ -241,7 +247,7 @@ fn nested_exec_of_another_action_has_its_own_lock_and_defaults() {
             .args(["--", "sh", "-c", &script])
             .run();
         outcome.expect(4, "30s\n", "");
-        // The inner dlock does not inherit an action.
+        // The inner dlock does not inherit the action of the outer dlock.
         let outcome = outer(&database, r#""$dlock" exec -- true"#).run();
         outcome.expect(64, "", "--action");
     }
@@ -289,7 +295,7 @@ fn nested_exec_retries_an_unreachable_server_for_connect_timeout() {
         };
         run("0").run().expect(69, "", "cannot reach");
         let running = run("1m").start();
-        // The server may become reachable at any point of the retries.
+        // The number of failed attempts to connect before this line is arbitrary.
         proxy.door(Door::Open);
         assert_eq!(running.wait().status, Some(0), "{flavour}");
         assert_eq!(renewals(&database), 0, "{flavour}");
@@ -302,7 +308,7 @@ fn nested_command_that_cannot_be_executed_exits_127() {
         let database = shared(flavour).database("nested");
         let stage = Stage::new();
         let script = stage.path("script");
-        std::fs::write(&script, "#!/no/such/interpreter\n").expect("it can be written");
+        std::fs::write(&script, "#!/no/such/interpreter\n").expect("the script can be written");
         let made = Command::new("chmod").arg("+x").arg(&script).status();
         assert!(made.expect("chmod runs").success());
         let inner = format!(

@@ -1,7 +1,7 @@
-//! Network parts besides the proxy: a server that refuses every connection with an error, and a resolver that knows the
-//! names of one test.
+//! Network tools in addition to the proxy: a server that refuses every connection with an error, and a resolver for the
+//! host names of a test.
 //!
-//! The refusing server has a thread, which ends with the test process.
+//! The refusing server runs in a thread that ends with the test process.
 
 use std::io::{self, Write};
 use std::net::{IpAddr, Ipv4Addr, Shutdown, SocketAddr, TcpListener};
@@ -14,10 +14,11 @@ use crate::cli_runner::Dlock;
 use crate::compiler::{LIBRARY, compile};
 use crate::proxy::packet;
 
-/// Starts a server that sends the error `code` with `text` on every connection, and returns its port.
+/// Starts a server that sends the error `code` with the message `text` on every connection, and returns the port of the
+/// server.
 #[track_caller]
 pub(crate) fn refusing(code: u16, text: &str) -> u16 {
-    let listener = TcpListener::bind(local(0)).expect("127.0.0.1 has a port");
+    let listener = TcpListener::bind(local(0)).expect("127.0.0.1 has a free port");
     let port = listener.local_addr().expect("the listener is bound").port();
     let mut payload = vec![0xff];
     payload.extend_from_slice(&code.to_le_bytes());
@@ -26,7 +27,7 @@ pub(crate) fn refusing(code: u16, text: &str) -> u16 {
     thread::spawn(move || {
         for client in listener.incoming() {
             let mut client = client.expect("a connection can be accepted");
-            // The write fails if the client has hung up.
+            // The write fails if the client has closed the connection.
             let _ = client.write_all(&error);
             let _ = client.shutdown(Shutdown::Write);
             let _ = io::copy(&mut client, &mut io::sink());
@@ -35,8 +36,9 @@ pub(crate) fn refusing(code: u16, text: &str) -> u16 {
     port
 }
 
-/// `dlock` in an environment where only `names` can be resolved, for example `db.test=::1,127.0.0.1;stuck.test=never`.
-/// Real names do not resolve to the same addresses on every machine; these do.
+/// Returns `dlock` in an environment where only the host names in `names` can be resolved, for example
+/// `db.test=::1,127.0.0.1;stuck.test=never`. The resolver never returns for a name with `never`. Unlike real host
+/// names, these names resolve to the same addresses on every machine.
 #[track_caller]
 pub(crate) fn resolving(dlock: Dlock, names: &str) -> Dlock {
     static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
@@ -45,7 +47,7 @@ pub(crate) fn resolving(dlock: Dlock, names: &str) -> Dlock {
         .env("TEST_NAMES", names)
 }
 
-/// Replaces the resolver of the C library for names. Numeric addresses still go to the C library.
+/// The source of a library that replaces `getaddrinfo` for host names. The C library still resolves numeric addresses.
 const RESOLVER: &str = r#"
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -80,18 +82,18 @@ int getaddrinfo(const char *name, const char *service, const struct addrinfo *hi
 }
 "#;
 
-/// Compiles [`RESOLVER`].
+/// Compiles [`RESOLVER`] and returns the path of the library.
 fn build_resolver() -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let library = folder.join("resolver.so");
     let unfinished = folder.join(format!("resolver-{}.so", process::id()));
     compile(LIBRARY, RESOLVER, &unfinished);
-    // The rename is atomic: other test processes see the whole library or none.
+    // The rename is atomic, so another test process finds either no library or the whole library.
     fs::rename(&unfinished, &library).expect("the folder is writable");
     library
 }
 
-/// The address 127.0.0.1 with `port`.
+/// Returns the address 127.0.0.1 with `port`.
 pub(crate) fn local(port: u16) -> SocketAddr {
     SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port)
 }

@@ -1,5 +1,5 @@
-//! Tests of `--once`: a success is recorded, the other replicas exit 0 without a run, and a holder that has lost its
-//! lease cannot record a success.
+//! Tests of `--once`: dlock records a success, the other replicas then exit 0 without a run, and a holder that has lost
+//! its lease cannot record a success.
 
 use std::fs;
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ use crate::command::{Stage, heard, tell};
 use crate::proxy::{Proxy, Request};
 use crate::servers::{Database, Flavour, SESSIONS, shared};
 
-/// Replicas whose commands append a word to one file when they run.
+/// A set of replicas whose commands append words to one log file.
 struct Replicas {
     database: Database,
     stage: Stage,
@@ -42,7 +42,7 @@ impl Replicas {
         log.lines().map(str::to_owned).collect()
     }
 
-    /// A replica whose command writes `word` and exits with `status`.
+    /// Returns a replica whose command appends `word` to the log and exits with `status`.
     fn replica(&self, options: &[&str], word: &str, status: i32) -> Dlock {
         Dlock::on(&self.database, ["exec", "-a", "init"])
             .args(options)
@@ -51,7 +51,8 @@ impl Replicas {
             .args([word, &status.to_string()])
     }
 
-    /// A replica whose command runs, waits for [`Self::let_go`] and exits with that status.
+    /// Starts a replica whose command waits for [`Self::let_go`] and exits with the status from that call. Returns when
+    /// the command runs.
     fn holder(&self, options: &[&str]) -> Running {
         let (ready, go) = (self.stage.fifo("ready"), self.stage.fifo("go"));
         let running = Dlock::on(&self.database, ["exec", "-a", "init"])
@@ -75,35 +76,39 @@ impl Replicas {
     fn wait_for_waiters(&mut self, count: u64) {
         let admin = &mut self.admin;
         eventually("the waiters wait for the queue lock", || {
-            let standing: Option<u64> = admin
+            let waiting: Option<u64> = admin
                 .query_first(format!(
                     "SELECT COUNT(*) FROM dlock_waiter w JOIN {SESSIONS} p ON p.id=w.session_id \
                      WHERE p.info LIKE '%GET_LOCK%'"
                 ))
-                .expect("shows the waiters");
-            standing == Some(count)
+                .expect("the waiters can be read");
+            waiting == Some(count)
         });
     }
 
     fn done(&mut self) -> Vec<String> {
         self.admin
             .query("SELECT once_key FROM dlock_success WHERE action='init' ORDER BY once_key")
-            .expect("shows the successes")
+            .expect("the successes can be read")
     }
 
-    /// Revokes all privileges of the test account except `grants`, each with its table.
+    /// Revokes all privileges of the test account except `grants`. Each element contains the privileges on one table.
     fn restrict(&mut self, grants: &[(&str, &str)]) {
         let Database { name, user, .. } = &self.database;
         let revoke = format!("REVOKE ALL PRIVILEGES, GRANT OPTION FROM '{user}'@'%'");
-        self.admin.query_drop(revoke).expect("revokes");
+        self.admin
+            .query_drop(revoke)
+            .expect("the privileges can be revoked");
         for (rights, table) in grants {
             let grant = format!("GRANT {rights} ON `{name}`.{table} TO '{user}'@'%'");
-            self.admin.query_drop(grant).expect("grants");
+            self.admin
+                .query_drop(grant)
+                .expect("the privileges can be granted");
         }
     }
 }
 
-/// Runs `claim` with replicas on a fresh database of each kind of server.
+/// Runs `claim` on each kind of server, with replicas on a new database.
 fn everywhere(claim: impl Fn(Replicas)) {
     for flavour in Flavour::ALL {
         claim(Replicas::on(flavour));
@@ -121,8 +126,8 @@ fn recorded_success_is_not_run_again_and_its_holder_is_named() {
         let (token, at): (u64, String) = replicas
             .admin
             .query_first("SELECT token,done_at FROM dlock_success WHERE once_key=''")
-            .expect("selects")
-            .expect("it is recorded");
+            .expect("the success can be read")
+            .expect("the success is recorded");
         let at = at.replace(' ', "T");
         outcome.expect(0, "", "dlock: init was done by web-1/1 ");
         outcome.expect(
@@ -141,21 +146,24 @@ fn recorded_success_is_not_run_again_and_its_holder_is_named() {
 #[test]
 fn each_once_key_runs_once_also_after_a_rollback_to_an_older_key() {
     everywhere(|mut replicas| {
-        for (key, said) in [
+        for (key, message) in [
             ("--once=v1", ""),
             ("--once=v2", ""),
             ("--once", ""),
             ("--once=v1", "init (v1) was done by "),
             ("--once=V1", ""),
         ] {
-            replicas.replica(&[key], key, 0).run().expect(0, "", said);
+            replicas
+                .replica(&[key], key, 0)
+                .run()
+                .expect(0, "", message);
         }
         assert_eq!(
             replicas.ran(),
             ["--once=v1", "--once=v2", "--once", "--once=V1"]
         );
         assert_eq!(replicas.done(), ["", "V1", "v1", "v2"]);
-        // Without --once the command runs in spite of a recorded success.
+        // Without --once, the command runs even if a success is recorded.
         replicas.replica(&[], "plain", 0).run().expect(0, "", "");
         assert_eq!(replicas.ran().len(), 5);
     });
@@ -199,7 +207,7 @@ fn once_waiters_exit_0_when_the_holder_succeeds() {
         let entries: Vec<u64> = replicas
             .admin
             .query("SELECT position FROM dlock_waiter")
-            .expect("shows the queue");
+            .expect("the queue can be read");
         assert!(entries.is_empty(), "{entries:?}");
     });
 }
@@ -257,19 +265,25 @@ fn holder_that_lost_its_lease_cannot_record_a_success() {
             ("taken over", "owner_id=REPEAT('x',16),token=token+1"),
             ("freed", "owner_id=NULL"),
         ] {
-            // The lease is so long that the release, not a renewal, finds the loss.
+            // The ttl is long, so the release detects the loss before a renewal does.
             let holder = replicas.holder(&["--once", "--ttl=5m"]);
             let take = format!("UPDATE dlock_lock SET {taken} WHERE action='init'");
-            replicas.admin.query_drop(take).expect("takes the row");
+            replicas
+                .admin
+                .query_drop(take)
+                .expect("the row can be changed");
             replicas.let_go("0");
             let outcome = holder.wait();
             assert_eq!(outcome.status, Some(76), "{way}: {outcome:#?}");
             outcome.expect(76, "", "does not count as done");
             assert!(replicas.done().is_empty(), "{way}");
             let free = "UPDATE dlock_lock SET owner_id=NULL WHERE action='init'";
-            replicas.admin.query_drop(free).expect("frees the row");
-            fs::remove_file(replicas.stage.path("ready")).expect("removes");
-            fs::remove_file(replicas.stage.path("go")).expect("removes");
+            replicas
+                .admin
+                .query_drop(free)
+                .expect("the row can be changed");
+            fs::remove_file(replicas.stage.path("ready")).expect("the file can be removed");
+            fs::remove_file(replicas.stage.path("go")).expect("the file can be removed");
         }
     });
 }
@@ -281,7 +295,7 @@ fn recorded_success_is_found_with_one_request_and_no_write() {
             .replica(&["--once=v1"], "one", 0)
             .run()
             .expect(0, "", "");
-        // With this account every write would fail.
+        // After this restriction, every write of the account would fail.
         replicas.restrict(&[
             ("SELECT", "dlock_schema"),
             ("SELECT", "dlock_lock"),
@@ -296,14 +310,14 @@ fn recorded_success_is_found_with_one_request_and_no_write() {
             .expect(0, "", "init (v1) was done by ");
         let sessions = proxy.sessions();
         let [session] = sessions.as_slice() else {
-            panic!("not one connection: {sessions:?}");
+            panic!("expected one connection: {sessions:?}");
         };
         let [Request::Query(text), Request::Quit] = session.requests.as_slice() else {
-            panic!("not one request: {session:?}");
+            panic!("expected one query: {session:?}");
         };
         assert!(
             !text.contains("GET_LOCK"),
-            "the queue lock was taken: {text}"
+            "dlock requested the queue lock: {text}"
         );
     });
 }
@@ -335,7 +349,7 @@ fn account_that_cannot_record_a_success_runs_no_command() {
         let held: Option<u64> = replicas
             .admin
             .query_first("SELECT COUNT(*) FROM dlock_lock WHERE owner_id IS NOT NULL")
-            .expect("counts");
+            .expect("the rows can be counted");
         assert_eq!(held, Some(0));
     });
 }

@@ -1,8 +1,8 @@
-//! Tests of dlock as process 1, as in a container: it forwards signals, reaps orphans, exits as its command did, and
-//! leaves no process.
+//! Tests of dlock as process 1, as in a container: dlock forwards signals, reaps orphans, exits with the status of its
+//! command, and leaves no process behind.
 //!
-//! The tests need the right to create a PID namespace: root, or user namespaces. On a machine with neither, the tests
-//! fail with a message that names the fix.
+//! The tests must be able to create a PID namespace, either as root or with user namespaces. Otherwise, the tests fail
+//! with a message that describes the fix.
 
 use std::fs;
 use std::path::PathBuf;
@@ -15,7 +15,8 @@ use crate::servers::{Database, Flavour, shared};
 
 const DLOCK: &str = env!("CARGO_BIN_EXE_dlock");
 
-/// The options that `unshare` needs besides `--pid`: none for root, a user namespace for other users.
+/// Returns the options that `unshare` needs in addition to `--pid`: no options for root, and the options for a user
+/// namespace for other users.
 pub(crate) fn namespaces() -> &'static [&'static str] {
     let ways: [&[&str]; 2] = [&[], &["--user", "--map-root-user"]];
     for way in ways {
@@ -60,18 +61,21 @@ impl Container {
         Self { unshare }
     }
 
-    /// The process id of dlock in the namespace of the test.
+    /// Returns the process id of dlock in the PID namespace of the test.
     fn dlock(&self) -> u32 {
         let pid = self.unshare.id();
         let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
-        let children = children.expect("unshare runs");
-        children.trim().parse().expect("it has one child")
+        let children = children.expect("unshare is alive");
+        children.trim().parse().expect("unshare has one child")
     }
 
     fn ends(mut self) -> Option<i32> {
         let mut status = None;
         eventually("process 1 ends", || {
-            status = self.unshare.try_wait().expect("a child can be asked");
+            status = self
+                .unshare
+                .try_wait()
+                .expect("the status of a child can be read");
             status.is_some()
         });
         status.and_then(|status| status.code())
@@ -95,7 +99,7 @@ fn process_1_forwards_every_signal_once_and_exits_with_the_commands_status() {
         let container = Container::start(&database, recorder.command());
         recorder.is_up();
         let dlock = container.dlock();
-        // SIGINT is left out because a second stop request would kill the command.
+        // The list has no SIGINT, because SIGINT and SIGTERM would count as two stop requests, which kill the command.
         let signals: Vec<i32> = catchable().filter(|number| *number != 2).collect();
         for number in &signals {
             signal(dlock, &number.to_string());
@@ -129,7 +133,7 @@ fn process_1_that_waits_in_the_queue_exits_on_a_signal() {
         recorder.is_up();
         let container = Container::start(&database, shell("echo ran", []));
         let mut admin = database.admin_conn();
-        eventually("it waits in the queue", || {
+        eventually("dlock waits in the queue", || {
             let rows: Vec<u64> =
                 mysql::prelude::Queryable::query(&mut admin, "SELECT position FROM dlock_waiter")
                     .expect("the table exists");
@@ -142,7 +146,8 @@ fn process_1_that_waits_in_the_queue_exits_on_a_signal() {
     }
 }
 
-/// Starts orphans that exit at once and orphans that exit 0.1 s later, writes `up` and waits for a status.
+/// A script that starts orphans that exit immediately and orphans that exit after 0.1 s. It then writes `up`, and exits
+/// with the status that it reads.
 const ORPHANS: &str = r#"
     for n in 1 2 3 4 5 6 7 8; do (sh -c 'exit 3' & setsid sh -c 'sleep 0.1' &); done
     echo up > "$1"
@@ -158,7 +163,8 @@ fn process_1_reaps_orphans_while_its_command_runs() {
     let container = Container::start(&database, shell(ORPHANS, [&ready, &go]));
     assert_eq!(heard(&ready), "up");
     let dlock = container.dlock();
-    // Orphans of a process that another user starts in the namespace (docker exec) are inherited by process 1.
+    // If a process enters the namespace from outside, as with `docker exec`, process 1 inherits the orphans of this
+    // process too.
     let user = match namespaces() {
         [] => &[][..],
         _ => &["--preserve-credentials", "--user"],
@@ -170,19 +176,17 @@ fn process_1_reaps_orphans_while_its_command_runs() {
         .status();
     assert!(entered.expect("nsenter is installed").success());
     // The three processes are the command, its monitor and dlock.
-    eventually("nothing is left of the orphans", || {
-        inside(dlock).len() == 3
-    });
+    eventually("all orphans are reaped", || inside(dlock).len() == 3);
     tell(&go, "4");
     assert_eq!(container.ends(), Some(4));
 }
 
-/// Returns all processes in the namespace of `pid`, including zombies.
+/// Returns the ids of all processes in the PID namespace of `pid`, including zombies.
 fn inside(pid: u32) -> Vec<String> {
     let namespace = |pid: &str| fs::read_link(format!("/proc/{pid}/ns/pid")).ok();
     let own = namespace(&pid.to_string());
-    assert!(own.is_some(), "dlock runs");
-    // /proc shows no namespace for a zombie, so its parent's namespace counts.
+    assert!(own.is_some(), "dlock does not run");
+    // /proc shows no namespace for a zombie, so this function uses the namespace of the zombie's parent.
     let parent = |pid: &str| {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
         let after_name = stat.rsplit(") ").next()?;
@@ -191,7 +195,7 @@ fn inside(pid: u32) -> Vec<String> {
     let is_inside = |pid: &String| {
         namespace(pid) == own || parent(pid).is_some_and(|parent| namespace(&parent) == own)
     };
-    let processes = fs::read_dir("/proc").expect("/proc is there").flatten();
+    let processes = fs::read_dir("/proc").expect("/proc exists").flatten();
     processes
         .filter_map(|process| process.file_name().into_string().ok())
         .filter(|name| name.bytes().all(|byte| byte.is_ascii_digit()))

@@ -1,37 +1,37 @@
-//! A TCP proxy between dlock and its server. It knows the protocol, records requests and injects the faults of networks
-//! and middleboxes.
+//! A TCP proxy between dlock and the server. The proxy parses the MySQL protocol, records requests and injects faults
+//! of networks and middleboxes.
 //!
 //! ```text
 //! let proxy = Proxy::to(server.port());              // dlock connects to proxy.port()
-//! let case = proxy.next(Kind::Renew, Fault::LoseResponse); // the next renewal is delivered, its response is not
-//! let all = proxy.every(Kind::Release, Fault::Reset);   // every release from now on
-//! case.wait();                                       // returns when the fault was hit
+//! let case = proxy.next(Kind::Renew, Fault::LoseResponse); // loses the response to the next renewal
+//! let all = proxy.every(Kind::Release, Fault::Reset);   // resets the connection at every release from now on
+//! case.wait();                                       // waits until the fault is injected
 //! let bytes = case.response();                          // the server's response
 //! all.lift();                                        // ends the fault
 //!
 //! let error = error_packet(1205, "Lock wait timeout exceeded");
-//! proxy.next(Kind::TryAcquire, Fault::Respond(error.clone()));   // not delivered, and the client gets this error
-//! proxy.next(Kind::TryAcquire, Fault::RespondAfter(error));      // delivered and done, and the client gets this error
+//! proxy.next(Kind::TryAcquire, Fault::Respond(error.clone()));   // not delivered; the client gets this error
+//! proxy.next(Kind::TryAcquire, Fault::RespondAfter(error));      // executed; the client gets this error
 //!
 //! let late = proxy.next(Kind::TryAcquire, Fault::HoldRequest);  // also HoldResponse
-//! late.wait(); late.let_go();                        // delivered late, even if the client has hung up
+//! late.wait(); late.let_go();                        // delivers the request, even if the client has disconnected
 //!
-//! proxy.requests(Flow::Hold); proxy.responses(Flow::Lose); proxy.both(Flow::Pass);  // all connections, also new ones
+//! proxy.requests(Flow::Hold); proxy.responses(Flow::Lose); proxy.both(Flow::Pass);  // current and new connections
 //! proxy.door(Door::Silent);                          // new connections: Open, Silent, Reset, Refused
 //! proxy.retarget(other_port);                        // the target of new connections
 //! proxy.reset(); proxy.close();                      // ends current connections by RST or FIN
 //! proxy.inject(&bytes);                              // sends bytes to current clients
-//! proxy.asked(Kind::Renew); proxy.connections();     // counts so far, including lost and held requests
-//! proxy.wait_asked(Kind::Renew, 3); proxy.wait_connections(2);  // waits for a count
-//! proxy.forget_requests();                           // stops recording request texts, for long runs
-//! proxy.sessions();                                  // all requests, when every connection has ended
+//! proxy.asked(Kind::Renew); proxy.connections();     // the counts include lost and held requests
+//! proxy.wait_asked(Kind::Renew, 3); proxy.wait_connections(2);  // waits until the counts are reached
+//! proxy.forget_requests();                           // stops recording requests, for long runs
+//! proxy.sessions();                                  // waits until all connections have ended; all requests
 //! ```
 //!
-//! A response ends with its last packet, so "delivered" means that the server has executed the whole request. The proxy
-//! can parse requests and responses only without TLS; with TLS, flows and doors still work. Each proxy has one thread
-//! that accepts connections, which ends with the test process, and two threads for each connection, which end with the
-//! connection. The proxy depends only on `std` and `rustix` and on no other part of these tests. Another target can
-//! include it with `#[path = "../it/proxy.rs"] mod proxy;`.
+//! The proxy injects a fault into a response only after it has received the last packet of the response. At this point,
+//! the server has executed the whole request. The proxy cannot parse encrypted requests and responses. With TLS, only
+//! flows and doors work. Each proxy has one thread that accepts connections and ends with the test process. Each
+//! connection has two threads, which end with the connection. The proxy depends only on `std` and `rustix`, so other
+//! targets can include this file with `#[path = "../it/proxy.rs"] mod proxy;`.
 
 #![allow(
     dead_code,
@@ -62,57 +62,60 @@ pub(crate) use wire::{Kind, Request, error_packet, packet};
 /// Maximum time that a method such as [`Case::wait`] waits before it panics.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// A fault that affects one request.
+/// A fault that affects one request or the response to this request.
 #[derive(Clone)]
 pub(crate) enum Fault {
-    /// The request never arrives. The connection stays open and silent.
+    /// The proxy drops the request. The connection stays open and silent.
     LoseRequest,
-    /// The request is held until [`Case::let_go`], and then arrives even if the client has hung up.
+    /// The proxy holds the request until [`Case::let_go`] and then delivers it, even if the client has disconnected.
     HoldRequest,
-    /// The request is executed and the response is lost. The connection stays open and silent.
+    /// The server executes the request, and the proxy drops the response. The connection stays open and silent.
     LoseResponse,
-    /// The request is executed and the response is held until [`Case::let_go`].
+    /// The server executes the request, and the proxy holds the response until [`Case::let_go`].
     HoldResponse,
-    /// The request does not arrive. Both sides get an RST.
+    /// The proxy drops the request. Both sides get an RST.
     Reset,
-    /// The request is executed. Then both sides get an RST.
+    /// The server executes the request. Then both sides get an RST.
     ResetAfter,
-    /// The request is executed. The client gets this number of bytes of the response, then the end of the stream.
+    /// The server executes the request. The client gets this number of bytes of the response and then the end of the
+    /// stream.
     Truncate(usize),
-    /// The response arrives byte by byte, with this pause after each byte.
+    /// The server executes the request. The client gets the response byte by byte, with this pause after each byte.
     Drip(Duration),
-    /// The request does not arrive. The client gets these bytes as the response, and the connection stays open.
+    /// The proxy drops the request. The client gets these bytes as the response, and the connection stays open.
     Respond(Vec<u8>),
-    /// The request is executed. The client gets these bytes instead of the response, and the connection stays open.
+    /// The server executes the request. The client gets these bytes instead of the response, and the connection stays
+    /// open.
     RespondAfter(Vec<u8>),
-    /// The request is executed. The client gets the response as this function changes it.
+    /// The server executes the request. The client gets the output of this function instead of the response.
     Alter(Alter),
 }
 
-/// A function that changes a response.
+/// A function that returns a changed copy of a response.
 pub(crate) type Alter = Arc<dyn Fn(&[u8]) -> Vec<u8> + Send + Sync>;
 
-/// The treatment of all packets in one direction.
+/// The handling of all packets in one direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Flow {
     Pass,
-    /// Packets are held until the flow changes and are then delivered, as if a cable had been unplugged for a while.
+    /// The proxy holds packets until the flow changes and then delivers them, as if a network cable had been unplugged
+    /// and plugged in again.
     Hold,
-    /// Packets never arrive. An end of the stream is held.
+    /// The proxy drops packets. It holds an end of the stream until the flow changes.
     Lose,
-    /// Packets arrive byte by byte, with this pause after each byte.
+    /// The proxy delivers packets byte by byte, with this pause after each byte.
     Drip(Duration),
 }
 
-/// The treatment of new connections.
+/// The handling of new connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Door {
     Open,
-    /// Connections are accepted and get no response.
+    /// The proxy accepts connections and sends nothing.
     Silent,
-    /// Connections are accepted and then reset.
+    /// The proxy accepts connections and resets them.
     Reset,
-    /// Connections are refused.
+    /// The kernel refuses connections.
     Refused,
 }
 
@@ -127,14 +130,14 @@ pub(crate) struct Session {
     is_over: bool,
 }
 
-/// The handle of a proxy on 127.0.0.1. All clones control the same proxy.
+/// A handle to a running proxy. All clones control the same proxy.
 #[derive(Clone)]
 pub(crate) struct Proxy {
     shared: Arc<Shared>,
     address: SocketAddr,
 }
 
-/// The handle of an ordered fault.
+/// A handle to a fault from [`Proxy::next`] or [`Proxy::every`].
 #[derive(Clone)]
 pub(crate) struct Case {
     shared: Arc<Shared>,
@@ -142,16 +145,16 @@ pub(crate) struct Case {
 }
 
 impl Proxy {
-    /// Starts a proxy on a free port of 127.0.0.1 that connects to `port`.
+    /// Starts a proxy on a free port of 127.0.0.1. The proxy connects to the server on `port` of 127.0.0.1.
     #[track_caller]
     pub(crate) fn to(port: u16) -> Self {
-        Self::at(local(0), port).expect("127.0.0.1 has a port")
+        Self::at(local(0), port).expect("127.0.0.1 has a free port")
     }
 
-    /// Starts a proxy at `address` that connects to `port`.
+    /// Starts a proxy at `address`. The proxy connects to the server on `port` of 127.0.0.1.
     ///
     /// # Errors
-    /// If `address` cannot be bound, for example because this machine does not have it.
+    /// Fails if `address` cannot be bound, for example because it is not an address of this machine.
     pub(crate) fn at(address: SocketAddr, port: u16) -> io::Result<Self> {
         let own = Port::reserve(address)?;
         let (address, listener) = (own.address(), own.listen()?);
@@ -178,7 +181,8 @@ impl Proxy {
         Ok(Self { shared, address })
     }
 
-    /// Starts a proxy that replaces the server's first packet with `tamper(greeting)`, in one write.
+    /// Starts a proxy that replaces the server's greeting with the output of `tamper`, and sends this output in one
+    /// write.
     #[track_caller]
     pub(crate) fn tampering(
         port: u16,
@@ -189,8 +193,8 @@ impl Proxy {
         proxy
     }
 
-    /// Starts a proxy that replaces `said` with `heard` in every query. Both must have the same length, so that no
-    /// packet header has to change.
+    /// Starts a proxy that replaces `original` with `replacement` in every query. Both strings must have the same
+    /// length, because the proxy does not change packet headers.
     #[track_caller]
     pub(crate) fn rewriting(port: u16, original: &'static str, replacement: &'static str) -> Self {
         let proxy = Self::to(port);
@@ -198,18 +202,19 @@ impl Proxy {
         proxy
     }
 
-    /// Replaces `said` with `heard` in every query from now on. Both must have the same length.
+    /// Replaces `original` with `replacement` in every later query. Both strings must have the same length.
     #[track_caller]
     pub(crate) fn rewrite(&self, original: &'static str, replacement: &'static str) {
         assert_eq!(
             original.len(),
             replacement.len(),
-            "the texts have different lengths"
+            "the strings have different lengths"
         );
         self.shared.locked().rewrite = Some((original, replacement));
     }
 
-    /// Clears the recorded requests and stops recording. In a long run the record would grow without limit.
+    /// Deletes the recorded requests and stops recording. In a long run, the recorded requests would use too much
+    /// memory.
     pub(crate) fn forget_requests(&self) {
         self.shared.change(|state| {
             state.keeps_texts = false;
@@ -225,7 +230,7 @@ impl Proxy {
         self.address.port()
     }
 
-    /// Injects `fault` into the next request of this kind. Orders for the same kind apply in the order of the calls.
+    /// Injects `fault` into the next request of this kind. Several faults for one kind apply in the order of the calls.
     pub(crate) fn next(&self, kind: Kind, fault: Fault) -> Case {
         self.add_injection(kind, fault, 1)
     }
@@ -267,12 +272,12 @@ impl Proxy {
             .change(|state| (state.requests, state.responses) = (flow, flow));
     }
 
-    /// Sets the treatment of new connections. The setting is in force when this returns.
+    /// Sets the handling of new connections. The setting is in effect when this method returns.
     pub(crate) fn door(&self, door: Door) {
         self.shared.change(|state| state.door = door);
         if door == Door::Refused {
-            // This wakes the accepting thread, which has to stop listening. The connection fails if it has already done
-            // so.
+            // This connection wakes the accepting thread, which must stop listening. The connection fails if the thread
+            // has already stopped listening.
             let _ = TcpStream::connect(self.address);
         }
         let listens = door != Door::Refused;
@@ -280,7 +285,7 @@ impl Proxy {
             .until("the door changes", |state| state.is_listening == listens);
     }
 
-    /// Sends new connections to another server.
+    /// Makes the proxy connect new clients to the server on `port`.
     pub(crate) fn retarget(&self, port: u16) {
         self.shared.change(|state| state.target = port);
     }
@@ -312,7 +317,7 @@ impl Proxy {
     pub(crate) fn inject(&self, bytes: &[u8]) {
         let connections = self.shared.locked().connections.clone();
         for connection in connections.iter().filter_map(Weak::upgrade) {
-            // The write fails if the client has hung up.
+            // The write fails if the client has disconnected.
             let _ = (&connection.client).write_all(bytes);
         }
     }
@@ -350,7 +355,7 @@ impl Proxy {
         self.shared.locked().sessions.clone()
     }
 
-    /// Waits until all connections have ended, so that none of their requests can meet a new order.
+    /// Waits until all connections have ended, so that a later fault cannot affect their requests.
     #[track_caller]
     pub(crate) fn wait_ends(&self) {
         let is_over = |state: &State| state.sessions.iter().all(|session| session.is_over);
@@ -359,47 +364,47 @@ impl Proxy {
 }
 
 impl Case {
-    /// Waits until the fault was hit: the request has arrived at the proxy, and the server has executed it if the fault
-    /// delivers it at once.
+    /// Waits until the fault is injected. If the fault neither drops nor holds the request, the server has then
+    /// executed the request.
     #[track_caller]
     pub(crate) fn wait(&self) {
         self.wait_for(1);
     }
 
-    /// Waits until the fault was hit `hits` times.
+    /// Waits until the fault is injected `hits` times.
     #[track_caller]
     pub(crate) fn wait_for(&self, hits: usize) {
-        self.shared.until("the fault is hit", |state| {
+        self.shared.until("the fault is injected", |state| {
             state.injections[self.number].hits >= hits
         });
     }
 
-    /// Returns the number of times that the fault was hit.
+    /// Returns the number of times that the fault was injected.
     pub(crate) fn hits(&self) -> usize {
         self.shared.locked().injections[self.number].hits
     }
 
-    /// Returns the server's response to the request that was hit last.
+    /// Returns the server's response to the last request that the fault affected.
     pub(crate) fn response(&self) -> Vec<u8> {
         self.shared.locked().injections[self.number]
             .response
             .clone()
     }
 
-    /// Delivers the held packet. This fault holds no packet from now on.
+    /// Delivers the held packet. From now on, this fault holds no packet.
     pub(crate) fn let_go(&self) {
         self.shared
             .change(|state| state.injections[self.number].may_go = true);
     }
 
-    /// Ends the fault for further requests.
+    /// Stops injecting the fault into further requests.
     pub(crate) fn lift(&self) {
         self.shared
             .change(|state| state.injections[self.number].left = 0);
     }
 }
 
-/// The address 127.0.0.1 with `port`.
+/// Returns the address 127.0.0.1 with `port`.
 fn local(port: u16) -> SocketAddr {
     SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port)
 }

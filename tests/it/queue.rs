@@ -1,5 +1,5 @@
-//! Tests of the queue: the order of grants, what happens when a holder or waiter dies, freezes or loses its connection,
-//! and how waiters poll where the queue lock does not work.
+//! Tests of the queue: the order of grants, the effects of a holder or a waiter that dies, freezes or loses its
+//! connection, and polling on servers where the queue lock does not work.
 
 use std::fs;
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ use crate::command::{Stage, heard, signal, tell};
 use crate::proxy::Proxy;
 use crate::servers::{Database, Flavour, SESSIONS, Server, shared};
 
-/// Contenders for `init` whose commands append their names to one file.
+/// A set of contenders for `init`. Each command appends the contender's name to one log file.
 struct Queue {
     database: Database,
     stage: Stage,
@@ -21,13 +21,13 @@ struct Queue {
 }
 
 impl Queue {
-    /// A queue with leases short enough to expire during a test.
+    /// Creates a queue whose leases are short enough to expire during a test.
     fn on(server: &Server) -> Self {
         Self::with_ttl(server, "3s")
     }
 
     fn with_ttl(server: &Server, ttl: &'static str) -> Self {
-        let database = server.database("line");
+        let database = server.database("queue");
         Dlock::on(&database, ["setup", "-q"])
             .run()
             .expect(0, "", "");
@@ -48,7 +48,7 @@ impl Queue {
         log.lines().map(str::to_owned).collect()
     }
 
-    /// A contender whose command logs its name and exits.
+    /// Returns a contender whose command appends the contender's name to the log and exits.
     fn contender(&self, name: &str, options: &[&str]) -> Dlock {
         Dlock::on(
             &self.database,
@@ -59,7 +59,7 @@ impl Queue {
         .arg(self.log())
     }
 
-    /// A holder whose command runs until [`Self::let_go`] or a signal.
+    /// Starts a holder whose command runs until [`Self::let_go`] or a signal. Returns when the command runs.
     fn holder(&self) -> Running {
         let (ready, go) = (self.stage.fifo("ready"), self.stage.fifo("go"));
         let running = Dlock::on(&self.database, ["exec", "-a", "init", "--ttl", self.ttl])
@@ -77,20 +77,21 @@ impl Queue {
         tell(&self.stage.path("go"), "on");
     }
 
-    /// Starts the contenders `names` one after the other, each when the previous one waits for the queue lock.
+    /// Starts the contenders `names` in this order. Each contender starts when the previous contender waits for the
+    /// queue lock.
     fn enqueue(&mut self, names: &[&str]) -> Vec<Running> {
         let mut running = Vec::new();
         for name in names {
             running.push(self.contender(name, &[]).start());
             let admin = &mut self.admin;
             eventually("the waiter waits for the queue lock", || {
-                let standing: Vec<u64> = admin
+                let waiting: Vec<u64> = admin
                     .query(format!(
                         "SELECT w.session_id FROM dlock_waiter w \
                          JOIN {SESSIONS} p ON p.id=w.session_id WHERE p.info LIKE '%GET_LOCK%'"
                     ))
-                    .expect("shows the waiters");
-                standing.len() >= running.len()
+                    .expect("the waiters can be read");
+                waiting.len() >= running.len()
             });
         }
         running
@@ -99,8 +100,8 @@ impl Queue {
     fn count(&mut self, what: &str) -> u64 {
         self.admin
             .query_first(format!("SELECT COUNT(*) FROM {what}"))
-            .expect("counts")
-            .expect("one row")
+            .expect("the rows can be counted")
+            .expect("the query returns one row")
     }
 }
 
@@ -132,16 +133,17 @@ fn new_contender_does_not_overtake_the_queue() {
         let mut queue = Queue::on(shared(flavour));
         let holder = queue.holder();
         let waiters = queue.enqueue(&["a"]);
-        // For a moment, a release leaves a free row while the queue lock passes to the next waiter.
+        // During a release, the row is free for a moment while the queue lock passes to the next waiter. This update
+        // creates the same state.
         queue
             .admin
             .query_drop("UPDATE dlock_lock SET owner_id=NULL")
             .expect("the row can be changed");
         queue
-            .contender("barger", &["-n"])
+            .contender("newcomer", &["-n"])
             .run()
             .expect(75, "", "init is");
-        // The holder notices the loss and stops.
+        // The holder detects the loss and stops its command.
         holder.wait().expect(76, "", "lost init");
         expect_success(waiters);
         assert_eq!(queue.served(), ["a"], "{flavour}");
@@ -176,7 +178,7 @@ fn queue_entry_of_a_killed_waiter_is_removed_by_the_next_contender() {
         eventually("status shows that the session is gone", || {
             status().contains("gone")
         });
-        // Contenders look for dead entries only when the first entry is old enough.
+        // A contender searches for dead entries only if the first entry is old enough.
         queue
             .database
             .admin_conn()
@@ -204,8 +206,9 @@ fn holder_that_reconnects_keeps_the_lock_and_the_queue_order() {
         queue
             .admin
             .query_drop(format!("KILL {session}"))
-            .expect("kills");
-        // The first waiter now has the queue lock and is the queue head. Two leases later it has still not taken over.
+            .expect("the session can be killed");
+        // The first waiter now has the queue lock and is the queue head. After two ttls, it has still not taken over
+        // the lease.
         let mut admin = queue.database.admin_conn();
         eventually("the lease is renewed on the new session", || {
             let renewals: Option<(u64, u64, u8)> = admin
@@ -273,7 +276,7 @@ fn frozen_waiter_delays_the_queue_only_while_its_session_lives() {
         let mut queue = Queue::on(shared(flavour));
         let holder = queue.holder();
         let mut waiters = queue.enqueue(&["a", "b", "c", "d"]);
-        // This waiter in the middle is given the queue lock while it is stopped.
+        // This waiter is stopped when the server grants the queue lock to it.
         let frozen = waiters.remove(1);
         signal(frozen.pid(), "STOP");
         queue.let_go();
@@ -292,17 +295,17 @@ fn frozen_queue_head_is_replaced() {
         let mut queue = Queue::on(shared(flavour));
         let holder = queue.holder();
         let mut waiters = queue.enqueue(&["a", "b"]);
-        // The holder dies. The first waiter gets the queue lock and is then frozen while the lease expires.
+        // The holder is killed. The first waiter gets the queue lock and is then stopped until the lease expires.
         holder.signal("KILL");
         let mut admin = queue.database.admin_conn();
         eventually("the first waiter is the queue head", || {
-            let standing: Vec<String> = admin
+            let waiting: Vec<String> = admin
                 .query(format!(
                     "SELECT CAST(w.holder AS CHAR) FROM dlock_waiter w \
                      JOIN {SESSIONS} p ON p.id=w.session_id WHERE p.info LIKE '%GET_LOCK%'"
                 ))
-                .expect("shows the waiters");
-            standing == ["b"]
+                .expect("the waiters can be read");
+            waiting == ["b"]
         });
         let head = waiters.remove(0);
         signal(head.pid(), "STOP");
@@ -321,12 +324,12 @@ fn queue_lock_held_by_a_foreign_session_for_a_ttl_is_not_used() {
         let name: String = queue
             .admin
             .query_first("SELECT CONCAT('dlock:',LEFT(SHA2(CONCAT(DATABASE(),'/','init'),256),40))")
-            .expect("computes")
-            .expect("one row");
+            .expect("the name can be computed")
+            .expect("the query returns one row");
         let mut foreign_session = queue.database.admin_conn();
         let taken: Option<u8> = foreign_session
             .query_first(format!("SELECT GET_LOCK('{name}',0)"))
-            .expect("takes the queue lock");
+            .expect("the queue lock can be requested");
         assert_eq!(taken, Some(1));
         let verbose = queue.contender("a", &["-v"]).run();
         verbose.expect(0, "", "named locks do not work on this server");
@@ -375,13 +378,13 @@ fn status_lists_the_queue_in_order_with_live_sessions() {
         let text = Dlock::on(&queue.database, ["status", "--json"])
             .run()
             .stdout;
-        let document: serde_json::Value = serde_json::from_str(&text).expect("is JSON");
+        let document: serde_json::Value = serde_json::from_str(&text).expect("the output is JSON");
         let lock = &document["locks"][0];
         assert_eq!(
             (&lock["action"], &lock["holder"]),
             (&"init".into(), &"holder".into())
         );
-        let entries = lock["waiters"].as_array().expect("a list");
+        let entries = lock["waiters"].as_array().expect("`waiters` is a list");
         let seen: Vec<_> = entries
             .iter()
             .map(|entry| {
@@ -409,8 +412,8 @@ fn status_lists_the_queue_in_order_with_live_sessions() {
     }
 }
 
-/// Ways in which named locks do not work: the text that the server receives instead of `GET_LOCK(`, and the body of a
-/// function with that name. None creates no function.
+/// Cases in which named locks do not work. Each case contains the string that the server receives instead of
+/// `GET_LOCK(`, and the body of a stored function with that name. None means that the function does not exist.
 const BROKEN_NAMED_LOCKS: [(&str, Option<&str>); 3] = [
     ("NOT_LOCK(", None),
     ("NUL_LOCK(", Some("RETURN NULL")),
@@ -420,20 +423,20 @@ const BROKEN_NAMED_LOCKS: [(&str, Option<&str>); 3] = [
 #[test]
 fn waiters_poll_without_named_locks_and_are_granted_one_at_a_time() {
     for flavour in Flavour::ALL {
-        for (heard, body) in BROKEN_NAMED_LOCKS {
+        for (function, body) in BROKEN_NAMED_LOCKS {
             let server = shared(flavour);
             let mut queue = Queue::on(server);
             if let Some(body) = body {
-                let name = heard.trim_end_matches('(');
+                let name = function.trim_end_matches('(');
                 queue
                     .admin
                     .query_drop(format!(
                         "CREATE FUNCTION {name}(name VARCHAR(64), seconds BIGINT) RETURNS INT \
                          DETERMINISTIC NO SQL {body}"
                     ))
-                    .expect("creates a function");
+                    .expect("the function can be created");
             }
-            let proxy = Proxy::rewriting(server.port(), "GET_LOCK(", heard);
+            let proxy = Proxy::rewriting(server.port(), "GET_LOCK(", function);
             let url = queue.database.url_through(proxy.port());
             let through = |dlock: Dlock| dlock.env("DLOCK_URL", &url);
 
@@ -442,7 +445,7 @@ fn waiters_poll_without_named_locks_and_are_granted_one_at_a_time() {
             assert_eq!(
                 (verbose.status, messages),
                 (Some(0), 1),
-                "{flavour} {heard}: {verbose:?}"
+                "{flavour} {function}: {verbose:?}"
             );
 
             let holder = queue.holder();
@@ -457,7 +460,7 @@ fn waiters_poll_without_named_locks_and_are_granted_one_at_a_time() {
             queue.let_go();
             holder.wait().expect(3, "", "");
             expect_success(waiters);
-            assert_eq!(queue.served(), ["a", "b", "c", "d"], "{flavour} {heard}");
+            assert_eq!(queue.served(), ["a", "b", "c", "d"], "{flavour} {function}");
         }
     }
 }
@@ -494,8 +497,8 @@ fn waiter_that_leaves_removes_its_queue_entry() {
             waiter.signal("TERM");
             waiter.wait().expect(143, "", "while waiting for init");
         }
-        // A leaving waiter waits only briefly for the server. If the server is too slow, its row stays for the next
-        // contender to remove.
+        // A waiter that leaves the queue waits only briefly for the server. If the server is too slow, the waiter's row
+        // remains, and the next contender removes it.
         let left = queue.count("dlock_waiter");
         assert!(
             left < NAMES.len() as u64,

@@ -1,7 +1,7 @@
-//! A command that records every signal that it receives, and is not ended by any of them.
+//! A command that records every signal that it can catch. None of these signals ends the command.
 //!
 //! It is a C program because a shell cannot trap all signals, merges signals that arrive together, and reacts only
-//! between two commands. A C compiler is available because building dlock's TLS library needs one.
+//! between two commands. A C compiler is available, because the build of dlock's TLS library needs a C compiler.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use crate::cli_runner::eventually;
 use crate::command::{Stage, tell};
 use crate::compiler::compile;
 
-/// Returns every signal that a process can catch, except two that the C library reserves.
+/// Returns every signal that a process can catch, except the two signals that the C library reserves.
 pub(crate) fn catchable() -> impl Iterator<Item = i32> {
     (1..=64).filter(|number| ![9, 19, 32, 33].contains(number))
 }
@@ -27,10 +27,10 @@ pub(crate) fn fatal() -> impl Iterator<Item = i32> {
 }
 
 /// The source of the program:
-/// - `record LOG GO` appends the number of each signal that arrives to LOG, after a first line `up`, and exits with the
-///   status that a test writes to the fifo GO.
-/// - `list FILE` writes its open descriptors to FILE, with the flags and the path of each.
-/// - `alarmed COMMAND…` sets an alarm that sends SIGALRM in 3 seconds, and executes COMMAND.
+/// - `record LOG GO` writes the line `up` to LOG and then appends the number of each signal that arrives. It exits with
+///   the status that a test writes to the fifo GO.
+/// - `list FILE` writes the number, the flags and the path of each of its open descriptors to FILE.
+/// - `alarmed COMMAND…` sets an alarm that sends SIGALRM after 3 seconds, and then executes COMMAND.
 const SOURCE: &str = r#"
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -94,7 +94,7 @@ int main(int count, char **words) {
 }
 "#;
 
-/// Returns the path of the program, which the first call compiles.
+/// Returns the path of the program. The first call compiles the program.
 pub(crate) fn program() -> &'static Path {
     static PROGRAM: OnceLock<(TempDir, PathBuf)> = OnceLock::new();
     let (_, path) = PROGRAM.get_or_init(|| {
@@ -131,21 +131,21 @@ impl Recorder {
         ]
     }
 
-    /// Returns the command as words for a shell. They need no quotes.
+    /// Returns the command as words for a shell. The words need no quotes.
     pub(crate) fn words(&self) -> String {
         self.command()
             .map(|word| word.display().to_string())
             .join(" ")
     }
 
-    /// Returns the signals that have arrived so far. None if the recorder does not run yet.
+    /// Returns the signals that have arrived so far. Returns None if the recorder has not started.
     pub(crate) fn log(&self) -> Option<Vec<i32>> {
         let text = fs::read_to_string(&self.log).ok()?;
         let whole = text.rsplit_once('\n')?.0;
         let numbers = whole.strip_prefix("up")?.split_whitespace();
         Some(
             numbers
-                .map(|number| number.parse().expect("a number"))
+                .map(|number| number.parse().expect("the string is a number"))
                 .collect(),
         )
     }

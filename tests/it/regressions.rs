@@ -1,9 +1,9 @@
-//! Regression tests for violations of the guarantees that a review found. Each was reproduced before it was fixed. The
-//! tests run on both servers.
+//! Regression tests for violations of dlock's guarantees. A review found these violations, and each violation was
+//! reproduced before it was fixed. The tests run on both kinds of server.
 //!
-//! - `grant`: the response to a grant is lost, or is an error.
+//! - `grant`: the server commits a grant, but the response is lost or is an error.
 //! - `revoked`: a lease is revoked by an operator or taken over.
-//! - `session`: a session is shared with another client, or its id is used by a foreign session.
+//! - `session`: two clients share a session, or a foreign session has the id of the holder's former session.
 
 mod grant;
 mod revoked;
@@ -17,8 +17,7 @@ use crate::cli_runner::{Outcome, Running};
 use crate::faults::Scene;
 use crate::servers::Database;
 
-/// Waits until `running` exits, for at most `limit`. Returns None if it still runs after `limit`; the process is then
-/// killed.
+/// Waits for at most `limit` until `running` exits. If the process still runs after `limit`, kills it and returns None.
 fn ends_within(mut running: Running, limit: Duration) -> Option<Outcome> {
     let until = Instant::now() + limit;
     while !running.is_over() {
@@ -30,14 +29,14 @@ fn ends_within(mut running: Running, limit: Duration) -> Option<Outcome> {
     Some(running.wait())
 }
 
-/// Returns the first row of `query`.
+/// Returns the first row of the result of `query`.
 #[track_caller]
 fn one<T: FromRow>(database: &Database, query: &str) -> T {
     let row = database.admin_conn().query_first(query);
     row.expect("root has all privileges").expect("a row exists")
 }
 
-/// Asserts that no two commands ran at the same time.
+/// Asserts that no two commands ran at the same time. `name` is the name of the test case.
 #[track_caller]
 fn no_overlap(scene: &Scene, name: &str) {
     let witness = scene.witness();

@@ -1,5 +1,5 @@
-//! Tests of `dlock release`: an operator revokes a lease, pauses an action and resumes it. Two commands never overlap,
-//! and the holder and the waiters report the operator.
+//! Tests of `dlock release`: an operator revokes a lease, or pauses and resumes an action. Two commands never run at
+//! the same time, and the holder and the waiters print the operator's name.
 
 use mysql::prelude::Queryable;
 
@@ -9,7 +9,7 @@ use crate::servers::{Database, Flavour, shared};
 use crate::terminal::Terminal;
 use crate::tree::Holder;
 
-/// Runs `claim` on a fresh database of each kind of server.
+/// Runs `claim` on a new database of each kind of server.
 fn everywhere(claim: impl Fn(&Database)) {
     for flavour in Flavour::ALL {
         let database = shared(flavour).database("release");
@@ -20,7 +20,7 @@ fn everywhere(claim: impl Fn(&Database)) {
     }
 }
 
-/// Runs `release` of `init` as alice, without a confirmation.
+/// Runs `dlock release` for `init` as the operator alice, without a confirmation.
 fn release(database: &Database, options: &[&str]) -> Outcome {
     Dlock::on(database, ["release", "-a", "init", "--yes"])
         .args(["--holder", "alice", "--reason", "it hangs"])
@@ -31,13 +31,14 @@ fn release(database: &Database, options: &[&str]) -> Outcome {
 fn token(database: &Database) -> u64 {
     let token = "SELECT token FROM dlock_lock WHERE action='init'";
     let found = database.admin_conn().query_first(token);
-    found.expect("it can be read").expect("a row exists")
+    found.expect("the table can be read").expect("a row exists")
 }
 
-/// Returns the only lock of `status --json`.
+/// Returns the record of `init` from `dlock status --json`.
 fn status(database: &Database) -> serde_json::Value {
     let outcome = Dlock::on(database, ["status", "--json", "init"]).run();
-    let document: serde_json::Value = serde_json::from_str(&outcome.stdout).expect("JSON");
+    let document: serde_json::Value =
+        serde_json::from_str(&outcome.stdout).expect("the output is JSON");
     document["locks"][0].clone()
 }
 
@@ -63,7 +64,7 @@ fn revoked_holder_stops_its_command_before_the_next_command_starts() {
         let lost = "lost init: released by alice (reason: it hangs); stopping the command";
         outcome.expect(76, "", lost);
         let times = outcome.stderr.matches(lost).count();
-        assert_eq!(times, 1, "the loss is reported again: {outcome:?}");
+        assert_eq!(times, 1, "the loss is reported more than once: {outcome:?}");
         next.wait().expect(0, "alone\n", "init is held by");
         assert!(token(database) > before);
         let runs = runs(database, &[]);
@@ -108,7 +109,7 @@ fn action_is_freed_if_the_command_ends_before_the_holder_detects_the_revocation(
         database
             .admin_conn()
             .query_drop(revoked)
-            .expect("it can be changed");
+            .expect("the row can be changed");
         holder.let_go();
         let outcome = holder.running.wait();
         outcome.expect(
@@ -213,7 +214,7 @@ fn paused_action_is_not_granted_when_a_dead_holders_lease_expires() {
         Dlock::on(database, ["status", "--check", "init"])
             .run()
             .expect(75, "", "");
-        // The timeout is longer than the time until a take-over of an expired lease.
+        // The timeout is longer than the time after which a contender takes over an expired lease.
         Dlock::on(database, ["wait", "init", "--timeout=6s"])
             .run()
             .expect(75, "", "paused for another 59m");
@@ -260,7 +261,7 @@ fn transaction_of_a_revoked_command_fails_at_its_fence() {
             .run()
             .stdout;
         let mut command = database.admin_conn();
-        // The check fails when the server evaluates the row, so the row has to be read.
+        // The server reports the failed check when it evaluates the row, so the client must read the row.
         let mut checked = || command.query_first::<String, _>(&check);
         checked().expect("the token is current");
         release(database, &[]).expect(0, "", "init is released: ");

@@ -6,7 +6,7 @@ use crate::cli_runner::{Dlock, eventually};
 use crate::command::{Stage, Witness, heard};
 use crate::servers::{Flavour, shared};
 
-/// A command that locks the witness `$1`, writes `up` to `$2` and survives SIGTERM.
+/// A command that locks the witness `$1`, writes `up` to `$2` and does not exit on SIGTERM.
 const IGNORE_TERM: &str = r#"
     exec 9>>"$1"
     flock -n 9 || exit 99
@@ -56,7 +56,7 @@ fn command_whose_heartbeat_stops_loses_its_lease() {
         let stage = Stage::new();
         let (witness, ready) = (Witness::on(&stage), stage.fifo("ready"));
         let file = stage.path("heartbeat");
-        fs::write(&file, "").expect("writes");
+        fs::write(&file, "").expect("the file can be written");
         let running = Dlock::on(&database, ["exec", "-a", "init", "--ttl", "2s"])
             .arg("--heartbeat-file")
             .arg(&file)
@@ -92,14 +92,14 @@ fn command_with_a_heartbeat_may_run_for_many_leases() {
             .arg(&go)
             .start();
         let mut admin = database.admin_conn();
-        eventually("two leases have passed", || {
+        eventually("the lease is renewed for two ttls", || {
             use mysql::prelude::Queryable;
             let renewals: Option<u64> = admin
                 .query_first("SELECT renewals FROM dlock_lock")
                 .unwrap_or_default();
             renewals > Some(12)
         });
-        fs::write(&go, "").expect("writes");
+        fs::write(&go, "").expect("the file can be written");
         assert_eq!(running.wait().status, Some(5), "{flavour}");
     }
 }

@@ -1,4 +1,4 @@
-//! Tests that dlock never reveals a password, and that hostile text from other programs cannot control a terminal or
+//! Tests that dlock never reveals a password, and that hostile strings from other programs cannot control a terminal or
 //! forge a line of output.
 
 use std::fs::{self, Permissions};
@@ -14,19 +14,20 @@ use crate::network::{local, refusing};
 use crate::proxy::Port;
 use crate::servers::{Database, Flavour, shared};
 
-/// The password, also part of every wrong password in these tests. No other text contains it.
+/// The password. Every wrong password in these tests also contains this string. No other string in these tests contains
+/// it.
 const SENTINEL: &str = "S3NT1NEL";
 
-/// The name of a source of the password, and the variables that configure it.
+/// The name of a source of the password, and the environment variables that configure this source.
 type Source = (&'static str, Vec<(&'static str, String)>);
 
-/// Returns each source of a password, for `user` at `address`, which is `HOST:PORT/DATABASE`.
+/// Returns all sources of a password for `user`. `address` has the form `HOST:PORT/DATABASE`.
 #[track_caller]
 fn sources(stage: &Stage, user: &str, address: &str) -> [Source; 5] {
     let file = |name: &str, text: String| {
         let path = stage.path(name);
         fs::write(&path, text).expect("the folder is writable");
-        fs::set_permissions(&path, Permissions::from_mode(0o600)).expect("the file is ours");
+        fs::set_permissions(&path, Permissions::from_mode(0o600)).expect("this user owns the file");
         path.to_str().expect("the path is UTF-8").to_owned()
     };
     let full = format!("mysql://{user}:{SENTINEL}@{address}");
@@ -53,7 +54,7 @@ fn sources(stage: &Stage, user: &str, address: &str) -> [Source; 5] {
     ]
 }
 
-/// `dlock` with the password of `source`.
+/// Returns `dlock` with the password from `source`.
 fn with(dlock: Dlock, source: &Source) -> Dlock {
     let (_, settings) = source;
     settings
@@ -96,7 +97,9 @@ fn command_lines(pid: u32) -> Vec<String> {
     let children = read(&format!("task/{pid}/children")).unwrap_or_default();
     let mut all = vec![own];
     for child in children.split_whitespace() {
-        all.extend(command_lines(child.parse().expect("a number")));
+        all.extend(command_lines(
+            child.parse().expect("the string is a number"),
+        ));
     }
     all
 }
@@ -115,8 +118,8 @@ fn run_never_prints_or_stores_its_password() {
             let (metrics, hook) = (stage.path("metrics"), stage.path("hook"));
             let dlock = Dlock::new(["exec", "-v", "-a", "init", "--log-format=json"])
                 .env("DLOCK_OPT_METRICS_FILE", &metrics)
-                // Like the command, the hook inherits the variables that dlock was started with. No other variable may
-                // contain the password.
+                // The hook inherits the environment of dlock, as the command does. Only the two variables that the hook
+                // filters out may contain the password.
                 .env(
                     "DLOCK_OPT_ON_EVENT",
                     format!(
@@ -136,7 +139,7 @@ fn run_never_prints_or_stores_its_password() {
                 lines.iter().all(|line| !line.contains(SENTINEL)),
                 "{flavour}, {name}: {lines:?}"
             );
-            // Other users run status and release, and contend, while the command runs.
+            // While the command runs, other processes run `status`, `release` and another `exec`.
             assert_no_secret(&with(Dlock::new(["status", "-v"]), &source).run(), 0, name);
             let script = r#"set -o pipefail; "$0" status -v --watch=100ms | head -n 4"#;
             let program = env!("CARGO_BIN_EXE_dlock");
@@ -152,7 +155,7 @@ fn run_never_prints_or_stores_its_password() {
             tell(&go, "on");
             assert_no_secret(&run.wait(), 0, name);
             for (file, has) in [(metrics, "dlock_result"), (hook, "DLOCK_EVENT=released")] {
-                let text = fs::read_to_string(&file).expect("it is written");
+                let text = fs::read_to_string(&file).expect("the file is written");
                 assert!(text.contains(has), "{flavour}, {name}: {text}");
                 assert!(!text.contains(SENTINEL), "{flavour}, {name}: {text}");
             }
@@ -184,7 +187,7 @@ fn run_never_prints_or_stores_its_password() {
 
 #[test]
 fn failure_does_not_print_the_password() {
-    let unused = Port::reserve(local(0)).expect("127.0.0.1 has ports");
+    let unused = Port::reserve(local(0)).expect("127.0.0.1 has a free port");
     let port = unused.number();
     for flavour in Flavour::ALL {
         // The password of this account is not the sentinel.
@@ -321,7 +324,7 @@ fn misplaced_password_is_not_printed() {
         "!include\n[dlock]\npassword=S3NT1NEL\n",
     ] {
         fs::write(&file, text).expect("the folder is writable");
-        fs::set_permissions(&file, Permissions::from_mode(0o600)).expect("the file is ours");
+        fs::set_permissions(&file, Permissions::from_mode(0o600)).expect("this user owns the file");
         let dlock = Dlock::new(["exec", "-v", "-a", "init", "--defaults-file"]).arg(&file);
         assert_no_secret(&dlock.arg("--").arg("true").run(), 78, text);
     }
@@ -362,7 +365,8 @@ fn password_option_does_not_exist_and_its_value_is_not_printed() {
     }
 }
 
-/// Asserts that `text` has no control characters except line feeds, and no direction or separator characters.
+/// Asserts that `text` contains no control characters except line feeds, no characters that change the reading
+/// direction, and no Unicode line separators.
 #[track_caller]
 fn assert_harmless(text: &str) {
     let harmful = |c: char| {
@@ -373,7 +377,8 @@ fn assert_harmless(text: &str) {
     assert_eq!(found, None, "{text:?}");
 }
 
-/// A text that clears the screen, sets the title, changes the reading direction and forges a line.
+/// A string that clears the screen, sets the title of the terminal, changes the reading direction and forges a line of
+/// output.
 const HOSTILE: &str =
     "\u{1b}[2J\u{1b}]0;pwned\u{7}\u{9b}2J\u{7f}\u{202e}txt\u{2066}\u{2028}\r\ndlock: forged";
 
@@ -440,7 +445,7 @@ fn text_that_another_program_wrote_to_the_tables_is_escaped() {
     }
 }
 
-/// Asserts that all subcommands escape the texts of an operator.
+/// Asserts that all subcommands escape the strings in the tables.
 #[track_caller]
 fn assert_record_escaped(database: &Database, flavour: Flavour) {
     for (line, status) in [
@@ -467,7 +472,8 @@ fn assert_record_escaped(database: &Database, flavour: Flavour) {
     }
 }
 
-/// Asserts that the texts of `init`, which `holder` holds with `note`, are escaped.
+/// Asserts that `status` and waiters escape the strings of the holder of `init`, which has the label `holder` and the
+/// note `note`.
 #[track_caller]
 fn assert_labels_escaped(database: &Database, holder: &str, note: &str, flavour: Flavour) {
     let table = Dlock::on(database, ["status"]).run();
@@ -489,8 +495,9 @@ fn assert_labels_escaped(database: &Database, holder: &str, note: &str, flavour:
         "{flavour}: {json:#?}"
     );
     assert_harmless(&json.stdout);
-    let document: serde_json::Value = serde_json::from_str(&json.stdout).expect("it is JSON");
-    // A JSON parser returns the original text.
+    let document: serde_json::Value =
+        serde_json::from_str(&json.stdout).expect("the output is JSON");
+    // A JSON parser returns the original strings.
     assert_eq!(document["locks"][0]["holder"], holder, "{flavour}");
     assert_eq!(document["locks"][0]["note"], note, "{flavour}");
 
@@ -527,14 +534,14 @@ fn server_error_messages_are_escaped() {
         assert_eq!(outcome.stderr.lines().count(), 1, "{outcome:#?}");
         assert_no_secret(&outcome, 77, "server text");
     }
-    // doctor prints its report on stdout.
+    // `dlock doctor` prints its report to stdout.
     for form in [&["doctor"][..], &["doctor", "--json"]] {
         let outcome = Dlock::new(form).env("DLOCK_URL", &url).run();
         assert_harmless(&outcome.stdout);
         assert!(outcome.stdout.contains("pwned"), "{outcome:#?}");
         assert_no_secret(&outcome, 77, "server text");
     }
-    // A real server quotes the account in its error.
+    // A real server includes the name of the account in its error message.
     for flavour in Flavour::ALL {
         let database = shared(flavour).database("text");
         let outcome = Dlock::on(&database, ["status", "--user", "\u{202e}toor"]).run();

@@ -1,12 +1,11 @@
-//! The real servers that the tests run against: each has its own process, data folder and free port.
+//! Starts the real servers for the tests. Each server has its own process, data folder and port.
 //!
-//! This file starts, restarts and stops servers with the script `tests/servers/run`, and creates databases on them.
-//! Each test creates its own [`Database`], so tests can use one [`shared`] server without affecting each other. This
-//! file starts no thread. If a server cannot be started, the test panics with a message that names the package to
-//! install; no test is skipped.
+//! The script `tests/servers/run` starts, restarts and stops the servers. Each test creates its own [`Database`], so
+//! tests can use one [`shared`] server without affecting each other. This file starts no thread. If a server cannot be
+//! started, the test panics with a message that names the package to install. No test is skipped.
 //!
-//! The script runs as long as the pipe to its standard input is open in this process. The pipe closes when this process
-//! ends for any reason, so that no server and no folder outlives the tests, even if they are killed.
+//! The script runs until the pipe to its standard input closes. The kernel closes this pipe when the test process ends
+//! for any reason. Therefore, no server and no folder outlives the tests, even if the tests are killed.
 
 #![allow(dead_code, reason = "the tests and the benches use different parts")]
 
@@ -28,12 +27,12 @@ pub(crate) enum Flavour {
 }
 
 impl Flavour {
-    /// All flavours.
+    /// All supported kinds of server.
     pub(crate) const ALL: [Self; 2] = [Self::MariaDb, Self::MySql];
 }
 
 impl fmt::Display for Flavour {
-    /// Writes the name of the flavour as an argument of the script `run`.
+    /// Writes the flavour as an argument of the script `tests/servers/run`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::MariaDb => "mariadb",
@@ -42,14 +41,16 @@ impl fmt::Display for Flavour {
     }
 }
 
-/// An SQL subquery for the sessions of a server and their statements. On MySQL, `information_schema.processlist` fails
-/// while a statement contains a character of four bytes, as in the tests of hostile texts.
+/// An SQL subquery that returns the sessions of a server and their statements. On MySQL, reading
+/// `information_schema.processlist` fails while a running statement contains a four-byte character. The tests of
+/// hostile strings run such statements.
 pub(crate) const SESSIONS: &str = "(SELECT id,user,info FROM information_schema.processlist\
      /*!80022 WHERE FALSE UNION ALL SELECT id,user,info FROM performance_schema.processlist*/)";
 
-/// Returns the server of this flavour that all tests of this process share. The first call starts it.
+/// Returns the server of this flavour that all tests of this process share. The first call starts the server.
 ///
-/// No test may restart or stop it. A test that needs a restart or its own options starts its own [`Server`].
+/// No test may restart or stop a shared server. A test that needs a restart or special options starts a separate
+/// [`Server`].
 pub(crate) fn shared(flavour: Flavour) -> &'static Server {
     static MARIADB: OnceLock<Server> = OnceLock::new();
     static MYSQL: OnceLock<Server> = OnceLock::new();
@@ -57,7 +58,8 @@ pub(crate) fn shared(flavour: Flavour) -> &'static Server {
         Flavour::MariaDb => &MARIADB,
         Flavour::MySql => &MYSQL,
     };
-    // The server is never dropped: the end of this process closes the pipe, which stops the server.
+    // The server is never dropped. When this process ends, the kernel closes the pipe to the script, which stops the
+    // server.
     server.get_or_init(|| Server::start(flavour, &[]))
 }
 
@@ -71,21 +73,22 @@ pub(crate) struct Server {
 impl Server {
     /// Starts a server of this flavour and returns when it accepts connections.
     ///
-    /// `extra_options` are passed to the server after all other options, so they override them.
+    /// The server receives `extra_options` after all other options, so `extra_options` have precedence.
     #[track_caller]
     pub(crate) fn start(flavour: Flavour, extra_options: &[&str]) -> Self {
         Self::start_in(flavour, extra_options, &[])
     }
 
-    /// Starts a server like [`Self::start`], with a disk of `size`, such as `8M`, for the files that `extra_options`
-    /// put in `../disk`.
+    /// Starts a server like [`Self::start`], with a separate disk of `size`, for example `8M`. `extra_options` can
+    /// place files on this disk with the path `../disk`.
     #[track_caller]
     pub(crate) fn with_disk(flavour: Flavour, size: &str, extra_options: &[&str]) -> Self {
         let disk = ("DLOCK_TEST_SERVER_DISK", size.to_owned());
         Self::start_in(flavour, extra_options, &[disk])
     }
 
-    /// Starts a server like [`Self::start`], with `environment` for the script. The script documents its variables.
+    /// Starts a server like [`Self::start`], and passes the environment variables in `environment` to the script. The
+    /// script documents these variables.
     #[track_caller]
     pub(crate) fn start_in(
         flavour: Flavour,
@@ -101,14 +104,15 @@ impl Server {
         }
     }
 
-    /// Kills the server like a crash and starts it again with the same data, port and socket.
+    /// Kills the server, as in a crash, and restarts it with the same data, port and socket.
     #[track_caller]
     pub(crate) fn restart(&mut self) {
         self.script.send_command("restart");
         self.ready = self.script.ready();
     }
 
-    /// Stops the server and returns when its process and its folder are gone. Dropping it does the same.
+    /// Stops the server and returns when its process has ended and its folder is removed. Dropping the value has the
+    /// same effect.
     pub(crate) fn stop(self) {
         drop(self);
     }
@@ -132,15 +136,15 @@ impl Server {
         self.ready.pid
     }
 
-    /// Returns the server's folder, which contains `log` and `data` and is removed with the server.
+    /// Returns the server's folder, which contains `log` and `data`. The folder is removed when the server stops.
     pub(crate) fn dir(&self) -> &Path {
         &self.ready.dir
     }
 
-    /// Returns the path of the disk of a server that was started with one. Only the server sees the disk at its own
-    /// path, so this path goes through /proc.
+    /// Returns the path of the disk of a server from [`Self::with_disk`]. The disk is mounted only in the server's
+    /// mount namespace, so the path goes through /proc.
     pub(crate) fn disk(&self) -> PathBuf {
-        let dir = self.dir().strip_prefix("/").expect("an absolute path");
+        let dir = self.dir().strip_prefix("/").expect("the path is absolute");
         Path::new("/proc")
             .join(self.pid().to_string())
             .join("root")
@@ -159,10 +163,10 @@ impl Server {
         admin(&self.ready.socket, None)
     }
 
-    /// Creates a database and an account with all privileges on it and no others.
+    /// Creates a database, and an account that has all privileges on this database and no other privileges.
     #[track_caller]
     pub(crate) fn database(&self, prefix: &str) -> Database {
-        // Tests share a server only within this process, so a count makes the names unique.
+        // Tests share a server only within this process, so a counter makes the names unique.
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let database = Database {
@@ -177,9 +181,10 @@ impl Server {
     }
 }
 
-/// A database with its own account. It is removed with its server, and survives a restart.
+/// A database with its own account. The database survives a restart of its server, and is removed when the server
+/// stops.
 ///
-/// It has no reference to the server, because a test still uses its database after it has restarted the server.
+/// This type has no reference to the server, so a test can restart the server and then use the database again.
 #[derive(Clone, Debug)]
 pub(crate) struct Database {
     pub(crate) name: String,
@@ -195,7 +200,7 @@ impl Database {
         self.url_through(self.port)
     }
 
-    /// Returns the URL with another port on 127.0.0.1, for example that of a proxy.
+    /// Returns the URL of this database with another port on 127.0.0.1, for example the port of a proxy.
     pub(crate) fn url_through(&self, port: u16) -> String {
         format!(
             "mysql://{}:{}@127.0.0.1:{port}/{}",
@@ -218,7 +223,7 @@ impl Database {
         admin(&self.socket, Some(&self.name))
     }
 
-    /// Creates the database and its account on the server of this connection.
+    /// Creates the database and its account on the server of the connection `root`.
     pub(crate) fn create(&self, root: &mut Conn) {
         let Self {
             name,
@@ -249,15 +254,16 @@ fn admin(socket: &Path, database: Option<&str>) -> Conn {
         .unwrap_or_else(|error| panic!("root cannot connect to {}: {error}", socket.display()))
 }
 
-/// Returns a random password. The port is open to all users of this machine, so they must not be able to guess it.
+/// Returns a random password. All users of this machine can connect to the server, so the password must be hard to
+/// guess.
 ///
-/// The password has only digits and letters, so URLs, SQL and shell commands need no escapes for it.
+/// The password contains only digits and letters, so it needs no escapes in URLs, SQL and shell commands.
 fn password() -> String {
     let random = getrandom::u64().expect("the system has random numbers");
     format!("pw{random:016x}")
 }
 
-/// Encodes every byte that could have a meaning in the query of a URL as `%XX`.
+/// Encodes every byte that could have a special meaning in the query part of a URL as `%XX`.
 fn percent_encoded(text: &str) -> String {
     let encode = |byte: u8| match byte {
         b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'-' | b'.' | b'_' => {
@@ -268,7 +274,7 @@ fn percent_encoded(text: &str) -> String {
     text.bytes().map(encode).collect()
 }
 
-/// The facts that the script prints about a server that accepts connections.
+/// The values that the script prints when the server accepts connections.
 struct Ready {
     pid: u32,
     pub(crate) port: u16,
@@ -278,7 +284,7 @@ struct Ready {
 }
 
 impl Ready {
-    /// Parses `ready pid=… port=… socket=… dir=… version=…`. Returns None if the line has another form.
+    /// Parses `ready pid=… port=… socket=… dir=… version=…`. Returns None if the line has another format.
     fn parse(line: &str) -> Option<Self> {
         let mut values = line
             .strip_prefix("ready ")?
@@ -302,7 +308,8 @@ impl Ready {
 /// The running script `tests/servers/run`, which owns the server's process and folder.
 struct Script {
     child: Child,
-    /// The pipe to the script, which ends when the pipe closes. `drop` takes it.
+    /// The pipe to the standard input of the script, which ends when the pipe closes. None means that the pipe is
+    /// closed.
     stdin: Option<ChildStdin>,
     stdout: BufReader<ChildStdout>,
     stderr: ChildStderr,
@@ -337,7 +344,8 @@ impl Script {
         writeln!(stdin, "{command}").expect("the script reads its commands");
     }
 
-    /// Waits until the server accepts connections. The script has its own timeout for a server that never does.
+    /// Waits until the server accepts connections. The script has a timeout for a server that never accepts
+    /// connections.
     #[track_caller]
     fn ready(&mut self) -> Ready {
         let mut line = String::new();
@@ -349,10 +357,10 @@ impl Script {
 
     #[track_caller]
     fn fail(&mut self, line: &str) -> ! {
-        // Closing its standard input ends the script and so the text on its standard error.
+        // Closing the script's standard input ends the script, so its standard error reaches the end of the stream.
         self.stdin = None;
         let mut text = String::new();
-        // If the text cannot be read, the panic message does without it.
+        // If the standard error cannot be read, the panic message omits it.
         let _ = self.stderr.read_to_string(&mut text);
         panic!("the server did not start: {line}\n{text}");
     }
@@ -361,7 +369,7 @@ impl Script {
 impl Drop for Script {
     fn drop(&mut self) {
         self.stdin = None;
-        // The wait fails only if the process does not exist any more.
+        // The wait fails only if the process no longer exists.
         let _ = self.child.wait();
     }
 }

@@ -1,5 +1,5 @@
-//! Tests that dlock detects if the session of another contender is alive, for any text in the process list and without
-//! a process list.
+//! Tests of the check whether the session of another contender is alive, with four-byte characters in the process list
+//! and without a process list.
 
 use std::thread;
 
@@ -10,12 +10,12 @@ use crate::cli_runner::{Dlock, Running, eventually};
 use crate::holder::Holder;
 use crate::servers::{Database, Flavour, SESSIONS, Server, shared};
 
-/// Starts a holder of `init` and a waiter behind it.
+/// Starts a holder of `init` and a waiter for `init`.
 fn holder_and_waiter(database: &Database) -> (Holder, Running) {
     let holder = Holder::on(database, &[]);
     let waiter = Dlock::on(database, ["exec", "-q", "-a", "init", "--", "true"]).start();
     let mut admin = database.admin_conn();
-    eventually("the waiter waits", || {
+    eventually("the waiter has a queue entry", || {
         let waiters: Option<u64> = admin
             .query_first("SELECT COUNT(*) FROM dlock_waiter")
             .expect("the tables exist");

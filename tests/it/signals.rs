@@ -1,5 +1,5 @@
-//! Tests of every catchable signal in every phase of dlock: which process gets it and how often, how dlock exits, and
-//! what remains in the database.
+//! Tests of every catchable signal in every phase of dlock. The tests check which process receives a signal and how
+//! often, the exit status of dlock, and the rows that remain in the database.
 
 use std::cell::RefCell;
 use std::net::{TcpListener, TcpStream};
@@ -17,7 +17,7 @@ use crate::servers::{Database, Flavour, shared};
 const INT: i32 = 2;
 const TERM: i32 = 15;
 
-/// A command that writes its process id when it runs, and that every fatal signal kills.
+/// A command that writes its process id to `$1`. Every fatal signal kills this command.
 const SLEEP: &str = r#"echo $$ > "$1"; exec sleep 1000"#;
 
 /// Returns the number of holders and the number of waiters in `database`.
@@ -25,7 +25,7 @@ fn counts(database: &Database) -> (u64, u64) {
     let mut admin = database.admin_conn();
     let mut count = |query: &str| -> u64 {
         let count = admin.query_first(query).expect("the tables exist");
-        count.expect("a count is one row")
+        count.expect("the query returns one row")
     };
     (
         count("SELECT COUNT(*) FROM dlock_lock WHERE owner_id IS NOT NULL"),
@@ -41,7 +41,7 @@ fn recording(database: &Database, recorder: &Recorder) -> Running {
     running
 }
 
-/// Sends all `signals` to `running`, each when the previous one has arrived at the command.
+/// Sends all `signals` to `running`. Sends each signal after the command has received the previous signal.
 #[track_caller]
 fn send_all(signals: &[i32], running: &Running, recorder: &Recorder) {
     for number in signals {
@@ -56,8 +56,8 @@ fn all_but_requests_to_stop() -> Vec<i32> {
         .collect()
 }
 
-/// Starts a dlock for each of `signals` with `start`, calls `ready`, then sends each dlock its signal and waits for it
-/// to exit. Returns the signals with their outcomes.
+/// Starts one dlock for each of `signals` with `start`, and calls `ready`. Then sends each dlock its signal and waits
+/// until the dlock exits. Returns each signal with the outcome of its dlock.
 fn each(
     signals: &[i32],
     start: impl Fn(i32) -> Running,
@@ -102,7 +102,8 @@ fn first_stop_request_is_forwarded_once_and_the_command_sets_the_status() {
         for number in [INT, TERM] {
             let recorder = Recorder::on(&stage, &number.to_string());
             let running = recording(&database, &recorder);
-            // SIGUSR1 is a marker: a second copy of the first signal would have arrived before it.
+            // SIGUSR1, which has number 10, is a marker. A second copy of the first signal would arrive before the
+            // marker.
             send_all(&[number, 10], &running, &recorder);
             assert_eq!(recorder.log(), Some(vec![number, 10]), "{flavour}");
             recorder.exit(3);
@@ -172,7 +173,7 @@ fn signal_ends_a_waiter_without_changing_lock_or_queue() {
         let signals: Vec<i32> = fatal().collect();
         let start = |_| Dlock::on(&database, ["exec", "-a", "init", "--", "echo", "ran"]).start();
         let all_wait = || {
-            eventually("all wait in the queue", || {
+            eventually("all waiters are in the queue", || {
                 counts(&database) == (1, signals.len() as u64)
             });
         };
@@ -180,11 +181,12 @@ fn signal_ends_a_waiter_without_changing_lock_or_queue() {
             let message = format!("signal {number} while waiting for init");
             outcome.expect(128 + number, "", &message);
         }
-        // A leaving waiter has a tenth of a second to remove its queue entry. On a busy machine some entries may stay.
+        // A waiter that leaves the queue has 0.1 s to remove its queue entry. On a busy machine, some entries may
+        // remain.
         let (held, entries) = counts(&database);
         assert_eq!(held, 1, "{flavour}");
         assert!(entries < signals.len() as u64 / 2, "{entries} are left");
-        // A signal whose default is to be ignored or to stop the process does not end a waiter.
+        // A signal that does not end a process by default does not end a waiter.
         let waiter = start(0);
         waiter.heard("init is held by");
         for number in HARMLESS {
@@ -200,10 +202,11 @@ fn signal_ends_a_waiter_without_changing_lock_or_queue() {
 
 #[test]
 fn signal_ends_a_dlock_that_is_connecting() {
-    // Each dlock has its own server that accepts connections and sends nothing. After the accept, dlock is connecting.
+    // Each dlock has its own server, which accepts connections and sends nothing. After the accept, dlock waits for the
+    // server's greeting.
     let servers = RefCell::new(Vec::new());
     let start = |_| {
-        let server = TcpListener::bind("127.0.0.1:0").expect("127.0.0.1 has a port");
+        let server = TcpListener::bind("127.0.0.1:0").expect("127.0.0.1 has a free port");
         let port = server.local_addr().expect("the listener is bound").port();
         servers.borrow_mut().push(server);
         Dlock::new(["exec", "-a", "init", "--", "echo", "ran"])
@@ -270,7 +273,7 @@ fn stop_and_continue_signals_are_forwarded_to_the_command() {
         running.signal(&number.to_string());
         eventually("the command is stopped", || state(&command) == 'T');
         running.signal("CONT");
-        eventually("the command goes on", || state(&command) != 'T');
+        eventually("the command is resumed", || state(&command) != 'T');
         tell(&go, "5");
         running.wait().expect(5, "", "");
     }
@@ -278,12 +281,13 @@ fn stop_and_continue_signals_are_forwarded_to_the_command() {
 
 /// Returns the letter for the state of a process, as in `ps`.
 pub(crate) fn state(pid: &str) -> char {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).expect("it is there");
-    let after_name = stat.rsplit(") ").next().expect("a state");
-    after_name.chars().next().expect("a letter")
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).expect("the process exists");
+    let after_name = stat.rsplit(") ").next().expect("the file contains a state");
+    after_name.chars().next().expect("the state is a letter")
 }
 
-/// `timeout` sends its signal to the process that it has started, and then to the whole process group.
+/// `timeout` sends its signal to the process that it has started, and then to the whole process group, so dlock
+/// receives the signal twice.
 #[test]
 fn signal_that_timeout_sends_twice_is_one_stop_request() {
     let database = shared(Flavour::MariaDb).database("signals");
@@ -302,7 +306,8 @@ fn signal_that_timeout_sends_twice_is_one_stop_request() {
             .env("DLOCK_URL", database.url())
             .stderr(Stdio::null())
             .status();
-        // On a slow machine the command may not have set its trap yet. Such a run does not count.
+        // On a slow machine, the signal may arrive before the command has set its trap. The test does not count such a
+        // run.
         if ready.exists() {
             let code = status.expect("timeout is installed").code();
             assert_eq!(code, Some(9), "run {run}");

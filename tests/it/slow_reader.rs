@@ -1,4 +1,4 @@
-//! Tests that an unread stderr, a hung file or a hung resolver delays no renewal, no signal and no release.
+//! Tests that an unread stderr, a hung file or a hung resolver does not delay renewals, signals and releases.
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, PipeReader, Read, Write, pipe};
@@ -19,31 +19,33 @@ use crate::proxy::{Fault, Kind, Proxy};
 use crate::servers::{Flavour, shared};
 use crate::terminal::{CTRL_Q, CTRL_S, Terminal};
 
-/// The ttl, short enough for a test to last more than two leases.
+/// The ttl. It is so short that a test can wait until the ttl has passed.
 const TTL: &str = "--ttl=2s";
 
-/// The number of renewals in more than two of these leases. A lease has three.
+/// A number of renewals that takes longer than the ttl. dlock renews a lease six times per ttl.
 const LONG: u64 = 7;
 
-/// Maximum time from SIGTERM to the exit of dlock. dlock waits half a second for the reader; the rest is for a busy
-/// machine. A dlock that blocks on stderr would never exit, because the reader never reads.
+/// Maximum time from SIGTERM to the exit of dlock. dlock waits half a second for the reader of stderr. The remaining
+/// time is for a busy machine. If dlock blocked on stderr, it would never exit, because the test never reads stderr.
 const EXIT_LIMIT: Duration = Duration::from_secs(10);
 
 /// A signal that is ignored by default.
 const HARMLESS: &str = "URG";
 
-/// Returns both ends of a full pipe and the number of bytes in it.
+/// Returns both ends of a full pipe and the number of bytes in the pipe.
 fn full_pipe() -> (PipeReader, Stdio, usize) {
-    let (reader, mut writer) = pipe().expect("a pipe");
-    let size = rustix::pipe::fcntl_getpipe_size(&reader).expect("it has a size");
-    writer.write_all(&vec![b'.'; size]).expect("it fits");
+    let (reader, mut writer) = pipe().expect("a pipe can be created");
+    let size = rustix::pipe::fcntl_getpipe_size(&reader).expect("the pipe has a size");
+    writer
+        .write_all(&vec![b'.'; size])
+        .expect("the pipe is empty");
     (reader, writer.into(), size)
 }
 
 #[track_caller]
 fn is_renewed_for_long(flavour: Flavour, database: &crate::servers::Database) {
     let before = renewals(database);
-    eventually(&format!("{flavour}: renewals go on"), || {
+    eventually(&format!("{flavour}: the lease is renewed"), || {
         renewals(database) >= before + LONG
     });
 }
@@ -78,7 +80,7 @@ fn unread_messages_about_failed_renewals_lose_no_lease() {
         for _ in 0..LONG {
             let before = renewals(&database);
             proxy.next(Kind::Renew, Fault::Reset).wait();
-            eventually("it is renewed again", || {
+            eventually("the lease is renewed again", || {
                 assert!(!holder.running.is_over(), "{flavour}: the lease was lost");
                 renewals(&database) > before
             });
@@ -97,7 +99,7 @@ fn stopped_terminal_delays_no_renewal_or_release() {
         let script = r#"echo up > "$1"; read word < "$2"; exit 3"#;
         let words = [env!("CARGO_BIN_EXE_dlock"), "exec", "-a", "init", "-v", TTL];
         let words = words.into_iter().chain(["--", "sh", "-c", script, "sh"]);
-        let files = [&ready, &go].map(|path| path.to_str().expect("it is text"));
+        let files = [&ready, &go].map(|path| path.to_str().expect("the text is UTF-8"));
         let mut terminal = Terminal::with(&database, words.chain(files));
         assert_eq!(heard(&ready), "up");
         terminal.sees("acquired init in");
@@ -107,7 +109,7 @@ fn stopped_terminal_delays_no_renewal_or_release() {
             .open(format!("/proc/{pid}/fd/2"));
         let line = line.expect("the terminal can be opened");
         terminal.types(CTRL_S);
-        eventually("the terminal takes nothing", || !takes_text(&line));
+        eventually("the terminal accepts no output", || !takes_text(&line));
         crate::command::signal(pid, HARMLESS);
         is_renewed_for_long(flavour, &database);
         tell(&go, "on");
@@ -124,7 +126,7 @@ fn takes_text(line: &File) -> bool {
         tv_sec: 0,
         tv_nsec: 0,
     };
-    poll(&mut polled, Some(&at_once)).expect("it can be asked") == 1
+    poll(&mut polled, Some(&at_once)).expect("the terminal can be polled") == 1
 }
 
 #[test]
@@ -142,7 +144,7 @@ fn resumed_terminal_shows_all_messages_in_order() {
             .open(format!("/proc/{pid}/fd/2"));
         let line = line.expect("the terminal can be opened");
         terminal.types(CTRL_S);
-        eventually("the terminal takes nothing", || !takes_text(&line));
+        eventually("the terminal accepts no output", || !takes_text(&line));
         holder.end();
         eventually("the waiter holds the lock", || {
             renewals(&database) > 0 || !is_free(&database)
@@ -184,7 +186,9 @@ fn resumed_reader_gets_the_number_of_dropped_messages() {
         };
         assert_eq!(missing["level"], "error", "{flavour}");
         assert_eq!(missing["action"], "init", "{flavour}");
-        let text = missing["message"].as_str().expect("a text");
+        let text = missing["message"]
+            .as_str()
+            .expect("the message is a string");
         let count: usize = text
             .strip_suffix(" messages were dropped because stderr was not read in time")
             .and_then(|count| count.parse().ok())
@@ -196,7 +200,7 @@ fn resumed_reader_gets_the_number_of_dropped_messages() {
         assert_eq!(holder.end().status, Some(3), "{flavour}");
         let rest: Vec<String> = lines.iter().collect();
         let mut rest = messages(&(rest.join("\n") + "\n"));
-        // Messages about the last signals may still arrive, because the monitor reports them asynchronously.
+        // Messages about the last signals may still arrive, because the monitor reports signals asynchronously.
         let late = rest.iter().filter(|message| is(message, "signal")).count();
         rest.retain(|message| !is(message, "signal"));
         assert_eq!(read.len() - 1 + count + late, SENT, "{flavour}");
@@ -206,7 +210,8 @@ fn resumed_reader_gets_the_number_of_dropped_messages() {
     }
 }
 
-/// Sends a harmless signal and waits until dlock has received it. Two pending signals would merge into one.
+/// Sends a harmless signal and waits until dlock has received the signal. The kernel would merge two pending copies of
+/// the signal.
 fn signal_and_wait(running: &Running) {
     crate::command::signal(running.pid(), HARMLESS);
     let is_received = || {
@@ -218,17 +223,17 @@ fn signal_and_wait(running: &Running) {
     eventually("the signal is received", is_received);
 }
 
-/// Skips `filling` bytes and returns a channel that receives the lines after them.
+/// Skips `filling` bytes of `reader` and returns a channel that receives the remaining lines.
 fn lines(reader: PipeReader, filling: usize) -> Receiver<String> {
     let (sender, lines) = mpsc::channel();
     thread::spawn(move || {
         let mut reader = BufReader::new(reader);
         reader
             .read_exact(&mut vec![0; filling])
-            .expect("it is full");
-        // The receiver is gone if the test has failed.
+            .expect("the pipe is full");
+        // If the test has failed, the receiver no longer exists and the send fails.
         for line in reader.lines() {
-            let _ = sender.send(line.expect("it is text"));
+            let _ = sender.send(line.expect("the text is UTF-8"));
         }
     });
     lines
@@ -255,7 +260,7 @@ fn unread_last_message_does_not_block_the_exit() {
 fn closed_stderr_does_not_fail_the_run() {
     for flavour in Flavour::ALL {
         let database = shared(flavour).database("slow_reader");
-        let (reader, writer) = pipe().expect("a pipe");
+        let (reader, writer) = pipe().expect("a pipe can be created");
         drop(reader);
         let dlock = Dlock::on(&database, ["exec", "-v"]).stderr(writer.into());
         assert_eq!(Holder::start(dlock, &[]).end().status, Some(3), "{flavour}");
@@ -263,7 +268,7 @@ fn closed_stderr_does_not_fail_the_run() {
     }
 }
 
-/// A `statx` that blocks forever on the file `HANGS`, as on a dead network disk.
+/// The source of a library whose `statx` never returns for the file `$HANGS`, as on a dead network disk.
 const HANGING: &str = r#"
     #define _GNU_SOURCE
     #include <dlfcn.h>
@@ -295,7 +300,8 @@ fn hung_heartbeat_file_does_not_delay_the_command() {
     }
 }
 
-/// A resolver that resolves `db.test` to this machine, and never returns while the file `HANGS` exists.
+/// The source of a library that resolves `db.test` to 127.0.0.1. The resolver does not return while the file `$HANGS`
+/// exists.
 const RESOLVER: &str = r#"
     #define _GNU_SOURCE
     #include <dlfcn.h>
@@ -329,7 +335,7 @@ fn hung_resolver_delays_no_signal_or_deadline() {
                 .env("LD_PRELOAD", preload(&stage, RESOLVER))
                 .env("HANGS", &hangs);
             let holder = Holder::start(dlock, &["--ttl=3s"]);
-            fs::write(&hangs, "").expect("it can be written");
+            fs::write(&hangs, "").expect("the file can be written");
             proxy.reset();
             holder.running.heard("the server has closed the connection");
             (holder, stage)

@@ -1,7 +1,7 @@
-//! Tests of the static build of dlock, for images without a C library: it may close only descriptors that it has
+//! Tests of the static build of dlock, for images without a C library. dlock may close only the descriptors that it has
 //! inherited.
 //!
-//! A static C library keeps its own descriptors open, for example one for /dev/urandom.
+//! A static C library needs other descriptors to stay open, for example a descriptor for /dev/urandom.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,12 +11,12 @@ use crate::command::Stage;
 use crate::mutants::up_to_date;
 use crate::servers::{Flavour, shared};
 
-/// Returns the path of the static program, which `make static` builds in the target folder of dlock.
+/// Returns the path of the static program. `make static` builds the program in the target folder.
 #[track_caller]
 fn program() -> PathBuf {
     let target = Path::new(env!("CARGO_BIN_EXE_dlock")).ancestors().nth(2);
     let folder = target
-        .expect("it lies in a folder of the target folder")
+        .expect("dlock is in a subfolder of the target folder")
         .join("static");
     let hosts = fs::read_dir(&folder).into_iter().flatten().flatten();
     let programs = hosts.map(|host| host.path().join("debug/dlock"));
@@ -31,15 +31,15 @@ fn program() -> PathBuf {
     program
 }
 
-/// Returns true if the ELF file `program` names a dynamic loader.
+/// Returns true if the ELF file `program` specifies a dynamic loader.
 fn has_dynamic_loader(program: &Path) -> bool {
     const PT_INTERP: u64 = 3;
-    let text = fs::read(program).expect("it can be read");
+    let text = fs::read(program).expect("the program can be read");
     let number = |at: usize, size: usize| {
         let bytes = text[at..at + size].iter().rev();
         bytes.fold(0, |number: u64, byte| number << 8 | u64::from(*byte))
     };
-    let index = |number: u64| usize::try_from(number).expect("it fits");
+    let index = |number: u64| usize::try_from(number).expect("the number fits");
     let (table, size, count) = (
         index(number(32, 8)),
         index(number(54, 2)),
@@ -55,13 +55,13 @@ fn static_dlock_keeps_the_lock_and_the_inherited_descriptors() {
     for flavour in Flavour::ALL {
         let database = shared(flavour).database("static");
         let stage = Stage::new();
-        let (appended, said) = (stage.path("appended"), stage.path("said"));
+        let (appended, report) = (stage.path("appended"), stage.path("report"));
         let script = r#"
             exec 3</etc/passwd 5</ 8>>"$1" 9>>"$2"; shift 2
             exec "$@"
         "#;
-        // The command runs `status` with the dynamic program, because the test is about a static program that holds the
-        // lock.
+        // The command runs `status` with the dynamic program, because the test covers the static program only as the
+        // holder.
         let command = r#"
             "$dlock" status --check init; echo held=$? >&9
             readlink /proc/self/fd/3 >&9
@@ -69,14 +69,14 @@ fn static_dlock_keeps_the_lock_and_the_inherited_descriptors() {
             exit 4
         "#;
         let outcome = Dlock::of(Path::new("bash"), ["-c", script, "bash"])
-            .args([&appended, &said, &program])
+            .args([&appended, &report, &program])
             .args(["exec", "-a", "init", "--", "sh", "-c", command])
             .env("DLOCK_URL", database.url())
             .env("dlock", env!("CARGO_BIN_EXE_dlock"))
             .run();
         outcome.expect(4, "", "");
-        let read = |path: &Path| fs::read_to_string(path).expect("it was written");
-        assert_eq!(read(&said), "held=75\n/etc/passwd\n", "{flavour}");
+        let read = |path: &Path| fs::read_to_string(path).expect("the command wrote the file");
+        assert_eq!(read(&report), "held=75\n/etc/passwd\n", "{flavour}");
         assert_eq!(read(&appended), "eight\n", "{flavour}");
         Dlock::on(&database, ["status", "--check", "init"])
             .run()

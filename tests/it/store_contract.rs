@@ -1,5 +1,5 @@
-//! The contract of the store: the properties that the protocol relies on. The tests call the library directly, on every
-//! kind of server.
+//! Contract tests of the store, which check the properties that the protocol relies on. The tests call the library
+//! directly, on every kind of server.
 
 use std::thread;
 use std::time::Duration;
@@ -45,7 +45,7 @@ impl Peer {
         Self {
             database: Database::new(target, Duration::from_secs(10), TTL),
             contender: Contender {
-                action: "init".parse().expect("a name"),
+                action: "init".parse().expect("the name is valid"),
                 holder: Holder {
                     label: format!("peer {number}"),
                     ..Holder::default()
@@ -56,7 +56,7 @@ impl Peer {
                 fence: FenceMode::Unchanged,
             },
             owner_id: OwnerId::new([number; 16]),
-            // The contract must hold without the queue lock; other tests cover the queue lock.
+            // The contract must hold without the queue lock. Other tests cover the queue lock.
             queue_lock: QueueLock::Unavailable,
         }
     }
@@ -84,7 +84,7 @@ impl Peer {
         }))
     }
 
-    /// Takes the row over if it still has `version`.
+    /// Takes the lease over if the row still has `version`.
     #[track_caller]
     fn take_over(&mut self, version: Version) -> Response {
         self.attempt(AcquireMode::TakeOver {
@@ -144,7 +144,7 @@ impl Peer {
     }
 }
 
-/// Runs `claim` with two peers on a fresh database of each kind of server.
+/// Runs `claim` with two peers on a new database of each kind of server.
 fn everywhere(claim: impl Fn(&servers::Database, Peer, Peer)) {
     for flavour in Flavour::ALL {
         let database = shared(flavour).database("contract");
@@ -321,7 +321,8 @@ fn token_grows_from_any_value_in_the_row() {
                 .query_drop(format!("UPDATE dlock_lock SET token={token}"))
                 .expect("the row can be changed");
         };
-        // A restored backup leaves an old token; a server whose clock was ahead leaves a high token.
+        // After a restore from a backup, the row has an old token. After a time with a fast server clock, the row has a
+        // high token.
         set_token(3);
         let second = one.granted();
         assert!(second.token > first.token);
@@ -332,11 +333,11 @@ fn token_grows_from_any_value_in_the_row() {
 }
 
 #[test]
-fn names_are_compared_as_bytes() {
+fn action_names_are_compared_as_bytes() {
     everywhere(|_, mut one, mut other| {
         one.granted();
         for name in ["Init", "init ", "ínit", "init\u{200d}"] {
-            other.contender.action = name.parse().expect("a name");
+            other.contender.action = name.parse().expect("the name is valid");
             other.granted();
         }
         assert_eq!(one.record().owner_id, Some(one.owner_id));
@@ -353,7 +354,7 @@ fn names_are_compared_as_bytes() {
 fn snapshot_returns_the_selected_actions() {
     everywhere(|_, mut one, mut other| {
         let grant = one.granted();
-        other.contender.action = "zeta".parse().expect("a name");
+        other.contender.action = "zeta".parse().expect("the name is valid");
         other.granted();
         let names = |records: Vec<LockRecord>| -> Vec<String> {
             records.iter().map(|seen| seen.action.to_string()).collect()
@@ -370,7 +371,7 @@ fn snapshot_returns_the_selected_actions() {
         one.release(grant);
         assert_eq!(snapshot(&mut one, Selection::Active), ["zeta"]);
         assert_eq!(snapshot(&mut one, Selection::All), ["init", "zeta"]);
-        let only = ["init".parse().expect("a name")];
+        let only = ["init".parse().expect("the name is valid")];
         assert_eq!(snapshot(&mut one, Selection::Named(&only)), ["init"]);
     });
 }
@@ -402,7 +403,7 @@ fn one_of_many_contenders_wins_each_round_without_deadlocks() {
                 .collect();
             threads
                 .into_iter()
-                .flat_map(|thread| thread.join().expect("no failure, no deadlock"))
+                .flat_map(|thread| thread.join().expect("no request fails or deadlocks"))
                 .collect()
         });
         let mut distinct = tokens.clone();
@@ -421,7 +422,9 @@ fn renewing_a_deleted_row_is_an_unknown_failure() {
     everywhere(|database, mut one, _| {
         let grant = one.granted();
         let mut admin = database.admin_conn();
-        admin.query_drop("DELETE FROM dlock_lock").expect("deletes");
+        admin
+            .query_drop("DELETE FROM dlock_lock")
+            .expect("the row can be deleted");
         let response = one.database.request(
             &one.contender,
             &Request::Renew(grant, QueueLock::Unavailable),

@@ -1,7 +1,7 @@
-//! A terminal as a user has it: a pseudo-terminal with a program, keys and a screen.
+//! A pseudo-terminal that runs a program. A test types keys and reads the screen, as a user does.
 //!
-//! It starts no thread: the methods that look at the screen read the output. Dropping a [`Terminal`] hangs it up and
-//! ends its program.
+//! This file starts no thread, because the methods that check the screen also read the output. Dropping a [`Terminal`]
+//! hangs up the terminal and ends its program.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -29,20 +29,20 @@ pub(crate) const CTRL_Q: &str = "\x11";
 /// The prompt of the shell.
 const PROMPT: &str = "ready> ";
 
-/// The user's side of a terminal, and the program that was started on it.
+/// The user's side of a pseudo-terminal, and the program on the other side.
 pub(crate) struct Terminal {
     /// The user's side of the pseudo-terminal. None after a hangup.
     keys: Option<File>,
     screen: String,
     /// All output as bytes.
     written: Vec<u8>,
-    /// The position in `screen` after the last text that [`Self::sees`] has found.
+    /// The position in `screen` after the last string that [`Self::sees`] has found.
     seen: usize,
     leader: Child,
 }
 
 impl Terminal {
-    /// Starts a shell with job control, in which `$dlock` is the program and `database` is its database.
+    /// Starts a shell with job control. In this shell, `$dlock` is the path of dlock, and dlock uses `database`.
     #[track_caller]
     pub(crate) fn shell(database: &Database) -> Self {
         let words = ["bash", "--norc", "--noprofile", "--noediting", "-i"];
@@ -51,7 +51,7 @@ impl Terminal {
         terminal
     }
 
-    /// Starts `words` as the leader of the terminal's session, as `ssh -t` and `docker run -t` do.
+    /// Starts the command `words` as the leader of the terminal's session, like `ssh -t` and `docker run -t`.
     #[track_caller]
     pub(crate) fn with<S: AsRef<OsStr>>(
         database: &Database,
@@ -59,14 +59,16 @@ impl Terminal {
     ) -> Self {
         hear_all_signals();
         let keys = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)
-            .expect("there are pseudo-terminals");
-        grantpt(&keys).expect("this process owns it");
-        unlockpt(&keys).expect("it can be unlocked");
-        let name = ptsname(&keys, Vec::new()).expect("it has a name");
+            .expect("a pseudo-terminal is available");
+        grantpt(&keys).expect("this process owns the terminal");
+        unlockpt(&keys).expect("the terminal can be unlocked");
+        let name = ptsname(&keys, Vec::new()).expect("the terminal has a name");
         let name = Path::new(OsStr::from_bytes(name.to_bytes()));
         let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
-        let line = File::from(open(name, flags, Mode::empty()).expect("it can be opened"));
-        fcntl_setfl(&keys, OFlags::RDWR | OFlags::NONBLOCK).expect("its flags can be set");
+        let line =
+            File::from(open(name, flags, Mode::empty()).expect("the terminal can be opened"));
+        fcntl_setfl(&keys, OFlags::RDWR | OFlags::NONBLOCK)
+            .expect("the flags of the terminal can be set");
         let stream = || Stdio::from(line.try_clone().expect("a descriptor is available"));
         let mut command = Command::new("setsid");
         for (name, _) in std::env::vars_os() {
@@ -96,20 +98,22 @@ impl Terminal {
         }
     }
 
-    /// Types keys.
+    /// Types `keys`.
     #[track_caller]
     pub(crate) fn types(&mut self, keys: &str) {
-        let mut terminal = self.keys.as_ref().expect("it is not hung up");
-        terminal.write_all(keys.as_bytes()).expect("it takes keys");
+        let mut terminal = self.keys.as_ref().expect("the terminal is not hung up");
+        terminal
+            .write_all(keys.as_bytes())
+            .expect("the terminal accepts keys");
     }
 
-    /// Types a line.
+    /// Types `line` and the Enter key.
     #[track_caller]
     pub(crate) fn enters(&mut self, line: &str) {
         self.types(&format!("{line}\n"));
     }
 
-    /// Waits until `text` is on the screen after the text that the last call found.
+    /// Waits until `text` is on the screen, after the string that the previous call found.
     #[track_caller]
     pub(crate) fn sees(&mut self, text: &str) {
         let mut at = None;
@@ -118,7 +122,7 @@ impl Terminal {
             at = self.screen[self.seen..].find(text);
             at.is_some()
         });
-        self.seen += at.expect("it was found") + text.len();
+        self.seen += at.expect("the string was found") + text.len();
     }
 
     /// Waits for the prompt of the shell.
@@ -127,7 +131,7 @@ impl Terminal {
         self.sees(PROMPT);
     }
 
-    /// Returns all output so far as text.
+    /// Returns all output so far as a string.
     pub(crate) fn screen(&mut self) -> &str {
         self.read_output();
         &self.screen
@@ -139,12 +143,12 @@ impl Terminal {
         &self.written
     }
 
-    /// Changes the size to 132 by 50.
+    /// Changes the terminal size to 132 columns and 50 rows.
     pub(crate) fn resizes(&self) {
         self.becomes(132, 50);
     }
 
-    /// Changes the size.
+    /// Changes the terminal size to `columns` and `rows`.
     pub(crate) fn becomes(&self, columns: u16, rows: u16) {
         let size = Winsize {
             ws_row: rows,
@@ -152,8 +156,8 @@ impl Terminal {
             ws_xpixel: 0,
             ws_ypixel: 0,
         };
-        let terminal = self.keys.as_ref().expect("it is not hung up");
-        tcsetwinsize(terminal, size).expect("it has a size");
+        let terminal = self.keys.as_ref().expect("the terminal is not hung up");
+        tcsetwinsize(terminal, size).expect("the terminal has a size");
     }
 
     /// Hangs up the terminal, as if its window were closed.
@@ -167,7 +171,10 @@ impl Terminal {
         let mut status = None;
         eventually("the program on the terminal ends", || {
             self.read_output();
-            status = self.leader.try_wait().expect("a child can be asked");
+            status = self
+                .leader
+                .try_wait()
+                .expect("the status of a child can be read");
             status.is_some()
         });
         status.and_then(|status| status.code())
@@ -180,7 +187,7 @@ impl Terminal {
 
     fn read_output(&mut self) {
         let mut bytes = [0; 4096];
-        // The loop ends when there is no more output for now, or no process has the terminal open.
+        // The loop ends when no more output is available, or when no process has the terminal open.
         while let Some(Ok(count @ 1..)) = self.keys.as_ref().map(|mut keys| keys.read(&mut bytes)) {
             self.written.extend_from_slice(&bytes[..count]);
             self.screen
@@ -196,7 +203,7 @@ impl Drop for Terminal {
             eprintln!("the screen:\n{}", self.screen);
         }
         self.hangs_up();
-        // The program has exited or is ended by the hangup. The kill ends a program that ignores the hangup.
+        // The hangup ends the program unless it has already exited. The kill ends a program that ignores the hangup.
         let _ = self.leader.kill();
         let _ = self.leader.wait();
     }

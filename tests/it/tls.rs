@@ -1,5 +1,5 @@
-//! Tests of TLS and login: each mode accepts and refuses what it documents, the mode is really in force, and data that
-//! an attacker injects into the connection never counts as a response of the server.
+//! Tests of TLS and login. Each TLS mode must accept and refuse connections as documented. A middlebox must not be able
+//! to disable TLS. Data that an attacker injects into a connection must never count as a response of the server.
 
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr};
@@ -20,20 +20,20 @@ use crate::network::resolving;
 use crate::proxy::{Proxy, packet};
 use crate::servers::{Database, Flavour, Server, shared};
 
-/// The name in the server's certificate.
+/// The host name in the server's certificate.
 const NAME: &str = "db.test";
 
 /// Test authorities and certificates, as PEM files in a folder.
 struct TestCerts(TempDir);
 
 impl TestCerts {
-    /// Creates the files. `ca.pem` has signed `server.pem`, which is valid only for [`NAME`], and `client.pem`.
-    /// `other.pem` is an authority that has signed no certificate.
+    /// Creates the files. The authority `ca.pem` has signed `client.pem` and `server.pem`. The certificate `server.pem`
+    /// is valid only for [`NAME`]. The authority `other.pem` has signed no certificate.
     fn new() -> Self {
         let certs = Self(tempfile::tempdir().expect("a temporary folder can be created"));
         let authority = certs.authority("ca");
         certs.authority("other");
-        let name = NAME.try_into().expect("it is ASCII");
+        let name = NAME.try_into().expect("the name is ASCII");
         certs.sign(&authority, "server", vec![SanType::DnsName(name)]);
         certs.sign(&authority, "client", Vec::new());
         certs
@@ -44,8 +44,9 @@ impl TestCerts {
         params.distinguished_name.push(DnType::CommonName, name);
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
-        let key = KeyPair::generate().expect("a key");
-        let authority = CertifiedIssuer::self_signed(params, key).expect("a certificate");
+        let key = KeyPair::generate().expect("a key can be generated");
+        let authority =
+            CertifiedIssuer::self_signed(params, key).expect("a certificate can be generated");
         self.write(name, &authority.pem());
         authority
     }
@@ -59,8 +60,10 @@ impl TestCerts {
         let mut params = CertificateParams::default();
         params.distinguished_name.push(DnType::CommonName, name);
         params.subject_alt_names = alternatives;
-        let key = KeyPair::generate().expect("a key");
-        let certificate = params.signed_by(&key, authority).expect("a certificate");
+        let key = KeyPair::generate().expect("a key can be generated");
+        let certificate = params
+            .signed_by(&key, authority)
+            .expect("a certificate can be generated");
         self.write(name, &certificate.pem());
         self.write(&format!("{name}-key"), &key.serialize_pem());
     }
@@ -82,8 +85,8 @@ struct TlsServer {
 }
 
 impl TlsServer {
-    /// Returns the server of this flavour that the tests in this file share. It stops when the last test that uses it
-    /// ends.
+    /// Returns the server of this flavour that the tests in this file share. The server stops when the last test that
+    /// uses it ends.
     #[track_caller]
     fn shared(flavour: Flavour) -> Arc<Self> {
         static MARIADB: Mutex<Weak<TlsServer>> = Mutex::new(Weak::new());
@@ -92,7 +95,7 @@ impl TlsServer {
             Flavour::MariaDb => &MARIADB,
             Flavour::MySql => &MYSQL,
         };
-        // A thread that panicked with the lock has not changed the slot.
+        // A thread that panicked while it held this mutex has not changed the slot.
         let mut slot = slot.lock().unwrap_or_else(PoisonError::into_inner);
         slot.upgrade().unwrap_or_else(|| {
             let server = Arc::new(Self::start(flavour));
@@ -118,7 +121,8 @@ impl TlsServer {
         }
     }
 
-    /// Creates a database with tables, whose account has `REQUIRE` with `require`.
+    /// Creates a database with the tables of dlock. The account requires `require`, for example `SSL` or `X509`, from
+    /// its clients.
     #[track_caller]
     fn database(&self, require: &str) -> Database {
         let database = self.server.database("tls");
@@ -133,7 +137,8 @@ impl TlsServer {
         database
     }
 
-    /// `dlock exec` on `database` through `host`, where [`NAME`] resolves to 127.0.0.1. [`echo`] adds the command.
+    /// Returns `dlock exec` that connects to `database` by the host name `host`. [`NAME`] resolves to 127.0.0.1.
+    /// [`echo`] adds the command.
     fn exec(&self, database: &Database, host: &str) -> Dlock {
         let Database {
             name,
@@ -261,7 +266,7 @@ fn client_certificate_logs_in_to_an_account_that_requires_it() {
             .arg(&key);
         echo(with).run().expect(0, "ran\n", "");
         echo(run()).run().expect(77, "", "Access denied");
-        // A certificate without a key, or a key without a certificate, is refused before dlock connects.
+        // dlock refuses a certificate without a key, and a key without a certificate, before it connects.
         echo(run().arg("--ssl-cert").arg(&cert)).run().expect(
             64,
             "",
@@ -333,7 +338,7 @@ fn server_without_tls_is_refused_and_the_fix_is_named() {
             .run()
             .expect(0, "ran\n", "");
         echo(run()).run().expect(0, "ran\n", "");
-        // For a host that is not loopback, TLS is the default.
+        // For a host that is not loopback, dlock requires TLS by default.
         let url = database.url().replace("127.0.0.1", NAME);
         let dlock = resolving(run().env("DLOCK_URL", url), &format!("{NAME}=127.0.0.1"));
         echo(dlock)
@@ -344,14 +349,15 @@ fn server_without_tls_is_refused_and_the_fix_is_named() {
 
 #[test]
 fn middlebox_cannot_strip_tls() {
-    // Bit 11 of the capabilities in the greeting means TLS: bit 3 of their second byte. The capabilities follow the
-    // protocol, the version with its NUL, the connection id and the first part of the challenge with its filler.
+    // Bit 11 of the capabilities in the greeting, which is bit 3 of their second byte, means TLS. The capabilities
+    // follow the protocol version, the server version with its NUL, the connection id, and the first part of the
+    // challenge with its filler.
     let strip = |greeting: &[u8]| {
         let mut greeting = greeting.to_vec();
         let version = greeting[5..]
             .iter()
             .position(|&byte| byte == 0)
-            .expect("the version ends");
+            .expect("a NUL ends the version");
         let capabilities = 5 + version + 1 + 4 + 8 + 1;
         assert_eq!(greeting[capabilities + 1] & 8, 8, "the server offers TLS");
         greeting[capabilities + 1] &= !8;
@@ -369,17 +375,17 @@ fn middlebox_cannot_strip_tls() {
         echo(run(&url).arg("--ssl-mode").arg("required"))
             .run()
             .expect(78, "", "does not offer TLS");
-        // The default for a host that is not loopback refuses it too.
+        // For a host that is not loopback, the default mode also refuses the connection.
         echo(run(&url.replace("127.0.0.1", NAME)))
             .run()
             .expect(78, "", "does not offer TLS");
         for session in proxy.sessions() {
             assert_eq!(
                 session.login, 0,
-                "{flavour}: something was sent in the clear: {session:#?}"
+                "{flavour}: the client sent data without encryption: {session:#?}"
             );
         }
-        // The proxy works for a connection without TLS.
+        // A connection without TLS works through this proxy.
         echo(run(&url)).run().expect(0, "ran\n", "");
     }
 }
@@ -443,14 +449,14 @@ fn server_that_requires_tls_is_reported_with_the_option_to_set() {
 #[test]
 fn certificates_that_mysql_generates_satisfy_verify_ca() {
     let server = shared(Flavour::MySql);
-    let database = server.database("own_papers");
+    let database = server.database("generated_certs");
     let ca = server.dir().join("data/ca.pem");
     let run = |mode: &str| {
         let dlock = Dlock::on(&database, ["exec", "-n", "-a", "init", "--ssl-mode", mode]);
         echo(dlock.arg("--ssl-ca").arg(&ca)).run()
     };
     run("verify_ca").expect(0, "ran\n", "");
-    // These certificates name no host.
+    // These certificates contain no host name.
     run("verify_identity").expect(78, "", "not valid for");
 }
 
@@ -483,7 +489,7 @@ fn caching_sha2_password_works_uncached_and_cached_on_every_transport() {
             .query_first(plugin)
             .expect("root has all privileges");
         assert_eq!(plugin.as_deref(), Some("caching_sha2_password"));
-        // No client has logged in to this account before, so the server has not cached its password.
+        // No client has logged in to this account before, so the server has not cached the password of the account.
         run();
         run();
     }
@@ -493,7 +499,7 @@ fn caching_sha2_password_works_uncached_and_cached_on_every_transport() {
         .map(|session| session.login)
         .collect();
     // Without TLS, the first login has three packets: the response to the challenge, the request for the server's key,
-    // and the encrypted password. Later logins have only the response.
+    // and the encrypted password. Each later login has only the response to the challenge.
     assert_eq!(logins[0], 3, "{logins:?}");
     assert!(
         logins.len() > 1 && logins[1..].iter().all(|&login| login == 1),
@@ -525,23 +531,23 @@ fn mysql_native_password_works_with_and_without_tls() {
     echo(by_socket).run().expect(0, "ran\n", "");
 }
 
-/// Returns the OK packet that an attacker appends to the server's greeting. The driver reads it as if it had arrived
-/// through TLS.
+/// Returns the OK packet that an attacker appends to the server's greeting. The driver reads this packet as if it had
+/// arrived through TLS.
 fn forged_login() -> Vec<u8> {
-    // Its sequence number follows those of the greeting, the TLS request and the login.
+    // The greeting, the TLS request and the login have the sequence numbers 0 to 2.
     packet(3, &[0, 0, 0, 2, 0, 0, 0])
 }
 
-/// Returns a response that reports one changed row.
+/// Returns a forged response that reports one changed row.
 fn forged_change() -> Vec<u8> {
     packet(1, &[0, 1, 0, 2, 0, 0, 0])
 }
 
-/// Returns a forged response to the read-back of the row, as far as an attacker can guess it. The request id and the owner
-/// id are random and are sent only through TLS.
+/// Returns a forged response to the request that reads the row back. An attacker cannot guess the request id and the
+/// owner id, because both ids are random and are sent only through TLS.
 fn forged_row(action: &str) -> Vec<u8> {
     let text = |text: &[u8]| {
-        let mut field = vec![u8::try_from(text.len()).expect("a short text")];
+        let mut field = vec![u8::try_from(text.len()).expect("the string is short")];
         field.extend_from_slice(text);
         field
     };
@@ -569,13 +575,14 @@ fn forged_row(action: &str) -> Vec<u8> {
         number += 1;
         packet(number, payload)
     };
-    let mut response = next(&[u8::try_from(values.len()).expect("a few")]);
+    let mut response = next(&[u8::try_from(values.len()).expect("the number is small")]);
     for (name, _) in values {
         let mut column = text(b"def");
         for part in ["", "", "", name, name] {
             column.extend(text(part.as_bytes()));
         }
-        // The fixed part: its length, character set binary, width 255, type VAR_STRING, no flags, no decimals, filler.
+        // The fixed part of the column definition: its length, character set binary, width 255, type VAR_STRING, no
+        // flags, no decimals, filler.
         column.extend([12, 63, 0, 255, 0, 0, 0, 253, 0, 0, 0, 0, 0]);
         response.extend(next(&column));
     }
@@ -597,7 +604,7 @@ fn data_injected_before_tls_never_counts_as_a_grant() {
             ("a change", forged_change()),
             ("a row", forged_row("init")),
             (
-                "two answers",
+                "two responses",
                 [forged_change(), forged_row("init")].concat(),
             ),
         ];
@@ -637,7 +644,7 @@ fn data_injected_before_tls_never_counts_as_a_grant() {
                 proxy.sessions().iter().any(|session| session.is_encrypted),
                 "{flavour}, {what}"
             );
-            // A grant that the server did commit has been released or expires.
+            // If the server has committed a grant, dlock has released the lease or the lease expires.
             let next = tls.exec(&database, NAME);
             let outcome = echo(next.arg("--ssl-ca").arg(tls.certs.path("ca"))).run();
             assert_eq!(outcome.status, Some(0), "{flavour}, {what}: {outcome:#?}");
@@ -647,8 +654,8 @@ fn data_injected_before_tls_never_counts_as_a_grant() {
 
 #[test]
 fn driver_alone_accepts_data_injected_before_tls() {
-    // This is the control for the test above: it shows that the forgeries work. If a new version of the driver makes it
-    // fail, remove both tests.
+    // This test shows that the forgeries of `data_injected_before_tls_never_counts_as_a_grant` work. If this test fails
+    // with a new version of the driver, remove both tests.
     for flavour in Flavour::ALL {
         let tls = TlsServer::shared(flavour);
         let database = tls.database("SSL");
@@ -658,7 +665,7 @@ fn driver_alone_accepts_data_injected_before_tls() {
         });
         let mut conn = injected(&tls, &database, &proxy);
         conn.query_drop("UPDATE never SET sent = 1")
-            .expect("the driver believes it");
+            .expect("the driver accepts the forged response");
         assert_eq!(conn.affected_rows(), 1, "{flavour}");
 
         let behind = [forged_login(), forged_row("init")].concat();
@@ -668,16 +675,18 @@ fn driver_alone_accepts_data_injected_before_tls() {
         let mut conn = injected(&tls, &database, &proxy);
         let row: Option<mysql::Row> = conn
             .query_first("SELECT never")
-            .expect("the driver believes it");
+            .expect("the driver accepts the forged response");
         assert_eq!(
-            row.expect("a row").get::<String, _>("action").as_deref(),
+            row.expect("the query returns a row")
+                .get::<String, _>("action")
+                .as_deref(),
             Some("init"),
             "{flavour}"
         );
     }
 }
 
-/// Opens a connection with the driver alone, which verifies the authority but not the host name.
+/// Opens a connection with the driver alone. The driver verifies the certificate authority but not the host name.
 #[track_caller]
 fn injected(tls: &TlsServer, database: &Database, proxy: &Proxy) -> Conn {
     let ssl = SslOpts::default()
@@ -691,5 +700,5 @@ fn injected(tls: &TlsServer, database: &Database, proxy: &Proxy) -> Conn {
         .prefer_socket(false)
         .max_allowed_packet(Some(1 << 20))
         .ssl_opts(Some(ssl));
-    Conn::new(options).expect("the driver believes that it is logged in")
+    Conn::new(options).expect("the driver accepts the forged login")
 }

@@ -1,4 +1,5 @@
-//! Tests that the whole process tree of a command is dead before the next command starts, for any failure of dlock.
+//! Tests that the whole process tree of a command is dead before the next command starts, even if dlock or its monitor
+//! fails.
 //!
 //! Every process of the tree keeps a [`Witness`] locked. The command of the next holder fails if the witness is locked.
 
@@ -10,9 +11,9 @@ use crate::command::{Stage, Witness, heard, signal, tell};
 use crate::compiler::preload;
 use crate::servers::{Database, Flavour, Server, shared};
 
-/// A command with three descendants that ignore stop requests: a child, a child in its own session, and an orphan in
-/// another session. The command locks the witness `$1`, writes its process id and its parent's to `$2`, and exits on a
-/// line from `$3`. The descendants never exit.
+/// A command with three descendants that ignore stop requests: a child, a child in a separate session, and an orphan in
+/// another session. The command locks the witness `$1`, writes its process id and the process id of its parent to `$2`,
+/// and exits when it reads a line from `$3`. The descendants run until dlock or its monitor kills them.
 const TREE: &str = r#"
     exec 9>>"$1"
     flock -n 9 || exit 99
@@ -29,7 +30,7 @@ const TREE: &str = r#"
 /// The command of the next holder.
 const NEXT: &str = r#"exec 9>>"$1"; flock -n 9 && echo alone"#;
 
-/// A holder of `init` whose command is a [`TREE`].
+/// A holder of `init` whose command is [`TREE`].
 pub(crate) struct Holder {
     pub(crate) running: Running,
     stage: Stage,
@@ -55,8 +56,10 @@ impl Holder {
             .arg(&go)
             .start();
         let text = heard(&ready);
-        let mut numbers = text.split(' ').map(|pid| pid.parse().expect("a number"));
-        let mut number = || numbers.next().expect("two numbers");
+        let mut numbers = text
+            .split(' ')
+            .map(|pid| pid.parse().expect("the string is a number"));
+        let mut number = || numbers.next().expect("the line contains two numbers");
         Self {
             running,
             stage,
@@ -70,7 +73,8 @@ impl Holder {
         tell(&self.stage.path("go"), "on");
     }
 
-    /// Starts a contender and returns when it waits. Its command succeeds only if no process of the tree is alive.
+    /// Starts a contender and returns when the contender waits. The contender's command succeeds only if no process of
+    /// the tree is alive.
     pub(crate) fn next(&self, database: &Database) -> Running {
         let next = Dlock::on(database, ["exec", "-a", "init", "--ttl", "3s"])
             .args(["--", "sh", "-c", NEXT, "sh"])
@@ -103,7 +107,7 @@ fn process_tree_of_a_killed_dlock_dies() {
         let database = shared(flavour).database("tree");
         let holder = Holder::start(&database, &["--ttl", "1m"]);
         holder.running.signal("KILL");
-        // This is long before the lease expires.
+        // The process tree dies long before the lease expires.
         eventually("the tree is dead", || holder.witness.is_alone());
     }
 }
@@ -180,7 +184,7 @@ fn monitor_that_misses_the_deadline_is_killed_with_the_tree() {
         let server = Server::start(flavour, &[]);
         let database = server.database("tree");
         let holder = Holder::start(&database, &["--ttl", "3s"]);
-        // No signal resumes the monitor, as if only its container were frozen.
+        // No signal resumes the monitor, as if only the monitor's container were frozen.
         stop_with_ptrace(holder.monitor);
         signal(server.pid(), "STOP");
         let outcome = holder.running.wait();
@@ -194,26 +198,29 @@ fn monitor_that_misses_the_deadline_is_killed_with_the_tree() {
     }
 }
 
-/// Stops the process `pid` with ptrace until it is killed.
+/// Stops the process `pid` with ptrace until the process is killed.
 fn stop_with_ptrace(pid: u32) {
     let (sender, receiver) = mpsc::channel();
     thread::spawn(move || {
-        let pid = libc::pid_t::try_from(pid).expect("a process id");
+        let pid = libc::pid_t::try_from(pid).expect("the process id fits");
         // SAFETY: these calls take numbers and null pointers, except `status`, which outlives them. All calls for a
         // traced process must come from one thread.
         unsafe {
             let none = ptr::null_mut::<libc::c_void>();
             let seized = libc::ptrace(libc::PTRACE_SEIZE, pid, none, none);
             let stopped = libc::ptrace(libc::PTRACE_INTERRUPT, pid, none, none);
-            sender.send((seized, stopped)).expect("the test waits");
-            // The parent of a traced process learns of its end only after the tracer has waited for it.
+            sender
+                .send((seized, stopped))
+                .expect("the test receives the outcome");
+            // The kernel reports the end of a traced process to the parent only after the tracer has waited for the
+            // process.
             let mut status = 0;
             while libc::waitpid(pid, &raw mut status, libc::__WALL) == pid
                 && !libc::WIFSIGNALED(status)
             {}
         }
     });
-    let outcome = receiver.recv().expect("the thread answers");
+    let outcome = receiver.recv().expect("the thread sends the outcome");
     assert_eq!(
         outcome,
         (0, 0),
@@ -253,8 +260,8 @@ fn stopped_command_is_killed_when_its_lease_ends() {
     holder.running.wait().expect(76, "", "cannot keep init: ");
 }
 
-/// A `kill` that ignores SIGKILL while the file `$IMMORTAL` exists, as if the process waited in the kernel for a dead
-/// disk.
+/// The source of a library whose `kill` ignores SIGKILL while the file `$IMMORTAL` exists, as if the killed process
+/// waited in the kernel for a dead disk.
 const IGNORE_KILL: &str = r#"
 #define _GNU_SOURCE
 #include <signal.h>
@@ -268,19 +275,19 @@ int kill(pid_t pid, int number) {
 }
 "#;
 
-/// Starts a holder of `init` whose command cannot be killed while the file `immortal` is on the stage.
+/// Starts a holder of `init` whose command cannot be killed while the file `immortal` exists in the returned stage.
 fn immortal_holder(database: &Database) -> (Holder, Stage) {
     let stage = Stage::new();
     let immortal = stage.path("immortal");
-    fs::write(&immortal, "").expect("writes");
+    fs::write(&immortal, "").expect("the file can be written");
     let dlock = Dlock::on(database, ["exec", "-a", "init"])
         .env("LD_PRELOAD", preload(&stage, IGNORE_KILL))
         .env("IMMORTAL", &immortal);
     (Holder::start_with(dlock, &[]), stage)
 }
 
-/// Sends two stop requests by different signals, because dlock treats an immediate second copy of a signal as the same
-/// request.
+/// Sends two stop requests with different signals, because dlock treats an immediate second copy of a signal as the
+/// same request.
 fn send_two_stop_requests(holder: &Holder) {
     holder.running.signal("TERM");
     holder.running.signal("INT");
@@ -297,7 +304,7 @@ fn unkillable_process_is_reported_and_the_lease_kept_until_it_dies() {
         .running
         .heard("init is not released until the process is dead");
     assert!(!holder.witness.is_alone(), "the library has no effect");
-    fs::remove_file(stage.path("immortal")).expect("removes");
+    fs::remove_file(stage.path("immortal")).expect("the file can be removed");
     holder.running.wait().expect(137, "", "does not die");
     next.wait().expect(0, "alone\n", "init is held by");
 }
@@ -308,13 +315,13 @@ fn third_stop_request_leaves_an_unkillable_process_behind() {
     let (holder, stage) = immortal_holder(&database);
     send_two_stop_requests(&holder);
     holder.running.signal("TERM");
-    eventually("dlock has ended", || {
+    eventually("dlock has exited", || {
         !crate::command::is_alive(&holder.running.pid().to_string())
     });
     Dlock::on(&database, ["exec", "-n", "-a", "init", "--", "echo", "ran"])
         .run()
         .expect(75, "", "init is held by");
-    fs::remove_file(stage.path("immortal")).expect("removes");
+    fs::remove_file(stage.path("immortal")).expect("the file can be removed");
     holder.running.wait().expect(
         76,
         "",
@@ -325,7 +332,7 @@ fn third_stop_request_leaves_an_unkillable_process_behind() {
 
 fn child_of(pid: u32) -> u32 {
     let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
-    let children = children.expect("the process is there");
-    let first = children.split(' ').next().expect("it has a child");
-    first.parse().expect("a number")
+    let children = children.expect("the process exists");
+    let first = children.split(' ').next().expect("the process has a child");
+    first.parse().expect("the string is a number")
 }

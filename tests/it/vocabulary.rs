@@ -1,12 +1,12 @@
-//! Private words of the first version must not return: everything that a person reads uses the words of the field.
+//! Checks that nonstandard words of the first version of dlock do not return to the sources and documents.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Words that no source file, document, example or completion may contain, in any case.
+/// Words that no source file, document, example or completion may contain, in upper or lower case.
 ///
-/// Some words of the first version are also ordinary English (`line`, `place`, `front`, `number`, `kept`) and are not in
-/// this list.
+/// Some words of the first version are not in this list, because they are also ordinary English: `line`, `place`,
+/// `front`, `number`, `kept`.
 const WORDS: [&str; 32] = [
     "lapse",
     "lapsed",

@@ -6,7 +6,7 @@ use crate::cli_runner::{Dlock, Running};
 use crate::command::{Stage, heard, tell};
 use crate::servers::{Database, Flavour, shared};
 
-/// A database, and a second account that can only read it.
+/// A database, and a second account that can only read this database.
 struct Scene {
     database: Database,
     reader: Database,
@@ -22,7 +22,10 @@ impl Scene {
             "GRANT SELECT ON `{}`.* TO '{}'@'%'",
             database.name, reader.user
         );
-        server.admin().query_drop(grant).expect("grants");
+        server
+            .admin()
+            .query_drop(grant)
+            .expect("the privileges can be granted");
         reader.name.clone_from(&database.name);
         Self {
             reader,
@@ -92,7 +95,10 @@ fn wait_done_waits_for_a_success_of_a_free_action() {
             .run()
             .expect(75, "", "init (v1) is not done; gave up after ");
         let mut waiter = waiter;
-        assert!(!waiter.is_over(), "there is no success yet");
+        assert!(
+            !waiter.is_over(),
+            "dlock wait exited before a success was recorded"
+        );
         exec("--once=v1", "true").expect(0, "", "");
         assert_eq!(waiter.wait().status, Some(0));
         scene.wait(&["init", "--done=v1"]).run().expect(0, "", "");
@@ -132,11 +138,11 @@ fn wait_reconnects_and_exits_69_if_the_server_is_unreachable() {
                 "SELECT id FROM information_schema.processlist WHERE user='{}'",
                 scene.reader.user
             ))
-            .expect("shows the sessions");
+            .expect("the sessions can be read");
         assert_eq!(sessions.len(), 1, "{sessions:?}");
         admin
             .query_drop(format!("KILL {}", sessions[0]))
-            .expect("kills the session");
+            .expect("the session can be killed");
         scene.let_go("0");
         holder.wait().expect(0, "", "");
         assert_eq!(waiter.wait().status, Some(0));

@@ -1,4 +1,4 @@
-//! Tests of waiting for the lock: how long a waiter waits, which messages it prints, and how it exits.
+//! Tests of waiters: how long a waiter waits, which messages it prints, and how it exits.
 
 use mysql::prelude::Queryable;
 
@@ -108,7 +108,7 @@ fn new_contender_takes_over_an_expired_lease_immediately() {
         let database = shared(flavour).database("waiting");
         let holder = Holder::start(&database, &["--ttl", "2s"]);
         holder.running.signal("KILL");
-        // The holder's session is gone, but its lease has not expired.
+        // The holder's session has ended, but the lease has not expired.
         let mut admin = database.admin_conn();
         admin
             .query_drop("UPDATE dlock_lock SET expires_at=UTC_TIMESTAMP(6)+INTERVAL 1 MINUTE")
@@ -132,7 +132,7 @@ fn waiter_and_holder_survive_a_server_restart() {
         let waiter = echo(&database, &[]).start();
         waiter.heard("init is held by the holder");
         server.restart();
-        // The holder must have reconnected before it ends.
+        // The holder must reconnect before its command ends.
         let mut admin = database.admin_conn();
         crate::cli_runner::eventually("the holder renews on the new server", || {
             let renewals: Option<u64> = admin

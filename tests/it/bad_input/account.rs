@@ -18,7 +18,7 @@ fn a_wrong_password_and_an_unknown_account_are_denied() {
         );
         // For an unknown account, MySQL requests the password with a randomly chosen authentication plugin.
         refused(run().env("DLOCK_USER", "nobody"), Form::Line, 77, "nobody");
-        // dlock does not retry after access was denied, regardless of --connect-timeout.
+        // dlock does not retry a denied login, regardless of --connect-timeout.
         refused(
             run()
                 .env("DLOCK_PASSWORD", "wrong")

@@ -90,7 +90,7 @@ fn an_unusable_file_is_a_configuration_error() {
             refused(run, Form::Line, 78, &why);
         }
         assert_eq!(actions(&database), [""; 0], "{flavour}");
-        // After its mode is changed to 0600, the file `open` is accepted.
+        // The file `open` is accepted after its mode is changed to 0600.
         fs::set_permissions(&open, Permissions::from_mode(0o600)).expect("the test owns the file");
         exec(&database, "init")
             .arg("--defaults-file")

@@ -33,7 +33,7 @@ fn invalid_action_names_are_rejected() {
             }
         }
         assert_eq!(actions(&database), [""; 0], "{flavour}");
-        // The longest valid names, and names that need quoting in a shell or in SQL.
+        // These are the longest valid names, and names that need quoting in a shell or in SQL.
         for name in [
             &"é".repeat(127),
             &"x".repeat(255),

@@ -23,7 +23,7 @@ const SOON: Duration = Duration::from_secs(20);
 
 #[test]
 fn an_unreachable_server_is_unavailable() {
-    let closed = Port::reserve(local(0)).expect("127.0.0.1 has ports");
+    let closed = Port::reserve(local(0)).expect("127.0.0.1 has a free port");
     let port = closed.number();
     let stage = Stage::new();
     let socket = stage.path("socket");
@@ -75,7 +75,7 @@ fn gives_up_on(url: &str, why: &str) {
 #[test]
 fn dlock_gives_up_on_a_silent_server_in_time() {
     // The kernel completes each connection, but no process accepts the connection.
-    let tcp = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("127.0.0.1 has ports");
+    let tcp = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("127.0.0.1 has a free port");
     let port = tcp.local_addr().expect("the socket is bound").port();
     gives_up_on(
         &format!("mysql://u:p@127.0.0.1:{port}/d"),
@@ -97,13 +97,13 @@ fn dlock_gives_up_on_a_silent_server_in_time() {
 
 #[test]
 fn dlock_limits_the_waits_for_which_the_driver_has_no_timeout() {
-    // A name server that never responds.
+    // The name server never responds.
     gives_up_on(
         "mysql://u:p@stuck.test/d?ssl-mode=disabled",
         "gave up after 1s",
     );
 
-    // A socket with a full backlog.
+    // The backlog of the socket is full.
     let stage = Stage::new();
     let path = stage.path("full");
     let address = SocketAddrUnix::new(&path).expect("a short path");
@@ -127,8 +127,8 @@ fn dlock_limits_the_waits_for_which_the_driver_has_no_timeout() {
         "gave up after 1s",
     );
 
-    // A server that sends one byte at a time, so that each read returns before a read timeout.
-    let tcp = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("127.0.0.1 has ports");
+    // The server sends one byte at a time, so that each read returns before its timeout.
+    let tcp = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("127.0.0.1 has a free port");
     let port = tcp.local_addr().expect("the socket is bound").port();
     thread::spawn(move || {
         for client in tcp.incoming() {

@@ -36,11 +36,11 @@ fn every_address_of_a_host_name_is_tried() {
             ("the second family", through(server.port(), "::1,127.0.0.1")),
             ("the first family", through(server.port(), "127.0.0.1,::1")),
             (
-                "the second of a family",
+                "the second address of a family",
                 through(proxy.port(), "127.0.0.1,127.0.0.2"),
             ),
             (
-                "the second of the second",
+                "the second address of the second family",
                 through(proxy.port(), "::1,127.0.0.1,127.0.0.2"),
             ),
         ];

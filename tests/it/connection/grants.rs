@@ -6,8 +6,8 @@ use crate::cli_runner::{Dlock, eventually};
 use crate::command::{Stage, tell};
 use crate::servers::{Database, Flavour, shared};
 
-/// Creates an account with `grants`, statements in which `ACCOUNT` is replaced by the name of the account. Returns
-/// `database` with that account.
+/// Creates an account and executes the statements `grants`, with `ACCOUNT` replaced by the name of the account. Returns
+/// `database` with the new account.
 #[track_caller]
 fn account(database: &Database, name: &str, grants: &[String]) -> Database {
     let mut limited = database.clone();

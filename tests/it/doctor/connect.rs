@@ -10,7 +10,7 @@ use crate::servers::{Flavour, shared};
 fn a_proxy_that_changes_the_protocol_is_recognised() {
     for flavour in Flavour::ALL {
         let database = set_up(shared(flavour));
-        // A proxy that changes the connection id in the greeting. The id is in the four bytes after the version.
+        // This proxy changes the connection id in the greeting. The id is in the four bytes after the version.
         let greeting = Proxy::tampering(database.port, |greeting| {
             let mut greeting = greeting.to_vec();
             let end = greeting.iter().skip(5).position(|byte| *byte == 0);
@@ -22,13 +22,13 @@ fn a_proxy_that_changes_the_protocol_is_recognised() {
         findings.are_good_except(&["proxy"]);
         assert_eq!(findings.status, 0);
 
-        // A proxy that runs each request in another session.
+        // This proxy simulates that each request runs in another session.
         let moving = Proxy::rewriting(database.port, "CONNECTION_ID()", "UUID_SHORT()+00");
         let findings = Findings::through(&moving, &database);
         findings.reports("proxy", "warn", "changing sessions");
         findings.are_good_except(&["proxy", "named-locks"]);
 
-        // A proxy that drops session settings.
+        // This proxy changes a session setting.
         let setting = Proxy::rewriting(database.port, "autocommit=1", "autocommit=0");
         let findings = Findings::through(&setting, &database);
         findings.reports("session", "fail", "autocommit=OFF, not ON");

@@ -171,7 +171,7 @@ fn assert_replica_is_reported(server: &Server, database: &Database) {
     for statement in statements {
         admin.query_drop(&statement).expect("a replica starts");
     }
-    crate::cli_runner::eventually("the replica reads", || {
+    crate::cli_runner::eventually("doctor reports the replica", || {
         Findings::on(database).status("replication") == ["warn"]
     });
     Findings::on(database).reports("replication", "warn", "asynchronous, connected replicas: 1");

@@ -1,4 +1,5 @@
-//! Sends the SQL files with the client of each server. The header of each file contains the command line for this.
+//! Tests of the SQL files. The tests send each file with the client of the server, using the command line in the header
+//! of the file.
 
 use std::path::Path;
 use std::process::Command;
@@ -30,8 +31,8 @@ fn host(flavour: Flavour) -> Host {
         database.name
     );
     let account = host.secret("client.cnf", &account);
-    // The script ignores its arguments, since the example passes a database that does not exist here. The option file sets
-    // the database of the test.
+    // The script ignores its arguments, since the example passes a database that does not exist here. The option file
+    // sets the database of the test.
     let script = format!("exec {} --defaults-file={account}", client.trim());
     host.job("mysql", &script);
     for name in ["column.sql", "transaction.sql"] {
@@ -53,7 +54,7 @@ fn line(name: &str) -> String {
     format!("PATH=.:$PATH; {{ echo {line}")
 }
 
-/// Runs the command line of the file `name` under `dlock exec`, and prints the token of the run.
+/// Prints the token and runs the command line of the file `name`, both under `dlock exec`.
 fn granted(host: &Host, name: &str) -> Outcome {
     let url = host.database.url();
     let script = format!("echo \"token $DLOCK_TOKEN\"; {}", line(name));
@@ -63,7 +64,7 @@ fn granted(host: &Host, name: &str) -> Outcome {
     host.starts(&[("DLOCK_URL", url.as_str())], words).run()
 }
 
-/// Asserts that the run succeeded with a current token, and returns the token.
+/// Asserts that a run of [`granted`] succeeded with a current token, and returns the token.
 #[track_caller]
 fn token(outcome: &Outcome) -> String {
     assert_eq!(outcome.status, Some(0), "{outcome:#?}");
@@ -119,7 +120,7 @@ fn a_transaction_of_a_stale_holder_is_not_committed() {
     }
 }
 
-/// Apart from the token and the notation of the names, the statement in the file is the statement that
+/// Except for the token and the notation of the names, the statement in the file equals the statement that
 /// `dlock check --sql` prints.
 #[test]
 fn the_statement_in_the_file_matches_dlock_check() {

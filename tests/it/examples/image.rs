@@ -109,7 +109,7 @@ fn stopping_a_waiting_container_ends_its_wait() {
 }
 
 #[test]
-fn the_next_container_migrates_after_one_was_killed() {
+fn the_next_container_migrates_after_a_container_was_killed() {
     Host::everywhere(|host| {
         host.job("migrate.sh", CONTROLLED);
         let [ready, go] = ["ready", "go"].map(|name| host.stage.path(name));

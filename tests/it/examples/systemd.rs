@@ -71,7 +71,7 @@ fn systemd_accepts_the_units_without_warnings() {
 }
 
 #[test]
-fn the_timer_starts_the_service_of_its_name_every_night_and_catches_up() {
+fn the_timer_starts_its_service_every_night_and_after_a_missed_night() {
     assert_eq!(setting("report.timer", "Timer", "Persistent"), "true");
     assert!(setting("report.timer", "Timer", "OnCalendar").starts_with("*-*-* "));
     assert_eq!(
@@ -83,7 +83,7 @@ fn the_timer_starts_the_service_of_its_name_every_night_and_catches_up() {
 }
 
 #[test]
-fn one_of_two_machines_runs_the_service_and_a_later_one_does_not() {
+fn one_of_two_machines_runs_the_service_and_a_later_machine_does_not() {
     Host::everywhere(|host| {
         host.job("report.sh", JOB);
         let credential = setting("report.service", "Service", "LoadCredential");

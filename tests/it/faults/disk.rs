@@ -1,7 +1,7 @@
 //! The disk with the server's binary log is full, and the server cannot commit.
 //!
-//! Both servers then wait inside the commit, check once a minute if there is room again, and keep the row locked. The
-//! test does not wait for that check: it restarts the server with the log on an empty disk.
+//! MariaDB and MySQL then wait inside the commit, keep the row locked, and check once a minute whether the disk has
+//! room again. The test does not wait for this check, but restarts the server with the log on another disk.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -25,7 +25,7 @@ fn a_full_server_disk_stops_the_command_and_prevents_new_runs() {
         let contender = scene.contender();
         scene.queued();
         let filled = fs::write(server.disk().join("ballast"), vec![1; 9 << 20]);
-        let error = filled.expect_err("the disk is smaller than that");
+        let error = filled.expect_err("the disk is smaller than the file");
         assert_eq!(error.kind(), ErrorKind::StorageFull, "{flavour}");
         let outcome = holder.running.wait();
         outcome.expect(76, "term\n", "cannot keep init: ");
@@ -38,7 +38,7 @@ fn a_full_server_disk_stops_the_command_and_prevents_new_runs() {
             matches!(newcomer.status, Some(69 | 75)),
             "{flavour}: {newcomer:#?}"
         );
-        // An operator makes room and restarts the server.
+        // Simulates an operator who makes room on the disk and restarts the server.
         for file in fs::read_dir(server.disk()).expect("the disk exists") {
             let file = file.expect("the disk can be read");
             if file.file_name() != "ballast" {

@@ -1,4 +1,5 @@
-//! Responses that no server sends: malformed, cut off, empty, endless, or with text that attacks the terminal.
+//! Responses that no real server sends: malformed, cut off, empty or endless responses, and error messages that attack
+//! the terminal.
 
 use std::io::{Read, Write, copy, sink};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -15,7 +16,7 @@ use crate::servers::{Flavour, shared};
 /// A name and a function that corrupts a response.
 type Corruption = (&'static str, fn(&[u8]) -> Vec<u8>);
 
-/// An error packet with an unknown code and a text that clears the screen, moves the cursor and starts new lines.
+/// An error packet with an unknown code and a message that clears the screen, moves the cursor and starts new lines.
 const HOSTILE: &[u8] =
     b"\xff\x17\x07#HY000\x1b[2Jdlock: lost init\r\ndlock: \xc2\x9b0m\xe2\x80\xae\x00\xff\xfe";
 
@@ -36,10 +37,10 @@ const CORRUPTIONS: [Corruption; 13] = [
     ("a packet without its end", |response| {
         response[..response.len() - 3].to_vec()
     }),
-    ("a packet larger than all that is allowed", |_| {
+    ("a packet larger than allowed", |_| {
         [&[0xff, 0xff, 0xff, 1][..], &[7; 70_000]].concat()
     }),
-    ("a table of more columns than memory", |_| {
+    ("more columns than fit in memory", |_| {
         packet(1, b"\xfe\xff\xff\xff\xff\xff\xff\xff\x7f")
     }),
     ("a row that ends too early", |response| {
@@ -54,12 +55,14 @@ const CORRUPTIONS: [Corruption; 13] = [
         all.remove(row);
         all.concat()
     }),
-    ("a file is asked for", |_| packet(1, b"\xfb/etc/passwd")),
-    ("nothing but success", |_| packet(1, &[0, 1, 0, 2, 0, 0, 0])),
-    ("success, and more that never comes", |_| {
+    ("a request for a file", |_| packet(1, b"\xfb/etc/passwd")),
+    ("success without rows", |_| {
+        packet(1, &[0, 1, 0, 2, 0, 0, 0])
+    }),
+    ("success, and a further result that never arrives", |_| {
         packet(1, &[0, 1, 0, 10, 0, 0, 0])
     }),
-    ("everything twice", |response| response.repeat(2)),
+    ("the response twice", |response| response.repeat(2)),
     ("a hostile error", |_| packet(1, HOSTILE)),
 ];
 
@@ -126,7 +129,8 @@ fn a_corrupted_response_never_grants_the_lock() {
         let changed = move |response: &[u8]| {
             let mut response = response.to_vec();
             for _ in 0..3 {
-                // The linear congruential generator of Numerical Recipes, so that every run has the same bytes.
+                // Uses the linear congruential generator of Numerical Recipes, so that every test run changes the same
+                // bits.
                 seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
                 let at = (seed >> 8) as usize % response.len();
                 response[at] ^= 1 << (seed >> 29);
@@ -148,18 +152,18 @@ fn a_corrupted_response_never_grants_the_lock() {
             );
             assert_clean(&outcome);
         }
-        // On a busy machine some runs time out before the attempt.
+        // On a busy machine some runs time out before their attempt to acquire the lock.
         assert!(case.hits() > 20, "{flavour}: {} hits", case.hits());
         holder.unharmed();
         scene.over(&["holder"]);
     });
 }
 
-/// Starts a fake server that sends `first` to every client and `second` after the client responds. After that it sends
-/// nothing, or closes its side if `hangs_up`. Returns its port.
+/// Starts a fake server that sends `first` to every client, and `second` after the client has sent something. If
+/// `hangs_up` is true, the server then closes its side of the connection. Returns the port of the server.
 #[track_caller]
 fn fake_server(first: Vec<u8>, second: Vec<u8>, hangs_up: bool) -> u16 {
-    let listener = TcpListener::bind(local(0)).expect("127.0.0.1 has a port");
+    let listener = TcpListener::bind(local(0)).expect("127.0.0.1 has a free port");
     let port = listener.local_addr().expect("the socket is bound").port();
     thread::spawn(move || {
         for client in listener.incoming() {
@@ -172,7 +176,7 @@ fn fake_server(first: Vec<u8>, second: Vec<u8>, hangs_up: bool) -> u16 {
 }
 
 fn serve(mut client: TcpStream, first: &[u8], second: &[u8], hangs_up: bool) {
-    // The client may close the connection at any time.
+    // All errors are ignored, since the client may close the connection at any time.
     let _ = client.write_all(first);
     if !second.is_empty() && matches!(client.read(&mut [0; 4096]), Ok(1..)) {
         let _ = client.write_all(second);
@@ -210,25 +214,31 @@ fn a_peer_that_is_not_a_server_times_out_with_69() {
             ("half a greeting", good[..good.len() / 2].to_vec()),
             ("another protocol", packet(0, &[9, b'3', 0])),
             ("a web server", b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec()),
-            ("a login shell", b"SSH-2.0-OpenSSH_9.2\r\n".to_vec()),
+            ("an SSH server", b"SSH-2.0-OpenSSH_9.2\r\n".to_vec()),
             ("a packet without end", vec![0xff; 70_000]),
             ("a hostile error", packet(0, HOSTILE)),
         ];
         let seconds = [
             ("an empty packet", packet(2, &[])),
             ("half a packet", vec![7, 0, 0, 2, 0]),
-            ("a switch to nothing", packet(2, &[0xfe])),
             (
-                "a switch without a challenge",
+                "an authentication switch without a plugin",
+                packet(2, &[0xfe]),
+            ),
+            (
+                "an authentication switch without a challenge",
                 packet(2, b"\xfemysql_native_password\0"),
             ),
-            ("more to come", packet(2, &[1])),
+            ("empty authentication data", packet(2, &[1])),
             (
                 "an invalid key",
                 packet(2, b"\x01-----BEGIN PUBLIC KEY-----"),
             ),
             ("a hostile error", packet(2, HOSTILE)),
-            ("a wrong number", packet(77, &[0, 0, 0, 2, 0, 0, 0])),
+            (
+                "a wrong sequence number",
+                packet(77, &[0, 0, 0, 2, 0, 0, 0]),
+            ),
             ("a table", packet(2, &[3])),
         ];
         let firsts = firsts.map(|(name, first)| (name, first, empty()));
@@ -262,7 +272,7 @@ fn assert_gives_up(port: u16, name: &str, hangs_up: bool) {
         .run();
     assert!(
         outcome.status == Some(69) && outcome.stdout.is_empty(),
-        "{name}, hangs up: {hangs_up}: {outcome:#?}"
+        "{name}, server hangs up: {hangs_up}: {outcome:#?}"
     );
     assert_clean(&outcome);
 }

@@ -1,4 +1,4 @@
-//! The network between dlock and its server fails, for less than a lease and for longer.
+//! The network between dlock and the server fails, for a shorter or a longer time than a lease.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ const CUTS: [Cut; 10] = [
     ("responses are lost", |proxy| proxy.responses(Flow::Lose)),
     (REQUESTS_DRIP, |proxy| proxy.requests(A_BYTE_A_SECOND)),
     ("responses drip", |proxy| proxy.responses(A_BYTE_A_SECOND)),
-    ("reset and silence after accept", |proxy| {
+    ("reset, then silence after each accept", |proxy| {
         proxy.door(Door::Silent);
         proxy.reset();
     }),
@@ -41,8 +41,8 @@ fn restore(proxy: &Proxy) {
     proxy.door(Door::Open);
 }
 
-/// Restores the network if requests drip. The server waits for the rest of an incomplete request while the session
-/// still has the queue lock, so contenders wait until the proxy stops sending bytes.
+/// Restores the network if `name` is [`REQUESTS_DRIP`]. While the bytes of a request drip, the server waits for the end
+/// of the request and the session keeps the queue lock, so contenders could not acquire the lock.
 fn stop_dripping(scene: &Scene, name: &str) {
     if name == REQUESTS_DRIP {
         restore(&scene.proxy);
@@ -103,11 +103,12 @@ fn an_unreachable_server_returns_69_and_runs_nothing() {
 }
 
 #[test]
-fn a_server_back_within_the_connect_timeout_runs_the_command() {
+fn the_command_runs_if_the_server_is_back_within_the_connect_timeout() {
     on_each_case(&CUTS, |scene, _, cut| {
         cut(&scene.proxy);
         let running = scene.faulty("late", &[], "exit 4").start();
-        // With a dripping login, the first try may time out later than this test waits, so a connection is enough.
+        // If the login drips, the first attempt may time out later than `eventually` does, so the test then waits only
+        // for a connection.
         eventually("the connection is cut off", || {
             scene.proxy.connections() > 0 || running.said().contains("trying again")
         });
@@ -143,7 +144,7 @@ fn unexpected_bytes_cost_only_the_connection() {
 }
 
 #[test]
-fn failover_to_the_same_rows_keeps_the_lease_and_to_others_loses_it() {
+fn a_failover_keeps_the_lease_only_if_the_server_has_its_record() {
     on_each(|flavour| {
         let scene = Scene::new(flavour);
         let other = match flavour {
@@ -167,7 +168,7 @@ fn failover_to_the_same_rows_keeps_the_lease_and_to_others_loses_it() {
             "{flavour}: no renewal through the other proxy"
         );
 
-        let closed = Port::reserve(crate::network::local(0)).expect("127.0.0.1 has a port");
+        let closed = Port::reserve(crate::network::local(0)).expect("127.0.0.1 has a free port");
         let port = closed.number();
         scene.proxy.retarget(port);
         scene.proxy.reset();

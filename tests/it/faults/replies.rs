@@ -1,4 +1,4 @@
-//! One request of the protocol is lost, or its response is lost, late, cut off or belongs to another request.
+//! One request of the protocol is lost, or its response is lost, late or cut off, or belongs to another request.
 
 use std::thread;
 use std::time::Duration;
@@ -11,14 +11,14 @@ use crate::command::{heard, tell};
 use crate::history::{endings, runs};
 use crate::proxy::{Fault, Kind};
 
-/// Returns all faults of one request, with their names.
+/// Returns all faults that can affect one request or its response, with their names.
 fn faults() -> [(&'static str, Fault); 6] {
     [
         ("the request is lost", Fault::LoseRequest),
         ("the response is lost", Fault::LoseResponse),
         ("the response comes late", Fault::HoldResponse),
-        ("reset before it", Fault::Reset),
-        ("reset after it", Fault::ResetAfter),
+        ("reset before the request", Fault::Reset),
+        ("reset after the request", Fault::ResetAfter),
         ("the response is cut off", Fault::Truncate(9)),
     ]
 }
@@ -42,7 +42,7 @@ fn an_attempt_without_a_response_is_retried_and_runs_the_command_once() {
 fn giving_up_after_a_lost_response_releases_the_grant() {
     on_each(|flavour| {
         let scene = Scene::new(flavour);
-        // A lease that lasts longer than the time limit of this test.
+        // With this ttl the lease does not expire during the test.
         let options = ["--ttl", "10m", "--wait", "0", "--connect-timeout", "0"];
         let mut is_released = false;
         // dlock has 60 ms for the release, which is sometimes too short on a busy machine.
@@ -172,7 +172,7 @@ fn a_queue_entry_of_a_holder_is_not_shown_and_ends_with_the_release() {
 
 #[test]
 fn a_lost_wake_up_delays_the_queue_by_at_most_one_lease() {
-    // The server notices the other faults at once and ends the session.
+    // The server detects the other faults immediately and ends the session.
     on_each_case(&faults()[..3], |scene, name, fault| {
         let holder = scene.holder(&[]);
         let case = scene.proxy.next(Kind::WaitTurn, fault);
@@ -182,7 +182,7 @@ fn a_lost_wake_up_delays_the_queue_by_at_most_one_lease() {
         holder.unharmed();
         case.wait();
         assert_eq!(scene.contender().wait().status, Some(0), "{name}");
-        // The waiter cannot detect the fault while the proxy keeps the connection open and holds the response back.
+        // The waiter cannot detect the fault while the proxy keeps the connection open without a response.
         case.let_go();
         assert_eq!(waiter.wait().status, Some(5), "{name}");
         assert!(!scene.witness().contains("overlap"), "{name}");
@@ -241,7 +241,7 @@ fn an_attempt_that_arrives_late_blocks_for_at_most_one_lease() {
 fn a_response_to_another_request_is_never_accepted() {
     on_each(|flavour| {
         let scene = Scene::new(flavour);
-        // Records the responses to a grant and to a release, to replay them later.
+        // Records the response to an attempt and the response to a release, to replay these responses later.
         let [grant, release] = [Kind::TryAcquire, Kind::Release]
             .map(|kind| scene.proxy.next(kind, Fault::Drip(Duration::ZERO)));
         scene.faulty("holder", &[], "").run().expect(0, "", "");

@@ -1,5 +1,5 @@
-//! The server fails or refuses requests: it crashes, restarts, kills queries or connections, is read-only, locked or
-//! full, or has lost its tables.
+//! The server fails or refuses requests: the server crashes, restarts, kills queries or connections, is read-only or
+//! locked, has no free connection, returns errors, or has lost dlock's tables.
 
 use mysql::prelude::Queryable;
 use mysql::{Conn, Opts};
@@ -56,9 +56,10 @@ fn row_locked(scene: &Scene) -> Undo {
     Box::new(move || drop(admin))
 }
 
-/// Resets the connection of the holder and opens all connections that the server allows, including its own.
+/// Resets the holder's connection and opens all connections that the server allows, which prevents a reconnect.
 fn full(server: &Server, scene: &Scene) -> Undo {
-    // Connects before the server is full: a rejected connection occupies root's extra connection for a moment.
+    // Connects before the server is full, since each rejected connection briefly occupies the extra connection for
+    // root.
     let mut admin = server.admin();
     let options = Opts::from_url(&scene.database.url()).expect("a URL");
     let mut others = Vec::new();
@@ -69,7 +70,7 @@ fn full(server: &Server, scene: &Scene) -> Undo {
             .map(|conn| others.push(conn))
             .is_err()
     });
-    // Resets right after a renewal, so that there is time until the next.
+    // Resets the connection right after a renewal, so that enough time is left before the next renewal.
     let asked = scene.proxy.asked(Kind::Renew);
     scene.proxy.wait_asked(Kind::Renew, asked + 1);
     scene.proxy.reset();
@@ -177,7 +178,8 @@ fn holder_and_waiter_retry_a_killed_query_or_connection() {
             let waiter = scene.faulty("waiter", &[], "").start();
             scene.proxy.wait_asked(Kind::WaitTurn, 1);
             let mut admin = scene.database.admin_conn();
-            // Kills the waiter while it waits for the queue lock, and the holder in the middle of a renewal.
+            // Kills the query or session in which the waiter waits, and then the query or session in which the holder
+            // renews.
             kill_session(&mut admin, &scene, kill, "GET_LOCK");
             scene.proxy.wait_asked(Kind::WaitTurn, 2);
             let undo = row_locked(&scene);
@@ -192,7 +194,8 @@ fn holder_and_waiter_retry_a_killed_query_or_connection() {
     });
 }
 
-/// Waits until a query of the account contains `text` and runs `kill` on its session.
+/// Waits until a session of the account runs a query that contains `text`, and runs the statement `kill` with the id
+/// of this session.
 #[track_caller]
 fn kill_session(admin: &mut Conn, scene: &Scene, kill: &str, text: &str) {
     let find = format!(
@@ -201,7 +204,7 @@ fn kill_session(admin: &mut Conn, scene: &Scene, kill: &str, text: &str) {
     );
     eventually(text, || {
         let session: Option<u64> = admin.query_first(&find).expect("root has the privilege");
-        // The query may have ended by now.
+        // The kill fails if the session has ended by now.
         session.is_some_and(|session| admin.query_drop(format!("{kill} {session}")).is_ok())
     });
 }
@@ -246,7 +249,7 @@ fn an_attempt_that_fails_with_a_server_error_is_retried() {
 fn a_server_error_during_a_renewal_does_not_affect_the_command() {
     on_each(|flavour| {
         let scene = Scene::new(flavour);
-        // Creating and dropping a trigger may take a busy server a second.
+        // The ttl is long, since a busy server may take a second to create or drop a trigger.
         let holder = scene.holder(&["--ttl", "10s"]);
         for code in ERRORS {
             println!("{flavour}, {code}");

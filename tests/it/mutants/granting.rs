@@ -1,5 +1,5 @@
-//! Mutants that are granted a lease that another contender holds: one does not read back the owner id of the row, and
-//! one takes over by the server's clock alone.
+//! Scenarios in which a mutant acquires a lease that another contender holds. One mutant does not read back the owner
+//! id of the record. The other mutant takes the lease over because it trusts the server's clock alone.
 
 use mysql::prelude::Queryable;
 
@@ -15,11 +15,12 @@ fn without_the_read_back_every_attempt_counts_as_granted() {
 }
 
 #[test]
-fn without_the_local_clock_a_server_clock_jump_makes_a_second_holder() {
+fn without_the_local_clock_a_server_clock_jump_creates_a_second_holder() {
     compare("clock", Verdict::TwoAlive, 1, |scene| {
         let port = scene.database.port;
         let _holder = scene.holder(scene.exec(port).args(["--ttl", "1m"]));
-        // Setting the row back has the same effect as setting the clock forward. The tests in `clocks` set the clock.
+        // An earlier expiry time in the row has the same effect as a jump of the server's clock. The tests in `clocks`
+        // change the clock.
         scene
             .database
             .admin_conn()

@@ -1,5 +1,5 @@
-//! Mutants that let the command or its descendants outlive the lease: without the monitor, without waiting for
-//! descendants of the command, and without the margin.
+//! Scenarios in which a mutant lets the command or its descendants outlive the lease. The mutants have no monitor, do
+//! not wait for descendants of the command, or have no margin.
 
 use super::scene::{Scene, Verdict, compare};
 use crate::cli_runner::{Dlock, eventually};
@@ -38,9 +38,9 @@ fn without_waiting_for_the_tree_leftover_processes_overlap_the_next_command() {
     });
 }
 
-/// A `kill` that delays each SIGKILL, as if the machine were busy or the command large. Killing the tree takes up to
-/// three calls: for its group, for the command, and for the descendant if the monitor has inherited it. Together they
-/// take a large part of the margin of 250 ms.
+/// The source of a library whose `kill` delays each SIGKILL, as if the machine were busy. The monitor kills the process
+/// tree with up to three calls: one for the process group, one for the command, and one for the descendant if the
+/// monitor has inherited the descendant. The delays of three calls add up to 165 ms of the margin of 250 ms.
 const SLOW_KILL: &str = r"
 #define _GNU_SOURCE
 #include <signal.h>
@@ -53,9 +53,9 @@ int kill(pid_t pid, int number) {
 }
 ";
 
-/// By its own clock, the contender may take over one ttl after it first observed the last renewal. It usually observes
-/// a renewal up to a second late. Here it observes the renewal at once: the proxy holds its read until the server has
-/// committed the renewal.
+/// A contender may take the lease over one ttl after the contender has first observed the last renewal. The contender
+/// usually observes a renewal up to one second late. In this test, the contender observes the renewal immediately,
+/// because the proxy holds the contender's read request until the server has committed the renewal.
 #[test]
 fn without_the_margin_a_command_that_dies_slowly_overlaps_the_next_command() {
     compare("margin", Verdict::TwoAlive, 6, |scene| {

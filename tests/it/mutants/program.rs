@@ -1,4 +1,4 @@
-//! The `dlock-mutant` program: dlock built so that one of its safeguards can be disabled. It is for tests only; see
+//! The `dlock-mutant` program is a build of dlock whose safeguards can be disabled. Only tests use this program. See
 //! `src/mutant.rs`.
 
 use std::process::ExitCode;

@@ -1,7 +1,9 @@
-//! Mutants that misinterpret a response: one counts the lease from the response instead of the send, one keeps a connection
-//! that has seen an error, and one does not check which request a response belongs to.
+//! Scenarios in which a mutant misinterprets a response. One mutant counts the lease from the response instead of from
+//! the request. One mutant keeps a connection after an error. One mutant does not check to which request a response
+//! belongs.
 //!
-//! Times count from the send of the renewal in question, for a ttl of 6 s.
+//! Times in these comments count from the moment when dlock sends the renewal. The ttl is 6 s unless the test sets
+//! another ttl.
 
 use std::time::{Duration, Instant};
 
@@ -9,8 +11,9 @@ use super::scene::{Scene, Verdict, compare, heard_or_exited};
 use crate::cli_runner::eventually;
 use crate::proxy::{Fault, Kind, Proxy};
 
-/// The network is slow and then fails. The response arrives 2.3 s late, byte by byte, so that no timeout expires. The
-/// lease expires at 6 s and is taken over at 6.9 s; counted from the response it would expire at 8.3 s.
+/// The network is slow and then fails. The response arrives 2.3 s late and byte by byte, so no timeout expires. The
+/// lease expires at 6 s, and the waiter takes it over at 6.9 s. If the lease counted from the response, it would expire
+/// at 8.3 s.
 #[test]
 fn without_counting_from_the_send_a_slow_response_extends_the_lease() {
     compare("send", Verdict::TwoAlive, 1, |scene| {
@@ -27,8 +30,8 @@ fn without_counting_from_the_send_a_slow_response_extends_the_lease() {
     });
 }
 
-/// A response arrives after its request has timed out. On a connection that is kept, every later request gets the response to
-/// the previous one.
+/// The response to a request arrives after the request has timed out. If dlock keeps the connection, each later request
+/// receives the response to the previous request.
 #[test]
 fn without_dropping_the_connection_a_late_response_kills_a_command() {
     compare("connection", Verdict::Killed, 1, |scene| {
@@ -58,9 +61,9 @@ fn late_response_is_not_mismatched_if_its_number_is_checked() {
     compare("connection", Verdict::Clean, 1, a_late_response);
 }
 
-/// The proxy holds the response to one renewal and loses the renewals after it. Then it delivers the held response, as if it
-/// were the response to the second lost renewal. The lease expires at 6 s; for a holder that mismatches the response, at
-/// 8.5 s.
+/// The proxy holds the response to one renewal and drops all later renewals. Then the proxy delivers the held response
+/// while the holder waits for the response to the second dropped renewal. The lease expires at 6 s. A holder that
+/// accepts the held response calculates an expiry at 8.5 s.
 fn a_late_response(scene: &Scene) -> Verdict {
     let proxy = Proxy::to(scene.database.port);
     let options = ["--ttl", "6s", "--grace", "0"];

@@ -1,7 +1,8 @@
-//! One scenario on one server, with dlock or with a mutant, and the verdict of the checker.
+//! Runs a scenario on one server with dlock or with a mutant, and returns a verdict.
 //!
-//! The checker looks at which processes are alive: every process of a command keeps a [`Witness`] locked, and the next
-//! command checks if it is alone. Processes that a mutant leaves alive end with the scene, even if the test fails.
+//! The verdict depends on which processes are alive. Every process of a command keeps a [`Witness`] locked, and the
+//! next command checks whether the witness is locked. When a [`Scene`] is dropped, all processes that a mutant has left
+//! alive end, even if the test fails.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write;
@@ -14,8 +15,9 @@ use crate::cli_runner::{Dlock, Outcome, Running, eventually};
 use crate::command::{Stage, Witness, heard};
 use crate::servers::{Database, Flavour, shared};
 
-/// A command that ignores stop requests, with a descendant in a session of its own. The command ends on a line from
-/// `$3`. The command and the descendant end when no process has `$3` and `$4` open for writing.
+/// A command that ignores stop requests and starts a descendant in a separate session. The command ends when it reads a
+/// line from `$3`. The command also ends when no process has `$3` open for writing, and the descendant ends when no
+/// process has `$4` open for writing.
 const COMMAND: &str = r#"
     exec 9>>"$1" 7<"$3" 8<"$4"
     flock -n 9 || { echo not alone; exit 99; }
@@ -26,7 +28,7 @@ const COMMAND: &str = r#"
     exit 4
 "#;
 
-/// The command of the next holder, which prints if it is alone.
+/// The command of the next holder. It prints `alone` if no process of an earlier command has the witness locked.
 const NEXT: &str = r#"exec 9>>"$1"; if flock -n 9; then echo alone; else echo not alone; fi"#;
 
 /// The result of a scenario.
@@ -34,26 +36,27 @@ const NEXT: &str = r#"exec 9>>"$1"; if flock -n 9; then echo alone; else echo no
 pub(crate) enum Verdict {
     /// No fault was found.
     Clean,
-    /// Two commands of one action lived at the same time.
+    /// Two commands of one action were alive at the same time.
     TwoAlive,
     /// A healthy command was killed.
     Killed,
 }
 
-/// The surroundings of a scenario: a database, a witness and fifos that control the command.
+/// The environment of a scenario: a database, a witness and fifos that control the command.
 pub(crate) struct Scene {
-    /// The disabled safeguards, separated by commas. Empty runs dlock itself.
+    /// The disabled safeguards, separated by commas. If this string is empty, the scene runs dlock itself.
     without: String,
     pub(crate) database: Database,
     pub(crate) stage: Stage,
     pub(crate) witness: Witness,
     go: File,
-    /// Keeps the fifo open as long as descendants of the command may live.
+    /// Keeps the fifo `life` open for writing, so that the command's descendant stays alive.
     _life: File,
 }
 
-/// Runs `scenario` on every kind of server at once: with dlock, which must be clean, and with the mutant that disables
-/// `mechanism`, which must end with `verdict` in one of `rounds`.
+/// Runs `scenario` concurrently on every kind of server, with dlock and with the mutant that has the safeguards
+/// `mechanism` disabled. Asserts that dlock is clean, and that the mutant gets `verdict` in at least one of `rounds`
+/// runs.
 #[track_caller]
 pub(crate) fn compare(
     mechanism: &str,
@@ -86,7 +89,7 @@ impl Scene {
 
     pub(crate) fn on(database: Database, without: &str) -> Self {
         let stage = Stage::new();
-        // The first run creates the tables, which makes its first request longer than the scenarios expect.
+        // This run creates the tables. A run without tables sends a longer first request than the scenarios expect.
         let first = Dlock::on(&database, ["exec", "-a", "init", "--", "true"]).run();
         assert_eq!(first.status, Some(0), "{first:#?}");
         Self {
@@ -99,7 +102,7 @@ impl Scene {
         }
     }
 
-    /// `exec` of `init` with dlock or the mutant, through `port`.
+    /// Returns `exec` of `init` with dlock or the mutant. The program connects to `port`.
     pub(crate) fn exec(&self, port: u16) -> Dlock {
         let arguments = ["exec", "-a", "init"];
         let url = self.database.url_through(port);
@@ -110,7 +113,7 @@ impl Scene {
         .env("DLOCK_URL", url)
     }
 
-    /// Starts `dlock` with the [`COMMAND`] and returns when the command runs.
+    /// Starts `dlock` with [`COMMAND`] and returns when the command runs.
     pub(crate) fn holder(&self, dlock: Dlock) -> Running {
         let ready = self.stage.fifo("ready");
         let running = self.start_command(dlock, &ready);
@@ -122,7 +125,7 @@ impl Scene {
         running
     }
 
-    /// Starts `dlock` with the [`COMMAND`], which writes `up` to `ready`. Does not wait for the command.
+    /// Starts `dlock` with [`COMMAND`], which writes `up` to `ready`. Does not wait for the command.
     pub(crate) fn start_command(&self, dlock: Dlock, ready: &Path) -> Running {
         let command = dlock.args(["--", "sh", "-c", COMMAND, "sh"]);
         command
@@ -133,19 +136,19 @@ impl Scene {
             .start()
     }
 
-    /// Makes the [`COMMAND`] exit.
+    /// Makes [`COMMAND`] exit.
     pub(crate) fn let_go(&self) {
-        writeln!(&self.go, "on").expect("the fifo takes a word");
+        writeln!(&self.go, "on").expect("the fifo accepts a line");
     }
 
-    /// Starts `dlock` with a command that prints if it is alone.
+    /// Starts `dlock` with [`NEXT`].
     pub(crate) fn next(&self, dlock: Dlock) -> Running {
         let next = dlock.args(["--", "sh", "-c", NEXT, "sh"]);
         next.arg(self.witness.path()).start()
     }
 
-    /// Kills the holder's session until the holder has renewed on a session without the queue lock. The waiter then has
-    /// the queue lock and watches the record.
+    /// Kills the holder's sessions until the holder renews on a session without the queue lock. After that, the waiter
+    /// has the queue lock and watches the record.
     pub(crate) fn take_queue_lock_away(&self) {
         let mut admin = self.database.admin_conn();
         let mut killed = None;
@@ -156,14 +159,14 @@ impl Scene {
             let (session, has_queue_lock) = row.expect("the row exists");
             if has_queue_lock == 1 && killed != Some(session) {
                 killed = Some(session);
-                // The session may already have ended.
+                // KILL fails if the session has already ended.
                 let _ = admin.query_drop(format!("KILL {session}"));
             }
             has_queue_lock == 0
         });
     }
 
-    /// Starts a contender, always with dlock itself, and returns when it waits.
+    /// Starts a contender with dlock itself, and returns when the contender waits.
     pub(crate) fn waiter(&self) -> Running {
         let dlock = Dlock::on(&self.database, ["exec", "-a", "init"]);
         let waiter = self.next(dlock);
@@ -172,7 +175,7 @@ impl Scene {
     }
 }
 
-/// Creates a fifo and opens it for reading and writing, so that no other process blocks when it opens the fifo.
+/// Creates a fifo and opens it for reading and writing, so that no process blocks when it opens the fifo.
 fn held_open(stage: &Stage, name: &str) -> File {
     let mut options = OpenOptions::new();
     let file = options.read(true).write(true).open(stage.fifo(name));
@@ -180,24 +183,24 @@ fn held_open(stage: &Stage, name: &str) -> File {
 }
 
 impl Verdict {
-    /// Returns the verdict from the outcome of the next holder.
+    /// Derives the verdict from the outcome of the next holder.
     #[track_caller]
     pub(crate) fn of_next(outcome: &Outcome) -> Self {
         match (outcome.status, outcome.stdout.as_str()) {
             (Some(0), "alone\n") | (Some(75), "") => Self::Clean,
-            // A holder whose lease another contender has taken finds the lease lost at its release.
+            // A holder that has lost its lease to another contender detects the loss when it releases the lease.
             (Some(0 | 76), "not alone\n") => Self::TwoAlive,
-            _ => panic!("neither alone nor not: {outcome:?}"),
+            _ => panic!("unexpected outcome of the next holder: {outcome:?}"),
         }
     }
 
-    /// Returns the verdict from the outcome of a healthy command after [`Scene::let_go`].
+    /// Derives the verdict from the outcome of a healthy command after [`Scene::let_go`].
     #[track_caller]
     pub(crate) fn of_healthy(outcome: &Outcome) -> Self {
         match outcome.status {
             Some(4) => Self::Clean,
             Some(76) => Self::Killed,
-            _ => panic!("neither ended nor stopped: {outcome:?}"),
+            _ => panic!("unexpected outcome of a healthy command: {outcome:?}"),
         }
     }
 }

@@ -1,8 +1,9 @@
 //! The threads of a proxy: one accepts connections, and each connection has one thread for requests and one for
 //! responses.
 //!
-//! A thread that waits for an order or a flow waits on the proxy's condition variable, so that it sees a change at
-//! once. Bytes that cannot be written are dropped: the proxy does not report to one side that the other has hung up.
+//! A thread that holds a packet waits on the proxy's condition variable, so the thread resumes immediately when the
+//! fault or the flow changes. If bytes cannot be written, the proxy drops them and does not report the failure to the
+//! sender.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -16,7 +17,7 @@ use super::state::{Connection, Shared, State};
 use super::wire::{self, Kind, Progress, Request};
 use super::{Door, Fault, Flow, Port, Session, local};
 
-/// The length of a TLS request: a login packet that ends after its fixed part.
+/// The payload length of a TLS request, which is a login packet that ends after its fixed part.
 const TLS_REQUEST: usize = 32;
 
 /// Accepts connections until the process ends.
@@ -29,7 +30,7 @@ pub(super) fn accept(shared: &Arc<Shared>, port: &Port, mut listener: TcpListene
                 drop((client, listener));
                 listener = resumed(shared, port);
             }
-            // The client hung up before it was accepted.
+            // The client closed the connection before the accept.
             (_, Err(_)) => {}
             (Door::Reset, Ok((client, _))) => abandon(&client, true),
             (Door::Silent, Ok((client, _))) => shared.change(|state| state.silent.push(client)),
@@ -47,19 +48,19 @@ pub(super) fn accept(shared: &Arc<Shared>, port: &Port, mut listener: TcpListene
     }
 }
 
-/// Waits until the door is no longer [`Door::Refused`], and listens again.
+/// Waits until the door is no longer [`Door::Refused`]. Returns a new listener.
 fn resumed(shared: &Shared, port: &Port) -> TcpListener {
     shared.change(|state| state.is_listening = false);
     let closed = |state: &mut State| state.door == Door::Refused;
     drop(shared.changed.wait_while(shared.locked(), closed));
-    let listener = port.listen().expect("the port is its own");
+    let listener = port.listen().expect("the port is reserved");
     shared.change(|state| state.is_listening = true);
     listener
 }
 
-/// Makes the later close of `socket` send an RST, or sends a FIN now.
+/// If `by_reset` is true, makes the kernel send an RST when `socket` is closed. Otherwise, sends a FIN now.
 pub(super) fn abandon(socket: &TcpStream, by_reset: bool) {
-    // Both calls fail only on a socket that has ended.
+    // Both calls fail only if the connection of the socket has ended.
     if by_reset {
         let _ = set_socket_linger(socket, Some(Duration::ZERO));
     } else {
@@ -67,7 +68,7 @@ pub(super) fn abandon(socket: &TcpStream, by_reset: bool) {
     }
 }
 
-/// Connects to the server and carries both directions until both have ended.
+/// Connects to the server and forwards data in both directions until both streams have ended.
 fn serve(shared: &Arc<Shared>, client: TcpStream, number: usize) {
     let target = shared.locked().target;
     let Ok(server) = TcpStream::connect(local(target)) else {
@@ -77,7 +78,9 @@ fn serve(shared: &Arc<Shared>, client: TcpStream, number: usize) {
         return;
     };
     for socket in [&client, &server] {
-        socket.set_nodelay(true).expect("a TCP socket");
+        socket
+            .set_nodelay(true)
+            .expect("the socket is a TCP socket");
     }
     let connection = Arc::new(Connection {
         client,
@@ -115,7 +118,7 @@ fn requests(shared: &Shared, connection: &Connection) -> io::Result<()> {
     Ok(())
 }
 
-/// Carries a packet of the client, or injects the ordered fault.
+/// Forwards a packet of the client, or injects a fault.
 fn request(shared: &Shared, connection: &Connection, mut packet: Vec<u8>) {
     let injection = take_in(shared, connection, &mut packet);
     connection.course().injection.clone_from(&injection);
@@ -138,8 +141,8 @@ fn request(shared: &Shared, connection: &Connection, mut packet: Vec<u8>) {
     }
 }
 
-/// Records a packet of a client and applies the ordered text replacement. Returns the order that the packet meets. None
-/// if it meets no order.
+/// Records a packet of the client and applies [`super::Proxy::rewrite`]. Returns the fault for the packet, with its
+/// index. None means that no fault affects the packet.
 fn take_in(shared: &Shared, connection: &Connection, packet: &mut [u8]) -> Option<(usize, Fault)> {
     let mut state = shared.locked();
     let mut injection = None;
@@ -210,7 +213,7 @@ fn responses(shared: &Shared, connection: &Connection) -> io::Result<()> {
     Ok(())
 }
 
-/// Reads available bytes. Returns false at the end of the stream.
+/// Reads available bytes and appends them to `pending`. Returns false at the end of the stream.
 fn receive(mut from: &TcpStream, pending: &mut Vec<u8>) -> io::Result<bool> {
     let mut buffer = [0; 4096];
     let length = from.read(&mut buffer)?;
@@ -218,14 +221,14 @@ fn receive(mut from: &TcpStream, pending: &mut Vec<u8>) -> io::Result<bool> {
     Ok(length > 0)
 }
 
-/// Carries the bytes of an encrypted connection, which the proxy cannot parse.
+/// If the connection is encrypted, forwards the `pending` bytes, which the proxy cannot parse.
 fn pass_unread(shared: &Shared, connection: &Connection, way: Way, pending: &mut Vec<u8>) {
     if shared.is_encrypted(connection) {
         send(shared, connection, way, &std::mem::take(pending));
     }
 }
 
-/// Injects the ordered fault into a whole response.
+/// Injects `fault` into a complete response.
 fn inject_into_response(
     shared: &Shared,
     connection: &Connection,
@@ -291,7 +294,7 @@ impl Way {
     }
 }
 
-/// Sends `bytes` according to the flow in that direction.
+/// Sends `bytes` in the direction `way`, as its flow specifies.
 fn send(shared: &Shared, connection: &Connection, way: Way, bytes: &[u8]) {
     let mut to = match way {
         Way::ToServer => &connection.server,
@@ -313,7 +316,8 @@ fn send(shared: &Shared, connection: &Connection, way: Way, bytes: &[u8]) {
     }
 }
 
-/// Sends `bytes` one by one, and the rest at once when `hurry` returns true.
+/// Sends `bytes` one by one, with `pause` after each byte. When `hurry` returns true, sends all remaining bytes in one
+/// write.
 fn drip(
     shared: &Shared,
     connection: &Connection,
@@ -348,7 +352,8 @@ impl Flow {
 }
 
 impl State {
-    /// Returns the order that a request of this kind meets, and uses it up. None if it meets no order.
+    /// Returns the fault for a request of this kind, with its index, and counts the request. None means that no fault
+    /// affects the request.
     fn next_fault(&mut self, kind: Kind) -> Option<(usize, Fault)> {
         let mut injections = self.injections.iter_mut().enumerate();
         let (number, injection) =

@@ -7,13 +7,13 @@ use rustix::fd::OwnedFd;
 use rustix::net::sockopt::{set_socket_reuseaddr, set_socket_reuseport};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, getsockname, listen, socket_with};
 
-/// Maximum number of clients that wait to be accepted.
+/// Maximum number of connections that wait to be accepted.
 const BACKLOG: i32 = 128;
 
 /// A reserved port. Dropping this value frees the port.
 pub(crate) struct Port {
-    /// A socket that is bound and never listens: the kernel refuses connections, and does not assign the port to a
-    /// program that binds port 0.
+    /// A socket that is bound but never listens. The kernel refuses connections to the port, and does not assign the
+    /// port to a program that binds port 0.
     _reservation: OwnedFd,
     address: SocketAddr,
 }
@@ -45,13 +45,14 @@ impl Port {
     }
 }
 
-/// Binds a socket that can share its port with other sockets from this function.
+/// Returns a bound socket that can share its port with other sockets from this function.
 fn bound(address: SocketAddr) -> io::Result<OwnedFd> {
     let family = match address {
         SocketAddr::V4(_) => AddressFamily::INET,
         SocketAddr::V6(_) => AddressFamily::INET6,
     };
-    // If a child inherited a listener, the kernel would queue clients on it that no process accepts.
+    // If a child process inherited a listener, the kernel would queue connections on that listener, and no process
+    // would accept these connections.
     let socket = socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
     set_socket_reuseaddr(&socket, true)?;
     set_socket_reuseport(&socket, true)?;

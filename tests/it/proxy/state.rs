@@ -1,8 +1,8 @@
-//! The state that the handle and the threads of a proxy share: orders, recorded requests and connections.
+//! The state that the handles and the threads of a proxy share: injected faults, recorded requests and connections.
 //!
-//! One lock protects all of it, and another protects the course of each connection. The course lock is taken after the
-//! state lock or alone. Every change notifies the condition variable, so that waiting threads check their condition
-//! again.
+//! One mutex protects the [`State`], and one mutex per connection protects its [`Course`]. A thread that needs both
+//! mutexes locks the [`State`] first. Every change notifies the condition variable, so that waiting threads check their
+//! conditions again.
 
 use std::collections::HashMap;
 use std::net::{Shutdown, TcpStream};
@@ -11,7 +11,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use super::wire::Kind;
 use super::{Alter, Door, Fault, Flow, PATIENCE, Session, carry};
 
-/// The shared state and the condition variable that announces its changes.
+/// The shared state, and the condition variable that signals changes of the state.
 pub(super) struct Shared {
     pub(super) state: Mutex<State>,
     pub(super) changed: Condvar,
@@ -34,18 +34,18 @@ pub(super) struct State {
     pub(super) silent: Vec<TcpStream>,
 }
 
-/// An ordered fault and its effects so far.
+/// A fault to inject and the progress of its injection.
 pub(super) struct Injection {
     pub(super) kind: Kind,
     pub(super) fault: Fault,
-    /// The number of requests that it still applies to. [`usize::MAX`] means all.
+    /// The number of further requests that the fault affects. [`usize::MAX`] means all requests.
     pub(super) left: usize,
     pub(super) hits: usize,
     pub(super) may_go: bool,
     pub(super) response: Vec<u8>,
 }
 
-/// The two sockets of a connection. If the connection was reset, the RST is sent when its last thread drops this.
+/// The two sockets of a connection. After a reset, the kernel sends the RST when the last thread drops this value.
 pub(super) struct Connection {
     pub(super) client: TcpStream,
     pub(super) server: TcpStream,
@@ -53,11 +53,12 @@ pub(super) struct Connection {
     pub(super) course: Mutex<Course>,
 }
 
-/// The progress of a connection.
+/// The current state of a connection.
 #[derive(Default)]
 pub(super) struct Course {
     pub(super) is_dead: bool,
-    /// The order that the current request has met. None if it has met no order.
+    /// The fault that affects the current request, with its index in [`State::injections`]. None means that no fault
+    /// affects the request.
     pub(super) injection: Option<(usize, Fault)>,
 }
 
@@ -78,7 +79,7 @@ impl Shared {
             .changed
             .wait_timeout_while(self.locked(), PATIENCE, |state| !condition(state));
         let (_state, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
-        assert!(!timeout.timed_out(), "never happened: {what}");
+        assert!(!timeout.timed_out(), "timed out while waiting for: {what}");
     }
 }
 
@@ -93,13 +94,13 @@ impl Connection {
         self.course.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Ends the connection for both sides. Call it only inside [`Shared::change`]; otherwise a thread that is about to
-    /// wait would miss the change.
+    /// Ends the connection for both sides. Call this method only inside [`Shared::change`], because otherwise a thread
+    /// that starts to wait at this moment would miss the change.
     pub(super) fn end(&self, by_reset: bool) {
         self.course().is_dead = true;
         for socket in [&self.client, &self.server] {
             carry::abandon(socket, by_reset);
-            // This wakes the thread of the socket and sends no packet.
+            // The shutdown wakes the thread that reads the socket, and sends no packet.
             let _ = socket.shutdown(Shutdown::Read);
         }
     }

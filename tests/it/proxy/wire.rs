@@ -1,12 +1,13 @@
-//! The part of the MySQL protocol that a proxy has to know: the ends of packets and responses, and the kind of each
+//! The part of the MySQL protocol that the proxy parses: the ends of packets and responses, and the kind of each
 //! request of dlock. These functions are pure and use no socket.
 //!
-//! Responses without EOF packets (`CLIENT_DEPRECATE_EOF`) are not supported; dlock's driver does not negotiate them.
+//! Responses without EOF packets (`CLIENT_DEPRECATE_EOF`) are not supported, because dlock's driver does not negotiate
+//! them.
 
-/// A packet's header: three bytes of length, one of sequence number.
+/// The length of a packet header: three bytes for the payload length and one byte for the sequence number.
 const HEADER: usize = 4;
 
-/// The bit in the status flags of a response that is set if another response to the same request follows.
+/// The status flag that is set if another result of the same request follows.
 const MORE_RESULTS: u16 = 8;
 
 /// The kind of a request of dlock.
@@ -17,9 +18,9 @@ pub(crate) enum Kind {
     Release,
     /// Sends the hand-off before the release.
     Handoff,
-    /// Enters the queue.
+    /// Adds a queue entry.
     Enqueue,
-    /// Enters the queue and waits for the queue lock.
+    /// Adds a queue entry and waits for the queue lock.
     WaitTurn,
     /// Reads the record and the queue.
     Get,
@@ -55,7 +56,8 @@ impl Request {
             return Some(kind);
         }
         if text.contains("'dlock-handoff:") {
-            // A read may wait for a hand-off first. Sending a hand-off reads no table.
+            // A request that reads the record may first wait for a hand-off. A request that sends a hand-off reads no
+            // table.
             return Some(match text.contains("FROM dlock_") {
                 true => Kind::Get,
                 false => Kind::Handoff,
@@ -71,8 +73,9 @@ impl Request {
     }
 }
 
-/// Returns the kind of a query that changes a record, from the columns that its first UPDATE of `dlock_lock` sets, in
-/// any order. None if it has no such UPDATE or the columns are not known. An operator's change is [`Kind::Other`].
+/// Returns the kind of a query that changes a record, derived from the columns that its first UPDATE of `dlock_lock`
+/// sets. The order of the columns does not matter. None means that the query has no such UPDATE, or that its columns
+/// match no kind. A change by an operator is [`Kind::Other`].
 fn by_update(text: &str) -> Option<Kind> {
     let (_, update) = text.split_once("UPDATE dlock_lock SET ")?;
     let columns = update.split(" WHERE ").next().unwrap_or(update);
@@ -86,27 +89,28 @@ fn by_update(text: &str) -> Option<Kind> {
     found.map(|(_, kind)| kind)
 }
 
-/// Builds a response with the server error `code` and this text, for [`Fault::Respond`](super::Fault::Respond) and
-/// [`Fault::RespondAfter`](super::Fault::RespondAfter).
+/// Builds a response with the server error `code` and the message `text`, for [`Fault::Respond`](super::Fault::Respond)
+/// and [`Fault::RespondAfter`](super::Fault::RespondAfter).
 pub(crate) fn error_packet(code: u16, text: &str) -> Vec<u8> {
     let mut payload = vec![0xff];
     payload.extend(code.to_le_bytes());
     payload.extend(b"#HY000");
     payload.extend(text.as_bytes());
-    // The request has sequence number 0.
+    // The request has sequence number 0, so the response has 1.
     packet(1, &payload)
 }
 
 /// Builds a packet with this sequence number and payload.
 pub(crate) fn packet(number: u8, payload: &[u8]) -> Vec<u8> {
-    let length = u32::try_from(payload.len()).expect("a small packet");
+    let length = u32::try_from(payload.len()).expect("the packet is small");
     let mut packet = length.to_le_bytes()[..3].to_vec();
     packet.push(number);
     packet.extend_from_slice(payload);
     packet
 }
 
-/// Removes the first whole packet, with its header, from `bytes`. Returns None if it is not complete yet.
+/// Removes the first packet, including its header, from `bytes` and returns it. Returns None if the packet is
+/// incomplete.
 pub(crate) fn take(bytes: &mut Vec<u8>) -> Option<Vec<u8>> {
     let [low, middle, high, ..] = bytes[..] else {
         return None;
@@ -120,7 +124,7 @@ pub(crate) fn number(packet: &[u8]) -> u8 {
     packet[3]
 }
 
-/// Returns a packet without its header.
+/// Returns the payload of a packet.
 pub(crate) fn payload(packet: &[u8]) -> &[u8] {
     &packet[HEADER..]
 }
@@ -131,7 +135,7 @@ pub(crate) fn packets(response: &[u8]) -> Vec<Vec<u8>> {
     std::iter::from_fn(|| take(&mut rest)).collect()
 }
 
-/// The position in the server's response to a query.
+/// The parser's position in the server's response to a query.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) enum Progress {
     /// Before the first packet of a result.
@@ -159,7 +163,7 @@ impl Progress {
     }
 }
 
-/// Returns the status flags of an OK packet, which follow two numbers of variable length.
+/// Returns the status flags of an OK packet. Two numbers of variable length precede the flags in `rest`.
 fn after_two_numbers(mut rest: &[u8]) -> u16 {
     for _ in 0..2 {
         let skip = match rest.first() {

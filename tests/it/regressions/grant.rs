@@ -1,4 +1,4 @@
-//! Tests with a committed grant whose response does not arrive or is an error.
+//! Tests of a committed grant whose response does not arrive or is an error.
 
 use std::fs::File;
 use std::io::Write;
@@ -26,8 +26,8 @@ const KINDS: [Kind; 8] = [
     Kind::Other,
 ];
 
-/// Lets the server execute the next attempt, sends `response` to the client instead of the server's response, and then
-/// refuses new connections through the proxy.
+/// Lets the server execute the next attempt to acquire, sends `response` to the client instead of the server's
+/// response, and makes the proxy refuse new connections.
 fn grant_and_shut(scene: &Scene, response: Vec<u8>) -> Case {
     let proxy = scene.proxy.clone();
     let alter = Arc::new(move |_: &[u8]| {
@@ -48,8 +48,8 @@ fn wait_for_queue_head(scene: &Scene) {
     });
 }
 
-/// The contender whose response was lost reconnects when its lease has nearly expired. It must not treat the row that
-/// names it as a new grant: a rival takes the lease over when it has expired by the server's clock.
+/// The contender whose response was lost reconnects shortly before its lease expires. It must not treat the row with
+/// its owner id as a new grant, because a rival takes the lease over when the lease has expired by the server's clock.
 #[test]
 fn error_response_to_a_grant_never_starts_a_command_on_an_old_lease() {
     let errors = [
@@ -64,12 +64,12 @@ fn error_response_to_a_grant_never_starts_a_command_on_an_old_lease() {
         let granted = grant_and_shut(scene, error_packet(code, "an error after the commit"));
         let lost = scene.proxy.every(Kind::Renew, Fault::LoseRequest);
         let go = scene.stage.fifo("go");
-        // The fifo is opened for reading and writing, so that neither side waits for the other.
+        // The test and the command open the fifo for reading and writing, so neither of them blocks in `open`.
         let mut go_on = File::options()
             .read(true)
             .write(true)
             .open(&go)
-            .expect("a fifo");
+            .expect("the fifo can be opened");
         let script = r#"trap '' TERM; exec 8<>"$3"; read -r word <&8; exit 4"#;
         let late = scene.faulty("late", &["--connect-timeout", "1m"], script);
         let late = late.arg(&go).start();
@@ -84,17 +84,17 @@ fn error_response_to_a_grant_never_starts_a_command_on_an_old_lease() {
         assert_eq!(rival.wait().status, Some(0), "{name}");
         no_overlap(scene, name);
         lost.lift();
-        // Without a confirmation the contender releases the old lease, and may be granted a new one before the rival.
-        // The new one ends in time because its renewals are lost too.
-        writeln!(go_on, "on").expect("the fifo takes a word");
+        // Without a confirmation, the contender releases the old lease and may be granted a new lease before the rival.
+        // The new lease also expires, because the proxy drops its renewals.
+        writeln!(go_on, "on").expect("the fifo accepts a line");
         let status = late.wait().status;
         assert!([Some(4), Some(76)].contains(&status), "{name}: {status:?}");
         no_overlap(scene, name);
     });
 }
 
-/// Starts a contender whose grant is committed and then revoked by an operator before the contender has seen the grant.
-/// The proxy refuses connections when this returns.
+/// Starts a contender whose grant is committed, and revokes the lease as an operator before the contender has received
+/// the response. When this function returns, the proxy refuses connections.
 fn granted_and_released(scene: &Scene) -> Running {
     let granted = grant_and_shut(scene, Vec::new());
     let late = scene
@@ -117,12 +117,12 @@ fn contender_whose_unknown_grant_was_revoked_limits_its_requests() {
         scene.proxy.door(Door::Open);
         scene.proxy.wait_asked(Kind::TryAcquire, 2);
         let end = Instant::now() + Duration::from_secs(SECONDS);
-        eventually("the window is over", || {
+        eventually("the measurement has ended", || {
             late.is_over() || Instant::now() >= end
         });
         let sent = asked() - before;
         assert!(
-            sent <= 10 * usize::try_from(SECONDS).expect("small"),
+            sent <= 10 * usize::try_from(SECONDS).expect("the number fits"),
             "{flavour}: {sent} requests in {SECONDS} s"
         );
         assert_eq!(late.wait().status, Some(4), "{flavour}");
@@ -166,7 +166,8 @@ fn holder_whose_grant_response_was_lost_hands_over_to_a_waiter() {
         let holder = scene.holder(&["--ttl", "10m"]);
         let began = Instant::now();
         let status = Dlock::on(&scene.database, ["status", "--json", "init"]).run();
-        let status: serde_json::Value = serde_json::from_str(&status.stdout).expect("JSON");
+        let status: serde_json::Value =
+            serde_json::from_str(&status.stdout).expect("the output is JSON");
         let lock = &status["locks"][0];
         assert_eq!(lock["session_alive"], true, "{name}: {lock}");
         let has_queue_lock = format!(
@@ -181,7 +182,7 @@ fn holder_whose_grant_response_was_lost_hands_over_to_a_waiter() {
         eventually("the run is long enough for a hand-off", || {
             began.elapsed() >= Duration::from_millis(300)
         });
-        // Only the hand-off can start the contender: the release is held until the contender has ended.
+        // Only the hand-off can start the contender, because the proxy holds the release until the contender has ended.
         let release = scene.proxy.every(Kind::Release, Fault::HoldRequest);
         tell(&holder.stage.path("go"), "on");
         release.wait();
@@ -194,7 +195,7 @@ fn holder_whose_grant_response_was_lost_hands_over_to_a_waiter() {
 
 #[test]
 fn time_limits_hold_while_the_outcome_of_a_grant_is_unknown() {
-    /// The longest limit of the cases, one second, plus time for a busy machine.
+    /// The longest time limit of the cases, which is one second, plus time for a busy machine.
     const LIMIT: Duration = Duration::from_secs(5);
     let cases = [
         ("--wait", ["--wait", "1s"].as_slice()),
@@ -203,7 +204,7 @@ fn time_limits_hold_while_the_outcome_of_a_grant_is_unknown() {
     ];
     on_each_case(&cases, |scene, name, options| {
         if name == "--connect-timeout" {
-            // The server never responses.
+            // The client gets no response.
             grant_and_shut(scene, Vec::new());
         } else {
             // The client can reconnect, but the renewal that confirms the grant gets no response.

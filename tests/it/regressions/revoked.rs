@@ -1,4 +1,4 @@
-//! Tests that a run whose lease was revoked or taken over is never reported as a success or a release.
+//! Tests that dlock never reports a success or a release for a run whose lease was revoked or taken over.
 
 use std::fs;
 use std::path::PathBuf;
@@ -14,7 +14,8 @@ use crate::holder::{Holder, is_free, steal};
 use crate::proxy::{Fault, Kind};
 use crate::servers::Database;
 
-/// Revokes the lease as `dlock release` does, but does not kill the holder's session, which would inform the holder.
+/// Revokes the lease like `dlock release`, but does not kill the holder's session, because the end of the session would
+/// inform the holder.
 fn revoke(database: &Database) {
     let mut admin = database.admin_conn();
     for statement in [
@@ -28,7 +29,8 @@ fn revoke(database: &Database) {
     }
 }
 
-/// The stopped main thread of a process. It continues when this is dropped. The other threads run on.
+/// The stopped main thread of a process. Dropping this value resumes the thread. The other threads of the process keep
+/// running.
 struct Stopped {
     thread: libc::pid_t,
 }
@@ -37,7 +39,7 @@ impl Stopped {
     /// Stops the main thread of a child of this process.
     #[track_caller]
     fn main_thread_of(pid: u32) -> Self {
-        let thread = libc::pid_t::try_from(pid).expect("a process id");
+        let thread = libc::pid_t::try_from(pid).expect("the process id fits");
         let mut status = 0;
         // SAFETY: these requests read and write no memory of this process except `status`, which outlives the call.
         let is_stopped = unsafe {
@@ -57,14 +59,14 @@ impl Drop for Stopped {
     }
 }
 
-/// The folder of a thread in /proc.
+/// The path of a thread's folder in /proc.
 struct Thread(PathBuf);
 
 impl Thread {
     /// Finds the thread `name` of the process `pid`.
     #[track_caller]
     fn of(pid: u32, name: &str) -> Self {
-        let threads = fs::read_dir(format!("/proc/{pid}/task")).expect("the process is there");
+        let threads = fs::read_dir(format!("/proc/{pid}/task")).expect("the process exists");
         let found = threads
             .map(|thread| thread.expect("/proc can be listed").path())
             .find(|path| {
@@ -73,7 +75,8 @@ impl Thread {
         Self(found.unwrap_or_else(|| panic!("no thread {name}")))
     }
 
-    /// Returns the value of the line `name` of its status. Empty if there is no such line.
+    /// Returns the value of the line `name` in the thread's status file. Returns an empty string if the line does not
+    /// exist.
     fn line(&self, name: &str) -> String {
         let status = fs::read_to_string(self.0.join("status")).unwrap_or_default();
         let line = status.lines().find_map(|line| line.strip_prefix(name));
@@ -84,14 +87,14 @@ impl Thread {
         self.line("State:").starts_with('S')
     }
 
-    /// Returns how often the thread has started to wait.
+    /// Returns the number of voluntary context switches, which increases each time that the thread starts to wait.
     fn waits(&self) -> String {
         self.line("voluntary_ctxt_switches:")
     }
 }
 
-/// Runs a command that exits 0 at the same time as dlock learns from a renewal that `end` has ended its lease. dlock
-/// finds both events at once, and did not signal the command.
+/// Runs a command that exits 0 while a renewal reports that `end` has ended the lease. The main thread of dlock is
+/// stopped until both events are available, so dlock has not signalled the command.
 fn command_ends_as_the_loss_arrives(
     scene: &Scene,
     options: &[&str],
@@ -103,7 +106,7 @@ fn command_ends_as_the_loss_arrives(
     let dlock = scene.faulty("holder", &[&["--ttl", "12s"], options].concat(), script);
     let holder = dlock.arg(&ready).arg(&go).start();
     let pids = heard(&ready);
-    let (command, monitor) = pids.split_once(' ').expect("two numbers");
+    let (command, monitor) = pids.split_once(' ').expect("the line contains two numbers");
     renewal.wait();
     end(&scene.database);
 
@@ -111,7 +114,7 @@ fn command_ends_as_the_loss_arrives(
     let before = database.waits();
     let stopped = Stopped::main_thread_of(holder.pid());
     renewal.let_go();
-    eventually("the response to the renewal is there", || {
+    eventually("the response to the renewal has arrived", || {
         database.waits() != before && database.sleeps()
     });
     tell(&go, "on");
@@ -141,8 +144,8 @@ fn run_with_a_detected_loss_of_its_lease_never_exits_0() {
     });
 }
 
-/// The release deletes old entries of the history in the same packet. Changing those rows must not count as proof that
-/// the lease was released.
+/// The release also deletes old history entries in the same packet. These deletions must not count as proof that the
+/// lease was released.
 #[test]
 fn revoked_lease_never_counts_as_released() {
     let cases = [
@@ -155,7 +158,8 @@ fn revoked_lease_never_counts_as_released() {
             let earlier = Dlock::on(database, ["exec", "-a", "init", "--", "true"]);
             earlier.run().expect(0, "", "");
         }
-        // A grant whose token is a multiple of 16 prunes the history. This makes the next token such a multiple.
+        // A grant whose token is a multiple of 16 prunes the history. This update makes the next token a multiple of
+        // 16.
         let token = "UPDATE dlock_lock SET token=\
              (TIMESTAMPDIFF(MICROSECOND,'1970-01-01',UTC_TIMESTAMP(6)) DIV 16+100000000)*16-1";
         database
@@ -173,7 +177,8 @@ fn revoked_lease_never_counts_as_released() {
         let runs = runs(database, &["-n", "1"]);
         assert_eq!(endings(&runs), [("revoked", None)], "{name}");
         let status = Dlock::on(database, ["status", "--json", "init"]).run();
-        let status: serde_json::Value = serde_json::from_str(&status.stdout).expect("JSON");
+        let status: serde_json::Value =
+            serde_json::from_str(&status.stdout).expect("the output is JSON");
         assert_eq!(status["locks"][0]["last_outcome"], "revoked", "{name}");
     });
 }

@@ -1,4 +1,5 @@
-//! Tests with two programs on one session of the server, and with one session id that is used by two sessions.
+//! Tests of two clients that share one session of the server, and of a foreign session that gets the id of the holder's
+//! former session.
 
 use mysql::prelude::Queryable;
 use mysql::{Conn, Opts};
@@ -13,16 +14,17 @@ use crate::proxy::{Door, Proxy};
 use crate::servers::{Database, Server};
 use crate::terminal::Terminal;
 
-/// Both clients share the session's queue lock and all other state of the session. When the command of one client ends,
-/// no contender may start while the command of the other client runs.
+/// The two clients share all state of the session, including the queue lock. When the command of one client ends, no
+/// contender may start its command while the command of the other client runs.
 #[test]
-fn two_clients_of_one_session_never_let_two_commands_run() {
+fn clients_that_share_a_session_never_run_two_commands_of_one_action() {
     on_each(|flavour| {
         let scene = Scene::new(flavour);
         let shared = scene
             .database
             .url_through(multiplexer::to(scene.database.port));
-        // Both clients wait in a queue, one after the other, and are granted their actions.
+        // The client for `other` waits in the queue and is granted its action. After that, the client for `init` does
+        // the same.
         let other_first = Holder::on(&scene.database, &["-a", "other"]);
         let stage = Stage::new();
         let [ready, go] = ["ready", "go"].map(|name| stage.fifo(name));
@@ -65,14 +67,14 @@ fn two_clients_of_one_session_never_let_two_commands_run() {
     });
 }
 
-/// Connects until a session gets the id `wanted`, and returns it.
+/// Opens connections until one of them has the session id `wanted`, and returns that connection.
 #[track_caller]
 fn foreign_session(database: &Database, wanted: u32) -> Conn {
     let account = Opts::from_url(&database.url()).expect("the URL is valid");
     loop {
         let conn = Conn::new(account.clone()).expect("the account can log in");
         let id = conn.connection_id();
-        assert!(id <= wanted, "the server is already at id {id}");
+        assert!(id <= wanted, "the server has already assigned the id {id}");
         if id == wanted {
             return conn;
         }
@@ -87,8 +89,8 @@ fn release_never_kills_a_foreign_session_with_the_holders_id() {
         let setup = Dlock::on(&database, ["setup", "-q"]).run();
         setup.expect(0, "", "");
         let proxy = Proxy::to(database.port);
-        // Session ids restart from 1 after a restart. These connections raise the holder's id, so that other sessions
-        // can connect after the restart before the id is reached.
+        // After a restart, the server assigns session ids from 1. These connections increase the id of the holder's
+        // session, so that other sessions can connect after the restart before the server assigns this id again.
         for _ in 0..60 {
             database.admin_conn();
         }
@@ -109,7 +111,7 @@ fn release_never_kills_a_foreign_session_with_the_holders_id() {
             matches!(response, Ok(Some(1))),
             "{flavour}: the foreign session was killed: {response:?}"
         );
-        // The command reads a fifo that is removed with the holder.
+        // Dropping the holder removes the fifo that the command reads.
         drop(holder);
     });
 }
