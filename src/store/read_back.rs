@@ -67,7 +67,7 @@ impl ReleaseReadBack {
     /// Returns true if a second request is necessary. The second request frees a revoked lease, or records a run whose
     /// lease this release did not free.
     #[must_use]
-    pub fn needs_settling(&self, request: &ReleaseRequest) -> bool {
+    pub fn needs_reconciling(&self, request: &ReleaseRequest) -> bool {
         let has_response = self.answer(request).is_some();
         has_response && (self.revoked.is_some() || request.run.is_some() && !self.is_done(request))
     }

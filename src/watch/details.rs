@@ -3,7 +3,7 @@
 use super::columns::{Painted, TableColumn, Widths};
 use super::detail_state::{DetailState, RunList};
 use super::frame::{Frame, Style, StyledLine, folded};
-use super::list::{age, head, text_room};
+use super::list::{age, header, text_room};
 use super::severity::paint;
 use super::state::ScreenState;
 use crate::lease::instant::BootInstant;
@@ -50,7 +50,7 @@ pub(super) fn frame(state: &ScreenState, details: &DetailState, now: BootInstant
     let footer = StyledLine::of("up, down: scroll  Esc: back  Ctrl-C: quit", Style::Faint);
     let footer = footer.ending(state.size.columns, &position, Style::Faint);
     let body = lines.into_iter().skip(details.above).take(room).collect();
-    Frame::new(state.size, head(state, now), body, footer)
+    Frame::new(state.size, header(state, now), body, footer)
 }
 
 /// Returns the scroll position at which the page ends at the bottom of the screen. 0 if the whole page fits on the

@@ -129,22 +129,22 @@ pub struct Frame {
 }
 
 impl Frame {
-    /// Creates a frame with `head` at the top, `foot` at the bottom, and the part of `body` that fits between them. If
-    /// the screen has too few rows, the last lines of the head are removed, and the body keeps one line.
+    /// Creates a frame with `header` at the top, `footer` at the bottom, and the part of `body` that fits between
+    /// them. If the screen has too few rows, the last lines of the header are removed, and the body keeps one line.
     #[must_use]
     pub fn new(
         size: Size,
-        mut head: Vec<StyledLine>,
+        mut header: Vec<StyledLine>,
         body: Vec<StyledLine>,
-        foot: StyledLine,
+        footer: StyledLine,
     ) -> Self {
-        let foot = Some(foot).filter(|_| size.rows > 1);
-        let below = foot.iter().len();
-        head.truncate(size.rows.saturating_sub(below + 1));
-        let mut lines = head;
+        let footer = Some(footer).filter(|_| size.rows > 1);
+        let below = footer.iter().len();
+        header.truncate(size.rows.saturating_sub(below + 1));
+        let mut lines = header;
         lines.extend(body);
         lines.resize_with(size.rows - below, StyledLine::default);
-        lines.extend(foot);
+        lines.extend(footer);
         lines.truncate(size.rows);
         Self {
             columns: size.columns,

@@ -43,8 +43,8 @@ pub(super) fn frame(state: &ScreenState, now: BootInstant) -> Frame {
     let room = state.size.columns.saturating_sub(INDENT);
     let widths = Widths::new(&COLUMNS, cells.iter(), room);
     let selected = state.selected(&rows);
-    let mut head = head(state, now);
-    head.push(widths.headings(&COLUMNS, INDENT));
+    let mut header = header(state, now);
+    header.push(widths.headings(&COLUMNS, INDENT));
     let room = self::room(state).max(1);
     let mut body: Vec<StyledLine> = cells
         .iter()
@@ -71,7 +71,7 @@ pub(super) fn frame(state: &ScreenState, now: BootInstant) -> Frame {
     if let Some(record) = selected.map(|at| rows[at]) {
         body.extend(diagnosis_lines(state, record));
     }
-    Frame::new(state.size, head, body, footer(state))
+    Frame::new(state.size, header, body, footer(state))
 }
 
 /// Returns lines with the diagnosis of the selected action, because the column may be too narrow for the diagnosis.
@@ -106,7 +106,7 @@ pub(super) fn help(state: &ScreenState, now: BootInstant) -> Frame {
     };
     let body = keys.map(line).into();
     let footer = StyledLine::of("any key: back", Style::Faint);
-    Frame::new(state.size, head(state, now), body, footer)
+    Frame::new(state.size, header(state, now), body, footer)
 }
 
 /// Returns the number of actions that fit on the screen.
@@ -123,12 +123,12 @@ pub(super) fn room(state: &ScreenState) -> usize {
 /// Returns the number of lines between the header and the footer.
 pub(super) fn text_room(state: &ScreenState) -> usize {
     // Only the number of lines of the header is used, which does not depend on the time.
-    let head = head(state, BootInstant::new(Duration::ZERO));
-    state.size.rows.saturating_sub(head.len() + 1)
+    let header = header(state, BootInstant::new(Duration::ZERO));
+    state.size.rows.saturating_sub(header.len() + 1)
 }
 
 /// Returns the header of every page: the server and the time, the number of actions in each state, and problems.
-pub(super) fn head(state: &ScreenState, now: BootInstant) -> Vec<StyledLine> {
+pub(super) fn header(state: &ScreenState, now: BootInstant) -> Vec<StyledLine> {
     let columns = state.size.columns;
     let title = format!("dlock status  {}", state.title.server);
     let time = format!(
@@ -137,12 +137,12 @@ pub(super) fn head(state: &ScreenState, now: BootInstant) -> Vec<StyledLine> {
         time_of_day(state.latest.server_time())
     );
     let first = StyledLine::of(&title, Style::Strong).ending(columns, &time, Style::Plain);
-    let mut head = vec![first, counts(state)];
+    let mut header = vec![first, counts(state)];
     if let Some(difference) = state.latest.clock_difference() {
-        head.push(StyledLine::of(&difference, Style::Doubtful));
+        header.push(StyledLine::of(&difference, Style::Doubtful));
     }
-    head.extend(failure_lines(state, now));
-    head
+    header.extend(failure_lines(state, now));
+    header
 }
 
 fn counts(state: &ScreenState) -> StyledLine {

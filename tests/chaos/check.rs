@@ -1,4 +1,4 @@
-//! The checkers. Each checks one claim about a complete history: it reads the timeline and returns the violations.
+//! The checkers. Each checks one property about a complete history: it reads the timeline and returns the violations.
 //!
 //! The checkers do not trust dlock. They use only events that the commands, the kernel and the nemeses recorded.
 
@@ -25,7 +25,7 @@ pub(crate) use tokens::tokens;
 /// checkers add the recorded stalls of the machine to this tolerance.
 const ALLOWANCE: Micros = 1_500_000;
 
-/// A violation of a claim.
+/// A violation of a property.
 #[derive(Debug)]
 pub(crate) struct Violation {
     /// Time of the violation.
@@ -43,11 +43,11 @@ impl Violation {
     }
 }
 
-/// A claim as text, and its checker.
-pub(crate) type Claim = (&'static str, fn(&Timeline) -> Vec<Violation>);
+/// A property as text, and its checker.
+pub(crate) type Property = (&'static str, fn(&Timeline) -> Vec<Violation>);
 
-/// All claims.
-pub(crate) const CLAIMS: [Claim; 7] = [
+/// All properties.
+pub(crate) const PROPERTIES: [Property; 7] = [
     (
         "no two process trees of an action run at the same time",
         overlap,

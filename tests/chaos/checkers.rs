@@ -1,4 +1,4 @@
-//! Tests of the checkers of the chaos run. Each checker must report every history that violates its claim, and no other
+//! Tests of the checkers of the chaos run. Each checker must report every history that violates its property, and no other
 //! history.
 //!
 //! These tests are a separate target because the chaos run is a program without a test harness.

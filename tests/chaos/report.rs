@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use crate::check::{self, CLAIMS, Violation, latencies};
+use crate::check::{self, PROPERTIES, Violation, latencies};
 use crate::fault_kind::FaultKind;
 use crate::history::{Event, Line};
 use crate::options::Options;
@@ -16,12 +16,12 @@ const GRANTS: u64 = 3_000;
 const TAKEOVERS: u64 = 300;
 const EACH_FAULT: u64 = 50;
 
-/// Maximum number of violations that are shown for each claim, and of history lines before and after each violation.
+/// Maximum number of violations that are shown for each property, and of history lines before and after each violation.
 const MAX_SHOWN: usize = 4;
 const BEFORE: usize = 16;
 const AFTER: usize = 6;
 
-/// Returns the report as text, and true if all claims hold.
+/// Returns the report as text, and true if all properties hold.
 pub(crate) fn report(
     timeline: &Timeline,
     flavour: Flavour,
@@ -69,7 +69,7 @@ pub(crate) fn report(
             percentiles(&late)
         );
     }
-    // A claim proves little if many runs are excused, so the report shows their number.
+    // A property proves little if many runs are excused, so the report shows their number.
     let excused = check::excused(timeline);
     let actions: Vec<&str> = excused.iter().map(|run| run.action.as_str()).collect();
     let _ = writeln!(
@@ -81,10 +81,10 @@ pub(crate) fn report(
         let _ = writeln!(text, "  too few {what}");
     }
     let mut holds = true;
-    for (claim, checker) in CLAIMS {
+    for (property, checker) in PROPERTIES {
         let violations = checker(timeline);
         holds &= violations.is_empty();
-        let _ = writeln!(text, "  {:>4} violations of: {claim}", violations.len());
+        let _ = writeln!(text, "  {:>4} violations of: {property}", violations.len());
         for violation in violations.iter().take(MAX_SHOWN) {
             show(&mut text, timeline, violation);
         }

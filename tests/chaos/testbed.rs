@@ -1,6 +1,6 @@
 //! The sites of a chaos run. A site is a server with its actions and the kinds of faults that affect them.
 //!
-//! A chaos run has several sites, so that each claim is also checked without unrelated faults. `processes` has no
+//! A chaos run has several sites, so that each property is also checked without unrelated faults. `processes` has no
 //! faults of the server or the network, `network` and `restarts` have such faults, and `clocks` has only faults of the
 //! server's clock.
 

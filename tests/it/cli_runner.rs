@@ -191,13 +191,17 @@ impl Running {
 
     /// Waits until dlock has printed `text` on stderr. Panics if dlock does not print `text` in time.
     #[track_caller]
-    pub(crate) fn heard(&self, text: &str) {
-        let is_printed = happens(|| self.said().contains(text));
-        assert!(is_printed, "never printed: {text}; but {:?}", self.said());
+    pub(crate) fn wait_for_output(&self, text: &str) {
+        let is_printed = happens(|| self.stderr_so_far().contains(text));
+        assert!(
+            is_printed,
+            "never printed: {text}; but {:?}",
+            self.stderr_so_far()
+        );
     }
 
     /// Returns the text that dlock has printed on stderr so far.
-    pub(crate) fn said(&self) -> String {
+    pub(crate) fn stderr_so_far(&self) -> String {
         self.stderr.so_far()
     }
 

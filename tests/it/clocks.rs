@@ -16,7 +16,7 @@ use mysql::prelude::Queryable;
 
 use crate::cli_runner::{Dlock, PATIENCE, Running, eventually};
 use crate::command::Stage;
-use crate::mutants::scene::{Scene, Verdict};
+use crate::mutants::scene::{ScenarioResult, Scene};
 use crate::servers::{Flavour, Server};
 
 /// One hour in seconds.
@@ -117,7 +117,11 @@ fn assert_renewed_and_exclusive(scene: &Scene, holder: &mut Running, times: u64)
     };
     let least = renewals() + times;
     eventually("the lease is renewed", || {
-        assert!(!holder.is_over(), "the holder has ended: {}", holder.said());
+        assert!(
+            !holder.is_over(),
+            "the holder has ended: {}",
+            holder.stderr_so_far()
+        );
         renewals() >= least
     });
     let once = scene.next(scene.exec(scene.database.port).arg("-n")).wait();
@@ -188,9 +192,9 @@ fn only_the_mutant_trusts_the_server_clock(clocked: &ClockServer) {
     clocked.set(HOUR, 1.0);
     let verdicts = held.map(|(scene, _holder)| {
         let once = scene.next(scene.exec(scene.database.port).arg("-n"));
-        Verdict::of_next(&once.wait())
+        ScenarioResult::of_next(&once.wait())
     });
-    assert_eq!(verdicts, [Verdict::Clean, Verdict::TwoAlive]);
+    assert_eq!(verdicts, [ScenarioResult::Clean, ScenarioResult::TwoAlive]);
 }
 
 /// This limit is documented in dlock(7). Without the queue lock, a contender takes over a live lease only if the

@@ -64,7 +64,7 @@ impl Witness {
 /// Waits until a command writes to `fifo`, and returns the message without surrounding whitespace. Panics if the
 /// command does not write within [`PATIENCE`].
 #[track_caller]
-pub(crate) fn heard(fifo: &Path) -> String {
+pub(crate) fn read_message(fifo: &Path) -> String {
     let (sender, receiver) = mpsc::channel();
     let fifo = fifo.to_owned();
     thread::spawn(move || {
@@ -80,7 +80,7 @@ pub(crate) fn heard(fifo: &Path) -> String {
 
 /// Waits until a command reads `fifo`, and writes `word` to `fifo`, so that the command continues.
 #[track_caller]
-pub(crate) fn tell(fifo: &Path, word: &str) {
+pub(crate) fn write_message(fifo: &Path, word: &str) {
     /// Makes `open` fail if no process reads the fifo. Without this flag, `open` would wait for a reader.
     const O_NONBLOCK: i32 = 0o4000;
     let mut open = None;

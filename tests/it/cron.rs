@@ -5,7 +5,7 @@ use mysql::Conn;
 use mysql::prelude::Queryable;
 
 use crate::cli_runner::{Dlock, Outcome, Running, eventually};
-use crate::command::{Stage, heard, tell};
+use crate::command::{Stage, read_message, write_message};
 use crate::servers::{Database, Flavour, shared};
 
 /// Runs `test` on a new database of each kind of server.
@@ -156,14 +156,14 @@ fn a_command_longer_than_min_hold_releases_the_lock_at_its_end() {
             .arg(&ready)
             .arg(&go)
             .start();
-        heard(&ready);
+        read_message(&ready);
         eventually("the minimum hold time has passed", || {
             let status = Dlock::on(database, ["status", "--json", "job"]).run();
             let document: serde_json::Value =
                 serde_json::from_str(&status.stdout).expect("the output is JSON");
             document["locks"][0]["held_for_ms"].as_u64() > Some(400)
         });
-        tell(&go, "on");
+        write_message(&go, "on");
         long.wait().expect(0, "", "");
         job(database, &["-n"], 0).run().expect(0, "ran\n", "");
     });

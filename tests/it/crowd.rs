@@ -11,7 +11,7 @@ use std::sync::OnceLock;
 use tempfile::TempDir;
 
 use crate::cli_runner::{Dlock, Running};
-use crate::command::{Stage, heard};
+use crate::command::{Stage, read_message};
 use crate::compiler::compile;
 use crate::holder::steal;
 use crate::servers::{Database, Flavour, shared};
@@ -97,7 +97,7 @@ impl Crowd {
             .arg(stage.path("log"))
             .arg(&ready)
             .start();
-        assert_eq!(heard(&ready), "up");
+        assert_eq!(read_message(&ready), "up");
         let size = 1 + 10 * (each + 1);
         Self {
             running,
@@ -141,7 +141,7 @@ fn a_stop_without_a_free_descriptor_is_retried() {
     };
     limit(3);
     steal(&database);
-    crowd.running.heard("sent signal 15");
+    crowd.running.wait_for_output("sent signal 15");
     assert_eq!(
         crowd.stopped(),
         0,
@@ -181,7 +181,7 @@ fn a_process_started_by_a_term_handler_gets_no_signal() {
         .args(["--", "sh", "-c", script, "sh"])
         .arg(&ready)
         .start();
-        heard(&ready);
+        read_message(&ready);
         steal(&database);
         run.wait().expect(76, "cleaned\n", "lost init: ");
     }

@@ -27,7 +27,7 @@ use std::thread;
 use mysql::prelude::Queryable;
 
 use crate::cli_runner::{Dlock, Outcome, Running, eventually};
-use crate::command::{Stage, heard, tell};
+use crate::command::{Stage, read_message, write_message};
 use crate::proxy::Proxy;
 use crate::servers::{Database, Flavour, Server, shared};
 
@@ -148,7 +148,7 @@ impl Scene {
         );
         let dlock = self.faulty("holder", options, &script);
         let running = dlock.arg(&ready).arg(&go).start();
-        heard(&ready);
+        read_message(&ready);
         Holder { running, stage }
     }
 
@@ -219,7 +219,7 @@ impl Holder {
     /// Lets the command end and waits for dlock to end.
     #[track_caller]
     pub(crate) fn end(self) -> Outcome {
-        tell(&self.stage.path("go"), "on");
+        write_message(&self.stage.path("go"), "on");
         self.running.wait()
     }
 

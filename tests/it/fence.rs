@@ -4,7 +4,7 @@ use mysql::Conn;
 use mysql::prelude::Queryable;
 
 use crate::cli_runner::{Dlock, Running, eventually};
-use crate::command::{Stage, heard, tell};
+use crate::command::{Stage, read_message, write_message};
 use crate::servers::{Database, Flavour, shared};
 
 /// A database with dlock's tables and a table that belongs to the command.
@@ -49,7 +49,7 @@ impl Scene {
             .arg(&ready)
             .arg(&go)
             .start();
-        let token = heard(&ready);
+        let token = read_message(&ready);
         Run {
             running,
             token: token.parse().expect("a token"),
@@ -57,7 +57,7 @@ impl Scene {
     }
 
     fn let_go(&self) {
-        tell(&self.stage.path("go"), "on");
+        write_message(&self.stage.path("go"), "on");
     }
 
     /// Returns the check statement for `token`, which a command runs in its transaction.
@@ -171,7 +171,7 @@ fn a_take_over_waits_for_a_fenced_transaction_and_makes_the_old_token_stale() {
             .map(|options| {
                 let next = scene.exec(options).args(["--", "sh", "-c", script, "sh"]);
                 let next = next.arg(&log).start();
-                next.heard("init is held by ");
+                next.wait_for_output("init is held by ");
                 next
             })
             .collect();
@@ -215,7 +215,9 @@ fn a_free_action_is_not_granted_during_a_fenced_transaction() {
             .run()
             .expect(75, "", "fenced by a transaction");
         let next = scene.exec(&["--", "true"]).start();
-        next.heard("init is free, but others are waiting for it, or it is fenced by a transaction");
+        next.wait_for_output(
+            "init is free, but others are waiting for it, or it is fenced by a transaction",
+        );
         transaction
             .query_drop("ROLLBACK")
             .expect("the transaction rolls back");

@@ -6,7 +6,7 @@ use std::process::Stdio;
 use mysql::prelude::Queryable;
 
 use crate::cli_runner::{Dlock, Outcome, Running, eventually};
-use crate::command::{Stage, heard, tell};
+use crate::command::{Stage, read_message, write_message};
 use crate::history::{endings, runs};
 use crate::holder::{Holder, is_free};
 use crate::proxy::{Fault, Kind, Proxy};
@@ -76,7 +76,7 @@ fn the_next_command_starts_before_the_release_is_committed() {
         let holder = Holder::start(through, &["--ttl", "10m"]);
         let next = contender(&database, &[], "5").start();
         wait_for_waiter(&database);
-        tell(&holder.go(), "on");
+        write_message(&holder.go(), "on");
         release.wait();
         let next = next.wait();
         assert_eq!(
@@ -111,7 +111,7 @@ fn a_waiter_with_once_per_waits_until_the_success_is_committed() {
         wait_until_held(&database);
         let next = contender(&database, &["--once-per", "1h"], "5").start();
         wait_for_waiter(&database);
-        tell(&go, "on");
+        write_message(&go, "on");
         holder.wait().expect(0, "on\n", "");
         next.wait().expect(0, "", "");
     }
@@ -134,11 +134,11 @@ fn a_success_is_recorded_even_if_the_record_has_a_new_holder() {
             .arg(&failing)
             .start();
         wait_for_waiter(&database);
-        tell(&go, "on");
-        heard(&ready);
+        write_message(&go, "on");
+        read_message(&ready);
         // By now the next command holds the lock.
         holder.wait().expect(0, "on\n", "");
-        tell(&failing, "on");
+        write_message(&failing, "on");
         assert_eq!(next.wait().status, Some(5), "{flavour}");
         let third = contender(&database, &["--once-per", "1h"], "6").run();
         third.expect(0, "", "");

@@ -3,7 +3,7 @@
 use mysql::prelude::Queryable;
 
 use crate::cli_runner::{Dlock, eventually};
-use crate::command::{Stage, heard, tell};
+use crate::command::{Stage, read_message, write_message};
 use crate::servers::{Database, Flavour, shared};
 
 /// Runs `test` with a new database on each kind of server.
@@ -123,10 +123,10 @@ fn an_expired_run_is_lost_and_a_run_with_a_freed_row_is_revoked() {
                 .arg(&ready)
                 .arg(&go)
                 .start();
-            heard(&ready);
+            read_message(&ready);
             let update = format!("UPDATE dlock_lock SET {change} WHERE action='init'");
             admin.query_drop(update).expect("the row can be updated");
-            tell(&go, "on");
+            write_message(&go, "on");
             holder
                 .wait()
                 .expect(76, "", "was lost before the command had ended");
@@ -151,7 +151,7 @@ fn a_run_whose_dlock_was_killed_is_lost() {
         .arg("sh")
         .arg(&ready)
         .start();
-        heard(&ready);
+        read_message(&ready);
         holder.signal("KILL");
         exec(database, &["-a", "init", "-q", "--ttl=2s"], "exit 0", 0);
         let runs = runs(database, &[]);

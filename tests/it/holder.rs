@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use mysql::prelude::Queryable;
 
 use crate::cli_runner::{Dlock, Outcome, Running};
-use crate::command::{Stage, heard, tell};
+use crate::command::{Stage, read_message, write_message};
 use crate::servers::Database;
 
 /// A `dlock exec` whose command runs until [`Holder::end`] and then exits with 3.
@@ -35,7 +35,7 @@ impl Holder {
             .arg(&ready)
             .arg(&go)
             .start();
-        assert_eq!(heard(&ready), "up");
+        assert_eq!(read_message(&ready), "up");
         Self { running, stage }
     }
 
@@ -47,7 +47,7 @@ impl Holder {
     /// Lets the command end and waits for dlock to end.
     #[track_caller]
     pub(crate) fn end(self) -> Outcome {
-        tell(&self.go(), "on");
+        write_message(&self.go(), "on");
         self.running.wait()
     }
 }

@@ -10,7 +10,7 @@ use std::time::Instant;
 use dlock::process::hook::{LIMIT, VARIABLES};
 
 use crate::cli_runner::{Dlock, Running, eventually};
-use crate::command::{Stage, Witness, heard, signal};
+use crate::command::{Stage, Witness, read_message, signal};
 use crate::holder::{Holder, is_free, renewals, steal, token};
 use crate::pid_one::{namespaces, unshare};
 use crate::servers::{Database, Flavour, shared};
@@ -192,7 +192,7 @@ fn the_hook_for_a_lost_lease_runs_while_the_command_is_stopped() {
         .arg(&ready)
         .arg(&hooked)
         .start();
-        heard(&ready);
+        read_message(&ready);
         let lost_token = token(&database);
         steal(&database);
         // The command exits because the hook has run. Without the hook, dlock would kill the command.
@@ -240,7 +240,7 @@ fn a_slow_hook_is_killed_with_its_group_while_the_lease_is_renewed() {
         let before = renewals(&database);
         eventually("renewals continue", || renewals(&database) > before + 2);
         let late = "--on-event for granted took more than 10s and was killed";
-        holder.running.heard(late);
+        holder.running.wait_for_output(late);
         eventually("all processes of the hook are dead", || witness.is_alone());
         holder.end().expect(3, "", late);
     });
@@ -303,11 +303,11 @@ fn a_hanging_hook_does_not_delay_the_hook_for_a_lost_lease() {
             .arg(&ready)
             .arg(&hooked)
             .start();
-        heard(&ready);
+        read_message(&ready);
         eventually("the hook runs", || !witness.is_alone());
         let stolen = Instant::now();
         steal(&database);
-        run.heard("lost init: init is held by a thief");
+        run.wait_for_output("lost init: init is held by a thief");
         let reported = Instant::now();
         // The command exits because the hook for the loss has run. Without that hook, dlock would kill the command.
         let outcome = run.wait();
@@ -340,7 +340,7 @@ fn a_hook_running_at_exit_is_killed_after_1_s_or_by_a_signal() {
             let run = exec(&database, &hook, &[])
                 .args(["--", "sh", "-c", "exit 4"])
                 .start();
-            heard(&ready);
+            read_message(&ready);
             assert!(is_free(&database), "{flavour}");
             if let Some(signal) = signal {
                 run.signal(signal);
@@ -462,10 +462,10 @@ fn monitor_death_neither_kills_a_hook_nor_skips_the_next_hook() {
             .arg(witness.path())
             .arg(&never)
             .start();
-        heard(&ready);
+        read_message(&ready);
         eventually("the command runs", || !witness.is_alone());
         signal(monitor_of(&run), "KILL");
-        run.heard("the monitor of init was killed");
+        run.wait_for_output("the monitor of init was killed");
         let killed = Instant::now();
         run.wait().expect(76, "", "the monitor of init was killed");
         assert!(killed.elapsed() < LIMIT / 2, "{flavour}");
@@ -500,7 +500,7 @@ fn a_hanging_hook_delays_nothing_after_the_death_of_the_monitor() {
             !tree.is_alone() && !hooked.is_alone()
         });
         signal(monitor_of(&run), "KILL");
-        run.heard("the monitor of init was killed");
+        run.wait_for_output("the monitor of init was killed");
         let killed = Instant::now();
         let outcome = run.wait();
         assert!(

@@ -7,7 +7,7 @@ use std::sync::mpsc;
 use std::{fs, thread};
 
 use crate::cli_runner::{Dlock, PATIENCE, eventually};
-use crate::command::{Stage, Witness, heard, tell};
+use crate::command::{Stage, Witness, read_message, write_message};
 use crate::recorder::program;
 use crate::servers::{Database, Flavour, shared};
 
@@ -166,7 +166,7 @@ fn pipe_reaches_end_of_file_when_the_command_closes_it() {
         .stderr(far)
         .spawn()
         .expect("bash is installed");
-    heard(&ready);
+    read_message(&ready);
     let stdout = dlock.stdout.take().expect("stdout is a pipe");
     assert_eq!(
         read_to_end_in_time(stdout).as_deref(),
@@ -182,7 +182,7 @@ fn pipe_reaches_end_of_file_when_the_command_closes_it() {
     let mut stdin = dlock.stdin.take().expect("stdin is a pipe");
     let written = stdin.write_all(b"word");
     assert!(written.is_err(), "another process still has stdin open");
-    tell(&go, "6");
+    write_message(&go, "6");
     assert_eq!(dlock.wait().expect("dlock exits").code(), Some(6));
 }
 
@@ -225,18 +225,18 @@ fn file_lock_on_an_inherited_descriptor_belongs_to_the_command_only() {
         .args([&ready, &go, &closed, &end])
         .spawn()
         .expect("bash is installed");
-    heard(&ready);
+    read_message(&ready);
     assert!(
         !witness.is_alone(),
         "the lock was released when dlock closed its copy"
     );
-    tell(&go, "on");
-    heard(&closed);
+    write_message(&go, "on");
+    read_message(&closed);
     assert!(
         witness.is_alone(),
         "dlock kept a copy of the locked descriptor"
     );
-    tell(&end, "3");
+    write_message(&end, "3");
     assert_eq!(dlock.wait().expect("dlock exits").code(), Some(3));
 }
 
@@ -253,7 +253,7 @@ fn signal_blocked_at_start_stays_blocked_and_a_second_signal_kills_the_command()
         .env("DLOCK_URL", database.url())
         .spawn()
         .expect("env is installed");
-    let command = heard(&ready);
+    let command = read_message(&ready);
     crate::command::signal(dlock.id(), "TERM");
     eventually("the signal is pending in the command", || {
         let status =

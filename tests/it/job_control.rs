@@ -5,7 +5,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use crate::cli_runner::{Dlock, Running, eventually};
-use crate::command::{Stage, Witness, heard, signal, tell};
+use crate::command::{Stage, Witness, read_message, signal, write_message};
 use crate::recorder::{Recorder, program};
 use crate::servers::{Database, Flavour, shared};
 use crate::signals::state;
@@ -107,7 +107,7 @@ fn signal_key_that_kills_the_command_sets_the_status() {
         let stage = Stage::new();
         let mut terminal = Terminal::shell(&database);
         terminal.enters(&read_status_command(&stage, ""));
-        heard(&stage.path("ready"));
+        read_message(&stage.path("ready"));
         terminal.types(key);
         terminal.prompts();
         terminal.enters("echo status=$?");
@@ -123,7 +123,7 @@ fn ctrl_z_stops_dlock_and_command_and_fg_or_bg_resumes_them() {
         let stage = Stage::new();
         let mut terminal = Terminal::shell(&database);
         terminal.enters(&read_status_command(&stage, "-v"));
-        let command = heard(&stage.path("ready"));
+        let command = read_message(&stage.path("ready"));
         for (resume, count) in [("fg", 1), ("bg", 2)] {
             terminal.types(CTRL_Z);
             terminal.sees("Stopped");
@@ -143,7 +143,7 @@ fn ctrl_z_stops_dlock_and_command_and_fg_or_bg_resumes_them() {
         Dlock::on(&database, ["exec", "-n", "-a", "init", "--", "echo", "ran"])
             .run()
             .expect(75, "", "init is held by");
-        tell(&stage.path("go"), "4");
+        write_message(&stage.path("go"), "4");
         terminal.prompts();
         terminal.enters("echo status=$?");
         terminal.sees("status=4");
@@ -158,7 +158,7 @@ fn command_stopped_longer_than_its_lease_is_killed_and_fg_reports_the_loss() {
         let witness = Witness::on(&stage);
         let mut terminal = Terminal::shell(&database);
         terminal.enters(&read_status_command(&stage, "--ttl 3s"));
-        heard(&stage.path("ready"));
+        read_message(&stage.path("ready"));
         assert!(
             !witness.is_alone(),
             "the command does not keep the witness locked"
@@ -314,10 +314,10 @@ fn command_that_signals_its_own_process_group_is_not_killed() {
     let words = [&script, &ready, &told, &go].map(|path| path.display().to_string());
     let mut terminal = Terminal::shell(&database);
     terminal.enters(&format!("$dlock exec -a init -- sh {}", words.join(" ")));
-    heard(&ready);
+    read_message(&ready);
     terminal.types(CTRL_C);
-    assert_eq!(heard(&told), "told");
-    tell(&go, "5");
+    assert_eq!(read_message(&told), "told");
+    write_message(&go, "5");
     terminal.prompts();
     terminal.enters("echo status=$?");
     terminal.sees("status=5");

@@ -1,6 +1,6 @@
 //! Tests that a contender discards a grant if the response arrives after the lease has expired.
 
-use crate::mutants::scene::{Scene, Verdict};
+use crate::mutants::scene::{ScenarioResult, Scene};
 use crate::proxy::{Fault, Kind, Proxy};
 use crate::servers::Flavour;
 
@@ -21,7 +21,13 @@ fn grant_received_after_expiry_is_discarded_and_the_contender_queues() {
         frozen.signal("CONT");
         proxy.wait_asked(Kind::WaitTurn, 1);
         scene.let_go();
-        assert_eq!(Verdict::of_healthy(&other.wait()), Verdict::Clean);
-        assert_eq!(Verdict::of_next(&frozen.wait()), Verdict::Clean);
+        assert_eq!(
+            ScenarioResult::of_healthy(&other.wait()),
+            ScenarioResult::Clean
+        );
+        assert_eq!(
+            ScenarioResult::of_next(&frozen.wait()),
+            ScenarioResult::Clean
+        );
     }
 }

@@ -3,7 +3,7 @@
 use mysql::prelude::Queryable;
 
 use crate::cli_runner::{Dlock, Running, eventually};
-use crate::command::{Stage, heard, is_alive, signal, tell};
+use crate::command::{Stage, is_alive, read_message, signal, write_message};
 use crate::servers::{Database, Flavour, Server, shared};
 
 /// A holder with a ttl of 2 s. The command writes its process id to a fifo and prints `term` on SIGTERM.
@@ -27,7 +27,7 @@ impl Holder {
         .arg("sh")
         .arg(&ready)
         .start();
-        let pid = heard(&ready);
+        let pid = read_message(&ready);
         Self { running, pid }
     }
 }
@@ -168,7 +168,7 @@ fn row_locked_by_another_transaction_only_delays_a_renewal() {
         .arg(&ready)
         .arg(&go)
         .start();
-        heard(&ready);
+        read_message(&ready);
         let mut blocker = database.admin_conn();
         blocker
             .query_drop("BEGIN")
@@ -176,12 +176,12 @@ fn row_locked_by_another_transaction_only_delays_a_renewal() {
         blocker
             .query_drop("SELECT * FROM dlock_lock FOR UPDATE")
             .expect("the row can be locked");
-        holder.heard("cannot renew init: ");
+        holder.wait_for_output("cannot renew init: ");
         blocker
             .query_drop("ROLLBACK")
             .expect("the transaction can be rolled back");
-        holder.heard("is renewed again");
-        tell(&go, "on");
+        holder.wait_for_output("is renewed again");
+        write_message(&go, "on");
         assert_eq!(holder.wait().status, Some(4), "{flavour}");
     }
 }

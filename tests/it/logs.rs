@@ -131,7 +131,7 @@ fn renewal_failure_and_recovery_have_separate_events() {
         let holder = Holder::start(Dlock::new(["exec"]).env("DLOCK_URL", url), &options);
         let case = proxy.next(Kind::Renew, Fault::Reset);
         case.wait();
-        holder.running.heard("is renewed again");
+        holder.running.wait_for_output("is renewed again");
         let messages = logged(&holder.end());
         let failed = first(&messages, "renewal-failed");
         assert_eq!(failed["level"], "info", "{flavour}");

@@ -9,7 +9,7 @@ use openmetrics_parser::prometheus::parse_prometheus;
 use openmetrics_parser::{MetricNumber, PrometheusType, PrometheusValue};
 
 use crate::cli_runner::{Dlock, eventually};
-use crate::command::{Stage, tell};
+use crate::command::{Stage, write_message};
 use crate::compiler::preload;
 use crate::holder::{Holder, is_free, renewals, steal, token};
 use crate::proxy::{Fault, Kind, Proxy};
@@ -195,7 +195,7 @@ fn failed_renewals_are_counted() {
             folder.value("dlock_renewal_failures_total") >= Some(1.0)
         });
         assert_eq!(folder.value("dlock_held"), Some(1.0), "{flavour}");
-        holder.running.heard("is renewed again");
+        holder.running.wait_for_output("is renewed again");
         holder.end();
     }
 }
@@ -286,7 +286,7 @@ fn hung_metrics_disk_delays_neither_command_nor_renewal_nor_release() {
         let before = renewals(&database);
         eventually("renewals continue", || renewals(&database) > before + 2);
         assert!(!holder.running.is_over(), "{flavour}");
-        tell(&holder.go(), "on");
+        write_message(&holder.go(), "on");
         eventually("the lease is released", || is_free(&database));
         // dlock exits although the rename still hangs.
         assert_eq!(holder.running.wait().status, Some(3), "{flavour}");

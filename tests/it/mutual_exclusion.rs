@@ -6,7 +6,7 @@ use std::process::Command;
 use std::thread;
 
 use crate::cli_runner::Dlock;
-use crate::command::{Stage, heard, tell};
+use crate::command::{Stage, read_message, write_message};
 use crate::servers::{Flavour, shared};
 
 const CONTENDERS: usize = 20;
@@ -69,7 +69,7 @@ fn actions_do_not_block_each_other() {
             .arg(&ready)
             .arg(&go)
             .start();
-        heard(&ready);
+        read_message(&ready);
         Dlock::on(
             &database,
             ["exec", "-n", "-a", "other", "--", "echo", "ran"],
@@ -79,7 +79,7 @@ fn actions_do_not_block_each_other() {
         Dlock::on(&database, ["exec", "-n", "-a", "one", "--", "echo", "ran"])
             .run()
             .expect(75, "", "one is held by");
-        tell(&go, "on");
+        write_message(&go, "on");
         holder.wait().expect(0, "", "");
     }
 }

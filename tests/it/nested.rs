@@ -5,11 +5,11 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use crate::cli_runner::{Dlock, Outcome};
-use crate::command::{Stage, heard, tell};
+use crate::command::{Stage, read_message, write_message};
 use crate::holder::{Holder, is_free, renewals, steal, token};
 use crate::logs::messages;
 use crate::pid_one::{namespaces, unshare};
-use crate::proxy::{Door, Proxy};
+use crate::proxy::{AcceptMode, Proxy};
 use crate::servers::{Database, Flavour, shared};
 
 /// The wait limit of an inner dlock. Without this limit, an inner dlock that waits for the outer lease would never end.
@@ -96,7 +96,7 @@ fn nested_command_replaces_its_dlock_and_receives_signals() {
             ready.display()
         );
         let running = outer(&database, &script).start();
-        assert_eq!(heard(&ready), "lease-monitor", "{flavour}");
+        assert_eq!(read_message(&ready), "lease-monitor", "{flavour}");
         running.signal("TERM");
         let outcome = running.wait();
         assert_eq!(outcome.status, Some(9), "{flavour}: {outcome:#?}");
@@ -141,12 +141,12 @@ fn nested_exec_with_a_stale_token_exits_76_immediately() {
             go.display()
         );
         let running = outer(&database, &script).start();
-        assert_eq!(heard(&ready), "up");
+        assert_eq!(read_message(&ready), "up");
         let before = token(&database);
         steal(&database);
         let told = Instant::now();
-        tell(&go, "on");
-        running.heard("is not current: init is held by a thief");
+        write_message(&go, "on");
+        running.wait_for_output("is not current: init is held by a thief");
         assert!(told.elapsed() < READ_LIMIT, "{flavour}");
         let outcome = running.wait();
         assert_eq!(outcome.stdout, "status=76\n", "{flavour}: {outcome:#?}");
@@ -178,13 +178,13 @@ fn nested_exec_under_a_revoked_lease_exits_76() {
             go.display()
         );
         let running = outer(&database, &script).start();
-        assert_eq!(heard(&ready), "up");
+        assert_eq!(read_message(&ready), "up");
         let release = ["release", "-a", "init", "--yes", "--holder=eve"];
         Dlock::on(&database, release)
             .run()
             .expect(0, "", "released");
-        tell(&go, "on");
-        running.heard("is not current: ");
+        write_message(&go, "on");
+        running.wait_for_output("is not current: ");
         let outcome = running.wait();
         assert_eq!(outcome.stdout, "status=76\n", "{flavour}: {outcome:#?}");
     }
@@ -283,7 +283,7 @@ fn nested_exec_retries_an_unreachable_server_for_connect_timeout() {
     for flavour in Flavour::ALL {
         let database = shared(flavour).database("nested");
         let proxy = Proxy::to(database.port);
-        proxy.door(Door::Refused);
+        proxy.door(AcceptMode::Refused);
         let url = database.url_through(proxy.port());
         let run = |reach: &str| {
             Dlock::new(["exec", "-a", "init", "--connect-timeout", reach])
@@ -296,7 +296,7 @@ fn nested_exec_retries_an_unreachable_server_for_connect_timeout() {
         run("0").run().expect(69, "", "cannot reach");
         let running = run("1m").start();
         // The number of failed attempts to connect before this line is arbitrary.
-        proxy.door(Door::Open);
+        proxy.door(AcceptMode::Open);
         assert_eq!(running.wait().status, Some(0), "{flavour}");
         assert_eq!(renewals(&database), 0, "{flavour}");
     }

@@ -8,7 +8,7 @@ use mysql::Conn;
 use mysql::prelude::Queryable;
 
 use crate::cli_runner::{Dlock, Running, eventually};
-use crate::command::{Stage, heard, tell};
+use crate::command::{Stage, read_message, write_message};
 use crate::proxy::{Proxy, Request};
 use crate::servers::{Database, Flavour, SESSIONS, shared};
 
@@ -64,12 +64,12 @@ impl Replicas {
             .arg(&go)
             .arg(self.log())
             .start();
-        heard(&ready);
+        read_message(&ready);
         running
     }
 
     fn let_go(&self, status: &str) {
-        tell(&self.stage.path("go"), status);
+        write_message(&self.stage.path("go"), status);
     }
 
     /// Waits until `count` sessions wait for the queue lock.
@@ -108,10 +108,10 @@ impl Replicas {
     }
 }
 
-/// Runs `claim` on each kind of server, with replicas on a new database.
-fn everywhere(claim: impl Fn(Replicas)) {
+/// Runs `test` on each kind of server, with replicas on a new database.
+fn everywhere(test: impl Fn(Replicas)) {
     for flavour in Flavour::ALL {
-        claim(Replicas::on(flavour));
+        test(Replicas::on(flavour));
     }
 }
 
@@ -222,7 +222,7 @@ fn once_waiters_without_named_locks_exit_0_too() {
             .map(|_| {
                 let waiter = replicas.replica(&["--once", "-v"], "waiter", 3);
                 let waiter = waiter.env("DLOCK_URL", &url).start();
-                waiter.heard("by polling");
+                waiter.wait_for_output("by polling");
                 waiter
             })
             .collect();

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
 use crate::cli_runner::{Dlock, eventually, hear_all_signals};
-use crate::command::{Stage, Witness, heard, signal, tell};
+use crate::command::{Stage, Witness, read_message, signal, write_message};
 use crate::recorder::{Recorder, catchable};
 use crate::servers::{Database, Flavour, shared};
 
@@ -161,7 +161,7 @@ fn process_1_reaps_orphans_while_its_command_runs() {
     let stage = Stage::new();
     let (ready, go) = (stage.fifo("ready"), stage.fifo("go"));
     let container = Container::start(&database, shell(ORPHANS, [&ready, &go]));
-    assert_eq!(heard(&ready), "up");
+    assert_eq!(read_message(&ready), "up");
     let dlock = container.dlock();
     // If a process enters the namespace from outside, as with `docker exec`, process 1 inherits the orphans of this
     // process too.
@@ -177,7 +177,7 @@ fn process_1_reaps_orphans_while_its_command_runs() {
     assert!(entered.expect("nsenter is installed").success());
     // The three processes are the command, its monitor and dlock.
     eventually("all orphans are reaped", || inside(dlock).len() == 3);
-    tell(&go, "4");
+    write_message(&go, "4");
     assert_eq!(container.ends(), Some(4));
 }
 
@@ -218,7 +218,7 @@ fn no_process_survives_process_1_even_if_it_is_killed() {
         "#;
         let words = [witness.path().to_owned(), ready.clone(), go.clone()];
         let container = Container::start(&database, shell(script, &words));
-        heard(&ready);
+        read_message(&ready);
         assert!(
             !witness.is_alone(),
             "the command does not keep the witness locked"
@@ -227,7 +227,7 @@ fn no_process_survives_process_1_even_if_it_is_killed() {
             signal(container.dlock(), "KILL");
             container.ends();
         } else {
-            tell(&go, "5");
+            write_message(&go, "5");
             assert_eq!(container.ends(), Some(5));
         }
         assert!(witness.is_alone(), "killed: {kill}");

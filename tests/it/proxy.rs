@@ -17,7 +17,7 @@
 //! late.wait(); late.let_go();                        // delivers the request, even if the client has disconnected
 //!
 //! proxy.requests(Flow::Hold); proxy.responses(Flow::Lose); proxy.both(Flow::Pass);  // current and new connections
-//! proxy.door(Door::Silent);                          // new connections: Open, Silent, Reset, Refused
+//! proxy.door(AcceptMode::Silent);                          // new connections: Open, Silent, Reset, Refused
 //! proxy.retarget(other_port);                        // the target of new connections
 //! proxy.reset(); proxy.close();                      // ends current connections by RST or FIN
 //! proxy.inject(&bytes);                              // sends bytes to current clients
@@ -109,7 +109,7 @@ pub(crate) enum Flow {
 
 /// The handling of new connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Door {
+pub(crate) enum AcceptMode {
     Open,
     /// The proxy accepts connections and sends nothing.
     Silent,
@@ -161,7 +161,7 @@ impl Proxy {
         let shared = Arc::new(Shared {
             state: Mutex::new(State {
                 target: port,
-                door: Door::Open,
+                door: AcceptMode::Open,
                 is_listening: true,
                 requests: Flow::Pass,
                 responses: Flow::Pass,
@@ -273,14 +273,14 @@ impl Proxy {
     }
 
     /// Sets the handling of new connections. The setting is in effect when this method returns.
-    pub(crate) fn door(&self, door: Door) {
+    pub(crate) fn door(&self, door: AcceptMode) {
         self.shared.change(|state| state.door = door);
-        if door == Door::Refused {
+        if door == AcceptMode::Refused {
             // This connection wakes the accepting thread, which must stop listening. The connection fails if the thread
             // has already stopped listening.
             let _ = TcpStream::connect(self.address);
         }
-        let listens = door != Door::Refused;
+        let listens = door != AcceptMode::Refused;
         self.shared
             .until("the door changes", |state| state.is_listening == listens);
     }

@@ -8,7 +8,7 @@ use mysql::Conn;
 use mysql::prelude::Queryable;
 
 use crate::cli_runner::{Dlock, Running, eventually};
-use crate::command::{Stage, heard, signal, tell};
+use crate::command::{Stage, read_message, signal, write_message};
 use crate::proxy::Proxy;
 use crate::servers::{Database, Flavour, SESSIONS, Server, shared};
 
@@ -69,12 +69,12 @@ impl Queue {
             .arg(&ready)
             .arg(&go)
             .start();
-        heard(&ready);
+        read_message(&ready);
         running
     }
 
     fn let_go(&self) {
-        tell(&self.stage.path("go"), "on");
+        write_message(&self.stage.path("go"), "on");
     }
 
     /// Starts the contenders `names` in this order. Each contender starts when the previous contender waits for the
@@ -339,7 +339,7 @@ fn queue_lock_held_by_a_foreign_session_for_a_ttl_is_not_used() {
             .run()
             .expect(75, "", "init is held by holder");
         let waiter = queue.contender("c", &[]).start();
-        waiter.heard("init is held by holder");
+        waiter.wait_for_output("init is held by holder");
         queue.let_go();
         assert_eq!(holder.wait().status, Some(3), "{flavour}");
         expect_success(vec![waiter]);

@@ -10,7 +10,7 @@ use std::sync::OnceLock;
 use tempfile::TempDir;
 
 use crate::cli_runner::eventually;
-use crate::command::{Stage, tell};
+use crate::command::{Stage, write_message};
 use crate::compiler::compile;
 
 /// Returns every signal that a process can catch, except the two signals that the C library reserves.
@@ -167,6 +167,6 @@ impl Recorder {
     /// Makes the recorder exit with `status`.
     #[track_caller]
     pub(crate) fn exit(&self, status: i32) {
-        tell(&self.go, &status.to_string());
+        write_message(&self.go, &status.to_string());
     }
 }

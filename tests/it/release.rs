@@ -9,14 +9,14 @@ use crate::servers::{Database, Flavour, shared};
 use crate::terminal::Terminal;
 use crate::tree::Holder;
 
-/// Runs `claim` on a new database of each kind of server.
-fn everywhere(claim: impl Fn(&Database)) {
+/// Runs `test` on a new database of each kind of server.
+fn everywhere(test: impl Fn(&Database)) {
     for flavour in Flavour::ALL {
         let database = shared(flavour).database("release");
         Dlock::on(&database, ["setup", "-q"])
             .run()
             .expect(0, "", "");
-        claim(&database);
+        test(&database);
     }
 }
 
@@ -174,9 +174,9 @@ fn paused_action_is_not_granted_until_it_is_resumed() {
         let table = Dlock::on(database, ["status"]).run().stdout;
         assert!(table.contains("by alice (reason: it hangs)"), "{table}");
         let waiter = Dlock::on(database, ["exec", "-a", "init", "--", "echo", "ran"]).start();
-        waiter.heard("init is paused for another 59m");
+        waiter.wait_for_output("init is paused for another 59m");
         let free = Dlock::on(database, ["wait", "init"]).start();
-        free.heard("init is paused for another");
+        free.wait_for_output("init is paused for another");
         release(database, &["--resume"]).expect(0, "", "init is resumed");
         waiter.wait().expect(0, "ran\n", "init is paused");
         free.wait().expect(0, "", "init is paused");

@@ -3,7 +3,7 @@
 use std::fs;
 
 use crate::cli_runner::{Dlock, eventually};
-use crate::command::{Stage, Witness, heard};
+use crate::command::{Stage, Witness, read_message};
 use crate::servers::{Flavour, shared};
 
 /// A command that locks the witness `$1`, writes `up` to `$2` and does not exit on SIGTERM.
@@ -26,7 +26,7 @@ fn command_over_max_runtime_exits_124_and_its_lease_is_released() {
             .arg(witness.path())
             .arg(&ready)
             .start();
-        heard(&ready);
+        read_message(&ready);
         let outcome = running.wait();
         outcome.expect(
             124,
@@ -64,7 +64,7 @@ fn command_whose_heartbeat_stops_loses_its_lease() {
             .arg(witness.path())
             .arg(&ready)
             .start();
-        heard(&ready);
+        read_message(&ready);
         let outcome = running.wait();
         outcome.expect(
             76,

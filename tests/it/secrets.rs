@@ -9,7 +9,7 @@ use mysql::prelude::Queryable;
 use mysql::{Row, Value};
 
 use crate::cli_runner::{Dlock, Outcome};
-use crate::command::{Stage, heard, tell};
+use crate::command::{Stage, read_message, write_message};
 use crate::network::{local, refusing};
 use crate::proxy::Port;
 use crate::servers::{Database, Flavour, shared};
@@ -129,7 +129,7 @@ fn run_never_prints_or_stores_its_password() {
                 );
             let dlock = dlock.args(["--", "sh", "-c", &command]);
             let run = with(dlock, &source).start();
-            assert_eq!(heard(&ready), "up");
+            assert_eq!(read_message(&ready), "up");
             let lines = command_lines(run.pid());
             assert!(
                 lines.len() > 1 && lines[0].contains("exec"),
@@ -152,7 +152,7 @@ fn run_never_prints_or_stores_its_password() {
                 &source,
             );
             assert_no_secret(&waiter.run(), 75, name);
-            tell(&go, "on");
+            write_message(&go, "on");
             assert_no_secret(&run.wait(), 0, name);
             for (file, has) in [(metrics, "dlock_result"), (hook, "DLOCK_EVENT=released")] {
                 let text = fs::read_to_string(&file).expect("the file is written");
@@ -396,9 +396,9 @@ fn labels_of_other_holders_are_escaped_by_status_and_waiters() {
             exec.into_iter().chain(["--", "sh", "-c", &command]),
         )
         .start();
-        assert_eq!(heard(&ready), "up");
+        assert_eq!(read_message(&ready), "up");
         assert_labels_escaped(&database, &holder, &note, flavour);
-        tell(&go, "on");
+        write_message(&go, "on");
         run.wait().expect(0, "", "");
     }
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use mysql::prelude::Queryable;
 
 use crate::cli_runner::{Dlock, Outcome, Running, eventually};
-use crate::command::{Stage, heard, signal, tell};
+use crate::command::{Stage, read_message, signal, write_message};
 use crate::proxy::{Fault, Kind, Proxy};
 use crate::recorder::{HARMLESS, Recorder, catchable, fatal};
 use crate::servers::{Database, Flavour, shared};
@@ -153,7 +153,7 @@ fn fatal_signal_to_the_command_exits_with_128_plus_its_number() {
         };
         let ready = || {
             for number in &signals {
-                heard(&fifo(*number));
+                read_message(&fifo(*number));
             }
         };
         for (number, outcome) in each(&signals, start, ready) {
@@ -188,7 +188,7 @@ fn signal_ends_a_waiter_without_changing_lock_or_queue() {
         assert!(entries < signals.len() as u64 / 2, "{entries} are left");
         // A signal that does not end a process by default does not end a waiter.
         let waiter = start(0);
-        waiter.heard("init is held by");
+        waiter.wait_for_output("init is held by");
         for number in HARMLESS {
             waiter.signal(&number.to_string());
         }
@@ -269,12 +269,12 @@ fn stop_and_continue_signals_are_forwarded_to_the_command() {
             .arg(&ready)
             .arg(&go)
             .start();
-        let command = heard(&ready);
+        let command = read_message(&ready);
         running.signal(&number.to_string());
         eventually("the command is stopped", || state(&command) == 'T');
         running.signal("CONT");
         eventually("the command is resumed", || state(&command) != 'T');
-        tell(&go, "5");
+        write_message(&go, "5");
         running.wait().expect(5, "", "");
     }
 }
@@ -334,9 +334,9 @@ fn second_term_or_int_kills_the_command() {
         .arg(&ready)
         .arg(&told)
         .start();
-    heard(&ready);
+    read_message(&ready);
     running.signal("TERM");
-    assert_eq!(heard(&told), "deaf");
+    assert_eq!(read_message(&told), "deaf");
     running.signal("INT");
     running.wait().expect(137, "", "");
 }
@@ -353,9 +353,9 @@ fn signal_ignored_at_start_stays_ignored() {
         .env("DLOCK_URL", database.url())
         .spawn();
     let mut nohup = nohup.expect("sh runs");
-    heard(&ready);
+    read_message(&ready);
     signal(nohup.id(), "HUP");
-    tell(&go, "on");
+    write_message(&go, "on");
     assert_eq!(nohup.wait().expect("dlock exits").code(), Some(0));
 }
 
@@ -370,7 +370,7 @@ fn signal_ignored_at_start_does_not_end_a_waiter() {
         .arg(&ready)
         .arg(&go)
         .start();
-    heard(&ready);
+    read_message(&ready);
     let waiter = Command::new("sh")
         .args(["-c", r#"trap '' HUP; exec "$0" exec -a init -- true"#])
         .arg(env!("CARGO_BIN_EXE_dlock"))
@@ -386,7 +386,7 @@ fn signal_ignored_at_start_does_not_end_a_waiter() {
         waiting == Some(1)
     });
     signal(waiter.id(), "HUP");
-    tell(&go, "on");
+    write_message(&go, "on");
     holder.wait().expect(0, "", "");
     assert_eq!(waiter.wait().expect("dlock exits").code(), Some(0));
 }

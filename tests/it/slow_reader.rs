@@ -11,7 +11,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::Value;
 
 use crate::cli_runner::{Dlock, PATIENCE, Running, eventually};
-use crate::command::{Stage, heard, tell};
+use crate::command::{Stage, read_message, write_message};
 use crate::compiler::preload;
 use crate::holder::{Holder, is_free, renewals};
 use crate::logs::messages;
@@ -101,7 +101,7 @@ fn stopped_terminal_delays_no_renewal_or_release() {
         let words = words.into_iter().chain(["--", "sh", "-c", script, "sh"]);
         let files = [&ready, &go].map(|path| path.to_str().expect("the text is UTF-8"));
         let mut terminal = Terminal::with(&database, words.chain(files));
-        assert_eq!(heard(&ready), "up");
+        assert_eq!(read_message(&ready), "up");
         terminal.sees("acquired init in");
         let pid = terminal.leader();
         let line = File::options()
@@ -112,7 +112,7 @@ fn stopped_terminal_delays_no_renewal_or_release() {
         eventually("the terminal accepts no output", || !takes_text(&line));
         crate::command::signal(pid, HARMLESS);
         is_renewed_for_long(flavour, &database);
-        tell(&go, "on");
+        write_message(&go, "on");
         assert_eq!(terminal.ends(), Some(3), "{flavour}");
         assert!(is_free(&database), "{flavour}");
         let screen = terminal.screen().to_owned();
@@ -337,7 +337,9 @@ fn hung_resolver_delays_no_signal_or_deadline() {
             let holder = Holder::start(dlock, &["--ttl=3s"]);
             fs::write(&hangs, "").expect("the file can be written");
             proxy.reset();
-            holder.running.heard("the server has closed the connection");
+            holder
+                .running
+                .wait_for_output("the server has closed the connection");
             (holder, stage)
         };
 

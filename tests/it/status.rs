@@ -3,7 +3,7 @@
 use mysql::prelude::Queryable;
 
 use crate::cli_runner::{Dlock, Running};
-use crate::command::{Stage, heard, tell};
+use crate::command::{Stage, read_message, write_message};
 use crate::proxy::{Proxy, Request};
 use crate::servers::{Database, Flavour, Server, shared};
 
@@ -39,7 +39,7 @@ impl Scene {
             .arg(&ready)
             .arg(&go)
             .start();
-        heard(&ready);
+        read_message(&ready);
         Self {
             database,
             stage,
@@ -52,7 +52,7 @@ impl Scene {
     }
 
     fn end(self) {
-        tell(&self.stage.path("go"), "on");
+        write_message(&self.stage.path("go"), "on");
         self.holder.wait().expect(0, "", "");
     }
 }

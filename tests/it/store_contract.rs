@@ -144,13 +144,13 @@ impl Peer {
     }
 }
 
-/// Runs `claim` with two peers on a new database of each kind of server.
-fn everywhere(claim: impl Fn(&servers::Database, Peer, Peer)) {
+/// Runs `test` with two peers on a new database of each kind of server.
+fn everywhere(test: impl Fn(&servers::Database, Peer, Peer)) {
     for flavour in Flavour::ALL {
         let database = shared(flavour).database("contract");
         let one = Peer::new(&database, 1);
         let other = Peer::new(&database, 2);
-        claim(&database, one, other);
+        test(&database, one, other);
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::mpsc;
 use std::{fs, ptr, thread};
 
 use crate::cli_runner::{Dlock, Running, eventually};
-use crate::command::{Stage, Witness, heard, signal, tell};
+use crate::command::{Stage, Witness, read_message, signal, write_message};
 use crate::compiler::preload;
 use crate::servers::{Database, Flavour, Server, shared};
 
@@ -55,7 +55,7 @@ impl Holder {
             .arg(&ready)
             .arg(&go)
             .start();
-        let text = heard(&ready);
+        let text = read_message(&ready);
         let mut numbers = text
             .split(' ')
             .map(|pid| pid.parse().expect("the string is a number"));
@@ -70,7 +70,7 @@ impl Holder {
     }
 
     pub(crate) fn let_go(&self) {
-        tell(&self.stage.path("go"), "on");
+        write_message(&self.stage.path("go"), "on");
     }
 
     /// Starts a contender and returns when the contender waits. The contender's command succeeds only if no process of
@@ -80,7 +80,7 @@ impl Holder {
             .args(["--", "sh", "-c", NEXT, "sh"])
             .arg(self.witness.path())
             .start();
-        next.heard("init is held by");
+        next.wait_for_output("init is held by");
         next
     }
 }
@@ -291,7 +291,9 @@ fn immortal_holder(database: &Database) -> (Holder, Stage) {
 fn send_two_stop_requests(holder: &Holder) {
     holder.running.signal("TERM");
     holder.running.signal("INT");
-    holder.running.heard("of the command does not die");
+    holder
+        .running
+        .wait_for_output("of the command does not die");
 }
 
 #[test]
@@ -302,7 +304,7 @@ fn unkillable_process_is_reported_and_the_lease_kept_until_it_dies() {
     send_two_stop_requests(&holder);
     holder
         .running
-        .heard("init is not released until the process is dead");
+        .wait_for_output("init is not released until the process is dead");
     assert!(!holder.witness.is_alone(), "the library has no effect");
     fs::remove_file(stage.path("immortal")).expect("the file can be removed");
     holder.running.wait().expect(137, "", "does not die");

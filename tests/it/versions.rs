@@ -15,7 +15,7 @@ use std::ffi::OsStr;
 use mysql::prelude::Queryable;
 
 use crate::cli_runner::Dlock;
-use crate::command::{Stage, heard, tell};
+use crate::command::{Stage, read_message, write_message};
 use crate::doctor::{Findings, execute};
 use crate::mutants::{VARIABLE, program};
 use crate::servers::{Database, Flavour, shared};
@@ -133,11 +133,11 @@ fn a_waiter_checks_the_version_again_when_its_turn_comes() {
             .arg("sh")
             .args([&ready, &go])
             .start();
-        assert_eq!(heard(&ready), "up");
+        assert_eq!(read_message(&ready), "up");
         let waiter = Dlock::on(&database, ["exec", "-a", "init", "--", "echo", "ran"]).start();
-        waiter.heard("init is held by");
+        waiter.wait_for_output("init is held by");
         execute(&database, "UPDATE dlock_schema SET version=2,min_version=2");
-        tell(&go, "on");
+        write_message(&go, "on");
         holder.wait().expect(0, "", "");
         waiter.wait().expect(78, "", "use a newer dlock");
     }

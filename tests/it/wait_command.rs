@@ -3,7 +3,7 @@
 use mysql::prelude::Queryable;
 
 use crate::cli_runner::{Dlock, Running};
-use crate::command::{Stage, heard, tell};
+use crate::command::{Stage, read_message, write_message};
 use crate::servers::{Database, Flavour, shared};
 
 /// A database, and a second account that can only read this database.
@@ -45,12 +45,12 @@ impl Scene {
             .arg(&ready)
             .arg(&go)
             .start();
-        heard(&ready);
+        read_message(&ready);
         running
     }
 
     fn let_go(&self, status: &str) {
-        tell(&self.stage.path("go"), status);
+        write_message(&self.stage.path("go"), status);
     }
 
     fn wait(&self, options: &[&str]) -> Dlock {
@@ -58,9 +58,9 @@ impl Scene {
     }
 }
 
-fn everywhere(claim: impl Fn(&Scene)) {
+fn everywhere(test: impl Fn(&Scene)) {
     for flavour in Flavour::ALL {
-        claim(&Scene::on(flavour));
+        test(&Scene::on(flavour));
     }
 }
 
@@ -69,7 +69,7 @@ fn read_only_account_waits_until_the_action_is_free() {
     everywhere(|scene| {
         let holder = scene.holder(&[]);
         let waiter = scene.wait(&["init"]).start();
-        waiter.heard("dlock: waiting: init is held by web-1 (token ");
+        waiter.wait_for_output("dlock: waiting: init is held by web-1 (token ");
         scene.let_go("3");
         assert_eq!(holder.wait().status, Some(3));
         assert_eq!(waiter.wait().status, Some(0));
@@ -83,7 +83,7 @@ fn wait_done_waits_for_a_success_of_a_free_action() {
     everywhere(|scene| {
         // The tables do not exist yet.
         let waiter = scene.wait(&["init", "--done=v1"]).start();
-        waiter.heard("dlock: waiting: init (v1) is not done");
+        waiter.wait_for_output("dlock: waiting: init (v1) is not done");
         let exec = |once: &str, command: &str| {
             Dlock::on(&scene.database, ["exec", "-a", "init", once, "--", command]).run()
         };
@@ -117,7 +117,7 @@ fn wait_ends_at_its_timeout_or_on_a_signal() {
         }
         for (signal, status) in [("TERM", 143), ("INT", 130), ("HUP", 129)] {
             let waiter = scene.wait(&["init"]).start();
-            waiter.heard("waiting: ");
+            waiter.wait_for_output("waiting: ");
             waiter.signal(signal);
             waiter.wait().expect(status, "", "while waiting for init");
         }
@@ -131,7 +131,7 @@ fn wait_reconnects_and_exits_69_if_the_server_is_unreachable() {
     everywhere(|scene| {
         let holder = scene.holder(&[]);
         let waiter = scene.wait(&["init"]).start();
-        waiter.heard("waiting: ");
+        waiter.wait_for_output("waiting: ");
         let mut admin = scene.database.admin_conn();
         let sessions: Vec<u64> = admin
             .query(format!(

@@ -3,7 +3,7 @@
 use mysql::prelude::Queryable;
 
 use crate::cli_runner::{Dlock, Running};
-use crate::command::{Stage, heard, tell};
+use crate::command::{Stage, read_message, write_message};
 use crate::servers::{Database, Flavour, Server, shared};
 
 /// A holder of `init` whose command runs until [`Self::let_go`].
@@ -28,12 +28,12 @@ impl Holder {
             .arg(&ready)
             .arg(&go)
             .start();
-        heard(&ready);
+        read_message(&ready);
         Self { stage, running }
     }
 
     fn let_go(self) {
-        tell(&self.stage.path("go"), "on");
+        write_message(&self.stage.path("go"), "on");
         self.running.wait().expect(3, "", "");
     }
 }
@@ -80,7 +80,7 @@ fn waiter_runs_its_command_when_the_holder_ends() {
         let database = shared(flavour).database("waiting");
         let holder = Holder::start(&database, &[]);
         let waiter = echo(&database, &["--wait", "1h"]).start();
-        waiter.heard("init is held by the holder");
+        waiter.wait_for_output("init is held by the holder");
         holder.let_go();
         waiter
             .wait()
@@ -95,7 +95,7 @@ fn waiter_takes_over_from_a_killed_holder() {
         let holder = Holder::start(&database, &["--ttl", "2s"]);
         let token = token(&database);
         let waiter = echo(&database, &["--ttl", "2s"]).start();
-        waiter.heard("init is held by the holder");
+        waiter.wait_for_output("init is held by the holder");
         holder.running.signal("KILL");
         waiter.wait().expect(0, "ran\n", "init is held by");
         assert!(self::token(&database) > token, "{flavour}");
@@ -130,7 +130,7 @@ fn waiter_and_holder_survive_a_server_restart() {
         let database = server.database("waiting");
         let holder = Holder::start(&database, &[]);
         let waiter = echo(&database, &[]).start();
-        waiter.heard("init is held by the holder");
+        waiter.wait_for_output("init is held by the holder");
         server.restart();
         // The holder must reconnect before its command ends.
         let mut admin = database.admin_conn();
@@ -140,7 +140,7 @@ fn waiter_and_holder_survive_a_server_restart() {
                 .expect("the table exists");
             renewals > Some(0)
         });
-        tell(&holder.stage.path("go"), "on");
+        write_message(&holder.stage.path("go"), "on");
         let outcome = holder.running.wait();
         assert_eq!((outcome.status, outcome.stdout.as_str()), (Some(3), ""));
         waiter.wait().expect(0, "ran\n", "init is held by");
@@ -154,7 +154,7 @@ fn contender_waits_for_a_server_that_starts_late() {
         let database = server.database("late");
         crate::command::signal(server.pid(), "KILL");
         let early = echo(&database, &[]).start();
-        early.heard("trying again");
+        early.wait_for_output("trying again");
         server.restart();
         early.wait().expect(0, "ran\n", "trying again");
     }

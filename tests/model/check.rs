@@ -9,17 +9,17 @@ use crate::mutation::Run;
 /// Number of threads. The smallest machines on which the checker must be fast have two processors.
 const THREADS: usize = 2;
 
-/// The findings of a search: the failed claims and the possible events by name, each with the steps that lead to it.
+/// The findings of a search: the failed properties and the possible events by name, each with the steps that lead to it.
 pub(crate) struct Findings(Vec<(&'static str, Vec<String>)>);
 
-/// Searches all states of `run`. Stops at the first claim that fails.
+/// Searches all states of `run`. Stops at the first property that fails.
 pub(crate) fn check(name: &str, run: Run) -> Findings {
     search(name, run, HasDiscoveries::AnyFailures)
 }
 
-/// Searches the states of `run`. Stops when `claim` fails.
-pub(crate) fn search_for(claim: &'static str, name: &str, run: Run) -> Findings {
-    search(name, run, HasDiscoveries::AllOf([claim].into()))
+/// Searches the states of `run`. Stops when `property` fails.
+pub(crate) fn search_for(property: &'static str, name: &str, run: Run) -> Findings {
+    search(name, run, HasDiscoveries::AllOf([property].into()))
 }
 
 fn search(name: &str, run: Run, end: HasDiscoveries) -> Findings {
@@ -48,16 +48,18 @@ fn search(name: &str, run: Run, end: HasDiscoveries) -> Findings {
 }
 
 impl Findings {
-    /// Asserts that no claim failed and that all events in `possible` were found.
+    /// Asserts that no property failed and that all events in `possible` were found.
     pub(crate) fn assert_holds(&self, possible: &[&str]) {
         let properties = crate::mutation::Run::sound().properties();
-        let is_claim = |name: &str| {
-            let mut claims = properties.iter();
-            claims.any(|claim| claim.name == name && claim.expectation == Expectation::Always)
+        let is_property = |name: &str| {
+            let mut properties = properties.iter();
+            properties.any(|property| {
+                property.name == name && property.expectation == Expectation::Always
+            })
         };
         // A search stops at the first failure and may then miss possible events, so failures are reported first.
-        if let Some((name, steps)) = self.0.iter().find(|(name, _)| is_claim(name)) {
-            panic!("failed claim: {name}\n{}", steps.join(" "))
+        if let Some((name, steps)) = self.0.iter().find(|(name, _)| is_property(name)) {
+            panic!("failed property: {name}\n{}", steps.join(" "))
         }
         for name in possible {
             let is_found = self.0.iter().any(|(found, _)| found == name);
@@ -65,11 +67,11 @@ impl Findings {
         }
     }
 
-    /// Asserts that the claim `name` failed.
+    /// Asserts that the property `name` failed.
     pub(crate) fn assert_fails(&self, name: &str) {
         let Some((_, steps)) = self.0.iter().find(|(found, _)| *found == name) else {
             let found: Vec<_> = self.0.iter().map(|(name, _)| *name).collect();
-            panic!("claim did not fail: {name}; found: {found:?}")
+            panic!("property did not fail: {name}; found: {found:?}")
         };
         println!("  failed after {} steps: {}", steps.len(), steps.join(" "));
     }

@@ -5,7 +5,7 @@
 //! `monitor`), so dlock's own code makes all decisions. The model replaces everything else: the conditions of the
 //! statements on the row and the queue lock (`server`), the connections, and the threads and the monitor, which execute
 //! the decisions (`world`, `events`). A broken variant breaks one rule of this environment, and the checker must find a
-//! claim that then fails (`mutation`).
+//! property that then fails (`mutation`).
 //!
 //! Modelled:
 //! - Requests and responses that are lost, delayed, executed late or executed twice.
@@ -173,11 +173,11 @@ const WITHOUT_QUEUE_LOCK: Rules = Rules {
     ..Run::sound().rules
 };
 
-/// Asserts that the checker finds a violation of `claim` in `variant`.
+/// Asserts that the checker finds a violation of `property` in `variant`.
 fn assert_broken_by(
     variant: Variant,
     (faults, kinds, horizon): (u8, FaultKinds, Tick),
-    claim: &'static str,
+    property: &'static str,
 ) {
     let run = Run {
         variant,
@@ -186,11 +186,11 @@ fn assert_broken_by(
         kinds,
         ..Run::sound()
     };
-    assert_broken(&format!("{variant:?}"), run, claim);
+    assert_broken(&format!("{variant:?}"), run, property);
 }
 
-fn assert_broken(name: &str, run: Run, claim: &'static str) {
-    search_for(claim, name, run).assert_fails(claim);
+fn assert_broken(name: &str, run: Run, property: &'static str) {
+    search_for(property, name, run).assert_fails(property);
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! The claims that must always hold, and the events that must be possible. If such an event never happened, the claims
+//! The properties that must always hold, and the events that must be possible. If such an event never happened, the properties
 //! would hold trivially.
 
 use dlock::store::Request;
@@ -31,7 +31,7 @@ pub(crate) const FROZEN_TAKEN_OVER: &str = "the lease of a frozen holder is take
 pub(crate) const REVOKED_RELEASED: &str = "the holder of a revoked lease stops and releases it";
 pub(crate) const RELEASE_AFTER_DEATH: &str = "nothing is released before the tree is dead";
 
-/// Returns all claims and possible events as properties for the checker.
+/// Returns all properties and possible events as properties for the checker.
 pub(crate) fn properties() -> Vec<Property<Run>> {
     vec![
         Property::always(EXCLUSION, |_, world: &World| world.running() <= 1),

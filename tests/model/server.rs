@@ -297,7 +297,7 @@ impl Server {
                 Raw::HandedOff(is_allowed)
             }
             Request::Release(request) if let Stage::Settle(read_back) = stage => {
-                self.settle(clock, request, read_back.revoked);
+                self.reconcile(clock, request, read_back.revoked);
                 Raw::Settled(read_back)
             }
             Request::Release(request) => {

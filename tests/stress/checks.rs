@@ -11,7 +11,7 @@ pub(crate) const NOT_ALONE: &str = "not-alone";
 
 /// The signal that the test sends to a replica.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fate {
+pub(crate) enum SignalSent {
     /// SIGKILL. The replica was the first holder, and its command was half done.
     Killed,
     /// SIGTERM while the replica waited.
@@ -32,7 +32,7 @@ pub(crate) struct End {
 /// One of the replicas that start together.
 #[derive(Clone, Debug)]
 pub(crate) struct Replica {
-    pub(crate) fate: Fate,
+    pub(crate) fate: SignalSent,
     /// None if the replica did not end before the timeout of the test.
     pub(crate) end: Option<End>,
     /// Standard error of the replica.
@@ -55,7 +55,7 @@ impl Round {
     /// Returns the failures of the round. The duration of the round is not checked.
     pub(crate) fn failures(&self) -> Vec<String> {
         let mut failures = Vec::from_iter(wrong_runs(&self.written));
-        let stopped = self.with(Fate::Stopped).count();
+        let stopped = self.with(SignalSent::Stopped).count();
         if stopped != self.stops {
             failures.push(format!(
                 "{stopped} replicas were stopped, not {}",
@@ -79,7 +79,7 @@ impl Round {
 
     /// Returns the time from the kill to the end of the last survivor. None if a survivor did not end.
     pub(crate) fn last(&self) -> Option<Duration> {
-        let ends = self.with(Fate::NoSignal);
+        let ends = self.with(SignalSent::NoSignal);
         let ends: Option<Vec<Duration>> = ends
             .map(|replica| replica.end.as_ref().map(|end| end.after))
             .collect();
@@ -91,7 +91,7 @@ impl Round {
         self.last().is_none_or(|last| last > self.allowed)
     }
 
-    pub(crate) fn with(&self, fate: Fate) -> impl Iterator<Item = &Replica> {
+    pub(crate) fn with(&self, fate: SignalSent) -> impl Iterator<Item = &Replica> {
         self.replicas
             .iter()
             .filter(move |replica| replica.fate == fate)
@@ -111,9 +111,9 @@ impl Replica {
         };
         match (self.fate, status) {
             // On a busy machine, the signal may arrive before dlock handles signals.
-            (Fate::Killed, None)
-            | (Fate::Stopped, None | Some(143))
-            | (Fate::NoSignal, Some(0)) => None,
+            (SignalSent::Killed, None)
+            | (SignalSent::Stopped, None | Some(143))
+            | (SignalSent::NoSignal, Some(0)) => None,
             (fate, Some(status)) => Some(format!("({fate:?}) exited with {status}")),
             (fate, None) => Some(format!("({fate:?}) was ended by a signal")),
         }

@@ -8,7 +8,7 @@ mod checks;
 
 use std::time::Duration;
 
-use checks::{End, Fate, Host, Replica, Round, Tick};
+use checks::{End, Host, Replica, Round, SignalSent, Tick};
 
 /// Returns a round without a failure. The first replica is killed, the second is stopped, and the third succeeds.
 fn good_round() -> Round {
@@ -23,10 +23,10 @@ fn good_round() -> Round {
     Round {
         written: ["began 1", "began 3", "done 3"].map(str::to_owned).into(),
         replicas: vec![
-            replica(Fate::Killed, None, 0),
-            replica(Fate::Stopped, Some(143), 1),
-            replica(Fate::NoSignal, Some(0), 7),
-            replica(Fate::NoSignal, Some(0), 8),
+            replica(SignalSent::Killed, None, 0),
+            replica(SignalSent::Stopped, Some(143), 1),
+            replica(SignalSent::NoSignal, Some(0), 7),
+            replica(SignalSent::NoSignal, Some(0), 8),
         ],
         stops: 1,
         allowed: Duration::from_secs(8),
@@ -130,7 +130,7 @@ fn round_is_late_if_a_survivor_ends_after_the_promised_time() {
     assert!(round.is_late());
     // The end of a stopped replica does not make a round late.
     let mut round = good_round();
-    round.replicas[3].fate = Fate::Stopped;
+    round.replicas[3].fate = SignalSent::Stopped;
     round.allowed = Duration::from_secs(7);
     assert!(!round.is_late());
 }

@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 
 use fastrand::Rng;
 
-use crate::checks::{End, Fate, Replica, Round};
+use crate::checks::{End, Replica, Round, SignalSent};
 use crate::cli_runner::{Dlock, Running, eventually};
-use crate::command::{Stage, heard};
+use crate::command::{Stage, read_message};
 use crate::options::Options;
 use crate::servers::Database;
 
@@ -66,10 +66,10 @@ pub(crate) fn round(database: &Database, options: &Options, number: u32) -> Roun
                 .start()
         })
         .collect();
-    let first: usize = heard(&half_way).parse().expect("a replica's number");
+    let first: usize = read_message(&half_way).parse().expect("a replica's number");
     let first = first - 1;
-    let mut fates = vec![Fate::NoSignal; REPLICAS];
-    fates[first] = Fate::Killed;
+    let mut fates = vec![SignalSent::NoSignal; REPLICAS];
+    fates[first] = SignalSent::Killed;
     let mut rng = Rng::with_seed(options.seed ^ u64::from(number));
     let mut stops = stops(&mut rng, options.ttl, first);
     let mut ends: Vec<Option<Duration>> = vec![None; REPLICAS];
@@ -86,7 +86,7 @@ pub(crate) fn round(database: &Database, options: &Options, number: u32) -> Roun
         }
         for Stop { replica, .. } in stops.extract_if(.., |stop| stop.at <= killed.elapsed()) {
             if ends[replica].is_none() {
-                fates[replica] = Fate::Stopped;
+                fates[replica] = SignalSent::Stopped;
                 replicas[replica].signal("TERM");
             }
         }
@@ -114,9 +114,9 @@ fn stops(rng: &mut Rng, ttl: Duration, first: usize) -> Vec<Stop> {
     chosen.into_iter().map(stop).collect()
 }
 
-fn result(replica: Running, fate: Fate, end: Option<Duration>) -> Replica {
+fn result(replica: Running, fate: SignalSent, end: Option<Duration>) -> Replica {
     let Some(after) = end else {
-        let stderr = replica.said();
+        let stderr = replica.stderr_so_far();
         return Replica {
             fate,
             end: None,

@@ -5,7 +5,7 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use crate::checks::{DONE, Fate, Round, Tick, count};
+use crate::checks::{DONE, Round, SignalSent, Tick, count};
 use crate::crontab::{HOSTS, PERIOD, SKEW};
 use crate::host;
 use crate::options::Options;
@@ -76,7 +76,7 @@ impl Tally {
             }
         }
         let load = self.rounds.add(&failures);
-        let survivors = round.with(Fate::NoSignal).count();
+        let survivors = round.with(SignalSent::NoSignal).count();
         let last = round.last().map_or("never".to_owned(), seconds);
         format!(
             "{} round {number}: successes {}, survivors that exited with 0 {} of {survivors}, stopped {}, the last \
@@ -84,10 +84,10 @@ impl Tally {
             self.flavour,
             count(&round.written, DONE),
             round
-                .with(Fate::NoSignal)
+                .with(SignalSent::NoSignal)
                 .filter(|replica| replica.is_served())
                 .count(),
-            round.with(Fate::Stopped).count(),
+            round.with(SignalSent::Stopped).count(),
             seconds(round.allowed),
             failure_lines(&failures)
         )

@@ -51,8 +51,8 @@ impl Database {
             Err(failure) => Err(failure),
             Ok(freed) => {
                 let response = freed.answer(request).ok_or_else(not_released)?;
-                if freed.needs_settling(request) {
-                    self.settle(contender, request, freed.revoked)?;
+                if freed.needs_reconciling(request) {
+                    self.reconcile(contender, request, freed.revoked)?;
                 }
                 Ok(response)
             }
@@ -60,14 +60,14 @@ impl Database {
     }
 
     /// Frees a lease that an operator has revoked, and records a run whose row an operator has freed with SQL.
-    fn settle(
+    fn reconcile(
         &mut self,
         contender: &Contender,
         request: &ReleaseRequest,
         revoked: Option<Token>,
     ) -> Result<(), Failure> {
-        let settle = statements::settle(contender, request, revoked);
-        match self.exchange(RequestKind::Plain, &settle, rows::is_confirmed)? {
+        let reconcile = statements::reconcile(contender, request, revoked);
+        match self.exchange(RequestKind::Plain, &reconcile, rows::is_confirmed)? {
             true => Ok(()),
             false => Err(not_released()),
         }

@@ -27,7 +27,7 @@ pub(super) use self::handoff::hand_off;
 pub(super) use self::history::{entries, forget, may_record};
 pub(super) use self::operator::{apply_operator_request, kill_session};
 pub(super) use self::queue::{dead_entries, enqueue, wait_turn};
-pub(super) use self::renew_release::{release, renew, settle};
+pub(super) use self::renew_release::{reconcile, release, renew};
 pub(super) use self::select::{proof, select_record, select_snapshot};
 pub use self::selection::Selection;
 pub(super) use self::session::{create_row, session};

@@ -1,6 +1,6 @@
 //! Builds artificial histories for the tests of the checkers.
 
-use crate::check::CLAIMS;
+use crate::check::PROPERTIES;
 use crate::fault_kind::FaultKind;
 use crate::history::{Event, Line, Micros};
 use crate::schedule::{Plan, Route, Shape};
@@ -191,12 +191,12 @@ impl HistoryBuilder {
         Timeline::of(self.lines)
     }
 
-    /// Returns the claims that this history violates.
+    /// Returns the properties that this history violates.
     pub(crate) fn violations(self) -> Vec<&'static str> {
         let timeline = self.timeline();
-        let violated = CLAIMS
+        let violated = PROPERTIES
             .into_iter()
             .filter(|(_, checker)| !checker(&timeline).is_empty());
-        violated.map(|(claim, _)| claim).collect()
+        violated.map(|(property, _)| property).collect()
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::{Nemesis, SEARCH};
 use crate::fault_kind::FaultKind;
 use crate::history::Micros;
-use crate::proxy::{self, Door, Flow, Proxy};
+use crate::proxy::{self, AcceptMode, Flow, Proxy};
 use crate::schedule::Step;
 
 /// Pause after each byte of a dripping connection. A renewal then takes minutes.
@@ -51,10 +51,10 @@ impl Nemesis<'_> {
                 true
             }
             FaultKind::Silence => {
-                proxy.door(Door::Silent);
+                proxy.door(AcceptMode::Silent);
                 proxy.reset();
                 pause();
-                proxy.door(Door::Open);
+                proxy.door(AcceptMode::Open);
                 // Resets the connections that were accepted while the proxy was silent.
                 proxy.reset();
                 true

@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 
 use super::{Form, actions, exec, free, refused, set_up};
 use crate::cli_runner::Dlock;
-use crate::command::{Stage, heard, tell};
+use crate::command::{Stage, read_message, write_message};
 use crate::servers::{Flavour, shared};
 
 #[test]
@@ -62,12 +62,12 @@ fn names_are_compared_as_bytes() {
             ["exec", "-a", "Init", "--", "sh", "-c", &command],
         )
         .start();
-        assert_eq!(heard(&ready), "up");
+        assert_eq!(read_message(&ready), "up");
         for other in ["init", "Init ", "Ínit", "INIT"] {
             free(&database, other);
         }
         refused(exec(&database, "Init"), Form::Line, 75, "Init is held by");
-        tell(&go, "on");
+        write_message(&go, "on");
         holder.wait().expect(0, "", "");
     }
 }

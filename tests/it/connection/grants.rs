@@ -3,7 +3,7 @@
 use mysql::prelude::Queryable;
 
 use crate::cli_runner::{Dlock, eventually};
-use crate::command::{Stage, tell};
+use crate::command::{Stage, write_message};
 use crate::servers::{Database, Flavour, shared};
 
 /// Creates an account and executes the statements `grants`, with `ACCOUNT` replaced by the name of the account. Returns
@@ -70,7 +70,7 @@ fn the_printed_grants_are_enough_for_setup_exec_and_status() {
                 .expect("root has the privilege");
             renewals.is_some_and(|renewals| renewals > 0)
         });
-        tell(&go, "on");
+        write_message(&go, "on");
         run.wait().expect(0, "", "");
         let outcome = Dlock::on(&limited, ["status", "init"]).run();
         assert!(outcome.stdout.contains("free"), "{flavour}: {outcome:?}");

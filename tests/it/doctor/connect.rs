@@ -3,7 +3,7 @@
 use super::{CHECKS, Findings, set_up};
 use crate::cli_runner::Dlock;
 use crate::network::{local, refusing};
-use crate::proxy::{Door, Fault, Kind, Port, Proxy};
+use crate::proxy::{AcceptMode, Fault, Kind, Port, Proxy};
 use crate::servers::{Flavour, shared};
 
 #[test]
@@ -98,7 +98,7 @@ fn a_failed_connect_step_is_reported_and_later_checks_are_skipped() {
 #[test]
 fn a_silent_server_times_out() {
     let silent = Proxy::to(0);
-    silent.door(Door::Silent);
+    silent.door(AcceptMode::Silent);
     let url = format!("mysql://u@127.0.0.1:{}/d", silent.port());
     let findings = Findings::of(Dlock::new([""; 0]).env("DLOCK_URL", url));
     findings.reports("connect", "fail", "no response in time");
@@ -149,7 +149,7 @@ fn a_lost_session_skips_one_check_and_a_lost_server_ends_the_run() {
         let url = database.url_through(proxy.port());
         let run = Dlock::new(["doctor"]).env("DLOCK_URL", url).start();
         case.wait();
-        proxy.door(Door::Refused);
+        proxy.door(AcceptMode::Refused);
         proxy.reset();
         let outcome = run.wait();
         assert_eq!(outcome.status, Some(69), "{outcome:#?}");

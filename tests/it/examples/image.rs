@@ -8,7 +8,7 @@ use std::path::Path;
 
 use super::{CONTROLLED, Host, JOB, example, path};
 use crate::cli_runner::{Dlock, Outcome, Running};
-use crate::command::{heard, signal, tell};
+use crate::command::{read_message, signal, write_message};
 use crate::pid_one::{namespaces, unshare};
 
 /// The command of the application in a container. The application writes its process id to the log.
@@ -82,7 +82,7 @@ fn stopping_a_container_stops_the_migration_and_frees_the_lock() {
             );
             host.job("migrate.sh", &migrate);
             let container = container(host, "42").start();
-            heard(&host.stage.path("ready"));
+            read_message(&host.stage.path("ready"));
             stop(&container, "TERM");
             let outcome = container.wait();
             assert_eq!(outcome.status, Some(status), "{outcome:#?}");
@@ -97,12 +97,12 @@ fn stopping_a_waiting_container_ends_its_wait() {
     Host::everywhere(|host| {
         host.job("migrate.sh", CONTROLLED);
         let first = container(host, "42").start();
-        heard(&host.stage.path("ready"));
+        read_message(&host.stage.path("ready"));
         let second = container(host, "42").start();
-        second.heard("init is held by ");
+        second.wait_for_output("init is held by ");
         stop(&second, "TERM");
         assert_eq!(second.wait().status, Some(143));
-        tell(&host.stage.path("go"), "on");
+        write_message(&host.stage.path("go"), "on");
         first.wait().expect(0, "", "");
         assert_eq!(host.log(), ["migrate.sh on", "process 1"]);
     });
@@ -115,12 +115,12 @@ fn the_next_container_migrates_after_a_container_was_killed() {
         let [ready, go] = ["ready", "go"].map(|name| host.stage.path(name));
         let variables = [("RELEASE", "42"), ("DLOCK_OPT_TTL", "2s")];
         let first = container_with(host, &variables).start();
-        heard(&ready);
+        read_message(&ready);
         stop(&first, "KILL");
         first.wait();
         let second = container_with(host, &variables).start();
-        heard(&ready);
-        tell(&go, "second");
+        read_message(&ready);
+        write_message(&go, "second");
         let outcome = second.wait();
         assert_eq!(outcome.status, Some(0), "{outcome:#?}");
         assert_eq!(host.log(), ["migrate.sh second", "process 1"]);

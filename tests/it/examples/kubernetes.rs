@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::{CONTROLLED, Host, JOB, example};
 use crate::cli_runner::{Dlock, Outcome, Running};
-use crate::command::{heard, tell};
+use crate::command::{read_message, write_message};
 
 /// Returns all documents of the file `name`.
 #[track_caller]
@@ -155,13 +155,13 @@ fn the_next_pod_migrates_after_a_pod_died_while_migrating() {
         let init = Container::init();
         let variables = [("DLOCK_OPT_TTL", "2s")];
         let first = init.starts(host, &variables).start();
-        heard(&host.stage.path("ready"));
+        read_message(&host.stage.path("ready"));
         let next = init.starts(host, &variables).start();
-        next.heard("init is held by");
+        next.wait_for_output("init is held by");
         first.signal("KILL");
         first.wait();
-        heard(&host.stage.path("ready"));
-        tell(&host.stage.path("go"), "second");
+        read_message(&host.stage.path("ready"));
+        write_message(&host.stage.path("go"), "second");
         next.wait().expect(0, "", "init is held by");
         assert_eq!(host.log(), ["migrate.sh second"]);
     });

@@ -2,7 +2,7 @@
 
 use super::{Host, JOB, path};
 use crate::cli_runner::Dlock;
-use crate::command::{heard, tell};
+use crate::command::{read_message, write_message};
 
 /// Returns a run of the script that deploys `release`, as an operator would start the script.
 fn deployment(host: &Host, release: &str) -> Dlock {
@@ -25,12 +25,12 @@ fn two_deployments_run_one_after_the_other() {
         host.job("switch.sh", SWITCH);
         let [ready, go] = ["ready", "go"].map(|name| host.stage.path(name));
         let first = deployment(host, "42").start();
-        heard(&ready);
+        read_message(&ready);
         let second = deployment(host, "41").start();
-        second.heard("deploy is held by ");
-        tell(&go, "on");
-        heard(&ready);
-        tell(&go, "on");
+        second.wait_for_output("deploy is held by ");
+        write_message(&go, "on");
+        read_message(&ready);
+        write_message(&go, "on");
         for (deployment, release) in [(first, "42"), (second, "41")] {
             let outcome = deployment.wait();
             assert_eq!(outcome.status, Some(0), "{outcome:#?}");
@@ -50,10 +50,10 @@ fn status_shows_the_release_that_is_deployed() {
     Host::everywhere(|host| {
         host.job("switch.sh", SWITCH);
         let first = deployment(host, "42").start();
-        heard(&host.stage.path("ready"));
+        read_message(&host.stage.path("ready"));
         let status = Dlock::on(&host.database, ["status", "deploy"]).run().stdout;
         assert!(status.contains("deploy 42"), "{status}");
-        tell(&host.stage.path("go"), "on");
+        write_message(&host.stage.path("go"), "on");
         first.wait();
     });
 }

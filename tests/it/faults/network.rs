@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{Scene, on_each, on_each_case};
 use crate::cli_runner::eventually;
-use crate::proxy::{Door, Fault, Flow, Kind, Port, Proxy, packet};
+use crate::proxy::{AcceptMode, Fault, Flow, Kind, Port, Proxy, packet};
 use crate::servers::{Flavour, shared};
 
 /// A name and a function that makes the network fail.
@@ -19,15 +19,15 @@ const CUTS: [Cut; 10] = [
     (REQUESTS_DRIP, |proxy| proxy.requests(A_BYTE_A_SECOND)),
     ("responses drip", |proxy| proxy.responses(A_BYTE_A_SECOND)),
     ("reset, then silence after each accept", |proxy| {
-        proxy.door(Door::Silent);
+        proxy.door(AcceptMode::Silent);
         proxy.reset();
     }),
     ("reset, and again on each connect", |proxy| {
-        proxy.door(Door::Reset);
+        proxy.door(AcceptMode::Reset);
         proxy.reset();
     }),
     ("closed and refused", |proxy| {
-        proxy.door(Door::Refused);
+        proxy.door(AcceptMode::Refused);
         proxy.close();
     }),
 ];
@@ -38,7 +38,7 @@ const A_BYTE_A_SECOND: Flow = Flow::Drip(Duration::from_secs(1));
 
 fn restore(proxy: &Proxy) {
     proxy.both(Flow::Pass);
-    proxy.door(Door::Open);
+    proxy.door(AcceptMode::Open);
 }
 
 /// Restores the network if `name` is [`REQUESTS_DRIP`]. While the bytes of a request drip, the server waits for the end
@@ -54,9 +54,11 @@ fn a_cut_shorter_than_the_lease_does_not_affect_the_command() {
     on_each_case(&CUTS, |scene, _, cut| {
         let holder = scene.holder(&[]);
         cut(&scene.proxy);
-        holder.running.heard("cannot renew init: ");
+        holder.running.wait_for_output("cannot renew init: ");
         restore(&scene.proxy);
-        holder.running.heard("init is renewed again after ");
+        holder
+            .running
+            .wait_for_output("init is renewed again after ");
         holder.unharmed();
         scene.free();
         scene.over(&["holder"]);
@@ -110,7 +112,7 @@ fn the_command_runs_if_the_server_is_back_within_the_connect_timeout() {
         // If the login drips, the first attempt may time out later than `eventually` does, so the test then waits only
         // for a connection.
         eventually("the connection is cut off", || {
-            scene.proxy.connections() > 0 || running.said().contains("trying again")
+            scene.proxy.connections() > 0 || running.stderr_so_far().contains("trying again")
         });
         restore(&scene.proxy);
         assert_eq!(running.wait().status, Some(4));
@@ -162,7 +164,9 @@ fn a_failover_keeps_the_lease_only_if_the_server_has_its_record() {
         let same = Proxy::to(scene.database.port);
         scene.proxy.retarget(same.port());
         scene.proxy.reset();
-        holder.running.heard("init is renewed again after ");
+        holder
+            .running
+            .wait_for_output("init is renewed again after ");
         assert!(
             same.asked(Kind::Renew) > 0,
             "{flavour}: no renewal through the other proxy"

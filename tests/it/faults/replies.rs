@@ -7,7 +7,7 @@ use mysql::prelude::Queryable;
 
 use super::{Scene, on_each, on_each_case};
 use crate::cli_runner::{Dlock, eventually};
-use crate::command::{heard, tell};
+use crate::command::{read_message, write_message};
 use crate::history::{endings, runs};
 use crate::proxy::{Fault, Kind};
 
@@ -29,7 +29,7 @@ fn an_attempt_without_a_response_is_retried_and_runs_the_command_once() {
         let case = scene.proxy.next(Kind::TryAcquire, fault);
         let running = scene.faulty("holder", &[], "exit 4").start();
         case.wait();
-        running.heard("trying again");
+        running.wait_for_output("trying again");
         // By now dlock has opened another connection.
         case.let_go();
         assert_eq!(running.wait().status, Some(4), "{name}");
@@ -77,7 +77,7 @@ fn a_renewal_without_a_response_does_not_affect_the_command() {
         case.wait();
         scene.proxy.wait_connections(before + 1);
         case.let_go();
-        holder.running.heard("is renewed again");
+        holder.running.wait_for_output("is renewed again");
         holder.unharmed();
         scene.free();
         scene.over(&["holder"]);
@@ -150,7 +150,7 @@ fn a_queue_entry_of_a_holder_is_not_shown_and_ends_with_the_release() {
         let waiter = waiter.arg(&go).arg(&ready).start();
         scene.proxy.wait_asked(Kind::WaitTurn, 1);
         first.unharmed();
-        heard(&ready);
+        read_message(&ready);
         let status = Dlock::on(&scene.database, ["status", "--json", "init"]).run();
         let status: serde_json::Value =
             serde_json::from_str(&status.stdout).expect("the output is JSON");
@@ -160,7 +160,7 @@ fn a_queue_entry_of_a_holder_is_not_shown_and_ends_with_the_release() {
             "{name}"
         );
         let case = scene.proxy.next(Kind::Release, fault);
-        tell(&go, "on");
+        write_message(&go, "on");
         case.wait();
         case.let_go();
         assert_eq!(waiter.wait().status, Some(5), "{name}");
@@ -198,7 +198,7 @@ fn a_request_that_arrives_late_does_not_affect_the_next_holder() {
         let first = scene.holder(&[]);
         if kind == Kind::Renew {
             case.wait();
-            first.running.heard("is renewed again");
+            first.running.wait_for_output("is renewed again");
         }
         first.unharmed();
         case.wait();
@@ -255,7 +255,7 @@ fn a_response_to_another_request_is_never_accepted() {
         let options = ["--wait", "0", "--connect-timeout", "0"];
         let outcome = scene.faulty("thief", &options, "").run();
         assert_eq!(outcome.status, Some(69), "{flavour}: {outcome:#?}");
-        tell(&go, "on");
+        write_message(&go, "on");
         holder.wait().expect(0, "", "");
 
         let other = Scene::new(flavour);

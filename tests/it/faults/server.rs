@@ -95,9 +95,11 @@ fn a_refusal_shorter_than_the_lease_does_not_affect_the_command() {
             let scene = Scene::on(&server);
             let holder = scene.holder(&[]);
             let undo = refuse(&server, &scene);
-            holder.running.heard("cannot renew init: ");
+            holder.running.wait_for_output("cannot renew init: ");
             undo();
-            holder.running.heard("init is renewed again after ");
+            holder
+                .running
+                .wait_for_output("init is renewed again after ");
             holder.unharmed();
             scene.free();
             scene.over(&["holder"]);
@@ -144,7 +146,9 @@ fn a_server_restart_within_the_lease_does_not_affect_the_command() {
                 eventually("the server has exited", || !is_alive(&pid));
             }
             server.restart();
-            holder.running.heard("init is renewed again after ");
+            holder
+                .running
+                .wait_for_output("init is renewed again after ");
             holder.unharmed();
             assert_eq!(waiter.wait().status, Some(0), "{flavour}: the waiter");
             scene.over(&["holder", "waiter"]);
@@ -184,9 +188,11 @@ fn holder_and_waiter_retry_a_killed_query_or_connection() {
             scene.proxy.wait_asked(Kind::WaitTurn, 2);
             let undo = row_locked(&scene);
             kill_session(&mut admin, &scene, kill, "renewals");
-            holder.running.heard("cannot renew init: ");
+            holder.running.wait_for_output("cannot renew init: ");
             undo();
-            holder.running.heard("init is renewed again after ");
+            holder
+                .running
+                .wait_for_output("init is renewed again after ");
             holder.unharmed();
             assert_eq!(waiter.wait().status, Some(0), "{flavour}, {kill}");
             scene.over(&["holder", "waiter"]);

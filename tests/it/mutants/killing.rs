@@ -1,40 +1,40 @@
 //! Scenarios in which a mutant lets the command or its descendants outlive the lease. The mutants have no monitor, do
 //! not wait for descendants of the command, or have no margin.
 
-use super::scene::{Scene, Verdict, compare};
+use super::scene::{ScenarioResult, Scene, compare};
 use crate::cli_runner::{Dlock, eventually};
 use crate::compiler::preload;
 use crate::proxy::{Fault, Kind, Proxy};
 
 #[test]
 fn without_the_monitor_the_command_of_a_killed_dlock_overlaps_the_next_command() {
-    compare("monitor", Verdict::TwoAlive, 1, |scene| {
+    compare("monitor", ScenarioResult::TwoAlive, 1, |scene| {
         after_signal(scene, "KILL")
     });
 }
 
 #[test]
 fn without_the_monitor_the_command_of_a_frozen_dlock_overlaps_the_next_command() {
-    compare("monitor", Verdict::TwoAlive, 1, |scene| {
+    compare("monitor", ScenarioResult::TwoAlive, 1, |scene| {
         after_signal(scene, "STOP")
     });
 }
 
-fn after_signal(scene: &Scene, signal: &str) -> Verdict {
+fn after_signal(scene: &Scene, signal: &str) -> ScenarioResult {
     let port = scene.database.port;
     let holder = scene.holder(scene.exec(port).args(["--ttl", "2s"]));
     let waiter = scene.waiter();
     holder.signal(signal);
-    Verdict::of_next(&waiter.wait())
+    ScenarioResult::of_next(&waiter.wait())
 }
 
 #[test]
 fn without_waiting_for_the_tree_leftover_processes_overlap_the_next_command() {
-    compare("tree", Verdict::TwoAlive, 1, |scene| {
+    compare("tree", ScenarioResult::TwoAlive, 1, |scene| {
         let _holder = scene.holder(scene.exec(scene.database.port));
         let waiter = scene.waiter();
         scene.let_go();
-        Verdict::of_next(&waiter.wait())
+        ScenarioResult::of_next(&waiter.wait())
     });
 }
 
@@ -58,7 +58,7 @@ int kill(pid_t pid, int number) {
 /// because the proxy holds the contender's read request until the server has committed the renewal.
 #[test]
 fn without_the_margin_a_command_that_dies_slowly_overlaps_the_next_command() {
-    compare("margin", Verdict::TwoAlive, 6, |scene| {
+    compare("margin", ScenarioResult::TwoAlive, 6, |scene| {
         let port = scene.database.port;
         let (proxy, contenders) = (Proxy::to(port), Proxy::to(port));
         let dlock = scene.exec(proxy.port()).args(["--ttl", "3s"]);
@@ -68,7 +68,7 @@ fn without_the_margin_a_command_that_dies_slowly_overlaps_the_next_command() {
         let url = scene.database.url_through(contenders.port());
         let next = Dlock::new(["exec", "-a", "init"]).env("DLOCK_URL", url);
         let next = scene.next(next);
-        next.heard("init is held by");
+        next.wait_for_output("init is held by");
         eventually("the contender waits for the queue lock or has it", || {
             contenders.asked(Kind::WaitTurn) > 0 || contenders.asked(Kind::Get) > 2
         });
@@ -81,6 +81,6 @@ fn without_the_margin_a_command_that_dies_slowly_overlaps_the_next_command() {
         last.wait();
         read.let_go();
         last.let_go();
-        Verdict::of_next(&next.wait())
+        ScenarioResult::of_next(&next.wait())
     });
 }

@@ -7,7 +7,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::scene::{Scene, Verdict, compare, heard_or_exited};
+use super::scene::{ScenarioResult, Scene, compare, heard_or_exited};
 use crate::cli_runner::eventually;
 use crate::proxy::{Fault, Kind, Proxy};
 
@@ -16,7 +16,7 @@ use crate::proxy::{Fault, Kind, Proxy};
 /// at 8.3 s.
 #[test]
 fn without_counting_from_the_send_a_slow_response_extends_the_lease() {
-    compare("send", Verdict::TwoAlive, 1, |scene| {
+    compare("send", ScenarioResult::TwoAlive, 1, |scene| {
         let proxy = Proxy::to(scene.database.port);
         let _holder = scene.holder(scene.exec(proxy.port()).args(["--ttl", "6s"]));
         let waiter = scene.waiter();
@@ -26,7 +26,7 @@ fn without_counting_from_the_send_a_slow_response_extends_the_lease() {
         let late = Instant::now() + Duration::from_millis(2300);
         eventually("the response is late", || Instant::now() >= late);
         slow.let_go();
-        Verdict::of_next(&waiter.wait())
+        ScenarioResult::of_next(&waiter.wait())
     });
 }
 
@@ -34,37 +34,42 @@ fn without_counting_from_the_send_a_slow_response_extends_the_lease() {
 /// receives the response to the previous request.
 #[test]
 fn without_dropping_the_connection_a_late_response_kills_a_command() {
-    compare("connection", Verdict::Killed, 1, |scene| {
+    compare("connection", ScenarioResult::Killed, 1, |scene| {
         let proxy = Proxy::to(scene.database.port);
         let mut holder = scene.holder(scene.exec(proxy.port()).args(["--ttl", "3s"]));
         let late = proxy.next(Kind::Renew, Fault::HoldResponse);
-        holder.heard("cannot renew init");
+        holder.wait_for_output("cannot renew init");
         late.let_go();
         heard_or_exited(&mut holder, "is renewed again");
         scene.let_go();
-        Verdict::of_healthy(&holder.wait())
+        ScenarioResult::of_healthy(&holder.wait())
     });
 }
 
 #[test]
 fn without_connection_and_number_a_late_response_extends_the_lease() {
-    compare("connection,number", Verdict::TwoAlive, 1, a_late_response);
+    compare(
+        "connection,number",
+        ScenarioResult::TwoAlive,
+        1,
+        a_late_response,
+    );
 }
 
 #[test]
 fn late_response_is_not_mismatched_if_the_connection_is_dropped() {
-    compare("number", Verdict::Clean, 1, a_late_response);
+    compare("number", ScenarioResult::Clean, 1, a_late_response);
 }
 
 #[test]
 fn late_response_is_not_mismatched_if_its_number_is_checked() {
-    compare("connection", Verdict::Clean, 1, a_late_response);
+    compare("connection", ScenarioResult::Clean, 1, a_late_response);
 }
 
 /// The proxy holds the response to one renewal and drops all later renewals. Then the proxy delivers the held response
 /// while the holder waits for the response to the second dropped renewal. The lease expires at 6 s. A holder that
 /// accepts the held response calculates an expiry at 8.5 s.
-fn a_late_response(scene: &Scene) -> Verdict {
+fn a_late_response(scene: &Scene) -> ScenarioResult {
     let proxy = Proxy::to(scene.database.port);
     let options = ["--ttl", "6s", "--grace", "0"];
     let mut holder = scene.holder(scene.exec(proxy.port()).args(options));
@@ -75,5 +80,5 @@ fn a_late_response(scene: &Scene) -> Verdict {
         lost.hits() > 1 || holder.is_over()
     });
     late.let_go();
-    Verdict::of_next(&waiter.wait())
+    ScenarioResult::of_next(&waiter.wait())
 }

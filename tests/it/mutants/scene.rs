@@ -12,7 +12,7 @@ use std::thread;
 use mysql::prelude::Queryable;
 
 use crate::cli_runner::{Dlock, Outcome, Running, eventually};
-use crate::command::{Stage, Witness, heard};
+use crate::command::{Stage, Witness, read_message};
 use crate::servers::{Database, Flavour, shared};
 
 /// A command that ignores stop requests and starts a descendant in a separate session. The command ends when it reads a
@@ -33,7 +33,7 @@ const NEXT: &str = r#"exec 9>>"$1"; if flock -n 9; then echo alone; else echo no
 
 /// The result of a scenario.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub(crate) enum ScenarioResult {
     /// No fault was found.
     Clean,
     /// Two commands of one action were alive at the same time.
@@ -60,16 +60,16 @@ pub(crate) struct Scene {
 #[track_caller]
 pub(crate) fn compare(
     mechanism: &str,
-    verdict: Verdict,
+    verdict: ScenarioResult,
     rounds: usize,
-    scenario: impl Fn(&Scene) -> Verdict + Sync,
+    scenario: impl Fn(&Scene) -> ScenarioResult + Sync,
 ) {
     thread::scope(|scope| {
         for flavour in Flavour::ALL {
             let scenario = &scenario;
             scope.spawn(move || {
                 let clean = scenario(&Scene::new(flavour, ""));
-                assert_eq!(clean, Verdict::Clean, "dlock on {flavour}");
+                assert_eq!(clean, ScenarioResult::Clean, "dlock on {flavour}");
             });
             scope.spawn(move || {
                 let mut seen = (0..rounds).map(|_| scenario(&Scene::new(flavour, mechanism)));
@@ -117,7 +117,7 @@ impl Scene {
     pub(crate) fn holder(&self, dlock: Dlock) -> Running {
         let ready = self.stage.fifo("ready");
         let running = self.start_command(dlock, &ready);
-        assert_eq!(heard(&ready), "up");
+        assert_eq!(read_message(&ready), "up");
         assert!(
             !self.witness.is_alone(),
             "the command does not keep the witness locked"
@@ -170,7 +170,7 @@ impl Scene {
     pub(crate) fn waiter(&self) -> Running {
         let dlock = Dlock::on(&self.database, ["exec", "-a", "init"]);
         let waiter = self.next(dlock);
-        waiter.heard("init is held by");
+        waiter.wait_for_output("init is held by");
         waiter
     }
 }
@@ -182,7 +182,7 @@ fn held_open(stage: &Stage, name: &str) -> File {
     file.expect("a fifo can be opened")
 }
 
-impl Verdict {
+impl ScenarioResult {
     /// Derives the verdict from the outcome of the next holder.
     #[track_caller]
     pub(crate) fn of_next(outcome: &Outcome) -> Self {
@@ -207,5 +207,7 @@ impl Verdict {
 
 /// Waits until dlock has printed `text` or has exited.
 pub(crate) fn heard_or_exited(running: &mut Running, text: &str) {
-    eventually(text, || running.said().contains(text) || running.is_over());
+    eventually(text, || {
+        running.stderr_so_far().contains(text) || running.is_over()
+    });
 }

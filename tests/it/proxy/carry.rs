@@ -15,7 +15,7 @@ use rustix::net::sockopt::set_socket_linger;
 
 use super::state::{Connection, Shared, State};
 use super::wire::{self, Kind, Progress, Request};
-use super::{Door, Fault, Flow, Port, Session, local};
+use super::{AcceptMode, Fault, Flow, Port, Session, local};
 
 /// The payload length of a TLS request, which is a login packet that ends after its fixed part.
 const TLS_REQUEST: usize = 32;
@@ -26,15 +26,17 @@ pub(super) fn accept(shared: &Arc<Shared>, port: &Port, mut listener: TcpListene
         let client = listener.accept();
         let door = shared.locked().door;
         match (door, client) {
-            (Door::Refused, client) => {
+            (AcceptMode::Refused, client) => {
                 drop((client, listener));
                 listener = resumed(shared, port);
             }
             // The client closed the connection before the accept.
             (_, Err(_)) => {}
-            (Door::Reset, Ok((client, _))) => abandon(&client, true),
-            (Door::Silent, Ok((client, _))) => shared.change(|state| state.silent.push(client)),
-            (Door::Open, Ok((client, _))) => {
+            (AcceptMode::Reset, Ok((client, _))) => abandon(&client, true),
+            (AcceptMode::Silent, Ok((client, _))) => {
+                shared.change(|state| state.silent.push(client));
+            }
+            (AcceptMode::Open, Ok((client, _))) => {
                 let number = {
                     let mut state = shared.locked();
                     state.sessions.push(Session::default());
@@ -48,10 +50,10 @@ pub(super) fn accept(shared: &Arc<Shared>, port: &Port, mut listener: TcpListene
     }
 }
 
-/// Waits until the door is no longer [`Door::Refused`]. Returns a new listener.
+/// Waits until the door is no longer [`AcceptMode::Refused`]. Returns a new listener.
 fn resumed(shared: &Shared, port: &Port) -> TcpListener {
     shared.change(|state| state.is_listening = false);
-    let closed = |state: &mut State| state.door == Door::Refused;
+    let closed = |state: &mut State| state.door == AcceptMode::Refused;
     drop(shared.changed.wait_while(shared.locked(), closed));
     let listener = port.listen().expect("the port is reserved");
     shared.change(|state| state.is_listening = true);

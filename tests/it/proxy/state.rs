@@ -1,6 +1,6 @@
 //! The state that the handles and the threads of a proxy share: injected faults, recorded requests and connections.
 //!
-//! One mutex protects the [`State`], and one mutex per connection protects its [`Course`]. A thread that needs both
+//! One mutex protects the [`State`], and one mutex per connection protects its [`ConnectionState`]. A thread that needs both
 //! mutexes locks the [`State`] first. Every change notifies the condition variable, so that waiting threads check their
 //! conditions again.
 
@@ -9,7 +9,7 @@ use std::net::{Shutdown, TcpStream};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, Weak};
 
 use super::wire::Kind;
-use super::{Alter, Door, Fault, Flow, PATIENCE, Session, carry};
+use super::{AcceptMode, Alter, Fault, Flow, PATIENCE, Session, carry};
 
 /// The shared state, and the condition variable that signals changes of the state.
 pub(super) struct Shared {
@@ -19,7 +19,7 @@ pub(super) struct Shared {
 
 pub(super) struct State {
     pub(super) target: u16,
-    pub(super) door: Door,
+    pub(super) door: AcceptMode,
     pub(super) is_listening: bool,
     pub(super) requests: Flow,
     pub(super) responses: Flow,
@@ -30,7 +30,7 @@ pub(super) struct State {
     pub(super) keeps_texts: bool,
     pub(super) asked: HashMap<Kind, usize>,
     pub(super) connections: Vec<Weak<Connection>>,
-    /// Connections that were accepted with [`Door::Silent`].
+    /// Connections that were accepted with [`AcceptMode::Silent`].
     pub(super) silent: Vec<TcpStream>,
 }
 
@@ -50,12 +50,12 @@ pub(super) struct Connection {
     pub(super) client: TcpStream,
     pub(super) server: TcpStream,
     pub(super) number: usize,
-    pub(super) course: Mutex<Course>,
+    pub(super) course: Mutex<ConnectionState>,
 }
 
 /// The current state of a connection.
 #[derive(Default)]
-pub(super) struct Course {
+pub(super) struct ConnectionState {
     pub(super) is_dead: bool,
     /// The fault that affects the current request, with its index in [`State::injections`]. None means that no fault
     /// affects the request.
@@ -90,7 +90,7 @@ impl State {
 }
 
 impl Connection {
-    pub(super) fn course(&self) -> MutexGuard<'_, Course> {
+    pub(super) fn course(&self) -> MutexGuard<'_, ConnectionState> {
         self.course.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 
 use super::{ends_within, no_overlap, one};
 use crate::cli_runner::{Dlock, Running, eventually};
-use crate::command::tell;
+use crate::command::write_message;
 use crate::faults::{Scene, on_each, on_each_case};
-use crate::proxy::{Case, Door, Fault, Kind, error_packet};
+use crate::proxy::{AcceptMode, Case, Fault, Kind, error_packet};
 
 /// An SQL expression for the name of the queue lock of the row's action.
 const QUEUE_LOCK: &str = "CONCAT('dlock:',LEFT(SHA2(CONCAT(DATABASE(),'/',action),256),40))";
@@ -31,7 +31,7 @@ const KINDS: [Kind; 8] = [
 fn grant_and_shut(scene: &Scene, response: Vec<u8>) -> Case {
     let proxy = scene.proxy.clone();
     let alter = Arc::new(move |_: &[u8]| {
-        proxy.door(Door::Refused);
+        proxy.door(AcceptMode::Refused);
         response.clone()
     });
     scene.proxy.next(Kind::TryAcquire, Fault::Alter(alter))
@@ -80,7 +80,7 @@ fn error_response_to_a_grant_never_starts_a_command_on_an_old_lease() {
             let nearly = "expires_at<UTC_TIMESTAMP(6)+INTERVAL 3500000 MICROSECOND";
             one::<u64>(&scene.database, &format!("SELECT {nearly} FROM dlock_lock")) == 1
         });
-        scene.proxy.door(Door::Open);
+        scene.proxy.door(AcceptMode::Open);
         assert_eq!(rival.wait().status, Some(0), "{name}");
         no_overlap(scene, name);
         lost.lift();
@@ -114,7 +114,7 @@ fn contender_whose_unknown_grant_was_revoked_limits_its_requests() {
         let mut late = granted_and_released(&scene);
         let asked = || -> usize { KINDS.iter().map(|kind| scene.proxy.asked(*kind)).sum() };
         let before = asked();
-        scene.proxy.door(Door::Open);
+        scene.proxy.door(AcceptMode::Open);
         scene.proxy.wait_asked(Kind::TryAcquire, 2);
         let end = Instant::now() + Duration::from_secs(SECONDS);
         eventually("the measurement has ended", || {
@@ -136,7 +136,7 @@ fn action_whose_unknown_grant_was_revoked_is_granted_again() {
     on_each(|flavour| {
         let scene = Scene::new(flavour);
         let late = granted_and_released(&scene);
-        scene.proxy.door(Door::Open);
+        scene.proxy.door(AcceptMode::Open);
         scene.proxy.wait_asked(Kind::TryAcquire, 2);
         let next = scene.exec("next", &["--wait", "20s"], "").run();
         assert_eq!(next.status, Some(0), "{flavour}: {next:#?}");
@@ -184,7 +184,7 @@ fn holder_whose_grant_response_was_lost_hands_over_to_a_waiter() {
         });
         // Only the hand-off can start the contender, because the proxy holds the release until the contender has ended.
         let release = scene.proxy.every(Kind::Release, Fault::HoldRequest);
-        tell(&holder.stage.path("go"), "on");
+        write_message(&holder.stage.path("go"), "on");
         release.wait();
         assert_eq!(contender.wait().status, Some(0), "{name}");
         release.let_go();

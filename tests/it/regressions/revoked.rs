@@ -7,7 +7,7 @@ use mysql::prelude::Queryable;
 
 use super::one;
 use crate::cli_runner::{Dlock, Outcome, eventually};
-use crate::command::{heard, is_alive, tell};
+use crate::command::{is_alive, read_message, write_message};
 use crate::faults::{Scene, on_each_case};
 use crate::history::{endings, runs};
 use crate::holder::{Holder, is_free, steal};
@@ -105,7 +105,7 @@ fn command_ends_as_the_loss_arrives(
     let script = r#"echo $$ $PPID > "$3"; read -r word < "$4"; exit 0"#;
     let dlock = scene.faulty("holder", &[&["--ttl", "12s"], options].concat(), script);
     let holder = dlock.arg(&ready).arg(&go).start();
-    let pids = heard(&ready);
+    let pids = read_message(&ready);
     let (command, monitor) = pids.split_once(' ').expect("the line contains two numbers");
     renewal.wait();
     end(&scene.database);
@@ -117,7 +117,7 @@ fn command_ends_as_the_loss_arrives(
     eventually("the response to the renewal has arrived", || {
         database.waits() != before && database.sleeps()
     });
-    tell(&go, "on");
+    write_message(&go, "on");
     let monitor = Thread(PathBuf::from(format!("/proc/{monitor}")));
     // The monitor stays a zombie because its stopped parent cannot reap it.
     eventually("the monitor has reported the end and exited", || {

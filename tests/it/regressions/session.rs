@@ -6,11 +6,11 @@ use mysql::{Conn, Opts};
 
 use super::{no_overlap, one};
 use crate::cli_runner::{Dlock, eventually};
-use crate::command::{Stage, heard, tell};
+use crate::command::{Stage, read_message, write_message};
 use crate::faults::{Scene, on_each};
 use crate::holder::Holder;
 use crate::multiplexer;
-use crate::proxy::{Door, Proxy};
+use crate::proxy::{AcceptMode, Proxy};
 use crate::servers::{Database, Server};
 use crate::terminal::Terminal;
 
@@ -37,7 +37,7 @@ fn clients_that_share_a_session_never_run_two_commands_of_one_action() {
             .start();
         scene.queued();
         other_first.end();
-        assert_eq!(heard(&ready), "up", "{flavour}");
+        assert_eq!(read_message(&ready), "up", "{flavour}");
 
         let first = Holder::on(&scene.database, &[]);
         let own = scene.stage.fifo("own");
@@ -52,7 +52,7 @@ fn clients_that_share_a_session_never_run_two_commands_of_one_action() {
         scene.queued();
         let row = "SELECT token,renewals FROM dlock_lock WHERE action='init'";
         let (token, _): (u64, u64) = one(&scene.database, row);
-        tell(&go, "on");
+        write_message(&go, "on");
         assert_eq!(other.wait().status, Some(4), "{flavour}");
         let (_, renewals): (u64, u64) = one(&scene.database, row);
         eventually("the lease is renewed or taken over", || {
@@ -60,7 +60,7 @@ fn clients_that_share_a_session_never_run_two_commands_of_one_action() {
             now.0 != token || now.1 > renewals
         });
         no_overlap(&scene, &flavour.to_string());
-        tell(&own, "on");
+        write_message(&own, "on");
         assert_eq!(holder.wait().status, Some(4), "{flavour}");
         assert_eq!(contender.wait().status, Some(0), "{flavour}");
         scene.over(&["holder", "contender"]);
@@ -101,7 +101,7 @@ fn release_never_kills_a_foreign_session_with_the_holders_id() {
         let mut terminal = Terminal::shell(&database);
         terminal.enters("$dlock release -a init; echo \"status $?\"");
         terminal.sees("release init? [y/N]");
-        proxy.door(Door::Refused);
+        proxy.door(AcceptMode::Refused);
         server.restart();
         let mut foreign_session = foreign_session(&database, session);
         terminal.enters("y");

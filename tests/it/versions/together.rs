@@ -7,7 +7,7 @@ use mysql::prelude::Queryable;
 
 use super::{next, recorded, set_up};
 use crate::cli_runner::{Dlock, eventually};
-use crate::command::{Stage, heard, tell};
+use crate::command::{Stage, read_message, write_message};
 use crate::servers::{Database, Flavour};
 
 /// Number of grants on each of the two servers.
@@ -59,7 +59,7 @@ fn compete(flavour: Flavour) {
         .arg("sh")
         .args([&ready, &go])
         .start();
-    assert_eq!(heard(&ready), "up");
+    assert_eq!(read_message(&ready), "up");
 
     let old: fn(&Database) -> Dlock = |database| Dlock::on(database, [""; 0]);
     let new: fn(&Database) -> Dlock = |database| next(database, [""; 0]);
@@ -85,7 +85,7 @@ fn compete(flavour: Flavour) {
             .run()
             .expect(0, "", "upgraded from schema version 1 to 2");
         contenders[1].extend((0..CONTENDERS).map(|_| scope.spawn(move || contend(new))));
-        tell(&go, "on");
+        write_message(&go, "on");
         holder.wait().expect(0, "", "");
         contenders.map(|program| {
             let granted = program.into_iter().map(thread::ScopedJoinHandle::join);

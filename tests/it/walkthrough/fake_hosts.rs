@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use mysql::prelude::Queryable;
 
 use crate::cli_runner::{Dlock, Running, eventually};
-use crate::command::{Stage, heard, tell};
+use crate::command::{Stage, read_message, write_message};
 use crate::compiler::preload;
 use crate::servers::{Database, Flavour, shared};
 use crate::terminal::Terminal;
@@ -128,13 +128,13 @@ impl FakeHosts {
     /// Waits until `migrate.sh` has started on a host. The script then waits for [`Self::end_migration`].
     #[track_caller]
     pub(super) fn wait_for_migration(&self) {
-        assert_eq!(heard(&self.stage.path("ready")), "up");
+        assert_eq!(read_message(&self.stage.path("ready")), "up");
     }
 
     /// Makes the running `migrate.sh` exit.
     #[track_caller]
     pub(super) fn end_migration(&self) {
-        tell(&self.stage.path("go"), "on");
+        write_message(&self.stage.path("go"), "on");
     }
 
     /// Moves times in the tables to the past and adds renewals, as if the holder had started twelve minutes ago and the
@@ -196,8 +196,8 @@ impl FakeHosts {
 impl Session {
     /// Waits until the output contains `text`.
     #[track_caller]
-    pub(super) fn heard(&self, text: &str) {
-        self.running.heard(text);
+    pub(super) fn wait_for_output(&self, text: &str) {
+        self.running.wait_for_output(text);
     }
 
     /// Sends a signal to the process.

@@ -48,9 +48,9 @@ fn hangs(flavour: Flavour) -> Vec<Block> {
     let holder = hosts.user_starts("web-1", EXEC);
     hosts.wait_for_migration();
     let next = hosts.user_starts("web-2", EXEC);
-    next.heard("you are next");
+    next.wait_for_output("you are next");
     let last = hosts.user_starts("web-3", EXEC);
-    last.heard("1 ahead of you");
+    last.wait_for_output("1 ahead of you");
     hosts.shift_times_to_the_past();
     let held = hosts.operator_runs(STATUS, 0);
     last.signal("KILL");
@@ -61,7 +61,7 @@ fn hangs(flavour: Flavour) -> Vec<Block> {
         "dlock release --action init --reason \"{reason}\""
     ));
     let released = holder.ends(76);
-    next.heard("migrating");
+    next.wait_for_output("migrating");
     hosts.wait_for_migration();
     hosts.end_migration();
     next.ends(0);
@@ -81,10 +81,10 @@ fn frozen(flavour: Flavour) -> Vec<Block> {
     let holder = hosts.user_starts("web-1", EXEC);
     hosts.wait_for_migration();
     let next = hosts.user_starts("web-2", EXEC);
-    next.heard("you are next");
+    next.wait_for_output("you are next");
     holder.signal("STOP");
     let frozen = hosts.operator_runs_until(STATUS, "not renewed for");
-    next.heard("migrating");
+    next.wait_for_output("migrating");
     hosts.wait_for_migration();
     hosts.end_migration();
     next.ends(0);
@@ -100,11 +100,11 @@ fn dead(flavour: Flavour) -> Vec<Block> {
     let holder = hosts.user_starts("web-1", EXEC);
     hosts.wait_for_migration();
     let next = hosts.user_starts("web-2", EXEC);
-    next.heard("you are next");
+    next.wait_for_output("you are next");
     holder.signal("KILL");
     holder.dies();
     let dead = hosts.operator_runs_until(STATUS, "connection is gone");
-    next.heard("migrating");
+    next.wait_for_output("migrating");
     hosts.wait_for_migration();
     hosts.end_migration();
     next.ends(0);
@@ -124,9 +124,9 @@ fn maintenance(flavour: Flavour) -> Vec<Block> {
         "dlock release --action init --pause 2h --reason \"restoring a backup\"",
     );
     let paused_waiter = hosts.user_starts("web-2", EXEC);
-    paused_waiter.heard("you are next");
+    paused_waiter.wait_for_output("you are next");
     let resume = hosts.operator_runs("dlock release --action init --resume --yes", 0);
-    paused_waiter.heard("migrating");
+    paused_waiter.wait_for_output("migrating");
     hosts.wait_for_migration();
     hosts.end_migration();
     vec![

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::create_thirty_actions;
 use crate::cli_runner::{Dlock, Outcome};
-use crate::proxy::{Door, Kind, Proxy};
+use crate::proxy::{AcceptMode, Kind, Proxy};
 use crate::servers::{Database, Flavour, shared};
 
 /// Runs `dlock status` with `options` and pipes its output to a reader that exits after `count` lines.
@@ -79,10 +79,10 @@ fn watch_exits_on_a_signal_but_not_when_the_server_is_lost() {
         .env("DLOCK_URL", database.url_through(proxy.port()))
         .start();
     proxy.wait_asked(Kind::Get, 2);
-    proxy.door(Door::Refused);
+    proxy.door(AcceptMode::Refused);
     proxy.reset();
-    watch.heard("cannot reach");
-    proxy.door(Door::Open);
+    watch.wait_for_output("cannot reach");
+    proxy.door(AcceptMode::Open);
     proxy.wait_asked(Kind::Get, proxy.asked(Kind::Get) + 2);
     watch.signal("TERM");
     let outcome = watch.wait();

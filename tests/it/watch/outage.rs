@@ -2,7 +2,7 @@
 
 use super::{Screen, create_thirty_actions};
 use crate::cli_runner::Dlock;
-use crate::proxy::{Door, Fault, Flow, Kind, Proxy, Request};
+use crate::proxy::{AcceptMode, Fault, Flow, Kind, Proxy, Request};
 use crate::servers::{Database, Flavour, shared};
 
 /// Creates a database with thirty actions and a proxy to its server. Returns the database, the proxy, and the URL of
@@ -27,7 +27,7 @@ fn screen_keeps_its_contents_during_an_outage_and_recovers() {
         let mut screen = screen(&database, &url);
         screen.shows("> größe");
         screen.types("j");
-        proxy.door(Door::Refused);
+        proxy.door(AcceptMode::Refused);
         proxy.reset();
         screen.shows("no response for ");
         screen.shows("cannot reach 127.0.0.1:");
@@ -35,7 +35,7 @@ fn screen_keeps_its_contents_during_an_outage_and_recovers() {
         screen.shows("> init");
         screen.types("G");
         screen.shows("> tenant-27");
-        proxy.door(Door::Open);
+        proxy.door(AcceptMode::Open);
         screen.hides("no response for");
         screen.shows("> tenant-27");
         screen.types("q");
@@ -126,9 +126,9 @@ fn watch_fails_like_status_if_its_first_request_fails() {
             .env("DLOCK_URL", url)
             .run()
     };
-    proxy.door(Door::Refused);
+    proxy.door(AcceptMode::Refused);
     watch(&url).expect(69, "", "cannot reach");
-    proxy.door(Door::Open);
+    proxy.door(AcceptMode::Open);
     let wrong = url.replace(&database.password, "wrong");
     watch(&wrong).expect(77, "", "check the account");
     let empty = shared(Flavour::MariaDb).database("watch");

@@ -2,7 +2,7 @@
 
 use super::{Screen, create_thirty_actions};
 use crate::cli_runner::Dlock;
-use crate::command::{Stage, heard, signal, tell};
+use crate::command::{Stage, read_message, signal, write_message};
 use crate::servers::{Database, Flavour, shared};
 use crate::terminal::{CTRL_C, CTRL_Z};
 
@@ -81,12 +81,12 @@ fn details_show_the_outcome_of_each_new_run() {
             .arg(&ready)
             .arg(&go)
             .start();
-        heard(&ready);
+        read_message(&ready);
         let mut screen = Screen::watch(&database, &[]);
         screen.shows("web-1/7");
         screen.types(ENTER);
         screen.shows("exited 3, ");
-        tell(&go, "on");
+        write_message(&go, "on");
         holder.wait().expect(0, "", "");
         screen.shows("free, no waiters");
         screen.shows("exited 0, ");
@@ -181,7 +181,7 @@ fn watch_stopped_by_sigstop_redraws_the_screen_after_fg() {
     screen
         .terminal
         .enters(&format!(r#"TERM=xterm sh -c "{script}""#));
-    let pid = heard(&ready).parse().expect("a process id");
+    let pid = read_message(&ready).parse().expect("a process id");
     screen.shows("1/30");
     signal(pid, "STOP");
     screen.terminal.sees("Stopped");

@@ -68,7 +68,12 @@ impl Server {
 
     /// Frees the row if it contains the owner id of the request and still has `revoked`, the token that the operator's
     /// release set. Records the run as revoked if the row is free and the run was the last that held the row.
-    pub(super) fn settle(&mut self, clock: i8, request: &ReleaseRequest, revoked: Option<Token>) {
+    pub(super) fn reconcile(
+        &mut self,
+        clock: i8,
+        request: &ReleaseRequest,
+        revoked: Option<Token>,
+    ) {
         let token = Token(self.row.token.into());
         let is_named = self.row.owner_id == Some(request.owner_id.bytes()[NUMBER_BYTE]);
         if is_named && self.row.revoked && revoked == Some(token) {

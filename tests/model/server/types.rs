@@ -127,7 +127,7 @@ impl Raw {
         match (request, self) {
             (Request::WaitTurn(_), Self::HasQueueLock) => Some(Stage::HasQueueLock),
             (Request::Release(request), Self::Released(read_back))
-                if read_back.needs_settling(request) =>
+                if read_back.needs_reconciling(request) =>
             {
                 Some(Stage::Settle(*read_back))
             }

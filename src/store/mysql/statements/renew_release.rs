@@ -153,7 +153,7 @@ pub(in crate::store::mysql) fn release(contender: &Contender, request: &ReleaseR
 /// is part of the condition, because the packet may arrive again while this process holds another lease. If the run of
 /// `request` was the last to hold the row, and an operator has freed the row with SQL, records the run as revoked.
 /// Returns 1 if the revoked lease no longer exists.
-pub(in crate::store::mysql) fn settle(
+pub(in crate::store::mysql) fn reconcile(
     contender: &Contender,
     request: &ReleaseRequest,
     revoked: Option<Token>,
