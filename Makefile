@@ -1,12 +1,13 @@
-# The targets in this file need a Rust toolchain. tests/servers/fetch downloads all other programs into a cache folder,
-# and installs nothing on the machine.
+# The targets in this file need a Rust toolchain. tests/servers/fetch downloads all other missing programs into a cache
+# folder, and installs nothing on the machine.
 
 CARGO  ?= cargo
 PREFIX ?= /usr/local
 DESTDIR ?=
 
-# The folder for the files of tests and servers. It is in memory if 4 GiB are free there. On a disk, a flush can take
-# seconds after a build or while another program writes much data, which would disturb the tests.
+# The folder for the files of tests and servers. The folder is in memory if at least 4 GiB are free in /dev/shm. On a
+# disk, a flush can take seconds after a build or while another program writes a lot of data. Such a delay would disturb
+# the tests.
 SCRATCH := $(shell [ "$$(df --output=avail -B1G /dev/shm 2>/dev/null | tail -n 1)" -ge 4 ] 2>/dev/null && \
 	[ -w /dev/shm ] && echo /dev/shm || echo $${TMPDIR:-/tmp})
 test chaos stress: export TMPDIR := $(SCRATCH)
@@ -19,16 +20,16 @@ all: ## Build the release program
 help: ## List the targets
 	@sed -nE 's/^([a-z]+):.*## (.*)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 14
 
-# Run this target after each edit. It starts no server, and takes less than a minute after an edit of one file.
+# Run this target after each edit. It starts no server, and normally takes less than a minute if one file has changed.
 check: ## Check the format and the lints, and run the unit tests
 	$(CARGO) fmt --check
 	$(CARGO) clippy --locked --all-targets --test model -- --deny warnings
 	$(CARGO) test --locked --quiet --lib
 
-demo: all ## Show three replicas that compete for one action, on a private server
+demo: all ## Show three replicas that compete for the same lock, on a private server
 	examples/demo
 
-# More tests than processors run at the same time, because tests mostly wait.
+# Eight tests run at the same time, even on fewer processors, because tests mostly wait.
 test: static ## Run all tests, on MariaDB and MySQL
 	tests/servers/fetch mariadb mysql faketime
 	$(CARGO) build --locked --features mutants --bin dlock-mutant
@@ -46,9 +47,9 @@ static: ## Build dlock as a static program, which one of the tests needs
 		$(CARGO) build --locked --bin dlock --target $(HOST) --target-dir $${CARGO_TARGET_DIR:-target}/static
 
 # First runs SEQUENCES random sequences of requests on the simulated server of the protocol model and on both real
-# servers, which must all return the same results. Then runs contenders on real servers under random faults, and checks
-# the history for violations. By default, the servers of both flavours run at the same time. `make test` includes a
-# short run.
+# servers. All servers must return the same results. Then runs contenders (dlock processes that want the same lock) on
+# real servers under random faults, and checks the history for violations. By default, the servers of both flavours
+# (MariaDB and MySQL) run at the same time. `make test` includes a short run.
 # An example: make chaos SECONDS=1800 SEED=7 FLAVOUR=mysql ONLY=kill-parent,…
 chaos: SECONDS = 300
 chaos: SEQUENCES = 20000
@@ -57,8 +58,9 @@ chaos: ## Inject random faults on real servers (SECONDS=300 SEED= FLAVOUR= ONLY=
 	DLOCK_SEQUENCES=$(SEQUENCES) DLOCK_SEED=$(SEED) $(CARGO) test --locked --test compare -- have_the_same_results
 	$(CARGO) test --locked --test chaos -- --seconds=$(SECONDS) --seed=$(SEED) --flavour=$(FLAVOUR) --only=$(ONLY)
 
-# Starts 30 replicas at the same time in each round, and a cron job on 10 machines at each tick. Counts the rounds and
-# ticks in which the command succeeded exactly once. This target also checks durations, so run it on an idle machine.
+# Starts 30 replicas at the same time in each round, and a cron job on 10 simulated machines at each tick. Counts the
+# rounds and ticks in which the command succeeds exactly once. This target also checks durations, so run it on an idle
+# machine.
 # `make test` includes a short run. An example: make stress ROUNDS=20 TICKS=50 SEED=7 TTL=30
 stress: ROUNDS = 20
 stress: TICKS = 50
@@ -74,12 +76,12 @@ lint: deny ## Check the format, the lints, the documentation and the dependencie
 	RUSTDOCFLAGS='--deny warnings' $(CARGO) doc --locked --no-deps --document-private-items
 
 # The first run compiles cargo-deny, which takes one or two minutes. deny.toml contains the rules.
-deny: ## Check licences, versions and sources of dependencies
+deny: ## Check the licences, versions and sources of the dependencies
 	deny=$$(tests/servers/fetch --path cargo-deny) && \
 		"$$deny" --locked check --deny warnings bans licenses sources
 
 # Measures the cost of one exec, the queue, and dlock status. Compares dlock with etcdctl, with flock and with a program
-# that takes no lock.
+# that acquires no lock.
 bench: ## Compare the speed of dlock, etcdctl and flock
 	tests/servers/fetch mariadb mysql etcd
 	$(CARGO) bench --locked --bench exec --bench queue --bench status
@@ -90,7 +92,7 @@ generated: ## Render the man pages, the completions and the sample output
 	tests/servers/fetch mariadb mysql
 	DLOCK_UPDATE=1 $(CARGO) test --locked --test it -- generated walkthrough
 
-install: all ## Install the program, man pages and completions below PREFIX
+install: all ## Install the program, the man pages and the completions below PREFIX
 	install -D -m 755 target/release/dlock $(DESTDIR)$(PREFIX)/bin/dlock
 	install -d $(DESTDIR)$(PREFIX)/share/man/man1 $(DESTDIR)$(PREFIX)/share/man/man7
 	install -m 644 man/*.1 $(DESTDIR)$(PREFIX)/share/man/man1

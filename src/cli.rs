@@ -1,8 +1,8 @@
 //! The command-line grammar: options with their environment variables, defaults and help texts. It does no I/O and does
 //! not decide what an option does.
 //!
-//! A test renders `man/` and `completions/` from this module, so users read its doc comments. No default depends on the
-//! machine.
+//! A test renders `man/*.1` and `completions/` from this module, so users read its doc comments. No default depends on
+//! the machine.
 
 // Doc comments on options and subcommands are help texts, so they are plain text without Markdown.
 #![allow(clippy::doc_markdown, rustdoc::broken_intra_doc_links)]
@@ -79,15 +79,15 @@ pub enum Command {
     Status(StatusArgs),
     /// Wait until a lock is free, or until a run with --once has succeeded.
     Wait(WaitArgs),
-    /// Show by the exit status if a token is current, or print SQL for this check.
+    /// Show by the exit status whether a token is current, or print an SQL statement for this check.
     Check(CheckArgs),
     /// Show the most recent runs and their outcomes.
     History(HistoryArgs),
     /// Delete the recorded success of exec --once, so that the next exec runs the command again.
     Forget(ForgetArgs),
-    /// Revoke a lease, pause a lock for a time, or resume a paused lock.
+    /// Revoke a lease, pause a lock for a given duration, or resume a paused lock.
     Release(ReleaseArgs),
-    /// Create or upgrade the tables, or print the SQL statements for a database administrator.
+    /// Create or upgrade the tables, or print SQL statements for a database administrator.
     Setup(SetupArgs),
     /// Check the server, the account, the tables and everything else that dlock depends on.
     Doctor(DoctorArgs),

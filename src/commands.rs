@@ -23,11 +23,11 @@ use crate::store::target::Target;
 use crate::store::{Failure, Holder};
 use crate::sys::host;
 
-/// Maximum time of each connect, read and write of a command that sends one query.
+/// Maximum time of each connect, read and write of a subcommand that sends one query.
 const IO_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Maximum time of a whole query, including name resolution. It is longer than a healthy server
-/// takes for any query, and short enough for a user who waits at a terminal.
+/// Maximum time of a whole query, including name resolution. A healthy server normally needs much
+/// less time for any query, and the limit is short enough for a user who waits at a terminal.
 const QUERY_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Maximum length in bytes of a fact about a holder.
@@ -50,15 +50,16 @@ fn holder(label: Option<String>, note: Option<String>) -> Holder {
     }
 }
 
-/// Truncates `text` to the width of its column. These facts are only for users, so a long fact must
-/// not stop a run.
+/// Truncates a fact about a holder to [`MAX_FACT_LENGTH`], the width of the database column. The
+/// facts are only for users, so a fact that is too long must not prevent a run.
 fn truncated(mut text: String) -> String {
     text.truncate(text.floor_char_boundary(MAX_FACT_LENGTH));
     text
 }
 
-/// Runs `query` on a separate thread and returns the result. Fails after [`QUERY_TIMEOUT`]. The
-/// thread is necessary because some operations of the driver have no time limit.
+/// Runs `query` on a new thread and returns the result. Fails if there is no result within
+/// [`QUERY_TIMEOUT`]. The thread is necessary because some operations of the driver have no time
+/// limit.
 fn query_once<T: Send + 'static>(
     target: Target,
     query: impl FnOnce(&mut Database) -> Result<T, Failure> + Send + 'static,
@@ -66,8 +67,8 @@ fn query_once<T: Send + 'static>(
     query_within(target, QUERY_TIMEOUT, query)
 }
 
-/// Runs `query` on a separate thread and returns the result. Fails after `timeout`. If the query
-/// returns a result, the thread has ended when this function returns.
+/// Runs `query` on a new thread and returns the result. Fails if there is no result within
+/// `timeout`. If the query returns a result, the thread has ended when this function returns.
 fn query_within<T: Send + 'static>(
     target: Target,
     timeout: Duration,

@@ -1,9 +1,9 @@
-//! The exit statuses of dlock. The help prints [`TABLE`], and a test compares the table in the man page and the README
+//! The exit statuses of dlock. The help prints [`TABLE`], and a test compares the tables in dlock(7) and the README
 //! with it.
 //!
-//! If the command ran, dlock usually exits with the status of the command. The statuses of dlock itself follow
-//! `sysexits.h` if that file defines a status for the case, and `timeout(1)`, `env(1)` and the shell otherwise. This
-//! module never ends the process; `main` does.
+//! If the command ran, dlock usually exits with the command's status. dlock's own statuses follow `sysexits.h` if that
+//! file defines a status for the case, and otherwise `timeout(1)`, `env(1)` and the shell. This module never ends the
+//! process; `main` does.
 
 use std::fmt;
 
@@ -16,25 +16,26 @@ pub struct Status(u8);
 impl Status {
     /// Success. For `status --check`: no action is held or paused.
     pub const OK: Self = Self(0);
-    /// The command line or an environment variable is wrong (`EX_USAGE`).
+    /// The command line or an environment variable is invalid, or the user did not confirm a release (`EX_USAGE`).
     pub const USAGE: Self = Self(64);
     /// `release` found nothing to release or resume (`EX_NOINPUT`).
     pub const NOTHING: Self = Self(66);
-    /// The server could not be reached within `--connect-timeout` (`EX_UNAVAILABLE`).
+    /// The server could not be reached or did not respond in time (`EX_UNAVAILABLE`).
     pub const UNAVAILABLE: Self = Self(69);
     /// A defect in dlock or an operating-system failure (`EX_SOFTWARE`).
     pub const INTERNAL: Self = Self(70);
-    /// The action was held or paused until the maximum waiting time had passed (`EX_TEMPFAIL`), as with lockf(1) and
+    /// The action was held or paused until the maximum waiting time had passed (`EX_TEMPFAIL`), as in lockf(1) and
     /// lckdo(1).
     pub const HELD: Self = Self(75);
-    /// The lease was lost or could not be renewed. No other tool has a status for this case. The status must not be
-    /// 137 or 143, which Kubernetes interprets as out of memory and as a normal stop.
+    /// The lease was lost or could not be renewed. Other tools have no status for this case. The status must not be 137
+    /// or 143, which users of Kubernetes interpret as out of memory and as a normal stop.
     pub const LOST: Self = Self(76);
-    /// The server denied access, or grants are missing (`EX_NOPERM`).
+    /// The server denied access, or privileges are missing (`EX_NOPERM`).
     pub const DENIED: Self = Self(77);
-    /// The configuration is wrong: unknown database, wrong schema, invalid option file or TLS settings (`EX_CONFIG`).
+    /// The configuration is invalid: unknown database, missing or incompatible tables, invalid file, or TLS failure
+    /// (`EX_CONFIG`).
     pub const CONFIG: Self = Self(78);
-    /// The command ran for longer than `--max-runtime`, as with timeout(1).
+    /// The command ran for longer than `--max-runtime`, as in timeout(1).
     pub const TIMED_OUT: Self = Self(124);
     /// The command was found but cannot be executed, as in the shell.
     pub const NOT_EXECUTABLE: Self = Self(126);
@@ -47,7 +48,7 @@ impl Status {
         Self(code)
     }
 
-    /// Returns 128 + `signal`, the status that a shell returns for a process that `signal` killed.
+    /// Returns 128 + `signal`, the status that a shell reports for a process that `signal` killed.
     #[must_use]
     pub fn from_signal(signal: i32) -> Self {
         Self(u8::try_from(128 + signal).unwrap_or(u8::MAX))
@@ -144,12 +145,12 @@ pub const TABLE: &[(&str, &str)] = &[
     ),
     (
         "64",
-        "usage error: the command line or an environment variable is wrong, or the ttl is too short",
+        "usage error: the command line or an environment variable is invalid, the ttl is too short, or release was not confirmed",
     ),
     ("66", "for release: there was nothing to release or resume"),
     (
         "69",
-        "the server could not be reached within --connect-timeout",
+        "the server could not be reached or did not respond in time; for exec and wait, --connect-timeout sets the limit",
     ),
     ("70", "internal error"),
     (
@@ -158,20 +159,17 @@ pub const TABLE: &[(&str, &str)] = &[
     ),
     (
         "76",
-        "the lease was lost or could not be renewed, and the command was stopped; with --once: the success of the command could not be recorded; for check and release: the token is not current",
+        "the lease was lost or could not be renewed, and the command was stopped; with --once or --once-per: the command's success could not be recorded; for check and release: the token is not current",
     ),
-    ("77", "the server denied access, or grants are missing"),
+    ("77", "the server denied access, or privileges are missing"),
     (
         "78",
-        "configuration error: unknown database, wrong schema, invalid option file, or TLS",
+        "configuration error: unknown database, missing or incompatible tables, invalid file, or TLS failure; for doctor: a check failed",
     ),
     ("124", "the command ran for longer than --max-runtime"),
     ("126", "the command was found but cannot be executed"),
     ("127", "the command was not found"),
-    (
-        "128+n",
-        "signal n ended dlock before the command was started",
-    ),
+    ("128+n", "signal n ended dlock before it started a command"),
 ];
 
 /// Returns the table as plain text in two columns, for `--help`.

@@ -12,10 +12,11 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// A random 128-bit id of one contender for one action. A record that contains this id belongs to this contender.
+/// A random 128-bit id of one contender for one action. If a record contains this id, the lease was granted to this
+/// contender.
 ///
-/// Every statement contains the owner id and every response returns it, so an attempt can safely be repeated after a
-/// lost response.
+/// A successful attempt writes the owner id into the record, and every attempt reads the record afterwards. Therefore
+/// an attempt can safely be repeated if its response is lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct OwnerId([u8; 16]);
 
@@ -32,15 +33,16 @@ impl OwnerId {
         &self.0
     }
 
-    /// Returns a number from 0 to 255 that depends on the owner id and on `turn`. It spreads the polls of waiters that
-    /// started at the same time.
+    /// Returns a number from 0 to 255 that depends on the owner id and on `turn`. This number spreads the polls of
+    /// waiters that started at the same time.
     #[must_use]
     pub const fn jitter(&self, turn: u32) -> u8 {
         self.0[(turn % 16) as usize]
     }
 }
 
-/// The fencing token of one grant. It grows with every grant of an action and is never used twice.
+/// The fencing token of one grant. The token increases with every grant of an action and is never used twice for that
+/// action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Token(pub u64);
 
@@ -53,7 +55,7 @@ impl fmt::Display for Token {
 /// The proof of ownership that a holder sends to renew or release its lease: the owner id and the token of the grant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Grant {
-    /// The owner id of the holder.
+    /// The holder's owner id.
     pub owner_id: OwnerId,
     /// The token of the grant.
     pub token: Token,

@@ -9,12 +9,12 @@
 //! - [`event`]: the events of the loop in [`commands::exec`]; [`event::database`] and [`event::heartbeat`]: threads
 //!   that send some of these events
 //! - [`metrics`]: the metrics file of a run; [`process::hook`]: the command of `--on-event`
-//! - [`mutant`]: the safeguards that tests can disable to check that the tests find the fault
+//! - [`mutant`]: the safeguards that tests can disable, to prove that the tests detect the resulting fault
 //! - [`watch`]: the screen of `status --watch`
 //! - [`outcome`]: the outcome of a run
-//! - [`report`]: the output; [`exit`]: the exit statuses; [`sys`]: the kernel
+//! - [`report`]: the output; [`exit`]: the exit statuses; [`sys`]: the calls to the kernel
 //!
-//! Only the command-line interface of the program is stable. The interface of the library may change at any time.
+//! The library has no stable interface. It exists for the `dlock` program, its tests and its benchmarks.
 
 pub mod cli;
 pub mod commands;
@@ -97,7 +97,8 @@ fn dispatch(cli: Cli, report: &Report) -> anyhow::Result<Status> {
     }
 }
 
-/// Returns the exit status for `error`. An error that has no exit status is a defect or an operating-system failure.
+/// Returns the exit status for `error`. If `error` contains no exit status, the cause is a defect or an
+/// operating-system failure, and the status is [`Status::INTERNAL`].
 fn status_of(error: &anyhow::Error) -> Status {
     if let Some(error) = error.downcast_ref::<ExitError>() {
         error.status
@@ -127,8 +128,8 @@ fn report_parse_error(error: &clap::Error) -> Status {
     }
 }
 
-/// Reports each panic in one line, except panics on the database thread. That thread catches the panics of the driver
-/// and returns a failure for the request.
+/// Reports each panic in one line, except panics on the database thread. The database thread catches the driver's
+/// panics and returns a failure for the request.
 fn report_panics(format: Format) {
     panic::set_hook(Box::new(move |panic| {
         if thread::current().name() != Some(crate::event::database::THREAD_NAME) {

@@ -1,5 +1,5 @@
-//! The facts of a run for the metrics file and the hooks, and their representation in the
-//! Prometheus text format. Pure. [`writer`] writes the metrics file.
+//! The facts of a run for the metrics file and the hooks, and the representation of these facts in the Prometheus text
+//! format. Pure. [`writer`] writes the metrics file.
 //!
 //! The metric names are a stable interface, which dlock(7) documents. Metrics may be added, but an
 //! existing metric is never changed.
@@ -27,7 +27,7 @@ pub enum MetricsResult {
     Lost,
     /// No command was run, because a success is already recorded.
     Done,
-    /// No command was run, because another process held the action until the wait limit expired.
+    /// No command was run, because the action was held or paused until the wait limit expired.
     Held,
     /// No command was run, because a signal ended the wait.
     Interrupted,
@@ -74,7 +74,7 @@ pub struct RunMetrics {
     /// Time from the start of dlock to the grant. Before the grant, the time since the start of
     /// dlock.
     pub wait: Duration,
-    /// Time since the grant.
+    /// Time from the grant to the latest update of the facts. Zero before the grant.
     pub hold: Duration,
     /// True if this process holds the lease, as far as this process can determine.
     pub held: bool,
@@ -84,21 +84,22 @@ pub struct RunMetrics {
     pub renewals: u64,
     /// Number of renewals that failed.
     pub failures: u64,
-    /// The result of the run. None until the result is determined.
+    /// The result of the run. None until the result is known.
     pub outcome: Option<MetricsResult>,
     /// One line that explains the result to users.
     pub reason: String,
-    /// Label of the other process that holds the lease, has succeeded, or has taken the lease over.
-    /// Empty if no other process caused the result.
+    /// Label of the process or operator that caused the result: the holder, the process that has already succeeded, the
+    /// process that took over the lease, or the operator that revoked the lease. Empty if the cause is a different one
+    /// or is unknown.
     pub other: String,
-    /// Exit status of dlock. None until the status is determined.
+    /// Exit status of dlock. None until the status is known.
     pub status: Option<Status>,
-    /// Time at which dlock ended, since 1970 by this machine's clock. None before that time.
+    /// Time at which the run ended, as a duration since 1970 by this machine's clock. None before the end of the run.
     pub ended_at: Option<Duration>,
 }
 
 impl RunMetrics {
-    /// Creates the facts of a run of `action` by `holder` that starts now.
+    /// Creates the facts of a run that has just started: `holder` is about to acquire `action`.
     #[must_use]
     pub const fn new(action: Action, holder: String) -> Self {
         Self {

@@ -1,39 +1,44 @@
-//! Mutants are versions of dlock in which one safeguard against two concurrent commands is disabled. Tests run a mutant
-//! to prove that a checker finds the fault. A checker that has never failed proves nothing.
+//! Mutants are versions of dlock in which a safeguard is disabled. Tests run mutants to prove that a checker detects
+//! the resulting fault, because a checker that has never failed proves nothing.
 //!
-//! Without the Cargo feature `mutants`, no safeguard can be disabled, because [`is_disabled`] is a constant `false`. No
-//! release is built with this feature, but the test program `dlock-mutant` is. The environment variable `DLOCK_MUTANT`
-//! lists the safeguards to disable, separated by commas. The code of each safeguard calls [`is_disabled`].
+//! If the Cargo feature `mutants` is off, no safeguard can be disabled, because [`is_disabled`] always returns false.
+//! The test program `dlock-mutant` is built with this feature, but no release is. The environment variable
+//! `DLOCK_MUTANT` lists the safeguards to disable, separated by commas. The code of each safeguard calls
+//! [`is_disabled`].
 
-/// A mechanism that prevents two concurrent commands or makes dlock faster. The description of each variant contains
-/// the effect of disabling the safeguard, and ends with the name of the safeguard in `DLOCK_MUTANT`.
+/// A mechanism that tests can disable. Most of these mechanisms prevent two concurrent commands. The description of
+/// each variant contains the effect of disabling the mechanism, and ends with its name in `DLOCK_MUTANT`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Safeguard {
-    /// A deadline counts from before the request is sent. If disabled, a deadline counts from after the response. Name:
-    /// `send`.
+    /// A deadline is measured from immediately before the request is sent. If disabled, it is measured from the
+    /// response. Name: `send`.
     SendTime,
     /// dlock closes a connection after an error. If disabled, dlock uses the connection again. Name: `connection`.
     FreshConnection,
     /// A response must contain the id of its request. If disabled, dlock accepts any response. Name: `number`.
     OwnReply,
-    /// dlock reads the owner id of the record back. If disabled, a response without an error counts as a success. Name:
-    /// `owner_id`.
+    /// dlock reads the record to confirm that a request succeeded. If disabled, a response without an error counts as a
+    /// success. Name: `owner_id`.
     ReadBack,
-    /// The monitor stops the command. If disabled, the monitor only forwards signals. Name: `monitor`.
+    /// The monitor stops the command if the lease or a limit requires this. If disabled, the monitor only handles the
+    /// signals that dlock receives. Name: `monitor`.
     Monitor,
-    /// The command is dead one margin before the lease expires. If disabled, the margin is zero. Name: `margin`.
+    /// The monitor kills the command at least one safety margin before the lease expires. If disabled, the margin is
+    /// zero. Name: `margin`.
     Margin,
-    /// An expiry by the server's clock alone does not permit a take-over. If disabled, any contender may take a lease
-    /// over as soon as the server's clock shows the expiry. Name: `clock`.
+    /// If only the server's clock shows that a lease has expired, a contender waits for an allowance before it takes
+    /// over the lease. If disabled, any contender may take over the lease as soon as the server's clock shows the
+    /// expiry. Name: `clock`.
     OwnClock,
-    /// All processes of the command are dead before the release. If disabled, descendants of the command may still be
-    /// alive. Name: `tree`.
+    /// The command and all its descendants are dead before the release. If disabled, descendants may still be alive.
+    /// Name: `tree`.
     DeadTree,
-    /// The next holder starts before the release is committed. If disabled, the next holder waits for the commit, which
-    /// is safe. The benchmark `line` measures the time that a hand-off saves. Name: `handoff`.
+    /// With a hand-off, the next contender may acquire the lease before the release is committed. If disabled, that
+    /// contender waits for the commit, which is safe. The benchmark `line` measures the time that a hand-off saves.
+    /// Name: `handoff`.
     HandOff,
-    /// The program has the schema version of these sources. If disabled, the program has the next version, with one more
-    /// column, which is safe. `tests/it/versions.rs` runs both programs on the same tables. Name: `schema`.
+    /// The program uses the current schema version. If disabled, the program uses the next version, which has one more
+    /// column. This is safe. `tests/it/versions.rs` runs both programs on the same tables. Name: `schema`.
     PresentSchema,
 }
 

@@ -34,7 +34,7 @@ pub enum RunOutcome {
 
 impl RunOutcome {
     /// Returns the outcome of a command that ended with `exit`. `stop_reason` is the reason why dlock stopped the
-    /// command, and `loss` is the loss of the lease that an earlier response reported. A run whose lease was lost is
+    /// command. `loss` is the loss of the lease that a response reported during the run. A run that lost its lease is
     /// never a success.
     #[must_use]
     pub fn of(exit: ExitReason, stop_reason: StopReason, loss: Option<Loss>) -> Self {
@@ -49,8 +49,8 @@ impl RunOutcome {
         }
     }
 
-    /// Returns the outcome of the run after the release. If the release found that this process no longer held the
-    /// lease, the lease was lost before the command had ended.
+    /// Returns the outcome of the run after the release. If the release finds that this process no longer holds the
+    /// lease, the run counts as lost or revoked.
     #[must_use]
     pub fn after(self, released: &Released) -> Self {
         match (self, released) {
@@ -87,7 +87,8 @@ impl RunOutcome {
         let keep = min_hold.saturating_sub(took);
         ReleaseRequest {
             owner_id: lease.grant.owner_id,
-            // A revoked lease has a new token, and this process must still free the record.
+            // The token of a revoked lease has changed, and this process must still free the record. Therefore this
+            // request contains no token.
             token: (self != Self::Revoked).then_some(lease.grant.token),
             queue_lock: lease.queue_lock,
             has_entry: lease.has_entry,

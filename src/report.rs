@@ -1,11 +1,13 @@
-//! Output of dlock. Messages go to stderr, as text with the prefix `dlock: ` or as JSON. Results go to
+//! The output of dlock. Messages go to stderr, as text with the prefix `dlock: ` or as JSON. Results go to
 //! stdout.
 //!
-//! No other module prints. This module escapes all text from other clients and from the server, so that
-//! the text cannot move the cursor or forge a line. A closed stderr or stdout is not an error.
+//! No other module prints, except that `watch::terminal` draws the screen of `status --watch`. This module
+//! escapes all text from other clients and from the server, so that the text cannot move the cursor or forge
+//! a line. A closed stderr or stdout is not an error.
 //!
-//! The main thread writes messages to stderr directly until it calls [`Report::write_behind`]. From then
-//! on, a writer thread writes all messages, so that a slow reader of stderr cannot delay a renewal.
+//! The main thread writes messages to stderr directly until it calls [`Report::write_behind`]. From then on,
+//! a writer thread writes all messages except those about panics, so that a slow reader of stderr cannot
+//! delay a renewal.
 
 pub mod doctor;
 pub mod escape;
@@ -65,9 +67,10 @@ impl Report {
         }
     }
 
-    /// Moves all writing to a separate writer thread. Call this after the last fork, because a process with
-    /// threads must not fork, and after [signals are blocked](crate::sys::signal::SignalFd::open), because
-    /// otherwise the writer thread could receive signals. Call [`Report::close`] before the process exits.
+    /// Moves the writing of messages to a writer thread. Call this after the last fork, because a process
+    /// with threads must not fork, and after [signals are blocked](crate::sys::signal::SignalFd::open),
+    /// because otherwise the writer thread could receive signals. Call [`Report::close`] before the process
+    /// exits.
     pub fn write_behind(&self) {
         let (format, context) = (self.format, Arc::clone(&self.context));
         let dropped_line = move |count| {
@@ -80,7 +83,7 @@ impl Report {
         self.stderr.replace(stderr);
     }
 
-    /// Waits until all messages are written, but only for a short time. Drops all later messages.
+    /// Waits a short time for all messages to be written. Drops all later messages.
     pub fn close(&self) {
         self.stderr.borrow_mut().close();
     }
@@ -133,8 +136,8 @@ impl Report {
         }
     }
 
-    /// Erases the reminder on the terminal, and waits for a short time until all earlier messages are
-    /// written, so that later output, such as that of the command, follows the messages.
+    /// Erases the reminder on the terminal, and waits a short time for all earlier messages to be written, so
+    /// that later output, such as the command's output, normally follows the messages.
     pub fn finish(&self) {
         self.stderr.borrow_mut().finish();
     }

@@ -1,8 +1,8 @@
-//! Requests that dlock sends to a database, and the responses to them. Outside of `mysql`, this module contains no SQL
-//! and does not use the driver.
+//! Requests that dlock sends to a database, and the responses to them. Only the submodule `mysql` contains SQL and uses
+//! the driver.
 //!
-//! The protocol uses only these types, and `store::mysql` translates each request to SQL. A response contains data that
-//! was *read back* from the record. It is never based on a count of affected rows alone.
+//! The protocol uses only these types, and `store::mysql` translates each request to SQL. A response to a change is
+//! based on data that the same request *reads back* from the server, never on a count of affected rows alone.
 
 pub mod check;
 mod contender;
@@ -32,5 +32,5 @@ pub use self::request::{
 };
 pub use self::response::{Loss, Response, TimedResponse};
 
-/// Maximum time since the last poll of a polling waiter. After this time, the waiter counts as dead.
+/// Maximum time between two polls of a waiter that polls. If its latest poll is longer ago, the waiter counts as dead.
 pub const POLLER_TIMEOUT: Duration = Duration::from_secs(30);

@@ -1,8 +1,9 @@
-//! Measures the work of a server for one `dlock exec` on an existing action. The values are the server's own counters.
+//! Measures the work of a server for one `dlock exec` on an existing action. The values come from the server's own
+//! counters.
 //!
-//! Each value is the increase of a counter of the global status during one `exec`, minus the increase without work,
-//! because reading the status also increases counters. The median of several such differences excludes background work
-//! of the server. The counters:
+//! Each value is the increase of a counter during one `exec`, minus the increase between two readings without an
+//! `exec`, because reading the counters also increases them. The median of several such differences normally excludes
+//! the server's background work. The main counters:
 //! - Statements: the sum of `Com_…`. `Questions` would also count the end of the connection (`COM_QUIT`).
 //! - Commits: `trx_rw_commits` of `InnoDB`, which counts the transactions that wrote. `Handler_commit` would also count
 //!   each SELECT, and on MySQL count each transaction twice more for the binary log.
@@ -28,7 +29,7 @@ pub(crate) struct ServerCost {
     /// Statements by kind, as text.
     pub(crate) kinds: String,
     pub(crate) commits: i64,
-    /// Transactions in the binary log. 0 without a binary log.
+    /// Transactions in the binary log. 0 if the binary log is off.
     pub(crate) logged: i64,
     /// Calls of `fsync` and similar functions by `InnoDB`.
     pub(crate) syncs: i64,

@@ -8,7 +8,8 @@ use mysql::prelude::Queryable;
 
 use crate::Site;
 
-/// Maximum time until a client reaches the state in which it is measured. Even a busy machine needs far less.
+/// Maximum time until a client reaches the state in which it is measured. Even a busy machine normally needs far less
+/// time.
 const TIMEOUT: Duration = Duration::from_mins(1);
 
 /// Pause between two checks of a client.
@@ -23,11 +24,11 @@ pub(crate) struct Footprint {
     pub(crate) binary: u64,
 }
 
-/// Returns the peak resident size of `holder` in bytes, at the time when `ready` returns true. The command of `holder`
-/// must wait for the end of its standard input.
+/// Returns the peak resident size of `holder` in bytes, measured when `ready` first returns true. The command under the
+/// lock must run until its standard input is closed or, at least, until the size has been measured.
 ///
-/// The value is the kernel's maximum since the `execve` of the program. The maximum that `wait4` returns would count
-/// from the fork and would include the size of this process.
+/// The value is the kernel's maximum since the `execve` of the program. The maximum that `wait4` returns would also
+/// cover the time between the fork and the `execve`, and would therefore include the size of this process.
 pub(crate) fn peak(mut holder: Command, mut ready: impl FnMut() -> bool) -> u64 {
     let mut child = holder
         .stdin(Stdio::piped())

@@ -21,14 +21,14 @@ mod host;
 mod machine;
 #[path = "../machine/spawn.rs"]
 mod spawn;
-// The tests use the other items.
+// This benchmark uses only some items of `proxy`. The tests use the others.
 #[path = "../../tests/it/proxy.rs"]
 mod proxy;
 #[allow(dead_code, reason = "the other benchmarks use the other items")]
 #[path = "../queue/sample.rs"]
 mod sample;
 mod timing;
-// The tests use the other items.
+// This benchmark uses only some items of `servers`. The tests use the others.
 #[path = "../../tests/it/servers.rs"]
 mod servers;
 mod table;

@@ -37,8 +37,8 @@ fn times(text: &mut String, records: &[Record]) {
     line(
         text,
         format_args!(
-            "Times from the fork to the wait. In each of {rounds} rounds, each program runs once. The ratio is \
-             relative to the\n\
+            "Times from the fork of a process to its end. In each of {rounds} rounds, each program runs once. The \
+             ratio is relative to the\n\
              first row and is calculated for each round. CPU is the user and system time of client and command, as \
              the\n\
              mean of {rounds} successive runs. etcdctl and the `TCP` rows use TCP without TLS on the loopback \
@@ -93,12 +93,12 @@ fn times(text: &mut String, records: &[Record]) {
 fn server_costs(text: &mut String, costs: &[ServerCost]) {
     line(
         text,
-        format_args!("\n## One `exec`, measured by the counters of the server\n"),
+        format_args!("\n## One `exec`, measured with the server's counters\n"),
     );
     line(
         text,
         format_args!(
-            "Measured on an existing action, over TCP, on an idle server. The queries of the benchmark are \
+            "Measured on an existing action, over TCP, on an idle server. The benchmark's own queries are \
              subtracted.\n\
              A proxy counts the packets.\n"
         ),

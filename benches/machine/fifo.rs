@@ -1,5 +1,5 @@
-//! Blocks a command until the benchmark releases it. The command reads a fifo whose write end this process has open. If
-//! this process ends for any reason, the command can continue, so it also ends.
+//! Blocks a command until the benchmark releases it. The command reads a fifo whose write end this process keeps open.
+//! If this process ends for any reason, the kernel closes the write end, so the command also ends.
 
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::OpenOptionsExt;
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::{CWD, FileType, Mode, OFlags, mknodat};
 
-/// Maximum time until a condition becomes true. Even a busy machine needs far less.
+/// Maximum time until a condition becomes true. Even a busy machine normally needs far less time.
 const TIMEOUT: Duration = Duration::from_mins(2);
 
 pub(crate) fn make_fifo(path: &Path) {

@@ -1,7 +1,7 @@
-//! Starts the etcd server and runs its client `etcdctl`. Both are Debian packages.
+//! Starts the etcd server and runs its client `etcdctl`. Both come from Debian packages.
 //!
-//! The script that starts the server kills the server when the standard input of the script is closed. The kernel
-//! closes this pipe when this process ends for any reason.
+//! The script that starts the server also kills the server when the script's standard input is closed. The standard
+//! input is a pipe, which the kernel closes when this process ends for any reason.
 
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader};

@@ -16,7 +16,7 @@ pub(crate) enum Competitor {
     /// dlock without its hand-off. The next holder can start only after the commit of the release.
     WithoutHandOff(Rc<Site>),
     Etcd(Etcd),
-    /// `flock` on this file. It uses the kernel's queue without a server, so its times are a lower bound.
+    /// `flock` on this file. `flock` uses the kernel's queue without a server, so its times are a lower bound.
     Flock(PathBuf),
 }
 
@@ -40,7 +40,7 @@ impl Competitor {
         }
     }
 
-    /// Returns a command that runs `command` under the lock `action`. `name` is the holder name.
+    /// Returns a command that runs `command` under the lock `action`. `name` is the label of the holder.
     pub(crate) fn lock(&self, action: &str, name: &str, command: &[OsString]) -> Command {
         match self {
             Self::Dlock(site) => {
@@ -65,7 +65,7 @@ impl Competitor {
     /// Returns the number of waiters for the lock `action`, which must be held.
     pub(crate) fn waiting(&self, action: &str) -> usize {
         match self {
-            // At that time, the site has no waiters for other actions.
+            // When this method is called, the site has no waiters for other actions.
             Self::Dlock(site) | Self::WithoutHandOff(site) => site.waiting_sessions(),
             Self::Etcd(etcd) => etcd.queue(action).saturating_sub(1),
             Self::Flock(file) => {

@@ -1,4 +1,5 @@
-//! Measures the time from the kill or freeze of dlock to the death of the last process of the command's process tree.
+//! Measures the time to the death of the last process of the command's process tree, from the kill of dlock or from the
+//! deadline of a frozen dlock.
 //!
 //! All processes of the tree inherit standard output, and dlock and its monitor close their copies. The reader
 //! therefore reaches the end of the pipe when the last process of the tree is dead. The holders run in batches, half of
@@ -23,7 +24,7 @@ const BATCH: usize = 10;
 
 const TTL: Duration = Duration::from_secs(3);
 
-/// Margin that dlock subtracts from this ttl to get the deadline.
+/// Safety margin that dlock subtracts from [`TTL`] to get the deadline.
 const MARGIN: Duration = Duration::from_millis(250);
 
 const ALLOWED: Duration = Duration::from_millis(100);
@@ -50,11 +51,11 @@ pub(crate) fn section(page: &mut Page, sites: [&Site; 2]) {
         "Kill latency",
         &format!(
             "Times to the death of the last process of the command's process tree, in milliseconds. After a SIGKILL \
-             of dlock, the time counts from the signal. After a SIGSTOP of dlock, the time counts from the deadline \
-             of the lease. The process tree consists of a shell, a child, a child in its own session, and an orphan, \
-             and all processes ignore SIGTERM. Each fault is repeated {REPETITIONS} times, {BATCH} at the same time. \
-             The deadline is calculated from the record on the server, and is less than a millisecond later than the \
-             deadline in dlock."
+             of dlock, the time is measured from the signal. After a SIGSTOP of dlock, the time is measured from the \
+             deadline of the lease. The process tree consists of a shell, a child, a child in its own session, and an \
+             orphan, and all processes ignore SIGTERM. Each fault is repeated {REPETITIONS} times, {BATCH} at the same \
+             time. The deadline is calculated from the record on the server, and is less than a millisecond later than \
+             the deadline in dlock."
         ),
     );
     let mut rows = Vec::new();
@@ -123,7 +124,8 @@ impl<'a> Holder<'a> {
         }
     }
 
-    /// Kills or stops dlock. Returns the time at which the process tree must be dead.
+    /// Kills or stops dlock. Returns the time from which the latency is measured: the time of the kill, or the deadline
+    /// of the lease.
     fn inject(&self, fault: Fault) -> Duration {
         let pid = i32::try_from(self.dlock.id()).ok().and_then(Pid::from_raw);
         let pid = pid.expect("a process id is a positive number");
@@ -135,7 +137,7 @@ impl<'a> Holder<'a> {
             }
             Fault::Frozen => {
                 kill_process(pid, Signal::STOP).expect("the process exists");
-                // A renewal in flight reaches the server in this time.
+                // A renewal in flight normally reaches the server during this sleep.
                 thread::sleep(Duration::from_millis(20));
                 let (age, now) = (
                     self.site.renewed_ago(&self.action),

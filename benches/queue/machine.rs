@@ -65,7 +65,8 @@ pub(crate) fn cpu(pid: u32) -> Duration {
         .sum()
 }
 
-/// Returns the proportional set size of a process in bytes. A shared page is divided equally among its processes.
+/// Returns the proportional set size of a process in bytes. The size of a shared page is divided equally among the
+/// processes that share it.
 pub(crate) fn memory(pid: u32) -> u64 {
     let rollup = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).unwrap_or_default();
     let line = rollup.lines().find_map(|line| line.strip_prefix("Pss:"));

@@ -52,8 +52,8 @@ pub(crate) fn section(
         "Order",
         &format!(
             "{CONTENDERS} contenders are started {} ms apart while a holder has the lock. Then the holder ends, and \
-             each contender holds the lock for {} ms. An inversion is a pair of contenders that is served in the \
-             reverse order of its start. Inversions by position compare with the order in `dlock_waiter`.",
+             each contender holds the lock for {} ms. An inversion is a pair of contenders of which the later \
+             one is served first. Inversions by position are relative to the order in `dlock_waiter`.",
             PACE.as_millis(),
             HOLD.as_millis()
         ),

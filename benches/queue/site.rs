@@ -15,7 +15,7 @@ use crate::servers::{Database, Flavour, Server};
 /// Path of dlock, which `cargo bench` builds with the release profile.
 const DLOCK: &str = env!("CARGO_BIN_EXE_dlock");
 
-/// Connections for a thousand contenders and for the benchmark itself.
+/// Server option that allows connections for a thousand contenders and for the benchmark itself.
 const CONNECTIONS: &str = "--max-connections=1100";
 
 /// The speed of commits.
@@ -23,10 +23,11 @@ const CONNECTIONS: &str = "--max-connections=1100";
 pub(crate) enum Commits {
     /// The server uses its default settings and the disk of this machine.
     Default,
-    /// A commit waits 5 ms for other commits, by a setting of the server. MariaDB ends this wait as soon as another
+    /// A server setting makes each commit wait 5 ms for other commits. MariaDB ends this wait as soon as another
     /// transaction needs a row that the commit has locked.
     Delayed,
-    /// Each sync takes 5 ms longer, as on a network volume. With its binary log, MySQL makes two syncs for a commit.
+    /// Each sync takes 5 ms longer, as on a network volume. MySQL syncs twice for each commit, because its binary log
+    /// is on.
     SlowDisk,
 }
 
@@ -91,7 +92,7 @@ impl Site {
         self.server.pid()
     }
 
-    /// Returns true if the commits of the server are slower than by default.
+    /// Returns true if a server setting or the disk slows down the commits of the server.
     pub(crate) fn is_slow(&self) -> bool {
         self.commits != Commits::Default
     }
@@ -143,7 +144,7 @@ impl Site {
             .expect("the server responds")
     }
 
-    /// Returns the time since the lease of `action` was granted or renewed.
+    /// Returns the time since the lease of `action` was granted or most recently renewed.
     pub(crate) fn renewed_ago(&self, action: &str) -> Duration {
         Duration::from_micros(self.one(&format!(
             "SELECT TIMESTAMPDIFF(MICROSECOND,renewed_at,UTC_TIMESTAMP(6)) FROM dlock_lock \

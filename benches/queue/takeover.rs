@@ -106,7 +106,7 @@ fn write(page: &mut Page, sites: [&Site; 2], measurements: &mut [Measurement]) {
         "Take-over",
         &format!(
             "Times from the SIGKILL or the SIGSTOP of the holder, directly after a renewal, to the start of the next \
-             command. The times are in seconds after the end of the ttl. Each fault is repeated {REPETITIONS} times, \
+             command, minus the ttl, in seconds. Each fault is repeated {REPETITIONS} times, \
              and all measurements run concurrently.",
         ),
     );
@@ -200,7 +200,7 @@ impl<'a> Measurement<'a> {
             .is_some()
     }
 
-    /// Returns the time from the fault to the start of the next command minus the ttl, in seconds.
+    /// Returns the time from the fault to the start of the next command, minus the ttl, in seconds.
     fn lag(&self) -> f64 {
         let marks = timestamp_command::read(&self.log);
         let next = marks.iter().find(|mark| mark.name == "next");
@@ -214,7 +214,7 @@ impl<'a> Measurement<'a> {
 
 impl Drop for Measurement<'_> {
     fn drop(&mut self) {
-        // The command of a frozen holder can end after this.
+        // A frozen holder's command ends when the fifo is closed.
         drop(self.fifo_writer.take());
         for child in [&mut self.holder, &mut self.next] {
             let _ = child.kill();

@@ -14,8 +14,8 @@ use crate::competitor::Competitor;
 use crate::fifo::{eventually, make_fifo, wait_for_reader};
 use crate::timestamp_command::{self, Mark};
 
-/// Time from the moment when all contenders are in the queue to the release of the holder. Waiters finish their set-up
-/// in this time.
+/// Time from the moment when all contenders are in the queue to the release of the holder. Waiters normally finish
+/// their set-up within this time.
 const SETUP_TIME: Duration = Duration::from_millis(300);
 
 /// Pause between two queries of the queue. A server needs time to list a thousand sessions.
@@ -37,7 +37,7 @@ pub(crate) struct Crowd<'a> {
 
 /// The result for a holder and its waiters.
 pub(crate) struct Outcome {
-    /// The starts and ends of all commands, sorted by start. The first is that of the first holder.
+    /// The starts and ends of all commands, sorted by start. The first mark belongs to the first holder.
     pub(crate) marks: Vec<Mark>,
     /// Number of processes that failed.
     pub(crate) failed: usize,

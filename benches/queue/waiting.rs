@@ -1,4 +1,5 @@
-//! Measures the cost of waiters for the server, by the counters of the server, and for the machine on which they wait.
+//! Measures the cost of waiters for the server, according to the server's counters, and for the machine on which the
+//! waiters run.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -11,14 +12,14 @@ use crate::waiters::Crowd;
 
 const TIME: Duration = Duration::from_secs(30);
 
-/// Maximum number of queries for each waiter and second.
+/// Maximum number of queries per waiter and second.
 const ALLOWED: f64 = 0.02;
 
-/// A pattern for the counters of queries and of kinds of queries.
+/// A pattern for the names of the counters of all queries and of each kind of query.
 const COUNTERS: &str =
     "^(Questions|Com_(select|update|insert|delete|set_option|do|show_status|show.*))$";
 
-/// Number of processes whose memory is read. Shared pages make this slow.
+/// Number of processes whose memory is measured. Shared pages make the measurement slow.
 const MEMORY_SAMPLES: usize = 10;
 
 /// The cost of the waiters on one server.
@@ -117,7 +118,7 @@ pub(crate) fn section(page: &mut Page, costs: &[ServerCost]) {
         "Waiting",
         &format!(
             "The increase of the server's `Questions` counter in {} s, while the waiters of the previous section \
-             wait. It includes the renewals of the holder and {OWN} queries of the benchmark.",
+             wait. The increase includes the holder's renewals and {OWN} queries from the benchmark.",
             TIME.as_secs()
         ),
     );

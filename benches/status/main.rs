@@ -1,11 +1,11 @@
-//! `make bench` runs this benchmark. It compares the cost of `dlock status` with that of `etcdctl get --prefix`, and
-//! the cost with a million actions with the cost with a hundred actions.
+//! `make bench` runs this benchmark. It compares the cost of `dlock status` with the cost of `etcdctl get --prefix`. It
+//! also compares the cost in a database with a million actions with the cost in a database with a hundred actions.
 //!
 //! The benchmark starts one MariaDB, one MySQL and one etcd, all in `TMPDIR`. It fills tables, which takes about a
 //! minute and 1.5 GB, and writes Markdown to stdout and to `target/bench/status.md`. The benchmark fails if a program
 //! fails, but not if a target is missed. Each program is timed `ROUNDS` times (100 by default).
 //!
-//! - `site` is a server with its tables, which `population` fills. `pair` is a holder and a waiter.
+//! - `site` is a server with its databases, which `population` fills. `pair` is a holder and a waiter.
 //! - `timing` measures the run times of whole processes. `etcd` starts the etcd server, and `servers` the other
 //!   servers.
 //! - `traffic` counts packets with the `proxy` of the tests. `fifo` blocks a command.
@@ -26,7 +26,7 @@ mod pair;
 mod population;
 #[path = "../machine/spawn.rs"]
 mod spawn;
-// The tests use the other items.
+// This benchmark uses only some items of `proxy`. The tests use the others.
 #[path = "../../tests/it/proxy.rs"]
 mod proxy;
 #[allow(dead_code, reason = "the other benchmarks use the other items")]

@@ -1,7 +1,8 @@
 //! Creates a database with many actions, of which a hundred are held. The rows are like those of real runs.
 //!
-//! Every action has run once. The leases last an hour. One session owns all queue locks, which normally the sessions of
-//! the holders own. [`ACTION`] is one of the held actions. It is not created here, because a real process holds it.
+//! Every action has run once. The leases last an hour. One session owns all queue locks, although normally each
+//! holder's session owns its own queue lock. [`ACTION`] is one of the held actions. This file does not create its row,
+//! because a real process acquires the action.
 
 use std::process::Command;
 
@@ -17,7 +18,7 @@ const DLOCK: &str = env!("CARGO_BIN_EXE_dlock");
 /// Number of held actions, including [`ACTION`].
 pub(crate) const HELD: u32 = 100;
 
-/// Number of rows in a transaction. It is limited because the logs of the servers are small.
+/// Number of rows in a transaction. The number is limited because the logs of the servers are small.
 const BATCH: u32 = 100_000;
 
 /// A database that has been filled.

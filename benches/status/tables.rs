@@ -47,9 +47,9 @@ pub(crate) fn one(page: &mut Page, records: &[Record]) {
     page.section(
         "One action",
         &format!(
-            "Times from the fork to the wait. In each of {} rounds, each program runs once. The lock has a holder and \
-             a waiter. The ratio is calculated for each round, and the table shows the median (p10 to p90). All \
-             programs use TCP without TLS on the loopback interface.",
+            "Times from the fork of a process to its end. In each of {} rounds, each program runs once. The lock has a \
+             holder and a waiter. The ratio is calculated for each round, and the table shows the median (p10 to p90). \
+             All programs use TCP without TLS on the loopback interface.",
             peer.times.len()
         ),
     );
@@ -71,7 +71,7 @@ pub(crate) fn one(page: &mut Page, records: &[Record]) {
     page.table(&head, &rows);
 }
 
-/// Writes the cost of many actions. `records` are those of all sites.
+/// Writes the cost of many actions. `records` contains the records of all sites.
 pub(crate) fn many(page: &mut Page, records: &[Record]) {
     let ours: Vec<Times> = records.chunks(Times::COUNT).map(Times::of).collect();
     growth(page, &ours);
@@ -83,8 +83,8 @@ fn growth(page: &mut Page, ours: &[Times]) {
         "A million actions",
         &format!(
             "A database with {FEW} actions, all of them held, compared with a database with {MANY} actions on the \
-             same server, {FEW} of them held. The times are medians of {} rounds in milliseconds. `exec` acquires \
-             another action, which is free.",
+             same server, {FEW} of them held. The times are medians of {} rounds in milliseconds. `exec` acquires a \
+             different action, which is free.",
             ours[0].exec[0].times.len()
         ),
     );

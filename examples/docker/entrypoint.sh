@@ -4,16 +4,18 @@
 # RELEASE is the tag of the image.
 #
 # Crash: if the container that runs ./migrate.sh dies, its lease expires, and the next container
-#   runs ./migrate.sh at most 32 s after the crash. If ./migrate.sh fails, this container exits with
-#   the same status, and the next container in the queue runs ./migrate.sh immediately.
-# Database lost: dlock stops ./migrate.sh before the lease expires, and the container exits with 76.
-#   If the database is down when dlock starts, dlock retries for a minute, and the container then
-#   exits with 69. In both cases, the restart policy starts the container again. The application
-#   does not start before a migration has succeeded.
+#   normally runs ./migrate.sh at most 32 s after the crash. If ./migrate.sh fails, this container
+#   exits with the same status, and the next container in the queue runs ./migrate.sh immediately.
+# Database unavailable: if dlock cannot renew the lease in time, it stops ./migrate.sh before the
+#   lease expires, and the container exits with 76. If the database is unavailable when dlock starts,
+#   dlock retries for a minute, and the container then exits with 69. In both cases, Docker starts
+#   the container again if its restart policy allows this. The application does not start before a
+#   migration has succeeded.
 # Rollback: an older RELEASE has already succeeded, so ./migrate.sh does not run, and the
 #   application starts with the database of the newer release.
 # docker stop: ./migrate.sh gets SIGTERM. When ./migrate.sh is dead, dlock releases the lock. The
-#   application does not start.
+#   application does not start. If ./migrate.sh runs for longer than the timeout of docker stop,
+#   Docker kills the container, and the lease expires.
 set -eu
 
 # A shell that is process 1 does not forward signals. The trap forwards SIGTERM and SIGINT to dlock.

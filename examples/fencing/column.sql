@@ -1,13 +1,14 @@
 -- A table that rejects holders with an old token. The row stores the largest token of all updates
--- so far. This works on any server, also on a server that dlock does not use. Run this in the
--- command of dlock exec:
+-- so far. This works on any server, also on a server that dlock does not use. The command of
+-- dlock exec runs this file:
 --
 --   { echo "SET @token=$DLOCK_TOKEN;"; cat column.sql; } | mysql app
 --
 -- Crash: the server rolls back uncommitted changes. The next holder has a larger token.
--- Database lost (the database of dlock): dlock stops the command. If the machine was frozen, the
---   command may continue after its lease has expired. When the next holder has updated the row, the
---   SELECT of the old command fails with error 1242, and the client exits without a COMMIT.
+-- Database unavailable: if dlock cannot renew the lease in dlock's database in time, it stops the
+--   command. If the machine was frozen, the command may continue after its lease has expired. When
+--   the next holder has updated the row, the old command's SELECT fails with error 1242, and the
+--   client exits without a COMMIT.
 -- Rollback of a release: the rollback has a larger token than the release, like every later run. If
 --   a backup of this table is restored, the table contains an older token, so tokens that were
 --   already too old may be accepted again.

@@ -6,17 +6,17 @@ use crate::lease::action::Action;
 #[derive(Debug, clap::Args)]
 #[command(after_help = super::footer::SEE_ALSO, after_long_help = super::footer::long_footer())]
 pub struct CheckArgs {
-    /// Name of the lock; in a command of dlock exec, the default is the lock of that run.
+    /// Name of the lock; under dlock exec, the default is the lock of the current run.
     #[arg(short, long, env = "DLOCK_ACTION", value_name = "NAME")]
     pub action: Action,
 
-    /// Fencing token to check; in a command of dlock exec, the default is the token of that run.
+    /// Fencing token to check; under dlock exec, the default is the token of the current run.
     #[arg(long, env = "DLOCK_TOKEN", value_name = "TOKEN")]
     pub token: u64,
 
     /// Print an SQL statement that checks the token in a transaction; requires exec --fence.
     ///
-    /// If the token is current, the lock is not granted to another contender until the transaction ends.
+    /// If the statement succeeds, the lock is not granted to another contender until the transaction ends.
     /// dlock prints the statement without connecting to the server.
     #[arg(long, env = "DLOCK_OPT_SQL")]
     #[arg(value_parser = clap::builder::FalseyValueParser::new())]

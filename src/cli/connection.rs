@@ -50,7 +50,7 @@ pub struct ConnectionArgs {
     #[arg(long, env = "DLOCK_USER", value_name = "USER", global = true)]
     pub user: Option<String>,
 
-    /// File that contains the password; dlock ignores a line end after the password.
+    /// File that contains the password; dlock ignores a trailing newline.
     ///
     /// Alternatively, the variable DLOCK_PASSWORD can contain the password.
     #[arg(long, env = "DLOCK_PASSWORD_FILE", value_name = "PATH", global = true)]
@@ -60,7 +60,10 @@ pub struct ConnectionArgs {
     #[arg(long, env = "DLOCK_DATABASE", value_name = "NAME", global = true)]
     pub database: Option<String>,
 
-    /// TLS mode [default: verify_identity; disabled for loopback addresses and Unix sockets].
+    /// TLS mode [default: verify_identity; disabled for localhost, loopback addresses and Unix sockets].
+    ///
+    /// If --ssl-ca or --ssl-cert is set, the default for localhost and loopback addresses is also
+    /// verify_identity.
     #[arg(
         long,
         env = "DLOCK_SSL_MODE",
@@ -71,7 +74,7 @@ pub struct ConnectionArgs {
     )]
     pub ssl_mode: Option<SslMode>,
 
-    /// PEM file with certificate authorities that are trusted in addition to the public authorities.
+    /// PEM file with CA certificates that dlock trusts in addition to the public certificate authorities.
     #[arg(long, env = "DLOCK_SSL_CA", value_name = "PATH", global = true)]
     pub ssl_ca: Option<PathBuf>,
 
@@ -79,7 +82,7 @@ pub struct ConnectionArgs {
     #[arg(long, env = "DLOCK_SSL_CERT", value_name = "PATH", global = true)]
     pub ssl_cert: Option<PathBuf>,
 
-    /// PEM file with the private key of the certificate in --ssl-cert.
+    /// PEM file with the private key for the certificate in --ssl-cert.
     #[arg(long, env = "DLOCK_SSL_KEY", value_name = "PATH", global = true)]
     pub ssl_key: Option<PathBuf>,
 }

@@ -28,8 +28,8 @@ pub struct ExecArgs {
 
     /// Length of the lease.
     ///
-    /// dlock renews the lease while the command runs. After a crash of the holder, other contenders wait
-    /// for about this time.
+    /// dlock renews the lease while the command runs. If the holder crashes, other contenders wait for
+    /// about this long.
     #[arg(
         short,
         long,
@@ -42,7 +42,7 @@ pub struct ExecArgs {
 
     /// Maximum time to wait for the lock; 0 makes one attempt.
     ///
-    /// The time starts with the first response of the server.
+    /// The time is measured from the server's first response.
     #[arg(short, long, env = "DLOCK_OPT_WAIT", value_name = "DURATION|forever")]
     #[arg(default_value = "forever")]
     pub wait: Wait,
@@ -54,7 +54,7 @@ pub struct ExecArgs {
 
     /// Exit status if the lock was held or paused until the waiting time ran out.
     ///
-    /// With 0, dlock does not report this case as a failure.
+    /// If N is 0, dlock does not report this case as a failure.
     #[arg(
         short = 'E',
         long,
@@ -68,7 +68,7 @@ pub struct ExecArgs {
     #[command(flatten)]
     pub once: OnceArgs,
 
-    /// Maximum time to wait for the first response of the server; 0 makes one attempt.
+    /// Maximum time to wait for the server's first response; 0 makes one attempt.
     #[arg(
         long,
         env = "DLOCK_OPT_CONNECT_TIMEOUT",
@@ -78,26 +78,26 @@ pub struct ExecArgs {
     #[arg(value_parser = humantime::parse_duration)]
     pub connect_timeout: Duration,
 
-    /// Time from SIGTERM to SIGKILL of the command [default: a sixth of the ttl, at most 10s].
+    /// Time between SIGTERM and SIGKILL when dlock stops the command [default: a sixth of the ttl, at most 10s].
     #[arg(long, env = "DLOCK_OPT_GRACE", value_name = "DURATION")]
     #[arg(value_parser = humantime::parse_duration)]
     pub grace: Option<Duration>,
 
-    /// Maximum runtime of the command; dlock then stops the command and exits with 124.
+    /// Maximum runtime; if the command runs longer, dlock stops it and exits with 124.
     #[arg(long, env = "DLOCK_OPT_MAX_RUNTIME", value_name = "DURATION")]
     #[arg(value_parser = positive_duration)]
     pub max_runtime: Option<Duration>,
 
-    /// File that the command changes regularly; if the file stops changing, the lease is not renewed.
+    /// File that the command must change regularly; if it does not, dlock does not renew the lease.
     #[arg(long, env = "DLOCK_OPT_HEARTBEAT_FILE", value_name = "FILE")]
     #[arg(value_hint = clap::ValueHint::FilePath)]
     pub heartbeat_file: Option<PathBuf>,
 
-    /// Name of this holder that dlock status shows [default: HOST/PID].
+    /// Name of this holder, as shown by dlock status [default: HOST/PID].
     #[arg(long, env = "DLOCK_OPT_HOLDER", value_name = "TEXT", value_parser = label)]
     pub holder: Option<String>,
 
-    /// Note that dlock status shows, for example the reason for the run.
+    /// Text that dlock status shows as a note, for example the reason for the run.
     #[arg(long, env = "DLOCK_OPT_NOTE", value_name = "TEXT", value_parser = note)]
     pub note: Option<String>,
 
@@ -108,7 +108,7 @@ pub struct ExecArgs {
     #[arg(value_parser = clap::builder::FalseyValueParser::new())]
     pub fence: bool,
 
-    /// Number of runs of this action to keep in the history; with 0, this run is not recorded.
+    /// Number of runs of this action to keep in the history; if 0, dlock does not record this run.
     #[arg(
         long,
         env = "DLOCK_OPT_HISTORY",

@@ -16,11 +16,11 @@ pub struct ForgetArgs {
     #[arg(required = true)]
     pub once: Option<Option<OnceKey>>,
 
-    /// Name of the operator that the history shows [default: HOST/PID].
+    /// Name of the operator, as shown in the history [default: HOST/PID].
     #[arg(long, env = "DLOCK_OPT_HOLDER", value_name = "TEXT", value_parser = super::value::label)]
     pub holder: Option<String>,
 
-    /// Note that the history shows, for example the reason.
+    /// Text that the history shows as a note, for example the reason.
     #[arg(long, env = "DLOCK_OPT_NOTE", value_name = "TEXT", value_parser = super::value::note)]
     pub note: Option<String>,
 }

@@ -14,7 +14,7 @@ pub struct HistoryArgs {
     #[arg(short, long = "action", value_name = "NAME")]
     pub action: Vec<Action>,
 
-    /// Maximum number of runs to show; the newest runs come first.
+    /// Maximum number of entries to show, newest first.
     #[arg(
         short,
         long,

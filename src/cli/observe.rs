@@ -15,10 +15,10 @@ pub struct ObserveArgs {
     #[arg(value_hint = clap::ValueHint::FilePath)]
     pub metrics_file: Option<PathBuf>,
 
-    /// Hook to run with sh -c when the lock is granted, lost or released, or when the run is skipped.
+    /// Hook to run with sh -c when the lease is granted, lost or released, and when the run is skipped.
     ///
-    /// The hook runs in parallel with the command. It may run for at most 10s, and for at most 1s after
-    /// the end of the run.
+    /// The hook runs in parallel with the command. dlock kills the hook if it runs for more than 10s, or
+    /// for more than 1s after the end of the run.
     #[arg(long, env = "DLOCK_OPT_ON_EVENT", value_name = "COMMAND")]
     #[arg(value_parser = NonEmptyStringValueParser::new())]
     #[arg(value_hint = clap::ValueHint::CommandString)]

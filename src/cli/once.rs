@@ -8,16 +8,17 @@ use crate::lease::timing::MAX_TTL;
 /// Options that skip a run or hold the lock after it.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub struct OnceArgs {
-    /// Run the command only if it has not succeeded yet; otherwise exit with 0.
+    /// Run the command only if no run with this option has succeeded yet; otherwise exit with 0.
     ///
-    /// With KEY, for example an image tag, only a success under the same key counts. Waiters exit with 0
-    /// as soon as another run succeeds.
+    /// If KEY is set, for example to an image tag, only a success under the same key counts. A waiter
+    /// exits with 0 if another run succeeds first.
     #[arg(long, env = "DLOCK_OPT_ONCE", value_name = "KEY", num_args = 0..=1, require_equals = true)]
     pub once: Option<Option<OnceKey>>,
 
-    /// Run the command only if no run has succeeded within this time; otherwise exit with 0.
+    /// Run the command only if no run has succeeded within this period; otherwise exit with 0.
     ///
-    /// dlock measures the time by the server's clock. Waiters exit with 0 as soon as another run succeeds.
+    /// dlock measures the period by the server's clock. Runs without this option also count. A waiter
+    /// exits with 0 if another run succeeds first.
     #[arg(
         long,
         env = "DLOCK_OPT_ONCE_PER",
@@ -29,14 +30,14 @@ pub struct OnceArgs {
 
     /// Minimum time for which the lock is held after the grant.
     ///
-    /// If the command ends earlier, the lock stays held until this time has passed, but dlock exits
-    /// immediately.
+    /// If the command ends earlier, dlock exits immediately, but the lock stays held until this time has
+    /// passed. This option has no effect if the lease is lost or revoked.
     #[arg(long, env = "DLOCK_OPT_MIN_HOLD", value_name = "DURATION", value_parser = min_hold)]
     pub min_hold: Option<Duration>,
 }
 
 impl OnceArgs {
-    /// Returns the rule for skipping a run. None if neither --once nor --once-per is set.
+    /// Returns the condition for skipping a run. None if neither --once nor --once-per is set.
     #[must_use]
     pub fn once(&self) -> Option<Once> {
         match (&self.once, self.once_per) {
@@ -47,8 +48,8 @@ impl OnceArgs {
     }
 }
 
-/// Parses a duration of at most [`MAX_TTL`]. The duration is limited because the process exits before its end and
-/// cannot release the lease earlier.
+/// Parses a duration of at most [`MAX_TTL`]. The duration is limited because dlock exits before the duration ends, and
+/// then cannot release the lease earlier.
 ///
 /// # Errors
 /// Returns a message if `text` is not a duration or is too long.

@@ -16,7 +16,7 @@ pub struct ReleaseArgs {
     #[arg(long, value_name = "TOKEN")]
     pub token: Option<u64>,
 
-    /// Reason that the holder, the waiters and the history show.
+    /// Reason to show to the holder and the waiters, and to record in the history.
     #[arg(long, env = "DLOCK_OPT_REASON", value_name = "TEXT", value_parser = super::value::note)]
     pub reason: Option<String>,
 
@@ -25,17 +25,17 @@ pub struct ReleaseArgs {
     #[arg(value_parser = clap::builder::FalseyValueParser::new())]
     pub yes: bool,
 
-    /// Pause the lock for this time and revoke its lease, if there is one.
+    /// Pause the lock for the given duration, and revoke its lease if there is one.
     #[arg(long, env = "DLOCK_OPT_PAUSE", value_name = "DURATION", value_parser = super::value::positive_duration)]
     #[arg(conflicts_with = "resume")]
     pub pause: Option<Duration>,
 
-    /// Resume a paused lock; a current lease does not change.
+    /// Resume a paused lock; this does not affect a current lease.
     #[arg(long, env = "DLOCK_OPT_RESUME")]
     #[arg(value_parser = clap::builder::FalseyValueParser::new())]
     pub resume: bool,
 
-    /// Name of the operator that is shown with the reason [default: USER@HOST].
+    /// Name of the operator, shown with the reason [default: USER@HOST].
     #[arg(long, env = "DLOCK_OPT_HOLDER", value_name = "TEXT", value_parser = super::value::label)]
     pub holder: Option<String>,
 }

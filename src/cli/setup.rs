@@ -8,7 +8,7 @@ use super::footer::{SEE_ALSO, long_footer};
 #[derive(Debug, Args)]
 #[command(after_help = SEE_ALSO, after_long_help = long_footer())]
 pub struct SetupArgs {
-    /// Print the table definitions and the minimum grants, without connecting to the server.
+    /// Print the table definitions and minimal GRANT statements, without connecting to the server.
     #[arg(long, env = "DLOCK_OPT_PRINT")]
     #[arg(value_parser = clap::builder::FalseyValueParser::new())]
     pub print: bool,

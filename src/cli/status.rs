@@ -28,9 +28,10 @@ pub struct StatusArgs {
     #[arg(value_parser = clap::builder::FalseyValueParser::new())]
     pub json: bool,
 
-    /// Print nothing, and exit with 75 if any of the actions is held or paused, otherwise with 0.
+    /// Print nothing, and exit with 75 if any of the actions is held or paused, or with 0 if none is.
     ///
-    /// An action whose lease has expired does not count as held.
+    /// An action whose lease is revoked counts as held; an action whose lease has expired does not. Any
+    /// other exit status means that the state is unknown.
     #[arg(long, env = "DLOCK_OPT_CHECK")]
     #[arg(value_parser = clap::builder::FalseyValueParser::new())]
     pub check: bool,

@@ -8,7 +8,7 @@ use std::time::Duration;
 pub enum Wait {
     /// No limit.
     Forever,
-    /// This duration. Zero means one attempt.
+    /// The given duration. Zero means one attempt.
     AtMost(Duration),
 }
 

@@ -32,12 +32,12 @@ pub struct WaitArgs {
     #[arg(long, env = "DLOCK_OPT_DONE", value_name = "KEY", num_args = 0..=1, require_equals = true)]
     pub done: Option<Option<OnceKey>>,
 
-    /// Maximum time to wait, counted from the start; 0 checks once.
+    /// Maximum time to wait, measured from the start of dlock wait; 0 checks once.
     #[arg(long, env = "DLOCK_OPT_TIMEOUT", value_name = "DURATION|forever")]
     #[arg(default_value = "forever")]
     pub timeout: Wait,
 
-    /// Maximum time without a response of the server; 0 makes one attempt.
+    /// Maximum time without a response from the server; 0 makes one attempt.
     #[arg(
         long,
         env = "DLOCK_OPT_CONNECT_TIMEOUT",

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 
-/// Shortest interval. With a shorter interval, the server has more load and a user cannot follow the updates.
+/// Shortest interval. A shorter interval would increase the load on the server, and a user could not follow the
+/// updates.
 const MIN_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Longest interval. A longer interval is probably a typing error.
@@ -13,7 +14,7 @@ const MAX_INTERVAL: Duration = Duration::from_hours(24);
 /// Use of colours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Color {
-    /// Use colours on a terminal, unless NO_COLOR is set.
+    /// Use colours on the screen, unless NO_COLOR is set and not empty.
     Auto,
     /// Always use colours.
     Always,
@@ -24,7 +25,7 @@ pub enum Color {
 /// Options of `status` for repeated output.
 #[derive(Debug, clap::Args)]
 pub struct WatchArgs {
-    /// Refresh the output at this interval, until the user presses q or Ctrl-C [default interval: 1s].
+    /// Refresh the output at the given interval, until the user presses q or Ctrl-C [default interval: 1s].
     ///
     /// On a terminal, dlock shows an interactive screen (the key ? shows all keys). Otherwise, the output
     /// is text or one JSON document per line.
@@ -33,7 +34,7 @@ pub struct WatchArgs {
     #[arg(value_parser = interval)]
     pub watch: Option<Duration>,
 
-    /// Use of colours on the screen of --watch; auto uses colours unless NO_COLOR is set.
+    /// Use of colours on the --watch screen; auto uses colours unless NO_COLOR is set and not empty.
     #[arg(long, env = "DLOCK_OPT_COLOR", value_name = "WHEN", value_enum)]
     #[arg(default_value_t = Color::Auto)]
     pub color: Color,

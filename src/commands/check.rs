@@ -11,10 +11,11 @@ use crate::store::mysql::fence_check;
 use crate::store::target::Target;
 use crate::store::{Contender, FenceMode, Holder, LockRecord, Request, Response};
 
-/// Returns a status that shows whether the token is current, or prints SQL that checks the token.
+/// Checks that the token is current. With `--sql`, prints SQL that checks the token instead.
 ///
 /// # Errors
-/// Fails if the token is not current, or if the server cannot be reached or refuses the request.
+/// Without `--sql`, fails if the token is not current, or if the server cannot be reached or
+/// refuses the request. With `--sql`, fails if stdout cannot be written.
 pub fn run(args: CheckArgs, target: Target) -> anyhow::Result<Status> {
     let CheckArgs { action, token, sql } = args;
     let token = Token(token);

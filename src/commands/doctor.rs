@@ -43,7 +43,7 @@ pub fn run(args: &DoctorArgs, target: Target) -> anyhow::Result<Status> {
     Ok(status)
 }
 
-/// The way in which the checks ended.
+/// How the checks ended.
 enum CheckRun {
     Over(Result<(), Failure>),
     /// The checks did not end within [`QUERY_TIMEOUT`].
@@ -51,8 +51,8 @@ enum CheckRun {
     Panicked,
 }
 
-/// Runs the checks on a separate thread, because some operations of the driver have no time limit.
-/// Returns all findings that arrived before the timeout.
+/// Runs the checks on a new thread, because some operations of the driver have no time limit. Returns all
+/// findings that arrived before the timeout.
 fn collect(target: Target) -> anyhow::Result<(Vec<Finding>, CheckRun)> {
     let (sender, receiver) = mpsc::channel();
     let end = clock::now() + QUERY_TIMEOUT;
@@ -94,7 +94,7 @@ fn complete(mut findings: Vec<Finding>, outcome: &CheckRun) -> Vec<Finding> {
         findings.push(Finding::fail(
             check,
             fact,
-            "every command of dlock needs a response in much less time",
+            "dlock commands normally need a response in much less time",
             "check the name server of this machine, the database server, and the network between them",
         ));
     }

@@ -28,8 +28,8 @@ use crate::store::target::Target;
 /// Runs the command under the lock.
 ///
 /// # Errors
-/// Fails if the command cannot be started, if the lock could not be acquired, if a signal ended the
-/// wait, or if a process of the command was left behind.
+/// Fails if the command cannot be started, if the lock cannot be acquired, if `--once` finds a
+/// recorded success, if a signal ends the wait, or if a process of the command is left behind.
 pub fn run(args: ExecArgs, target: Target, report: &Report) -> anyhow::Result<Status> {
     report.about(&args.action);
     let plan = Plan::new(args)?;

@@ -7,7 +7,7 @@ use crate::report;
 use crate::store::mysql::Selection;
 use crate::store::target::Target;
 
-/// Shows the last runs, newest first.
+/// Shows the most recent runs, newest first.
 ///
 /// # Errors
 /// Fails if the server cannot be reached, refuses the query, or does not have dlock's tables.

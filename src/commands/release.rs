@@ -1,8 +1,9 @@
 //! `dlock release`: an operator revokes a lease, pauses an action, or resumes it.
 //!
-//! The operator action applies only to the grant that was shown, because the change requires the
-//! token of that grant. A release never causes two concurrent commands, because the lease stays
-//! held without renewal until the holder's command is dead or the lease expires.
+//! A request applies only to the grant that was shown to the operator, because the request requires
+//! the token of that grant. A revocation does not start a second command while the first one runs:
+//! a revoked lease cannot be renewed, and the action stays held until the holder's command is dead
+//! or the lease expires.
 
 #[cfg(test)]
 mod tests;
@@ -21,11 +22,12 @@ use crate::store::operator::{OperatorAction, OperatorRequest, OperatorResult};
 use crate::store::target::Target;
 use crate::store::{Holder, LockRecord, LockState};
 
-/// Shows the lock, asks for confirmation, and applies the operator action.
+/// Shows the lock, asks for confirmation, and sends the operator request.
 ///
 /// # Errors
-/// Fails if the server cannot be reached or refuses the request, if stdin is not a terminal and
-/// `--yes` is missing, or if the token of the action has changed.
+/// Fails if the server cannot be reached or refuses the request, if the user does not confirm, if
+/// stdin is not a terminal and `--yes` is missing, or if the token of the action is not the
+/// expected one.
 pub fn run(args: ReleaseArgs, target: Target, report: &Report) -> anyhow::Result<Status> {
     let action = args.action;
     report.about(&action);
@@ -80,8 +82,8 @@ pub fn run(args: ReleaseArgs, target: Target, report: &Report) -> anyhow::Result
     Ok(Status::OK)
 }
 
-/// Returns the exit status and the reason if there is nothing to do. None if the operator action
-/// must be applied.
+/// Returns the exit status and the reason if there is nothing to do. None if the operation must be
+/// performed.
 fn nothing_to_do(
     action: &Action,
     record: &LockRecord,

@@ -9,11 +9,12 @@ use crate::report::{self, Report};
 use crate::store::mysql::{Database, TablesState, schema};
 use crate::store::target::Target;
 
-/// Maximum time of an upgrade. The server may have to copy a large table. After a shorter time the user would have to
-/// repeat a command that was about to succeed; after a longer time the server is more likely to hang.
+/// Maximum time of an upgrade. The server may have to copy a large table. With a shorter limit, the user might have to
+/// repeat an upgrade that was about to succeed. If an upgrade takes longer than this limit, the server has probably
+/// hung.
 const UPGRADE_TIMEOUT: Duration = Duration::from_hours(1);
 
-/// Prints the definitions of the tables and the minimum grants on `database`. Needs no server.
+/// Prints the definitions of the tables and the minimum privileges on `database`. Does not need a server.
 ///
 /// # Errors
 /// Fails if stdout cannot be written.
@@ -25,7 +26,8 @@ pub fn print(database: &str) -> anyhow::Result<Status> {
 /// Creates the missing tables, or upgrades tables of an older version.
 ///
 /// # Errors
-/// Fails if the server cannot be reached, refuses a request, or has tables that this dlock does not work with.
+/// Fails if the server cannot be reached, refuses a request, or has tables with which this version of dlock does not
+/// work.
 pub fn run(target: Target, report: &Report) -> anyhow::Result<Status> {
     let database = target.database.clone();
     let state = query_once(target.clone(), Database::setup)?;

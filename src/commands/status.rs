@@ -15,7 +15,7 @@ use crate::watch::options::WatchOptions;
 use crate::watch::selection::ActionSelection;
 
 /// Shows the selected actions once, or repeatedly with `--watch`. With `--check`, prints nothing
-/// and returns a status that shows whether one of the actions is held.
+/// and returns a status that shows whether at least one of the actions is held or paused.
 ///
 /// # Errors
 /// Fails if the server cannot be reached, refuses the query, or does not have dlock's tables.

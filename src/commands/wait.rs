@@ -1,7 +1,7 @@
-//! `dlock wait`: waits until the action is free, or until its command has succeeded.
+//! `dlock wait`: waits until the action is free or, with `--done`, until a success is recorded.
 //!
-//! The command polls the server and changes nothing, so its account needs only read access. It does
-//! not join the queue, because it would delay the waiters behind it.
+//! `dlock wait` polls the server and changes nothing, so its account needs only read access. It does not join
+//! the queue, because a process in the queue delays the waiters behind it.
 
 use std::time::Duration;
 
@@ -44,15 +44,15 @@ struct SuccessWait<'a> {
     done: Option<OnceKey>,
     record: Option<LockRecord>,
     failure: Option<Failure>,
-    /// Time of the last valid response. Start time if no valid response has arrived.
+    /// Time of the most recent valid response. The start time if no valid response has arrived.
     responded_at: BootInstant,
 }
 
 /// Waits until the action is free, or until the success is recorded.
 ///
 /// # Errors
-/// Fails if `--timeout` expires, if a signal arrives, or if the server does not respond or refuses
-/// a request.
+/// Fails if `--timeout` expires, if a fatal signal arrives, if the server refuses a request, or if requests
+/// fail for `--connect-timeout`.
 pub fn run(args: WaitArgs, target: Target, report: &Report) -> anyhow::Result<Status> {
     let action = args.action.or(args.named).context("no action")?;
     report.about(&action);
@@ -158,8 +158,8 @@ impl SuccessWait<'_> {
                 self.failure = None;
             }
             Err(failure) => match failure.kind {
-                // The server accepted this account before. The server is starting, or its grants
-                // are being changed.
+                // The server has accepted this account before, so the server may be starting, or an
+                // administrator may be changing the privileges of the account.
                 FailureKind::LoginRefused if self.record.is_some() => self.failure = Some(failure),
                 FailureKind::LoginRefused
                 | FailureKind::Denied
@@ -174,7 +174,7 @@ impl SuccessWait<'_> {
         Ok(false)
     }
 
-    /// Sleeps until `until` and handles signals during that time.
+    /// Sleeps until `until` and handles signals during the sleep.
     fn sleep_until(&self, event_loop: &mut EventLoop, until: BootInstant) -> Result<(), ExitError> {
         while clock::now() < until {
             if let Some(Event::Signal(signal)) = event_loop.event(until) {
@@ -215,8 +215,8 @@ impl SuccessWait<'_> {
     }
 }
 
-/// Returns true if no process holds the action and the action is not paused. A lease that has just
-/// expired still counts as held, because a waiter may be about to take it over.
+/// Returns true if no process holds the action and the action is not paused. An expired lease counts as held
+/// until it can be taken over.
 fn is_free(record: &LockRecord) -> bool {
     match record.state() {
         _ if record.pause.is_some() => false,

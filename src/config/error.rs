@@ -1,8 +1,8 @@
 //! An error in the connection settings, with its exit status.
 //!
-//! The message contains names of options and files, and line numbers. It must never contain the value of a setting. If
-//! the value may be a password, the reason in the message is an [`InvalidValue`](super::value::InvalidValue), which is
-//! a constant string.
+//! The message contains the names of options and files, and line numbers. It must never contain the value of a setting.
+//! If the value is invalid, the reason in the message is an [`InvalidValue`](super::value::InvalidValue), which is a
+//! constant string.
 
 use std::fmt;
 
@@ -24,7 +24,7 @@ impl Error {
         }
     }
 
-    /// Creates an error about a file that the command line or the environment specifies.
+    /// Creates an error about a file that the command line, the environment or an option file specifies.
     pub(super) fn file(message: impl Into<String>) -> Self {
         Self {
             message: message.into(),

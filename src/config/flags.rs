@@ -1,7 +1,8 @@
 //! The settings from the flags that set one value each. clap has already read the environment variables of the flags.
 //!
-//! A host and a socket together are refused, because one of the two usually comes from a forgotten variable and clap
-//! does not report which one. With the wrong setting, dlock would acquire the lock on a different server.
+//! A host other than localhost together with a socket is refused, because one of the two settings usually comes from a
+//! forgotten variable, and clap does not report which one. If dlock used the wrong one, it would acquire the lock on a
+//! different server.
 
 use super::error::Error;
 use super::settings::{Endpoint, Partial};
@@ -38,7 +39,7 @@ pub(super) fn settings(args: &ConnectionArgs) -> Result<Partial, Error> {
     })
 }
 
-/// Applies `check` to `given`. The message of an error begins with `names`. Returns None if `given` is None.
+/// Applies `check` to `given`. An error message begins with `names`. Returns None if `given` is None.
 fn checked<A, B>(
     given: Option<A>,
     names: &str,

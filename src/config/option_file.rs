@@ -1,11 +1,15 @@
 //! An option file of the `mysql` client and the files that it includes. Options in `[dlock]` override those in
 //! `[client]`.
 //!
-//! This module reads files and folders, and enforces these rules: A file is refused if all users can write to it, or if
-//! it contains a password and all users can read it. An unknown option is an error in `[dlock]`. In `[client]` it is
-//! ignored, because it belongs to another program. The rules are stricter than those of the `mysql` client, which skips
-//! unreadable files and unknown lines, because a lock with incomplete settings is worse than no lock. Errors contain
-//! the file and the line number, and never a value.
+//! This module reads files and folders, and enforces these rules:
+//! - A file is refused if all users can write to it, or if all users can read it and it contains a password in one of
+//!   the two groups.
+//! - An unknown option is an error in `[dlock]`, unless it begins with `loose-`. In `[client]`, an unknown option is
+//!   ignored, because it may belong to a different program.
+//!
+//! The rules are stricter than those of the `mysql` client, which skips unreadable files and unknown lines. A lock with
+//! incomplete settings is worse than no lock. Errors contain the path and, if a line is invalid, its number, but never
+//! a value.
 
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -41,7 +45,7 @@ enum Section {
     Before,
     Client,
     Dlock,
-    /// The line is in a group of another program.
+    /// The line is in a group that belongs to a different program.
     Foreign,
 }
 
@@ -112,11 +116,12 @@ impl Groups {
             Section::Client => &mut self.client,
             Section::Dlock => &mut self.dlock,
         };
-        // Refuses `password SECRET`. Otherwise this line would be an unknown option, which is ignored in [client].
+        // Refuses a line such as `password SECRET`. Otherwise it would be an unknown option, which is ignored in
+        // [client].
         if key.is_empty() || key.contains(char::is_whitespace) {
             return Err("the line is not an option; write KEY = VALUE".to_owned());
         }
-        // The key is printed only if it is an option of dlock, because the key of a malformed line may be the password.
+        // The key is printed only if dlock uses the option, because the key of a malformed line may be the password.
         match group
             .assign(key, value)
             .map_err(|fault| format!("{key} {fault}"))?
@@ -129,7 +134,7 @@ impl Groups {
     }
 }
 
-/// Returns the `*.cnf` files in `folder`, including hidden files as the `mysql` client does. Sorts the files by name.
+/// Returns the `*.cnf` files in `folder`, sorted by name. Includes hidden files, as the `mysql` client does.
 fn option_files_in(folder: &Path) -> Result<Vec<PathBuf>, Error> {
     let listed = || -> std::io::Result<Vec<PathBuf>> {
         fs::read_dir(folder)?
@@ -137,7 +142,7 @@ fn option_files_in(folder: &Path) -> Result<Vec<PathBuf>, Error> {
             .collect()
     };
     let failed = |error| unreadable(folder, &error);
-    // If all users can write to the folder, all users can add a file with options.
+    // If all users can write to the folder, any user can add a file with options.
     if fs::metadata(folder).map_err(failed)?.permissions().mode() & 0o002 != 0 {
         return Err(world_writable(folder));
     }

@@ -1,8 +1,8 @@
 //! The meaning of the options of one group, `[client]` or `[dlock]`.
 //!
-//! A group stores the options of the lines that have been read. If an option is repeated, the last value applies, as in
-//! the `mysql` client. The module supports MySQL's `ssl-mode` and MariaDB's `ssl` and `ssl-verify-server-cert`, and
-//! combines these options into one mode. It does not process files or lines.
+//! A group stores the options that have been read. If an option is repeated, the last value applies, as in the `mysql`
+//! client. This module supports MySQL's `ssl-mode` and MariaDB's `ssl` and `ssl-verify-server-cert`, and combines these
+//! options into one TLS mode. It does not process files or lines.
 
 use std::path::PathBuf;
 
@@ -46,12 +46,12 @@ impl Group {
         let Some(setter) = setter(key) else {
             return Ok(Assignment::Unknown);
         };
-        // For `password` without a value, the `mysql` client prompts for the password. dlock does not prompt.
+        // If `password` has no value, the `mysql` client prompts for the password. dlock does not prompt.
         let text = text.ok_or("needs a value")?;
         setter(self, text)
     }
 
-    /// Returns the switch that `key` sets, and true if `key` turns the switch on. None if `key` is not a switch.
+    /// Returns the switch that `key` sets, and whether `key` turns the switch on. None if `key` is not a switch.
     fn switch(&mut self, key: &str) -> Option<(&mut Option<bool>, bool)> {
         let (key, on) = ["skip-", "disable-"]
             .iter()
@@ -67,7 +67,7 @@ impl Group {
     /// Combines the options of the group into settings.
     pub(super) fn into_partial(self) -> Partial {
         // As in the `mysql` client, the socket is used only if the host is localhost or not set. Debian sets a socket
-        // in [client], which must not override another host in the same group.
+        // in [client], which must not override a different host in the same group.
         let endpoint = match (self.host, self.socket) {
             (Some(host), Some(socket)) if host.eq_ignore_ascii_case("localhost") => {
                 Some(Endpoint::Socket(socket))

@@ -1,8 +1,8 @@
 //! The grammar of one line of a MySQL option file, as in `mysys/my_default` of both servers.
 //!
-//! INI crates do not support `!include`, keys without a value, or the escapes of MySQL. A password must be parsed
-//! exactly as in the `mysql` client, otherwise the login fails. Therefore dlock has its own parser. The parser handles
-//! one line at a time and does not interpret keys.
+//! INI crates do not support all of `!include`, keys without a value, and MySQL's escapes. If a password is not parsed
+//! exactly as in the `mysql` client, the login fails. Therefore dlock has its own parser, which handles one line at a
+//! time and does not interpret keys.
 
 use super::value::InvalidValue;
 
@@ -17,15 +17,15 @@ pub(super) enum OptionLine<'a> {
     Include(&'a str),
     /// `!includedir FOLDER`.
     IncludeFolder(&'a str),
-    /// `key = value`, or `key` alone. The key may be any string. The quotes around the value are removed and its
-    /// escapes replaced. A `value` of None means that the line has no `=`.
+    /// `key = value`, or `key` alone. The key may be any string. The quotes around the value are removed, and the
+    /// escapes in the value are replaced. A `value` of None means that the line has no `=`.
     Option { key: &'a str, value: Option<String> },
 }
 
-/// Parses `line`, which has no line end.
+/// Parses `line`, which contains no newline.
 ///
 /// # Errors
-/// Fails if a group is not closed, or if a directive is unknown or names no file or folder.
+/// Fails if a group has no closing `]`, or if a directive is unknown or has no path.
 pub(super) fn parse(line: &str) -> Result<OptionLine<'_>, InvalidValue> {
     let line = line.trim_matches(is_space);
     match line.chars().next() {
@@ -41,7 +41,7 @@ pub(super) fn parse(line: &str) -> Result<OptionLine<'_>, InvalidValue> {
     }
 }
 
-/// Returns true for white space as defined by C. Rust's ASCII white space does not include the vertical tab.
+/// Returns true for white space as defined by C. In contrast to Rust's ASCII white space, it includes the vertical tab.
 fn is_space(c: char) -> bool {
     c.is_ascii_whitespace() || c == '\x0b'
 }
@@ -54,7 +54,7 @@ fn directive(text: &str) -> Result<OptionLine<'_>, InvalidValue> {
         "include" | "includedir" if path.is_empty() => Err("the directive has no path"),
         "include" => Ok(OptionLine::Include(path)),
         "includedir" => Ok(OptionLine::IncludeFolder(path)),
-        // The servers ignore an unknown directive. In dlock it is an error, because it may be a typing error.
+        // The `mysql` client ignores an unknown directive. dlock refuses it, because it may be a typing error.
         _ => Err("the directive is unknown; write !include FILE or !includedir FOLDER"),
     }
 }
@@ -85,8 +85,8 @@ fn without_comment(line: &str) -> &str {
     line
 }
 
-/// Removes the pair of quotes around `text`, if there is one, and replaces the escapes. Escapes are also valid without
-/// quotes.
+/// Removes the pair of quotes around `text`, if there is one, and replaces the escapes. Escapes are also replaced in
+/// text without quotes.
 fn unquoted(text: &str) -> String {
     let inner = ['"', '\'']
         .into_iter()

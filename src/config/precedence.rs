@@ -1,13 +1,14 @@
 //! The precedence of the sources, and the check that the settings are complete.
 //!
-//! The sources from highest to lowest precedence:
-//! 1. the flag or variable of the setting; for the password, `--password-file` and then `DLOCK_PASSWORD`
+//! The sources, from highest to lowest precedence:
+//! 1. the flag of the setting, or the environment variable of that flag; for the password, `--password-file` and then
+//!    `DLOCK_PASSWORD`
 //! 2. the URL
 //! 3. the option file
 //! 4. for the port, the default
 //!
 //! Every source that the user specifies is read in full, even if sources with higher precedence contain all settings.
-//! Otherwise dlock would report an error in a file only after the variable that overrides the file has been removed.
+//! Otherwise dlock would report an error in a file only when the user removes the variable that overrides the file.
 
 use std::ffi::OsString;
 
@@ -20,10 +21,10 @@ use crate::store::target::{Address, Target};
 /// The port that IANA has assigned to MySQL.
 const PORT: u16 = 3306;
 
-/// Collects the address of the database and the credentials.
+/// Collects the address of the server, the database, the credentials and the TLS settings.
 ///
-/// `environment` returns the value of a variable. It is used only for the password, because clap has already read the
-/// other variables.
+/// `environment` returns the value of an environment variable. It is called only for the password, because clap has
+/// already read the other variables.
 ///
 /// # Errors
 ///

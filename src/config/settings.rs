@@ -17,13 +17,14 @@ pub(super) enum Endpoint {
     Socket(PathBuf),
 }
 
-/// The settings of one source, or of several merged sources. None means that no source sets the field.
+/// The settings of one source, or of several merged sources. None means that none of these sources sets the field.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Partial {
     pub(super) endpoint: Option<Endpoint>,
     pub(super) port: Option<u16>,
     pub(super) user: Option<String>,
-    /// An empty password logs in without a password. It also overrides sources with lower precedence.
+    /// If the password is empty, dlock logs in without a password. An empty password also overrides sources with lower
+    /// precedence.
     pub(super) password: Option<Secret>,
     pub(super) database: Option<String>,
     pub(super) ssl_mode: Option<SslMode>,

@@ -10,8 +10,8 @@ use std::path::Path;
 
 use super::error::Error;
 
-/// Maximum size of a file in bytes. Larger than any real option file, and small enough that `/dev/zero` does not
-/// exhaust the memory.
+/// Maximum size of a file in bytes. It is larger than any real option file, and small enough that reading `/dev/zero`
+/// does not exhaust the memory.
 const LIMIT: u64 = 1 << 20;
 
 /// The content of a file, and its permissions when it was read.
@@ -33,7 +33,7 @@ impl TextFile {
         }
         let text = String::from_utf8(bytes)
             .map_err(|_| Error::file(format!("{}: the file is not UTF-8", path.display())))?;
-        // The mode of a pipe or a device does not show which user has written its content.
+        // The mode of a pipe or a device does not show which users can read or write the content.
         let mode = if metadata.is_file() {
             metadata.permissions().mode()
         } else {
@@ -47,7 +47,7 @@ impl TextFile {
     }
 }
 
-/// Reads the file at `path`, which contains one value, such as a password. Removes one line end at the end of the file.
+/// Reads the file at `path`, which contains one value, such as a password. Removes one trailing newline.
 ///
 /// Permissions are not checked. Kubernetes mounts secrets with mode 0644 by default, and protects the secrets by the
 /// file system of the pod and not by the mode.
@@ -92,7 +92,7 @@ mod tests {
     use crate::exit::Status;
 
     #[test]
-    fn only_one_line_end_is_removed() {
+    fn only_one_trailing_newline_is_removed() {
         let folder = tempfile::tempdir().expect("the temporary folder is created");
         let path = folder.path().join("password");
         for (content, wanted) in [
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn error_of_an_unusable_file_does_not_contain_its_content() {
+    fn error_for_an_invalid_file_does_not_contain_the_content() {
         let folder = tempfile::tempdir().expect("the temporary folder is created");
         let path = folder.path().join("password");
         let huge = vec![b'S'; usize::try_from(LIMIT).expect("the limit fits in usize") + 1];

@@ -1,8 +1,8 @@
 //! The TLS settings of a connection, with defaults for settings that the user has not set.
 //!
 //! A mode that the user has set always applies. The default over TCP is `verify_identity` if the user has set
-//! certificate files or if the host is another machine. In all other cases, the default is no TLS. No mode falls back
-//! to an unencrypted connection.
+//! certificate files, or if the host is neither `localhost` nor a loopback address. In all other cases, the default is
+//! no TLS. If a mode requires TLS, dlock does not fall back to an unencrypted connection.
 
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -45,7 +45,7 @@ fn incomplete_pair(given: &str, missing: &str) -> String {
     format!("{given} is set without {missing}; also set --{missing} (DLOCK_{variable})")
 }
 
-/// Returns true if `host` is `localhost` or a loopback address. Other names are not resolved, because the name server
+/// Returns true if `host` is `localhost` or a loopback address. Does not resolve other names, because the name server
 /// may return a different address when dlock connects.
 fn is_this_machine(host: &str) -> bool {
     host.parse::<IpAddr>().map_or_else(

@@ -1,8 +1,9 @@
 //! The grammar of `mysql://USER:PASSWORD@HOST:PORT/DATABASE?socket=PATH&ssl-mode=MODE`.
 //!
-//! This module only processes text. A password with an unencoded `@`, `/`, `?` or `#` is refused before the URL is
-//! parsed. According to the URL standard, the host of `d:p@ss/w0rd@db` is `ss`, so a part of the password would be sent
-//! to the name server and appear in messages. Errors are [`InvalidValue`]s, so they cannot contain any part of the URL.
+//! This module only processes text. A URL is refused before it is parsed if its password contains an unencoded `@`,
+//! `/`, `?` or `#`. According to the URL standard, the host in `mysql://d:p@ss/w0rd@db` is `ss`, so a part of the
+//! password would be sent to the name server and appear in messages. Errors are [`InvalidValue`]s, so they cannot
+//! contain any part of the URL.
 
 use url::{Host, ParseError, Url};
 
@@ -17,7 +18,7 @@ const PATH: InvalidValue = "must have one database name after the host, without 
 const QUERY: InvalidValue =
     "may only have socket, ssl-mode, ssl-ca, ssl-cert and ssl-key after the ?, each as KEY=VALUE";
 
-/// Parses `text`. The message of an error is "the URL", followed by the returned string.
+/// Parses `text`. An error message consists of "the URL" and the returned string.
 pub(super) fn parse(text: &str) -> Result<Partial, InvalidValue> {
     refuse_ambiguous_text(text)?;
     let url = Url::parse(text).map_err(|error| match error {
@@ -54,7 +55,7 @@ pub(super) fn parse(text: &str) -> Result<Partial, InvalidValue> {
     Ok(partial)
 }
 
-/// Refuses text that `Url` would accept and misinterpret. `Url` removes tabs and line ends, and assumes that the
+/// Refuses text that `Url` would accept and misinterpret. `Url` removes tabs and newlines, and assumes that the
 /// password ends at the last `@` before the first `/`.
 fn refuse_ambiguous_text(text: &str) -> Result<(), InvalidValue> {
     let (scheme, rest) = text.split_once("://").ok_or(SCHEME)?;
@@ -106,7 +107,8 @@ fn query(partial: &mut Partial, pair: &str) -> Result<(), InvalidValue> {
     let text = decoded(text)?;
     let is_first = match key.replace('_', "-").as_str() {
         "socket" => {
-            // The socket takes precedence over the host, as in other drivers, because most URLs must have a host.
+            // The socket takes precedence over the host, as in other drivers, because a URL with a user must have a
+            // host.
             let socket = Endpoint::Socket(value::path(&text).map_err(|_| QUERY)?);
             let before = partial.endpoint.replace(socket);
             !matches!(before, Some(Endpoint::Socket(_)))
@@ -134,7 +136,7 @@ fn query(partial: &mut Partial, pair: &str) -> Result<(), InvalidValue> {
     if is_first { Ok(()) } else { Err(TWICE) }
 }
 
-/// Percent-decodes `text`. An unencoded `%` is an error, because otherwise an unencoded password would be changed and
+/// Percent-decodes `text`. An unencoded `%` is an error, because otherwise an unencoded password might be changed, and
 /// the server would deny access. A `+` is literal, because the text is not form data.
 fn decoded(text: &str) -> Result<String, InvalidValue> {
     let mut bytes = Vec::with_capacity(text.len());

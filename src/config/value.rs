@@ -10,7 +10,7 @@ use clap::ValueEnum;
 
 use crate::store::target::SslMode;
 
-/// The reason why a value is refused. The message is the name of the option, followed by this string.
+/// The reason why a value is refused. The error message consists of the name of the option and this string.
 pub(super) type InvalidValue = &'static str;
 
 const EMPTY: InvalidValue = "is empty";
@@ -24,8 +24,8 @@ pub(super) fn host(text: &str) -> Result<String, InvalidValue> {
         .strip_prefix('[')
         .and_then(|rest| rest.strip_suffix(']'))
         .unwrap_or(text);
-    // Other characters are refused, because the host is printed and sent to name servers without encryption, and may
-    // be a misplaced password.
+    // Other characters are refused, because the value may be a misplaced password, and dlock prints the host and sends
+    // it to name servers without encryption.
     let is_label = |part: &str| {
         part.bytes()
             .all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b))
@@ -82,7 +82,7 @@ pub(super) fn path(text: &str) -> Result<PathBuf, InvalidValue> {
     }
 }
 
-/// Parses a TLS mode. Ignores upper and lower case.
+/// Parses a TLS mode. Upper and lower case are equal.
 pub(super) fn ssl_mode(text: &str) -> Result<SslMode, InvalidValue> {
     if text.eq_ignore_ascii_case("preferred") {
         return Err(
@@ -94,7 +94,7 @@ pub(super) fn ssl_mode(text: &str) -> Result<SslMode, InvalidValue> {
         .map_err(|_| "must be disabled, required, verify_ca or verify_identity")
 }
 
-/// Parses an on/off switch of an option file.
+/// Parses the value of an on/off switch in an option file.
 pub(super) fn switch(text: &str) -> Result<bool, InvalidValue> {
     match text.to_ascii_lowercase().as_str() {
         "1" | "on" | "true" => Ok(true),

@@ -10,7 +10,7 @@ pub const MAX_BYTES: usize = 255;
 /// The key of a success, for example the tag of an image: 1 to 255 bytes of UTF-8 without control
 /// characters, or empty if the action alone identifies the success.
 ///
-/// Keys are compared as bytes. A success under one key does not count for another key.
+/// Keys are compared as bytes. A success under one key does not count for a different key.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct OnceKey(String);
 
@@ -25,8 +25,8 @@ impl OnceKey {
 /// The reason why a string is not a valid key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum KeyError {
-    /// The key is empty, for example because a variable in a script is not set. An empty key must not count as a run
-    /// without a key.
+    /// The key is empty, for example because a variable in a script is not set. An empty key must not be treated like a
+    /// missing key.
     Empty,
     /// The key has this many bytes, more than [`MAX_BYTES`].
     TooLong(usize),

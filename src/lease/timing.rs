@@ -3,8 +3,8 @@
 //! ```text
 //! send ──interval──┬─try─┬─try─┬─try─┬────…──── TERM ──grace── KILL ──margin── lease ends
 //! ```
-//! One renewal interval and three failed tries must fit before SIGTERM, so that a short fault of the network or the
-//! server never affects the command.
+//! One renewal interval and three failed tries must fit into the time before SIGTERM, so that a short network or server
+//! fault does not stop the command.
 
 use std::fmt;
 use std::time::Duration;
@@ -12,7 +12,8 @@ use std::time::Duration;
 use super::instant::{BootInstant, Deadline};
 use crate::mutant::{self, Safeguard};
 
-/// Maximum ttl. With a longer ttl, a crashed holder would block its action for longer than users wait.
+/// Maximum ttl. If the ttl were longer, a crashed holder would block its action for longer than users are willing to
+/// wait.
 pub const MAX_TTL: Duration = Duration::from_hours(24);
 
 /// All durations of one lease.
@@ -22,12 +23,13 @@ pub struct Timing {
     pub ttl: Duration,
     /// Time from SIGTERM to SIGKILL.
     pub grace: Duration,
-    /// Time from SIGKILL to the expiry of the lease. It covers the time that the kill takes and the difference between
-    /// clock rates.
+    /// The safety margin: the minimum time from SIGKILL to the expiry of the lease. The margin covers the time that the
+    /// kill takes, and the difference between the rates of the two clocks.
     pub margin: Duration,
     /// Time from the send of one renewal to the send of the next renewal.
     pub renew_interval: Duration,
-    /// Maximum time of one request. After this time, dlock closes the connection.
+    /// Maximum time of one connect, and of one read or write on the connection. After this time, dlock closes the
+    /// connection. A wait for the queue lock is not limited by this time.
     pub request_timeout: Duration,
 }
 
@@ -40,7 +42,7 @@ pub enum TimingError {
     TooShort {
         /// The requested ttl.
         ttl: Duration,
-        /// The requested or default grace.
+        /// The requested or default grace period.
         grace: Duration,
         /// The sum of the parts.
         needed: Duration,
@@ -58,7 +60,7 @@ impl fmt::Display for TimingError {
             Self::TooLong => write!(f, "ttl must be at most {}", text(MAX_TTL)),
             Self::TooShort { ttl, grace, needed } => write!(
                 f,
-                "ttl {} is too short: a grace of {}, the safety margin and time to renew need {}; \
+                "ttl {} is too short: a grace period of {}, the safety margin and time to renew need {}; \
                  raise --ttl or lower --grace",
                 text(ttl),
                 text(grace),
@@ -70,25 +72,27 @@ impl fmt::Display for TimingError {
 
 impl std::error::Error for TimingError {}
 
-/// Returns the time between two renewals. It is at most 10 s, so the holder of a long lease detects a revocation soon.
+/// Returns the time between two renewals. This time is at most 10 s, so that the holder of a long lease detects a
+/// revocation soon.
 fn renew_interval(ttl: Duration) -> Duration {
     (ttl / 6).min(Duration::from_secs(10))
 }
 
-/// Returns the timeout of a request. It is at most 2 s, which is longer than any response of a healthy server takes. A
-/// longer timeout would leave no time for retries.
+/// Returns the timeout of a request. This timeout is at most 2 s, because a healthy server normally responds much
+/// sooner, and a longer timeout would leave less time for retries.
 fn request_timeout(ttl: Duration) -> Duration {
     (ttl / 6).min(Duration::from_secs(2))
 }
 
-/// Returns the time after a renewal within which a healthy holder of a lease of `ttl` renews again.
+/// Returns the maximum time between two renewals by a healthy holder of a lease of `ttl`.
 #[must_use]
 pub fn renewal_overdue_after(ttl: Duration) -> Duration {
     renew_interval(ttl) + request_timeout(ttl)
 }
 
 impl Timing {
-    /// Returns the timing of a lease of `ttl`. If `grace` is None, the grace is a sixth of the ttl, but at most 10 s.
+    /// Returns the timing of a lease of `ttl`. If `grace` is None, the grace period is a sixth of the ttl, but at most
+    /// 10 s.
     ///
     /// # Errors
     /// Fails if the parts do not fit into the ttl, or if the ttl is longer than [`MAX_TTL`].
@@ -98,11 +102,12 @@ impl Timing {
         }
         let timing = Self {
             ttl,
-            // With the default ttl of 30 s the grace is 5 s, which is enough for most programs to stop. The user must
-            // request a grace of more than 10 s, because a long grace shortens the time for renewals.
+            // If the ttl is the default of 30 s, the grace period is 5 s, which is enough for most programs to stop.
+            // The user must request a grace period of more than 10 s, because a long grace period shortens the time for
+            // renewals.
             grace: grace.unwrap_or_else(|| (ttl / 6).min(Duration::from_secs(10))),
-            // A thirtieth of the ttl is far above the rate error of any clock. The minimum covers the time to kill
-            // processes on a busy machine.
+            // Over one ttl, two clocks normally differ by far less than a thirtieth of the ttl. The minimum covers the
+            // time to kill processes on a busy machine.
             margin: match mutant::is_disabled(Safeguard::Margin) {
                 false => (ttl / 30).clamp(Duration::from_millis(250), Duration::from_secs(5)),
                 true => Duration::ZERO,
@@ -123,10 +128,10 @@ impl Timing {
         Ok(timing)
     }
 
-    /// Returns the deadline of a lease whose last successful request was sent at `sent`.
+    /// Returns the deadline of a lease whose most recent successful request was sent at `sent`.
     ///
-    /// The deadline counts from before the request was sent. The server counts the ttl from the arrival of the request,
-    /// which is later, so the lease on the server ends after the deadline.
+    /// The deadline is measured from immediately before the request is sent. The server measures the ttl from a later
+    /// instant, when it carries out the request. Therefore the lease expires on the server after the deadline.
     #[must_use]
     pub fn deadline(&self, sent: BootInstant) -> Deadline {
         let kill = sent + self.ttl - self.margin;

@@ -1,8 +1,8 @@
 //! The thread that keeps the metrics file up to date.
 //!
-//! A separate thread writes the file, because the file may be on a disk that hangs and renewals
-//! must not wait for that disk. The thread has one slot: newer facts replace older facts that are
-//! not written yet.
+//! A separate thread writes the file, because the file may be on a disk that hangs and renewals must not wait for that
+//! disk. The thread has a slot for one set of facts. Newer facts replace older facts that the thread has not written
+//! yet.
 
 use std::fs::{self, File, Permissions};
 use std::io::{self, Write};
@@ -14,8 +14,7 @@ use std::thread;
 use super::RunMetrics;
 use crate::sys::random;
 
-/// Mode of the metrics file. All users may read the file, because the collector may run as another
-/// user.
+/// Mode of the metrics file. All users may read the file, because the collector may run as a different user.
 const MODE: u32 = 0o644;
 
 /// A notification from the metrics thread.
@@ -23,7 +22,7 @@ const MODE: u32 = 0o644;
 pub enum Note {
     /// The file could not be written. Sent only for the first failure.
     Failed(io::Error),
-    /// The facts of the ended run were written or could not be written, and the thread ends.
+    /// The thread has handled the final facts of the run, and ends.
     Over,
 }
 
@@ -42,8 +41,8 @@ struct Slot {
 }
 
 impl Writer {
-    /// Starts the thread, which writes facts to `path`. The thread calls `notify` after its first
-    /// failure and when it ends.
+    /// Starts the thread, which writes facts to `path`. The thread calls `notify` after the first failure and
+    /// immediately before the thread ends.
     ///
     /// # Errors
     /// Fails if the kernel cannot start a thread.
@@ -102,10 +101,9 @@ impl Slot {
 /// or the new content.
 fn replace(path: &Path, text: &str) -> io::Result<()> {
     let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
-    // The temporary file is in the same folder, because a file cannot be renamed to another file
-    // system. Its name starts with a dot and does not end with `.prom`, so collectors ignore it.
-    // The name is random, so another user cannot create a link with that name in advance in a
-    // folder like /tmp.
+    // The temporary file is in the same folder, because a file cannot be moved to a different file system by renaming
+    // it. The name of the temporary file starts with a dot and does not end with `.prom`, so collectors ignore the
+    // file. The name is random, so another user cannot create a link with that name in advance in a folder like /tmp.
     let random: [u8; 8] = random::bytes()?;
     let mut temporary = std::ffi::OsString::from(".");
     temporary.push(name);

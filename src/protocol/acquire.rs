@@ -2,16 +2,18 @@
 //! I/O.
 //!
 //! The caller calls [`Acquire::next`], carries out the result, and passes every response to
-//! [`Acquire::handle_response`]. A contender that is not granted the lease immediately inserts a queue entry and waits
-//! for the queue lock, the named lock that the holder keeps. The server grants the queue lock to the waiters one by
-//! one, in order of arrival. Waiters send nothing until then. If the holder loses its session or dies, the next waiter
-//! gets the queue lock but finds the record held. This waiter is the queue head. It keeps the queue lock and watches
-//! the record. If the queue lock does not work, waiters poll the record instead, in order of their queue entries.
+//! [`Acquire::handle_response`]. If the first attempt does not acquire the lease, the contender inserts a queue entry
+//! and waits for the queue lock, the named lock that the holder keeps. The server grants the queue lock to the waiters
+//! one by one, in order of arrival. A waiter sends nothing until the server grants it the queue lock. If the holder
+//! loses its session or dies, the next waiter gets the queue lock but normally finds the record held. This waiter is
+//! the queue head. The queue head keeps the queue lock and watches the record. If the queue lock does not work, waiters
+//! poll the record, and normally acquire the lease in the order of their queue entries.
 //!
 //! - `queue`: decides the next request from the record and the queue
-//! - `confirm`: decides when a grant counts, and which request releases everything when the contender gives up
+//! - `confirm`: decides when a grant counts, and creates the request that releases everything when the contender gives
+//!   up
 //! - `failure`: handles failed requests; `limits`: computes the time limits; `backoff`: computes pauses and limits the
-//!   rate
+//!   packet rate
 
 mod backoff;
 mod confirm;
@@ -33,20 +35,21 @@ use crate::store::{
     Request, Response, Success, TimedResponse, WaitRequest,
 };
 
-/// Minimum wait of the first queue entry after which the next wait also prunes the queue entries of dead sessions.
+/// If the contender at the head of the queue has waited at least this long, the next wait also prunes the queue entries
+/// of dead sessions.
 ///
-/// During such a long wait, a waiter may have died without being detected. The pruning costs the server milliseconds.
-/// On MySQL it also costs a file that the server must truncate when the session ends. This is too expensive for a queue
-/// that moves quickly.
+/// During such a long wait, a waiter may have died without being detected. The pruning takes the server several
+/// milliseconds. On MySQL, the pruning also creates a file that the server must truncate when the session ends. This
+/// cost is too high for a queue that moves quickly.
 const LONG_WAIT: Duration = Duration::from_secs(10);
 
-/// Time limits of an acquisition.
+/// Time limits of an acquisition. The final step of a wait may exceed a limit by a fraction of a second (`limits`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct WaitLimits {
     /// Maximum time to wait for the lease after the server's first response. None waits forever.
     pub wait: Option<Duration>,
     /// Maximum time from the start to the server's first response, and maximum time to confirm a grant. At least one
-    /// attempt is always sent.
+    /// attempt is always sent, and has time for one connect and one response.
     pub connect: Duration,
 }
 
@@ -55,15 +58,16 @@ pub struct WaitLimits {
 pub enum NextRequest {
     /// Send this request, then pass exactly one response to [`Acquire::handle_response`].
     Send(Request),
-    /// Send nothing before this instant, unless an event arrives.
+    /// Send nothing before this instant, unless an event arrives earlier.
     Wait(BootInstant),
     /// This process holds the lease.
     Granted(AcquiredLease),
     /// No lease is needed, because this success makes the run unnecessary.
     AlreadyDone(Success),
-    /// The wait limit has expired. Contains the record as last read, and the instant of that read.
+    /// The wait limit has expired. Contains the most recently read record, and the instant at which it was read.
     HeldByOther(Box<LockRecord>, BootInstant),
-    /// The server did not respond in time. Contains the last failure. None if no request has failed.
+    /// The server did not respond in time. Contains the most recent failure. None if no request has failed since the
+    /// latest response.
     Unreachable(Option<Failure>),
     /// The server refuses the request, and a retry would not help.
     Refused(Failure),
@@ -80,7 +84,8 @@ enum AcquirePhase {
     Enqueue,
     /// Insert the queue entry, wait for the queue lock, then try to acquire the lease.
     WaitTurn,
-    /// The record has this owner id, but the time of the grant is unknown. Renew the lease before the command starts.
+    /// The record has this owner id, but the time of the grant is unknown or the response arrived late. Renew the lease
+    /// before the command starts.
     Confirm {
         token: Token,
         since: BootInstant,
@@ -88,8 +93,8 @@ enum AcquirePhase {
         until: BootInstant,
     },
     /// The record has this owner id and this token, but the lease is unusable, because an operator has revoked it or
-    /// because it may have expired. Free the record. The request contains the token, because the server may receive the
-    /// request again when this process holds a later lease.
+    /// because it may have expired. Free the record. The request contains the token, because the server may carry out a
+    /// delayed request when this process already holds a later lease.
     FreeOwnRecord(Token),
     Acquired(AcquiredLease),
     Done(Success),
@@ -100,20 +105,20 @@ enum AcquirePhase {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum OwnEntry {
     None,
-    /// The entry may exist, but does not name the current session.
+    /// The entry may exist, but may not name the current session.
     Outdated,
     /// The entry has named the current session since this instant.
     Current(BootInstant),
 }
 
-/// The record and the queue as last read.
+/// The most recently read record and queue.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct LastObserved {
     record: LockRecord,
     at: BootInstant,
-    /// Number of waiters ahead of this one.
+    /// Number of waiters ahead of this contender.
     ahead: u64,
-    /// Time for which the first queue entry had waited. Zero if the queue was empty.
+    /// Time for which the contender at the head of the queue had waited. Zero if the queue was empty.
     head_waiting_for: Duration,
 }
 
@@ -126,7 +131,7 @@ pub struct Acquire {
     started: BootInstant,
     /// Instant of the server's first response. None before the first response.
     first_response: Option<BootInstant>,
-    /// True if the server has refused a connection because it had too many connections.
+    /// True if the server has refused a connection because the maximum number of connections was reached.
     was_full: bool,
     queue_lock: QueueLock,
     phase: AcquirePhase,
@@ -143,8 +148,8 @@ pub struct Acquire {
     observation: Option<Observation>,
     observed: Option<LastObserved>,
     entry: OwnEntry,
-    /// Without a queue lock, the instant since which the record could have been acquired. None if the record cannot be
-    /// acquired or the queue lock is available.
+    /// If the queue lock is unavailable, the instant since which the record could have been acquired. None if the
+    /// record cannot be acquired or the queue lock is available.
     free_since: Option<BootInstant>,
     failure: Option<Failure>,
     /// Send time of the first attempt with an unknown outcome. None if the outcome of every attempt is known.
@@ -308,8 +313,8 @@ impl Acquire {
         }
     }
 
-    /// Handles a connection that the server closed while no request was in flight. The queue lock is lost, and the
-    /// queue entry still names the session that has ended.
+    /// Handles a connection that the server closed while no request was in flight. This process no longer owns the
+    /// queue lock, and the queue entry still names the session that has ended.
     pub fn disconnected(&mut self) {
         if let OwnEntry::Current(_) = self.entry {
             self.entry = OwnEntry::Outdated;
@@ -322,8 +327,8 @@ impl Acquire {
         self.queue_lock
     }
 
-    /// Returns the record as last read, and the number of waiters that were ahead of this contender. None before the
-    /// first read.
+    /// Returns the most recently read record, and the number of waiters that were ahead of this contender. None before
+    /// the first read.
     #[must_use]
     pub fn observed(&self) -> Option<(&LockRecord, u64)> {
         self.observed

@@ -1,8 +1,8 @@
 //! Detects jumps of the server's clock. Pure.
 //!
-//! No decision of the protocol depends on this module. dlock reports a jump to the operator for two reasons. Ages in
-//! `status` are wrong by the length of the jump. If only the server's clock shows that a lease has expired, a forward
-//! jump may make the lease expire too early.
+//! No decision of the protocol depends on this module. dlock reports a jump to the operator for two reasons. After a
+//! jump, ages in `status` are incorrect by the length of the jump. If the server's clock is the only evidence that a
+//! lease has expired, a forward jump may permit a take-over too early.
 
 use std::fmt;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::lease::instant::BootInstant;
 use crate::report::messages;
 use crate::store::{ServerTime, TimedResponse};
 
-/// Maximum difference that is not reported. Smaller differences may be the travel time of packets.
+/// Maximum difference that is not reported. Smaller differences may be caused by the travel time of packets.
 const NOTEWORTHY: Duration = Duration::from_secs(1);
 
 /// A jump of the server's clock relative to this machine's boot clock.
@@ -33,15 +33,15 @@ impl fmt::Display for ClockJump {
     }
 }
 
-/// The last readings of the server's clock and of the boot clock.
+/// The most recent readings of the server's clock and of the boot clock.
 #[derive(Debug, Default)]
 pub struct ClockComparison {
     last: Option<(ServerTime, BootInstant, BootInstant)>,
 }
 
 impl ClockComparison {
-    /// Compares how far the server's clock and the boot clock have advanced since the last response, and returns the
-    /// jump. None if the clocks agree, or if a server time to compare is missing.
+    /// Compares how far the server's clock and the boot clock have advanced since the previous response, and returns
+    /// the jump. None if the clocks agree, or if a server time to compare is missing.
     pub fn observe(&mut self, response: &TimedResponse) -> Option<ClockJump> {
         let server = response.server_time?;
         let (before, sent, received) =

@@ -1,9 +1,9 @@
 //! Releases a lease: hand-off, release, and retries. A pure state machine without a clock or I/O.
 //!
-//! The release and the next grant are two commits. If a contender is likely to wait, dlock sends a hand-off before the
-//! release. The hand-off signals to the next contender that the command is dead, so a hand-over waits for one commit
-//! instead of two. The release follows a few milliseconds later and records the run, even if the record already belongs
-//! to the next holder.
+//! The release and the next grant are two commits. If a contender is likely to be waiting, dlock normally sends a
+//! hand-off before the release. The hand-off shows the next contender that the command is dead, so a hand-over waits
+//! for one commit instead of two. The release follows a few milliseconds later and records the run, even if the record
+//! already belongs to the next holder.
 
 use std::time::Duration;
 
@@ -14,13 +14,13 @@ use crate::store::{Failure, Loss, QueueLock, ReleaseRequest, Request, Response, 
 
 /// Pause between a hand-off and the release. During this pause, the next contender can take over the record.
 ///
-/// Without the pause, the release would lock the record and use the disk when the next contender needs both. The
-/// attempt of that contender takes about 0.3 ms to arrive. If the attempt takes longer than this pause, it finds the
+/// If there were no pause, the release would lock the record and use the disk when the next contender needs both. That
+/// contender's attempt normally arrives after about 0.3 ms. If the attempt arrives after the release, it finds the
 /// record free.
 const HANDOFF_TIME: Duration = Duration::from_millis(5);
 
-/// Pause before a failed release is tried again. It is long enough for a server to recover, and short enough for many
-/// tries within the time limit of the release.
+/// Pause before a failed release is tried again. The pause is long enough for a server to recover from a short fault,
+/// and short enough for many tries within the time limit of the release.
 const RETRY_DELAY: Duration = Duration::from_millis(200);
 
 /// The next step for the caller.
@@ -37,11 +37,11 @@ pub enum ReleaseStep {
 /// The result of a release.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Released {
-    /// The lease is released. The run is recorded if the request contained one.
+    /// The lease is released, or held only for `--min-hold`. The run is recorded if the request contained one.
     Recorded,
-    /// The lease is released, but the history could not be written.
+    /// The lease is released, or held only for `--min-hold`, but the history could not be written.
     Unrecorded(Failure),
-    /// This process no longer held the lease, so the run does not count.
+    /// This process no longer held the lease, and no success was recorded.
     NotHolder(Loss),
 }
 
@@ -148,7 +148,8 @@ impl Releasing {
         self.in_flight
     }
 
-    /// Handles a connection that the server closed. If the hand-off was sent, the release follows immediately.
+    /// Handles a connection that the server closed. If the hand-off was sent and no release request has failed, the
+    /// release follows immediately.
     pub fn disconnected(&mut self, now: BootInstant) {
         if self.request.handed_off && self.failure.is_none() {
             self.next_at = self.next_at.min(now);
@@ -161,7 +162,7 @@ impl Releasing {
         self.request.token
     }
 
-    /// Returns the last failure. None if no release request has failed.
+    /// Returns the most recent failure of a release request. None if no release request has failed.
     #[must_use]
     pub const fn failure(&self) -> Option<&Failure> {
         self.failure.as_ref()

@@ -1,8 +1,8 @@
 //! Renews a lease: decides when the next renewal is due, and handles its response. Pure, without a clock or I/O.
 //!
-//! Only a renewal that was read back moves the deadline, and the new deadline counts from before the renewal was sent.
-//! The renewals end only when the record no longer belongs to this process. After every other failure, the renewal is
-//! tried again until the deadline.
+//! The deadline moves only when dlock has read the record and found the lease renewed. The new deadline is measured
+//! from immediately before the renewal is sent. If the record no longer belongs to this process, no further renewal is
+//! sent. If a renewal fails for any other reason, it is tried again until the command has to be stopped.
 
 use std::time::Duration;
 
@@ -13,11 +13,12 @@ use crate::store::{
     Failure, FailureKind, LockRecord, Loss, QueueLock, Request, Response, TimedResponse,
 };
 
-/// Longest pause before a failed renewal is tried again. A short network fault delays a renewal by at most this time.
+/// Longest pause before a failed renewal is tried again. After a short network fault, renewals normally continue within
+/// this time.
 const MAX_RETRY_DELAY: Duration = Duration::from_millis(500);
 
 /// Shortest pause before a failed renewal is tried again. If the ttl is short and the server fails, this pause limits
-/// the rate to 10 requests per second.
+/// the rate to 10 renewals per second.
 const MIN_RETRY_DELAY: Duration = Duration::from_millis(100);
 
 /// The renewals of one grant.
@@ -27,22 +28,23 @@ pub struct Renewals {
     queue_lock: QueueLock,
     timing: Timing,
     deadline: Deadline,
-    /// Instant at which the next renewal is due. None while a renewal is in flight, and after the lease was lost.
+    /// Instant at which the next renewal is due. None while a renewal is in flight, and after the loss of the lease is
+    /// detected.
     next_at: Option<BootInstant>,
-    /// Send time of the last renewal, or of the request that proves the grant.
+    /// Send time of the most recent renewal, or of the request that proves the grant.
     last_sent: BootInstant,
-    /// The state of the heartbeat since the last renewal was sent.
+    /// The state of the heartbeat since the most recent renewal was sent.
     liveness: Liveness,
 }
 
-/// The proof that the command is alive.
+/// The proof that the command is alive. The heartbeat that permitted a failed renewal also permits the next renewal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Liveness {
     /// No heartbeat is required. The command counts as alive while it runs.
     NotRequired,
-    /// A heartbeat has arrived since the last renewal.
+    /// A heartbeat has arrived since the most recent renewal was sent.
     Proven,
-    /// No heartbeat has arrived since the last renewal.
+    /// No heartbeat has arrived since the most recent renewal was sent.
     Pending,
 }
 
@@ -51,9 +53,9 @@ pub enum Liveness {
 pub enum RenewalOutcome {
     /// The lease is renewed. Contains its new deadline.
     Renewed(Deadline),
-    /// This process no longer holds the lease. Contains the reason and the record as read.
+    /// This process no longer holds the lease. Contains the reason and the record that dlock read.
     Lost(Loss, Box<LockRecord>),
-    /// The outcome of the renewal is unknown. The renewal will be tried again.
+    /// The renewal failed, or its outcome is unknown. It is tried again unless the command has to be stopped.
     Failed(Failure),
 }
 
@@ -82,16 +84,16 @@ impl Renewals {
         }
     }
 
-    /// Records a heartbeat of the command.
+    /// Records a heartbeat from the command.
     pub fn record_heartbeat(&mut self) {
         if self.liveness == Liveness::Pending {
             self.liveness = Liveness::Proven;
         }
     }
 
-    /// Makes the next renewal due soon, after the connection was lost. The renewal reads the record and acquires the
-    /// queue lock again. The pause after the last renewal is the pause of a failed renewal, because a device on the
-    /// network path may close every connection.
+    /// Makes the next renewal due soon. Call this method when the connection has ended. The renewal reads the record
+    /// and acquires the queue lock again. At least the pause of a failed renewal passes between two renewals, because a
+    /// device on the network path may close every new connection.
     pub fn expedite(&mut self, now: BootInstant) {
         let soon = now.max(self.last_sent + self.retry_delay());
         self.next_at = self.next_at.map(|next| next.min(soon));
@@ -115,8 +117,8 @@ impl Renewals {
         self.deadline
     }
 
-    /// Returns the renewal to send at `now`. None if no renewal is due, if the heartbeat is missing, or if the command
-    /// has to be stopped. In the last case, a renewal would extend the lease of a dying command.
+    /// Returns the renewal to send at `now`. None if no renewal is due, if a required heartbeat is missing, or if the
+    /// command has to be stopped. A renewal at that time would extend the lease of a command that is being stopped.
     pub fn due(&mut self, now: BootInstant) -> Option<Request> {
         let is_due = self.next_at.is_some_and(|next| now >= next);
         if !is_due || self.liveness == Liveness::Pending || now >= self.deadline.term {
@@ -130,8 +132,8 @@ impl Renewals {
         Some(Request::Renew(self.grant, self.queue_lock))
     }
 
-    /// Returns the instant at which the next renewal is due. None while a renewal is in flight, and after the lease was
-    /// lost.
+    /// Returns the instant at which the next renewal is due. None while a renewal is in flight, and after the loss of
+    /// the lease is detected.
     #[must_use]
     pub const fn wake_at(&self) -> Option<BootInstant> {
         self.next_at
@@ -145,7 +147,7 @@ impl Renewals {
                 self.next_at = Some(response.sent + self.timing.renew_interval);
                 RenewalOutcome::Renewed(self.deadline)
             }
-            // Send no further renewal, because each response would be the same until the command is dead.
+            // Send no further renewal, because each response would report the loss again until the command is dead.
             Ok(Response::Lost(record)) => {
                 let loss = match record.revoked_ago {
                     Some(_) => Loss::Revoked,

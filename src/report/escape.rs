@@ -42,7 +42,8 @@ pub(super) mod tests {
 
     use super::{is_harmful, printable};
 
-    /// Generates strings with many harmful characters. The strings of proptest contain no control characters.
+    /// Generates strings with many harmful characters. The strings that proptest generates by default contain
+    /// no control characters.
     pub(in crate::report) fn hostile() -> impl Strategy<Value = String> {
         let bad =
             "\u{0}\t\n\r\u{1b}\"\\{}\u{7f}\u{85}\u{9b}\u{200f}\u{2028}\u{202e}\u{2066}\u{feff}";

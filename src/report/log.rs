@@ -64,7 +64,7 @@ pub enum EventKind {
     Paused,
     /// An operator has resumed the action.
     Resumed,
-    /// This process could not release the lease, or no longer held it. The lease ends when it expires.
+    /// This process could not release the lease, which ends when it expires, or no longer held the lease.
     NotReleased,
     /// The run was not written to the history, or its success was not recorded.
     NotRecorded,

@@ -109,7 +109,8 @@ pub fn done(action: &Action, once: Option<&Once>, success: &Success) -> String {
     format!("{subject} was done by {holder} {ago} ago (token {token}, {at}); not run again{scope}")
 }
 
-/// Describes the holder of `action`, or its last token if the record contains no owner id.
+/// Describes the state of `action` like [`holding`] if the record contains an owner id. Otherwise, describes
+/// the action as free and shows the most recent token.
 #[must_use]
 pub fn last_granted(action: &Action, seen: &LockRecord) -> String {
     match seen.owner_id {
@@ -176,8 +177,8 @@ pub fn paused(seen: &LockRecord) -> String {
     }
 }
 
-/// Returns the label of the last operator who revoked the lease or paused the action. None if no operator
-/// is recorded.
+/// Returns the label of the operator who most recently revoked the lease or paused the action. None if no
+/// operator is recorded.
 #[must_use]
 pub fn operator(seen: &LockRecord) -> Option<&str> {
     seen.operator.as_ref().map(|operator| &*operator.label)

@@ -1,13 +1,13 @@
 //! Writes messages to stderr, from the calling thread or from a writer thread that reads a bounded queue.
 //!
-//! A thread that renews a lease must never wait for the reader of stderr. The reader may be a log collector
-//! that hangs, or a terminal that a user has stopped with Ctrl-S. After [`Stderr::queued`], only the writer
-//! thread writes. A caller then waits for at most [`FLUSH_TIMEOUT`], or [`DRAIN_TIMEOUT`] when the process
-//! exits. If the queue is full, new messages are dropped and counted.
+//! The reader of stderr must not delay a thread that renews a lease. The reader may be a log collector that hangs, or a
+//! terminal that a user has stopped with Ctrl-S. After [`Stderr::queued`], only the writer thread writes. A caller then
+//! waits at most [`FLUSH_TIMEOUT`] when it flushes messages, and at most [`DRAIN_TIMEOUT`] when the process exits. If
+//! the queue is full, new messages are dropped and counted.
 //!
-//! Each message is one `write(2)`, so that lines from several processes do not mix. A closed stderr is not
-//! an error, but its messages are lost. The SIGPIPE of a closed pipe is sent to the writer thread, so the
-//! main thread does not mistake SIGPIPE for a signal to the command.
+//! Each message is normally one `write(2)`, so that lines from several processes do not mix. A closed stderr is not an
+//! error, but the messages are lost. The SIGPIPE of a closed pipe is sent to the writer thread, so the main thread does
+//! not mistake SIGPIPE for a signal that it must forward to the command.
 
 use std::convert::Infallible;
 use std::io::{self, Write};
@@ -18,19 +18,19 @@ use std::sync::mpsc::{self, Receiver, SyncSender, TryRecvError};
 use std::thread;
 use std::time::Duration;
 
-/// Maximum number of messages in the queue. 256 messages are enough for a few minutes of a verbose run whose
-/// renewals fail, and use about 60 KiB, as much as a pipe. A larger queue would only delay the newest
-/// messages. If the queue is full, the newest messages are dropped, so that the output has no gap before the
-/// line that reports the number of dropped messages.
+/// Maximum number of messages in the queue. 256 messages are enough for a few minutes of a verbose run whose renewals
+/// fail, and use about 60 KiB, which is about the capacity of a pipe. A larger queue would only delay the newest
+/// messages. If the queue is full, the newest messages are dropped, so that the output has no gap before the line that
+/// reports the number of dropped messages.
 const MAX_QUEUED: usize = 256;
 
-/// Maximum time for which a flush waits for the writer thread. The time is long enough for the thread to be
-/// scheduled on a busy machine. The time is short enough for a lease with the smallest ttl, although the
-/// main thread handles no signals during a flush.
+/// Maximum time that a flush waits for the writer thread. The limit is normally long enough for the thread to be
+/// scheduled on a busy machine. The limit is short enough for a lease with the smallest ttl, although the main thread
+/// handles no signals during a flush.
 const FLUSH_TIMEOUT: Duration = Duration::from_millis(50);
 
-/// Maximum time for which dlock waits at exit until all messages are written. The time is long enough for a
-/// slow reader, such as a terminal on a slow network. The lease is already released at that point, so a
+/// Maximum time that dlock waits at exit for all messages to be written. The limit is normally long enough for a slow
+/// reader, such as a terminal on a slow network. At that point dlock has already released the lease or given up, so a
 /// reader that hangs delays only the exit, by at most this time.
 const DRAIN_TIMEOUT: Duration = Duration::from_millis(500);
 
@@ -117,7 +117,7 @@ impl Stderr {
         }
     }
 
-    /// Erases transient text. Waits until all messages are written, for at most [`FLUSH_TIMEOUT`].
+    /// Erases transient text. Waits up to [`FLUSH_TIMEOUT`] for all messages to be written.
     pub(super) fn finish(&mut self) {
         match self {
             Self::Direct(_) => self.send(Message::Clear),
@@ -126,7 +126,7 @@ impl Stderr {
         }
     }
 
-    /// Waits until all messages are written, for at most [`DRAIN_TIMEOUT`]. Drops all later messages.
+    /// Waits up to [`DRAIN_TIMEOUT`] for all messages to be written. Drops all later messages.
     pub(super) fn close(&mut self) {
         if let Self::Queued(queue) = mem::replace(self, Self::Closed) {
             queue.close();
@@ -145,14 +145,14 @@ enum Entry {
 /// The sending side of the queue.
 pub(super) struct Queue {
     entries: SyncSender<Entry>,
-    /// The main function of the writer thread. The first message starts the thread, because most runs print
-    /// no message. None if the thread was started.
+    /// The main function of the writer thread. The first message starts the thread, because most runs print no message.
+    /// None if the thread has been started.
     writer: Option<Box<dyn FnOnce() + Send>>,
-    /// Number of messages that were dropped and not yet reported.
+    /// Number of messages that were dropped but have not yet been reported.
     dropped: Arc<AtomicU64>,
-    /// Number of messages that were sent and not yet written.
+    /// Number of messages that were sent but have not yet been written.
     unwritten: Arc<AtomicUsize>,
-    /// True if the last message was transient.
+    /// True if the most recent message was transient.
     is_transient: bool,
     /// A channel that is disconnected when the writer thread ends.
     ended: Receiver<Infallible>,
@@ -254,8 +254,8 @@ impl<W: Write> WriterThread<W> {
         }
     }
 
-    /// Returns the next entry. If the queue is empty, first reports the dropped messages, because the next
-    /// message may arrive much later. Returns None when the queue is closed.
+    /// Returns the next entry. Reports the dropped messages first if the queue is empty, because the next message may
+    /// arrive much later. Returns None when the queue is closed.
     fn next(&mut self) -> Option<Entry> {
         match self.queue.try_recv() {
             Ok(entry) => return Some(entry),
@@ -273,12 +273,12 @@ impl<W: Write> WriterThread<W> {
         }
     }
 
-    /// Prints `message`. If stderr has no room, adds `count` to the number of dropped messages.
+    /// Prints `message`. Adds `count` to the number of dropped messages if stderr has no room.
     fn print(&mut self, message: Message, count: u64) {
         if let Err(error) = self.printer.print(message)
             && error.kind() == io::ErrorKind::WouldBlock
         {
-            // Some programs set stderr to non-blocking mode, and its buffer is full.
+            // The buffer of stderr is full, and another program has set stderr to non-blocking mode.
             self.dropped.fetch_add(count, Ordering::Relaxed);
         }
     }
@@ -340,7 +340,7 @@ mod tests {
                 .expect("the writer thread waits for the reader");
             read.push(texts.recv().expect("the message is written"));
         }
-        // The queue has room again. The number of dropped messages is reported before this message or earlier.
+        // The queue has room again. The number of dropped messages is reported immediately before this message.
         queue.send(line(10));
         drop(allow_read);
         queue.close();

@@ -8,15 +8,18 @@ mod messages;
 mod records;
 mod status;
 
-/// Returns a line of JSON with a line break between two fields, so that a snapshot shows which field has changed.
+/// Returns a line of JSON with a newline between every two fields, so that a snapshot shows which field has changed.
 #[track_caller]
 fn by_field(json: &str) -> String {
-    let line = json.strip_suffix('\n').expect("the line ends");
+    let line = json
+        .strip_suffix('\n')
+        .expect("the line ends with a newline");
     assert!(!line.contains('\n'), "more than one line: {line:?}");
     line.replace(",\"", ",\n\"").replace("},{", "},\n{")
 }
 
-/// Returns `text`, which must end with one line break. A snapshot does not show that.
+/// Returns `text`. Panics if the text does not end with exactly one newline, because a snapshot does not show trailing
+/// newlines.
 #[track_caller]
 fn whole_lines(text: String) -> String {
     assert!(text.ends_with('\n') && !text.ends_with("\n\n"), "{text:?}");

@@ -31,9 +31,9 @@ pub enum Check {
     Tables,
     /// Named locks work as the queue requires.
     NamedLocks,
-    /// A crash of the server does not lose grants.
+    /// A crash of the server does not undo grants.
     Durability,
-    /// A fail-over does not lose grants.
+    /// A fail-over does not undo grants.
     Replication,
     /// Difference between the clocks of the server and this host.
     Clock,

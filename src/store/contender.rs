@@ -37,14 +37,14 @@ pub struct Contender {
     pub ttl: Duration,
     /// Kind of recorded success that makes a run unnecessary. None if the command runs regardless of earlier successes.
     pub once: Option<Once>,
-    /// Number of runs of the action to keep in the history. If it is 0, runs are not recorded.
+    /// Number of entries of the action to keep in the history. If it is 0, the runs of this contender are not recorded.
     pub history: u32,
     /// Effect of a grant on the fence of the action.
     pub fence: FenceMode,
 }
 
-/// Effect of a grant on the fence of the action. The fence is a row that the command locks in its own transaction, so
-/// that no other contender is granted the action before that transaction ends.
+/// Effect of a grant on the fence of the action. The fence is a row that the command can lock in its own transaction,
+/// so that no other contender is granted the action before that transaction ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FenceMode {
     /// Creates the fence if it does not exist, and advances it.

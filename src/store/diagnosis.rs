@@ -1,7 +1,7 @@
 //! Diagnoses the state of an action from its record.
 //!
-//! The diagnosis uses the time of the last renewal by the server's clock, the state of the holder's session, and the
-//! interval at which a healthy holder renews its lease.
+//! The diagnosis uses the time since the latest renewal by the server's clock, the state of the holder's session, and
+//! the interval at which a healthy holder renews its lease.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::lease::timing;
 pub enum Diagnosis {
     /// There is no lease.
     Free,
-    /// An operator paused the action, so the action is not granted.
+    /// There is no lease, and an operator has paused the action, so the action is not granted.
     Paused,
     /// The holder renews its lease in time.
     Renewing,
@@ -22,10 +22,11 @@ pub enum Diagnosis {
     MinHold,
     /// An operator revoked the lease. The lease ends when the command is dead or when the lease expires.
     Revoked,
-    /// The last renewal is ahead of the server's clock, because the clock was set back after the renewal.
+    /// The time of the latest renewal is ahead of the server's clock, normally because the clock was set back after the
+    /// renewal.
     ClockSetBack,
-    /// A renewal is overdue. If the holder's session is alive, the holder's process is frozen. If the state of the
-    /// session is unknown, the holder may also be disconnected from the server.
+    /// A renewal is overdue. If the holder's session is alive, the holder's process is frozen, or the server's clock
+    /// was set forward. If the state of the session is unknown, the holder may also be disconnected from the server.
     NotRenewing,
     /// The holder's session has ended, and the holder has not reconnected. The holder is dead or disconnected from the
     /// server.

@@ -9,8 +9,7 @@ use crate::exit::Status;
 pub struct Failure {
     /// Meaning for the protocol.
     pub kind: FailureKind,
-    /// Message for users, in one line. It may contain text from the server. The code that prints the message escapes
-    /// it.
+    /// One-line message for users. It may contain text from the server. The code that prints the message escapes it.
     pub message: String,
 }
 
@@ -21,18 +20,20 @@ pub enum FailureKind {
     Unreachable,
     /// The server is up, but has no free connection for this account. A retry may help.
     TooManyConnections,
-    /// The server reports a conflict with another session. An early retry may help.
+    /// The server aborted the request, for example because of a conflict with another session. An immediate retry may
+    /// help.
     Conflict,
     /// The request was sent, but no usable response arrived.
     Unknown,
-    /// The server refused the login. A retry does not help unless an earlier login succeeded. In that case the server
-    /// is starting, or its grants are being changed.
+    /// The server refused the login. If an earlier login succeeded, a retry may help, because the server may be
+    /// starting or an administrator may be changing its privileges. Otherwise a retry does not help.
     LoginRefused,
-    /// The account lacks a privilege. A retry does not help.
+    /// The account lacks a privilege, or uses an authentication plugin that dlock does not support. A retry does not
+    /// help.
     Denied,
-    /// The configuration of the server or the database is wrong. A retry does not help.
+    /// The configuration of dlock, of the server or of the database must be changed. A retry does not help.
     Config,
-    /// The tables do not exist.
+    /// A table does not exist.
     NoTables,
     /// The server refuses named locks. The same request without the queue lock may succeed.
     NoQueueLock,

@@ -7,25 +7,25 @@ use super::contender::Holder;
 use crate::lease::Token;
 use crate::lease::action::Action;
 
-/// Outcome of a run, or kind of an operator action, in a history entry.
+/// Outcome of a run, or kind of an operator request, in a history entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum HistoryOutcome {
-    /// The command exited with this status.
+    /// The command exited with this exit status.
     Exited(u8),
-    /// This signal killed the command.
+    /// The signal with this number killed the command.
     Killed(u8),
     /// The lease was lost or could not be renewed, or its holder died. It is unknown how much of its work the command
-    /// did.
+    /// had done.
     Lost,
     /// An operator ended the lease of the run.
     Revoked,
-    /// Operator action: an operator removed a recorded success, so that the command can run again.
+    /// Operator request: an operator removed a recorded success, so that the command can run again.
     Forgotten,
-    /// Operator action: an operator revoked the lease.
+    /// Operator request: an operator revoked the lease.
     Released,
-    /// Operator action: an operator paused the action for a time, and revoked the lease if there was one.
+    /// Operator request: an operator paused the action for a given duration, and revoked the lease if there was one.
     Paused,
-    /// Operator action: an operator resumed the action.
+    /// Operator request: an operator resumed the action.
     Resumed,
 }
 
@@ -36,8 +36,8 @@ impl HistoryOutcome {
         matches!(self, Self::Exited(0))
     }
 
-    /// Returns the outcome for the values of the columns `outcome` and `code`. None if this version of dlock does not
-    /// support the values.
+    /// Returns the outcome for the values of the columns `outcome` and `code`. Returns None if this version of dlock
+    /// does not support the values.
     #[must_use]
     pub fn read(outcome: &str, code: Option<u8>) -> Option<Self> {
         Some(match (outcome, code) {
@@ -68,7 +68,7 @@ impl HistoryOutcome {
         }
     }
 
-    /// Returns the exit status or the signal number. None for other outcomes.
+    /// Returns the exit status or the signal number. Returns None for other outcomes.
     #[must_use]
     pub const fn code(self) -> Option<u8> {
         match self {
@@ -116,7 +116,7 @@ pub struct HistoryEntry {
     pub duration: Duration,
     /// Time since `ended_at`.
     pub ago: Duration,
-    /// Outcome of the run, or the operator action.
+    /// Outcome of the run, or kind of the operator request.
     pub outcome: HistoryOutcome,
 }
 

@@ -1,7 +1,8 @@
 //! The store on a MySQL or MariaDB server. It sends requests and returns responses, on one connection at a time.
 //!
-//! [`Database::request`] blocks while it waits for a name server or for the database server, which may take arbitrarily
-//! long. Therefore the database thread calls it, and the event loop has its own limit for each response.
+//! [`Database::request`] blocks while it waits for a name server or for the database server. The wait may take
+//! arbitrarily long. Therefore `exec` calls it on the database thread, and the event loop has its own time limit for
+//! each response.
 
 mod admin;
 mod attempt;

@@ -1,4 +1,4 @@
-//! Operator actions: release, pause and resume.
+//! Operations that an operator can perform on a lock: release, pause and resume.
 
 use std::time::Duration;
 
@@ -6,25 +6,25 @@ use super::contender::Holder;
 use crate::lease::Token;
 use crate::lease::action::Action;
 
-/// Request of an operator to change one action.
+/// A request by an operator to change the state of one lock.
 #[derive(Debug, Clone)]
 pub struct OperatorRequest {
     /// Name of the lock.
     pub action: Action,
-    /// Token that was shown to the operator. If the record has another token, nothing is changed.
+    /// Token that was shown to the operator. If the record has a different token, nothing is changed.
     pub token: Token,
-    /// Identity of the operator. Its note contains the reason.
+    /// Identity of the operator. The `note` field contains the reason for the operation.
     pub by: Holder,
-    /// Operator action to perform.
+    /// Operation to perform.
     pub kind: OperatorAction,
 }
 
-/// Kind of an operator action.
+/// Kind of operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OperatorAction {
     /// Revokes the lease.
     Release,
-    /// Revokes the lease, if there is one, and prevents grants of the action for this time.
+    /// Revokes the lease, if there is one, and prevents grants of the action for the given duration.
     Pause(Duration),
     /// Ends the pause early.
     Resume,
@@ -38,6 +38,6 @@ pub enum OperatorResult {
         /// True if the holder's session was killed, so that the holder reads its record immediately.
         woken: bool,
     },
-    /// The record has another token. Nothing was changed.
+    /// The record has a different token. Nothing was changed.
     Conflict,
 }

@@ -1,8 +1,8 @@
 //! Interprets the data that is read back after a change. The functions are pure, and the model of the protocol calls
 //! them too.
 //!
-//! A count of changed rows alone does not prove that a change took effect. Only the record that is read after the
-//! change is proof.
+//! A count of changed rows alone does not prove that a change took effect. Only data that is read after the change is
+//! proof.
 
 use super::history::HistoryOutcome;
 use super::record::Owner;
@@ -20,7 +20,7 @@ pub struct AttemptReadBack {
 }
 
 impl AttemptReadBack {
-    /// Returns the response if `owner_id` holds the lease, otherwise None.
+    /// Returns the response if `owner_id` holds the lease, and None otherwise.
     #[must_use]
     pub fn granted(&self, owner_id: OwnerId) -> Option<Response> {
         let token = self.owner.token;
@@ -37,7 +37,7 @@ impl AttemptReadBack {
 pub struct ReleaseReadBack {
     /// True if the release changed the record.
     pub changed: bool,
-    /// True if the record still contains the lease to release, or a revoked lease of the same owner id.
+    /// True if the record still contains the lease to release, or a revoked lease with the same owner id.
     pub is_named: bool,
     /// True if the action was granted again after this lease.
     pub is_passed_on: bool,
@@ -51,8 +51,8 @@ pub struct ReleaseReadBack {
 }
 
 impl ReleaseReadBack {
-    /// Returns the response to the release `request`. None if the record still contains a lease that was not revoked,
-    /// which is unexpected.
+    /// Returns the response to the release `request`. Returns None if the record still contains the lease although no
+    /// operator has revoked it, which is unexpected.
     #[must_use]
     pub fn answer(&self, request: &ReleaseRequest) -> Option<Response> {
         if self.is_named && self.revoked.is_none() {
@@ -72,8 +72,8 @@ impl ReleaseReadBack {
         has_response && (self.revoked.is_some() || request.run.is_some() && !self.is_done(request))
     }
 
-    /// Returns true if this process released the lease and recorded the success, if there was a success to record. An
-    /// earlier request whose response was lost counts too.
+    /// Returns true if this process released the lease and recorded the success, if there was a success to record. It
+    /// does not matter whether this request or an earlier one, whose response was lost, did so.
     const fn is_done(&self, request: &ReleaseRequest) -> bool {
         let was_recorded_by_holder = matches!(
             self.outcome,
@@ -87,7 +87,7 @@ impl ReleaseReadBack {
         }
     }
 
-    /// Returns the reason why this process no longer held the lease. None if no reason is recorded.
+    /// Returns the reason why this process no longer held the lease. Returns None if no reason is recorded.
     const fn loss(&self) -> Option<Loss> {
         match self.outcome {
             _ if self.revoked.is_some() => Some(Loss::Revoked),

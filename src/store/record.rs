@@ -18,29 +18,31 @@ pub struct LockRecord {
     pub owner_id: Option<OwnerId>,
     /// Token and number of renewals.
     pub version: Version,
-    /// The holder, or the last holder if the action is free.
+    /// The holder, or the most recent holder if the action is free.
     pub holder: Holder,
     /// Length of the lease.
     pub ttl: Duration,
-    /// Time of the last grant by the server's clock, as RFC 3339. None if the action was never granted.
+    /// Time of the latest grant by the server's clock, as RFC 3339. None if the action was never granted.
     pub acquired_at: Option<String>,
-    /// Time since the grant.
+    /// Time since the latest grant.
     pub held_for: Duration,
-    /// Time since the grant or the last renewal. Zero if the grant or the renewal is ahead of the server's clock.
+    /// Time since the grant or the latest renewal. Zero if that time is ahead of the server's clock.
     pub renewed_ago: Duration,
-    /// Time by which the grant or the last renewal is ahead of the server's clock. Zero unless the server's clock was
-    /// set back.
+    /// Time by which the grant or the latest renewal is ahead of the server's clock. Normally zero. Not zero if the
+    /// server's clock was set back, or if a server whose clock is ahead wrote the record.
     pub renewed_ahead: Duration,
     /// Time until the lease expires, or since it expired.
     pub expiry: Expiry,
-    /// True if each grant has to advance the fence.
+    /// True if each grant of the action has to advance the fence.
     pub fenced: bool,
     /// Time when the lease expires, as RFC 3339, if the run has ended and the lease is held only for `--min-hold`. None
     /// in all other cases.
     pub min_hold_until: Option<String>,
-    /// The last completed run. None if the history has no completed run, or if the request does not read the history.
+    /// The most recent completed run. None if the history has no completed run, or if the request does not read the
+    /// history.
     pub last: Option<LastRun>,
-    /// True if the holder's session had the queue lock on the server that sent the response.
+    /// True if the record states that the holder's session is on the server that sent the response and has the queue
+    /// lock.
     pub had_queue_lock_here: bool,
     /// True if the holder's session is alive. None if the state of the session is unknown, or if the request does not
     /// read it.
@@ -49,16 +51,16 @@ pub struct LockRecord {
     pub revoked_ago: Option<Duration>,
     /// Pause during which the action is not granted. None if the action is not paused.
     pub pause: Option<Pause>,
-    /// Operator and reason of the last operator action. None if there was no operator action.
+    /// Operator and reason of the latest operator request. None if there was no operator request.
     pub operator: Option<Operator>,
 }
 
-/// Version of a held record. It changes with every grant and every renewal.
+/// Version of a record. It changes with every grant, every renewal and every operator request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Version {
-    /// Token of the grant.
+    /// Token of the grant, or of a later operator request.
     pub token: Token,
-    /// Number of renewals since that grant.
+    /// Number of renewals since the grant. A release with `--min-hold` counts as a renewal.
     pub renewals: u64,
 }
 
@@ -71,16 +73,16 @@ pub struct ServerTime(pub u64);
 pub struct Owner {
     /// Owner id in the record. None if the action is free.
     pub owner_id: Option<OwnerId>,
-    /// Token of the last grant, or of a later operator action.
+    /// Token of the latest grant, or of a later operator request.
     pub token: Token,
     /// True if an operator has revoked the lease.
     pub is_revoked: bool,
 }
 
 impl Owner {
-    /// Returns true if `owner_id` holds the lease. The record must contain the owner id and, if `token` is not None,
-    /// the token. The lease must not be revoked. No other Rust code decides who holds a lease. The SQL contains an
-    /// equivalent condition.
+    /// Returns true if `owner_id` holds the lease: the record contains the owner id and, if `token` is not None, that
+    /// token, and the lease is not revoked. No other Rust code decides whether an owner id holds a lease. The SQL
+    /// contains an equivalent condition.
     #[must_use]
     pub fn is_held_by(&self, owner_id: OwnerId, token: Option<Token>) -> bool {
         let has_token = token.is_none_or(|token| self.token == token);
@@ -98,7 +100,7 @@ pub struct Pause {
     pub left: Duration,
 }
 
-/// Operator and reason of an operator action.
+/// Operator and reason of an operator request.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Operator {
     /// `--holder` of `dlock release`.
@@ -107,7 +109,7 @@ pub struct Operator {
     pub reason: String,
 }
 
-/// Last completed run of an action.
+/// Most recent completed run of an action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct LastRun {
     /// Token of the run.
@@ -123,10 +125,11 @@ pub struct LastRun {
 pub struct QueueState {
     /// Owner of the queue lock.
     pub lock_owner: QueueLockOwner,
-    /// Number of waiters ahead of this process. If this process has no queue entry, the number of all waiters.
+    /// Number of waiters ahead of this process. If this process has no queue entry, the number of all waiters. If this
+    /// process holds the lease, 0.
     pub ahead: u64,
-    /// Time since the first waiter entered the queue. None if the queue is empty, or if the request does not read the
-    /// queue.
+    /// Time since the first of the current waiters entered the queue. None if the queue is empty, or if the request
+    /// does not read the queue.
     pub head_waiting_for: Option<Duration>,
 }
 
@@ -148,9 +151,9 @@ pub enum QueueLockOwner {
 /// Expiry of a lease by the server's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Expiry {
-    /// The lease expires after this time.
+    /// The lease expires after the given duration.
     In(Duration),
-    /// The lease expired this long ago.
+    /// The lease expired the given duration ago.
     Ago(Duration),
 }
 
@@ -161,7 +164,8 @@ pub enum LockState {
     Held,
     /// There is no lease.
     Free,
-    /// The holder did not renew the lease in time. The next contender takes it over.
+    /// The lease has expired, and its holder has not released it. The next contender takes it over as soon as the
+    /// take-over rule allows it.
     Expired,
     /// An operator revoked the lease. The lease ends when the command is dead or when the lease expires.
     Revoked,
@@ -234,7 +238,8 @@ impl LockRecord {
         }
     }
 
-    /// Returns true if a holder has a lease. An expired or revoked lease counts, because its command may be alive.
+    /// Returns true if a holder has a lease. An expired or revoked lease counts, because its command may still be
+    /// running.
     #[must_use]
     pub const fn is_leased(&self) -> bool {
         matches!(

@@ -22,11 +22,11 @@ pub enum Request {
     WaitTurn(WaitRequest),
     /// Extends the lease, and writes this session into the record.
     Renew(Grant, QueueLock),
-    /// Signals to the next contender that the command is dead, before the release is committed. The hand-off uses the
-    /// open connection, whose session is in the record. Without an open connection, nothing is sent, and the response
-    /// is [`Response::NotHolder`](crate::store::Response::NotHolder).
+    /// Signals to the next contender that the command is dead, before the release is committed. The hand-off needs an
+    /// open connection, because contenders accept it only from the session in the record. If there is no open
+    /// connection, nothing is sent, and the response is [`Response::NotHolder`](crate::store::Response::NotHolder).
     HandOff(Grant),
-    /// Releases the lease and the queue lock, and removes the queue entry.
+    /// Releases the lease and the queue lock, and removes the queue entry, if there is one.
     Release(ReleaseRequest),
 }
 
@@ -55,7 +55,7 @@ pub struct WaitRequest {
     pub owner_id: OwnerId,
     /// Maximum time to wait for the queue lock. None waits forever.
     pub limit: Option<Duration>,
-    /// True if queue entries of dead sessions are removed before the wait.
+    /// True if the queue entries of dead waiters are removed before the wait.
     pub prune_dead: bool,
 }
 
@@ -64,14 +64,14 @@ pub struct WaitRequest {
 pub struct ReleaseRequest {
     /// Owner id of the contender.
     pub owner_id: OwnerId,
-    /// Token of the lease. None is for a process without a command, and releases any lease of the owner id, even a
-    /// revoked lease.
+    /// Token of the lease. None releases any lease of the owner id, even a revoked lease. A process that has not
+    /// started a command uses None.
     pub token: Option<Token>,
     /// Availability of the queue lock. The queue lock is released if it is available.
     pub queue_lock: QueueLock,
     /// True if the contender may have a queue entry to remove.
     pub has_entry: bool,
-    /// Time for which the lease stays held after the run (`--min-hold`). None frees the lease immediately.
+    /// How long the lease stays held after the release (`--min-hold`). None frees the lease immediately.
     pub keep: Option<Duration>,
     /// The completed run, which is recorded in the same transaction as the release. None if no command ran.
     pub run: Option<RunRecord>,
@@ -102,8 +102,8 @@ impl AcquireRequest {
 /// Condition under which an attempt is granted the lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum AcquireMode {
-    /// The action must be free. This is the first attempt of a process. With `--once`, the attempt first checks if a
-    /// run is necessary, so that a process with nothing to do writes nothing.
+    /// The action must be free. This is the first attempt of a process. With `--once`, the attempt first checks whether
+    /// a run is necessary, so that a process that does not have to run its command writes nothing.
     First,
     /// The action must be free.
     IfFree,

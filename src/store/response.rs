@@ -18,7 +18,7 @@ pub enum Response {
     NotAcquired(LockRecord, QueueState),
     /// Contains the current record.
     Record(LockRecord),
-    /// This process has a queue entry. Contains the current record and the state of the queue.
+    /// This process now has a queue entry. Contains the current record and the state of the queue.
     Enqueued(LockRecord, QueueState),
     /// A recorded success makes a run unnecessary. This process does not hold the lease.
     AlreadyDone(Success),
@@ -28,15 +28,15 @@ pub enum Response {
     Renewed,
     /// This process no longer holds the lease. Contains the current record.
     Lost(LockRecord),
-    /// The hand-off was made, and the next contender may acquire the lease.
+    /// The hand-off was made, so the next contender may acquire the lease before the release.
     HandedOff,
     /// This process held and released the lease. The lease is now free, or held for `--min-hold`. The run is recorded
-    /// if the request required this.
+    /// if the request contained a run to record.
     Released,
     /// This process held and released the lease, but the history could not be written because of this failure.
     ReleasedUnrecorded(Failure),
-    /// This process no longer held the lease, and no success was recorded. Contains the reason, or None if it is
-    /// unknown.
+    /// This process no longer held the lease, or could not hand it off. No success was recorded. Contains the reason,
+    /// or None if the reason is unknown.
     NotHolder(Option<Loss>),
 }
 
@@ -50,7 +50,7 @@ pub enum Loss {
 }
 
 impl Response {
-    /// Returns the failure for a request that must not have this response.
+    /// Returns the failure to report if a request must not have this response.
     #[must_use]
     pub fn unexpected(&self) -> Failure {
         Failure::new(
@@ -65,12 +65,12 @@ impl Response {
 pub struct TimedResponse {
     /// Time immediately before the last packet of the request was sent. Deadlines are calculated from this time.
     pub sent: BootInstant,
-    /// Time after the response was read.
+    /// Time immediately after the response or the failure was received.
     pub received: BootInstant,
-    /// Server time between `sent` and `received`. None if the response does not contain it.
+    /// Server time between `sent` and `received`. None if no response contained it.
     pub server_time: Option<ServerTime>,
-    /// True if a packet that can grant the lease was sent. If the request then fails for any reason, it is unknown if
-    /// the lease was granted. An error does not prove that nothing was committed before it.
+    /// True if a packet that can grant the lease was sent. If the request then fails for any reason, it is unknown
+    /// whether the lease was granted. An error does not prove that nothing was committed before it.
     pub could_grant: bool,
     /// The response or the failure.
     pub outcome: Result<Response, Failure>,

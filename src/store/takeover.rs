@@ -4,13 +4,13 @@
 //! A contender may take over a lease that is not renewed if one of these conditions holds:
 //! - By the server's clock, the lease expired at least [`QUEUE_LOCK_ALLOWANCE`] ago, and the contender owns the queue
 //!   lock on the server where the holder's session owned it. Ownership of the queue lock proves that the holder's
-//!   session has ended. Without this proof, the lease must have expired at least [`CLOCK_SKEW_ALLOWANCE`] ago.
-//! - By the contender's own clock, the record has not changed for a full ttl since the contender first read this
-//!   version of it. This condition does not depend on the server's clock.
+//!   session has ended. If there is no such proof, the lease must have expired at least [`CLOCK_SKEW_ALLOWANCE`] ago.
+//! - By the contender's own clock, the version of the record has not changed for a full ttl since the contender first
+//!   read it. This condition does not depend on the server's clock.
 //!
-//! The lease of a paused action cannot be taken over. A lease that is held only for `--min-hold` needs no allowance,
-//! because no command runs under it. The statement that takes over a lease requires the version that the contender
-//! read. The statement has no effect if the holder has renewed the lease since then.
+//! While an action is paused, its lease cannot be taken over. A lease that is held only for `--min-hold` needs no
+//! allowance, because no command runs under it. The statement that takes over a lease requires the version that the
+//! contender read. The statement has no effect if the holder has renewed the lease since that read.
 
 use std::time::Duration;
 
@@ -18,14 +18,14 @@ use super::record::{Expiry, LockRecord, Version};
 use crate::lease::instant::BootInstant;
 use crate::mutant::{self, Safeguard};
 
-/// Time between the expiry of a lease by the server's clock and its take-over, if that clock is the only evidence. A
-/// longer time delays the take-over from a dead holder. A shorter time tolerates less clock skew between the nodes of a
-/// cluster.
+/// Minimum time between the expiry of a lease and its take-over, both by the server's clock, if that clock is the only
+/// evidence. A longer allowance delays the take-over from a dead holder. A shorter allowance tolerates less clock skew
+/// between the nodes of a cluster.
 pub const CLOCK_SKEW_ALLOWANCE: Duration = Duration::from_secs(5);
 
-/// Time between the expiry of a lease and its take-over, if the queue lock proves that the holder's session has ended.
-/// dlock promises a take-over within 1 s of the expiry. This time is slightly shorter, because the take-over itself
-/// takes time.
+/// Minimum time between the expiry of a lease and its take-over, if the queue lock proves that the holder's session has
+/// ended. dlock promises a take-over within 1 s of the expiry. The allowance is slightly shorter, because the take-over
+/// itself takes time.
 pub const QUEUE_LOCK_ALLOWANCE: Duration = Duration::from_millis(900);
 
 /// State of the holder's session, as far as a contender can determine it.
@@ -69,8 +69,9 @@ impl Observation {
     }
 }
 
-/// Returns the time until the lease may be taken over, by the server's clock. Zero if the lease may be taken over now,
-/// or if the action is free. If the action is paused, the result is at least the remaining time of the pause.
+/// Returns the time until the lease may be taken over, by the server's clock. The result is zero if the lease may be
+/// taken over now, or if the action is free. If the action is paused, the result is at least the remaining time of the
+/// pause.
 #[must_use]
 pub fn allowed_in(record: &LockRecord, session: HolderSession) -> Duration {
     let expired = match (&record.owner_id, record.expiry) {

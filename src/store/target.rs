@@ -6,8 +6,8 @@
 use std::fmt;
 use std::path::PathBuf;
 
-/// A string that only the server may receive. It does not implement `Display`, and its `Debug` output does not contain
-/// the string.
+/// A string that dlock may send only to the server. It does not implement `Display`, and its `Debug` output does not
+/// contain the string.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
 
@@ -61,7 +61,7 @@ impl fmt::Display for Address {
 pub enum SslMode {
     /// No TLS.
     Disabled,
-    /// TLS without a check of the certificate.
+    /// TLS. The certificate is not verified.
     Required,
     /// TLS with a certificate that is signed by a trusted authority.
     VerifyCa,
@@ -87,10 +87,10 @@ pub struct Tls {
     pub mode: SslMode,
     /// True if the user set `mode`. False if `mode` is the default for the address.
     pub chosen: bool,
-    /// PEM file with certificate authorities to trust in addition to the built-in public ones. None trusts only the
-    /// built-in ones.
+    /// PEM file with CA certificates that dlock trusts in addition to the public certificate authorities. None trusts
+    /// only the public certificate authorities.
     pub ca: Option<PathBuf>,
-    /// PEM files of the client's certificate chain and of its private key. None sends no certificate.
+    /// PEM files that contain the client's certificate chain and its private key. None sends no certificate.
     pub identity: Option<(PathBuf, PathBuf)>,
 }
 

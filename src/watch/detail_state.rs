@@ -1,4 +1,4 @@
-//! The state of the details page: the last record and the history of the open action.
+//! The state of the details page: the latest record and the history of the action that the user has opened.
 
 use super::snapshot::TimedSnapshot;
 use crate::lease::Token;
@@ -8,22 +8,22 @@ use crate::store::{HistoryEntry, HistoryOutcome, LockRecord, LockState};
 /// The data on the details page.
 #[derive(Debug, Clone)]
 pub struct DetailState {
-    /// The last record of the action.
+    /// The most recently received record of the action.
     pub record: LockRecord,
-    /// True if the last snapshot contained the action. A snapshot may omit actions that are neither held nor waited
-    /// for.
+    /// True if the latest snapshot contained the action. A snapshot may omit actions that are not held and have no
+    /// waiters.
     pub is_listed: bool,
-    /// The last runs of the action.
+    /// The most recent runs of the action.
     pub history: RunList,
     /// Number of lines that are scrolled off the top of the screen.
     pub above: usize,
 }
 
-/// The last runs of an action.
+/// The most recent runs of an action.
 #[derive(Debug, Clone)]
 pub enum RunList {
-    /// The runs must be requested, because they were never requested or because the state has changed since the last
-    /// request. Contains the runs of the last response, or no runs.
+    /// The runs must be requested from the server, because no response has arrived yet or because the action has
+    /// changed since the latest response. Contains the runs of the latest response. Empty before the first response.
     Outdated(Vec<HistoryEntry>),
     /// The runs are up to date.
     Current(Vec<HistoryEntry>),
@@ -51,7 +51,7 @@ impl DetailState {
         }
     }
 
-    /// Applies a new snapshot. If a run has ended or an operator has changed the action, marks the history as outdated.
+    /// Applies a new snapshot. Marks the history as outdated if a run has ended or an operator has changed the action.
     pub fn set_snapshot(&mut self, snapshot: &TimedSnapshot) {
         let before = self.history_marker();
         match snapshot.record(&self.record.action) {
@@ -67,14 +67,14 @@ impl DetailState {
         }
     }
 
-    /// Applies the last runs of `action`. Ignores the runs if `action` is not the open action.
+    /// Applies the most recent runs of `action`. Ignores the runs if the page shows a different action.
     pub fn set_history(&mut self, action: &Action, entries: Vec<HistoryEntry>) {
         if self.record.action == *action {
             self.history = RunList::Current(entries);
         }
     }
 
-    /// Returns values that change whenever the history gets a new entry.
+    /// Returns values that change when a run ends or an operator changes the action.
     fn history_marker(&self) -> (Option<(Token, HistoryOutcome)>, LockState, bool) {
         let last = self.record.last.map(|last| (last.token, last.outcome));
         (last, self.record.state(), self.is_listed)

@@ -1,4 +1,4 @@
-//! The details page of one action: all facts about its holder, its queue, and its last runs.
+//! The details page of one action: all facts about its holder, its queue, and its most recent runs.
 
 use super::columns::{Painted, TableColumn, Widths};
 use super::detail_state::{DetailState, RunList};
@@ -108,8 +108,8 @@ fn title(details: &DetailState) -> StyledLine {
     name.with(column, usize::MAX, &state, paint)
 }
 
-/// Returns the facts about the action. If the action is not listed, returns only its token. Omits the last run, because
-/// the table of runs contains it.
+/// Returns the facts about the action. If the action is not listed, returns only its token. Omits the fact `last run`,
+/// because the table of runs contains that run.
 fn facts(details: &DetailState) -> Vec<(&'static str, String)> {
     let mut facts = report::status::facts(&details.record);
     facts.retain(|(name, _)| match details.is_listed {

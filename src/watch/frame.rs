@@ -1,8 +1,8 @@
 //! The content of the screen at one instant, as lines of cells.
 //!
 //! Control characters are escaped when a cell is created. The terminal may draw a character, such as an emoji, with a
-//! different width than this code expects. Each cell therefore has a fixed column, so that a wrong width does not shift
-//! other cells.
+//! different width than this code expects. Each cell therefore has a fixed column, so that an incorrect width does not
+//! shift other cells.
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 

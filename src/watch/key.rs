@@ -25,7 +25,7 @@ pub enum Key {
     End,
     /// Ctrl-C. While the screen is active, the terminal sends Ctrl-C as a key and not as a signal.
     Interrupt,
-    /// Ctrl-Z, which the terminal also sends as a key.
+    /// Ctrl-Z, which the terminal also sends as a key and not as a signal.
     Suspend,
     /// Ctrl-L, which redraws the screen.
     Redraw,

@@ -74,7 +74,7 @@ pub(super) fn frame(state: &ScreenState, now: BootInstant) -> Frame {
     Frame::new(state.size, header, body, footer(state))
 }
 
-/// Returns lines with the diagnosis of the selected action, because the column may be too narrow for the diagnosis.
+/// Returns lines with the diagnosis of the selected action, because the DIAGNOSIS column may be too narrow for it.
 fn diagnosis_lines(state: &ScreenState, record: &LockRecord) -> Vec<StyledLine> {
     let text = format!("{}: {}", record.action, messages::diagnosis(record));
     let mut lines = folded(&printable(&text), state.size.columns);
@@ -171,8 +171,8 @@ fn counts(state: &ScreenState) -> StyledLine {
     line.ending(state.size.columns, &order, Style::Doubtful)
 }
 
-/// Returns the age of the data on the screen and the error message if the last request failed. Otherwise returns no
-/// lines.
+/// Returns lines with the age of the data on the screen and the error message if a request has failed since the latest
+/// snapshot. Otherwise returns no lines.
 fn failure_lines(state: &ScreenState, now: BootInstant) -> Vec<StyledLine> {
     let Some(failure) = &state.failure else {
         return Vec::new();

@@ -1,4 +1,4 @@
-//! The state of the screen: the last snapshot, the selection, and the open page. The module `update` applies keys and
+//! The state of the screen: the latest snapshot, the selection, and the open page. The module `update` applies keys and
 //! responses to the state.
 //!
 //! The selection is an action and not a line number, so the selection does not change when other actions appear or
@@ -17,14 +17,14 @@ use crate::store::LockRecord;
 pub struct ScreenState {
     /// The part of the header that does not change: the server and the interval.
     pub title: Header,
-    /// The last snapshot that the server returned.
+    /// The latest snapshot that the server returned.
     pub latest: TimedSnapshot,
-    /// The failure of the requests after the last snapshot. None if no later request has failed.
+    /// The failure of the requests since the latest snapshot. None if no request has failed since then.
     pub failure: Option<QueryFailure>,
     /// Size of the screen.
     pub size: Size,
-    /// The filter: the list contains an action only if its name, holder label or host contains this string. Empty if
-    /// the list is not filtered.
+    /// The filter: the list contains an action only if the action's name, or the label or host of its holder, contains
+    /// this string in upper or lower case. Empty if the list is not filtered.
     pub filter: String,
     /// Sort order of the list.
     pub order: SortOrder,
@@ -52,7 +52,7 @@ pub struct Header {
 pub struct QueryFailure {
     /// Time of the first failed request.
     pub since: BootInstant,
-    /// Error message of the last failed request.
+    /// Error message of the latest failed request.
     pub why: String,
 }
 
@@ -113,7 +113,7 @@ impl ScreenState {
         state
     }
 
-    /// Returns the action whose last runs must be requested from the server. None if no request is needed.
+    /// Returns the action whose most recent runs must be requested from the server. None if no request is needed.
     #[must_use]
     pub fn history_request(&self) -> Option<&Action> {
         match &self.page {

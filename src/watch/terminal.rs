@@ -1,7 +1,8 @@
 //! The terminal. Only this file moves the cursor, sets colours, and changes the mode of the terminal.
 //!
 //! While a [`Screen`] is active, the terminal is in raw mode and shows its alternate screen. The terminal is restored
-//! when the screen is dropped or suspended, and after a panic. Each change of the screen is one write.
+//! when the screen is dropped or suspended, and after a panic, except in the database thread. Each change of the screen
+//! is one write.
 
 pub mod keyboard;
 
@@ -53,13 +54,14 @@ impl Screen {
     /// # Errors
     /// Fails if stdout is not a terminal, or if the terminal has hung up.
     pub fn enter(colors: Colors) -> io::Result<Self> {
-        // By default, crossterm checks NO_COLOR. The check is disabled, because [`Colors`] decides about colours.
+        // By default, crossterm checks NO_COLOR. This check is disabled, because the caller has already decided whether
+        // to use colours.
         style::force_color_output(true);
         let is_up = Arc::new(AtomicBool::new(false));
         let guard = Arc::clone(&is_up);
         let before = panic::take_hook();
         // A panic message on the alternate screen would be lost, so the hook restores the terminal first. A panic in
-        // the database thread is only a failed request, which the screen shows.
+        // the database thread only makes a request fail, and the screen shows the failure.
         panic::set_hook(Box::new(move |panic| {
             if thread::current().name() != Some(THREAD_NAME) {
                 restore(&guard);
@@ -96,7 +98,7 @@ impl Screen {
         self.activate()
     }
 
-    /// Sets raw mode again after the process was stopped and continued, because the shell has changed the mode.
+    /// Sets raw mode again after the process is stopped and continued, because the shell may have changed the mode.
     ///
     /// # Errors
     /// Fails if the terminal has hung up.
@@ -136,7 +138,7 @@ impl Screen {
         }
     }
 
-    /// Draws `frame`. Writes only the lines that have changed since the last frame.
+    /// Draws `frame`. Writes only the lines that have changed since the previous frame.
     ///
     /// # Errors
     /// Fails if the terminal has hung up, or if a panic in another thread has restored the terminal.
@@ -192,7 +194,8 @@ impl Screen {
     }
 
     fn paint(&self, bytes: &mut Vec<u8>, paint: Style) -> io::Result<()> {
-        // Only the eight standard colours are used, because users configure their terminals so that these are readable.
+        // Only the eight standard colours are used, because users normally configure their terminals so that these
+        // colours are readable.
         let color = match paint {
             Style::Plain | Style::Strong | Style::Faint => None,
             Style::Good => Some(Color::DarkGreen),

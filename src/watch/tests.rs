@@ -228,7 +228,7 @@ fn columns_shrink_and_are_then_removed_by_rank() {
     assert_eq!(text(8), "aaaaaaa…");
 }
 
-/// Generates strings of any characters. The generator of `String` omits control characters.
+/// Generates strings of any characters. The default generator of `String` omits control characters.
 fn text() -> impl Strategy<Value = String> {
     prop::collection::vec(any::<char>(), 0..20).prop_map(String::from_iter)
 }

@@ -38,7 +38,7 @@ impl ScreenState {
         self.adjust_view();
     }
 
-    /// Applies the last runs of `action`. Ignores the runs unless the details page of `action` is open.
+    /// Applies the most recent runs of `action`. Ignores the runs unless the details page of `action` is open.
     pub fn set_history(&mut self, action: &Action, entries: Vec<HistoryEntry>) {
         if let Page::Details(details) = &mut self.page {
             details.set_history(action, entries);

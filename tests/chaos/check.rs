@@ -1,4 +1,5 @@
-//! The checkers. Each checks one property about a complete history: it reads the timeline and returns the violations.
+//! The checkers. Each checker checks one property of a complete history: it reads the timeline and returns the
+//! violations.
 //!
 //! The checkers do not trust dlock. They use only events that the commands, the kernel and the nemeses recorded.
 
@@ -52,7 +53,7 @@ pub(crate) const PROPERTIES: [Property; 7] = [
         "no two process trees of an action run at the same time",
         overlap,
     ),
-    ("tokens grow in the order of the starts", tokens),
+    ("tokens increase in the order of the starts", tokens),
     ("a store that checks tokens loses no increment", counter),
     ("a lease is taken over in time", takeover),
     ("no run of dlock ends without a documented cause", cause),

@@ -1,9 +1,10 @@
-//! The worker, which is the command that dlock runs. It is this program in another mode, and it records its own events.
+//! The worker, which is the command that dlock runs. The worker is this program in another mode, and records its own
+//! events.
 //!
 //! The worker takes a `flock` on the witness file of its action. All its descendants inherit the descriptor, so the
-//! kernel releases the lock only when the last process of the tree is dead. A worker that cannot get the lock is
-//! therefore not alone, which proves an overlap without any log. The processes also share the write end of a fifo. The
-//! reader of the fifo gets a hangup when the last process dies.
+//! kernel releases the lock only when the last process of the tree is dead. If a worker cannot get the lock, a process
+//! of an earlier command is therefore still alive. The failed lock proves an overlap without any log. The processes
+//! also share the write end of a fifo. The reader of the fifo gets a hangup when the last process dies.
 
 use std::ffi::OsString;
 use std::fs::OpenOptions;
@@ -25,15 +26,15 @@ use crate::store::{Response, Store};
 pub(crate) const MARK: &str = "CHAOS_MARK";
 pub(crate) const RUN: &str = "CHAOS_RUN";
 
-/// Exit statuses of a worker that is not alone, and of a worker whose token the store refused.
+/// Exit statuses of a worker that cannot lock the witness file, and of a worker whose token the store refused.
 const NOT_ALONE: i32 = 99;
 const REFUSED: i32 = 98;
 
-/// Lifetime of a descendant that is not killed. It is longer than any lease, so the descendant overlaps with the next
-/// holder.
+/// Lifetime of a descendant that is not killed. It is longer than any lease, so such a descendant would overlap with
+/// the next command.
 const LINGER: Duration = Duration::from_secs(20);
 
-/// Maximum time between reading the count and writing the new count.
+/// Maximum pause between reading the count and writing the new count.
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// Returns the command line that runs the program `worker` with `plan` in `folder`.
@@ -105,7 +106,8 @@ pub(crate) fn run_worker(arguments: &[String]) -> ! {
     process::exit(plan.exit);
 }
 
-/// Increments the count, with a pause between the read and the write. Calls `note` before and after the write.
+/// Increments the count, with a pause between the read and the write. Calls `note` before the write, and after a write
+/// that the store accepts.
 fn count(store: &mut Store, token: u64, pause: Duration, note: impl Fn(u64, bool)) -> Response {
     let before = match store.read(token).expect("the store can be read") {
         Response::Count(count) => count,

@@ -19,7 +19,7 @@ use crate::testbed::Site;
 /// Maximum number of bytes of a run's standard error that are written to the history.
 const STDERR_LIMIT: usize = 2_000;
 
-/// Runs dlock on `action` until the fault phase ends, and once after the faults.
+/// Runs dlock on `action` until the fault phase ends, and once more in the quiet phase.
 pub(crate) fn run_contender(context: &RunContext, site: &Site, action: &str, slot: usize) {
     let ttl_factor = site.purpose.ttl_factor();
     for mut plan in plans(context.seed, action, slot) {
@@ -94,7 +94,7 @@ fn run(context: &RunContext, site: &Site, action: &str, plan: Plan) {
     let (status, at) = thread::scope(|scope| {
         let copies = scope.spawn(|| context.readers.copy(run, reader, file));
         let status = child.wait().expect("dlock can be waited for");
-        // A remaining process would delay the end of the pipe, so the time is read before that.
+        // A remaining process could keep the pipe open, so the time is read before the wait for the end of the pipe.
         let at = now();
         context.readers.unregister(run);
         let outcome = copies.join().expect("a reader does not panic");
@@ -117,7 +117,7 @@ fn run(context: &RunContext, site: &Site, action: &str, plan: Plan) {
     }
 }
 
-/// Detaches dlock from the terminal, and lets the kernel kill it when this thread ends.
+/// Detaches dlock from the terminal, and makes the kernel kill dlock when the thread that started it ends.
 fn prepare() -> io::Result<()> {
     setsid()?;
     set_parent_process_death_signal(Some(Signal::KILL))?;

@@ -23,9 +23,9 @@ pub(crate) enum FaultKind {
     KillMonitor,
     /// SIGSTOP to the holder's monitor.
     FreezeMonitor,
-    /// SIGKILL to any process of the command's tree.
+    /// SIGKILL to one process of the command's tree.
     KillCommand,
-    /// SIGSTOP to any process of the command's tree.
+    /// SIGSTOP to one process of the command's tree.
     FreezeCommand,
     /// SIGKILL to a waiter.
     KillWaiter,
@@ -33,9 +33,9 @@ pub(crate) enum FaultKind {
     FreezeWaiter,
     /// SIGTERM to a waiter.
     TermWaiter,
-    /// KILL CONNECTION of the holder's session.
+    /// KILL CONNECTION for the holder's session.
     KillSession,
-    /// KILL CONNECTION of a session with a queue entry.
+    /// KILL CONNECTION for a session with a queue entry.
     KillWaitingSession,
     /// All packets are lost, in both directions.
     CutBoth,
@@ -47,13 +47,13 @@ pub(crate) enum FaultKind {
     Delay,
     /// The response to one request is lost. After that, the connection delivers nothing.
     LoseReply,
-    /// The response to one request arrives late, possibly after the timeout of the client.
+    /// The response to one request arrives late, possibly after the client's timeout.
     LateReply,
     /// The server executes one request, and the client receives an error in place of the response.
     ErrorReply,
     /// All connections are reset (RST).
     ResetConnections,
-    /// Each connection passes one byte per second.
+    /// Each connection passes one byte per second in each direction.
     Drip,
     /// All connections are reset. New connections are accepted but receive nothing.
     Silence,
@@ -217,7 +217,8 @@ impl FaultKind {
             Self::HourForward | Self::HourBack | Self::DoubleSpeed | Self::HalfSpeed => {
                 between(ttl / 4, ttl * 3 / 2)
             }
-            // No wildcard is used here, because a new kind would then silently get a length of zero and have no effect.
+            // No wildcard is used here, because a new kind would silently match the wildcard, get a length of zero and
+            // have no effect.
             Self::KillParent
             | Self::TermParent
             | Self::KillMonitor

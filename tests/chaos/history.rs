@@ -1,8 +1,8 @@
 //! The history of a chaos run. Each line contains one event as JSON.
 //!
 //! The runner and all commands that dlock starts append to the same file. Each line is one write to a file that is open
-//! for appending, so lines never mix. The process that observes an event reads the time from `CLOCK_BOOTTIME`, so times
-//! from different processes can be compared.
+//! for appending, so lines from different processes never mix. The process that observes an event reads the time from
+//! `CLOCK_BOOTTIME`, so times from different processes can be compared.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -111,8 +111,8 @@ pub(crate) enum Event {
     Healed { fault: u64, hit: bool },
     /// A fault of the schedule found no victim.
     Missed { kind: FaultKind, action: String },
-    /// The site's server has not committed for this time. If `site` is None, the kernel has not scheduled the runner
-    /// for this time.
+    /// A stall of the given length has ended. During the stall, the site's server did not commit. If `site` is None,
+    /// the kernel did not schedule the runner.
     Stalled {
         site: Option<String>,
         micros: Micros,

@@ -1,6 +1,6 @@
 //! The current holder and waiters of each action. A nemesis chooses its victim from them.
 //!
-//! This data is read from the history, so it is a few milliseconds old. No checker uses it.
+//! This data is read from the history, so it may be a few milliseconds old. No checker uses it.
 
 use std::collections::BTreeMap;
 use std::fs::File;

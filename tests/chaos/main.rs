@@ -7,7 +7,8 @@
 //! make chaos ONLY=kill-parent,freeze-parent-long …  inject only these faults
 //! cargo test --test chaos -- --judge --folder=FOLDER  check the histories in FOLDER again
 //! ```
-//! The program exits with 1 if a property fails. With `--worker`, the same program is the command that dlock runs.
+//! The program exits with 1 if a property is violated. With `--worker`, the same program is the command that dlock
+//! runs.
 //!
 //! - `schedule` derives all runs and faults from the seed. `contender` executes the runs, and `nemesis` injects the
 //!   faults (`fault_kind`).

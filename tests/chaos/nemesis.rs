@@ -1,7 +1,8 @@
 //! The nemeses. Each nemesis injects the faults of its schedule, one at a time, into its own action or its own server.
 //!
-//! After each fault, a nemesis waits until a command starts. Faults of one action therefore do not overlap, and each
-//! take-over can be attributed to one fault.
+//! After each fault, a nemesis waits up to [`RECOVERY`] for a command to start. Faults of one action therefore do not
+//! overlap, and each take-over can be attributed to one fault of the action. On the site `restarts`, a fault of the
+//! server may also overlap.
 
 mod clock;
 mod holder;
@@ -69,7 +70,8 @@ impl Nemesis<'_> {
         }
     }
 
-    /// Waits until a command starts after the fault that began at `at`.
+    /// Waits until a command starts after `at`, the time when the fault began. Stops waiting after [`RECOVERY`], or
+    /// when the fault phase ends.
     fn recover(&self, at: Micros) {
         let actions = [self.action.clone()];
         // The wait is divided into ten parts, so that a nemesis detects the end of the fault phase within 2 s.
@@ -121,7 +123,7 @@ fn begin(
 
 impl Fault {
     /// Records the end of the fault. `hit` is true if the fault affected a run. Returns the start time of the fault if
-    /// `hit` is true, otherwise None.
+    /// `hit` is true, and None otherwise.
     fn end(self, context: &RunContext, hit: bool) -> Option<Micros> {
         let fault = self.number;
         context.journal.record(Event::Healed { fault, hit });

@@ -20,7 +20,7 @@ const INTERVAL: Duration = Duration::from_millis(50);
 /// second.
 const MIN_STALL: Duration = Duration::from_millis(200);
 
-/// Records the times in which the kernel did not schedule this process, until the end of the run.
+/// Records the periods in which the kernel did not schedule this process, until the end of the run.
 pub(crate) fn machine(context: &RunContext) {
     while !context.live_runs.is_closed() {
         let before = now();
@@ -37,7 +37,7 @@ pub(crate) fn machine(context: &RunContext) {
 pub(crate) fn server(context: &RunContext, site: &Site) {
     while !context.live_runs.is_closed() {
         let before = now();
-        // If the server is down, this returns an error. The outage is already recorded as a fault.
+        // If the server is down, this call returns an error. The outage is already recorded as a fault.
         let _ = commit(&site.database.socket_url());
         record(context, Some(&site.name), now() - before);
         thread::sleep(INTERVAL * 4);

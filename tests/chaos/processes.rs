@@ -1,5 +1,5 @@
 //! Finds the processes of a chaos run by the mark in their environment, and sends signals to them. A signal never
-//! reaches another process with a reused process id.
+//! reaches a different process that has reused the process id.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -36,7 +36,7 @@ impl Readers {
         self.locked().insert(run, pipe);
     }
 
-    /// Removes `run` after its dlock has ended. Its reader can then reach the end of the pipe.
+    /// Removes `run` after its dlock has ended. The reader of `run` can then reach end of file.
     pub(crate) fn unregister(&self, run: u64) {
         self.locked().remove(&run);
         self.changed.notify_all();
@@ -105,7 +105,7 @@ impl Readers {
 
 /// Fills a pipe until no more bytes can be written.
 fn fill(writer: &PipeWriter) {
-    /// This flag is set on a new open file description, because that of the run must remain blocking.
+    /// `fill` opens a new file description with this flag, because the run's own file description must remain blocking.
     const O_NONBLOCK: i32 = 0o4000;
     let path = format!("/proc/self/fd/{}", writer.as_raw_fd());
     let mut options = OpenOptions::new();

@@ -19,7 +19,7 @@ use crate::store::Store;
 use crate::testbed::{Purpose, Running};
 use crate::timeline::Timeline;
 
-/// Maximum time after the faults until all contenders are served. The longest queue needs about a tenth of it.
+/// Maximum time after the faults until all contenders are served. The longest queue needs about a tenth of this time.
 const SERVICE_TIME: Duration = Duration::from_secs(90);
 
 /// Maximum time after the run until all processes have ended.
@@ -146,7 +146,7 @@ fn start<'scope>(
     });
 }
 
-/// Waits for all processes to end. Then records and kills the remaining processes.
+/// Waits for all processes to end. Records and kills the processes that still run after [`EXIT_TIME`].
 fn end_all(context: &RunContext) {
     context.journal.record(Event::Overdue);
     let end = now() + micros(EXIT_TIME);

@@ -20,9 +20,10 @@ pub(crate) struct RunContext {
     pub(crate) folder: PathBuf,
     /// Value of the environment variable that marks all processes of this run.
     pub(crate) mark: String,
-    /// Path of a link to the program under test, or of a copy, in the folder. A rebuild does not affect a current run.
+    /// Path, in the folder, of a link to the program under test or of a copy of this program. A rebuild therefore does
+    /// not affect the current run.
     pub(crate) dlock: PathBuf,
-    /// Path of a link to this program, or of a copy, in the folder.
+    /// Path, in the folder, of a link to the chaos program or of a copy of this program.
     pub(crate) worker: PathBuf,
     pub(crate) journal: Journal,
     pub(crate) live_runs: LiveRuns,

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::fault_kind::FaultKind;
 
-/// The ttls in milliseconds, which are the shortest that users may want.
+/// The ttls in milliseconds. They are the shortest ttls that users may want.
 const TTLS: [u64; 4] = [2_000, 2_500, 3_000, 4_000];
 
 /// The plan of one run of dlock.
@@ -99,7 +99,7 @@ fn plan(rng: &mut Rng) -> Plan {
     Plan {
         pause: rng.u64(0..300),
         ttl: TTLS[rng.usize(..TTLS.len())],
-        // Most commands are short, which gives many grants. Enough commands are long that a fault finds a holder. Some
+        // Most commands are short, which gives many grants. Enough commands are long for a fault to find a holder. Some
         // commands run for longer than the ttl.
         hold: match rng.u8(..20) {
             0..11 => rng.u64(5..50),

@@ -1,5 +1,5 @@
 //! A store that checks tokens, as a resource behind a lock should. It refuses a token that is lower than the highest
-//! token so far. Each action has one file, which contains the count and the highest token.
+//! token that it has accepted. Each action has one file, which contains the count and the highest token.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};

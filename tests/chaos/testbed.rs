@@ -56,7 +56,8 @@ impl Purpose {
     /// Returns the factor by which the ttls are longer than in the schedule.
     ///
     /// A server with a fake clock is slow. On a busy machine, it may be too slow for the renewal of a short lease. If a
-    /// session is lost for this reason while the clock jumps, two faults coincide, and dlock makes no promise for this.
+    /// session ends for this reason while the clock jumps, two faults coincide, and dlock makes no promise for this
+    /// case.
     pub(crate) fn ttl_factor(self) -> u64 {
         match self {
             Self::Clocks => 3,
@@ -67,7 +68,7 @@ impl Purpose {
     /// Returns the options of the site's server.
     fn options(self) -> &'static [&'static str] {
         match self {
-            // With a fake clock, MySQL is slow mainly because its log threads wait for each other.
+            // If MySQL has a fake clock, it is slow mainly because its log threads wait for each other.
             Self::Clocks => &["--skip-log-bin", "--innodb-flush-log-at-trx-commit=0"],
             _ => &[],
         }

@@ -19,7 +19,7 @@ const WORKERS: usize = 3;
 /// Maximum number of runs of a sequence. A sequence is repeated if its results differ and it took too long.
 const MAX_RUNS: usize = 3;
 
-/// Maximum time to shorten a sequence. Each run takes seconds if a contender waits that should not.
+/// Maximum time to shorten a sequence. Each run takes seconds if a contender waits although it should not.
 const SHORTENING_LIMIT: Duration = Duration::from_mins(1);
 
 /// The two sides of a comparison: the model, with at most one broken rule, and the server, with at most one broken

@@ -1,5 +1,5 @@
 //! Compares the model's server with real servers. Each test runs random sequences on both. A sequence contains
-//! requests, errors before and after a commit, lost responses, operator actions and ended sessions. Both servers must
+//! requests, errors before and after a commit, lost responses, operator requests and ended sessions. Both servers must
 //! return the same responses and contain the same rows.
 //!
 //! `tests/model` checks the protocol on the model's server, so that server must behave like a real server. After each
@@ -77,8 +77,8 @@ fn number_from_env(name: &str) -> Option<u64> {
     )
 }
 
-/// Asserts that the model and the server have the same results for all sequences. The seed is `DLOCK_SEED`. If that is
-/// not set, the seed is 1, or random if `DLOCK_SEQUENCES` is set.
+/// Asserts that the model and the server have the same results for all sequences. The seed is `DLOCK_SEED`. If this
+/// variable is not set, the seed is 1, or random if `DLOCK_SEQUENCES` is set.
 fn assert_same_results(flavour: Flavour) {
     let (count, seed) = (
         number_from_env("DLOCK_SEQUENCES"),

@@ -19,7 +19,8 @@ use crate::step::{
 };
 use crate::time::{Tick, ticks};
 
-/// Maximum time that a contender waits for the queue lock. It is longer than any wait without a difference.
+/// Maximum time that a contender waits for the queue lock. It is longer than any wait in a sequence for which the
+/// results are equal.
 const WAIT_LIMIT: Duration = Duration::from_secs(4);
 
 /// A step with all its values, such as the complete request. Owner ids, tokens and sessions are the model's numbers.
@@ -32,8 +33,8 @@ pub(crate) enum ConcreteStep {
         /// True if the request waits for the queue lock.
         waits: bool,
     },
-    /// An operator applies an action to the row if the row has this token. The flag is true if the holder's session is
-    /// also ended.
+    /// The server applies an operator request to the row if the row has this token. The flag is true if the holder's
+    /// session is also ended.
     ApplyOperatorAction(u8, OperatorAction, bool),
     KillSession(usize),
     DropConnection(usize),
@@ -172,8 +173,8 @@ impl ModelSide {
         Some((concrete, observed))
     }
 
-    /// Sends a request of contender `index`, and executes its packets until the last packet, a fault or a wait. Returns
-    /// None if the contender cannot send the request in the current state.
+    /// Sends a request from contender `index`, and executes its packets until the last packet, a fault or a wait.
+    /// Returns None if the contender cannot send the request in the current state.
     fn send(
         &mut self,
         index: usize,

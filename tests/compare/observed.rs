@@ -18,11 +18,11 @@ pub(crate) const UNKNOWN: u8 = u8::MAX;
 /// The responses of a step and the rows after it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Observed {
-    /// Index of the contender, response, and a flag that is true if the request could have granted the lease. The first
-    /// response is that of the contender that sent a request in this step.
+    /// Index of the contender, response, and a flag that is true if the request could have granted the lease. If a
+    /// contender sent a request in this step, its response is the first one.
     pub(crate) responses: Vec<(usize, ObservedResponse, bool)>,
-    /// Two flags: true if the operator's action was applied, and true if it ended the holder's session. None if the
-    /// step is not an operator's action.
+    /// Two flags: the first is true if the operator request was applied, and the second if it ended the holder's
+    /// session. None if the step is not an operator request.
     pub(crate) operator_result: Option<(bool, bool)>,
     pub(crate) rows: Rows,
 }
@@ -69,7 +69,7 @@ pub(crate) struct Rows {
     /// The session in the row. None if the session has ended.
     pub(crate) session: Option<Session>,
     pub(crate) revoked: bool,
-    /// Ticks until the lease expires; negative if the lease has expired. None without a lease.
+    /// Ticks until the lease expires; negative if the lease has expired. None if there is no lease.
     pub(crate) expires_in: Option<i64>,
     /// Ticks until the pause ends; 0 if the action is not paused.
     pub(crate) paused: i64,

@@ -144,8 +144,8 @@ impl ServerContender {
         self.waiting.is_some()
     }
 
-    /// Drops the connection in such a way that the server does not detect it. Returns the id of the session of the
-    /// connection that was dropped before, which ends now. None if no such session existed.
+    /// Drops the connection in such a way that the server does not detect the drop. Returns the id of the session of
+    /// the connection that was dropped before, which ends now. None if no such session existed.
     pub(crate) fn drop_connection(&mut self) -> Option<u64> {
         let route = &mut self.routes[self.using];
         let is_up = route.session.is_some();
@@ -266,8 +266,8 @@ impl Route {
         let error = |code| error_packet(code, "an error injected by the test");
         let (proxy, interrupter) = (self.proxy.clone(), self.interrupter.clone());
         let is_cut = Arc::clone(&self.is_cut);
-        // After this fault, the contender drops the connection, and the server must not detect it. The closure acts
-        // only once, because a server may send another packet when it ends the session.
+        // After this fault, the contender drops the connection, and the server must not detect the drop. The closure
+        // acts only once, because a server may send another packet when it ends the session.
         let has_acted = AtomicBool::new(false);
         let cut_flow = move |interrupted: Option<&Interrupter>| {
             if !has_acted.swap(true, Ordering::SeqCst) {

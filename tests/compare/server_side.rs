@@ -39,7 +39,7 @@ pub(crate) struct ServerSide {
     contender: Contender,
     /// The number of the sequence. It is part of the owner ids and makes them unique.
     serial: u64,
-    /// The tokens by rank. The first token, 0, is that of a row that was never granted.
+    /// The tokens by rank. The first token, 0, belongs to a row whose action has never been granted.
     tokens: Vec<u64>,
     began: Instant,
     operator_count: u32,

@@ -1,7 +1,7 @@
 //! Sequences of steps, and a generator of random sequences. Pure.
 //!
-//! A step refers to the current state, for example to "the current version". It therefore remains valid when the search
-//! for a shorter sequence removes earlier steps.
+//! A step is relative to the current state: for example, it refers to "the current version". It therefore remains valid
+//! when the search for a shorter sequence removes earlier steps.
 
 use std::fmt;
 
@@ -70,14 +70,14 @@ pub(crate) enum RequestKind {
 pub(crate) enum VersionChoice {
     /// The current version of the row.
     Current,
-    /// The version that the contender last read.
+    /// The version that the contender has most recently read.
     LastRead,
 }
 
 /// The grant that a request contains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum GrantChoice {
-    /// The contender's last grant.
+    /// The contender's latest grant.
     Own,
     /// The contender's owner id with the current token of the row.
     OwnIdWithCurrentToken,

@@ -5,7 +5,7 @@ use dlock::store::{
     AcquireMode, AcquireRequest, QueueEntry, ReleaseRequest, Request, Version, WaitRequest,
 };
 
-/// Returns `request` after `owner_id` and `token` have converted its owner ids and tokens.
+/// Returns a copy of `request` whose owner ids and tokens are converted by `owner_id` and `token`.
 pub(crate) fn translated(
     request: &Request,
     owner_id: impl Fn(OwnerId) -> OwnerId,

@@ -29,7 +29,8 @@ enum Form {
     Usage,
 }
 
-/// Returns a `dlock exec` of the action `action` that makes one attempt to connect and one attempt to acquire the lock.
+/// Returns a `dlock exec` for the action `action` that makes one attempt to connect and one attempt to acquire the
+/// lock.
 fn exec(database: &Database, action: &str) -> Dlock {
     Dlock::on(
         database,

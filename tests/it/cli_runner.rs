@@ -1,7 +1,7 @@
 //! Runs the `dlock` program and returns its status and output.
 //!
 //! Every run starts without the `DLOCK_` variables of the test process. [`Outcome::expect`] checks status and output
-//! together and prints both if one of them is wrong.
+//! together and prints both if one of them is not as expected.
 
 use std::ffi::OsStr;
 use std::io::Read;
@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 
 use crate::servers::Database;
 
-/// Time in which an expected event happens even on a busy machine. [`eventually`] waits four times as long before it
-/// panics.
+/// Time within which an expected event happens even on a busy machine. [`eventually`] waits four times as long before
+/// it panics.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A program with its arguments and environment, which has not been started.
@@ -105,7 +105,7 @@ impl Dlock {
         self
     }
 
-    /// Starts the program and does not wait for its end.
+    /// Starts the program and does not wait for it to exit.
     #[track_caller]
     pub(crate) fn start(mut self) -> Running {
         let mut child = self
@@ -171,7 +171,7 @@ impl Pipe {
         String::from_utf8_lossy(&text).into_owned()
     }
 
-    /// Waits until every process has closed the pipe for writing, and returns everything that was written.
+    /// Waits until every process has closed the write end of the pipe, and returns everything that was written.
     fn all(&mut self) -> String {
         let reader = self
             .reader

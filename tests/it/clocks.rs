@@ -1,6 +1,6 @@
-//! Tests with a wrong clock on a real server. libfaketime sets the server's clock or makes the clock run at a wrong
-//! rate. There must never be two holders, no healthy command may be stopped, and the lease of a dead holder must still
-//! expire.
+//! Tests with an incorrect clock on a real server. libfaketime sets the server's clock or makes the clock run at an
+//! incorrect rate. There must never be two holders, no healthy command may be stopped, and the lease of a dead holder
+//! must still expire.
 //!
 //! Like the mutant tests, these tests check which processes are alive. The tests run only on MariaDB, since under
 //! libfaketime MySQL spins in its timed waits and may take minutes to start. On both servers, a clock jump only makes
@@ -58,8 +58,8 @@ impl ClockServer {
         }
     }
 
-    /// Sets the server's clock to `off` seconds ahead of the true time and lets it run at `rate`. If `rate` is 1,
-    /// the normal rate, waits until the clock is set. Another rate takes effect within one second.
+    /// Sets the server's clock to `off` seconds ahead of the true time and lets it run at `rate`. Waits until the clock
+    /// is set if `rate` is 1, the normal rate. A different rate takes effect within one second.
     fn set(&self, off: f64, rate: f64) {
         // libfaketime applies the rate to the whole lifetime of the server. This offset cancels the effect of the rate
         // on the time that has already passed.
@@ -150,7 +150,7 @@ fn any_server_clock_error_is_harmless_while_the_queue_lock_is_held() {
     only_the_mutant_trusts_the_server_clock(clocked);
 }
 
-/// `status` reports a clock jump only until the next renewal. With a ttl of one minute, renewals are ten seconds apart.
+/// `status` reports a clock jump only until the next renewal. If the ttl is one minute, renewals are ten seconds apart.
 #[test]
 fn status_reports_that_the_server_clock_was_set() {
     let clocked = &ClockServer::start(Flavour::MariaDb);
@@ -184,7 +184,7 @@ fn only_the_mutant_trusts_the_server_clock(clocked: &ClockServer) {
     clocked.set(0.0, 1.0);
     let held = ["", "clock"].map(|without| {
         let scene = clocked.scene(without);
-        // With a long ttl, the contender makes its attempt before the next renewal.
+        // The ttl is long, so the contender makes its attempt before the next renewal.
         let dlock = scene.exec(scene.database.port).args(["--ttl", "1m"]);
         let holder = scene.holder(dlock);
         (scene, holder)
@@ -197,8 +197,8 @@ fn only_the_mutant_trusts_the_server_clock(clocked: &ClockServer) {
     assert_eq!(verdicts, [ScenarioResult::Clean, ScenarioResult::TwoAlive]);
 }
 
-/// This limit is documented in dlock(7). Without the queue lock, a contender takes over a live lease only if the
-/// server's clock jumps forward by more than the remaining lease plus 5 s.
+/// This limit is documented in dlock(7). If the holder does not have the queue lock, a contender may take over a live
+/// lease, but only if the server's clock jumps forward by more than the remaining lease plus 5 s.
 #[test]
 fn without_queue_lock_the_server_clock_may_go_back_or_5_s_forward() {
     let clocked = &ClockServer::start(Flavour::MariaDb);
@@ -222,7 +222,7 @@ fn without_queue_lock_the_server_clock_may_go_back_or_5_s_forward() {
     }
 }
 
-/// Asserts that a contender replaces a dead holder after the server's clock was set back by an hour. By the server's
+/// Asserts that a contender replaces a dead holder after the server's clock is set back by an hour. By the server's
 /// clock the lease is live for another hour, but the contender measures the ttl with its own clock.
 fn a_dead_holder_is_replaced_although_the_clock_is_set_back(clocked: &ClockServer) {
     let dead = ["KILL", "STOP"].map(|signal| {

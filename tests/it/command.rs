@@ -78,7 +78,7 @@ pub(crate) fn read_message(fifo: &Path) -> String {
     text.trim().to_owned()
 }
 
-/// Waits until a command reads `fifo`, and writes `word` to `fifo`, so that the command continues.
+/// Waits for a command to read `fifo`, and writes `word` to `fifo`, so that the command continues.
 #[track_caller]
 pub(crate) fn write_message(fifo: &Path, word: &str) {
     /// Makes `open` fail if no process reads the fifo. Without this flag, `open` would wait for a reader.

@@ -1,6 +1,6 @@
-//! Compiles the C programs and libraries of the tests. The tests use C for faults that cannot be caused otherwise, and
-//! for code that safe Rust does not allow. Every machine that builds dlock has a C compiler, since dlock's TLS library
-//! needs a compiler.
+//! Compiles the C programs and libraries of the tests. The tests use C for faults that cannot be caused in another way,
+//! and for code that safe Rust does not allow. Every machine that builds dlock has a C compiler, since dlock's TLS
+//! library needs a compiler.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};

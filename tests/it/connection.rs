@@ -1,11 +1,11 @@
 //! Tests of the connection to the server: the sources of the settings and their precedence, the cost of a connection,
-//! and the grants that an account needs.
+//! and the privileges that an account needs.
 //!
 //! - `sources`: flags, variables, URLs and files, and their precedence
 //! - `addresses`: host names with several addresses
 //! - `cost`: the number of connections and packets
 //! - `tables`: which commands create or change the tables
-//! - `grants`: the grants that an account needs
+//! - `grants`: the privileges that an account needs
 
 mod addresses;
 mod cost;
@@ -18,7 +18,7 @@ use mysql::prelude::Queryable;
 use crate::cli_runner::Dlock;
 use crate::servers::{Database, Flavour};
 
-/// Returns the actions that were granted in `database` at least once and are free now, sorted by name.
+/// Returns the actions in `database` that have been granted at least once and are free, sorted by name.
 #[track_caller]
 fn actions(database: &Database) -> Vec<String> {
     let rows: Vec<Vec<u8>> = database

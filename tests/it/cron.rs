@@ -1,5 +1,5 @@
-//! A job that many machines start. `--once-per` runs the job once in a period, and `--min-hold` holds the lock of the
-//! job for a minimum time.
+//! A job that many machines start. `--once-per` runs the job once in a period, and `--min-hold` holds the job's lock
+//! for a minimum time.
 
 use mysql::Conn;
 use mysql::prelude::Queryable;
@@ -19,14 +19,15 @@ fn everywhere(test: impl Fn(&Database, &mut Conn)) {
     }
 }
 
-/// Returns a `dlock exec` of the action `job` whose command prints `ran` and exits with `status`.
+/// Returns a `dlock exec` for the action `job` whose command prints `ran` and exits with `status`.
 fn job(database: &Database, options: &[&str], status: i32) -> Dlock {
     Dlock::on(database, ["exec", "-a", "job"])
         .args(options)
         .args(["--", "sh", "-c", &format!("echo ran; exit {status}")])
 }
 
-/// Sets the time of the last success to `seconds` after the server's current time. A negative number sets a past time.
+/// Sets the time of the latest success to `seconds` after the server's current time. A negative number sets a past
+/// time.
 fn shift(admin: &mut Conn, seconds: i64) {
     let shift =
         format!("UPDATE dlock_lock SET succeeded_at=UTC_TIMESTAMP(6)+INTERVAL {seconds} SECOND");
@@ -128,7 +129,7 @@ fn the_lock_is_held_for_min_hold_after_dlock_exits() {
             .query("SELECT outcome FROM dlock_history")
             .expect("the history can be read");
         assert_eq!(outcomes, ["exited", "exited"]);
-        // After --min-hold the lock is free, not expired.
+        // When the --min-hold time has passed, `status` shows the lock as free, not as expired.
         job(database, &["--min-hold=1ms"], 0)
             .run()
             .expect(0, "ran\n", "");

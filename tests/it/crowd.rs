@@ -106,7 +106,7 @@ impl Crowd {
         }
     }
 
-    /// Returns the number of processes that have got SIGTERM so far.
+    /// Returns the number of processes that have received SIGTERM so far.
     fn stopped(&self) -> usize {
         let log = fs::read(self.stage.path("log"));
         log.expect("the command created the log").len()

@@ -2,7 +2,7 @@
 //! drive the pure state machines with a simulated clock.
 //!
 //! The tests simulate a suspend of the machine as a jump of the clock. dlock measures time with `CLOCK_BOOTTIME`, which
-//! includes the time of a suspend, so for dlock a suspend is only a jump of this clock.
+//! includes the time during a suspend, so for dlock a suspend is only a jump of this clock.
 
 use std::time::Duration;
 

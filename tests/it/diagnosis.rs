@@ -1,6 +1,6 @@
-//! Tests of the diagnosis that `status` prints. Each test creates the real cause: a holder that is frozen, killed or
-//! cut off from the server, or a lease that has expired or is held for `--min-hold`. The module `release` tests revoked
-//! leases, and the module `clocks` tests clocks that were changed.
+//! Tests of the diagnosis, the explanation of the state of a lock that `status` prints. Each test creates the real
+//! cause: a holder that is frozen, killed or cut off from the server, or a lease that has expired or is held for
+//! `--min-hold`. The module `release` tests revoked leases, and the module `clocks` tests incorrect clocks.
 
 use serde_json::Value;
 

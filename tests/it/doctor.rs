@@ -1,7 +1,7 @@
 //! Tests that `dlock doctor` finds problems of the server, the account and the tables, and prints fixes that work.
 //!
 //! - `server`: kind, settings and behaviour of the server
-//! - `grants`, `tables`: grants of the account, and definitions of the tables
+//! - `grants`, `tables`: privileges of the account, and definitions of the tables
 //! - `connect`: proxies between dlock and the server, and connections that fail
 //! - `output`: the text output and the JSON output
 
@@ -144,7 +144,7 @@ fn contents(database: &Database) -> Vec<(String, u64)> {
     tables.into_iter().map(count).collect()
 }
 
-/// Creates an account without grants and returns `database` with that account.
+/// Creates an account without privileges and returns `database` with that account.
 fn account_without_grants(database: &Database, name: &str) -> Database {
     let user = format!("{name}_{}", database.user);
     let password = &database.password;

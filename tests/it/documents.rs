@@ -106,7 +106,7 @@ fn the_grants_in_the_documents_are_those_that_setup_prints() {
         lines.map(str::to_owned).collect()
     };
     let wanted = grants(&printout("dlock"));
-    assert!(!wanted.is_empty(), "setup prints no grants");
+    assert!(!wanted.is_empty(), "setup prints no GRANT statements");
     let path = "man/dlock.7";
     assert_eq!(grants(&document(path)), wanted, "{path}");
 }
@@ -301,7 +301,9 @@ fn documented_durations_match_the_code() {
         (
             "README.md",
             vec![
-                format!("SIGTERM at {term} and SIGKILL at {kill} of 30 seconds"),
+                format!(
+                    "sends SIGTERM {term} seconds and SIGKILL {kill} seconds after that moment"
+                ),
                 format!("more than {queue_lock_allowance} seconds ago"),
                 format!("expired more than {allowance} seconds ago"),
             ],
@@ -325,7 +327,7 @@ fn documented_durations_match_the_code() {
         (
             "man/parts/dlock-exec.man",
             vec![
-                format!("after {term} and {kill} of 30 seconds"),
+                format!("SIGTERM {term} seconds and SIGKILL {kill} seconds after it started"),
                 "anything below 1500ms".to_owned(),
                 "at most 24h".to_owned(),
             ],

@@ -1,8 +1,8 @@
 //! Tests that the files in `examples/` work as described, with the real dlock, on MariaDB and on MySQL.
 //!
 //! The examples run on a [`Host`], which has a folder with the jobs that the examples call. The environment of an
-//! example contains only the variables that the kubelet, cron or systemd would set, and a PATH with the folder of
-//! dlock. Parts of an example that can run in a test run unchanged. The tests parse and check the other parts.
+//! example contains only the variables that the kubelet, cron or systemd would set, and a PATH with dlock's folder.
+//! Parts of an example that can run in a test run unchanged. The tests parse and check the other parts.
 //!
 //! - `kubernetes`: the containers of the YAML files
 //! - `image`: the Dockerfile and its entrypoint, as process 1
@@ -140,7 +140,7 @@ fn example(name: &str) -> String {
 }
 
 #[test]
-fn each_example_explains_crash_lost_database_and_rollback() {
+fn each_example_explains_crash_unavailable_database_and_rollback() {
     for name in [
         "kubernetes/deployment.yaml",
         "kubernetes/cronjob.yaml",
@@ -152,7 +152,7 @@ fn each_example_explains_crash_lost_database_and_rollback() {
         "fencing/transaction.sql",
     ] {
         let text = example(name);
-        for case in [" Crash: ", " Database lost", " Rollback"] {
+        for case in [" Crash: ", " Database unavailable: ", " Rollback"] {
             assert!(text.contains(case), "{name} does not contain:{case}");
         }
     }

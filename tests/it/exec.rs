@@ -63,7 +63,7 @@ fn the_command_gets_the_lease_in_its_environment() {
     everywhere(|database| {
         let outcome = Dlock::on(database, ["exec", "-a", "größe", "--ttl", "1m 30s"])
             .arg("--holder=deploy 7")
-            // The command must not get the values of an outer dlock.
+            // The command must not receive the values of an outer dlock.
             .env("DLOCK_TOKEN", "1")
             .env("DLOCK_ACTION", "outer")
             .env("OTHER", "kept")
@@ -79,7 +79,7 @@ fn the_command_gets_the_lease_in_its_environment() {
             .expect("the row exists");
         let expected = format!("größe,deploy 7,1m 30s,kept\n{token}\n");
         outcome.expect(0, &expected, "");
-        // If the environment contained two variables with one name, a shell would use the last variable, and most
+        // If the environment contained two variables with the same name, a shell would use the last variable, and most
         // programs would use the first variable.
         let all = Dlock::on(database, ["exec", "-a", "größe", "--", "env"])
             .env("DLOCK_TOKEN", "1")
@@ -90,7 +90,7 @@ fn the_command_gets_the_lease_in_its_environment() {
 }
 
 #[test]
-fn tokens_grow_from_one_run_to_the_next() {
+fn tokens_increase_from_one_run_to_the_next() {
     everywhere(|database| {
         let tokens: Vec<u64> = (0..5)
             .map(|_| {

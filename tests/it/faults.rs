@@ -1,5 +1,5 @@
-//! Tests of faults of the network and of the server, on MariaDB and MySQL. Each test in the modules below belongs to a
-//! row of the table in dlock(7).
+//! Tests of network and server faults, on MariaDB and MySQL. Each test in the modules below belongs to a row of the
+//! table in dlock(7).
 //!
 //! A [`Scene`] has the lock `init` in a separate database, a proxy that causes the faults, and a witness. The witness
 //! is a file to which every command writes its name. Every command also locks a second file until all processes of the
@@ -7,7 +7,7 @@
 //! witness. At the end of a test, [`Scene::over`] checks the witness.
 //!
 //! - `replies`: one request or its response is lost, late or cut off, or the response belongs to another request
-//! - `disk`: the disk of the server is full
+//! - `disk`: the server's disk is full
 //! - `forged`: the response is malformed or does not come from a server
 //! - `network`: the network between dlock and the server fails
 //! - `server`: the server fails
@@ -61,7 +61,8 @@ pub(crate) fn on_each_case<T: Clone + Sync>(
         thread::scope(|scope| {
             for (name, case) in cases {
                 let test = &test;
-                // Creates the scenes one after another. In parallel, the server would take seconds for each database.
+                // The scenes are created one after another. If they were created in parallel, the server would take
+                // seconds for each database.
                 let scene = Scene::new(flavour);
                 thread::Builder::new()
                     .name(format!("{flavour}, {name}"))
@@ -199,7 +200,7 @@ impl Scene {
         assert_eq!(self.row("owner_id"), None, "the lock is held");
     }
 
-    /// Waits until the next renewal has changed the row.
+    /// Waits for the next renewal to change the row.
     #[track_caller]
     pub(crate) fn renewed(&self) {
         let before = self.row("renewals");

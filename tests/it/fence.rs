@@ -1,4 +1,4 @@
-//! Tests of fencing: `dlock check`, and transactions of the command that delay the next grant.
+//! Tests of fencing: `dlock check`, and the command's transactions, which delay the next grant.
 
 use mysql::Conn;
 use mysql::prelude::Queryable;
@@ -69,7 +69,7 @@ impl Scene {
     }
 
     /// Opens a transaction and runs the check statement for `token` in the transaction. The account of the transaction
-    /// can read the table `dlock_fence` and no other table of dlock.
+    /// can read the table `dlock_fence` and none of dlock's other tables.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! Tests of the hand-off. The next command starts before the release of the previous holder is committed, and no run,
+//! Tests of the hand-off. The next command starts before the previous holder's release is committed, and no run,
 //! success or fence is lost.
 
 use std::process::Stdio;
@@ -56,7 +56,7 @@ fn wait_until_held(database: &Database) {
     });
 }
 
-/// Starts `next` and lets the command of `holder` end when `next` waits. Returns the outcomes of `holder` and `next`.
+/// Starts `next` and lets `holder`'s command end when `next` waits. Returns the outcomes of `holder` and `next`.
 #[track_caller]
 fn hand_over(database: &Database, holder: Holder, next: Dlock) -> (Outcome, Outcome) {
     let next: Running = next.start();
@@ -136,7 +136,7 @@ fn a_success_is_recorded_even_if_the_record_has_a_new_holder() {
         wait_for_waiter(&database);
         write_message(&go, "on");
         read_message(&ready);
-        // By now the next command holds the lock.
+        // By now the next contender holds the lock.
         holder.wait().expect(0, "on\n", "");
         write_message(&failing, "on");
         assert_eq!(next.wait().status, Some(5), "{flavour}");

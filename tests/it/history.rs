@@ -107,7 +107,7 @@ fn an_expired_run_is_lost_and_a_run_with_a_freed_row_is_revoked() {
     everywhere(|database| {
         let mut admin = database.admin_conn();
         let expired = "expires_at=UTC_TIMESTAMP(6)-INTERVAL 1 HOUR,owner_id=REPEAT('x',16)";
-        // A hand-off precedes the release of a run that took more than 0.1 s.
+        // If a run took more than 0.1 s, a hand-off precedes its release.
         for (change, outcome, rest) in [
             (expired, "lost", "true"),
             (expired, "lost", "sleep 0.2"),
@@ -275,7 +275,7 @@ fn a_forgotten_action_runs_again_and_the_operation_is_recorded() {
         // The success of v2 is still recorded. The command for v1 runs again, and its failure is returned.
         exec(database, &["-a", "init", "--once=v2", "-q"], "exit 9", 0);
         exec(database, &once, "exit 9", 9);
-        // The entry of `forget` is not the last run.
+        // The entry that `forget` wrote is not the latest run.
         let status = Dlock::on(database, ["status", "init"]).run().stdout;
         assert!(status.contains("exited 9, "), "{status}");
     });

@@ -60,7 +60,7 @@ fn column(database: &Database, name: &str) -> Option<u64> {
     row.expect("the table exists").expect("the row exists")
 }
 
-/// Returns the token of the last grant.
+/// Returns the token of the latest grant.
 #[track_caller]
 pub(crate) fn token(database: &Database) -> u64 {
     column(database, "token").expect("the column is never NULL")
@@ -78,7 +78,7 @@ pub(crate) fn is_free(database: &Database) -> bool {
     column(database, "owner_id IS NULL") == Some(1)
 }
 
-/// Replaces the owner id in the row with an owner id that no dlock process has, and raises the token.
+/// Replaces the owner id in the row with an owner id that no dlock process has, and increases the token.
 #[track_caller]
 pub(crate) fn steal(database: &Database) {
     database

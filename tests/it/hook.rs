@@ -195,7 +195,7 @@ fn the_hook_for_a_lost_lease_runs_while_the_command_is_stopped() {
         read_message(&ready);
         let lost_token = token(&database);
         steal(&database);
-        // The command exits because the hook has run. Without the hook, dlock would kill the command.
+        // The command exits because the hook has run. If the hook did not run, dlock would kill the command.
         let outcome = run.wait();
         outcome.expect(76, "", "lost init: init is held by a thief");
         assert_eq!(event_log.names(), ["granted", "lost"], "{flavour}");
@@ -309,7 +309,8 @@ fn a_hanging_hook_does_not_delay_the_hook_for_a_lost_lease() {
         steal(&database);
         run.wait_for_output("lost init: init is held by a thief");
         let reported = Instant::now();
-        // The command exits because the hook for the loss has run. Without that hook, dlock would kill the command.
+        // The command exits because the hook for the loss has run. If that hook did not run, dlock would kill the
+        // command.
         let outcome = run.wait();
         assert!(
             reported.elapsed() < LIMIT / 2,
@@ -359,7 +360,7 @@ fn a_failed_hook_is_reported_and_does_not_affect_the_run() {
         let database = shared(flavour).database("hook");
         for (hook, how) in [
             ("exit 5", "exited with 5"),
-            // If the hook inherited the signal mask of dlock, the hook would not receive SIGTERM.
+            // If the hook inherited dlock's signal mask, the hook would not receive SIGTERM.
             ("kill -TERM $$; exit 6", "was killed by signal 15"),
             ("no-such-command 2> /dev/null", "exited with 127"),
         ] {
@@ -456,8 +457,8 @@ fn monitor_death_neither_kills_a_hook_nor_skips_the_next_hook() {
         );
         let run = exec(&database, &hook, &["--ttl=20s"])
             .args(["--", "sh", "-c"])
-            // The command leaves a process that dlock must kill. After the death of the monitor, that process becomes a
-            // child of dlock.
+            // The command leaves a process that dlock must kill. When the monitor dies, that process becomes a child of
+            // dlock.
             .arg(r#"exec 9>>"$0"; flock -n 9; setsid sh -c 'read _ < "$0"' "$1" & read _ < "$1""#)
             .arg(witness.path())
             .arg(&never)

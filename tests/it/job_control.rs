@@ -80,7 +80,7 @@ fn signal_keys_and_size_changes_reach_the_command_once() {
     terminal.enters(&format!("$dlock exec -a init -- {}", recorder.words()));
     recorder.is_up();
     for (key, number) in [(CTRL_C, INT), (CTRL_BACKSLASH, QUIT), (CTRL_Z, TSTP)] {
-        // The last key stops dlock but not the recorder, which blocks all signals.
+        // The final key stops dlock but not the recorder, which blocks all signals.
         terminal.types(key);
         recorder.got(number);
     }

@@ -32,8 +32,8 @@ const LAYERS: [&str; 19] = [
     "lib",
 ];
 
-/// Words, each with the layers whose code may contain the word. If the list of layers is empty, no layer may contain
-/// the word.
+/// Words, each with the layers that may contain the word. If the list of layers is empty, no layer may contain the
+/// word.
 const HOMES: [(&str, &[&str]); 21] = [
     ("unsafe ", &["sys"]),
     ("libc::", &["sys"]),

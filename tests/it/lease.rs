@@ -1,4 +1,5 @@
-//! Tests that dlock renews the lease while the command runs, and stops the command if dlock cannot renew the lease.
+//! Tests that dlock renews the lease while the command runs, and stops the command if dlock cannot renew the lease in
+//! time.
 
 use mysql::prelude::Queryable;
 

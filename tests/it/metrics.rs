@@ -1,5 +1,5 @@
-//! Tests of the metrics file. A strict parser of the Prometheus format checks the contents of the file at each step of
-//! a run. A failure to write the file must not affect the run.
+//! Tests of the metrics file. A strict parser of the Prometheus format checks the file's contents at each step of a
+//! run. A failure to write the file must not affect the run.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

@@ -1,5 +1,4 @@
-//! A connection multiplexer, which sends the requests of all clients through one session of the server, one request at
-//! a time.
+//! A connection multiplexer, which sends the requests of all clients through one server session, one request at a time.
 //!
 //! The first client logs in to the server. The multiplexer sends the server's greeting to later clients too, and
 //! accepts their logins without a check. A request that waits in the server, for example for a named lock, delays the
@@ -119,7 +118,7 @@ fn log_in(port: u16, client: &mut Wire) -> io::Result<Session> {
     client.send(&greeting)?;
     loop {
         server.send(&client.receive()?)?;
-        // The packet [1, 3] means that the server has the password in its cache. The client sends nothing after this
+        // The packet [1, 3] means that the password is in the server's cache. The client sends nothing after this
         // packet.
         let mut response = server.receive()?;
         while payload(&response) == [1, 3] {

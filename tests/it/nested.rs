@@ -1,5 +1,5 @@
 //! Tests of `dlock exec` inside the command of another `dlock exec`. For the same action, the inner dlock runs its
-//! command under the outer lease. For another action, the inner dlock acquires its own lease.
+//! command under the outer lease. For a different action, the inner dlock acquires its own lease.
 
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -12,14 +12,15 @@ use crate::pid_one::{namespaces, unshare};
 use crate::proxy::{AcceptMode, Proxy};
 use crate::servers::{Database, Flavour, shared};
 
-/// The wait limit of an inner dlock. Without this limit, an inner dlock that waits for the outer lease would never end.
+/// The wait limit of an inner dlock. If there were no limit, an inner dlock that waits for the outer lease would never
+/// end.
 const WAIT_LIMIT: &str = "--wait=2s";
 
 /// Maximum time for a read from a healthy server.
 const READ_LIMIT: Duration = Duration::from_secs(10);
 
-/// Returns `dlock exec` of `init` with the shell script `script` as its command. In the script, `$dlock` is the path of
-/// dlock.
+/// Returns a `dlock exec` for `init` with the shell script `script` as its command. In the script, `$dlock` is the path
+/// of dlock.
 fn outer(database: &Database, script: &str) -> Dlock {
     Dlock::on(database, ["exec", "-a", "init", "--holder=web-1"])
         .env("dlock", env!("CARGO_BIN_EXE_dlock"))
@@ -31,8 +32,8 @@ fn address(database: &Database) -> String {
     format!("127.0.0.1:{}/{}", database.port, database.name)
 }
 
-/// Returns `dlock exec` of `init` in the environment of a command whose holder was granted `token` by the database at
-/// `address`.
+/// Returns a `dlock exec` for `init` in the environment of a command whose holder was granted `token` by the database
+/// at `address`.
 fn inner(database: &Database, token: u64, address: &str) -> Dlock {
     Dlock::on(database, ["exec", "-a", "init", "-v", WAIT_LIMIT])
         .env("DLOCK_ACTION", "init")
@@ -54,7 +55,7 @@ fn nested_exec_of_the_same_action_runs_under_the_outer_lease() {
             "dlock: init is held by the outer dlock (token {token}): running under its lease\n"
         );
         outcome.expect(5, &format!("{token}\n"), &printed);
-        // The history has only the outer run.
+        // The history contains only the outer run.
         let history = Dlock::on(&database, ["history", "init"]).run().stdout;
         assert_eq!(history.lines().count(), 2, "{flavour}: {history}");
         assert!(history.contains("exited 5"), "{flavour}: {history}");
@@ -159,7 +160,7 @@ fn nested_exec_with_a_stale_token_exits_76_immediately() {
         let why = format!("the outer dlock's token {before} is not current: init is free");
         let late = inner(&database, before, &address(&database)).run();
         late.expect(76, "", &why);
-        // dlock ignores the variables, because they contain the address of another database.
+        // dlock ignores the variables, because they contain the address of a different database.
         let other = inner(&database, before, "127.0.0.1:1/other").run();
         other.expect(0, "", "acquired init in");
     }

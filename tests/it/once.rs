@@ -1,5 +1,5 @@
-//! Tests of `--once`: dlock records a success, the other replicas then exit 0 without a run, and a holder that has lost
-//! its lease cannot record a success.
+//! Tests of `--once`: dlock records a success, the other replicas then exit with 0 and do not run the command, and a
+//! holder that has lost its lease cannot record a success.
 
 use std::fs;
 use std::path::PathBuf;
@@ -295,7 +295,7 @@ fn recorded_success_is_found_with_one_request_and_no_write() {
             .replica(&["--once=v1"], "one", 0)
             .run()
             .expect(0, "", "");
-        // After this restriction, every write of the account would fail.
+        // After this restriction, every write by the account would fail.
         replicas.restrict(&[
             ("SELECT", "dlock_schema"),
             ("SELECT", "dlock_lock"),

@@ -1,5 +1,5 @@
-//! Tests of dlock as process 1, as in a container: dlock forwards signals, reaps orphans, exits with the status of its
-//! command, and leaves no process behind.
+//! Tests of dlock as process 1, as in a container: dlock forwards signals, reaps orphans, exits with its command's
+//! status, and leaves no process behind.
 //!
 //! The tests must be able to create a PID namespace, either as root or with user namespaces. Otherwise, the tests fail
 //! with a message that describes the fix.

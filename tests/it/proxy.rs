@@ -1,5 +1,5 @@
-//! A TCP proxy between dlock and the server. The proxy parses the MySQL protocol, records requests and injects faults
-//! of networks and middleboxes.
+//! A TCP proxy between dlock and the server. The proxy parses the MySQL protocol, records requests and injects network
+//! and middlebox faults.
 //!
 //! ```text
 //! let proxy = Proxy::to(server.port());              // dlock connects to proxy.port()
@@ -29,9 +29,10 @@
 //!
 //! The proxy injects a fault into a response only after it has received the last packet of the response. At this point,
 //! the server has executed the whole request. The proxy cannot parse encrypted requests and responses. With TLS, only
-//! flows and doors work. Each proxy has one thread that accepts connections and ends with the test process. Each
-//! connection has two threads, which end with the connection. The proxy depends only on `std` and `rustix`, so other
-//! targets can include this file with `#[path = "../it/proxy.rs"] mod proxy;`.
+//! the methods that set the flow, set the handling of new connections or end connections work. Each proxy has one
+//! thread that accepts connections and ends with the test process. Each connection has two threads, which end with the
+//! connection. The proxy depends only on `std` and `rustix`, so other targets can include this file with `#[path =
+//! "../it/proxy.rs"] mod proxy;`.
 
 #![allow(
     dead_code,
@@ -384,7 +385,7 @@ impl Case {
         self.shared.locked().injections[self.number].hits
     }
 
-    /// Returns the server's response to the last request that the fault affected.
+    /// Returns the server's response to the most recent request that the fault affected.
     pub(crate) fn response(&self) -> Vec<u8> {
         self.shared.locked().injections[self.number]
             .response
@@ -397,7 +398,7 @@ impl Case {
             .change(|state| state.injections[self.number].may_go = true);
     }
 
-    /// Stops injecting the fault into further requests.
+    /// Stops injecting the fault into later requests.
     pub(crate) fn lift(&self) {
         self.shared
             .change(|state| state.injections[self.number].left = 0);

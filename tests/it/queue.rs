@@ -207,7 +207,7 @@ fn holder_that_reconnects_keeps_the_lock_and_the_queue_order() {
             .admin
             .query_drop(format!("KILL {session}"))
             .expect("the session can be killed");
-        // The first waiter now has the queue lock and is the queue head. After two ttls, it has still not taken over
+        // The first waiter now has the queue lock and is the queue head. Two ttls later, it has still not taken over
         // the lease.
         let mut admin = queue.database.admin_conn();
         eventually("the lease is renewed on the new session", || {

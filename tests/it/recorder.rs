@@ -156,7 +156,7 @@ impl Recorder {
         eventually("the recorder is up", || self.log().is_some());
     }
 
-    /// Waits until the last signal that has arrived is `number`.
+    /// Waits until the most recent signal that has arrived is `number`.
     #[track_caller]
     pub(crate) fn got(&self, number: i32) {
         eventually(&format!("signal {number} arrives"), || {

@@ -17,7 +17,7 @@ use crate::cli_runner::{Outcome, Running};
 use crate::faults::Scene;
 use crate::servers::Database;
 
-/// Waits for at most `limit` until `running` exits. If the process still runs after `limit`, kills it and returns None.
+/// Waits up to `limit` for `running` to exit. Kills the process and returns None if it still runs after `limit`.
 fn ends_within(mut running: Running, limit: Duration) -> Option<Outcome> {
     let until = Instant::now() + limit;
     while !running.is_over() {

@@ -1,4 +1,4 @@
-//! Tests that dlock stops a command that exceeds `--max-runtime` or whose heartbeat file does not change.
+//! Tests that dlock stops a command that exceeds `--max-runtime` or does not change its heartbeat file in time.
 
 use std::fs;
 

@@ -14,8 +14,8 @@ use crate::network::{local, refusing};
 use crate::proxy::Port;
 use crate::servers::{Database, Flavour, shared};
 
-/// The password. Every wrong password in these tests also contains this string. No other string in these tests contains
-/// it.
+/// The password. Every incorrect password in these tests also contains this string. No other string in these tests
+/// contains it.
 const SENTINEL: &str = "S3NT1NEL";
 
 /// The name of a source of the password, and the environment variables that configure this source.
@@ -236,7 +236,7 @@ fn failure_does_not_print_the_password() {
         ] {
             let stage = Stage::new();
             for source in sources(&stage, user, &address) {
-                // A bad URL in a file is a configuration error, not a usage error.
+                // An invalid URL in a file is a configuration error, not a usage error.
                 let status = if what == "bad query" && source.0 == "url file" {
                     78
                 } else {

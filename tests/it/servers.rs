@@ -63,7 +63,7 @@ pub(crate) fn shared(flavour: Flavour) -> &'static Server {
     server.get_or_init(|| Server::start(flavour, &[]))
 }
 
-/// A running server. Dropping this value stops it.
+/// A running server. Dropping this value stops the server.
 pub(crate) struct Server {
     flavour: Flavour,
     script: Script,
@@ -131,7 +131,7 @@ impl Server {
         &self.ready.socket
     }
 
-    /// Returns the process id of the server, for tests that send signals to it.
+    /// Returns the server's process id, for tests that send signals to the server.
     pub(crate) fn pid(&self) -> u32 {
         self.ready.pid
     }
@@ -200,7 +200,7 @@ impl Database {
         self.url_through(self.port)
     }
 
-    /// Returns the URL of this database with another port on 127.0.0.1, for example the port of a proxy.
+    /// Returns the URL of this database with a different port on 127.0.0.1, for example the port of a proxy.
     pub(crate) fn url_through(&self, port: u16) -> String {
         format!(
             "mysql://{}:{}@127.0.0.1:{port}/{}",
@@ -284,7 +284,7 @@ struct Ready {
 }
 
 impl Ready {
-    /// Parses `ready pid=… port=… socket=… dir=… version=…`. Returns None if the line has another format.
+    /// Parses `ready pid=… port=… socket=… dir=… version=…`. Returns None if the line has a different format.
     fn parse(line: &str) -> Option<Self> {
         let mut values = line
             .strip_prefix("ready ")?
@@ -308,7 +308,7 @@ impl Ready {
 /// The running script `tests/servers/run`, which owns the server's process and folder.
 struct Script {
     child: Child,
-    /// The pipe to the standard input of the script, which ends when the pipe closes. None means that the pipe is
+    /// The pipe to the standard input of the script. The script ends when the pipe closes. None means that the pipe is
     /// closed.
     stdin: Option<ChildStdin>,
     stdout: BufReader<ChildStdout>,

@@ -1,5 +1,5 @@
-//! Tests of the check whether the session of another contender is alive, with four-byte characters in the process list
-//! and without a process list.
+//! Tests of the check that determines whether another contender's session is alive, with four-byte characters in the
+//! process list and without a process list.
 
 use std::thread;
 

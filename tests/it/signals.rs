@@ -1,5 +1,5 @@
 //! Tests of every catchable signal in every phase of dlock. The tests check which process receives a signal and how
-//! often, the exit status of dlock, and the rows that remain in the database.
+//! often, dlock's exit status, and the rows that remain in the database.
 
 use std::cell::RefCell;
 use std::net::{TcpListener, TcpStream};

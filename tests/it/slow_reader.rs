@@ -19,7 +19,7 @@ use crate::proxy::{Fault, Kind, Proxy};
 use crate::servers::{Flavour, shared};
 use crate::terminal::{CTRL_Q, CTRL_S, Terminal};
 
-/// The ttl. It is so short that a test can wait until the ttl has passed.
+/// The ttl. It is short enough for a test to wait until the ttl has passed.
 const TTL: &str = "--ttl=2s";
 
 /// A number of renewals that takes longer than the ttl. dlock renews a lease six times per ttl.
@@ -200,7 +200,7 @@ fn resumed_reader_gets_the_number_of_dropped_messages() {
         assert_eq!(holder.end().status, Some(3), "{flavour}");
         let rest: Vec<String> = lines.iter().collect();
         let mut rest = messages(&(rest.join("\n") + "\n"));
-        // Messages about the last signals may still arrive, because the monitor reports signals asynchronously.
+        // Messages about the most recent signals may still arrive, because the monitor reports signals asynchronously.
         let late = rest.iter().filter(|message| is(message, "signal")).count();
         rest.retain(|message| !is(message, "signal"));
         assert_eq!(read.len() - 1 + count + late, SENT, "{flavour}");

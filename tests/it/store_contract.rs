@@ -311,7 +311,7 @@ fn revoked_record_has_no_holder_and_only_its_owner_frees_it() {
 }
 
 #[test]
-fn token_grows_from_any_value_in_the_row() {
+fn token_increases_from_any_value_in_the_row() {
     everywhere(|database, mut one, _| {
         let first = one.granted();
         assert_eq!(one.release(first), Response::Released);
@@ -321,8 +321,8 @@ fn token_grows_from_any_value_in_the_row() {
                 .query_drop(format!("UPDATE dlock_lock SET token={token}"))
                 .expect("the row can be changed");
         };
-        // After a restore from a backup, the row has an old token. After a time with a fast server clock, the row has a
-        // high token.
+        // If the tables have been restored from a backup, the row has an old token. If the server's clock has been
+        // fast, the row has a high token.
         set_token(3);
         let second = one.granted();
         assert!(second.token > first.token);

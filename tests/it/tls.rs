@@ -1,5 +1,5 @@
 //! Tests of TLS and login. Each TLS mode must accept and refuse connections as documented. A middlebox must not be able
-//! to disable TLS. Data that an attacker injects into a connection must never count as a response of the server.
+//! to disable TLS. Data that an attacker injects into a connection must never count as a response from the server.
 
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr};
@@ -121,8 +121,8 @@ impl TlsServer {
         }
     }
 
-    /// Creates a database with the tables of dlock. The account requires `require`, for example `SSL` or `X509`, from
-    /// its clients.
+    /// Creates a database with dlock's tables. The account requires `require`, for example `SSL` or `X509`, from its
+    /// clients.
     #[track_caller]
     fn database(&self, require: &str) -> Database {
         let database = self.server.database("tls");
@@ -137,7 +137,7 @@ impl TlsServer {
         database
     }
 
-    /// Returns `dlock exec` that connects to `database` by the host name `host`. [`NAME`] resolves to 127.0.0.1.
+    /// Returns a `dlock exec` that connects to `database` by the host name `host`. [`NAME`] resolves to 127.0.0.1.
     /// [`echo`] adds the command.
     fn exec(&self, database: &Database, host: &str) -> Dlock {
         let Database {

@@ -1,7 +1,7 @@
 //! Tests that the whole process tree of a command is dead before the next command starts, even if dlock or its monitor
-//! fails.
+//! fails (but not both).
 //!
-//! Every process of the tree keeps a [`Witness`] locked. The command of the next holder fails if the witness is locked.
+//! Every process of the tree keeps a [`Witness`] locked. The next holder's command fails if the witness is locked.
 
 use std::sync::mpsc;
 use std::{fs, ptr, thread};
@@ -12,7 +12,7 @@ use crate::compiler::preload;
 use crate::servers::{Database, Flavour, Server, shared};
 
 /// A command with three descendants that ignore stop requests: a child, a child in a separate session, and an orphan in
-/// another session. The command locks the witness `$1`, writes its process id and the process id of its parent to `$2`,
+/// a third session. The command locks the witness `$1`, writes its process id and the process id of its parent to `$2`,
 /// and exits when it reads a line from `$3`. The descendants run until dlock or its monitor kills them.
 const TREE: &str = r#"
     exec 9>>"$1"
@@ -27,7 +27,7 @@ const TREE: &str = r#"
     exit 4
 "#;
 
-/// The command of the next holder.
+/// The next holder's command.
 const NEXT: &str = r#"exec 9>>"$1"; flock -n 9 && echo alone"#;
 
 /// A holder of `init` whose command is [`TREE`].

@@ -1,7 +1,7 @@
 //! Schema versions: upgrades by `dlock setup`, and programs of two versions on the same tables.
 //!
 //! The older program is dlock itself. The newer one is `dlock-mutant` with the next schema version
-//! (`src/store/mysql/schema/next.rs`), which writes a column that the tables of dlock do not have.
+//! (`src/store/mysql/schema/next.rs`), which writes a column that dlock's tables do not have.
 //!
 //! - `together`: both programs compete for one action
 //! - `upgrade`: the upgrade by `setup`, and its interruptions
@@ -27,7 +27,7 @@ fn next<S: AsRef<OsStr>>(database: &Database, arguments: impl IntoIterator<Item 
         .env("DLOCK_URL", database.url())
 }
 
-/// Creates a database with the tables of dlock itself.
+/// Creates a database with the tables that dlock itself creates.
 #[track_caller]
 fn set_up(flavour: Flavour) -> Database {
     let database = shared(flavour).database("versions");
@@ -38,7 +38,7 @@ fn set_up(flavour: Flavour) -> Database {
     database
 }
 
-/// Returns version and `min_version` of each row of `dlock_schema`.
+/// Returns `version` and `min_version` of each row of `dlock_schema`.
 #[track_caller]
 fn recorded(database: &Database) -> Vec<(u32, u32)> {
     let rows = "SELECT version, min_version FROM dlock_schema";
@@ -79,12 +79,12 @@ fn too_old_tables_are_refused_and_not_changed() {
             outcome.expect(
                 78,
                 "",
-                "the tables have schema version 1, this dlock needs 2: run dlock setup of this dlock \
-                 with an account that may alter tables",
+                "the tables have schema version 1, but this dlock needs 2: run dlock setup with this version \
+                 of dlock and an account that may alter tables",
             );
         }
         let findings = Findings::of(next(&database, [""; 0]));
-        let fix = findings.reports("tables", "fail", "schema version 1, this dlock needs 2");
+        let fix = findings.reports("tables", "fail", "schema version 1, but this dlock needs 2");
         assert!(fix.contains("run dlock setup"), "{fix}");
         // The missing column is not reported, because `setup` adds it.
         findings.are_good_except(&["tables"]);
@@ -111,7 +111,7 @@ fn tables_that_need_a_newer_program_are_refused_and_not_changed() {
             outcome.expect(
                 78,
                 "",
-                "the tables need a dlock with schema version 2, this dlock has 1: use a newer dlock",
+                "the tables need a dlock with schema version 2 or later, but this dlock has 1: use a newer dlock",
             );
         }
         assert_eq!(definitions(&database), before, "{flavour}");
@@ -147,7 +147,7 @@ fn a_waiter_checks_the_version_again_when_its_turn_comes() {
 fn an_older_program_works_with_columns_that_it_does_not_know() {
     for flavour in Flavour::ALL {
         let database = set_up(flavour);
-        // A column at the front of a table shifts all others.
+        // A column at the front of a table shifts all other columns.
         for table in [
             "dlock_schema",
             "dlock_lock",

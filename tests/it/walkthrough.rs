@@ -5,8 +5,8 @@
 //! - `normalize` makes the outputs of two runs comparable, and `document` finds the blocks in the documents.
 //!
 //! Every scenario runs on both servers, and both runs must have the same output. The documents contain the output of
-//! one real run, and the output of each later run must match it after normalization. If `DLOCK_UPDATE=1` is set in the
-//! environment and a block is out of date, the test writes all blocks of the current run to the documents.
+//! one real run, and the output of each later run must match that run after normalization. If `DLOCK_UPDATE=1` is set
+//! in the environment and a block is out of date, the test writes all blocks of the current run to the documents.
 
 mod document;
 mod fake_hosts;

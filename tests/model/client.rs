@@ -60,8 +60,8 @@ pub(crate) enum Progress {
     Executed(Raw, Tick),
 }
 
-/// The state of a connection that may be stalled, or of a process that may be stopped. Each halt lasts at least until
-/// the next tick, because a shorter halt is equivalent to another order of events within the tick.
+/// The state of a connection that may be stalled, or of a process that may be stopped. Each stall or stop lasts at
+/// least until the next tick, because a shorter one is equivalent to another order of events within the tick.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum StopState {
     /// The connection or process is not halted.
@@ -243,7 +243,7 @@ impl Client {
         let is_stopped = self.monitor.is_some_and(|monitor| monitor.is_stopping());
         let (exit_reason, stop_reason) = match is_stopped && loss.is_none() {
             true => (ExitReason::Killed(KILL), StopReason::Expired),
-            // Even if a loss was reported, the command may have exited before it was stopped.
+            // Even if a loss was reported, the command may have exited before the monitor stopped it.
             false => (ExitReason::Exited(0), StopReason::None),
         };
         let reported_loss = loss.filter(|_| variant != Variant::ExitStatusTrusted);
@@ -341,7 +341,7 @@ impl Client {
         };
         if let Some(next) = raw.next(&pending.request) {
             pending.stage = next;
-            // A deadline counts from the time at which the last packet of the request is sent.
+            // A deadline is measured from the time at which the last packet of the request is sent.
             pending.sent = now;
             pending.progress = Progress::Sent;
             connection.pending = Some(pending);

@@ -8,8 +8,8 @@ use crate::server::Session;
 use crate::time::TTL;
 use crate::world::{Event, World};
 
-/// Errors that a server may return after it has executed the request. The list contains only the
-/// kinds that a contender does not treat as an unknown outcome.
+/// Errors that a server may return after it has executed the request. The list contains only the kinds that a contender
+/// does not treat as an unknown outcome.
 const ERRORS: [FailureKind; 2] = [FailureKind::Conflict, FailureKind::NoQueueLock];
 
 impl Run {
@@ -64,8 +64,8 @@ impl Run {
     }
 
     /// Adds the events that can happen to client `c` without a fault. Returns true if one of the events is urgent,
-    /// which means that it must happen before the next tick. A process that is not halted completes all due work in a
-    /// tick.
+    /// which means that it must happen before the next tick. A process that is not stopped completes all due work
+    /// within the tick.
     pub(crate) fn events_of(&self, world: &World, c: usize, events: &mut Vec<Event>) -> bool {
         let client = &world.clients[c];
         let has_ended = matches!(client.parent, Parent::NotStarted | Parent::Ended { .. });

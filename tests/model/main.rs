@@ -10,7 +10,7 @@
 //! Modelled:
 //! - Requests and responses that are lost, delayed, executed late or executed twice.
 //! - Errors in place of the response to an executed request.
-//! - Connections that break. The server may detect this at any later time.
+//! - Connections that break. The server may detect the break at any later time.
 //! - A server that restarts, that ends idle sessions, or whose clock jumps forward and back.
 //! - Parents that are killed, or stopped for any number of ticks, and monitors that are killed.
 //! - Commands that end at any time, waiters that give up, and an operator that revokes a lease.
@@ -18,15 +18,16 @@
 //! Time passes in ticks (`time`), and each run has a last tick. A lease lasts four ticks. Within a tick, events happen
 //! in any order. A process that is not stopped or stalled completes all due work within the tick, so a delay is a
 //! fault. If no order of events can distinguish a fault from the same fault at a later time, the checker tries only the
-//! later time. Killing a process tree takes up to one tick, which is the margin.
+//! later time. Killing a process tree takes up to one tick, which is the length of the safety margin.
 //!
 //! Not modelled:
 //! - A monitor that is stopped, or that is killed together with its parent. dlock makes no promise for these cases.
-//! - Clocks that run at different rates. The margin also covers them, but in the model the kill uses the full margin.
+//! - Clocks that run at different rates. The safety margin also covers this difference, but in the model the kill uses
+//!   the whole margin.
 //! - A monitor that does not check the deadline before it starts the command, and lost data in the pipe to the monitor.
 //! - A queue of more than two, `WaitEnded`, queue entries of sessions that have ended, wait limits, and other ttls.
-//! - Several servers, and lost rows. Only the token protects against these.
-//! - Liveness. The model checks that events can happen. Tests on servers check that they do happen.
+//! - Several servers, and lost rows. In these cases, only the fencing token protects a resource.
+//! - Liveness. The model checks that each expected event is possible. The tests on real servers check that it happens.
 
 mod check;
 mod client;
@@ -50,7 +51,7 @@ use crate::properties::{
 use crate::server::Rules;
 use crate::time::Tick;
 
-/// The run has two faults of any kind at any two times.
+/// The run has up to two faults of any kind at any two times.
 #[test]
 fn two_dlock_processes_never_run_two_commands_despite_two_faults() {
     let run = Run {
@@ -83,7 +84,7 @@ fn three_dlock_processes_never_run_two_commands_despite_one_fault() {
     ]);
 }
 
-/// An operator revokes a lease at any time during the run.
+/// In this run, an operator may revoke a lease at any time.
 #[test]
 fn revoked_lease_never_allows_a_second_command() {
     let run = Run {
@@ -100,7 +101,8 @@ fn revoked_lease_never_allows_a_second_command() {
     ]);
 }
 
-/// The run has no queue lock. With a queue lock, the holder would keep it and prevent a second grant.
+/// In this run, the queue lock does not work. Otherwise, the holder would keep the queue lock and prevent a second
+/// grant.
 #[test]
 fn row_freed_by_an_operator_while_the_command_runs_is_detected() {
     let run = Run {
@@ -113,7 +115,8 @@ fn row_freed_by_an_operator_while_the_command_runs_is_detected() {
     assert_broken("freed by an operator", run, EXCLUSION);
 }
 
-/// dlock(7) promises this if the holder's connection does not break.
+/// dlock(7) promises that a step of the server's clock does not create a second holder while the holder's connection is
+/// up.
 #[test]
 fn clock_jump_of_the_server_never_allows_a_second_holder() {
     for clock_steps in [&[7, -7], &[-7, 7]] {
@@ -130,7 +133,7 @@ fn clock_jump_of_the_server_never_allows_a_second_holder() {
 
 /// In this run, waiters poll the row.
 #[test]
-fn claims_hold_without_named_locks_if_the_clock_is_not_set() {
+fn properties_hold_without_named_locks_if_the_clock_is_not_set() {
     let run = Run {
         rules: WITHOUT_QUEUE_LOCK,
         faults: 1,
@@ -144,7 +147,7 @@ fn claims_hold_without_named_locks_if_the_clock_is_not_set() {
     ]);
 }
 
-/// This is the first of two documented limits. After the holder's connection breaks, a take-over relies on the server's
+/// This is the first of two documented limits: after the holder's connection breaks, a take-over relies on the server's
 /// clock.
 #[test]
 fn clock_jump_after_a_broken_connection_allows_a_second_holder() {
@@ -156,7 +159,7 @@ fn clock_jump_after_a_broken_connection_allows_a_second_holder() {
     assert_broken("a clock jump and a broken connection", run, EXCLUSION);
 }
 
-/// This is the second documented limit.
+/// This is the second documented limit: if named locks do not work, a take-over relies on the server's clock.
 #[test]
 fn clock_jump_without_named_locks_allows_a_second_holder() {
     let run = Run {
@@ -194,7 +197,7 @@ fn assert_broken(name: &str, run: Run, property: &'static str) {
 }
 
 #[test]
-fn deadline_counted_from_the_response_is_detected() {
+fn deadline_measured_from_the_response_is_detected() {
     assert_broken_by(
         Variant::DeadlineFromResponse,
         (2, FaultKinds::StopsAndStalls, 5),

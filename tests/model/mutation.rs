@@ -10,16 +10,16 @@ use crate::time::Tick;
 pub(crate) enum Variant {
     /// The protocol without a broken rule.
     Sound,
-    /// The deadline counts from the response instead of the request.
+    /// The deadline is measured from the response instead of from the request.
     DeadlineFromResponse,
-    /// A connection is reused after an error. The late response to one request then counts as the response to the next
+    /// A connection is reused after an error. The late response to one request is then read as the response to the next
     /// request.
     ConnectionReused,
     /// The owner id is not read back: an attempt or a renewal without an error counts as successful.
     OwnerIdNotReadBack,
     /// An operator's release frees the row immediately, while the command still runs.
     FreedByOperator,
-    /// A grant counts even if it was made by an old attempt that returned an error.
+    /// A grant is accepted even if it was made by an old attempt that returned an error.
     OldGrantTrusted,
     /// A row with the client's owner id counts as held even if an operator has revoked the lease.
     RevokedIsHeld,
@@ -43,7 +43,7 @@ pub(crate) enum Variant {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FaultKinds {
     /// All kinds: a process is killed, a parent is stopped, a waiter gives up, a connection breaks, stalls or cannot be
-    /// opened, a request is executed twice, or the server restarts.
+    /// opened, a request is executed twice, an executed request returns an error, or the server restarts.
     All,
     /// A parent is stopped, or a connection breaks or stalls. These faults are enough to detect most broken variants.
     StopsAndStalls,

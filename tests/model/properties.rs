@@ -1,5 +1,5 @@
-//! The properties that must always hold, and the events that must be possible. If such an event never happened, the properties
-//! would hold trivially.
+//! The properties that must always hold, and the events that must be possible. If these events were impossible, the
+//! properties could hold trivially.
 
 use dlock::store::Request;
 use stateright::Property;

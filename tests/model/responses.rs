@@ -14,7 +14,8 @@ use crate::server::{Raw, RowView, owner_id_of_number};
 use crate::time::{TTL, Tick, instant, ticks};
 
 /// Returns a response with its times, as the database thread delivers it. The worst case is a response that is received
-/// immediately and processed late, because a waiter's own clock counts from the receipt.
+/// immediately and processed late, because a waiter measures how long a record has been unchanged from the time at
+/// which it receives the response.
 pub(crate) fn timed_response(
     sent: Tick,
     received: Tick,

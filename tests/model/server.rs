@@ -70,8 +70,8 @@ impl Server {
         self.row.owner_id = None;
     }
 
-    /// Applies an operator's action if the row has the token `token`. The row gets a new token and keeps its owner id.
-    /// Returns true if the action was applied.
+    /// Applies an operator request if the row has the token `token`. The row gets a new token and keeps its owner id.
+    /// Returns true if the request was applied.
     pub(crate) fn apply_operator_action(
         &mut self,
         now: Tick,
@@ -311,7 +311,7 @@ impl Server {
         })
     }
 
-    /// Returns true if `owner_id` holds the lease. The condition is that of the SQL.
+    /// Returns true if `owner_id` holds the lease. The condition is the same as in the SQL statements.
     fn is_held_by(&self, owner_id: u8, token: Option<Token>, rules: Rules) -> bool {
         let owner = Owner {
             is_revoked: self.row.revoked && !rules.revoked_is_held,

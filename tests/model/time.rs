@@ -16,8 +16,8 @@ const TICK: Duration = Duration::from_secs(6);
 /// the result must not precede the boot.
 const BOOT: u32 = 100;
 
-/// Length of a lease in ticks: one tick each for the renew interval, the grace and the margin, and one tick in which a
-/// renewal may fail.
+/// Length of a lease in ticks: one tick each for the renew interval, the grace period and the safety margin, and one
+/// tick in which a renewal may fail.
 pub(crate) const TTL: u8 = 4;
 
 /// A number of ticks since the start of the run.
@@ -38,8 +38,8 @@ pub(crate) fn instant(tick: Tick) -> BootInstant {
     BootInstant::new(TICK * (BOOT + u32::from(tick)))
 }
 
-/// Returns the timing of every lease in the model. The margin is one tick, because killing a process tree takes up to
-/// one tick.
+/// Returns the timing of every lease in the model. The safety margin is one tick, because killing a process tree takes
+/// up to one tick.
 pub(crate) fn timing() -> Timing {
     Timing {
         ttl: ticks(TTL),

@@ -81,7 +81,7 @@ pub(crate) enum Event {
     KillParent(usize),
     /// The monitor is killed.
     KillMonitor(usize),
-    /// The monitor performs an action that is due.
+    /// The monitor does work that is due.
     StepMonitor(usize),
     /// The command ends.
     EndCommand(usize),

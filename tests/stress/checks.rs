@@ -4,8 +4,8 @@
 
 use std::time::Duration;
 
-/// Words that a command writes, followed by the number of its replica or tick: after it has succeeded, and if the
-/// process tree of an earlier command was still alive.
+/// Words that a command writes, followed by the number of its replica or tick. The command writes the first word after
+/// it has succeeded, and the second if the process tree of an earlier command is still alive.
 pub(crate) const DONE: &str = "done";
 pub(crate) const NOT_ALONE: &str = "not-alone";
 
@@ -33,7 +33,7 @@ pub(crate) struct End {
 #[derive(Clone, Debug)]
 pub(crate) struct Replica {
     pub(crate) fate: SignalSent,
-    /// None if the replica did not end before the timeout of the test.
+    /// None if the replica did not end before the test's timeout.
     pub(crate) end: Option<End>,
     /// Standard error of the replica.
     pub(crate) stderr: String,
@@ -104,7 +104,7 @@ impl Replica {
         self.end.as_ref().is_some_and(|end| end.status == Some(0))
     }
 
-    /// Describes a wrong end of the replica. None if the end is correct.
+    /// Describes an incorrect end of the replica. None if the end is correct.
     fn wrong_end(&self) -> Option<String> {
         let Some(End { status, .. }) = self.end else {
             return Some("did not end".to_owned());
@@ -154,7 +154,8 @@ impl Tick {
     }
 }
 
-/// Describes wrong lines of commands of which exactly one must succeed. None if the lines are correct.
+/// Returns a description of the lines if they are incorrect: exactly one command must succeed, and every command must
+/// be alone. None if the lines are correct.
 fn wrong_runs(written: &[String]) -> Option<String> {
     let counts = [DONE, NOT_ALONE].map(|word| count(written, word));
     let [successes, not_alone] = counts;

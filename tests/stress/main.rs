@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! make stress ROUNDS=20 TICKS=50 SEED=7     takes about eight minutes
-//! make stress ROUNDS=5 TICKS=0 TTL=30       only rounds, with another ttl in seconds
+//! make stress ROUNDS=5 TICKS=0 TTL=30       only rounds, with a different ttl in seconds
 //! ```
 //! The program exits with 1 if a round or a tick fails. `cargo test` makes a short run, which does not check durations,
 //! because other programs may use the machine. The seed determines when the first holder is killed, which replicas are

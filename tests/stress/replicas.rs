@@ -21,14 +21,14 @@ pub(crate) const STOPS: usize = 5;
 /// Run time of the command, which runs `sleep 0.5` twice. Delays by a busy machine are not subtracted.
 const RUN_TIME: Duration = Duration::from_secs(1);
 
-/// Time that dlock may take in addition to the ttl and the run time of the command.
+/// Time that dlock may take in addition to the ttl and the command's run time.
 const MAX_DELAY: Duration = Duration::from_secs(2);
 
 /// Time for which the round still waits for replicas after the allowed time.
 const EXTRA_WAIT: Duration = Duration::from_mins(1);
 
 /// The command. `$1` is the folder of the round. Its process tree keeps the witness file locked. The first command that
-/// is half done reports this and blocks, so it is always killed at this point, even on a busy machine.
+/// is half done reports its progress and blocks, so its replica is always killed at this point, even on a busy machine.
 const MIGRATE: &str = r#"
     cd "$1"
     exec 9>>witness

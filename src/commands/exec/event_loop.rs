@@ -1,6 +1,7 @@
 //! The event loop of the main thread: receives events and sends requests to the server.
 //!
-//! The loop never blocks on the server, and interrupts a request that takes too long.
+//! The loop never blocks on the server. It interrupts a request that takes too long, unless the
+//! request waits for the queue lock.
 
 use std::io;
 use std::time::Duration;
@@ -24,27 +25,28 @@ use crate::store::{Contender, Request};
 use crate::sys::{clock, signal};
 
 /// Maximum sleep of the loop. The timer of the sleep stops while the machine is suspended, but
-/// leases continue to expire. If a deadline passes during the suspend, the loop detects this within
-/// the maximum sleep after the resume.
+/// leases continue to expire. If a deadline passes while the machine is suspended, the loop detects
+/// this at most one maximum sleep after the machine resumes.
 pub(in crate::commands) const LONGEST_SLEEP: Duration = Duration::from_secs(1);
 
 /// Receives all events and sends all requests to the server.
 pub(in crate::commands) struct EventLoop<'a> {
     pub(in crate::commands) report: &'a Report,
     pub(in crate::commands) action: Action,
-    /// The success that makes a run unnecessary, and that a run must record. None without `--once`.
+    /// The success that makes a run unnecessary, and that a successful run must record. None
+    /// without `--once`.
     pub(in crate::commands) once: Option<Once>,
     pub(in crate::commands) timing: Timing,
     events: EventQueue,
     pub(in crate::commands) database: DatabaseThread,
-    /// Number of requests without a response. The database thread handles these requests one by
-    /// one.
+    /// Number of open requests, which are requests without a response. The database thread handles
+    /// these requests one by one.
     open: u32,
-    /// Time since which the database thread has handled the first open request. Only valid while a
-    /// request is open.
+    /// Time at which the database thread began to handle the oldest open request, or at which that
+    /// request was last interrupted. Valid only while a request is open.
     open_since: BootInstant,
-    /// True if the open request waits for the queue lock. The duration of such a wait depends on
-    /// the queue, so the loop does not interrupt it.
+    /// True if an open request waits for the queue lock. The duration of such a wait depends on the
+    /// queue, so the loop does not interrupt it.
     pub(super) is_waiting_turn: bool,
     clock: ClockComparison,
     /// Metrics file and hooks of the run.
@@ -92,9 +94,9 @@ impl EventLoop<'_> {
         self.open > 0
     }
 
-    /// Waits for the next event and returns it. None if no event arrives before `until` or within
-    /// [`LONGEST_SLEEP`]. Interrupts an open request that takes too long, because the driver's own
-    /// limits apply to each system call and may never expire.
+    /// Waits for the next event and returns it. None if no event arrives before `until`, or if none
+    /// arrives during a sleep of [`LONGEST_SLEEP`]. Interrupts an open request that takes too long,
+    /// because the driver's own limits apply to each system call and may never expire.
     pub(in crate::commands) fn event(&mut self, until: BootInstant) -> Option<Event> {
         loop {
             let now = clock::now();
@@ -129,9 +131,9 @@ impl EventLoop<'_> {
         }
     }
 
-    /// Notifies the observers that the run has ended, and waits for a short time until they finish.
-    /// A signal that would end this process also ends this wait. Call this method after the
-    /// release.
+    /// Notifies the observers that dlock ends, waits a short time for them to finish, and then
+    /// kills the hooks that still run. A signal that would end this process also ends this wait.
+    /// Call this method after the release.
     pub(super) fn finish_observers(&mut self, end: Result<Status, &ExitError>) {
         self.observers.finish(end);
         let notified_by = clock::now() + hook::AT_END;

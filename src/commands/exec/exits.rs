@@ -1,4 +1,4 @@
-//! The errors with which an `exec` exits if its command did not run.
+//! The errors with which `dlock exec` exits if it did not run its command.
 
 use std::ffi::OsString;
 
@@ -9,7 +9,7 @@ use crate::report::messages;
 use crate::store::Success;
 use crate::sys::process::ExecError;
 
-/// Returns the exit error of a dlock that has nothing to do, because a success is recorded.
+/// Returns the exit error of a dlock that has nothing to do because a success is already recorded.
 pub(super) fn done(action: &Action, once: Option<&Once>, success: Success) -> ExitError {
     let why = messages::done(action, once, &success);
     ExitError::new(Status::OK, why).because(ExitCause::Done(success.holder))

@@ -26,17 +26,18 @@ struct RunState<'a> {
     args: &'a ExecArgs,
     monitor: &'a Monitor,
     renewals: Renewals,
-    /// Time since which renewals have failed or the connection has been lost. None if the last renewal succeeded.
+    /// Time of the first failed renewal or closed connection since the most recent successful renewal. None if neither
+    /// has occurred.
     failing_since: Option<BootInstant>,
-    /// Failure of the last renewal. None if that renewal succeeded.
+    /// Failure of the most recent renewal. None if no renewal has failed since the most recent success.
     failure: Option<Failure>,
-    /// The way in which the lease was lost. None if the server has not reported a loss.
+    /// How the lease was lost. None if the server has not reported a loss.
     loss: Option<Loss>,
     /// True if the monitor has sent SIGKILL, even if the signal had no effect.
     killed: bool,
     /// The id of a process that did not die after SIGKILL. None if no such process was reported.
     stuck: Option<u32>,
-    /// The processes that the parent must kill after the monitor has died. None while the monitor is alive.
+    /// The processes that the parent must kill because the monitor is dead. None while the monitor is alive.
     orphans: Option<(Tree, Killing)>,
 }
 
@@ -55,8 +56,8 @@ impl RunState<'_> {
         }
     }
 
-    /// Returns the time at which the parent assumes that the monitor has failed to enforce the deadline.
-    /// None if the monitor has killed the command or has died.
+    /// Returns the time at which the parent assumes that the monitor has failed to enforce the deadline. None if the
+    /// monitor has sent SIGKILL or has died.
     fn overdue_at(&self) -> Option<BootInstant> {
         let is_guarded = !self.killed && self.orphans.is_none();
         is_guarded.then(|| self.renewals.deadline().kill + LATE)
@@ -70,7 +71,7 @@ pub(super) struct FinishedRun {
     pub(super) reason: String,
     /// Time from the grant to the end of the run.
     pub(super) took: Duration,
-    /// The last known deadline of the lease.
+    /// The latest known deadline of the lease.
     pub(super) deadline: Deadline,
 }
 
@@ -88,8 +89,8 @@ impl FinishedRun {
 }
 
 impl EventLoop<'_> {
-    /// Starts the command and renews the lease until the whole process tree is dead. Stops the command if the lease
-    /// cannot be renewed.
+    /// Starts the command and renews the lease until the run ends, which is normally when the whole process tree is
+    /// dead. Stops the command if the lease is lost or cannot be renewed in time.
     pub(super) fn supervise(
         &mut self,
         lease: &AcquiredLease,
@@ -134,8 +135,8 @@ impl EventLoop<'_> {
         }
     }
 
-    /// Runs the loop from the grant to the end of the process tree. Returns the outcome and one line that explains the
-    /// outcome.
+    /// Runs the loop from the grant until the process tree is dead or is left behind. Returns the outcome and one line
+    /// that explains the outcome.
     fn run(&mut self, run: &mut RunState<'_>) -> (RunOutcome, String) {
         let mut kill_again_at = None;
         loop {
@@ -177,7 +178,7 @@ impl EventLoop<'_> {
                     }
                 }
                 // Kill the monitor only if no event is pending. A parent that was frozen must first handle the events
-                // that arrived during the freeze.
+                // that arrived while it was frozen.
                 None if run.overdue_at().is_some_and(|at| clock::now() >= at) => {
                     run.monitor.kill();
                 }
@@ -197,7 +198,7 @@ impl EventLoop<'_> {
         }
     }
 
-    /// Returns the outcome of a run whose command has ended and whose process tree is dead.
+    /// Returns the outcome of a run whose process tree is dead, and one line that explains the outcome.
     fn ended(
         &self,
         end: ExitReason,
@@ -216,8 +217,8 @@ impl EventLoop<'_> {
         (RunOutcome::of(end, stop_reason, run.loss), reason)
     }
 
-    /// Reports a message of the monitor, and starts to kill the tree if the monitor is dead. Returns the outcome if the
-    /// run has ended. None if the run continues.
+    /// Handles a message from the monitor. Prepares to kill the process tree if the monitor is dead. Returns the
+    /// outcome and its explanation if the run has ended. None if the run continues.
     fn handle_message(
         &mut self,
         message: ParentMessage,
@@ -269,8 +270,8 @@ impl EventLoop<'_> {
         self.report.error(EventKind::Stuck, text);
     }
 
-    /// Reports that the lease is lost or will be lost. `other` is the label of the process or operator that took the
-    /// lease. None if that label is unknown.
+    /// Reports that the lease is lost or will be lost. `other` is the label of the new holder or of the operator who
+    /// revoked the lease. None if there is no such label.
     fn lost(&mut self, other: Option<&str>, why: &str, doing: &str) {
         let text = format_args!("{why}; {doing} the command");
         self.report.error(EventKind::Lost.by(other), text);
@@ -284,7 +285,8 @@ impl EventLoop<'_> {
         format!("{} has run for {limit}", self.action)
     }
 
-    /// Applies the outcome of a renewal to the run. Reports when renewals start to fail and when they succeed again.
+    /// Applies the outcome of a renewal to the run. Reports a lost lease, each failed renewal, and the first success
+    /// after a failure.
     fn handle_renewal(&mut self, outcome: RenewalOutcome, run: &mut RunState<'_>) {
         match outcome {
             RenewalOutcome::Renewed(deadline) => {

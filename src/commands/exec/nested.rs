@@ -1,6 +1,7 @@
 //! Runs a `dlock exec` that was started inside the command of another `dlock exec` of the same
-//! action. The inner command runs under the outer lease, because a wait for that lease would never
-//! end.
+//! action. The inner command runs under the outer lease. An inner dlock that waited for its own
+//! lease would wait forever, because the outer dlock holds the action until the inner dlock has
+//! ended.
 //!
 //! Runs on the main thread before any fork, because this module decides whether a fork is
 //! necessary.
@@ -20,8 +21,8 @@ use crate::store::target::Target;
 use crate::store::{Contender, FailureKind, LockRecord, Request, Response};
 use crate::sys::{clock, host, proc};
 
-/// The environment variable that contains the server and the database of the lease. dlock sets it
-/// for the command.
+/// The environment variable that contains the address of the server and the name of the database
+/// that store the lease. dlock sets this variable for the command.
 pub const ADDRESS: &str = "DLOCK_DATABASE_ADDRESS";
 
 /// All variables that dlock sets for a command. `exec` never reads any of these variables as an
@@ -34,22 +35,25 @@ pub const VARIABLES: [&str; 5] = [
     ADDRESS,
 ];
 
-/// Pause between two tries to reach the server, until `--connect-timeout` has passed.
+/// Pause between two attempts to reach the server. The attempts end after `--connect-timeout`.
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// Returns the server and the database of `target`, without account and password.
+/// Returns the address of the server and the name of the database in `target`, without the account
+/// or the password.
 pub(super) fn address(target: &Target) -> String {
     format!("{}/{}", target.address, target.database)
 }
 
-/// Returns the token of the outer lease if this process is part of the command under that lease.
-/// The outer dlock then also stops this process. None if this process was not started under a lease
-/// of the action, if the lease is in another database, or if the holder is not visible. In these
-/// cases the lock is acquired as usual.
+/// Returns the token of the outer lease if this process belongs to the process tree of the command
+/// that runs under that lease. When the outer dlock stops that tree, it also stops this process.
+/// None if this process was not started under a lease of the action, if the lease is in a different
+/// database, or if the outer dlock is not a visible ancestor of this process. In these cases, the
+/// caller acquires the lock as usual.
 ///
 /// # Errors
-/// Fails if the lease is in the same database but no longer current, if `--once` finds a success,
-/// or if the server does not respond within `timeout`.
+/// Fails if the lease is in the same database but is revoked or no longer current, if `--once`
+/// finds a recorded success, if the server refuses the request, or if the server is still
+/// unavailable after `timeout`.
 pub(super) fn outer_token(
     contender: &Contender,
     target: &Target,
@@ -87,8 +91,8 @@ pub(super) fn outer_token(
     Ok(is_inherited.then_some(token))
 }
 
-/// Reads the record. If the tables do not exist yet, returns a record that was never held. The
-/// query thread has ended when this function returns a response.
+/// Reads the record of the action. If the tables do not exist yet, returns the record of an action
+/// that was never held. The query thread has ended when this function returns a response.
 fn read_record(
     contender: Contender,
     target: Target,

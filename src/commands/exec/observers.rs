@@ -44,9 +44,9 @@ impl RunObservers {
         }
     }
 
-    /// Starts the observers that `observe` names.
+    /// Starts the observers that `observe` selects.
     pub(super) fn start(&mut self, observe: &ObserveArgs, events: &EventSender) -> io::Result<()> {
-        // A send fails only at the end of the process, after the receiver of events was dropped.
+        // A send fails only at the end of the process, after the receiver of events is dropped.
         if let Some(file) = &observe.metrics_file {
             let events = events.clone();
             let notify = move |note| drop(events.send(Event::Metrics(note)));
@@ -81,9 +81,9 @@ impl RunObservers {
         self.write();
     }
 
-    /// Records the result of the run, the reason, and the label of the other process that caused
-    /// the result. Only the first call has an effect, because a lost lease stays lost. If the lease
-    /// is lost, the observers are notified immediately.
+    /// Records the result of the run, the reason, and the label of the other process or of the
+    /// operator that caused the result. Only the first call has an effect, because a lost lease
+    /// stays lost. Notifies the observers immediately if the lease is lost.
     pub(super) fn ended(&mut self, outcome: MetricsResult, reason: &str, other: &str) {
         if self.facts.outcome.is_some() {
             return;
@@ -117,7 +117,7 @@ impl RunObservers {
         self.facts.ended_at = Some(clock::wall());
         self.write();
         match self.facts.outcome {
-            // The observers were notified when the lease was lost.
+            // The observers have already been notified of the loss.
             Some(MetricsResult::Lost) => {}
             Some(MetricsResult::Done | MetricsResult::Held) => self.run(HookTrigger::Skipped),
             _ if self.granted.is_some() => self.run(HookTrigger::Released),

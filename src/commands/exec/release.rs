@@ -14,8 +14,10 @@ use crate::sys::{clock, signal};
 
 impl EventLoop<'_> {
     /// Releases the lease of a run whose process tree is dead. If a success must be recorded, dlock
-    /// tries until the lease expires, and a failure changes the outcome. In all other cases dlock
-    /// gives up after a short time, the outcome does not change, and the lease expires.
+    /// retries until the deadline of the lease but at least for a short time, and changes the
+    /// outcome if the success still cannot be recorded. In all other cases, dlock retries only for
+    /// a short time. If the release still fails, the outcome does not change, and the lease ends
+    /// when it expires.
     pub(super) fn release(
         &mut self,
         lease: &AcquiredLease,
@@ -38,7 +40,7 @@ impl EventLoop<'_> {
         };
         while clock::now() < until {
             let step = match self.has_open_request() {
-                // Wait for the response to a renewal that is still open.
+                // Wait for the response to an earlier request, normally a renewal.
                 true => ReleaseStep::Wait(None),
                 false => releasing.next(clock::now()),
             };
@@ -84,7 +86,8 @@ impl EventLoop<'_> {
         }
     }
 
-    /// Updates the outcome of the run after the release, and reports the release.
+    /// Updates the outcome of the run according to the result of the release, and reports the
+    /// result.
     fn released(&self, run: &mut FinishedRun, released: &Released, must_record: bool) {
         let outcome = run.outcome.after(released);
         let action = &self.action;
@@ -113,7 +116,7 @@ impl EventLoop<'_> {
                 self.report
                     .error(kind, format_args!("{}{consequence}", run.reason));
             }
-            // This loss was reported before.
+            // This loss has already been reported.
             Released::NotHolder(_) => {}
         }
         run.outcome = outcome;

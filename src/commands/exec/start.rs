@@ -45,7 +45,8 @@ impl Plan {
     /// Creates the plan from `args`.
     ///
     /// # Errors
-    /// Fails if the durations do not fit into the ttl, or if the command does not exist.
+    /// Fails if the ttl is too short for the other durations, or if the command does not exist or
+    /// is not executable.
     pub(super) fn new(args: ExecArgs) -> anyhow::Result<Self> {
         let timing =
             Timing::new(args.ttl, args.grace).map_err(|why| ExitError::new(Status::USAGE, why))?;
@@ -74,8 +75,8 @@ impl Plan {
         })
     }
 
-    /// Replaces this process with the command, under the outer lease with `token`. Returns the
-    /// error if the replacement fails.
+    /// Replaces this process with the command, which runs under the outer lease with `token`.
+    /// Returns only if the replacement fails.
     pub(super) fn run_under(&self, token: Token, report: &Report) -> ExitError {
         report.granted(token);
         let action = &self.contender.action;
@@ -113,7 +114,7 @@ impl Plan {
         let monitor = Monitor::start(command, timing.grace, shares_terminal)
             .context("cannot start the monitor")?;
         inherited::close_descriptors();
-        // Threads start after this point, so the monitor could no longer be forked.
+        // Threads may start after this point, so this process must not fork any more.
         report.write_behind();
         let (queue, events) =
             EventQueue::new(signals, Some(monitor.clone())).context("cannot wait for events")?;

@@ -17,15 +17,15 @@ use crate::report::messages;
 use crate::store::{FailureKind, QueueLock, Request, Response, TimedResponse};
 use crate::sys::{clock, signal};
 
-/// Maximum time to release a lease that may have been granted, when the contender leaves the queue. A
-/// user who set a time limit or sent a signal expects dlock to end within a tenth of a second.
+/// Maximum time for a contender that gives up to release a lease that may have been granted and to leave the
+/// queue. A user who set a time limit or sent a signal expects dlock to end within a tenth of a second.
 const RELEASE_TIMEOUT: Duration = Duration::from_millis(60);
 
-/// Minimum age at which a message describes a record in the past tense.
+/// Minimum age of a record that a message describes in the past tense.
 const STALE: Duration = Duration::from_secs(2);
 
 impl EventLoop<'_> {
-    /// Waits in the queue until the lease is granted. If the wait fails, leaves the queue and releases
+    /// Waits in the queue until the lease is granted. Leaves the queue if the wait fails, and also releases
     /// the lease if it may have been granted.
     pub(super) fn acquire(
         &mut self,
@@ -35,7 +35,7 @@ impl EventLoop<'_> {
         let outcome = self.wait_for_grant(&mut acquire, args);
         if let Err(error) = &outcome {
             let time = match error.cause {
-                // No time limit or signal ended this wait, so the release is not urgent.
+                // Neither a time limit nor a signal ended this wait, so the release is not urgent.
                 ExitCause::Done(_) => 2 * self.timing.request_timeout,
                 _ => RELEASE_TIMEOUT,
             };
@@ -121,7 +121,7 @@ impl EventLoop<'_> {
                         return Err(ExitError::new(Status::INTERNAL, "the monitor was killed"));
                     }
                     Some(Event::Disconnected) => acquire.disconnected(),
-                    // A waiter in the queue has no new information, so report the last state again.
+                    // A waiter in the queue has no new information, so report the latest known state again.
                     None if self.is_waiting_turn => {
                         if let Some((record, ahead)) = acquire.observed() {
                             let waited = clock::now().since(started);
@@ -136,11 +136,10 @@ impl EventLoop<'_> {
         }
     }
 
-    /// Reports the reason why this contender waits.
+    /// Reports why this contender waits.
     fn report_wait(&self, acquire: &Acquire, response: &TimedResponse) {
         let text = match (&response.outcome, acquire.observed()) {
-            // The failure of the queue lock was reported before, and it is not the reason for the
-            // wait.
+            // The failure of the queue lock has already been reported, and is not the reason for the wait.
             (Err(failure), _) if failure.kind == FailureKind::NoQueueLock => return,
             (Err(failure), _) => {
                 format!("waiting for {}: {failure}; trying again", self.action)
@@ -165,14 +164,13 @@ impl EventLoop<'_> {
             return;
         };
         let now = clock::now();
-        // A wait for the queue lock may last long, so it is interrupted immediately. An attempt
-        // gets half of `time` to finish.
+        // A wait for the queue lock may take long, so it is interrupted immediately. Any other request gets
+        // half of `time` to finish.
         let response_by = match self.is_waiting_turn {
             true => now,
             false => now + time / 2,
         };
-        // Another request may still be open. The database thread handles the release after that
-        // request.
+        // An earlier request may still be open. The database thread handles the release after that request.
         self.send(Request::Release(request));
         if !self.is_released_by(response_by) {
             self.database.interrupt();

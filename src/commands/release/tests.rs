@@ -20,7 +20,7 @@ fn init() -> Action {
     "init".parse().expect("a valid action name")
 }
 
-/// Returns records of the states that an operator can find, with their names.
+/// Returns the states that an operator can find: the name and the record of each state.
 fn states() -> Vec<(&'static str, LockRecord)> {
     let free = LockRecord {
         version: Version {

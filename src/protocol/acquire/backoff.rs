@@ -6,17 +6,18 @@ use std::time::Duration;
 use crate::lease::OwnerId;
 use crate::lease::instant::BootInstant;
 
-/// First pause between two reads by the queue head or the first poller. It is short enough for a quick hand-over after
-/// a short command, and long enough not to load the server.
+/// First pause between two reads by the queue head or the first poller, before the jitter is applied. The pause is
+/// short enough for a quick hand-over after a short command, and long enough to keep the load on the server low.
 pub(super) const FIRST_PAUSE: Duration = Duration::from_millis(100);
-/// Longest pause between two reads by the queue head or the first poller.
+/// Longest pause between two reads by the queue head or the first poller, before the jitter is applied.
 pub(super) const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// Pause before the next request if the queue lock or the record is being handed over.
 pub(super) const RETRY_DELAY: Duration = Duration::from_millis(25);
 
-/// Maximum number of packets that one process sends in any [`WINDOW`], regardless of the responses. This limit prevents
-/// high load if this module has a defect or if the server misbehaves.
+/// Maximum number of packets that one acquisition normally sends in any [`WINDOW`], regardless of the responses. A few
+/// requests send more packets than this module counts. The limit prevents high load if the acquisition has a defect or
+/// if the server misbehaves.
 const MAX_PACKETS: usize = 10;
 /// The time window of [`MAX_PACKETS`].
 const WINDOW: Duration = Duration::from_secs(1);
@@ -26,7 +27,7 @@ const WINDOW: Duration = Duration::from_secs(1);
 pub(super) struct Backoff {
     turn: u32,
     pause: Duration,
-    /// Send times of the last packets, oldest first.
+    /// Send times of the most recent packets, oldest first.
     sent_at: VecDeque<BootInstant>,
 }
 
@@ -65,7 +66,7 @@ impl Backoff {
         pause * (192 + u32::from(owner_id.jitter(self.turn)) / 2) / 256
     }
 
-    /// Resets the pause to [`FIRST_PAUSE`], because the server responds again.
+    /// Resets the pause to [`FIRST_PAUSE`] when the server responds again after a failure.
     pub(super) const fn recover(&mut self) {
         self.pause = FIRST_PAUSE;
     }

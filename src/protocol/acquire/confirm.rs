@@ -1,4 +1,4 @@
-//! Decides when a grant counts, and which request releases everything when the contender gives up.
+//! Decides when a grant counts, and creates the request that releases everything when the contender gives up.
 
 use super::lease::AcquiredLease;
 use super::{Acquire, AcquirePhase, OwnEntry};
@@ -8,7 +8,8 @@ use crate::store::ReleaseRequest;
 
 impl Acquire {
     pub(super) fn granted(&mut self, now: BootInstant, token: Token, sent: BootInstant) {
-        // If the response arrived too late, for example because this process was frozen, the lease may have expired.
+        // If the response arrived too late, for example because this process was frozen, the lease may already have
+        // expired.
         if now >= self.timing.deadline(sent).term {
             self.unknown_since.get_or_insert(sent);
             self.confirm(now, token);
@@ -17,9 +18,9 @@ impl Acquire {
         }
     }
 
-    /// Handles a record that has this owner id because of an attempt at an unknown time. The grant counts only after a
-    /// renewal that is sent and read back before the lease can expire. If the lease may already have expired, the
-    /// record is freed.
+    /// Handles a record that has this owner id although the time of the grant is unknown or the response arrived late.
+    /// The grant counts only if dlock then renews the lease, and reads the record to confirm the renewal, before the
+    /// lease could have expired. If the lease may already have expired, dlock frees the record.
     pub(super) fn confirm(&mut self, now: BootInstant, token: Token) {
         let granted = self.unknown_since.unwrap_or(self.started);
         let until = self.timing.deadline(granted).kill;
@@ -51,8 +52,9 @@ impl Acquire {
         });
     }
 
-    /// Returns the release request to send before the contender leaves the queue. The request is needed if a lease may
-    /// have been granted without a response, or if a queue entry may exist. None if there is nothing to release.
+    /// Returns the release request to send before the contender leaves the queue. The request is needed if this
+    /// contender may have been granted a lease without receiving the response, or if a queue entry may exist. None if
+    /// there is nothing to release.
     #[must_use]
     pub fn release_request(&self) -> Option<ReleaseRequest> {
         let is_trying = self.in_flight && matches!(self.phase, AcquirePhase::TryAcquire(_));

@@ -8,13 +8,14 @@ use super::{Acquire, AcquirePhase, OwnEntry};
 use crate::lease::instant::BootInstant;
 use crate::store::{AcquireMode, Failure, FailureKind, QueueLock, TimedResponse};
 
-/// Longest pause after a failure. dlock reconnects to a restarted server within this time.
+/// Longest pause after a failure, before the jitter is applied. dlock normally reconnects to a restarted server within
+/// about this time.
 const LONGEST_RETRY: Duration = Duration::from_secs(2);
 
 impl Acquire {
     pub(super) fn failed(&mut self, now: BootInstant, response: &TimedResponse, failure: &Failure) {
-        // The connection is lost. Therefore this process has lost the queue lock, and the session
-        // in the queue entry has ended.
+        // dlock closes the connection after every failure. Therefore this process no longer owns the queue lock, and
+        // the session in the queue entry ends.
         self.disconnected();
         (self.consecutive_tries, self.queue_lock_anomalies) = (0, 0);
         if response.could_grant {
@@ -40,7 +41,7 @@ impl Acquire {
             _ => {}
         }
         match self.phase {
-            // The tables were dropped. An attempt creates them again.
+            // The tables do not exist, for example because they were dropped. An attempt creates them.
             _ if failure.kind == FailureKind::NoTables => {
                 self.phase = AcquirePhase::TryAcquire(AcquireMode::First);
             }
@@ -49,8 +50,8 @@ impl Acquire {
             {
                 self.phase = AcquirePhase::Get;
             }
-            // An earlier attempt with an unknown outcome may have been granted the lease. Only a
-            // new attempt reads that grant back.
+            // An earlier attempt with an unknown outcome may have been granted the lease. Only a new attempt can detect
+            // that grant.
             AcquirePhase::Get
             | AcquirePhase::WaitTurn
             | AcquirePhase::Enqueue

@@ -6,8 +6,8 @@ use crate::lease::Grant;
 use crate::lease::instant::BootInstant;
 use crate::store::QueueLock;
 
-/// Minimum duration of a run for which a hand-off is worthwhile. During a run of this duration a waiter may have
-/// arrived, and the cost of an unneeded hand-off is small compared with the run.
+/// Minimum duration of a run for which a hand-off is worthwhile. During a run that takes at least this long, a waiter
+/// may have arrived, and the cost of an unneeded hand-off is small compared with the run.
 const LONG_RUN: Duration = Duration::from_millis(100);
 
 /// A lease that this process holds, with its queue lock and its queue entry.
@@ -15,10 +15,10 @@ const LONG_RUN: Duration = Duration::from_millis(100);
 pub struct AcquiredLease {
     /// The owner id and the token for renewals and the release.
     pub grant: Grant,
-    /// Send time of the request that proves the grant. Deadlines count from this instant.
+    /// Send time of the request that proves the grant. The deadline is measured from this instant.
     pub sent: BootInstant,
-    /// Availability of the queue lock. If it is available, a new connection acquires it again, and the release of the
-    /// lease also releases it.
+    /// Availability of the queue lock. If the queue lock is available, a renewal on a new connection acquires it again,
+    /// and the release of the lease also releases the queue lock.
     pub queue_lock: QueueLock,
     /// True if the queue entry may still exist. The entry does not count while this process holds the lease, and the
     /// release deletes the entry.

@@ -5,8 +5,8 @@ use std::time::Duration;
 use super::{Acquire, AcquirePhase, WaitLimits};
 use crate::lease::instant::BootInstant;
 
-/// Minimum wait limit during the last step of a wait: an attempt on a free record, or the confirmation of a lease. It
-/// is too short for a user to notice, and long enough for a slow network.
+/// Minimum wait limit during the last step of a wait: an attempt on a free record, or the confirmation of a lease. This
+/// time is too short for a user to notice, and long enough for a slow network.
 const FINAL_TRY: Duration = Duration::from_millis(250);
 
 impl Acquire {
@@ -15,7 +15,8 @@ impl Acquire {
         let WaitLimits { wait, connect } = self.limits;
         let Some(first_response) = self.first_response else {
             return match &self.failure {
-                // The server was reached, so the wait for a connection counts as a wait for the lock.
+                // The server has responded that it has too many connections, so the wait for a connection counts as a
+                // wait for the lock.
                 _ if self.was_full => wait.map(|wait| self.started + wait.max(connect)),
                 // The first attempt may use its full timeouts: one connect and one response.
                 None => Some(self.started + connect.max(2 * self.timing.request_timeout)),

@@ -12,20 +12,20 @@ use crate::store::{
     AcquireMode, LockRecord, POLLER_TIMEOUT, QueueLock, QueueLockOwner, QueueState,
 };
 
-/// Longest pause of a poller that is not the first poller. It only has to detect that the pollers ahead of it have
-/// left.
+/// Longest pause of a poller that is not the first poller. Such a poller only has to detect that the pollers ahead of
+/// it have left.
 const LONGEST_PAUSE_BEHIND: Duration = Duration::from_secs(3);
 
 /// Maximum number of consecutive attempts, without a pause between them, on a record that can be acquired.
 const MAX_TRIES: u32 = 3;
 
-/// Maximum number of consecutive anomalies of the queue lock. After more anomalies, the queue lock counts as broken. An
-/// anomaly can be harmless: a session that is granted the lease by its first packet owns the queue lock for a moment
-/// before the record or a queue entry contains that session.
+/// Maximum number of consecutive anomalies of the queue lock. If more anomalies occur, the queue lock normally counts
+/// as broken. A single anomaly can be harmless: a session that is granted the lease by its first packet owns the queue
+/// lock for a moment before the record or a queue entry contains that session.
 const MAX_ANOMALIES: u32 = 3;
 
-/// Without a queue lock, the time for which only the first waiter tries to acquire a free record. After this time all
-/// waiters try, because they cannot detect that the first waiter is dead.
+/// If the queue lock is unavailable, the time for which only the first waiter tries to acquire a free record. After
+/// this time, all waiters try, because they cannot quickly detect that the first waiter is dead.
 const HEAD_PRIORITY: Duration = Duration::from_secs(3);
 
 impl Acquire {
@@ -56,7 +56,7 @@ impl Acquire {
             return;
         }
         match (self.queue_lock, queue.lock_owner) {
-            // The server has reported that this session was granted the queue lock. If this session does not own the
+            // The server has reported that it granted the queue lock to this session. If this session does not own the
             // queue lock, the report was false.
             (QueueLock::Available, lock_owner)
                 if was_waiting && lock_owner != QueueLockOwner::Own =>
@@ -99,9 +99,9 @@ impl Acquire {
     }
 
     /// Returns the maximum time to wait for the queue lock behind a foreign session. A foreign session neither holds
-    /// the lease nor has a queue entry. On a server that stalls, the session of a contender can be foreign until its
-    /// grant is committed. Therefore the maximum time is one ttl, or half of `--wait` if that is shorter. None if this
-    /// time is too short to be worth a wait.
+    /// the lease nor has a queue entry. On a server that stalls, a contender's session can be foreign until its grant
+    /// is committed. Therefore the maximum time is one ttl, or half of `--wait` if that is shorter. None if this time
+    /// is too short to be worth a wait.
     fn foreign_limit(&self) -> Option<Duration> {
         let half = self.limits.wait.map(|wait| wait / 2);
         let limit = half.into_iter().chain([self.timing.ttl]).min();
@@ -161,8 +161,8 @@ impl Acquire {
             false => AcquirePhase::Enqueue,
         };
         let (until, longest) = match has_queue_lock {
-            // If the record is free but the server refuses the queue head, a transaction of an earlier command still
-            // locks the fence. That transaction may last long, so poll slowly.
+            // If the record is free but the attempts of the queue head fail, a transaction of an earlier command
+            // normally still locks the row of the fence. That transaction may take a long time, so poll slowly.
             true if allowed_at <= now => (now + LONGEST_PAUSE, LONGEST_PAUSE),
             false if ahead > 0 => (now + LONGEST_PAUSE_BEHIND, LONGEST_PAUSE_BEHIND),
             _ => (allowed_at, LONGEST_PAUSE),
@@ -172,8 +172,8 @@ impl Acquire {
         self.next_at = (now + pause).min(until.max(now + RETRY_DELAY));
     }
 
-    /// Selects an attempt as the next request and returns true if the lease may be acquired at `now`. Returns false
-    /// after [`MAX_TRIES`] consecutive attempts.
+    /// Selects an attempt as the next request and returns true if the lease may be acquired at `now`. Returns false if
+    /// the lease may not be acquired yet, or after [`MAX_TRIES`] consecutive attempts.
     fn try_if(&mut self, now: BootInstant, allowed_at: BootInstant, record: &LockRecord) -> bool {
         if allowed_at > now || self.consecutive_tries >= MAX_TRIES {
             self.consecutive_tries = 0;

@@ -172,7 +172,8 @@ fn waiter_sends_nothing_while_it_waits_for_the_queue_lock() {
 
 #[test]
 fn queue_head_takes_over_a_record_that_did_not_change_for_a_ttl() {
-    // By the server's clock, the lease never expires. The contender's own clock must permit the take-over.
+    // By the server's clock, the lease does not expire during this test, so only the contender's own clock can permit
+    // the take-over.
     let forever = Expiry::In(secs(999_999));
     let server = |_| (record(3, forever), queue_state(QueueLockOwner::Own, 0));
     let mut acquire = acquisition(None);

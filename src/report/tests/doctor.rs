@@ -37,7 +37,7 @@ fn texts() -> [Finding; 4] {
 }
 
 fn document(findings: &[Finding], status: Status) -> String {
-    by_field(&json(findings, status).expect("it serializes"))
+    by_field(&json(findings, status).expect("the document serializes"))
 }
 
 #[test]

@@ -22,8 +22,8 @@ fn entry(outcome: HistoryOutcome) -> HistoryEntry {
     }
 }
 
-/// Returns an entry with the outcome after `outcome`, and None after the last one. The match makes sure that each
-/// outcome has an entry.
+/// Returns the outcome that follows `outcome`. None after the last outcome. The match ensures that each outcome has an
+/// entry.
 fn next(outcome: HistoryOutcome) -> Option<HistoryOutcome> {
     Some(match outcome {
         HistoryOutcome::Exited(0) => HistoryOutcome::Exited(3),
@@ -64,7 +64,7 @@ fn texts() -> [HistoryEntry; 2] {
 }
 
 fn document(entries: &[HistoryEntry]) -> String {
-    by_field(&json(entries).expect("it serializes"))
+    by_field(&json(entries).expect("the document serializes"))
 }
 
 #[test]

@@ -94,15 +94,16 @@ fn texts_for_a_difference_of_the_clocks() {
 /// A message of one kind.
 struct Sample {
     level: Verbosity,
-    /// The other process. None if there is no other.
+    /// Label of the other process or of the operator. None if there is neither.
     holder: Option<&'static str>,
-    /// The exit status. None if the message is not the last one.
+    /// The exit status. None if the message is not dlock's last message.
     status: Option<u8>,
     text: String,
 }
 
-/// Returns a message of `kind`, with the level that it has in a run. The match makes sure that each kind has one. Texts
-/// that `commands` builds are examples; `tests/it` checks the real ones.
+/// Returns a message of `kind`, with the level that it has in a run. The match ensures that each kind has a message.
+/// The module `commands` builds some of these texts. Those texts are only examples here; `tests/it` checks the real
+/// texts.
 fn sample(kind: EventKind) -> Sample {
     use Verbosity::{Normal, Quiet, Verbose};
     let seen = held("init");
@@ -213,7 +214,7 @@ fn samples(format: Format) -> String {
     lines.concat()
 }
 
-/// Replaces the time in a line of JSON by a constant.
+/// Replaces the time in a line of JSON with a constant.
 fn without_time(line: String) -> String {
     const START: &str = "{\"time\":\"";
     let Some((time, rest)) = line

@@ -10,16 +10,17 @@ use crate::store::{
     Version, Waiter,
 };
 
-/// An action whose name turns the reading direction and separates lines. Control characters are not valid in names.
+/// The name of an action that changes the reading direction and separates lines. Control characters are not valid in
+/// names.
 pub(super) const HOSTILE_NAME: &str = "a\u{202e}b\u{2028}c";
 
-/// Text of a client that tries to clear the screen, to forge a line, and to turn the reading direction.
+/// Text from a client that tries to clear the screen, forge a line, and change the reading direction.
 pub(super) const HOSTILE: &str = "x\u{1b}[2J\r\ny\u{7f}\u{9b}2J\u{202e}z\u{2028}\u{feff}\"\\{}";
 
 /// Text that is wide, long, and composed of several scripts.
 pub(super) const LONG: &str = "größe 日本語の長い名前 🚀 naïve e\u{301}toile, which is longer than a column of most terminals";
 
-/// Token of the last grant in all records.
+/// Token of the most recent grant in the records.
 pub(super) const TOKEN: Token = Token(1_795_166_877_000_017);
 
 pub(super) const fn seconds(seconds: u64) -> Duration {
@@ -82,7 +83,7 @@ pub(super) fn held(name: &str) -> LockRecord {
     }
 }
 
-/// Returns the record of an action without a lease, whose last run was killed.
+/// Returns the record of a free action whose most recent run was killed.
 pub(super) fn free(name: &str) -> LockRecord {
     LockRecord {
         owner_id: None,
@@ -97,7 +98,7 @@ pub(super) fn free(name: &str) -> LockRecord {
     }
 }
 
-/// Returns the record of an action whose holder stopped renewing `renewed_ago`.
+/// Returns the record of an action whose lease was last renewed `renewed_ago` before the snapshot.
 fn silent(name: &str, renewed_ago: Duration, session_alive: Option<bool>) -> LockRecord {
     LockRecord {
         renewed_ago,
@@ -124,7 +125,7 @@ fn pause() -> Pause {
     }
 }
 
-/// Returns a record with `diagnosis`. The match makes sure that each diagnosis has one.
+/// Returns a record with `diagnosis`. The match ensures that each diagnosis has a record.
 fn diagnosed(diagnosis: Diagnosis) -> LockRecord {
     let record = match diagnosis {
         Diagnosis::Free => free("free"),
@@ -157,7 +158,8 @@ fn diagnosed(diagnosis: Diagnosis) -> LockRecord {
     record
 }
 
-/// Returns the records of actions in all states, in byte order. The action's name is the state.
+/// Returns the records of actions in all states, in the byte order of their names. Each name describes the state of the
+/// action.
 pub(super) fn states() -> Vec<LockRecord> {
     let diagnoses = [
         Diagnosis::Free,

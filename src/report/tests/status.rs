@@ -20,7 +20,8 @@ fn all_details(records: &[LockRecord], waiters: &[Waiter]) -> String {
 }
 
 fn document(records: &[LockRecord], waiters: &[Waiter]) -> String {
-    let text = json(&snapshot(records, waiters), seconds(1_795_166_999)).expect("it serializes");
+    let text =
+        json(&snapshot(records, waiters), seconds(1_795_166_999)).expect("the document serializes");
     by_field(&text)
 }
 
@@ -95,7 +96,7 @@ proptest! {
         prop_assert!(!text.replace('\n', "").contains(is_harmful));
         let text = details(&records[0], &waiters);
         prop_assert!(!text.replace('\n', "").contains(is_harmful));
-        let text = json(&snapshot(&records, &waiters), seconds(0)).expect("it serializes");
+        let text = json(&snapshot(&records, &waiters), seconds(0)).expect("the document serializes");
         prop_assert!(!text.trim_end().contains(is_harmful));
         let value: serde_json::Value = serde_json::from_str(&text).expect("valid JSON");
         let lock = &value["locks"][0];

@@ -12,14 +12,14 @@ use crate::store::{Failure, FailureKind, HistoryEntry, Holder, QueueLock, Snapsh
 
 impl Database {
     /// Returns the records of the actions in `selection`, sorted by action, and their waiters, sorted by position.
-    /// Changes nothing.
+    /// Changes no row.
     ///
     /// # Errors
     /// Returns any failure. The kind is `NoTables` if a table is missing.
     pub fn snapshot(&mut self, selection: Selection) -> Result<Snapshot, Failure> {
         let snapshot = statements::select_snapshot(selection, QueueLock::Available);
         match self.exchange(RequestKind::Plain, &snapshot, rows::snapshot) {
-            // Without named locks, the state of the holders' sessions is unknown.
+            // If the server refuses named locks, the state of the holders' sessions is unknown.
             Err(failure) if failure.kind == FailureKind::NoQueueLock => {
                 let snapshot = statements::select_snapshot(selection, QueueLock::Unavailable);
                 self.exchange(RequestKind::Plain, &snapshot, rows::snapshot)
@@ -28,7 +28,7 @@ impl Database {
         }
     }
 
-    /// Returns the last `limit` entries of the history, newest first.
+    /// Returns the most recent entries of the history, at most `limit`, newest first.
     ///
     /// # Errors
     /// Returns any failure. The kind is `NoTables` if a table is missing.
@@ -41,11 +41,11 @@ impl Database {
         self.exchange(RequestKind::Plain, &entries, rows::entries)
     }
 
-    /// Removes the recorded success of `action` under `key`, and records `operator` as the author. Returns true if
+    /// Removes the recorded success of `action` under `key`, and records that `operator` removed it. Returns true if
     /// there was such a success.
     ///
     /// # Errors
-    /// Returns any failure. After a failure, the success is still recorded, or its state is unknown.
+    /// Returns any failure. After a failure, either the success is still recorded, or the result is unknown.
     pub fn forget(
         &mut self,
         action: &Action,
@@ -57,12 +57,12 @@ impl Database {
         self.exchange(RequestKind::Plain, &forget, rows::is_confirmed)
     }
 
-    /// Applies an operator request to an action, if the record still has the token of the request. If `wakes` is true,
-    /// also kills the holder's session, if the session is known, so that the holder reconnects and reads its record
-    /// immediately. Otherwise the holder detects the change at its next renewal.
+    /// Applies an operator request to an action, if the record still has the token of the request. If `wakes` is true
+    /// and the holder's session is known, also tries to kill the session, so that the holder reconnects and reads its
+    /// record immediately. If the session is not killed, the holder detects the change at its next renewal.
     ///
     /// # Errors
-    /// Returns any failure of the change. After a failure, nothing was changed, or the result is unknown.
+    /// Returns any failure of the change. After a failure, either nothing was changed, or the result is unknown.
     pub fn apply_operator_request(
         &mut self,
         request: &OperatorRequest,
@@ -85,8 +85,8 @@ impl Database {
         )
     }
 
-    /// Kills another session of this account, and returns true on success. It requires the connection on which the
-    /// session id was read, because a restarted server may have assigned the same id to another session.
+    /// Kills a session, and returns true on success. The connection on which the session id was read must still be
+    /// open, because a restarted server may assign the same id to a different session.
     fn kill_session(&mut self, session: u64) -> bool {
         let kill = statements::kill_session(session);
         self.connection.is_some()

@@ -1,7 +1,7 @@
 //! Acquires the lease, either immediately or after a wait for the queue lock.
 //!
-//! A grant counts only if the record was read back after the statement that made the grant, in a response with the id
-//! of the request.
+//! A grant counts only if the record is read back after the statement that made the grant, in a response that contains
+//! the id of the request.
 
 use super::database::Database;
 use super::exchange::RequestKind;
@@ -13,7 +13,7 @@ use crate::store::{
 };
 
 /// Data read back after an attempt, and the success that makes the run unnecessary, if there is one. None if the action
-/// has no row.
+/// has no row in `dlock_lock`.
 type AttemptOutcome = Option<(AttemptReadBack, Option<Success>)>;
 
 impl Database {
@@ -33,7 +33,8 @@ impl Database {
     }
 
     /// Makes one attempt. With `--once`, the first attempt of a process begins with a query for a recorded success that
-    /// makes the run unnecessary. A process with nothing to do then writes nothing and does not take the queue lock.
+    /// makes the run unnecessary. If the run is unnecessary, the process writes nothing and does not take the queue
+    /// lock.
     fn try_once(
         &mut self,
         contender: &Contender,
@@ -96,7 +97,7 @@ impl Database {
     }
 
     /// Returns the response to `request`, whose attempt had this `outcome`. A contender that was not granted the lease
-    /// reads the record and the queue with a second packet. Reading them in the packet of the attempt would slow down
+    /// reads the record and the queue with a second packet. Reading both in the packet of the attempt would slow down
     /// every uncontended grant.
     fn outcome(
         &mut self,
@@ -110,8 +111,8 @@ impl Database {
             ..
         } = *request;
         let Some((row, success)) = outcome else {
-            // Either no row was created because the tables have another version, or another client deletes rows. The
-            // query returns an error if the version is wrong.
+            // Either no row was created because dlock does not work with the version of the tables, or another client
+            // deletes rows. In the first case, the query returns an error.
             self.query(contender, "", None)?;
             return Err(rows::row_missing());
         };
@@ -143,7 +144,8 @@ impl Database {
                     }),
                 )?;
                 match &found.row {
-                    // An earlier attempt, whose response was lost, was executed only now and acquired the lease.
+                    // An earlier attempt, whose response was lost, was executed after this attempt and acquired the
+                    // lease.
                     Some(row) if row.is_held_by(owner_id, None) => {
                         Ok(Response::AlreadyHeld(row.version.token))
                     }

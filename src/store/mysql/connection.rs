@@ -1,9 +1,9 @@
 //! One connection to the server: connect, time limits and close.
 //!
-//! This file works around problems of the driver. It prevents set-up queries and a second connect through the server's
-//! socket, sets time limits on every socket call, and converts a panic of the driver into an error. A connection with
-//! *any* error is dropped, because the driver would return the late response of one request as the response to the next
-//! request.
+//! This file works around problems of the driver. It prevents the driver's set-up queries and a second connection
+//! through the server's Unix socket, sets time limits on socket calls, and converts a panic in the driver into an
+//! error. A connection with *any* error is dropped, because the driver would return the late response of one request as
+//! the response to the next request.
 
 use std::collections::HashMap;
 use std::mem::ManuallyDrop;
@@ -21,8 +21,8 @@ use crate::store::target::{Address, Secret, SslMode, Target, Tls};
 use crate::store::{Failure, FailureKind};
 use crate::sys::socket::{self, Interrupter};
 
-/// Maximum size of a packet in bytes, which is larger than any response. It is set so that the driver does not query
-/// the server's limit.
+/// Maximum size of a packet in bytes, which is larger than any packet of a response. It is set so that the driver does
+/// not query the server's limit.
 const MAX_PACKET: usize = 1 << 20;
 
 /// Number of unanswered keepalive probes, one per second, after which the peer counts as dead.
@@ -42,10 +42,10 @@ impl Drop for Connection {
 }
 
 impl Connection {
-    /// Connects and logs in. Tries every address that the host name resolves to.
+    /// Connects and logs in. Tries the addresses that the host name resolves to, until a server responds.
     ///
-    /// `limit` is the maximum time of the connect to one address and of each read and write. Name resolution has no
-    /// time limit, so a thread with other work must not call this function.
+    /// `limit` is the maximum time to connect to one address, and the maximum time of each read and write. Name
+    /// resolution has no time limit, so a thread with other work must not call this function.
     pub(super) fn open(
         target: &Target,
         limit: Duration,
@@ -89,13 +89,13 @@ impl Connection {
         Err(last)
     }
 
-    /// Returns the session id in the server's greeting, which has only 32 bits.
+    /// Returns the session id in the server's greeting, which contains only the lower 32 bits of the id.
     pub(super) fn greeting_id(&self) -> u32 {
         self.conn.connection_id()
     }
 
-    /// Sets the maximum time of each read. With None, reads wait forever, and only the kernel's keepalive detects a
-    /// dead server.
+    /// Sets the maximum time of each read. None sets no limit, and then only the kernel's keepalive detects a dead
+    /// server.
     pub(super) fn limit_reads(&self, limit: Option<Duration>) -> Result<(), Failure> {
         socket::limit_reads(self.conn.as_raw_fd(), limit).map_err(|error| {
             let message = format!("cannot set a time limit on the connection: {error}");
@@ -103,8 +103,8 @@ impl Connection {
         })
     }
 
-    /// Sends `packet` and reads the rows of each of its SELECTs. Consumes the connection and returns it, or None after
-    /// a panic of the driver. The returned connection may be used again only if there was no error.
+    /// Sends `packet` and reads the rows of each of its SELECTs. Consumes the connection and returns it, or None if the
+    /// driver panicked. The returned connection may be used again only if there was no error.
     pub(super) fn exchange(
         mut self,
         packet: &str,
@@ -125,8 +125,9 @@ impl Connection {
 
 fn read_all(conn: &mut Conn, packet: &str) -> Result<Vec<Vec<Row>>, mysql::Error> {
     let mut found = Vec::new();
-    // The result sets are dropped only on success. After an error, the drop would continue to read. After a panic of
-    // the driver, the drop may panic again, which aborts the process and leaves the command without supervision.
+    // The result sets are dropped only on success. After an error, dropping them would continue to read from the
+    // server. After a panic in the driver, dropping them could panic again, which would abort dlock while the command
+    // is running.
     let mut sets = ManuallyDrop::new(conn.query_iter(packet)?);
     while let Some(set) = sets.iter() {
         let mut set = ManuallyDrop::new(set);
@@ -160,7 +161,7 @@ fn panicked(text: &str) -> Failure {
 
 /// Returns the bind addresses to connect from, one per address family, in the resolver's order. None binds no address.
 ///
-/// Without a bind address, the driver tries only the first address of a name. With a bind address, it tries all
+/// If no bind address is set, the driver tries only the first address of a name. If one is set, the driver tries all
 /// addresses of the same family, so dlock connects once per family. A literal address or a socket needs no bind
 /// address.
 fn families(address: &Address) -> std::io::Result<Vec<Option<IpAddr>>> {

@@ -13,9 +13,9 @@ use crate::sys::{clock, socket::Interrupter};
 
 /// Timing of a request. It is also valid if the request fails.
 pub(super) struct RequestTiming {
-    /// Time when the last packet was sent. Before the first packet, the time when the request started.
+    /// Time when the latest packet was sent. Before the first packet, the time when the request started.
     pub(super) sent: BootInstant,
-    /// Last server time in a response. None if no response contained a server time.
+    /// Most recent server time in a response. None if no response contained a server time.
     pub(super) server_time: Option<ServerTime>,
     /// True if a packet that can grant the lease was sent.
     pub(super) could_grant: bool,
@@ -38,7 +38,7 @@ pub struct Database {
     pub(super) limit: Duration,
     /// Time without a request after which the server ends the session.
     pub(super) idle: Duration,
-    /// Open connection. None before the first request and after an error.
+    /// Open connection. None before the first request, after an error, and after [`Database::hang_up`].
     pub(super) connection: Option<Connection>,
     pub(super) interrupter: Interrupter,
     /// Timing of the current request.
@@ -59,13 +59,13 @@ impl Database {
         }
     }
 
-    /// Returns a handle that another thread can use to end a call that takes too long.
+    /// Returns a handle with which another thread can end a call that takes too long.
     #[must_use]
     pub fn interrupter(&self) -> Interrupter {
         self.interrupter.clone()
     }
 
-    /// Drops the connection, which the server has ended. The next request reconnects.
+    /// Drops the connection after the server has closed it. The next request reconnects.
     pub fn hang_up(&mut self) {
         self.connection = None;
     }
@@ -108,7 +108,7 @@ impl Database {
                 let row = found.row.ok_or_else(rows::row_missing)?;
                 match row.is_held_by(grant.owner_id, Some(grant.token)) {
                     true if found.changed => Ok(Response::Renewed),
-                    // Some proxies send a SELECT to a replica, which may not have the renewal yet.
+                    // Some proxies send a SELECT to a replica, which may not have received the renewal yet.
                     true => Err(Failure::new(
                         FailureKind::Unknown,
                         "the renewal cannot be read back",

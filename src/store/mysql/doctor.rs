@@ -1,8 +1,8 @@
-//! `dlock doctor` queries everything on the server that dlock depends on, and judges the responses.
+//! `dlock doctor` queries the server for the facts that dlock depends on, and judges the responses.
 //!
-//! Each subject has its own file. In each file, one part sends requests and another part judges the
-//! responses. The second part is pure, so that unit tests can pass responses of servers that are not
-//! available. The checks write nothing. If the server refuses one request, the other checks still run.
+//! Each subject has its own file. In most files, one part sends requests and another part judges the responses. The
+//! second part is pure, so that unit tests can pass it responses from servers that are not available. The checks write
+//! nothing. If the server refuses the request of one check, the other checks normally still run.
 
 mod actual_schema;
 mod connect;
@@ -37,8 +37,8 @@ pub type FindingSink<'a> = dyn FnMut(Finding) + 'a;
 /// several findings. A check that is not reached has no finding.
 ///
 /// # Errors
-/// Fails if the server or the database cannot be used, or if the connection is lost. All findings
-/// before the failure have been passed to `emit`.
+/// Returns an error if the server or the database cannot be used, or if the connection is lost. The findings before the
+/// error, and a finding for the error, are passed to `emit`.
 pub fn examine(target: &Target, limit: Duration, emit: &mut FindingSink) -> Result<(), Failure> {
     match Session::open(target, limit) {
         Ok(session) => examine_all(target, session, None, emit),
@@ -147,8 +147,8 @@ fn examine_tables(
     Ok(())
 }
 
-/// Returns the response that a check needs. If the server refused the request, emits a skipped finding
-/// and returns None. Returns an error only if the connection is lost, which ends all checks.
+/// Returns the response that a check needs. If the server refused the request, emits the finding of a skipped check and
+/// returns None. Returns an error only if the connection is lost, which ends all checks.
 fn or_skip<T>(
     check: Check,
     outcome: Result<T, QueryError>,

@@ -1,7 +1,8 @@
-//! Classifies errors of the server and the driver for the protocol.
+//! Classifies errors from the server and the driver for the protocol.
 //!
 //! The kind of a failure decides the next step. The kind does not prove that the request had no effect, because a
-//! statement may have been committed before the error. The caller must find out the effect of a request that was sent.
+//! statement may have been committed before the error. If the request was sent, the caller must find out what effect it
+//! had.
 
 use std::io::ErrorKind::{InvalidData, TimedOut, WouldBlock};
 
@@ -23,7 +24,8 @@ pub(super) enum Phase {
 /// Error that prevented a connection.
 #[derive(Debug)]
 pub(super) struct ConnectError {
-    /// Check that failed. None if a TLS file from the settings cannot be read. These files are read before all checks.
+    /// Check that failed. None if a TLS file from the settings cannot be read. dlock reads these files before all
+    /// checks.
     pub(super) at: Option<Check>,
     /// Failure to report.
     pub(super) failure: Failure,
@@ -57,10 +59,10 @@ pub(super) fn connect_error(error: &Error, target: &Target) -> ConnectError {
     }
 }
 
-/// Returns the kind of the server's error `code`. None if it is not listed here.
+/// Returns the kind of the server's error `code`. Returns None if the code is not listed here.
 ///
-/// The codes are from the error references of MySQL 9.7 and MariaDB 10.11. Codes from 2000 (CR_*) never occur, because
-/// only the C client returns them.
+/// The codes are from the error references of MySQL 9.7 and MariaDB 10.11. The codes from 2000 to 2999 (CR_*) never
+/// occur, because only the C client returns them.
 const fn kind_of(code: u16) -> Option<FailureKind> {
     Some(match code {
         // No such table.
@@ -80,8 +82,8 @@ const fn kind_of(code: u16) -> Option<FailureKind> {
         }
         // Too many connections of the server or of the user.
         1040 | 1203 => FailureKind::TooManyConnections,
-        // Limit of the account, read-only (option, transaction, mode), node outside its cluster. The
-        // statement had no effect. A later connection may reach a server that accepts the statement.
+        // Limit of the account, read-only (option, transaction, mode), node outside its cluster. The server refused the
+        // statement. A later connection may reach a server that accepts it.
         1047 | 1226 | 1290 | 1792 | 1836 | 3092 => FailureKind::Unreachable,
         // GET_LOCK is unknown, denied, refused by a cluster's strict mode or a proxy, has a bad name,
         // or is reported as a deadlock.
@@ -90,7 +92,7 @@ const fn kind_of(code: u16) -> Option<FailureKind> {
     })
 }
 
-/// Returns the advice to append to the server's message. Empty if there is no advice.
+/// Returns the advice to append to the server's message. The result is empty if there is no advice.
 fn advice(code: u16, target: &Target) -> String {
     let is_plain_tcp = matches!(target.address, Address::Tcp { .. }) && !requires_tls(target);
     let advice = match code {
@@ -127,7 +129,8 @@ pub(super) fn failure(error: &Error, phase: Phase, target: &Target) -> Failure {
     let (kind, message) = match error {
         Error::MySqlError(error) => {
             let kind = match kind_of(error.code).unwrap_or(unlisted) {
-                // This is the only limit of an account that allows a login as soon as another connection ends.
+                // Of the limits of an account, this is the only one that allows a new login as soon as another
+                // connection ends.
                 _ if error.code == 1226 && error.message.contains("max_user_connections") => {
                     FailureKind::TooManyConnections
                 }
@@ -187,7 +190,7 @@ fn tls_failed(why: &str, target: &Target) -> String {
     )
 }
 
-/// Returns true if the connection has to be encrypted.
+/// Returns true if the connection must be encrypted.
 fn requires_tls(target: &Target) -> bool {
     target.tls.mode != SslMode::Disabled && matches!(target.address, Address::Tcp { .. })
 }
@@ -198,8 +201,8 @@ fn is_tls(error: &Error) -> bool {
     io_error(error).is_some_and(|error| error.kind() == InvalidData)
 }
 
-/// Returns the I/O error inside the driver's error. None if the driver's error contains no I/O error. The driver wraps
-/// socket timeouts in codec errors.
+/// Returns the I/O error that the driver's error contains, or None if it contains none. The driver wraps socket
+/// timeouts in codec errors.
 fn io_error(error: &Error) -> Option<&std::io::Error> {
     match error {
         Error::IoError(error) => Some(error),

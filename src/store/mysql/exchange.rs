@@ -1,4 +1,4 @@
-//! Sends one packet and reads its response. All requests except those of `dlock doctor` are sent by this file.
+//! Sends one packet and reads its response. This file sends all requests except those of `dlock doctor`.
 
 use mysql::Row;
 
@@ -10,7 +10,7 @@ use crate::mutant::{self, Safeguard};
 use crate::store::{Contender, Failure, FailureKind, QueueEntry};
 use crate::sys::{clock, random};
 
-/// Kind of a packet. It defines if the packet can grant the lease, and if its response has a time limit.
+/// Kind of a packet. It determines whether the packet can grant the lease, and whether its response has a time limit.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum RequestKind {
     /// The packet cannot grant the lease, and no read takes longer than the limit.
@@ -22,7 +22,8 @@ pub(super) enum RequestKind {
 }
 
 impl Database {
-    /// Sends `statements`, then reads the contender's record. With an `entry`, also reads the state of the queue.
+    /// Sends `statements`, then reads the contender's record. If there is an `entry`, also reads the state of the
+    /// queue.
     pub(super) fn query(
         &mut self,
         contender: &Contender,

@@ -7,7 +7,8 @@ use crate::lease::{Grant, Token};
 use crate::store::{Contender, Failure, FailureKind, ReleaseRequest, Response};
 
 impl Database {
-    /// Hands off the lease on the open connection. Without an open connection, sends nothing and returns `NotHolder`.
+    /// Hands off the lease on the open connection. If there is no open connection, sends nothing and returns
+    /// `NotHolder`.
     pub(super) fn hand_off(
         &mut self,
         contender: &Contender,
@@ -32,8 +33,8 @@ impl Database {
     ) -> Result<Response, Failure> {
         let release = statements::release(contender, request);
         match self.exchange(RequestKind::Plain, &release, rows::release_result) {
-            // The history cannot be written. The lease is released without the history. A success is still recorded,
-            // because other contenders rely on it.
+            // The history cannot be written, so the lease is released without a history entry. A success is still
+            // recorded, because other contenders rely on it.
             Err(failure)
                 if request.run.is_some()
                     && contender.history > 0
@@ -59,7 +60,7 @@ impl Database {
         }
     }
 
-    /// Frees a lease that an operator has revoked, and records a run whose row an operator has freed with SQL.
+    /// Frees a lease that an operator has revoked. Also records the run if an operator has freed its row with SQL.
     fn reconcile(
         &mut self,
         contender: &Contender,

@@ -92,7 +92,7 @@ pub(super) fn entries(sets: &[Vec<Row>]) -> Result<Vec<HistoryEntry>, Failure> {
 }
 
 /// Reads the row of a `proof` statement: the owner, and the success that makes the run unnecessary, if there is one.
-/// None if the action has no row.
+/// Returns None if the action has no row.
 pub(super) fn proof(
     sets: &[Vec<Row>],
 ) -> Result<Option<(AttemptReadBack, Option<Success>)>, Failure> {
@@ -127,7 +127,7 @@ pub(super) fn release_result(sets: &[Vec<Row>]) -> Result<ReleaseReadBack, Failu
 }
 
 /// Reads the row of an operator request. Returns true if the change is recorded, and the id of the session to kill so
-/// that the holder detects the change. The id is None if there is no session to kill.
+/// that the holder detects the change immediately. The id is None if there is no session to kill.
 pub(super) fn operator_result(sets: &[Vec<Row>]) -> Result<(bool, Option<u64>), Failure> {
     let row = first_row(sets)?;
     Ok((flag(row, "answer")?, optional(row, "session")?))
@@ -145,13 +145,13 @@ fn first_row(sets: &[Vec<Row>]) -> Result<&Row, Failure> {
     row.ok_or_else(|| malformed("it is empty"))
 }
 
-/// Returns the first row of a response if this dlock works with the tables, otherwise a failure.
+/// Returns the first row of a response if this dlock works with the tables, and a failure otherwise.
 fn versioned(sets: &[Vec<Row>]) -> Result<&Row, Failure> {
     schema::current().check(tables_version(sets)?)?;
     first_row(sets)
 }
 
-/// Reads the version of the tables from the first row. None if no version is recorded.
+/// Reads the version of the tables from the first row. Returns None if no version is recorded.
 pub(super) fn tables_version(sets: &[Vec<Row>]) -> Result<Option<TablesVersion>, Failure> {
     let row = first_row(sets)?;
     let (version, min_version) = (optional(row, "version")?, optional(row, "min_version")?);
@@ -176,8 +176,9 @@ fn each<'a, T>(
     Ok(found)
 }
 
-/// Returns the action of the row. None if the row is a placeholder for an empty result, or if the name is not valid. An
-/// action with an invalid name cannot be held, and its row must not prevent dlock from reading the other rows.
+/// Returns the action of the row. Returns None if the row is a placeholder for an empty result, or if the name is not
+/// valid. dlock never acquires an action with an invalid name, and such a row must not prevent dlock from reading the
+/// other rows.
 fn action(row: &Row) -> Result<Option<Action>, Failure> {
     let name: Option<Vec<u8>> = optional(row, "action")?;
     Ok(name
@@ -227,7 +228,7 @@ fn waiter(row: &Row, action: Action) -> Result<Waiter, Failure> {
     })
 }
 
-/// Returns a history entry. None if a newer dlock wrote it with an unsupported outcome.
+/// Returns a history entry, or None if a newer dlock wrote the entry with an outcome that this dlock does not support.
 fn entry(row: &Row, action: Action) -> Result<Option<HistoryEntry>, Failure> {
     let Some(outcome) = outcome(row)? else {
         return Ok(None);
@@ -257,7 +258,8 @@ fn last(row: &Row) -> Result<Option<LastRun>, Failure> {
     }))
 }
 
-/// Returns the outcome of a run. None if there is no run, or if a newer dlock wrote an unsupported outcome.
+/// Returns the outcome of a run. Returns None if there is no run, or if a newer dlock wrote an outcome that this dlock
+/// does not support.
 fn outcome(row: &Row) -> Result<Option<HistoryOutcome>, Failure> {
     Ok(HistoryOutcome::read(
         &text(row, "outcome")?,
@@ -307,7 +309,7 @@ fn owner_id(row: &Row) -> Result<Option<OwnerId>, Failure> {
         .map_err(|_| malformed("an owner id is not 16 bytes long"))
 }
 
-/// Returns the pause. None if the action is not paused, or if the pause has ended.
+/// Returns the pause, or None if the action is not paused, or if the pause has ended.
 fn paused(row: &Row) -> Result<Option<Pause>, Failure> {
     let left = elapsed(row, "paused_us")?;
     let until = time(row, "paused_until")?.filter(|_| !left.is_zero());
@@ -333,10 +335,10 @@ fn holder(row: &Row) -> Result<Holder, Failure> {
     })
 }
 
-/// Returns the value of a column. None if it is NULL or the response does not have the column.
+/// Returns the value of a column, or None if the value is NULL or the response does not have the column.
 fn optional<T: FromValue>(row: &Row, name: &str) -> Result<Option<T>, Failure> {
     match row.get_opt::<Option<T>, _>(name) {
-        Some(Err(_)) => Err(malformed(&format!("column {name} has the wrong type"))),
+        Some(Err(_)) => Err(malformed(&format!("column {name} has an unexpected type"))),
         Some(Ok(value)) => Ok(value),
         None => Ok(None),
     }
@@ -351,25 +353,26 @@ fn flag(row: &Row, name: &str) -> Result<bool, Failure> {
     Ok(optional::<u64>(row, name)? == Some(1))
 }
 
-/// Returns a string that another client wrote. Bytes that are not UTF-8 are replaced. The code that prints the string
-/// escapes it.
+/// Returns a string that any client may have written. Bytes that are not UTF-8 are replaced. The code that prints the
+/// string escapes it.
 fn text(row: &Row, name: &str) -> Result<String, Failure> {
     let bytes: Vec<u8> = optional(row, name)?.unwrap_or_default();
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// Returns the duration since an event, from a column in microseconds. Zero if the column is NULL, or if it is negative
-/// because the server's clock was set back.
+/// Returns the duration since an event, from a column that contains microseconds. Returns zero if the column is NULL,
+/// or negative because the event is ahead of the server's clock.
 fn elapsed(row: &Row, name: &str) -> Result<Duration, Failure> {
     Ok(optional(row, name)?.map_or(Duration::ZERO, non_negative))
 }
 
-/// Returns the duration of `micros` microseconds. Zero if `micros` is negative.
+/// Returns the duration of `micros` microseconds, or zero if `micros` is negative.
 fn non_negative(micros: i64) -> Duration {
     Duration::from_micros(u64::try_from(micros).unwrap_or(0))
 }
 
-/// Returns the server's UTC time in a column (`2026-11-20 09:30:00.123456`) as RFC 3339. None if the column is NULL.
+/// Returns the server's UTC time in a column (`2026-11-20 09:30:00.123456`) as RFC 3339. Returns None if the column is
+/// NULL.
 fn time(row: &Row, name: &str) -> Result<Option<String>, Failure> {
     let time: Option<String> = optional(row, name)?;
     Ok(time.map(|time| format!("{}Z", time.replacen(' ', "T", 1))))

@@ -1,9 +1,9 @@
-//! The tables, their version, and the grants that they need.
+//! The tables, their version, and the privileges that accounts need on them.
 //!
-//! `schema.sql` is the only definition: `setup` runs it, `setup --print` prints it, and the first `exec` runs it if its
-//! account may create tables. `upgrade` lists the changes from each version to the next.
+//! `schema.sql` is the only definition: `setup` runs it, `setup --print` prints it, and `exec` runs it if the tables do
+//! not exist and the account may create them. `upgrade` lists the changes from each version to the next.
 //!
-//! `version` has the rule for which versions of program and tables work together.
+//! `version` defines which versions of the program and of the tables work together.
 
 #[cfg(feature = "mutants")]
 mod next;
@@ -44,7 +44,7 @@ pub(super) fn rights() -> impl Iterator<Item = (&'static str, &'static str)> {
     RUNTIME.into_iter().flat_map(each)
 }
 
-/// Returns the minimal grants for the account that runs `exec`, one statement per line.
+/// Returns the GRANT statements for the account that runs `exec`, with the minimal privileges, one statement per line.
 #[must_use]
 pub fn runtime_grants(database: &str, account: &str) -> String {
     let database = quoted(database);
@@ -53,11 +53,11 @@ pub fn runtime_grants(database: &str, account: &str) -> String {
         .concat()
 }
 
-/// Returns the minimal grant for the account that runs `setup`: one statement. It includes the privileges for upgrades
-/// if there are any.
+/// Returns the GRANT statement for the account that runs `setup`, with the minimal privileges. It includes the
+/// privileges for upgrades if this version of dlock has upgrades.
 #[must_use]
 pub fn setup_grants(database: &str, account: &str) -> String {
-    // In a grant on a whole database, _ and % are wildcards.
+    // In a GRANT on a whole database, _ and % are wildcards.
     let database = quoted(database).replace('_', "\\_").replace('%', "\\%");
     let for_upgrades = match current().upgrades {
         [] => "",
@@ -66,8 +66,8 @@ pub fn setup_grants(database: &str, account: &str) -> String {
     format!("GRANT CREATE, SELECT, INSERT{for_upgrades} ON {database}.* TO {account};\n")
 }
 
-/// Returns the output of `setup --print`: definition and grants for a database administrator. The upgrades of existing
-/// tables are comments, because they must not be executed on new tables.
+/// Returns the output of `setup --print` for a database administrator: the definition of the tables and the GRANT
+/// statements. The upgrades of existing tables are comments, because they must not be executed on new tables.
 #[must_use]
 pub fn printout(database: &str) -> String {
     let schema = current();
@@ -77,8 +77,9 @@ pub fn printout(database: &str) -> String {
     let runtime = runtime_grants(database, "'dlock'@'%'");
     format!(
         "{ddl}\n{upgrades}\
-         -- Grants of the account that runs dlock setup:\n{setup}\n\
-         -- Grants of the account that runs dlock exec (SELECT is enough for status, history, wait, check):\n{runtime}"
+         -- Privileges for the account that runs dlock setup:\n{setup}\n\
+         -- Privileges for the account that runs dlock exec (for status, history, wait and check, SELECT is enough):\n\
+         {runtime}"
     )
 }
 

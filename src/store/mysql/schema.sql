@@ -1,7 +1,7 @@
--- The tables of dlock, schema version 1. All times are UTC. All texts are bytes.
+-- The tables of dlock, schema version 1. All times are in UTC. All text is stored and compared as bytes.
 
 -- One row: the version of these tables, and the lowest schema version of a dlock that works with them. Every command
--- checks both. dlock_schema comes first: the version is recorded before the other tables are created.
+-- checks both. This table is the first, so that the version is recorded before the other tables are created.
 CREATE TABLE IF NOT EXISTS dlock_schema (
   id          TINYINT UNSIGNED NOT NULL DEFAULT 1 PRIMARY KEY, -- always 1, so that there is only one row
   version     INT UNSIGNED     NOT NULL,
@@ -10,7 +10,8 @@ CREATE TABLE IF NOT EXISTS dlock_schema (
 
 INSERT IGNORE INTO dlock_schema (id, version, min_version) VALUES (1, 1, 1);
 
--- The queue: one row per waiter, as long as it waits. For status, and for the order where there is no queue lock.
+-- The queue: one row for each waiter. dlock status shows the waiters. If named locks do not work, the rows define their
+-- order.
 CREATE TABLE IF NOT EXISTS dlock_waiter (
   position     BIGINT UNSIGNED NOT NULL AUTO_INCREMENT PRIMARY KEY,
   action       VARBINARY(255)  NOT NULL,
@@ -26,13 +27,13 @@ CREATE TABLE IF NOT EXISTS dlock_waiter (
   polls        TINYINT         NOT NULL,              -- 1: waits without the queue lock, updates last_seen_at
   server       VARBINARY(255)  NOT NULL,              -- server of the waiter's session
   session_id   BIGINT UNSIGNED NOT NULL,              -- id of the session on that server
-  account      VARBINARY(255)  NOT NULL,              -- account of the session, which may see the session
+  account      VARBINARY(255)  NOT NULL,              -- account of the session; it can see the session
   enqueued_at  DATETIME(6)     NOT NULL,
   last_seen_at DATETIME(6)     NOT NULL,
   KEY queue (action, position)
 ) ENGINE=InnoDB;
 
--- One row per success that --once remembers: the run need not be repeated.
+-- One row for each success that --once records. It makes later runs of the action with the same key unnecessary.
 CREATE TABLE IF NOT EXISTS dlock_success (
   action       VARBINARY(255)  NOT NULL,
   once_key     VARBINARY(255)  NOT NULL,              -- '': --once without a key
@@ -49,7 +50,7 @@ CREATE TABLE IF NOT EXISTS dlock_success (
   PRIMARY KEY (action, once_key)
 ) ENGINE=InnoDB;
 
--- One row per completed run, for the last runs of each action, and one row per operator action.
+-- The latest entries of each action: one row for each completed run and for each operator request.
 CREATE TABLE IF NOT EXISTS dlock_history (
   action       VARBINARY(255)  NOT NULL,
   token        BIGINT UNSIGNED NOT NULL,              -- token of the run
@@ -66,22 +67,22 @@ CREATE TABLE IF NOT EXISTS dlock_history (
   started_at   DATETIME(6)     NOT NULL,
   ended_at     DATETIME(6)     NOT NULL,
   outcome      VARBINARY(16)   NOT NULL,              -- a run: exited, killed, lost, revoked
-                                                      -- an operator action: forgotten, released, paused, resumed
+                                                      -- an operator request: forgotten, released, paused, resumed
   code         TINYINT UNSIGNED NULL,                 -- exit status or signal number
   PRIMARY KEY (action, token, kind)
 ) ENGINE=InnoDB;
 
--- One row per action of exec --fence. The command locks it for the time of a transaction. It is a separate
--- row, so that only grants wait for that lock, and renewals and releases never do.
+-- One row for each action that was run with exec --fence. The command can lock the row in a transaction. Renewals and
+-- releases do not use this row, so they never wait for that lock.
 CREATE TABLE IF NOT EXISTS dlock_fence (
   action       VARBINARY(255)  NOT NULL PRIMARY KEY,
-  token        BIGINT UNSIGNED NOT NULL               -- token of the last grant
+  token        BIGINT UNSIGNED NOT NULL               -- token of the latest grant; release and pause may change it
 ) ENGINE=InnoDB;
 
--- One permanent row per action. Rows are never deleted, because the token must only grow.
+-- One permanent row for each action. dlock never deletes a row, because the token must never decrease.
 CREATE TABLE IF NOT EXISTS dlock_lock (
   action          VARBINARY(255)  NOT NULL PRIMARY KEY,
-  token           BIGINT UNSIGNED NOT NULL DEFAULT 0,  -- fencing token of the last grant
+  token           BIGINT UNSIGNED NOT NULL DEFAULT 0,  -- fencing token of the latest grant or operator request
   owner_id        VARBINARY(16)   NULL,                -- owner id of the holder; NULL: free
   holder          VARBINARY(255)  NOT NULL DEFAULT '',
   host            VARBINARY(255)  NOT NULL DEFAULT '',
@@ -101,14 +102,14 @@ CREATE TABLE IF NOT EXISTS dlock_lock (
   expires_at      DATETIME(6)     NULL,
   released_at     DATETIME(6)     NULL,
   fenced          TINYINT         NOT NULL DEFAULT 0,  -- 1: each grant advances the fence
-  min_hold        TINYINT         NOT NULL DEFAULT 0,  -- 1: the run is over, the lease is held for --min-hold
-  succeeded_at    DATETIME(6)     NULL,                -- end of the last run with status 0
+  min_hold        TINYINT         NOT NULL DEFAULT 0,  -- 1: the run has ended, the lease is held for --min-hold
+  succeeded_at    DATETIME(6)     NULL,                -- end of the latest run with status 0
   succeeded_token BIGINT UNSIGNED NULL,                -- token of that run
   succeeded_by    VARBINARY(255)  NULL,                -- holder of that run
-  revoked_at      DATETIME(6)     NULL,                -- time when an operator revoked the lease; it is not renewed
-  paused_until    DATETIME(6)     NULL,                -- end of the pause; the action is not granted before
-  operator        VARBINARY(255)  NULL,                -- operator of the last operator action
-  reason          VARBINARY(1023) NULL,                -- its reason
+  revoked_at      DATETIME(6)     NULL,                -- time when an operator revoked the lease; it cannot be renewed
+  paused_until    DATETIME(6)     NULL,                -- end of the pause; the action is not granted before this time
+  operator        VARBINARY(255)  NULL,                -- operator who made the latest operator request
+  reason          VARBINARY(1023) NULL,                -- reason for that request
   KEY owned (owner_id),
   KEY paused (paused_until)
 ) ENGINE=InnoDB;

@@ -1,7 +1,7 @@
 //! Creates the tables, and upgrades tables of an older schema version.
 //!
-//! `exec` creates tables that do not exist, and never changes existing ones: a roll-out must not alter tables without a
-//! decision of the operator. Only `dlock setup` upgrades them.
+//! `exec` creates tables that do not exist, and never changes existing ones: a roll-out must not alter tables without
+//! the operator's decision. Only `dlock setup` upgrades them.
 
 use mysql::Row;
 
@@ -12,12 +12,14 @@ use super::statements::{self, Selection};
 use super::{rows, schema};
 use crate::store::{Failure, FailureKind, QueueLock};
 
-/// Number of attempts of each statement of an upgrade. An attempt ends when another transaction has used the table for
-/// one second (`lock_wait_timeout`), because all later requests for the table wait behind it. With a longer wait, a
-/// holder could lose its lease; with fewer attempts, an upgrade of busy tables would fail.
+/// Maximum number of attempts to execute each statement of an upgrade. An attempt waits up to one second
+/// (`lock_wait_timeout`) for transactions of other sessions that use the table, and all later requests for the table
+/// wait behind the attempt. With a longer wait, a holder could lose its lease. With fewer attempts, an upgrade of busy
+/// tables would fail.
 const ATTEMPTS: u32 = 5;
 
-/// Waits on the server for as long as an attempt may take, so that the requests of other programs get through.
+/// Pause between two attempts, during which the server executes the requests that waited behind the previous attempt.
+/// It is as long as the maximum wait of an attempt.
 const PAUSE: &str = "DO SLEEP(1);";
 
 /// State of the tables after [`Database::setup`].
@@ -32,7 +34,7 @@ pub enum TablesState {
         /// Version of the tables that this dlock creates.
         program: u64,
     },
-    /// The tables have an older version. Nothing was changed; [`Database::upgrade`] upgrades them.
+    /// The tables have an older version. Nothing was changed. [`Database::upgrade`] can upgrade the tables.
     Older {
         /// Version of the tables.
         tables: u64,
@@ -42,11 +44,12 @@ pub enum TablesState {
 }
 
 impl Database {
-    /// Checks the version of the tables, and creates missing tables. Changes no existing table.
+    /// Checks the version of the tables. Creates missing tables, unless an upgrade is necessary. Changes no existing
+    /// table.
     ///
     /// # Errors
-    /// Returns any failure, `Config` if this dlock neither works with the tables nor can upgrade them. If the account
-    /// may not create tables, the message lists the grants.
+    /// Returns any failure. The kind is `Config` if this dlock neither works with the tables nor can upgrade them. If
+    /// tables are missing and the account may not create them, the message contains the necessary GRANT statements.
     pub fn setup(&mut self) -> Result<TablesState, Failure> {
         let schema = schema::current();
         let program = schema.version;
@@ -70,7 +73,7 @@ impl Database {
         if tables < program && found.min_version <= program {
             let message = format!(
                 "the tables have schema version {tables}, which this dlock cannot upgrade to {program}: \
-                 give dlock a database of its own"
+                 use a different database for dlock"
             );
             return Err(Failure::new(FailureKind::Config, message));
         }
@@ -84,13 +87,13 @@ impl Database {
         })
     }
 
-    /// Upgrades the tables to the version of this dlock. A repetition continues an upgrade that was interrupted, and
-    /// several programs may upgrade at once: each step is skipped if its effect is there, and the version is recorded
-    /// after all steps.
+    /// Upgrades the tables to the version of this dlock. Calling it again continues an upgrade that was interrupted,
+    /// and several programs may upgrade the tables at the same time: a step has no effect if it has already been made,
+    /// and the version is recorded after all steps.
     ///
     /// # Errors
-    /// Returns any failure. The tables then have the version before or after one of the upgrades. If the account may
-    /// not alter tables, the message contains the grant.
+    /// Returns any failure. After a failure, the recorded version is the version before or after one of the upgrades.
+    /// If the account may not alter tables, the message contains the necessary GRANT statement.
     pub fn upgrade(&mut self) -> Result<(), Failure> {
         let schema = schema::current();
         let (_, tables) = schema.creation();
@@ -104,7 +107,7 @@ impl Database {
         }
     }
 
-    /// Makes one upgrade, and returns the version of the tables after it.
+    /// Makes one upgrade, and returns the version of the tables after the upgrade.
     fn apply_upgrade(&mut self, upgrade: &Upgrade) -> Result<Option<TablesVersion>, Failure> {
         self.alter(&statements::begin_upgrade(upgrade), rows::tables_version)?;
         for column in upgrade.columns {
@@ -120,9 +123,10 @@ impl Database {
         }
     }
 
-    /// Adds `column` if it does not exist. Only MariaDB has ADD COLUMN IF NOT EXISTS. So after an error a SELECT shows
-    /// if the column exists: an interrupted upgrade, another program or an administrator has added it. A SELECT before
-    /// the ALTER could not detect a column that another program adds between the two.
+    /// Adds `column` if it does not exist. Only MariaDB has ADD COLUMN IF NOT EXISTS. Therefore, if the ALTER fails, a
+    /// SELECT checks whether the column exists, because an interrupted upgrade, another program or an administrator may
+    /// have added it. A SELECT before the ALTER could not detect a column that another program adds between the two
+    /// statements.
     fn add_column(&mut self, column: &NewColumn) -> Result<(), Failure> {
         let add = statements::add_column(column);
         let Err(failure) = self.alter(&add, rows::is_confirmed) else {
@@ -135,8 +139,8 @@ impl Database {
         }
     }
 
-    /// Sends a packet of an upgrade. Repeats it while another transaction uses the table. The response has no time
-    /// limit, because the server may have to copy a table.
+    /// Sends a packet of an upgrade. Repeats it while a transaction of another session uses the table, up to
+    /// [`ATTEMPTS`] attempts in all. The response has no time limit, because the server may have to copy a table.
     fn alter<T>(
         &mut self,
         packet: &str,
@@ -158,8 +162,8 @@ impl Database {
                     let grants = one_line(&grants);
                     format!("; run dlock setup with an account that may alter tables ({grants})")
                 }
-                FailureKind::Conflict => "; a transaction of another session uses the table: \
-                                          run dlock setup again when it has ended"
+                FailureKind::Conflict => "; a transaction of another session is using the table: \
+                                          run dlock setup again when that transaction has ended"
                     .to_owned(),
                 _ => String::new(),
             };
@@ -168,7 +172,8 @@ impl Database {
         })
     }
 
-    /// Creates the tables that do not exist. Does not add tables to those of another schema version.
+    /// Creates the tables that do not exist. Returns an error if a table is missing and the existing tables have a
+    /// different schema version.
     pub(super) fn create_tables(&mut self) -> Result<(), Failure> {
         let outcome = self.try_create_tables();
         outcome.map_err(|mut failure| {
@@ -196,7 +201,7 @@ impl Database {
         if let Some(found) = found.filter(|found| found.version != schema.version) {
             let message = format!(
                 "a table is missing, and the other tables have schema version {0}: \
-                 run dlock setup of a dlock with schema version {0}",
+                 run dlock setup with a dlock that has schema version {0}",
                 found.version
             );
             return Err(Failure::new(FailureKind::Config, message));
@@ -213,7 +218,7 @@ impl Database {
         Ok(schema::current().check(found)?)
     }
 
-    /// Reads the version of the tables. None if none is recorded.
+    /// Reads the version of the tables. Returns None if no version is recorded.
     fn tables_version(&mut self) -> Result<Option<TablesVersion>, Failure> {
         let packet = statements::tables_version();
         self.exchange(RequestKind::Plain, &packet, rows::tables_version)

@@ -2,8 +2,9 @@
 //!
 //! The packets use the text protocol with several statements per packet, so that an attempt takes one round trip. Every
 //! string from outside is a hex literal, and every number is formatted from an integer. Therefore nothing is quoted or
-//! escaped, and the character set of the session has no effect. Each packet ends with a SELECT that reads back the
-//! random id of the request and, after a change, its effect. Only that row is evidence.
+//! escaped, and the character set of the session has no effect. Each packet ends with a SELECT that returns the random
+//! id of the request and, if the packet changes data, the effect of the change. Only the row that this SELECT returns
+//! is evidence.
 
 mod attempt;
 mod fence;

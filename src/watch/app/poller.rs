@@ -1,8 +1,8 @@
 //! Requests one snapshot from the server per interval, and merges responses, keys and signals into one stream of
 //! events.
 //!
-//! A separate thread sends the requests, over one connection that is kept until a request fails. A request is sent only
-//! after the response to the previous request, so a slow server gets fewer requests.
+//! A dedicated thread sends the requests, over one connection that is kept until a request fails. A request is sent
+//! only after the previous request has ended, so a slow server gets fewer requests.
 
 use std::io;
 use std::sync::mpsc::{self, Receiver, Sender};
@@ -51,7 +51,7 @@ pub enum PollEvent {
     Signal(i32),
     /// The response to a request for a snapshot, or the failure of the request.
     Snapshot(Result<Box<TimedSnapshot>, Failure>),
-    /// The last runs of an action, newest first, or the failure of the request.
+    /// The most recent runs of an action, newest first, or the failure of the request.
     History(Action, Result<Vec<HistoryEntry>, Failure>),
     /// No event occurred, but the screen must be redrawn because ages have changed.
     Tick,
@@ -77,11 +77,11 @@ pub struct Poller {
     due: BootInstant,
     /// Time at which the request in flight was sent. None if no request is in flight.
     in_flight: Option<BootInstant>,
-    /// True if the last snapshot request failed and was repeated immediately.
+    /// True if the latest snapshot request failed and was repeated immediately.
     was_repeated: bool,
-    /// The action whose last runs must be requested. None if no such request is needed.
+    /// The action whose most recent runs must be requested. None if no such request is needed.
     wanted: Option<Action>,
-    /// True if the request for the last runs failed. The request is repeated after the next successful snapshot.
+    /// True if the request for these runs failed. The request is repeated after the next successful snapshot.
     history_failed: bool,
 }
 
@@ -121,8 +121,8 @@ impl Poller {
         self.sender.clone()
     }
 
-    /// Requests the last runs of `action` as soon as no other request is in flight. None cancels a request that was not
-    /// sent yet.
+    /// Requests the most recent runs of `action` as soon as no other request is in flight or due. None cancels a
+    /// request that has not been sent yet.
     pub fn request_history(&mut self, action: Option<&Action>) {
         if self.wanted.as_ref() != action {
             self.wanted = action.cloned();
@@ -184,8 +184,8 @@ impl Poller {
                 self.was_repeated = false;
                 self.history_failed = false;
             }
-            // The first such failure is retried immediately. For example, the server may have closed the connection
-            // while this process was suspended.
+            // After the first failure of this kind, the request is repeated immediately. For example, the server may
+            // have closed the connection while this process was suspended.
             PollEvent::Snapshot(Err(failure))
                 if failure.kind == FailureKind::Unknown && !self.was_repeated =>
             {
@@ -207,8 +207,8 @@ impl Poller {
         Some(event)
     }
 
-    /// Closes the connection properly, unless a request is still in flight. In that case the connection ends with the
-    /// process.
+    /// Closes the connection properly, unless a request is still in flight after `CLOSE_TIMEOUT`. In that case the
+    /// connection ends with the process.
     pub fn stop(mut self) {
         let until = clock::now() + CLOSE_TIMEOUT;
         while self.in_flight.is_some()

@@ -1,6 +1,6 @@
 //! Snapshots of whole screens: the list, the page of an action, and the help.
 //!
-//! Each snapshot is a file in `snapshots` with the name of its test. Colours are not in it.
+//! Each snapshot is a file in `snapshots` with the name of its test. The snapshots do not contain colours.
 
 use std::time::Duration;
 
@@ -28,14 +28,15 @@ const NARROW: Size = Size {
 
 const LONG: &str = "größe 日本語の長い名前 🚀 naïve e\u{301}toile, longer than a column";
 
-/// An action whose name turns the reading direction. Control characters are not valid in names.
+/// The name of an action that changes the reading direction. Control characters are not valid in names.
 const HOSTILE_NAME: &str = "a\u{202e}b\u{2028}c";
 
 const HOSTILE: &str = "x\u{1b}[2J\r\ny\u{7f}\u{9b}2J\u{202e}z";
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Returns records in all states, in byte order. The action's name is the state.
+/// Returns records in all states, in the byte order of their names. Each name describes the state of the
+/// action.
 fn states() -> Vec<LockRecord> {
     let operator = |reason: &str| {
         Some(Operator {
@@ -127,7 +128,8 @@ fn all_states(size: Size) -> ScreenState {
     shown(states(), waiters, size)
 }
 
-/// Returns a screen with two actions and a waiter whose texts are `text`. The second action is `name`.
+/// Returns a screen with two actions. All texts of the holder and the waiter of the second action are `text`.
+/// The name of the second action is `name`.
 fn texts(name: &str, text: &str) -> ScreenState {
     let holder = || Holder {
         label: text.to_owned(),
@@ -162,7 +164,7 @@ fn texts(name: &str, text: &str) -> ScreenState {
     state
 }
 
-/// Returns a run of `name` for each outcome.
+/// Returns a history entry of the action `name` for each outcome.
 fn runs(name: &str) -> Vec<HistoryEntry> {
     let outcomes = [
         HistoryOutcome::Exited(0),
@@ -244,7 +246,7 @@ fn list_with_hostile_text() {
 fn list_while_the_server_does_not_respond_and_its_clock_differs() {
     let mut state = all_states(USUAL);
     state.latest.at_wall += 5 * SECOND;
-    // The time counts from the first failure, and the reason is that of the last one.
+    // The screen shows the time since the first failure and the reason of the most recent failure.
     state.set_failure("cannot reach db.example.org:3306".to_owned(), at(1_003));
     state.set_failure(format!("{HOSTILE}: {LONG}: {LONG}: {LONG}"), at(1_005));
     assert_snapshot!(state.frame(at(1_063)).text());

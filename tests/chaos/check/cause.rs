@@ -12,13 +12,13 @@ const TERM: i32 = 15;
 /// Minimum length in microseconds of a stall of the machine that explains a lost lease.
 const STALL: Micros = 300_000;
 
-/// Maximum time in microseconds from the grant of a lease to the first record of its command, on a busy machine.
+/// Maximum time in microseconds from the grant of a lease to the first event of its command, on a busy machine.
 const START: Micros = 1_000_000;
 
 pub(crate) fn cause(timeline: &Timeline) -> Vec<Violation> {
     let violation = |run: &Run| {
         let end = run.end.as_ref()?;
-        // From that time on, the runner itself kills the remaining processes.
+        // From this time on, the runner itself kills the remaining processes.
         if timeline.overdue.is_some_and(|overdue| end.at >= overdue) {
             return None;
         }
@@ -118,7 +118,7 @@ fn was_revoked(timeline: &Timeline, run: &Run, end: &End) -> bool {
     })
 }
 
-/// Returns true if a run with a wait limit received no response before the limit.
+/// Returns true if a run with a wait limit may have received no response before the limit.
 fn timed_out_in_an_outage(timeline: &Timeline, run: &Run, end: &End) -> bool {
     run.plan.wait.is_some() && run.start.is_none() && had_outage_or_stall(timeline, run, end)
 }
@@ -132,12 +132,13 @@ fn had_outage_or_stall(timeline: &Timeline, run: &Run, end: &End) -> bool {
 /// Returns true if a fault of the server or the network lasted longer than the lease must tolerate.
 fn had_outage(timeline: &Timeline, run: &Run, end: &End) -> bool {
     // Every lease of the schedule must tolerate a shorter outage. A longer outage may end the lease, depending on the
-    // time of the last renewal.
+    // time of the latest renewal before the outage.
     let tolerated = run.plan.ttl * 1_000 / 5;
     timeline.longest_outage(&run.action, since(run, end), end.at) >= tolerated
 }
 
-/// Returns the earliest time of an event that can explain this end. After any earlier event, the lease was renewed.
+/// Returns the earliest time of an event that can explain this end. An earlier event cannot explain the end, because
+/// the lease was renewed after that event.
 fn since(run: &Run, end: &End) -> Micros {
     end.at.saturating_sub(run.plan.ttl * 2_000)
 }

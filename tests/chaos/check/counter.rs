@@ -11,12 +11,12 @@ use crate::timeline::Timeline;
 struct Increments {
     /// Number of increments that the store accepted.
     accepted: u64,
-    /// New counts by run, of increments whose command died before it recorded the result.
+    /// New count of each run whose command died before it recorded the result of its increment.
     unknown: BTreeMap<u64, u64>,
 }
 
-/// Returns a violation for each counter that differs from the number of accepted increments. Increments with an unknown
-/// result may be included.
+/// Returns a violation for each counter that differs from the number of accepted increments. The counter may also
+/// include increments whose result is unknown.
 pub(crate) fn counter(timeline: &Timeline) -> Vec<Violation> {
     let mut violations = Vec::new();
     let mut increments: BTreeMap<&str, Increments> = BTreeMap::new();

@@ -30,7 +30,7 @@ pub(crate) fn deaths(timeline: &Timeline) -> Vec<Violation> {
 }
 
 /// Returns the limits for the death of `run`'s process tree. A limit consists of a start time, the maximum time from
-/// then until the death, and the reason.
+/// then to the death of the tree, and the reason.
 fn bounds(timeline: &Timeline, run: &Run) -> Vec<(Micros, Micros, &'static str)> {
     let mut bounds = Vec::new();
     for fault in timeline.faults_of(run.number).filter(|fault| fault.hit) {

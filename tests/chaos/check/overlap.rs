@@ -6,12 +6,12 @@ use super::Violation;
 use crate::history::{Event, Line};
 use crate::timeline::Timeline;
 
-/// Returns a violation for each of three independent signs of an overlap. A command did not get the lock on the witness
-/// file, a command was active after a later command had started, or the store refused a token. No sign depends on a
-/// tolerance.
+/// Returns a violation for each sign of an overlap. There are three independent signs: a command did not get the lock
+/// on the witness file, a command was active after a later command had started, or the store refused a token. No sign
+/// depends on a tolerance.
 pub(crate) fn overlap(timeline: &Timeline) -> Vec<Violation> {
     let mut violations = Vec::new();
-    // The commands of each action, in the order of their starts. Only the last may be alive.
+    // The commands of each action, in the order of their starts. Only the most recent command may be alive.
     let mut commands: BTreeMap<&str, Vec<u64>> = BTreeMap::new();
     for Line { at, event } in &timeline.lines {
         let Some(action) = event.action() else {

@@ -1,12 +1,12 @@
-//! Checks that a lease is taken over in time: at most ttl + 1 s after the parent was killed, and at most ttl + 2 s
-//! after the parent was frozen.
+//! Checks that a lease is taken over in time: at most ttl + 1 s after the parent is killed, and at most ttl + 2 s after
+//! the parent is frozen.
 
 use super::{ALLOWANCE, Violation};
 use crate::fault_kind::FaultKind;
 use crate::history::Micros;
 use crate::timeline::{Fault, Run, Start, Timeline};
 
-/// Time in microseconds after an outage in which the server may still keep the session of a client that it cannot
+/// Time in microseconds after an outage during which the server may still keep the session of a client that it cannot
 /// reach. It is longer than the longest ttl.
 const AFTER_OUTAGE: Micros = 6_000_000;
 

@@ -1,4 +1,4 @@
-//! Tests with histories in which a waiter waits too long, or a run is killed without a cause or exits with a wrong
+//! Tests with histories in which a waiter waits too long, or a run is killed without a cause or exits with an incorrect
 //! status.
 
 use super::history_builder::{HistoryBuilder, plan};

@@ -1,12 +1,12 @@
-//! Tests with histories that contain overlapping commands, wrong tokens, wrong counters, or processes that die too
-//! late.
+//! Tests with histories that contain overlapping commands, invalid tokens, incorrect counters, or processes that die
+//! too late.
 
 use super::history_builder::HistoryBuilder;
 use crate::fault_kind::FaultKind;
 use crate::history::Event;
 
 const OVERLAP: &str = "no two process trees of an action run at the same time";
-const TOKENS: &str = "tokens grow in the order of the starts";
+const TOKENS: &str = "tokens increase in the order of the starts";
 const COUNTER: &str = "a store that checks tokens loses no increment";
 const DEATHS: &str = "a process tree dies with its dlock";
 
@@ -58,7 +58,7 @@ fn refused_token_is_an_overlap() {
 }
 
 #[test]
-fn token_that_does_not_grow_is_reported() {
+fn token_that_does_not_increase_is_reported() {
     for token in [11, 10, 0] {
         let builder = good().complete_run(3_100, 4_000, 3, token);
         assert_eq!(builder.violations(), [TOKENS], "{token}");

@@ -1,4 +1,4 @@
-//! Faults of a server's clock. libfaketime makes the clock jump or run at a wrong rate.
+//! Faults of a server's clock. libfaketime makes the clock jump or run at an incorrect rate.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use crate::run_context::RunContext;
 use crate::schedule::steps;
 use crate::testbed::Site;
 
-/// The libfaketime setting for the true time. Without `x1`, the previous rate would remain.
+/// The libfaketime setting for the true time. If `x1` were missing, the previous rate would remain.
 const CORRECT: &str = "+0 x1";
 
 /// An hour, in seconds.
@@ -68,7 +68,8 @@ impl Clock {
     /// Returns the libfaketime setting that injects the fault `kind` now.
     fn setting(&self, kind: FaultKind) -> String {
         let age = Duration::from_micros(now() - self.started).as_secs_f64();
-        // libfaketime applies a rate to the whole time since the server started. The offset corrects this for the past.
+        // libfaketime applies a rate to the whole time since the server started. The offset compensates for the time
+        // before the fault.
         let (offset, rate) = match kind {
             FaultKind::HourForward => (HOUR, 1.0),
             FaultKind::HourBack => (-HOUR, 1.0),

@@ -60,7 +60,7 @@ impl Nemesis<'_> {
 /// Returns the minimum remaining run time of a holder's command for which the fault has an effect.
 fn work_left(step: Step) -> Duration {
     let millis = match step.kind {
-        // These faults may also be injected around a grant or a release.
+        // These faults may also be injected shortly after a grant, or shortly before or during a release.
         FaultKind::KillParent | FaultKind::TermParent if step.severity < 0.4 => 0,
         FaultKind::KillParent | FaultKind::FreezeMonitor => 500,
         FaultKind::FreezeParentNear | FaultKind::FreezeParentLong => 1_500,

@@ -1,4 +1,4 @@
-//! Faults of the network between contenders and server. The action's proxy injects them.
+//! Faults of the network between the contenders and the server. The action's proxy injects them.
 
 use std::time::Duration;
 
@@ -78,7 +78,7 @@ impl Nemesis<'_> {
     }
 
     /// Loses the response to the next request of one kind, delays the response by `delay`, or replaces it with an
-    /// error. Returns true if such a request was sent.
+    /// error. Returns false if no such request is sent within [`REQUEST_WAIT`] or before the fault phase ends.
     fn inject_reply_fault(&self, proxy: &Proxy, step: Step, delay: Duration) -> bool {
         let fault = match step.kind {
             FaultKind::LoseReply => proxy::Fault::LoseResponse,

@@ -8,9 +8,9 @@ use crate::history::Micros;
 use crate::schedule::Step;
 
 impl Nemesis<'_> {
-    /// Runs `dlock release` for the action. Returns the start time of the fault; None if there was no lease. Half of
-    /// the releases do not wait for a holder. Between two holders, a release may come too late, or revoke the lease of
-    /// a run whose command has not started.
+    /// Runs `dlock release` for the action. Returns the start time of the fault; None if no holder was found or `dlock
+    /// release` failed. Half of the releases do not wait for a holder. Such a release may find no lease, or may revoke
+    /// the lease of a run whose command has not started.
     pub(super) fn inject_lease_fault(&self, step: Step) -> Option<Micros> {
         if step.severity < 0.5 {
             let live_runs = &self.context.live_runs;

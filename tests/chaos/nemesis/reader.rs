@@ -1,4 +1,4 @@
-//! Faults of the reader of a holder's messages. The reader stops, as it does with a full disk or a paused terminal.
+//! Faults of the reader of a holder's messages. The reader stops, as if the disk were full or the terminal were paused.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::schedule::Step;
 
 impl Nemesis<'_> {
     /// Stops the reader of a holder, and makes the holder write a message. Returns the start time of the fault; None if
-    /// there was no holder.
+    /// no holder was found or its run had ended.
     pub(super) fn inject_reader_fault(&self, step: Step) -> Option<Micros> {
         let left = Duration::from_millis(500);
         let holder = self.context.live_runs.holder(&self.action, left, SEARCH)?;

@@ -13,7 +13,7 @@ use crate::schedule::steps;
 use crate::servers::Server;
 use crate::testbed::Site;
 
-/// Minimum time between two faults. Leases are renewed in this time. Without it, successive faults would act as one
+/// Minimum time between two faults. Leases are renewed during this pause. Otherwise, successive faults would act as one
 /// long fault.
 const MIN_PAUSE: Duration = Duration::from_secs(1);
 
@@ -63,8 +63,8 @@ fn shut_down(server: &Server) {
     }
 }
 
-/// Sends `signal` to the server. The script that started the server has not waited for it, so the kernel cannot have
-/// reused the process id.
+/// Sends `signal` to the server. The script that started the server has not waited for the server process, so the
+/// kernel cannot have reused the process id.
 fn send(server: &Server, signal: Signal) {
     let pid = i32::try_from(server.pid()).ok().and_then(Pid::from_raw);
     kill_process(pid.expect("a server has a process id"), signal)

@@ -13,7 +13,7 @@ use crate::schedule::Step;
 const POLL_INTERVAL: Duration = Duration::from_millis(40);
 
 impl Nemesis<'_> {
-    /// Kills a session. Returns the start time of the fault; None if no session was found.
+    /// Kills a session. Returns the start time of the fault; None if no session was killed.
     pub(super) fn inject_session_fault(&self, step: Step) -> Option<Micros> {
         let query = match step.kind {
             FaultKind::KillSession => {

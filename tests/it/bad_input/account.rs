@@ -1,4 +1,4 @@
-//! Accounts with a wrong password, an unknown database or missing grants.
+//! Accounts with an incorrect password, an unknown database or missing privileges.
 
 use mysql::prelude::Queryable;
 
@@ -50,7 +50,7 @@ fn an_unknown_database_is_a_configuration_error() {
             78,
             &format!("create it (CREATE DATABASE {absent}) or specify another"),
         );
-        // If the account has no grants on the database, dlock prints the server's message.
+        // If the account has no privileges on the database, dlock prints the server's message.
         let run = exec(&database, "init").arg("--database").arg("mysql");
         refused(run, Form::Line, 77, "to database 'mysql'");
         free(&database, "init");

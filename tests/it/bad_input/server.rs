@@ -18,7 +18,7 @@ use crate::proxy::{Port, Proxy, packet};
 use crate::servers::{Flavour, Server, shared};
 
 /// Maximum time that dlock may take to give up. With a ttl of 3 s, dlock makes two attempts of 0.5 s each; the
-/// remaining time allows for a busy machine. Without a timeout, dlock would never give up.
+/// remaining time allows for a busy machine. If dlock had no timeout, it would never give up.
 const SOON: Duration = Duration::from_secs(20);
 
 #[test]
@@ -54,7 +54,7 @@ fn an_unreachable_server_is_unavailable() {
     refused(run(&absent), Form::Line, 69, "Connection refused");
 }
 
-/// Asserts that dlock gives up on the server at `url` within [`SOON`] and prints `why`.
+/// Asserts that dlock gives up connecting to `url` within [`SOON`] and prints `why`.
 #[track_caller]
 fn gives_up_on(url: &str, why: &str) {
     let started = Instant::now();

@@ -10,7 +10,7 @@ use crate::servers::{Database, Flavour, shared};
 
 #[test]
 fn every_address_of_a_host_name_is_tried() {
-    // A connection to ::1 fails in this test, whether or not the machine has IPv6.
+    // A connection to ::1 fails in this test even if the machine has IPv6.
     const OTHER: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
     for flavour in Flavour::ALL {
         let server = shared(flavour);

@@ -1,4 +1,4 @@
-//! Number of connections and packets that an exec costs the server.
+//! Number of connections and packets that one `dlock exec` needs.
 
 use mysql::prelude::Queryable;
 

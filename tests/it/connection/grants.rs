@@ -1,4 +1,4 @@
-//! Grants that an account needs, and the messages when a grant is missing.
+//! Privileges that an account needs, and the messages when a privilege is missing.
 
 use mysql::prelude::Queryable;
 
@@ -6,8 +6,8 @@ use crate::cli_runner::{Dlock, eventually};
 use crate::command::{Stage, write_message};
 use crate::servers::{Database, Flavour, shared};
 
-/// Creates an account and executes the statements `grants`, with `ACCOUNT` replaced by the name of the account. Returns
-/// `database` with the new account.
+/// Creates an account and executes the GRANT statements `grants`, with `ACCOUNT` replaced by the name of the account.
+/// Returns `database` with the new account.
 #[track_caller]
 fn account(database: &Database, name: &str, grants: &[String]) -> Database {
     let mut limited = database.clone();
@@ -23,7 +23,8 @@ fn account(database: &Database, name: &str, grants: &[String]) -> Database {
     limited
 }
 
-/// Returns the grants that `dlock setup --print` prints for `exec` and for `setup`, with `ACCOUNT` as the account.
+/// Returns the GRANT statements that `dlock setup --print` prints for `exec` and for `setup`, with `ACCOUNT` as the
+/// account.
 #[track_caller]
 fn printed_grants(database: &Database) -> [Vec<String>; 2] {
     let outcome = Dlock::new(["setup", "--print", "--database", &database.name]).run();

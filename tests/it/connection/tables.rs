@@ -124,7 +124,7 @@ fn tables_of_another_version_are_not_used_or_changed() {
             ),
             (
                 "UPDATE dlock_schema SET version = 0, min_version = 0",
-                "run dlock setup of this dlock",
+                "run dlock setup with this version of dlock",
             ),
             (
                 "INSERT INTO dlock_schema VALUES (2, 7, 7)",

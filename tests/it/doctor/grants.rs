@@ -1,10 +1,10 @@
-//! Findings about the grants and the session limit of the account.
+//! Findings about the account's privileges and session limit.
 
 use super::{Findings, account_without_grants, execute, set_up};
 use crate::cli_runner::Dlock;
 use crate::servers::{Database, Flavour, shared};
 
-/// Returns the grants that `dlock setup --print` prints for exec, each as table and privileges.
+/// Returns the privileges that `dlock setup --print` prints for exec, as pairs of a table and its privileges.
 fn printed_grants(database: &Database) -> Vec<(String, Vec<String>)> {
     let printed = Dlock::new(["setup", "--print", "--database", &database.name]).run();
     let grant = |line: &str| {
@@ -92,7 +92,7 @@ fn tables_hidden_by_missing_grants_are_reported() {
             &format!("GRANT SELECT ON `{name}`.dlock_schema TO '{user}'@'%'"),
         );
         let findings = Findings::on(&account);
-        findings.reports("tables", "skip", "does not see dlock_waiter, ");
+        findings.reports("tables", "skip", "cannot see dlock_waiter, ");
         let fix = findings.reports("grants", "fail", "missing: SELECT on dlock_lock, ");
         assert_eq!(findings.status, 78);
         for statement in fix.split_inclusive(';') {

@@ -114,7 +114,7 @@ fn server_settings_are_checked() {
             let before = set(name, value);
             let findings = Findings::on(&database);
             findings.reports(check, status, fact);
-            // The grants cannot be checked while the server rejects all writes.
+            // The privileges cannot be checked while the server rejects all writes.
             findings.are_good_except(&[check, "grants"]);
             let status = if status == "fail" { 78 } else { 0 };
             assert_eq!(findings.status, status, "{name}={value}: {findings:#?}");
@@ -127,7 +127,7 @@ fn server_settings_are_checked() {
             set(name, &value);
         }
         Findings::on(&database).are_good_except(&[]);
-        // While a backup blocks all writes, doctor skips the check of the grants and reports no missing grant.
+        // While a backup blocks all writes, doctor skips the check of the privileges and reports no missing privilege.
         let mut backup = server.admin();
         backup
             .query_drop("FLUSH TABLES WITH READ LOCK")

@@ -91,7 +91,7 @@ fn a_stale_holder_changes_nothing_in_a_fenced_table() {
         let host = host(flavour);
         let old = token(&granted(&host, "column.sql"));
         assert_eq!(state(&host), "up");
-        // A holder may send the file again, for example after a lost response.
+        // A holder may send the file again, for example if the response is lost.
         let again = run_with(&host, "column.sql", &old);
         assert_eq!(again.status, Some(0), "{again:#?}");
         token(&granted(&host, "column.sql"));

@@ -181,7 +181,7 @@ fn the_dockerfile_copies_existing_files_and_starts_a_copied_file() {
             }
             ("RUN" | "WORKDIR" | "USER", [_, ..]) => {}
             ("ENTRYPOINT", words) => {
-                // With the shell form of the instruction, a shell would be process 1.
+                // If the instruction used the shell form, a shell would be process 1.
                 let words: Vec<String> =
                     serde_json::from_str(&words.join(" ")).expect("the exec form, a JSON array");
                 started = words.into_iter().next();

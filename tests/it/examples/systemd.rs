@@ -78,7 +78,7 @@ fn the_timer_starts_its_service_every_night_and_after_a_missed_night() {
         setting("report.timer", "Install", "WantedBy"),
         "timers.target"
     );
-    // With another KillMode the command would get SIGTERM twice: from systemd and from dlock.
+    // If KillMode had a different value, the command would get SIGTERM twice: from systemd and from dlock.
     assert_eq!(setting("report.service", "Service", "KillMode"), "mixed");
 }
 

@@ -1,4 +1,4 @@
-//! The network between dlock and the server fails, for a shorter or a longer time than a lease.
+//! The network between dlock and the server fails for a shorter or longer time than the lease lasts.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use crate::cli_runner::eventually;
 use crate::proxy::{AcceptMode, Fault, Flow, Kind, Port, Proxy, packet};
 use crate::servers::{Flavour, shared};
 
-/// A name and a function that makes the network fail.
+/// A name and a function that interrupts the network.
 type Cut = (&'static str, fn(&Proxy));
 
 const CUTS: [Cut; 10] = [

@@ -30,7 +30,7 @@ fn an_attempt_without_a_response_is_retried_and_runs_the_command_once() {
         let running = scene.faulty("holder", &[], "exit 4").start();
         case.wait();
         running.wait_for_output("trying again");
-        // By now dlock has opened another connection.
+        // By now dlock has opened a new connection.
         case.let_go();
         assert_eq!(running.wait().status, Some(4), "{name}");
         scene.free();

@@ -1,5 +1,5 @@
 //! Scenarios in which a mutant lets the command or its descendants outlive the lease. The mutants have no monitor, do
-//! not wait for descendants of the command, or have no margin.
+//! not wait for descendants of the command, or have no safety margin.
 
 use super::scene::{ScenarioResult, Scene, compare};
 use crate::cli_runner::{Dlock, eventually};
@@ -40,7 +40,7 @@ fn without_waiting_for_the_tree_leftover_processes_overlap_the_next_command() {
 
 /// The source of a library whose `kill` delays each SIGKILL, as if the machine were busy. The monitor kills the process
 /// tree with up to three calls: one for the process group, one for the command, and one for the descendant if the
-/// monitor has inherited the descendant. The delays of three calls add up to 165 ms of the margin of 250 ms.
+/// monitor has inherited the descendant. The delays of three calls add up to 165 ms of the safety margin of 250 ms.
 const SLOW_KILL: &str = r"
 #define _GNU_SOURCE
 #include <signal.h>

@@ -1,9 +1,9 @@
-//! Scenarios in which a mutant misinterprets a response. One mutant counts the lease from the response instead of from
+//! Scenarios in which a mutant misinterprets a response. One mutant measures the ttl from the response instead of from
 //! the request. One mutant keeps a connection after an error. One mutant does not check to which request a response
 //! belongs.
 //!
-//! Times in these comments count from the moment when dlock sends the renewal. The ttl is 6 s unless the test sets
-//! another ttl.
+//! Times in these comments are measured from the moment when dlock sends the renewal whose response is delayed. The ttl
+//! is 6 s unless the test sets another ttl.
 
 use std::time::{Duration, Instant};
 
@@ -12,10 +12,10 @@ use crate::cli_runner::eventually;
 use crate::proxy::{Fault, Kind, Proxy};
 
 /// The network is slow and then fails. The response arrives 2.3 s late and byte by byte, so no timeout expires. The
-/// lease expires at 6 s, and the waiter takes it over at 6.9 s. If the lease counted from the response, it would expire
-/// at 8.3 s.
+/// lease expires at 6 s, and the waiter takes it over at 6.9 s. If the ttl were measured from the response, the lease
+/// would expire at 8.3 s.
 #[test]
-fn without_counting_from_the_send_a_slow_response_extends_the_lease() {
+fn without_measuring_from_the_send_a_slow_response_extends_the_lease() {
     compare("send", ScenarioResult::TwoAlive, 1, |scene| {
         let proxy = Proxy::to(scene.database.port);
         let _holder = scene.holder(scene.exec(proxy.port()).args(["--ttl", "6s"]));

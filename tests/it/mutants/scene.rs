@@ -102,7 +102,7 @@ impl Scene {
         }
     }
 
-    /// Returns `exec` of `init` with dlock or the mutant. The program connects to `port`.
+    /// Returns a `dlock exec` for `init` that runs dlock or the mutant and connects to `port`.
     pub(crate) fn exec(&self, port: u16) -> Dlock {
         let arguments = ["exec", "-a", "init"];
         let url = self.database.url_through(port);
@@ -166,7 +166,7 @@ impl Scene {
         });
     }
 
-    /// Starts a contender with dlock itself, and returns when the contender waits.
+    /// Starts a contender that runs dlock itself, and returns when the contender waits.
     pub(crate) fn waiter(&self) -> Running {
         let dlock = Dlock::on(&self.database, ["exec", "-a", "init"]);
         let waiter = self.next(dlock);

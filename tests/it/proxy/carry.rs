@@ -60,7 +60,7 @@ fn resumed(shared: &Shared, port: &Port) -> TcpListener {
     listener
 }
 
-/// If `by_reset` is true, makes the kernel send an RST when `socket` is closed. Otherwise, sends a FIN now.
+/// Makes the kernel send an RST when `socket` is closed if `by_reset` is true. Otherwise, sends a FIN immediately.
 pub(super) fn abandon(socket: &TcpStream, by_reset: bool) {
     // Both calls fail only if the connection of the socket has ended.
     if by_reset {
@@ -120,7 +120,7 @@ fn requests(shared: &Shared, connection: &Connection) -> io::Result<()> {
     Ok(())
 }
 
-/// Forwards a packet of the client, or injects a fault.
+/// Forwards a packet from the client, or injects a fault.
 fn request(shared: &Shared, connection: &Connection, mut packet: Vec<u8>) {
     let injection = take_in(shared, connection, &mut packet);
     connection.course().injection.clone_from(&injection);
@@ -143,7 +143,7 @@ fn request(shared: &Shared, connection: &Connection, mut packet: Vec<u8>) {
     }
 }
 
-/// Records a packet of the client and applies [`super::Proxy::rewrite`]. Returns the fault for the packet, with its
+/// Records a packet from the client and applies [`super::Proxy::rewrite`]. Returns the fault for the packet, with its
 /// index. None means that no fault affects the packet.
 fn take_in(shared: &Shared, connection: &Connection, packet: &mut [u8]) -> Option<(usize, Fault)> {
     let mut state = shared.locked();
@@ -223,7 +223,7 @@ fn receive(mut from: &TcpStream, pending: &mut Vec<u8>) -> io::Result<bool> {
     Ok(length > 0)
 }
 
-/// If the connection is encrypted, forwards the `pending` bytes, which the proxy cannot parse.
+/// Forwards the `pending` bytes if the connection is encrypted, because the proxy cannot parse them.
 fn pass_unread(shared: &Shared, connection: &Connection, way: Way, pending: &mut Vec<u8>) {
     if shared.is_encrypted(connection) {
         send(shared, connection, way, &std::mem::take(pending));
@@ -318,8 +318,8 @@ fn send(shared: &Shared, connection: &Connection, way: Way, bytes: &[u8]) {
     }
 }
 
-/// Sends `bytes` one by one, with `pause` after each byte. When `hurry` returns true, sends all remaining bytes in one
-/// write.
+/// Sends `bytes` one by one, with `pause` after each byte. Sends all remaining bytes in one write as soon as `hurry`
+/// returns true.
 fn drip(
     shared: &Shared,
     connection: &Connection,

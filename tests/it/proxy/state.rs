@@ -1,8 +1,8 @@
 //! The state that the handles and the threads of a proxy share: injected faults, recorded requests and connections.
 //!
-//! One mutex protects the [`State`], and one mutex per connection protects its [`ConnectionState`]. A thread that needs both
-//! mutexes locks the [`State`] first. Every change notifies the condition variable, so that waiting threads check their
-//! conditions again.
+//! One mutex protects the [`State`], and one mutex for each connection protects its [`ConnectionState`]. A thread that
+//! needs both mutexes locks the [`State`] first. Every change notifies the condition variable, so that waiting threads
+//! check their conditions again.
 
 use std::collections::HashMap;
 use std::net::{Shutdown, TcpStream};

@@ -1,5 +1,5 @@
-//! The part of the MySQL protocol that the proxy parses: the ends of packets and responses, and the kind of each
-//! request of dlock. These functions are pure and use no socket.
+//! The part of the MySQL protocol that the proxy parses: the ends of packets and responses, and the kind of each dlock
+//! request. These functions are pure and use no socket.
 //!
 //! Responses without EOF packets (`CLIENT_DEPRECATE_EOF`) are not supported, because dlock's driver does not negotiate
 //! them.
@@ -10,7 +10,7 @@ const HEADER: usize = 4;
 /// The status flag that is set if another result of the same request follows.
 const MORE_RESULTS: u16 = 8;
 
-/// The kind of a request of dlock.
+/// The kind of a dlock request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Kind {
     TryAcquire,
@@ -163,7 +163,7 @@ impl Progress {
     }
 }
 
-/// Returns the status flags of an OK packet. Two numbers of variable length precede the flags in `rest`.
+/// Returns the status flags of an OK packet. In `rest`, two length-encoded integers precede the flags.
 fn after_two_numbers(mut rest: &[u8]) -> u16 {
     for _ in 0..2 {
         let skip = match rest.first() {

@@ -48,8 +48,9 @@ fn wait_for_queue_head(scene: &Scene) {
     });
 }
 
-/// The contender whose response was lost reconnects shortly before its lease expires. It must not treat the row with
-/// its owner id as a new grant, because a rival takes the lease over when the lease has expired by the server's clock.
+/// A contender that receives an error instead of its grant reconnects shortly before the granted lease expires. The
+/// contender must not treat the row with its owner id as a new grant, because a rival takes the lease over when it has
+/// expired by the server's clock.
 #[test]
 fn error_response_to_a_grant_never_starts_a_command_on_an_old_lease() {
     let errors = [
@@ -84,8 +85,8 @@ fn error_response_to_a_grant_never_starts_a_command_on_an_old_lease() {
         assert_eq!(rival.wait().status, Some(0), "{name}");
         no_overlap(scene, name);
         lost.lift();
-        // Without a confirmation, the contender releases the old lease and may be granted a new lease before the rival.
-        // The new lease also expires, because the proxy drops its renewals.
+        // A contender that cannot confirm the grant releases the old lease, and may then be granted a new lease before
+        // the rival. This lease also expires, because the proxy drops the renewals.
         writeln!(go_on, "on").expect("the fifo accepts a line");
         let status = late.wait().status;
         assert!([Some(4), Some(76)].contains(&status), "{name}: {status:?}");

@@ -93,7 +93,7 @@ impl Thread {
     }
 }
 
-/// Runs a command that exits 0 while a renewal reports that `end` has ended the lease. The main thread of dlock is
+/// Runs a command that exits with 0 while a renewal reports that `end` has ended the lease. The main thread of dlock is
 /// stopped until both events are available, so dlock has not signalled the command.
 fn command_ends_as_the_loss_arrives(
     scene: &Scene,

@@ -1,5 +1,5 @@
-//! Tests of two clients that share one session of the server, and of a foreign session that gets the id of the holder's
-//! former session.
+//! Tests of two clients that share one server session, and of a foreign session that gets the id of the holder's former
+//! session.
 
 use mysql::prelude::Queryable;
 use mysql::{Conn, Opts};

@@ -13,13 +13,14 @@ use crate::servers::{Database, Flavour};
 /// Number of grants on each of the two servers.
 const GRANTS: usize = 500;
 
-/// Contenders of each program. Each repeats `exec` until there were enough grants.
+/// Contenders of each program. Each contender repeats `exec` until the number of grants is reached.
 const CONTENDERS: usize = 4;
 
 /// Creates a file that must not exist, and deletes it. Another command that runs at the same time finds the file.
 const ALONE: &str = r#"set -C; : > "$1" && exec rm "$1""#;
 
-/// Acquires the action and runs [`ALONE`] with `dlock`. Every run must end with 0: neither refused nor overlapping.
+/// Acquires the action and runs [`ALONE`] with `dlock`. Every run must exit with 0: no run is refused, and no two
+/// commands overlap.
 #[track_caller]
 fn exec(dlock: Dlock, witness: &str) {
     let outcome = dlock

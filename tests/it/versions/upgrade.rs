@@ -10,7 +10,7 @@ use crate::cli_runner::{Dlock, eventually};
 use crate::doctor::{Findings, execute};
 use crate::servers::{Database, Flavour, SESSIONS, shared};
 
-/// The statement that the upgrade of the tests executes.
+/// The statement that the upgrade in these tests executes.
 const COLUMN: &str = "ALTER TABLE dlock_history ADD COLUMN recorder TINYINT NOT NULL DEFAULT 1";
 
 /// Waits until a session of the database's account executes a statement that starts with `start`.
@@ -26,7 +26,8 @@ fn executes(database: &Database, start: &str) {
     });
 }
 
-/// Starts a transaction that has read `dlock_history`, so that the table cannot be altered until it ends.
+/// Starts a transaction and reads `dlock_history` in it, so that the table cannot be altered until the transaction
+/// ends.
 #[track_caller]
 fn transaction(database: &Database) -> Conn {
     let mut transaction = database.admin_conn();
@@ -62,11 +63,11 @@ fn is_upgraded(database: &Database, flavour: Flavour) {
 fn an_interrupted_upgrade_is_continued_by_the_next_setup() {
     for flavour in Flavour::ALL {
         let database = set_up(flavour);
-        // A crash after the new column, which the server has committed, and before the version.
+        // Simulates a crash after the server has committed the new column and before it has committed the new version.
         execute(&database, COLUMN);
         next(&database, ["exec", "-a", "init", "--", "echo", "ran"])
             .run()
-            .expect(78, "", "run dlock setup of this dlock");
+            .expect(78, "", "run dlock setup with this version of dlock");
         next(&database, ["setup"])
             .run()
             .expect(0, "", "upgraded from schema version 1 to 2");
@@ -135,7 +136,11 @@ fn setup_gives_up_if_a_transaction_does_not_end() {
                 let before = definitions(&database);
                 let transaction = transaction(&database);
                 let setup = next(&database, ["setup"]).run();
-                setup.expect(69, "", "a transaction of another session uses the table");
+                setup.expect(
+                    69,
+                    "",
+                    "a transaction of another session is using the table",
+                );
                 drop(transaction);
                 assert_eq!(definitions(&database), before, "{flavour}");
                 assert_eq!(recorded(&database), [(1, 1)], "{flavour}");
@@ -157,7 +162,7 @@ fn first_execs_of_two_versions_leave_usable_tables() {
             .collect();
         for run in runs {
             let outcome = run.wait();
-            let is_refused = outcome.stderr.contains("run dlock setup of ");
+            let is_refused = outcome.stderr.contains("run dlock setup with ");
             assert!(
                 outcome.status == Some(0) || (outcome.status == Some(78) && is_refused),
                 "{flavour}: {outcome:#?}"

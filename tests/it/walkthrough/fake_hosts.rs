@@ -1,5 +1,5 @@
-//! Simulated hosts: web-1, web-2 and so on, and the host of an operator. A preloaded library returns these host names
-//! to dlock. All hosts share one database and one folder with the script `migrate.sh`.
+//! Simulated hosts: web-1, web-2 and so on, and an operator's host. A preloaded library returns these host names to
+//! dlock. All hosts share one database and one folder with the script `migrate.sh`.
 //!
 //! A shell runs each typed line, and `dlock` in a line is the program under test. The output of a session contains
 //! stdout and stderr in the order in which they were written.
@@ -35,7 +35,7 @@ read word < go
 echo "done"
 "#;
 
-/// The host of the operator. The prompt of the operator is `$` without a host name.
+/// The operator's host. The operator's prompt is `$` without a host name.
 const OPERATOR: &str = "ops-1";
 
 /// Simulated hosts that share one database.
@@ -95,7 +95,7 @@ impl FakeHosts {
         self.start(OPERATOR, line, "$ ").ends(status)
     }
 
-    /// Runs `line` as the operator repeatedly until its output contains `text`. Returns the line with its last output.
+    /// Runs `line` as the operator repeatedly until its output contains `text`. Returns the line with its final output.
     #[track_caller]
     pub(super) fn operator_runs_until(&self, line: &str, text: &str) -> String {
         let mut shown = String::new();

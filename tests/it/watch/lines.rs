@@ -70,7 +70,7 @@ fn json_watch_prints_one_document_per_line() {
 }
 
 #[test]
-fn watch_exits_on_a_signal_but_not_when_the_server_is_lost() {
+fn watch_exits_on_a_signal_but_not_when_the_server_is_unavailable() {
     let server = shared(Flavour::MariaDb);
     let database = server.database("watch");
     create_thirty_actions(&database);

@@ -66,7 +66,7 @@ fn all_requests_use_one_connection_that_is_closed_with_quit() {
         proxy.wait_asked(Kind::Get, 5);
         frequent.types("q");
         frequent.ends_with(0);
-        // With an interval of one hour, no request is in flight when dlock exits.
+        // The interval is one hour, so no request is in flight when dlock exits.
         let environment = [&*format!("DLOCK_URL={url}")];
         let mut hourly = Screen::with(&database, &environment, &["--watch=1h"]);
         hourly.shows("> größe");

@@ -67,7 +67,8 @@ impl Server {
     }
 
     /// Frees the row if it contains the owner id of the request and still has `revoked`, the token that the operator's
-    /// release set. Records the run as revoked if the row is free and the run was the last that held the row.
+    /// release set. Records the run as revoked if the row is free and the run was the most recent one that held the
+    /// row.
     pub(super) fn reconcile(
         &mut self,
         clock: i8,

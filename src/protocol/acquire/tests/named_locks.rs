@@ -1,4 +1,5 @@
-//! Tests of an acquisition on a server whose named locks are owned by foreign sessions, do not work, or are lost.
+//! Tests of an acquisition whose named lock is owned by a foreign session or does not work, or whose connection is
+//! lost.
 
 use std::time::Duration;
 
@@ -169,7 +170,7 @@ fn waiter_that_lost_its_connection_waits_again_with_its_queue_entry() {
                 .release_request()
                 .is_some_and(|request| request.has_entry)
         );
-        // The failed request may have been granted the lease, so the next request is an attempt.
+        // The failed request may have acquired the lease, so the next request is an attempt.
         let later = now + secs(5);
         assert!(matches!(
             acquire.next(later),

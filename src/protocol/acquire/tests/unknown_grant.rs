@@ -1,4 +1,5 @@
-//! Tests of grants at an unknown time. Each grant is confirmed by a renewal before it counts, or is released.
+//! Tests of grants at an unknown time. Such a grant counts only after a renewal confirms it; otherwise the lease is
+//! released.
 
 use std::time::Duration;
 

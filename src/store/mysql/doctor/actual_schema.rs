@@ -1,18 +1,18 @@
-//! The tables that exist on the server, read from `information_schema`. Every account may read it for the
-//! tables on which it has a privilege.
+//! The tables that exist on the server, read from `information_schema`. There, an account can see the tables on which
+//! it has a privilege.
 
 use super::super::schema::TablesVersion;
 use super::expected_schema::{IndexDefinition, TableDefinition, kind};
 use super::session::{QueryError, Rows, Session};
 
-/// The tables, columns and keys that exist on the server.
+/// The tables, columns and keys that exist on the server and that the account can see.
 #[derive(Debug, Default, Clone)]
 pub(super) struct Present {
     /// Tables that the account can see, each with its engine. The engine is empty for a view.
     pub(super) engines: Vec<(String, String)>,
     pub(super) columns: Vec<PresentColumn>,
     pub(super) keys: Vec<PresentKey>,
-    /// Rows of `dlock_schema`. None if the account cannot read them.
+    /// The first two rows of `dlock_schema`. None if the server refused to return them.
     pub(super) versions: Option<Vec<TablesVersion>>,
 }
 
@@ -38,7 +38,7 @@ pub(super) struct PresentKey {
 }
 
 impl Present {
-    /// Queries the server for all tables that `wanted` lists.
+    /// Queries the server for the tables in `wanted`.
     pub(super) fn query(
         session: &mut Session,
         wanted: &[TableDefinition],
@@ -65,8 +65,8 @@ impl Present {
         Ok(present)
     }
 
-    /// Queries the server for the rows of `dlock_schema`, at most two. None if the server refuses this: the table
-    /// or a column does not exist, or the account may not read it.
+    /// Queries the server for the rows of `dlock_schema`, at most two. Returns None if the server refuses the query,
+    /// for example because the table or a column does not exist, or because the account may not read the table.
     pub(super) fn query_versions(
         session: &mut Session,
     ) -> Result<Option<Vec<TablesVersion>>, QueryError> {

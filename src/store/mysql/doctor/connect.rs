@@ -1,5 +1,5 @@
-//! Findings for the steps of a connection: address, connect, TLS, login and database. The steps are
-//! reported when all of them have succeeded, and when one of them has failed.
+//! Findings for the steps of a connection: address, connect, TLS, login and database. The findings are available when
+//! all of these steps have succeeded, or when one of them has failed.
 
 use std::net::{IpAddr, ToSocketAddrs};
 
@@ -35,7 +35,7 @@ pub(super) fn database_found(target: &Target) -> Finding {
     Finding::ok(Check::Database, format!("{} exists", target.database))
 }
 
-/// Returns the finding for the check that failed.
+/// Returns the finding for the check `at`, which failed. `at` is None as in [`failed`].
 pub(super) fn check_failed(at: Option<Check>, message: &str) -> Finding {
     let always_needed = "every dlock command needs a connection to the database";
     let (why, fix) = match at {
@@ -68,8 +68,8 @@ pub(super) fn check_failed(at: Option<Check>, message: &str) -> Finding {
     Finding::fail(at.unwrap_or(Check::Tls), message, why, fix)
 }
 
-/// Returns the finding for a step that succeeded. It contains only facts that the client has without a
-/// request to the server.
+/// Returns the finding for a step that succeeded. The finding contains only facts for which the client needs no request
+/// to the server.
 fn passed(target: &Target, check: Check) -> Finding {
     let address = &target.address;
     let fact = match check {
@@ -130,7 +130,7 @@ fn tls(target: &Target, cipher: &str) -> Finding {
         mode if cipher.is_empty() => Finding::warn(
             Check::Tls,
             format!("--ssl-mode {mode}, but the server reports no TLS"),
-            "a proxy terminates TLS, so the connection between the proxy and the server is not encrypted",
+            "a proxy probably terminates TLS and does not encrypt its own connection to the server",
             "configure the proxy to use TLS to the server",
         ),
         SslMode::Required => Finding::warn(

@@ -14,7 +14,8 @@ pub(super) fn writes(facts: &ServerFacts) -> Finding {
     ];
     let on: Vec<&str> = read_only
         .into_iter()
-        // Some servers have more values than on and off, for the kinds of writes that they refuse.
+        // On some servers, these variables have more values than on and off, for the kinds of writes that the server
+        // refuses.
         .filter(|name| {
             let is_off = |value: &str| value.eq_ignore_ascii_case("off") || value == "0";
             global.get(name).is_some_and(|value| !is_off(value))
@@ -109,7 +110,7 @@ pub(super) fn replication(facts: &ServerFacts) -> Finding {
             Check::Replication,
             "semi-synchronous, but no replica acknowledges",
             "commits wait for the timeout and then continue without an acknowledgement, so a fail-over may \
-             lose the last grant",
+             lose the latest grants",
             "repair the replicas, or turn off semi-synchronous replication if you accept this risk",
         );
     }
@@ -117,7 +118,7 @@ pub(super) fn replication(facts: &ServerFacts) -> Finding {
         return Finding::warn(
             Check::Replication,
             format!("asynchronous, connected replicas: {}", facts.replicas),
-            "after a fail-over to a replica without the last grant, an action may have two holders until the \
+            "after a fail-over to a replica that lacks the latest grants, an action may have two holders until the \
              first holder's next renewal, and only the token distinguishes them",
             "turn on semi-synchronous replication, or compare tokens where two holders would do damage",
         );
@@ -148,7 +149,7 @@ mod tests {
             let finding = writes(&ServerFacts::with(&[(name, "OFF")]));
             assert_eq!(finding.status, CheckStatus::Ok);
         }
-        // Without a binary log, its format does not matter.
+        // If there is no binary log, its format does not matter.
         let format = ("binlog_format", "STATEMENT");
         assert!(writes(&ServerFacts::with(&[("log_bin", "ON"), format])).is_failure());
         let finding = writes(&ServerFacts::with(&[("log_bin", "OFF"), format]));

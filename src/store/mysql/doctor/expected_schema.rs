@@ -1,9 +1,9 @@
-//! The tables as `schema.sql` defines them, read from that file. The checks of grants and of tables both
-//! use this list.
+//! The tables as `schema.sql` defines them, read from that file. The checks `grants` and `tables` use these
+//! definitions.
 
 use super::super::schema;
 
-/// One table.
+/// Definition of one table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct TableDefinition {
     pub(super) name: &'static str,
@@ -11,23 +11,23 @@ pub(super) struct TableDefinition {
     pub(super) keys: Vec<IndexDefinition>,
 }
 
-/// One column.
+/// Definition of one column.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ColumnDefinition {
     pub(super) name: &'static str,
-    /// The full definition, without the words that make the column a key.
+    /// The definition after the name of the column, without the words that make the column a key.
     pub(super) definition: String,
     /// The type, as `kind` returns it.
     pub(super) kind: String,
     pub(super) is_nullable: bool,
-    /// True if the server numbers the rows (`AUTO_INCREMENT`).
+    /// True if the column has the attribute `AUTO_INCREMENT`.
     pub(super) is_auto_increment: bool,
 }
 
-/// One key.
+/// Definition of one key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct IndexDefinition {
-    /// True also for the primary key.
+    /// The primary key counts as unique.
     pub(super) is_unique: bool,
     pub(super) columns: Vec<String>,
 }
@@ -39,7 +39,7 @@ pub(super) fn tables() -> Vec<TableDefinition> {
     blocks.filter_map(table).collect()
 }
 
-/// Returns the tables as they are in schema version `version`: without the columns that later upgrades add.
+/// Returns the tables of the schema version `version`, without the columns that later upgrades add.
 pub(super) fn tables_of(version: u64) -> Vec<TableDefinition> {
     let mut tables = tables();
     for later in schema::current().columns_after(version) {
@@ -105,7 +105,7 @@ fn column(line: &'static str, table: &mut TableDefinition) -> Option<()> {
     Some(())
 }
 
-/// Returns a type in lower case, without the display width that MariaDB and old MySQL show for integers.
+/// Returns a type in lower case, without the display width that MariaDB and old versions of MySQL return for integers.
 pub(super) fn kind(text: &str) -> String {
     let text = text.to_lowercase();
     match text.split_once('(') {

@@ -1,7 +1,7 @@
 //! Checks that the account has the privileges that `exec` needs, with statements that match no row.
 //!
-//! The alternative is to interpret the output of SHOW GRANTS as the server does, with roles, patterns
-//! and proxy users. The server's response to a statement is always right.
+//! The alternative would be to interpret the output of SHOW GRANTS as the server does, with roles, patterns and proxy
+//! users. The server's response to a statement needs no such interpretation.
 
 use super::super::schema;
 use super::expected_schema::TableDefinition;
@@ -18,7 +18,7 @@ pub(super) enum Permission {
     Missing,
     /// The table does not exist.
     NoTable,
-    /// The statement failed for another reason. Contains the message.
+    /// The statement failed for a different reason. Contains the message.
     Unclear(String),
 }
 
@@ -168,8 +168,8 @@ fn quoted(account: &str) -> String {
     format!("'{user}'@'{host}'")
 }
 
-/// Returns true if the account may create tables. Sends a table definition that every server rejects.
-/// None if the response does not show the privilege. Do not call this on a cluster that replicates
+/// Returns true if the account may create tables. Sends a table definition that every server rejects. Returns None if
+/// the response does not show whether the account has the privilege. Do not call this on a cluster that replicates
 /// every definition to all of its nodes before it validates the definition.
 pub(super) fn may_create(session: &mut Session) -> Result<Option<bool>, QueryError> {
     match session.query("CREATE TABLE dlock_doctor (twice INT,twice INT);") {
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn the_fix_is_the_grants_of_tables_that_lack_a_privilege() {
+    fn the_fix_contains_only_the_grants_with_a_missing_privilege() {
         let right = |table, verb, permission| Right {
             table,
             verb,

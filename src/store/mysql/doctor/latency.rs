@@ -15,7 +15,7 @@ const DEFAULT_TTL: Duration = Duration::from_secs(30);
 /// Number of requests from which the median is calculated.
 const ROUND_TRIPS: usize = 3;
 
-/// Largest difference between the clocks that does not matter when a user compares logs.
+/// Largest difference between the clocks that does not affect a user who compares logs.
 const MAX_CLOCK_DIFFERENCE: Duration = Duration::from_secs(1);
 
 /// Number of free connections below which the server is likely to run out of connections soon.
@@ -32,7 +32,7 @@ pub(super) struct Clocks {
 }
 
 impl Clocks {
-    /// Requests the server's time. Returns None if the response is not a number.
+    /// Requests the server's time. Returns None if the response does not contain a number.
     pub(super) fn query(session: &mut Session) -> Result<Option<Self>, QueryError> {
         let before = clock::wall();
         let micros =
@@ -84,7 +84,7 @@ pub(super) fn round_trips(session: &mut Session) -> Result<Vec<Duration>, QueryE
     Ok(round_trips)
 }
 
-/// Compares the median with the time that one renewal may take with the default ttl.
+/// Compares the median round-trip time with the time limit of one renewal with the default ttl.
 pub(super) fn judge_round_trips(mut round_trips: Vec<Duration>) -> Finding {
     round_trips.sort_unstable();
     let Some(median) = round_trips.get(round_trips.len() / 2).copied() else {
@@ -145,7 +145,7 @@ pub(super) fn connections(facts: &ServerFacts) -> Finding {
     }
 }
 
-/// Formats a duration in milliseconds below one second, and in seconds above.
+/// Formats a duration below one second in milliseconds, and a longer duration in whole seconds.
 fn formatted(duration: Duration) -> String {
     let millis = duration.as_secs_f64() * 1000.0;
     match duration {

@@ -27,7 +27,7 @@ impl Trial {
     /// Tries a lock with a name that no other session uses. The server releases the lock when the
     /// sessions end.
     pub(super) fn run(one: &mut Session) -> Result<Self, QueryError> {
-        // Without random numbers, another `dlock doctor` may use the same lock name.
+        // If random numbers are not available, another `dlock doctor` may use the same lock name.
         let number = u64::from_le_bytes(random::bytes().unwrap_or_default());
         match trial(one, &format!("'dlock-doctor:{number}'")) {
             Err(QueryError::Refused(failure)) if failure.kind == FailureKind::NoQueueLock => {

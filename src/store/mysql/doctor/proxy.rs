@@ -1,12 +1,12 @@
-//! Checks if a proxy between dlock and the server interprets the protocol, and if the session of the
-//! server and its settings stay the same.
+//! Checks if a proxy between dlock and the server interprets the protocol, and if all requests reach the same server
+//! session and its settings do not change.
 
 use super::session::{QueryError, Session};
 use super::variables::{ServerFacts, Settings};
 use crate::store::check::{Check, Finding};
 
-/// Settings that a session must have, as `statements::session` sets them. Each setting has all names
-/// that servers use for it, and its value.
+/// Settings that a session must have, as `statements::session` sets them. For each setting, all names that servers use
+/// for it, and the value.
 const WANTED: [(&[&str], &str); 5] = [
     (&["autocommit"], "ON"),
     (&["transaction_isolation", "tx_isolation"], "READ-COMMITTED"),
@@ -15,8 +15,8 @@ const WANTED: [(&[&str], &str); 5] = [
     (&["lock_wait_timeout"], "1"),
 ];
 
-/// Variables that limit the time of one statement, on MariaDB in seconds and on MySQL in milliseconds.
-/// 0 means no limit. The limits also apply to the statement that waits for a named lock.
+/// Variables that limit the time of one statement: on MariaDB in seconds, on MySQL in milliseconds. 0 means no limit.
+/// The limits also apply to the statement that waits for a named lock.
 const LIMITS: [&str; 2] = ["max_statement_time", "max_execution_time"];
 
 /// Connection ids that the server reported for one session.
@@ -29,7 +29,7 @@ pub(super) struct Identities {
 }
 
 impl Identities {
-    /// Requests the connection id three times.
+    /// Queries the server for the connection id three times.
     pub(super) fn query(session: &mut Session) -> Result<Self, QueryError> {
         let greeting = session.greeting_id();
         let mut responses = Vec::new();
@@ -51,7 +51,7 @@ impl Identities {
         if rest.iter().any(|id| id != first) {
             return Finding::warn(
                 Check::Proxy,
-                "a proxy that sends dlock's statements to changing sessions of the server",
+                "a proxy that sends dlock's statements to changing sessions on the server",
                 "dlock cannot keep a named lock, so waiters poll instead of being woken in order, and an \
                  expired lease is taken over after 5 seconds instead of 0.9",
                 "connect to the server directly, or turn off multiplexing for this account",
@@ -72,7 +72,7 @@ impl Identities {
     }
 }
 
-/// Requests the settings of the session. dlock set them several packets earlier.
+/// Queries the server for the settings of the session. dlock set them several packets earlier.
 pub(super) fn settings(session: &mut Session) -> Result<Settings, QueryError> {
     let wanted = WANTED.iter().flat_map(|(names, _)| *names);
     let names: Vec<&str> = wanted.chain(&LIMITS).copied().collect();

@@ -38,8 +38,8 @@ pub(super) fn server(facts: &ServerFacts) -> Finding {
     }
 }
 
-/// Returns the major and minor number. None if the version does not start with them. MariaDB may
-/// prepend `5.5.5-` because of old replication clients.
+/// Returns the major and minor number. Returns None if the version does not start with two numbers. MariaDB may prepend
+/// `5.5.5-` because of old replication clients.
 fn series(version: &str) -> Option<(u32, u32)> {
     let version = match version.strip_prefix("5.5.5-") {
         Some(rest) if rest.contains("MariaDB") => rest,

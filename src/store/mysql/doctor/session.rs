@@ -1,8 +1,7 @@
 //! A session of `dlock doctor`. A refusal by the server is a valid result of a request.
 //!
-//! The connection is dropped after any error, as everywhere in dlock. The next request opens a new
-//! connection. All values are returned as strings, because the types of about half of them differ
-//! between servers.
+//! A connection is dropped after any error, as everywhere in dlock. The next request opens a new connection. All values
+//! are returned as strings, because the types of about half of them differ between servers.
 
 use std::time::Duration;
 
@@ -62,7 +61,7 @@ impl<'a> Session<'a> {
         Ok(connection)
     }
 
-    /// Returns the session's id in the server's greeting. None after an error.
+    /// Returns the session's id in the server's greeting, or None after an error.
     pub(super) fn greeting_id(&self) -> Option<u32> {
         self.connection.as_ref().map(Connection::greeting_id)
     }
@@ -105,8 +104,8 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Returns the first value of the first row of the last SELECT in `statements`. None if there is no
-    /// row, or if the value is NULL.
+    /// Returns the first value of the first row of the last SELECT in `statements`. Returns None if there is no row, or
+    /// if the value is NULL.
     pub(super) fn value(&mut self, statements: &str) -> Result<Option<String>, QueryError> {
         let rows = self.query(statements)?.pop().unwrap_or_default();
         Ok(rows.into_iter().flatten().next().flatten())

@@ -1,4 +1,4 @@
-//! Checks that the tables in the database are those of `schema.sql`, as the server understands them.
+//! Checks that the tables in the database match the definitions in `schema.sql`.
 
 use super::super::schema::{self, Schema, TablesVersion};
 use super::actual_schema::{Present, PresentColumn};
@@ -6,8 +6,8 @@ use super::expected_schema::{ColumnDefinition, IndexDefinition, TableDefinition}
 use super::grants::{Permission, Right};
 use crate::store::check::{Check, Finding};
 
-/// Judges the existing tables. `may_create` shows if this account could create the missing ones; None if
-/// that is not known.
+/// Judges the existing tables. `may_create` is true if this account may create the missing tables, and None if this is
+/// unknown.
 pub(super) fn judge(
     wanted: &[TableDefinition],
     present: &Present,
@@ -28,7 +28,7 @@ pub(super) fn judge(
         findings.push(missing_tables(&missing, may_create));
     }
     if !hidden.is_empty() {
-        let fact = format!("this account does not see {}", hidden.join(", "));
+        let fact = format!("this account cannot see {}", hidden.join(", "));
         findings.push(Finding::skip(Check::Tables, fact));
     }
     let schema = schema::current();
@@ -37,19 +37,22 @@ pub(super) fn judge(
     if findings.is_empty() {
         let fact = match versions {
             Some([one]) if one.version > schema.version => format!(
-                "{}, of schema version {}, newer than {} of this dlock, which works with them",
+                "{} tables with schema version {}, newer than {} of this dlock, which works with them",
                 wanted.len(),
                 one.version,
                 schema.version,
             ),
-            _ => format!("{}, as dlock makes them", wanted.len()),
+            _ => format!(
+                "{} tables, which match the definitions of dlock",
+                wanted.len()
+            ),
         };
         findings.push(Finding::ok(Check::Tables, fact));
     }
     findings
 }
 
-/// Returns true if the account has no privilege on `table`: the server hides such a table.
+/// Returns true if the account has no privilege on `table`. The server hides such a table from the account.
 fn is_hidden(table: &TableDefinition, rights: &[Right]) -> bool {
     let mut rights = rights.iter().filter(|right| right.table == table.name);
     let is_missing = |right: &Right| right.permission == Permission::Missing;
@@ -73,17 +76,18 @@ fn missing_tables(missing: &[&str], may_create: Option<bool>) -> Finding {
                     "dlock keeps the locks and the queue in them, and this account may not create them"
                 }
                 None => {
-                    "dlock keeps the locks and the queue in them; whether this account may create them is \
-                         not known"
+                    "dlock keeps the locks and the queue in them; it is unknown whether this account may create \
+                         them"
                 }
             },
-            "run dlock setup with an account that may; dlock setup --print shows tables and grants",
+            "run dlock setup with an account that may create tables; dlock setup --print shows the tables and \
+             the grants",
         ),
     }
 }
 
-/// Judges the rows of `dlock_schema` for a program with `schema`. None if they are as they should be, also for newer
-/// tables that the program works with.
+/// Judges the rows of `dlock_schema` for a program with `schema`. Returns None if there is no problem. Newer tables
+/// with which the program works are not a problem.
 fn version(schema: &Schema, versions: &[TablesVersion]) -> Option<Finding> {
     let found = match versions {
         [] => None,
@@ -92,25 +96,25 @@ fn version(schema: &Schema, versions: &[TablesVersion]) -> Option<Finding> {
             return Some(Finding::fail(
                 Check::Tables,
                 "dlock_schema has more than one row",
-                "the version of the tables is not known",
-                "delete all but the row with id 1",
+                "the version of the tables is unknown",
+                "delete all rows except the row with id 1",
             ));
         }
     };
     let mismatch = match (schema.check(found), found) {
         (Ok(()), Some(found)) if found.version < schema.version => {
             let fact = format!(
-                "the tables have schema version {}, this dlock has {}",
+                "the tables have schema version {}, but this dlock has {}",
                 found.version, schema.version
             );
-            let why = "this dlock works with them, but a later one may not";
+            let why = "this dlock works with them, but a later version may not";
             let fix = "run dlock setup with an account that may alter tables";
             return Some(Finding::warn(Check::Tables, fact, why, fix));
         }
         (Ok(()), _) => return None,
         (Err(mismatch), _) => mismatch,
     };
-    let why = "every command of dlock refuses these tables";
+    let why = "every dlock command refuses these tables";
     Some(Finding::fail(
         Check::Tables,
         mismatch.fact(),
@@ -130,7 +134,7 @@ fn differences(table: &TableDefinition, engine: &str, present: &Present) -> Vec<
                 "" => format!("{name} is a view"),
                 engine => format!("{name} is {engine}, not InnoDB"),
             },
-            "without transactions and row locks a crash loses grants, and holders wait for each other",
+            "without transactions and row locks, a crash can lose grants, and different actions wait for each other",
             format!("ALTER TABLE {name} ENGINE=InnoDB;"),
         ));
     }
@@ -145,8 +149,8 @@ fn differences(table: &TableDefinition, engine: &str, present: &Present) -> Vec<
             findings.push(Finding::fail(
                 Check::Tables,
                 format!("{name} has a column {}, which needs a value", found.name),
-                "dlock does not know it, so its rows are refused",
-                format!("ALTER TABLE {name} DROP COLUMN of that name, or give it a default."),
+                "dlock does not set this column, so the server refuses the rows that dlock inserts",
+                "drop the column, or give it a default value",
             ));
         }
     }
@@ -171,7 +175,7 @@ fn difference(
         return Some(Finding::fail(
             Check::Tables,
             format!("{table} has no column {name}"),
-            "statements that name it are refused",
+            "the server refuses statements that use this column",
             format!("ALTER TABLE {table} ADD {name} {definition};"),
         ));
     };
@@ -191,10 +195,10 @@ fn difference(
     };
     let why = match &found.collation {
         Some(_) => {
-            "texts are compared by that collation and not as bytes: names that differ in case \
-                    or accents may be one lock"
+            "text is compared with this collation and not byte by byte: names that differ only in case \
+                    or accents may be the same lock"
         }
-        None => "values may not fit, or be changed on the way in",
+        None => "values may not fit, or the server may change them when it stores them",
     };
     Some(Finding::fail(
         Check::Tables,
@@ -220,10 +224,15 @@ fn no_key(table: &str, key: &IndexDefinition) -> Finding {
         true => Finding::fail(
             Check::Tables,
             fact,
-            "an action could have two rows, and two holders, or a waiter two queue entries",
+            "an action could have two rows and two holders, or a waiter could have two queue entries",
             fix,
         ),
-        false => Finding::warn(Check::Tables, fact, "each look reads the whole table", fix),
+        false => Finding::warn(
+            Check::Tables,
+            fact,
+            "queries that use this key read the whole table",
+            fix,
+        ),
     }
 }
 
@@ -348,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn older_tables_that_dlock_works_with_are_warned() {
+    fn older_tables_that_dlock_works_with_cause_a_warning() {
         let program = Schema {
             version: 3,
             required: 2,
@@ -363,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn missing_tables_are_warned_if_the_account_may_create_them() {
+    fn missing_tables_cause_a_warning_if_the_account_may_create_them() {
         let first_finding = |may_create| {
             let findings = judge(
                 &expected_schema::tables(),

@@ -1,8 +1,8 @@
 //! Facts that the server reports about itself: variables and counters by name, and the account of this
 //! session.
 //!
-//! Variables and counters are read with SHOW, which omits a variable that does not exist on the server.
-//! `@@name` would be an error.
+//! Variables and counters are read with SHOW, which omits a variable that does not exist on the server. Reading
+//! `@@name` would cause an error.
 
 use std::collections::HashMap;
 
@@ -72,7 +72,7 @@ pub(super) struct ServerFacts {
 }
 
 impl ServerFacts {
-    /// Requests all facts in one round trip.
+    /// Queries the server for all facts in one round trip.
     pub(super) fn query(session: &mut Session) -> Result<Self, QueryError> {
         let sets = session.query(&format!(
             "SELECT VERSION(),CURRENT_USER(),@@max_user_connections,\

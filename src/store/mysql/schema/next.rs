@@ -1,6 +1,8 @@
-//! A next schema version, for tests of two versions on the same tables: one column more than the present one.
+//! The next schema version, for tests in which two versions use the same tables. It has one more column than the
+//! present version.
 //!
-//! Only `dlock-mutant` contains it. `statements/history.rs` writes the column, so the program needs the new version.
+//! Only `dlock-mutant` contains this schema. `statements/history.rs` writes the additional column, so the program needs
+//! the new version.
 
 use std::sync::OnceLock;
 
@@ -8,7 +10,7 @@ use super::present::PRESENT;
 use super::upgrade::{NewColumn, Upgrade};
 use super::version::Schema;
 
-/// A column for the schema version of the program that recorded a run.
+/// Column that contains the schema version of the program that recorded a run.
 const RECORDER: NewColumn = NewColumn {
     table: "dlock_history",
     name: "recorder",
@@ -17,7 +19,7 @@ const RECORDER: NewColumn = NewColumn {
 
 const VERSION: u64 = PRESENT.version + 1;
 
-/// The upgrades of this program. They have to start with those of [`PRESENT`], which has none.
+/// The upgrades of this program. The list must start with the upgrades of [`PRESENT`], which has none.
 const UPGRADES: &[Upgrade] = &[Upgrade {
     version: VERSION,
     min_version: 1,

@@ -2,7 +2,7 @@
 
 use super::version::Schema;
 
-/// The schema of this dlock.
+/// The present schema.
 pub(super) const PRESENT: Schema = Schema {
     version: 1,
     required: 1,

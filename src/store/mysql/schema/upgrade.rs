@@ -1,9 +1,9 @@
 //! The upgrades of existing tables, from each schema version to the next.
 //!
-//! An upgrade adds columns. New tables need no entry here, because `setup` also runs the definition, which creates
-//! them. `schema.sql` always defines the tables of the newest version.
+//! An upgrade adds columns. A new table needs no entry here, because `setup` also runs the definition, which creates
+//! missing tables. `schema.sql` always contains the definition of the newest version.
 
-/// The change of the tables from one schema version to the next.
+/// Changes to the tables from one schema version to the next.
 #[derive(Debug)]
 pub(in crate::store::mysql) struct Upgrade {
     /// Version after the upgrade.
@@ -20,8 +20,8 @@ pub(in crate::store::mysql) struct Upgrade {
 pub(in crate::store::mysql) struct NewColumn {
     pub(in crate::store::mysql) table: &'static str,
     pub(in crate::store::mysql) name: &'static str,
-    /// Type and default as in `schema.sql`. It has a default or allows NULL, because older programs do not name the
-    /// column.
+    /// Type and default as in `schema.sql`. The column must have a default or allow NULL, because older programs do not
+    /// set it.
     pub(in crate::store::mysql) definition: &'static str,
 }
 
@@ -31,8 +31,8 @@ impl Upgrade {
         self.version - 1
     }
 
-    /// Returns the statement that makes too old programs refuse the tables. It changes nothing if they already do, or
-    /// if the upgrade was made.
+    /// Returns the statement that raises `min_version`, so that programs that are too old refuse the tables. The
+    /// statement changes nothing if these programs already refuse the tables, or if the upgrade has been made.
     pub(in crate::store::mysql) fn raise_min_version(&self) -> String {
         format!(
             "UPDATE dlock_schema SET min_version=GREATEST(min_version,{}) WHERE version={};",
@@ -41,7 +41,7 @@ impl Upgrade {
         )
     }
 
-    /// Returns the statement that records the version after the upgrade. It never lowers the version.
+    /// Returns the statement that records the version after the upgrade. The statement never lowers the version.
     pub(in crate::store::mysql) fn record(&self) -> String {
         format!(
             "UPDATE dlock_schema SET version={} WHERE version={};",
@@ -52,7 +52,7 @@ impl Upgrade {
 }
 
 impl NewColumn {
-    /// Returns the statement that adds the column. It fails if the column exists.
+    /// Returns the statement that adds the column. The statement fails if the column exists.
     pub(in crate::store::mysql) fn add(&self) -> String {
         let Self {
             table,

@@ -1,5 +1,5 @@
-//! The rule for schema versions: a program works with tables that are not older than it needs, and that do not require
-//! a newer program.
+//! The rule for schema versions: a program works with tables whose version is not lower than the program needs, and
+//! which do not require a newer program.
 
 use super::upgrade::{NewColumn, Upgrade};
 use crate::store::{Failure, FailureKind};
@@ -9,9 +9,10 @@ use crate::store::{Failure, FailureKind};
 pub(in crate::store::mysql) struct Schema {
     /// Version of the tables that this program creates.
     pub(in crate::store::mysql) version: u64,
-    /// Lowest version of the tables that this program works with: its statements use nothing that this version lacks.
+    /// Lowest version of the tables that this program works with. The program's statements use nothing that tables of
+    /// this version lack.
     pub(in crate::store::mysql) required: u64,
-    /// Definition of the tables: several statements, separated by semicolons. A repetition changes nothing.
+    /// Definition of the tables: several statements, separated by semicolons. Running them again changes nothing.
     ///
     /// `dlock_lock` comes last, so that no lease can be acquired before the version is recorded.
     pub(in crate::store::mysql) ddl: &'static str,
@@ -39,12 +40,13 @@ pub(in crate::store::mysql) enum VersionMismatch {
     ProgramTooOld { min_version: u64, program: u64 },
 }
 
-/// Columns that a SELECT returns for the version of the tables. They are NULL if there is no row.
+/// Columns of a SELECT that contain the version of the tables. They are NULL if `dlock_schema` has no row.
 pub(in crate::store::mysql) const VERSION_COLUMNS: &str = "(SELECT MIN(version) FROM dlock_schema) AS version,\
      (SELECT MAX(min_version) FROM dlock_schema) AS min_version";
 
 impl Schema {
-    /// Checks that this program works with tables that have the version `found`. None means that none is recorded.
+    /// Checks that this program works with tables that have the version `found`. None means that no version is
+    /// recorded, which is an error.
     pub(in crate::store::mysql) fn check(
         &self,
         found: Option<TablesVersion>,
@@ -65,7 +67,7 @@ impl Schema {
         Ok(())
     }
 
-    /// Returns the SQL condition that is true exactly if [`Self::check`] succeeds, and otherwise false or NULL.
+    /// Returns the SQL condition that is true if [`Self::check`] would succeed, and false or NULL otherwise.
     pub(in crate::store::mysql) fn accepts_tables(&self) -> String {
         let Self {
             version, required, ..
@@ -78,8 +80,8 @@ impl Schema {
     /// Returns the definition in two parts: the statements that create `dlock_schema` and record the version if none is
     /// recorded, and the statements that create the other tables.
     ///
-    /// With the first part, a program finds out if another version has created the tables, or is creating them. It must
-    /// not add tables of its own version then.
+    /// After it has sent the first part, a program can read whether a different version has created the tables, or is
+    /// creating them. In that case, the program must not add tables of its own version.
     pub(in crate::store::mysql) fn creation(&self) -> (&'static str, &'static str) {
         let recorded = "INSERT IGNORE INTO dlock_schema";
         let insert = self.ddl.find(recorded).unwrap_or_default();
@@ -89,28 +91,28 @@ impl Schema {
 }
 
 impl VersionMismatch {
-    /// Returns what does not match, as text for users.
+    /// Returns a description of the mismatch for users.
     pub(in crate::store::mysql) fn fact(self) -> String {
         match self {
             Self::Empty => "the table dlock_schema is empty".to_owned(),
             Self::TablesTooOld { tables, required } => {
-                format!("the tables have schema version {tables}, this dlock needs {required}")
+                format!("the tables have schema version {tables}, but this dlock needs {required}")
             }
             Self::ProgramTooOld {
                 min_version,
                 program,
             } => format!(
-                "the tables need a dlock with schema version {min_version}, this dlock has {program}"
+                "the tables need a dlock with schema version {min_version} or later, but this dlock has {program}"
             ),
         }
     }
 
-    /// Returns what the user should do.
+    /// Returns the fix for users.
     pub(in crate::store::mysql) const fn fix(self) -> &'static str {
         match self {
             Self::Empty => "run dlock setup",
             Self::TablesTooOld { .. } => {
-                "run dlock setup of this dlock with an account that may alter tables"
+                "run dlock setup with this version of dlock and an account that may alter tables"
             }
             Self::ProgramTooOld { .. } => "use a newer dlock",
         }
@@ -125,7 +127,7 @@ impl From<VersionMismatch> for Failure {
 }
 
 impl Schema {
-    /// Returns the upgrade of tables that have `version`. None if they need none, or if there is none for this version.
+    /// Returns the upgrade from `version` to the next version. Returns None if there is no such upgrade.
     pub(in crate::store::mysql) fn upgrade_of(&self, version: u64) -> Option<&'static Upgrade> {
         let mut upgrades = self.upgrades.iter();
         upgrades.find(|upgrade| upgrade.previous() == version)
@@ -146,7 +148,7 @@ impl Schema {
         let comments = |upgrade: &Upgrade| {
             let (from, to) = (upgrade.previous(), upgrade.version);
             let title = format!(
-                "Existing tables of schema version {from}: dlock setup upgrades them to {to} with"
+                "To upgrade existing tables from schema version {from} to {to}, dlock setup runs these statements:"
             );
             let mut lines = vec![title, upgrade.raise_min_version()];
             lines.extend(upgrade.columns.iter().map(NewColumn::add));
@@ -217,18 +219,18 @@ mod tests {
         assert_eq!(PRESENT.upgrades_as_comments(), "");
         assert_eq!(
             THIRD.upgrades_as_comments(),
-            "-- Existing tables of schema version 1: dlock setup upgrades them to 2 with\n\
+            "-- To upgrade existing tables from schema version 1 to 2, dlock setup runs these statements:\n\
              -- UPDATE dlock_schema SET min_version=GREATEST(min_version,1) WHERE version=1;\n\
              -- ALTER TABLE dlock_lock ADD COLUMN colour TINYINT NULL;\n\
              -- UPDATE dlock_schema SET version=2 WHERE version=1;\n\n\
-             -- Existing tables of schema version 2: dlock setup upgrades them to 3 with\n\
+             -- To upgrade existing tables from schema version 2 to 3, dlock setup runs these statements:\n\
              -- UPDATE dlock_schema SET min_version=GREATEST(min_version,3) WHERE version=2;\n\
              -- UPDATE dlock_schema SET version=3 WHERE version=2;\n\n"
         );
     }
 
     #[test]
-    fn tables_are_accepted_between_the_required_and_the_own_version() {
+    fn tables_are_accepted_if_neither_side_is_too_old() {
         let program = Schema {
             version: 5,
             required: 3,

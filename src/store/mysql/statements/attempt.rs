@@ -1,4 +1,4 @@
-//! Acquires the lease with one statement, which grants it to exactly one of any number of contenders.
+//! Acquires the lease with one statement, which grants the lease to at most one of any number of contenders.
 
 use super::super::schema;
 use super::fence::{PASSABLE, advance_fence, create_fence, lock_fence};
@@ -13,36 +13,37 @@ use crate::store::{
     AcquireMode, AcquireRequest, Contender, FenceMode, HistoryOutcome, QueueLock, Version,
 };
 
-/// Acquires the lease as `request` specifies. With a queue lock, it first takes the queue lock, unless the attempt is a
-/// take-over or follows a wait for the queue lock (`after_wait`).
+/// Acquires the lease as `request` specifies. If the queue lock is available, the packet first tries to take it, unless
+/// the attempt is a take-over or follows a wait for the queue lock (`after_wait`).
 ///
-/// In `dlock_lock`, it changes at most the row of `action`, with one UPDATE, so exactly one of any number of contenders
-/// is granted the lease. [`CHANGED`] contains the number of changed rows. The absence of a changed row proves nothing:
-/// another contender may hold the lease, or this process may already hold it because the server received this packet
-/// twice.
+/// In `dlock_lock`, the packet changes at most the row of `action`, with one UPDATE, so at most one of any number of
+/// contenders is granted the lease. [`CHANGED`] contains the number of changed rows. The absence of a changed row
+/// proves nothing: another contender may hold the lease, or this process may already hold it because the server
+/// received this packet twice.
 ///
-/// With a queue lock, the UPDATE requires that this session owns the queue lock, so a new contender cannot overtake the
-/// waiters. The UPDATE also requires that the row is free. For a take-over, it requires instead that the row still has
-/// the observed version, so the lease was not renewed since then.
+/// If the queue lock is available, the UPDATE requires that this session owns it, so a new contender cannot overtake
+/// the waiters. The UPDATE also requires that the row is free. For a take-over, the UPDATE requires instead that the
+/// row still has the observed version, so that a lease that has been renewed since the observation is not taken over.
 ///
-/// A take-over records the old holder's run as lost, in the same transaction. The INSERT locks the row, so that the
-/// INSERT and the UPDATE read the same row.
+/// A take-over records the old holder's run as lost in the same transaction, unless the run is already recorded or this
+/// contender does not keep a history. The INSERT locks the row, so that the INSERT and the UPDATE read the same version
+/// of the row.
 ///
 /// If the action has a fence, a grant advances the fence in the same transaction. The grant does not wait for the
 /// fence. While a command's transaction has locked the fence, the UPDATE matches no row.
 ///
 /// A take-over also deletes the queue entry with the old holder's owner id.
 ///
-/// With the queue lock, the UPDATE also matches a row whose holder has handed off the lease. With `--once` it does not,
-/// because a success of the old holder's run could make this run unnecessary, and the row contains that success only
-/// after the release.
+/// If the queue lock is available, the UPDATE of an attempt that is not a take-over also matches a row whose holder has
+/// handed off the lease. With `--once`, the UPDATE does not match such a row, because a success of the old holder's run
+/// could make this run unnecessary, and the row contains that success only after the release.
 ///
-/// A recorded success that makes the run unnecessary prevents the UPDATE, but the statement reads the successes as of
-/// its own start. Therefore a contender that is granted the lease must read them again. After a wait, a contender that
-/// finds such a success releases the queue lock immediately, so that the next waiter can continue.
+/// A recorded success that makes the run unnecessary prevents the UPDATE, but the UPDATE reads the successes as of its
+/// own start. Therefore a contender that is granted the lease must read the successes again. After a wait, a contender
+/// that finds such a success releases the queue lock immediately, so that the next waiter can continue.
 ///
-/// The token is at least the server time, so that it also grows after a backup was restored, and after a fail-over that
-/// lost the last grants.
+/// The token is at least the server time in microseconds, so that it normally also increases when a backup is restored,
+/// or when a fail-over loses the latest grants.
 pub(in crate::store::mysql) fn attempt(
     contender: &Contender,
     request: &AcquireRequest,
@@ -77,7 +78,7 @@ pub(in crate::store::mysql) fn attempt(
     };
     let passable = match fence {
         FenceMode::Advance => PASSABLE,
-        // A grant that does not advance the fence requires that the action has no fence.
+        // A grant that does not advance the fence requires that grants of the action do not have to advance a fence.
         FenceMode::Unchanged => " AND fenced=0",
     };
     let (record, expected) = match request.mode {
@@ -122,7 +123,8 @@ pub(in crate::store::mysql) fn attempt(
     };
     let not_done =
         is_unnecessary.map_or_else(String::new, |condition| format!(" AND NOT {condition}"));
-    // The condition is also needed after a wait, because the tables may have been upgraded since the first attempt.
+    // The condition on the version is also needed after a wait, because the tables may have been upgraded since the
+    // first attempt.
     let version = schema::current().accepts_tables();
     format!(
         "{take}{begin}{record}UPDATE dlock_lock SET {fenced}\

@@ -1,7 +1,8 @@
-//! The fence of an action. It is one row that a command locks in its own transaction, and that each grant advances.
+//! The fence of an action. It is one row in `dlock_fence` that a command can lock in its own transaction, and that each
+//! grant of the action advances.
 //!
-//! The row lock makes a grant wait for the end of the transaction of the last holder's command. If a stale command
-//! begins a transaction after the next grant, the token in the row makes that transaction fail.
+//! While a transaction of the previous holder's command has locked the row, the action is not granted. If a stale
+//! command begins a transaction after the next grant, the token in the row makes that transaction fail.
 
 use super::super::schema::quoted;
 use super::fragments::hex;
@@ -32,7 +33,8 @@ pub(super) fn lock_fence(action: &Action) -> String {
 }
 
 /// Sets the token of the fence to the token of the action, if the action's row meets `condition`. The statement repeats
-/// [`PASSABLE`], because MySQL would lock the fence row, and wait for that lock, before it evaluates `condition`.
+/// [`PASSABLE`], because otherwise MySQL would lock the fence row, and wait for that lock, before it evaluates
+/// `condition`.
 pub(super) fn advance_fence(action: &Action, condition: &str) -> String {
     let action = hex(action.as_str());
     format!(
@@ -43,9 +45,9 @@ pub(super) fn advance_fence(action: &Action, condition: &str) -> String {
 }
 
 /// Returns the statement that a command sends in its own transaction, formatted for users. The statement fails (error
-/// 1242) unless `token` is the token of the last grant. On success, the next grant waits until the transaction ends.
-/// The error occurs because the inner SELECT returns two rows. No other statement fails in every `sql_mode` and
-/// requires neither a routine nor a write privilege.
+/// 1242) unless the fence contains `token`. Each later grant changes the token of the fence. If the statement succeeds,
+/// the action is not granted again before the transaction ends. The error occurs because the inner SELECT returns two
+/// rows. This error occurs in every `sql_mode`, and the statement requires neither a routine nor a write privilege.
 #[must_use]
 pub fn fence_check(database: &str, action: &Action, token: Token) -> String {
     format!(

@@ -12,7 +12,8 @@ pub(super) const HERE: &str = "CONCAT(@@hostname,':',@@port,'/',@@server_id)";
 pub(in crate::store::mysql) const SESSIONS: &str = "(SELECT id,user,command FROM information_schema.processlist\
      /*!80022 WHERE FALSE UNION ALL SELECT id,user,command FROM performance_schema.processlist*/)";
 
-/// Condition that [`SESSIONS`] is complete, so a session that it does not contain has ended.
+/// Condition that [`SESSIONS`] contains all sessions of this account, so that a session of this account that is missing
+/// there has ended.
 pub(super) const SESSIONS_LISTED: &str = "TRUE/*!80022 AND EXISTS(\
      SELECT 1 FROM performance_schema.processlist WHERE id=CONNECTION_ID())*/";
 
@@ -75,9 +76,9 @@ pub(super) fn queue_lock_name(action: &str) -> String {
     format!("CONCAT('dlock:',LEFT(SHA2(CONCAT(DATABASE(),'/',{action}),256),40))")
 }
 
-/// Returns an expression that waits at most `seconds` to take the queue lock `name`. The expression does not take a
-/// lock that the session already owns, because such a lock would have to be released twice. The result is not proof,
-/// because a proxy or a function with the same name may return 1 without locking.
+/// Returns an expression that waits up to `seconds` seconds to take the queue lock `name`. If the session already owns
+/// the lock, the expression does not take it again, because the lock would then have to be released twice. The result
+/// is not proof, because a proxy or a function with the same name may return 1 without locking.
 pub(super) fn take_queue_lock(name: &str, seconds: u64) -> String {
     format!("IF(IS_USED_LOCK({name})=CONNECTION_ID(),1,GET_LOCK({name},{seconds}))")
 }

@@ -1,14 +1,15 @@
-//! The hand-off is a holder's signal that its command is dead. The holder sends it before its release is committed.
+//! The hand-off is a holder's signal that its command is dead. The holder sends the hand-off before its release is
+//! committed.
 //!
-//! A release and the next grant are two commits. Without a hand-off, the server writes the first commit to disk before
-//! it begins the second, although only the grant has to be durable. With a hand-off, a contender can be granted the
-//! lease while the row still contains the last holder, because the hand-off proves that this holder does not use the
-//! lease any more.
+//! A release and the next grant are two commits. If there is no hand-off, the server writes the first commit to disk
+//! before it begins the second, although only the grant has to be durable. If there is one, a contender can be granted
+//! the lease while the row still contains the previous holder, because the hand-off proves that this holder no longer
+//! uses the lease.
 //!
 //! The hand-off is a named lock whose name contains the holder's owner id, a random number that no other session uses
 //! for a lock. The hand-off counts only if the session in the row owns that lock, on the server in the row. A missing
-//! lock is not a hand-off, so the end of a session or a server is never mistaken for a hand-off. Without a hand-off,
-//! contenders wait until the row is freed.
+//! lock is not a hand-off, so contenders never treat the end of a session or a server as a hand-off. If there is no
+//! hand-off, contenders wait until the row is freed or the lease may be taken over.
 
 use super::fragments::{HERE, REQUEST, hex, queue_lock_name};
 use crate::lease::OwnerId;
@@ -21,8 +22,8 @@ fn name(owner_id: &str) -> String {
 }
 
 /// Hands off the lease of `owner_id`, releases the queue lock, and returns 1 if the hand-off was made. Changes no row.
-/// The packet does not check that the row contains `owner_id`. For another owner id, the hand-off has no effect, and
-/// the check would take the server longer than all other statements of this packet.
+/// The packet does not check that the row contains `owner_id`. If the row contains a different owner id, the hand-off
+/// has no effect. The check would take the server longer than all other statements of this packet.
 pub(in crate::store::mysql) fn hand_off(contender: &Contender, owner_id: OwnerId) -> String {
     format!(
         "SET @dlock_handed_off=IF(GET_LOCK({},0)=1,COALESCE(RELEASE_LOCK({}),0)+1,0);\
@@ -32,7 +33,7 @@ pub(in crate::store::mysql) fn hand_off(contender: &Contender, owner_id: OwnerId
     )
 }
 
-/// Clears the hand-off of `owner_id` after the row was freed.
+/// Clears the hand-off of `owner_id` after the row has been freed.
 pub(super) fn clear_handoff(owner_id: OwnerId) -> String {
     format!("DO RELEASE_LOCK({});", name(&hex(owner_id.bytes())))
 }

@@ -1,7 +1,8 @@
 //! Records of runs, and the conditions under which a recorded success makes another run unnecessary.
 //!
-//! A run is recorded in the transaction that ends it: the release by the holder, the take-over by a contender, or the
-//! revocation by an operator. Recording the run in the transaction of its grant would cost every grant one more INSERT.
+//! A run is normally recorded in the transaction that ends its lease: the release by the holder, the take-over by a
+//! contender, or the revocation by an operator. If a run were also recorded in the transaction of its grant, each grant
+//! would need one more INSERT.
 
 use std::time::Duration;
 
@@ -14,9 +15,9 @@ use crate::lease::once::{Once, OnceKey};
 use crate::mutant::{self, Safeguard};
 use crate::store::{Contender, HistoryOutcome, Holder, RunRecord};
 
-/// Average number of releases between two releases that prune the history. Pruning makes a release read all entries of
-/// the action. With a larger interval, the history may exceed its limit by more entries. The remainder of the token
-/// decides which releases prune. Tokens are microseconds, so the remainders are practically random.
+/// On average, one of this many releases prunes the history. A release that prunes reads all entries of the action.
+/// With a larger interval, the history may exceed its limit by more entries. The remainder of the token determines
+/// which releases prune. Tokens are normally microseconds, so the remainders are practically random.
 const PRUNE_INTERVAL: u64 = 16;
 
 /// Values of the column `kind` for entries that are not runs.
@@ -36,9 +37,10 @@ pub(super) fn is_unnecessary(contender: &Contender) -> Option<String> {
     })
 }
 
-/// Returns the condition that the last success of the action is younger than `period`. The condition is never NULL. A
-/// success is in the future if the server's clock was set back. Its distance from now then counts as its age. Otherwise
-/// the success would prevent all runs until the clock reaches that time again.
+/// Returns the condition that the latest success of the action is younger than `period`. The condition is never NULL.
+/// If the server's clock was set back, the time of the success may be in the future. The absolute difference from the
+/// current time then counts as the age of the success. Otherwise the success would prevent all runs until the clock
+/// reached that time again.
 fn recent(period: Duration) -> String {
     let ago = ago("succeeded_at");
     format!("COALESCE(ABS({ago})<{},FALSE)", period.as_micros())
@@ -71,8 +73,9 @@ pub(super) fn success(contender: &Contender) -> (String, String) {
     }
 }
 
-/// Returns a statement that fails if the account may not record a success, so that the error occurs before the command
-/// runs instead of afterwards. The statement changes nothing. Empty if no success has to be recorded.
+/// Returns a statement that fails if the account may not record a success in `dlock_success`, so that the error occurs
+/// before the command runs instead of afterwards. The statement changes nothing. The result is empty if the contender
+/// does not record successes in that table.
 pub(in crate::store::mysql) fn may_record(contender: &Contender) -> &'static str {
     match contender.once {
         Some(Once::Ever(_)) => {
@@ -83,8 +86,8 @@ pub(in crate::store::mysql) fn may_record(contender: &Contender) -> &'static str
     }
 }
 
-/// Inserts an entry into the history. The columns are action, token, [`FACTS`] and `more`. `values` contains their
-/// expressions, which are selected `from` a row. Does not change an existing entry.
+/// Inserts an entry into the history. The columns are action, token, [`FACTS`] and `more`. `values` contains the
+/// expressions for these columns, which are selected `from` a row. Does not change an existing entry.
 pub(super) fn entry(outcome: HistoryOutcome, more: &str, values: &str, from: &str) -> String {
     let number = outcome
         .code()
@@ -103,7 +106,8 @@ pub(super) fn entry(outcome: HistoryOutcome, more: &str, values: &str, from: &st
 }
 
 /// Records the run in the row of `action` with `outcome`, if the row meets `condition`, and leaves the row locked. Does
-/// not change a run that is already recorded, because it has ended and its lease is held for `--min-hold`.
+/// not change a run that is already recorded, for example a run that has ended and whose lease is held for
+/// `--min-hold`.
 pub(super) fn insert_run_from_row(
     action: &Action,
     outcome: HistoryOutcome,
@@ -133,9 +137,10 @@ pub(super) fn recorded_outcome(contender: &Contender, token: Token) -> String {
 }
 
 /// Records a run and, if the success of the run makes other runs unnecessary, the success. Both are recorded in the
-/// transaction of the UPDATE that freed the row, and only if the condition `freed` holds.
+/// transaction of the UPDATE that frees the row, and only if the condition `freed` holds.
 ///
-/// The statements insert literals. With a SELECT of the row, they would take the server half as long again.
+/// The statements insert literals. If they selected the values from the row, the server would need about 50 % more
+/// time.
 pub(super) fn insert_run(
     contender: &Contender,
     token: Token,
@@ -173,8 +178,9 @@ pub(super) fn insert_run(
     format!("{success}{entry}")
 }
 
-/// Deletes the oldest entries of the action, so that `contender.history` entries remain. With fewer entries, there is
-/// no token to compare with, and nothing is deleted. On average, one of [`PRUNE_INTERVAL`] releases prunes the history.
+/// Deletes the oldest entries of the action, so that at most `contender.history` entries remain. If the action has no
+/// more entries than that, there is no token to compare with, and nothing is deleted. On average, one of
+/// [`PRUNE_INTERVAL`] releases prunes the history.
 pub(super) fn prune_history(contender: &Contender, token: Token) -> String {
     let kept = contender.history;
     if kept == 0 || !token.0.is_multiple_of(PRUNE_INTERVAL) {
@@ -188,7 +194,7 @@ pub(super) fn prune_history(contender: &Contender, token: Token) -> String {
     )
 }
 
-/// Deletes a success, and records `operator` as the author, in one transaction. Returns 1 if there was a success.
+/// Deletes a success, and records that `operator` deleted it, in one transaction. Returns 1 if there was a success.
 pub(in crate::store::mysql) fn forget(action: &Action, key: &OnceKey, operator: &Holder) -> String {
     let success = format!(
         "dlock_success WHERE action={} AND once_key={}",
@@ -210,7 +216,8 @@ pub(in crate::store::mysql) fn forget(action: &Action, key: &OnceKey, operator: 
     )
 }
 
-/// Reads the last `limit` entries of the history, newest first. Returns at least one row, as `select_record` does.
+/// Reads the most recent entries of the history, at most `limit`, newest first. Returns at least one row, as
+/// `select_record` does.
 pub(in crate::store::mysql) fn entries(selection: Selection, limit: u32) -> String {
     format!(
         "SELECT {REQUEST},{VERSION_COLUMNS},r.*,\

@@ -1,4 +1,4 @@
-//! Operator actions: revoke a lease, pause an action, resume an action, kill a session.
+//! Operator requests: revoke a lease, pause an action, resume an action. Also the statement that kills a session.
 
 use super::fence::{advance_fence, lock_fence};
 use super::fragments::{HERE, REQUEST, SERVER_TIME, facts, hex, queue_lock_name};
@@ -7,16 +7,17 @@ use crate::store::HistoryOutcome;
 use crate::store::operator::{OperatorAction, OperatorRequest};
 
 /// Changes the row of an action if the row still has the token that was shown to the operator. Records the change and
-/// the operator in the same transaction. Then returns 1 if the change is recorded.
+/// the operator in the same transaction. Returns 1 if the change is recorded.
 ///
-/// The UPDATE revokes a lease with a new token and `revoked_at`, which the holder detects at its next renewal. The row
-/// still contains the owner id until the command is dead or the lease expires. Until then, no other contender is
-/// granted the action, so no other command starts. A lease that is held only for `--min-hold` is freed immediately.
+/// The UPDATE revokes a lease by setting a new token and `revoked_at`, which the holder detects at its next renewal or
+/// earlier. The row contains the owner id until the holder frees the row after the death of its command, or until
+/// another contender takes over the expired lease. Until then, no other contender is granted the action, so no other
+/// command starts. A lease that is held only for `--min-hold` is freed immediately.
 ///
-/// The fence advances with the token, unless a transaction of the command has locked the fence.
+/// A release or a pause also advances the fence, unless a transaction of the command has locked the fence.
 ///
 /// If `wakes` is true, the packet also returns the id of the session to kill, so that the holder reads its row
-/// immediately. This is the session in the row, if it is on this server and owns the queue lock now.
+/// immediately. That session is the one in the row, if it is on this server and owns the queue lock.
 pub(in crate::store::mysql) fn apply_operator_request(
     request: &OperatorRequest,
     wakes: bool,
@@ -83,7 +84,7 @@ pub(in crate::store::mysql) fn apply_operator_request(
     )
 }
 
-/// Kills another session.
+/// Kills the session with the id `session`.
 pub(in crate::store::mysql) fn kill_session(session: u64) -> String {
     format!("KILL {session};SELECT {REQUEST},1 AS answer")
 }

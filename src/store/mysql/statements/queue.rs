@@ -9,15 +9,16 @@ use crate::lease::OwnerId;
 use crate::lease::action::Action;
 use crate::store::{Contender, POLLER_TIMEOUT, QueueEntry, QueueLock, WaitRequest};
 
-/// Longest wait for a named lock that both MySQL and MariaDB accept, in seconds: a year.
+/// Longest wait for a named lock that dlock requests, in seconds: a year. Both MySQL and MariaDB accept it.
 const LONGEST_WAIT: u64 = 31_536_000;
 
 /// Inserts a queue entry. If the owner id already has an entry, only updates the session and `last_seen_at` of that
 /// entry. Changes one row, which the owner id identifies.
 ///
-/// The DELETE matches no row. If the account may not delete, the DELETE fails now. Without the DELETE, the error would
-/// occur only after the command has run, when the entry is removed. The DELETE comes first, because a statement between
-/// the INSERT and the wait for the queue lock would give a later waiter time to reach the queue lock first.
+/// The DELETE matches no row. If the account may not delete, the DELETE fails now. If the packet did not contain this
+/// DELETE, the error would occur only after the command has run, when dlock removes the entry. The DELETE comes first,
+/// because a statement between the INSERT and the wait for the queue lock would give a later waiter time to start its
+/// wait first.
 pub(in crate::store::mysql) fn enqueue(contender: &Contender, entry: QueueEntry) -> String {
     let polls = u8::from(entry.queue_lock == QueueLock::Unavailable);
     let now = format!(
@@ -42,12 +43,12 @@ pub(super) fn leave_queue(owner_id: OwnerId) -> String {
     )
 }
 
-/// Inserts a queue entry and waits for the queue lock, at most for the limit of `wait`, rounded up to seconds. Returns
-/// 1 if the server reports that this session has the lock. Both statements are in one packet, so that the order of the
-/// positions matches the server's own queue for the lock as far as possible.
+/// Inserts a queue entry and waits for the queue lock, up to the limit of `wait`, rounded up to the next second.
+/// Returns 1 if the server reports that this session has the lock. Both statements are in one packet, so that the order
+/// of the positions matches the server's own queue for the lock as far as possible.
 ///
-/// Before the INSERT, the packet deletes the entries in `dead` (position and session). It deletes an entry only if the
-/// entry still has the session that was found dead.
+/// Before the INSERT, the packet deletes the entries in `dead` (position and session). An entry is deleted only if it
+/// still contains the session that was found dead.
 pub(in crate::store::mysql) fn wait_turn(
     contender: &Contender,
     wait: &WaitRequest,
@@ -76,8 +77,8 @@ pub(in crate::store::mysql) fn wait_turn(
 }
 
 /// Reads the waiters of the actions in `selection`, ordered by position, with the state of each waiter's session. The
-/// state is NULL if it is unknown. Without the PROCESS privilege, the server hides sessions of other accounts. Sessions
-/// on other servers are always hidden. Returns at least one row, as `select_record` does.
+/// state is NULL if it is unknown. If the account lacks the PROCESS privilege, the server hides the sessions of other
+/// accounts. Sessions on other servers are never visible. Returns at least one row, as `select_record` does.
 pub(super) fn waiters(selection: Selection) -> String {
     format!(
         "SELECT {REQUEST},w.*,{waiting} AS waiting_us,\
@@ -96,7 +97,7 @@ pub(super) fn waiters(selection: Selection) -> String {
 }
 
 /// Returns the columns about the queue of `action`: the owner of the queue lock, the number of waiters ahead of `entry`
-/// (0 if this process holds the lease), and the time for which the first waiter has waited.
+/// (0 if this process holds the lease), and the time since the first waiter entered the queue.
 pub(super) fn queue_columns(action: &str, entry: QueueEntry) -> String {
     let lock_owner = match entry.queue_lock {
         QueueLock::Available => {
@@ -122,10 +123,10 @@ pub(super) fn queue_columns(action: &str, entry: QueueEntry) -> String {
     )
 }
 
-/// Reads the queue entries of `action` whose session has ended. dlock can check only sessions of this account on this
-/// server. An entry of a session on another server counts as dead a day after its last update. Only the first entries
-/// are checked, because with a thousand waiters each new waiter would otherwise compare a thousand entries with a
-/// thousand sessions.
+/// Reads the queue entries of dead waiters of `action`: waiters whose session has ended, and waiters that no longer
+/// poll. dlock can check only sessions of this account on this server. An entry of a session on another server counts
+/// as dead a day after its latest update. Only the first 20 entries are checked, because with a thousand waiters each
+/// new waiter would otherwise compare a thousand entries with a thousand sessions.
 pub(in crate::store::mysql) fn dead_entries(action: &Action) -> String {
     format!(
         "SELECT {REQUEST},w.position,w.session_id \
@@ -139,7 +140,8 @@ pub(in crate::store::mysql) fn dead_entries(action: &Action) -> String {
     )
 }
 
-/// Returns the condition that the waiter `w` polls, and that its last poll is longer ago than [`POLLER_TIMEOUT`].
+/// Returns the condition that the waiter `w` polls, and that more than [`POLLER_TIMEOUT`] has passed since its latest
+/// poll.
 fn is_poller_expired() -> String {
     format!(
         "(w.polls=1 AND w.last_seen_at<UTC_TIMESTAMP(6)-INTERVAL {} MICROSECOND)",

@@ -1,4 +1,4 @@
-//! Renews and releases the lease, on the condition that this process still holds it.
+//! Renews and releases the lease, on the condition that this process still holds the lease.
 
 use std::time::Duration;
 
@@ -27,9 +27,10 @@ fn is_holder(action: &Action, owner_id: OwnerId, token: Token) -> String {
     format!("{has_owner_id} AND token={token} AND revoked_at IS NULL")
 }
 
-/// Extends the lease, and writes this session into the row. Changes the row only if this process still holds the lease,
-/// even if the lease has expired by the server's clock. The condition does not depend on earlier renewals, so a
-/// repetition after a lost response succeeds. [`CHANGED`] contains the number of changed rows.
+/// Extends the lease, and writes this session into the row. Changes the row only if this process still holds the lease.
+/// A lease that has expired by the server's clock can still be renewed. The condition does not depend on earlier
+/// renewals, so if a response is lost, a repetition of the renewal succeeds. [`CHANGED`] contains the number of changed
+/// rows.
 ///
 /// If this session does not own the queue lock, it tries to take the queue lock. The row contains the result, because
 /// contenders check the session in the row.
@@ -56,20 +57,20 @@ pub(in crate::store::mysql) fn renew(
     )
 }
 
-/// Frees the row if this process still holds the lease. With `keep`, the row stays held for `--min-hold`. Records the
-/// run in the same transaction, then prunes the history. Without a token, frees any row of the action that contains the
-/// owner id.
+/// Frees the row if this process still holds the lease. If `keep` is set, the row stays held for `--min-hold`. Records
+/// the run in the same transaction, and prunes the history after some releases. If the request has no token, frees the
+/// row of the action if it contains the owner id.
 ///
-/// The queue lock is released as soon as the row is changed, so that the next waiter continues. When the waiter's
-/// UPDATE reaches the row, the row lock blocks the UPDATE until the commit or the rollback. So the waiter's round trip
-/// and the commit overlap. With `--once`, the queue lock is released only after the commit, because the success of this
-/// run may make the waiter's run unnecessary, and the waiter must read that success. After a hand-off, which has
-/// already released the queue lock, the release is only repeated after the commit.
+/// The queue lock is normally released as soon as the row is changed, so that the next waiter can continue. When the
+/// waiter's UPDATE reaches the row, the row lock blocks the UPDATE until the commit or the rollback. So the waiter's
+/// round trip and the commit overlap. With `--once`, the queue lock is released only after the commit, because the
+/// success of this run may make the waiter's run unnecessary, and the waiter must read that success. A hand-off has
+/// already released the queue lock. In that case, the packet releases the queue lock again after the commit.
 ///
-/// If no row was changed, then this process did not hold the lease, or the server received this packet before, or the
-/// row already contains the next holder after a hand-off. In the last case, the token of the row is larger than the
-/// token of the lease; otherwise an operator has changed the row with SQL. The result contains the `changed` flag, the
-/// lease that still exists, if any, and the recorded success and outcome.
+/// If no row was changed, either this process did not hold the lease, or the server has already executed this packet,
+/// or, after a hand-off, the row already contains the next holder. In the third case, the token of the row is larger
+/// than the token of the lease, unless an operator has changed the row with SQL. The result contains the `changed`
+/// flag, the lease that still exists, if any, and the recorded success and outcome.
 pub(in crate::store::mysql) fn release(contender: &Contender, request: &ReleaseRequest) -> String {
     let ReleaseRequest {
         owner_id, token, ..
@@ -150,9 +151,9 @@ pub(in crate::store::mysql) fn release(contender: &Contender, request: &ReleaseR
 }
 
 /// Frees the row of a revoked lease, if the row contains the owner id of `request` and the token `revoked`. The token
-/// is part of the condition, because the packet may arrive again while this process holds another lease. If the run of
-/// `request` was the last to hold the row, and an operator has freed the row with SQL, records the run as revoked.
-/// Returns 1 if the revoked lease no longer exists.
+/// is part of the condition, because the packet may arrive again while this process holds a different lease. Records
+/// the run of `request` as revoked if an operator has freed the row with SQL and the action has not been granted since
+/// then. Returns 1 if the revoked lease no longer exists.
 pub(in crate::store::mysql) fn reconcile(
     contender: &Contender,
     request: &ReleaseRequest,
@@ -176,8 +177,8 @@ pub(in crate::store::mysql) fn reconcile(
     )
 }
 
-/// Records a success in the row if the row already contains the next holder after a hand-off. Does nothing if a later
-/// run has also succeeded.
+/// Records a success in the row if the row already contains the next holder after a hand-off. Does nothing if the
+/// success of a later run is already recorded.
 fn record_handed_off_success(contender: &Contender, token: Token) -> String {
     format!(
         "UPDATE dlock_lock SET succeeded_at=UTC_TIMESTAMP(6),succeeded_token={token},\
@@ -188,11 +189,12 @@ fn record_handed_off_success(contender: &Contender, token: Token) -> String {
     )
 }
 
-/// Ends the lease of the row that meets `condition`. With `keep`, the lease stays held for that time (`--min-hold`).
+/// Ends the lease of the row that meets `condition`. If `keep` is set, the lease stays held for that duration
+/// (`--min-hold`).
 fn free_row(condition: &str, keep: Option<Duration>, is_success: bool) -> String {
     let freed = match keep {
         None => "owner_id=NULL,expires_at=UTC_TIMESTAMP(6)".to_owned(),
-        // The lease expires like any other lease. Contenders observe the remaining time as a new lease, because the
+        // The lease expires like any other lease. Contenders treat the remaining time as a new lease, because the
         // server's clock may be changed during that time.
         Some(keep) => format!(
             "min_hold=1,renewals=renewals+1,renewed_at=UTC_TIMESTAMP(6),ttl_us={keep},\

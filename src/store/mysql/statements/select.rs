@@ -7,9 +7,9 @@ use super::queue::{queue_columns, waiters};
 use super::selection::Selection;
 use crate::store::{Contender, QueueEntry, QueueLock};
 
-/// Reads the owner in the row of the contender's action, and the `changed` flag of the preceding statement. It reads
-/// only the columns that a grant needs, because all waiters behind the contender wait for the grant. Returns no row if
-/// the action has no row.
+/// Reads the owner in the row of the contender's action, and the `changed` flag of the preceding statement. The
+/// statement reads only the columns that a grant needs, because all waiters behind the contender wait for the grant.
+/// Returns no row if the action has no row.
 pub(in crate::store::mysql) fn proof(contender: &Contender) -> String {
     let (success, join) = success(contender);
     format!(
@@ -20,7 +20,7 @@ pub(in crate::store::mysql) fn proof(contender: &Contender) -> String {
 }
 
 /// Reads the row of the contender's action, the `changed` flag of the preceding statement, and the success that makes a
-/// run unnecessary. With an `entry`, also reads the state of the queue.
+/// run unnecessary. If there is an `entry`, also reads the state of the queue.
 pub(in crate::store::mysql) fn select_record(
     contender: &Contender,
     entry: Option<QueueEntry>,
@@ -34,12 +34,12 @@ pub(in crate::store::mysql) fn select_record(
     )
 }
 
-/// Reads the rows of the actions in `selection`, each with the last completed run. If named locks are available, also
-/// reads the state of each holder's session. Then reads the waiters.
+/// Reads the rows of the actions in `selection`, each with the most recent completed run. If named locks are available,
+/// also reads the state of each holder's session. Then reads the waiters.
 ///
-/// A session keeps the queue lock until it ends, so the owner of the queue lock shows if the session is alive. The
-/// state of a session without the queue lock is not read, because every query that contains the list of sessions takes
-/// a third of a millisecond longer.
+/// The holder's session normally keeps the queue lock until the release, so the owner of the queue lock shows whether
+/// the session is alive. The state of a session without the queue lock is not read, because every query that contains
+/// the list of sessions takes a third of a millisecond longer.
 pub(in crate::store::mysql) fn select_snapshot(
     selection: Selection,
     queue_lock: QueueLock,
@@ -54,7 +54,8 @@ pub(in crate::store::mysql) fn select_snapshot(
     };
     let ended = ago("r.ended_at");
     let selected = match selection {
-        // Each part of the UNION uses an index. With an OR of the conditions, the server could not use an index.
+        // Each part of the UNION uses an index. If the conditions were combined with OR, the server could not use an
+        // index.
         Selection::Active => "(SELECT action FROM dlock_lock WHERE owner_id IS NOT NULL UNION \
              SELECT action FROM dlock_lock WHERE paused_until>UTC_TIMESTAMP(6) UNION \
              SELECT action FROM dlock_waiter) AS wanted ON TRUE \
@@ -72,8 +73,9 @@ pub(in crate::store::mysql) fn select_snapshot(
     format!("{locks};{}", waiters(selection))
 }
 
-/// Reads the rows `l` from `from`, with the additional columns `more`. Takes no lock. Returns at least one row, which
-/// contains the request id, the version and the server time. The action in that row is NULL if `from` has no row.
+/// Reads the rows `l` from `from`, with the additional columns `more`. The statement takes no lock, and returns at
+/// least one row. Each row contains the request id, the version and the server time. If `from` has no row, the action
+/// in the returned row is NULL.
 fn rows(more: &str, from: &str) -> String {
     format!(
         "SELECT {REQUEST},{VERSION_COLUMNS},{SERVER_TIME} AS server_time,l.*,\

@@ -6,7 +6,7 @@ use crate::lease::action::Action;
 /// Selection of the actions to read.
 #[derive(Debug, Clone, Copy)]
 pub enum Selection<'a> {
-    /// These actions.
+    /// The listed actions.
     Named(&'a [Action]),
     /// Actions that are held, expired or paused, or that have waiters.
     Active,

@@ -6,15 +6,15 @@ use super::fragments::hex;
 use crate::lease::action::Action;
 use crate::store::mysql::schema;
 
-/// Returns the settings of a new session. They are sent before the first packet of the session.
+/// Returns the statements that set up a new session. They are sent at the beginning of the first packet of the session.
 ///
-/// - `autocommit`: an `init_connect` may have turned it off, and an attempt would then not be committed.
+/// - `autocommit`: the server or its `init_connect` may turn it off, and an attempt would then not be committed.
 /// - READ COMMITTED: avoids gap locks, and the subquery on `dlock_schema` takes no lock.
-/// - The lock wait timeouts limit the time for which a statement runs on the server after the client has stopped
-///   waiting for it. They do not apply to named locks.
+/// - The lock wait timeouts limit how long a statement waits on the server after the client has stopped waiting for its
+///   response. They do not apply to named locks.
 /// - `wait_timeout`: the server ends the session of a frozen client, which also releases the client's queue lock.
 /// - `sql_mode`: MariaDB's `SIMULTANEOUS_ASSIGNMENT` and similar modes must not change the meaning of a statement. In
-///   strict mode, a value that does not fit causes an error and is never truncated.
+///   strict mode, a value that does not fit into its column causes an error and is never truncated.
 pub(in crate::store::mysql) fn session(ttl: Duration) -> String {
     let idle = ttl.as_secs() + u64::from(ttl.subsec_nanos() > 0);
     format!(

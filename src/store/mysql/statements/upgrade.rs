@@ -17,19 +17,21 @@ pub(in crate::store::mysql) fn has_column(column: &NewColumn) -> String {
     )
 }
 
-/// Adds the column, and returns 1. Fails if the column exists already.
+/// Adds the column, and returns 1. Fails if the column already exists.
 pub(in crate::store::mysql) fn add_column(column: &NewColumn) -> String {
     format!("{}SELECT {REQUEST},1 AS answer", column.add())
 }
 
-/// Makes programs that will not work with the upgraded tables refuse them now, then reads the version. Changes at most
-/// the row of `dlock_schema`. No change means that no program has to be refused, or that the upgrade was made.
+/// Raises `min_version`, so that programs that will not work with the upgraded tables refuse them from now on, then
+/// reads the version. Changes at most the row of `dlock_schema`. If nothing changes, either `min_version` is already
+/// high enough, or the upgrade has been made.
 pub(in crate::store::mysql) fn begin_upgrade(upgrade: &Upgrade) -> String {
     format!("{}{}", upgrade.raise_min_version(), tables_version())
 }
 
-/// Records that the upgrade was made, then reads the version. Changes at most the row of `dlock_schema`, and only if it
-/// has the version before the upgrade. So the version only grows, also if several programs upgrade at once.
+/// Records that the upgrade has been made, then reads the version. Changes at most the row of `dlock_schema`, and only
+/// if it has the version before the upgrade. Therefore the version never decreases, even if several programs upgrade
+/// the tables at the same time.
 pub(in crate::store::mysql) fn end_upgrade(upgrade: &Upgrade) -> String {
     format!("{}{}", upgrade.record(), tables_version())
 }
