@@ -33,15 +33,15 @@ complete -c dlock -n "__fish_dlock_needs_command" -l host -d 'Host name or addre
 complete -c dlock -n "__fish_dlock_needs_command" -l port -d 'TCP port of the server [default: 3306]' -r
 complete -c dlock -n "__fish_dlock_needs_command" -l socket -d 'Unix socket of the server, instead of host and port' -r -F
 complete -c dlock -n "__fish_dlock_needs_command" -l user -d 'User name of the account on the server' -r
-complete -c dlock -n "__fish_dlock_needs_command" -l password-file -d 'File that contains the password; dlock ignores a line end after the password' -r -F
+complete -c dlock -n "__fish_dlock_needs_command" -l password-file -d 'File that contains the password; dlock ignores a trailing newline' -r -F
 complete -c dlock -n "__fish_dlock_needs_command" -l database -d 'Database that contains dlock\'s tables' -r
-complete -c dlock -n "__fish_dlock_needs_command" -l ssl-mode -d 'TLS mode [default: verify_identity; disabled for loopback addresses and Unix sockets]' -r -f -a "disabled\t'No TLS'
-required\t'TLS without a check of the certificate'
+complete -c dlock -n "__fish_dlock_needs_command" -l ssl-mode -d 'TLS mode [default: verify_identity; disabled for localhost, loopback addresses and Unix sockets]' -r -f -a "disabled\t'No TLS'
+required\t'TLS. The certificate is not verified'
 verify_ca\t'TLS with a certificate that is signed by a trusted authority'
 verify_identity\t'TLS with a certificate that is signed by a trusted authority and names the host'"
-complete -c dlock -n "__fish_dlock_needs_command" -l ssl-ca -d 'PEM file with certificate authorities that are trusted in addition to the public authorities' -r -F
+complete -c dlock -n "__fish_dlock_needs_command" -l ssl-ca -d 'PEM file with CA certificates that dlock trusts in addition to the public certificate authorities' -r -F
 complete -c dlock -n "__fish_dlock_needs_command" -l ssl-cert -d 'PEM file with the client certificate, if the server requires one' -r -F
-complete -c dlock -n "__fish_dlock_needs_command" -l ssl-key -d 'PEM file with the private key of the certificate in --ssl-cert' -r -F
+complete -c dlock -n "__fish_dlock_needs_command" -l ssl-key -d 'PEM file with the private key for the certificate in --ssl-cert' -r -F
 complete -c dlock -n "__fish_dlock_needs_command" -s q -l quiet -d 'Print only the reason if dlock fails; overrides --verbose'
 complete -c dlock -n "__fish_dlock_needs_command" -s v -l verbose -d 'Print a message for each step'
 complete -c dlock -n "__fish_dlock_needs_command" -s h -l help -d 'Print help (see more with \'--help\')'
@@ -49,28 +49,28 @@ complete -c dlock -n "__fish_dlock_needs_command" -s V -l version -d 'Print vers
 complete -c dlock -n "__fish_dlock_needs_command" -f -a "exec" -d 'Run a command while holding the lock'
 complete -c dlock -n "__fish_dlock_needs_command" -f -a "status" -d 'Show holders and waiters'
 complete -c dlock -n "__fish_dlock_needs_command" -f -a "wait" -d 'Wait until a lock is free, or until a run with --once has succeeded'
-complete -c dlock -n "__fish_dlock_needs_command" -f -a "check" -d 'Show by the exit status if a token is current, or print SQL for this check'
+complete -c dlock -n "__fish_dlock_needs_command" -f -a "check" -d 'Show by the exit status whether a token is current, or print an SQL statement for this check'
 complete -c dlock -n "__fish_dlock_needs_command" -f -a "history" -d 'Show the most recent runs and their outcomes'
 complete -c dlock -n "__fish_dlock_needs_command" -f -a "forget" -d 'Delete the recorded success of exec --once, so that the next exec runs the command again'
-complete -c dlock -n "__fish_dlock_needs_command" -f -a "release" -d 'Revoke a lease, pause a lock for a time, or resume a paused lock'
-complete -c dlock -n "__fish_dlock_needs_command" -f -a "setup" -d 'Create or upgrade the tables, or print the SQL statements for a database administrator'
+complete -c dlock -n "__fish_dlock_needs_command" -f -a "release" -d 'Revoke a lease, pause a lock for a given duration, or resume a paused lock'
+complete -c dlock -n "__fish_dlock_needs_command" -f -a "setup" -d 'Create or upgrade the tables, or print SQL statements for a database administrator'
 complete -c dlock -n "__fish_dlock_needs_command" -f -a "doctor" -d 'Check the server, the account, the tables and everything else that dlock depends on'
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -s a -l action -d 'Name of the lock: 1 to 255 bytes of UTF-8 without control characters' -r
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -s t -l ttl -d 'Length of the lease' -r
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -s w -l wait -d 'Maximum time to wait for the lock; 0 makes one attempt' -r
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -s E -l conflict-exit-code -d 'Exit status if the lock was held or paused until the waiting time ran out' -r
-complete -c dlock -n "__fish_dlock_using_subcommand exec" -l once -d 'Run the command only if it has not succeeded yet; otherwise exit with 0' -r
-complete -c dlock -n "__fish_dlock_using_subcommand exec" -l once-per -d 'Run the command only if no run has succeeded within this time; otherwise exit with 0' -r
+complete -c dlock -n "__fish_dlock_using_subcommand exec" -l once -d 'Run the command only if no run with this option has succeeded yet; otherwise exit with 0' -r
+complete -c dlock -n "__fish_dlock_using_subcommand exec" -l once-per -d 'Run the command only if no run has succeeded within this period; otherwise exit with 0' -r
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -l min-hold -d 'Minimum time for which the lock is held after the grant' -r
-complete -c dlock -n "__fish_dlock_using_subcommand exec" -l connect-timeout -d 'Maximum time to wait for the first response of the server; 0 makes one attempt' -r
-complete -c dlock -n "__fish_dlock_using_subcommand exec" -l grace -d 'Time from SIGTERM to SIGKILL of the command [default: a sixth of the ttl, at most 10s]' -r
-complete -c dlock -n "__fish_dlock_using_subcommand exec" -l max-runtime -d 'Maximum runtime of the command; dlock then stops the command and exits with 124' -r
-complete -c dlock -n "__fish_dlock_using_subcommand exec" -l heartbeat-file -d 'File that the command changes regularly; if the file stops changing, the lease is not renewed' -r -F
-complete -c dlock -n "__fish_dlock_using_subcommand exec" -l holder -d 'Name of this holder that dlock status shows [default: HOST/PID]' -r
-complete -c dlock -n "__fish_dlock_using_subcommand exec" -l note -d 'Note that dlock status shows, for example the reason for the run' -r
-complete -c dlock -n "__fish_dlock_using_subcommand exec" -l history -d 'Number of runs of this action to keep in the history; with 0, this run is not recorded' -r
+complete -c dlock -n "__fish_dlock_using_subcommand exec" -l connect-timeout -d 'Maximum time to wait for the server\'s first response; 0 makes one attempt' -r
+complete -c dlock -n "__fish_dlock_using_subcommand exec" -l grace -d 'Time between SIGTERM and SIGKILL when dlock stops the command [default: a sixth of the ttl, at most 10s]' -r
+complete -c dlock -n "__fish_dlock_using_subcommand exec" -l max-runtime -d 'Maximum runtime; if the command runs longer, dlock stops it and exits with 124' -r
+complete -c dlock -n "__fish_dlock_using_subcommand exec" -l heartbeat-file -d 'File that the command must change regularly; if it does not, dlock does not renew the lease' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand exec" -l holder -d 'Name of this holder, as shown by dlock status [default: HOST/PID]' -r
+complete -c dlock -n "__fish_dlock_using_subcommand exec" -l note -d 'Text that dlock status shows as a note, for example the reason for the run' -r
+complete -c dlock -n "__fish_dlock_using_subcommand exec" -l history -d 'Number of runs of this action to keep in the history; if 0, dlock does not record this run' -r
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -l metrics-file -d 'File to which dlock writes the metrics of this run, in the Prometheus text format' -r -F
-complete -c dlock -n "__fish_dlock_using_subcommand exec" -l on-event -d 'Hook to run with sh -c when the lock is granted, lost or released, or when the run is skipped' -r -f -a "(__fish_complete_command)"
+complete -c dlock -n "__fish_dlock_using_subcommand exec" -l on-event -d 'Hook to run with sh -c when the lease is granted, lost or released, and when the run is skipped' -r -f -a "(__fish_complete_command)"
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -l log-format -d 'Format of messages on stderr' -r -f -a "text\t'One line of text for each message, for users'
 json\t'One JSON object on one line for each message, for programs'"
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -l url -d 'Server and database, as mysql://USER@HOST/DATABASE' -r
@@ -80,15 +80,15 @@ complete -c dlock -n "__fish_dlock_using_subcommand exec" -l host -d 'Host name 
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -l port -d 'TCP port of the server [default: 3306]' -r
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -l socket -d 'Unix socket of the server, instead of host and port' -r -F
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -l user -d 'User name of the account on the server' -r
-complete -c dlock -n "__fish_dlock_using_subcommand exec" -l password-file -d 'File that contains the password; dlock ignores a line end after the password' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand exec" -l password-file -d 'File that contains the password; dlock ignores a trailing newline' -r -F
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -l database -d 'Database that contains dlock\'s tables' -r
-complete -c dlock -n "__fish_dlock_using_subcommand exec" -l ssl-mode -d 'TLS mode [default: verify_identity; disabled for loopback addresses and Unix sockets]' -r -f -a "disabled\t'No TLS'
-required\t'TLS without a check of the certificate'
+complete -c dlock -n "__fish_dlock_using_subcommand exec" -l ssl-mode -d 'TLS mode [default: verify_identity; disabled for localhost, loopback addresses and Unix sockets]' -r -f -a "disabled\t'No TLS'
+required\t'TLS. The certificate is not verified'
 verify_ca\t'TLS with a certificate that is signed by a trusted authority'
 verify_identity\t'TLS with a certificate that is signed by a trusted authority and names the host'"
-complete -c dlock -n "__fish_dlock_using_subcommand exec" -l ssl-ca -d 'PEM file with certificate authorities that are trusted in addition to the public authorities' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand exec" -l ssl-ca -d 'PEM file with CA certificates that dlock trusts in addition to the public certificate authorities' -r -F
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -l ssl-cert -d 'PEM file with the client certificate, if the server requires one' -r -F
-complete -c dlock -n "__fish_dlock_using_subcommand exec" -l ssl-key -d 'PEM file with the private key of the certificate in --ssl-cert' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand exec" -l ssl-key -d 'PEM file with the private key for the certificate in --ssl-cert' -r -F
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -s n -l nonblock -d 'Do not wait for the lock; overrides --wait'
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -l fence -d 'Write the token of the grant to the action\'s fence, for use with dlock check --sql'
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -s q -l quiet -d 'Print only the reason if dlock fails; overrides --verbose'
@@ -96,8 +96,8 @@ complete -c dlock -n "__fish_dlock_using_subcommand exec" -s v -l verbose -d 'Pr
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -s V -l version -d 'Print version'
 complete -c dlock -n "__fish_dlock_using_subcommand status" -s a -l action -d 'Action to show; this option may be repeated' -r
-complete -c dlock -n "__fish_dlock_using_subcommand status" -l watch -d 'Refresh the output at this interval, until the user presses q or Ctrl-C [default interval: 1s]' -r
-complete -c dlock -n "__fish_dlock_using_subcommand status" -l color -d 'Use of colours on the screen of --watch; auto uses colours unless NO_COLOR is set' -r -f -a "auto\t'Use colours on a terminal, unless NO_COLOR is set'
+complete -c dlock -n "__fish_dlock_using_subcommand status" -l watch -d 'Refresh the output at the given interval, until the user presses q or Ctrl-C [default interval: 1s]' -r
+complete -c dlock -n "__fish_dlock_using_subcommand status" -l color -d 'Use of colours on the --watch screen; auto uses colours unless NO_COLOR is set and not empty' -r -f -a "auto\t'Use colours on the screen, unless NO_COLOR is set and not empty'
 always\t'Always use colours'
 never\t'Never use colours'"
 complete -c dlock -n "__fish_dlock_using_subcommand status" -l log-format -d 'Format of messages on stderr' -r -f -a "text\t'One line of text for each message, for users'
@@ -109,26 +109,26 @@ complete -c dlock -n "__fish_dlock_using_subcommand status" -l host -d 'Host nam
 complete -c dlock -n "__fish_dlock_using_subcommand status" -l port -d 'TCP port of the server [default: 3306]' -r
 complete -c dlock -n "__fish_dlock_using_subcommand status" -l socket -d 'Unix socket of the server, instead of host and port' -r -F
 complete -c dlock -n "__fish_dlock_using_subcommand status" -l user -d 'User name of the account on the server' -r
-complete -c dlock -n "__fish_dlock_using_subcommand status" -l password-file -d 'File that contains the password; dlock ignores a line end after the password' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand status" -l password-file -d 'File that contains the password; dlock ignores a trailing newline' -r -F
 complete -c dlock -n "__fish_dlock_using_subcommand status" -l database -d 'Database that contains dlock\'s tables' -r
-complete -c dlock -n "__fish_dlock_using_subcommand status" -l ssl-mode -d 'TLS mode [default: verify_identity; disabled for loopback addresses and Unix sockets]' -r -f -a "disabled\t'No TLS'
-required\t'TLS without a check of the certificate'
+complete -c dlock -n "__fish_dlock_using_subcommand status" -l ssl-mode -d 'TLS mode [default: verify_identity; disabled for localhost, loopback addresses and Unix sockets]' -r -f -a "disabled\t'No TLS'
+required\t'TLS. The certificate is not verified'
 verify_ca\t'TLS with a certificate that is signed by a trusted authority'
 verify_identity\t'TLS with a certificate that is signed by a trusted authority and names the host'"
-complete -c dlock -n "__fish_dlock_using_subcommand status" -l ssl-ca -d 'PEM file with certificate authorities that are trusted in addition to the public authorities' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand status" -l ssl-ca -d 'PEM file with CA certificates that dlock trusts in addition to the public certificate authorities' -r -F
 complete -c dlock -n "__fish_dlock_using_subcommand status" -l ssl-cert -d 'PEM file with the client certificate, if the server requires one' -r -F
-complete -c dlock -n "__fish_dlock_using_subcommand status" -l ssl-key -d 'PEM file with the private key of the certificate in --ssl-cert' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand status" -l ssl-key -d 'PEM file with the private key for the certificate in --ssl-cert' -r -F
 complete -c dlock -n "__fish_dlock_using_subcommand status" -l all -d 'Show all actions, including free actions without waiters'
 complete -c dlock -n "__fish_dlock_using_subcommand status" -l json -d 'Print JSON instead of tables; see dlock-status(1) for the format'
-complete -c dlock -n "__fish_dlock_using_subcommand status" -l check -d 'Print nothing, and exit with 75 if any of the actions is held or paused, otherwise with 0'
+complete -c dlock -n "__fish_dlock_using_subcommand status" -l check -d 'Print nothing, and exit with 75 if any of the actions is held or paused, or with 0 if none is'
 complete -c dlock -n "__fish_dlock_using_subcommand status" -s q -l quiet -d 'Print only the reason if dlock fails; overrides --verbose'
 complete -c dlock -n "__fish_dlock_using_subcommand status" -s v -l verbose -d 'Print a message for each step'
 complete -c dlock -n "__fish_dlock_using_subcommand status" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c dlock -n "__fish_dlock_using_subcommand status" -s V -l version -d 'Print version'
 complete -c dlock -n "__fish_dlock_using_subcommand wait" -s a -l action -d 'Name of the lock; an alternative to ACTION' -r
 complete -c dlock -n "__fish_dlock_using_subcommand wait" -l done -d 'Wait until exec --once (or --once=KEY) has succeeded, not until the lock is free' -r
-complete -c dlock -n "__fish_dlock_using_subcommand wait" -l timeout -d 'Maximum time to wait, counted from the start; 0 checks once' -r
-complete -c dlock -n "__fish_dlock_using_subcommand wait" -l connect-timeout -d 'Maximum time without a response of the server; 0 makes one attempt' -r
+complete -c dlock -n "__fish_dlock_using_subcommand wait" -l timeout -d 'Maximum time to wait, measured from the start of dlock wait; 0 checks once' -r
+complete -c dlock -n "__fish_dlock_using_subcommand wait" -l connect-timeout -d 'Maximum time without a response from the server; 0 makes one attempt' -r
 complete -c dlock -n "__fish_dlock_using_subcommand wait" -l log-format -d 'Format of messages on stderr' -r -f -a "text\t'One line of text for each message, for users'
 json\t'One JSON object on one line for each message, for programs'"
 complete -c dlock -n "__fish_dlock_using_subcommand wait" -l url -d 'Server and database, as mysql://USER@HOST/DATABASE' -r
@@ -138,21 +138,21 @@ complete -c dlock -n "__fish_dlock_using_subcommand wait" -l host -d 'Host name 
 complete -c dlock -n "__fish_dlock_using_subcommand wait" -l port -d 'TCP port of the server [default: 3306]' -r
 complete -c dlock -n "__fish_dlock_using_subcommand wait" -l socket -d 'Unix socket of the server, instead of host and port' -r -F
 complete -c dlock -n "__fish_dlock_using_subcommand wait" -l user -d 'User name of the account on the server' -r
-complete -c dlock -n "__fish_dlock_using_subcommand wait" -l password-file -d 'File that contains the password; dlock ignores a line end after the password' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand wait" -l password-file -d 'File that contains the password; dlock ignores a trailing newline' -r -F
 complete -c dlock -n "__fish_dlock_using_subcommand wait" -l database -d 'Database that contains dlock\'s tables' -r
-complete -c dlock -n "__fish_dlock_using_subcommand wait" -l ssl-mode -d 'TLS mode [default: verify_identity; disabled for loopback addresses and Unix sockets]' -r -f -a "disabled\t'No TLS'
-required\t'TLS without a check of the certificate'
+complete -c dlock -n "__fish_dlock_using_subcommand wait" -l ssl-mode -d 'TLS mode [default: verify_identity; disabled for localhost, loopback addresses and Unix sockets]' -r -f -a "disabled\t'No TLS'
+required\t'TLS. The certificate is not verified'
 verify_ca\t'TLS with a certificate that is signed by a trusted authority'
 verify_identity\t'TLS with a certificate that is signed by a trusted authority and names the host'"
-complete -c dlock -n "__fish_dlock_using_subcommand wait" -l ssl-ca -d 'PEM file with certificate authorities that are trusted in addition to the public authorities' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand wait" -l ssl-ca -d 'PEM file with CA certificates that dlock trusts in addition to the public certificate authorities' -r -F
 complete -c dlock -n "__fish_dlock_using_subcommand wait" -l ssl-cert -d 'PEM file with the client certificate, if the server requires one' -r -F
-complete -c dlock -n "__fish_dlock_using_subcommand wait" -l ssl-key -d 'PEM file with the private key of the certificate in --ssl-cert' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand wait" -l ssl-key -d 'PEM file with the private key for the certificate in --ssl-cert' -r -F
 complete -c dlock -n "__fish_dlock_using_subcommand wait" -s q -l quiet -d 'Print only the reason if dlock fails; overrides --verbose'
 complete -c dlock -n "__fish_dlock_using_subcommand wait" -s v -l verbose -d 'Print a message for each step'
 complete -c dlock -n "__fish_dlock_using_subcommand wait" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c dlock -n "__fish_dlock_using_subcommand wait" -s V -l version -d 'Print version'
-complete -c dlock -n "__fish_dlock_using_subcommand check" -s a -l action -d 'Name of the lock; in a command of dlock exec, the default is the lock of that run' -r
-complete -c dlock -n "__fish_dlock_using_subcommand check" -l token -d 'Fencing token to check; in a command of dlock exec, the default is the token of that run' -r
+complete -c dlock -n "__fish_dlock_using_subcommand check" -s a -l action -d 'Name of the lock; under dlock exec, the default is the lock of the current run' -r
+complete -c dlock -n "__fish_dlock_using_subcommand check" -l token -d 'Fencing token to check; under dlock exec, the default is the token of the current run' -r
 complete -c dlock -n "__fish_dlock_using_subcommand check" -l log-format -d 'Format of messages on stderr' -r -f -a "text\t'One line of text for each message, for users'
 json\t'One JSON object on one line for each message, for programs'"
 complete -c dlock -n "__fish_dlock_using_subcommand check" -l url -d 'Server and database, as mysql://USER@HOST/DATABASE' -r
@@ -162,22 +162,22 @@ complete -c dlock -n "__fish_dlock_using_subcommand check" -l host -d 'Host name
 complete -c dlock -n "__fish_dlock_using_subcommand check" -l port -d 'TCP port of the server [default: 3306]' -r
 complete -c dlock -n "__fish_dlock_using_subcommand check" -l socket -d 'Unix socket of the server, instead of host and port' -r -F
 complete -c dlock -n "__fish_dlock_using_subcommand check" -l user -d 'User name of the account on the server' -r
-complete -c dlock -n "__fish_dlock_using_subcommand check" -l password-file -d 'File that contains the password; dlock ignores a line end after the password' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand check" -l password-file -d 'File that contains the password; dlock ignores a trailing newline' -r -F
 complete -c dlock -n "__fish_dlock_using_subcommand check" -l database -d 'Database that contains dlock\'s tables' -r
-complete -c dlock -n "__fish_dlock_using_subcommand check" -l ssl-mode -d 'TLS mode [default: verify_identity; disabled for loopback addresses and Unix sockets]' -r -f -a "disabled\t'No TLS'
-required\t'TLS without a check of the certificate'
+complete -c dlock -n "__fish_dlock_using_subcommand check" -l ssl-mode -d 'TLS mode [default: verify_identity; disabled for localhost, loopback addresses and Unix sockets]' -r -f -a "disabled\t'No TLS'
+required\t'TLS. The certificate is not verified'
 verify_ca\t'TLS with a certificate that is signed by a trusted authority'
 verify_identity\t'TLS with a certificate that is signed by a trusted authority and names the host'"
-complete -c dlock -n "__fish_dlock_using_subcommand check" -l ssl-ca -d 'PEM file with certificate authorities that are trusted in addition to the public authorities' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand check" -l ssl-ca -d 'PEM file with CA certificates that dlock trusts in addition to the public certificate authorities' -r -F
 complete -c dlock -n "__fish_dlock_using_subcommand check" -l ssl-cert -d 'PEM file with the client certificate, if the server requires one' -r -F
-complete -c dlock -n "__fish_dlock_using_subcommand check" -l ssl-key -d 'PEM file with the private key of the certificate in --ssl-cert' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand check" -l ssl-key -d 'PEM file with the private key for the certificate in --ssl-cert' -r -F
 complete -c dlock -n "__fish_dlock_using_subcommand check" -l sql -d 'Print an SQL statement that checks the token in a transaction; requires exec --fence'
 complete -c dlock -n "__fish_dlock_using_subcommand check" -s q -l quiet -d 'Print only the reason if dlock fails; overrides --verbose'
 complete -c dlock -n "__fish_dlock_using_subcommand check" -s v -l verbose -d 'Print a message for each step'
 complete -c dlock -n "__fish_dlock_using_subcommand check" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c dlock -n "__fish_dlock_using_subcommand check" -s V -l version -d 'Print version'
 complete -c dlock -n "__fish_dlock_using_subcommand history" -s a -l action -d 'Action to show; this option may be repeated' -r
-complete -c dlock -n "__fish_dlock_using_subcommand history" -s n -l number -d 'Maximum number of runs to show; the newest runs come first' -r
+complete -c dlock -n "__fish_dlock_using_subcommand history" -s n -l number -d 'Maximum number of entries to show, newest first' -r
 complete -c dlock -n "__fish_dlock_using_subcommand history" -l log-format -d 'Format of messages on stderr' -r -f -a "text\t'One line of text for each message, for users'
 json\t'One JSON object on one line for each message, for programs'"
 complete -c dlock -n "__fish_dlock_using_subcommand history" -l url -d 'Server and database, as mysql://USER@HOST/DATABASE' -r
@@ -187,15 +187,15 @@ complete -c dlock -n "__fish_dlock_using_subcommand history" -l host -d 'Host na
 complete -c dlock -n "__fish_dlock_using_subcommand history" -l port -d 'TCP port of the server [default: 3306]' -r
 complete -c dlock -n "__fish_dlock_using_subcommand history" -l socket -d 'Unix socket of the server, instead of host and port' -r -F
 complete -c dlock -n "__fish_dlock_using_subcommand history" -l user -d 'User name of the account on the server' -r
-complete -c dlock -n "__fish_dlock_using_subcommand history" -l password-file -d 'File that contains the password; dlock ignores a line end after the password' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand history" -l password-file -d 'File that contains the password; dlock ignores a trailing newline' -r -F
 complete -c dlock -n "__fish_dlock_using_subcommand history" -l database -d 'Database that contains dlock\'s tables' -r
-complete -c dlock -n "__fish_dlock_using_subcommand history" -l ssl-mode -d 'TLS mode [default: verify_identity; disabled for loopback addresses and Unix sockets]' -r -f -a "disabled\t'No TLS'
-required\t'TLS without a check of the certificate'
+complete -c dlock -n "__fish_dlock_using_subcommand history" -l ssl-mode -d 'TLS mode [default: verify_identity; disabled for localhost, loopback addresses and Unix sockets]' -r -f -a "disabled\t'No TLS'
+required\t'TLS. The certificate is not verified'
 verify_ca\t'TLS with a certificate that is signed by a trusted authority'
 verify_identity\t'TLS with a certificate that is signed by a trusted authority and names the host'"
-complete -c dlock -n "__fish_dlock_using_subcommand history" -l ssl-ca -d 'PEM file with certificate authorities that are trusted in addition to the public authorities' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand history" -l ssl-ca -d 'PEM file with CA certificates that dlock trusts in addition to the public certificate authorities' -r -F
 complete -c dlock -n "__fish_dlock_using_subcommand history" -l ssl-cert -d 'PEM file with the client certificate, if the server requires one' -r -F
-complete -c dlock -n "__fish_dlock_using_subcommand history" -l ssl-key -d 'PEM file with the private key of the certificate in --ssl-cert' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand history" -l ssl-key -d 'PEM file with the private key for the certificate in --ssl-cert' -r -F
 complete -c dlock -n "__fish_dlock_using_subcommand history" -l json -d 'Print JSON instead of a table; see dlock-history(1) for the format'
 complete -c dlock -n "__fish_dlock_using_subcommand history" -s q -l quiet -d 'Print only the reason if dlock fails; overrides --verbose'
 complete -c dlock -n "__fish_dlock_using_subcommand history" -s v -l verbose -d 'Print a message for each step'
@@ -203,8 +203,8 @@ complete -c dlock -n "__fish_dlock_using_subcommand history" -s h -l help -d 'Pr
 complete -c dlock -n "__fish_dlock_using_subcommand history" -s V -l version -d 'Print version'
 complete -c dlock -n "__fish_dlock_using_subcommand forget" -s a -l action -d 'Name of the lock' -r
 complete -c dlock -n "__fish_dlock_using_subcommand forget" -l once -d 'Delete the success of exec --once, or of exec --once=KEY if KEY is set' -r
-complete -c dlock -n "__fish_dlock_using_subcommand forget" -l holder -d 'Name of the operator that the history shows [default: HOST/PID]' -r
-complete -c dlock -n "__fish_dlock_using_subcommand forget" -l note -d 'Note that the history shows, for example the reason' -r
+complete -c dlock -n "__fish_dlock_using_subcommand forget" -l holder -d 'Name of the operator, as shown in the history [default: HOST/PID]' -r
+complete -c dlock -n "__fish_dlock_using_subcommand forget" -l note -d 'Text that the history shows as a note, for example the reason' -r
 complete -c dlock -n "__fish_dlock_using_subcommand forget" -l log-format -d 'Format of messages on stderr' -r -f -a "text\t'One line of text for each message, for users'
 json\t'One JSON object on one line for each message, for programs'"
 complete -c dlock -n "__fish_dlock_using_subcommand forget" -l url -d 'Server and database, as mysql://USER@HOST/DATABASE' -r
@@ -214,24 +214,24 @@ complete -c dlock -n "__fish_dlock_using_subcommand forget" -l host -d 'Host nam
 complete -c dlock -n "__fish_dlock_using_subcommand forget" -l port -d 'TCP port of the server [default: 3306]' -r
 complete -c dlock -n "__fish_dlock_using_subcommand forget" -l socket -d 'Unix socket of the server, instead of host and port' -r -F
 complete -c dlock -n "__fish_dlock_using_subcommand forget" -l user -d 'User name of the account on the server' -r
-complete -c dlock -n "__fish_dlock_using_subcommand forget" -l password-file -d 'File that contains the password; dlock ignores a line end after the password' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand forget" -l password-file -d 'File that contains the password; dlock ignores a trailing newline' -r -F
 complete -c dlock -n "__fish_dlock_using_subcommand forget" -l database -d 'Database that contains dlock\'s tables' -r
-complete -c dlock -n "__fish_dlock_using_subcommand forget" -l ssl-mode -d 'TLS mode [default: verify_identity; disabled for loopback addresses and Unix sockets]' -r -f -a "disabled\t'No TLS'
-required\t'TLS without a check of the certificate'
+complete -c dlock -n "__fish_dlock_using_subcommand forget" -l ssl-mode -d 'TLS mode [default: verify_identity; disabled for localhost, loopback addresses and Unix sockets]' -r -f -a "disabled\t'No TLS'
+required\t'TLS. The certificate is not verified'
 verify_ca\t'TLS with a certificate that is signed by a trusted authority'
 verify_identity\t'TLS with a certificate that is signed by a trusted authority and names the host'"
-complete -c dlock -n "__fish_dlock_using_subcommand forget" -l ssl-ca -d 'PEM file with certificate authorities that are trusted in addition to the public authorities' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand forget" -l ssl-ca -d 'PEM file with CA certificates that dlock trusts in addition to the public certificate authorities' -r -F
 complete -c dlock -n "__fish_dlock_using_subcommand forget" -l ssl-cert -d 'PEM file with the client certificate, if the server requires one' -r -F
-complete -c dlock -n "__fish_dlock_using_subcommand forget" -l ssl-key -d 'PEM file with the private key of the certificate in --ssl-cert' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand forget" -l ssl-key -d 'PEM file with the private key for the certificate in --ssl-cert' -r -F
 complete -c dlock -n "__fish_dlock_using_subcommand forget" -s q -l quiet -d 'Print only the reason if dlock fails; overrides --verbose'
 complete -c dlock -n "__fish_dlock_using_subcommand forget" -s v -l verbose -d 'Print a message for each step'
 complete -c dlock -n "__fish_dlock_using_subcommand forget" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c dlock -n "__fish_dlock_using_subcommand forget" -s V -l version -d 'Print version'
 complete -c dlock -n "__fish_dlock_using_subcommand release" -s a -l action -d 'Name of the lock' -r
 complete -c dlock -n "__fish_dlock_using_subcommand release" -l token -d 'Change the lock only if its token is TOKEN; dlock status shows the token' -r
-complete -c dlock -n "__fish_dlock_using_subcommand release" -l reason -d 'Reason that the holder, the waiters and the history show' -r
-complete -c dlock -n "__fish_dlock_using_subcommand release" -l pause -d 'Pause the lock for this time and revoke its lease, if there is one' -r
-complete -c dlock -n "__fish_dlock_using_subcommand release" -l holder -d 'Name of the operator that is shown with the reason [default: USER@HOST]' -r
+complete -c dlock -n "__fish_dlock_using_subcommand release" -l reason -d 'Reason to show to the holder and the waiters, and to record in the history' -r
+complete -c dlock -n "__fish_dlock_using_subcommand release" -l pause -d 'Pause the lock for the given duration, and revoke its lease if there is one' -r
+complete -c dlock -n "__fish_dlock_using_subcommand release" -l holder -d 'Name of the operator, shown with the reason [default: USER@HOST]' -r
 complete -c dlock -n "__fish_dlock_using_subcommand release" -l log-format -d 'Format of messages on stderr' -r -f -a "text\t'One line of text for each message, for users'
 json\t'One JSON object on one line for each message, for programs'"
 complete -c dlock -n "__fish_dlock_using_subcommand release" -l url -d 'Server and database, as mysql://USER@HOST/DATABASE' -r
@@ -241,17 +241,17 @@ complete -c dlock -n "__fish_dlock_using_subcommand release" -l host -d 'Host na
 complete -c dlock -n "__fish_dlock_using_subcommand release" -l port -d 'TCP port of the server [default: 3306]' -r
 complete -c dlock -n "__fish_dlock_using_subcommand release" -l socket -d 'Unix socket of the server, instead of host and port' -r -F
 complete -c dlock -n "__fish_dlock_using_subcommand release" -l user -d 'User name of the account on the server' -r
-complete -c dlock -n "__fish_dlock_using_subcommand release" -l password-file -d 'File that contains the password; dlock ignores a line end after the password' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand release" -l password-file -d 'File that contains the password; dlock ignores a trailing newline' -r -F
 complete -c dlock -n "__fish_dlock_using_subcommand release" -l database -d 'Database that contains dlock\'s tables' -r
-complete -c dlock -n "__fish_dlock_using_subcommand release" -l ssl-mode -d 'TLS mode [default: verify_identity; disabled for loopback addresses and Unix sockets]' -r -f -a "disabled\t'No TLS'
-required\t'TLS without a check of the certificate'
+complete -c dlock -n "__fish_dlock_using_subcommand release" -l ssl-mode -d 'TLS mode [default: verify_identity; disabled for localhost, loopback addresses and Unix sockets]' -r -f -a "disabled\t'No TLS'
+required\t'TLS. The certificate is not verified'
 verify_ca\t'TLS with a certificate that is signed by a trusted authority'
 verify_identity\t'TLS with a certificate that is signed by a trusted authority and names the host'"
-complete -c dlock -n "__fish_dlock_using_subcommand release" -l ssl-ca -d 'PEM file with certificate authorities that are trusted in addition to the public authorities' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand release" -l ssl-ca -d 'PEM file with CA certificates that dlock trusts in addition to the public certificate authorities' -r -F
 complete -c dlock -n "__fish_dlock_using_subcommand release" -l ssl-cert -d 'PEM file with the client certificate, if the server requires one' -r -F
-complete -c dlock -n "__fish_dlock_using_subcommand release" -l ssl-key -d 'PEM file with the private key of the certificate in --ssl-cert' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand release" -l ssl-key -d 'PEM file with the private key for the certificate in --ssl-cert' -r -F
 complete -c dlock -n "__fish_dlock_using_subcommand release" -s y -l yes -d 'Do not ask for confirmation; required if standard input is not a terminal'
-complete -c dlock -n "__fish_dlock_using_subcommand release" -l resume -d 'Resume a paused lock; a current lease does not change'
+complete -c dlock -n "__fish_dlock_using_subcommand release" -l resume -d 'Resume a paused lock; this does not affect a current lease'
 complete -c dlock -n "__fish_dlock_using_subcommand release" -s q -l quiet -d 'Print only the reason if dlock fails; overrides --verbose'
 complete -c dlock -n "__fish_dlock_using_subcommand release" -s v -l verbose -d 'Print a message for each step'
 complete -c dlock -n "__fish_dlock_using_subcommand release" -s h -l help -d 'Print help (see more with \'--help\')'
@@ -265,16 +265,16 @@ complete -c dlock -n "__fish_dlock_using_subcommand setup" -l host -d 'Host name
 complete -c dlock -n "__fish_dlock_using_subcommand setup" -l port -d 'TCP port of the server [default: 3306]' -r
 complete -c dlock -n "__fish_dlock_using_subcommand setup" -l socket -d 'Unix socket of the server, instead of host and port' -r -F
 complete -c dlock -n "__fish_dlock_using_subcommand setup" -l user -d 'User name of the account on the server' -r
-complete -c dlock -n "__fish_dlock_using_subcommand setup" -l password-file -d 'File that contains the password; dlock ignores a line end after the password' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand setup" -l password-file -d 'File that contains the password; dlock ignores a trailing newline' -r -F
 complete -c dlock -n "__fish_dlock_using_subcommand setup" -l database -d 'Database that contains dlock\'s tables' -r
-complete -c dlock -n "__fish_dlock_using_subcommand setup" -l ssl-mode -d 'TLS mode [default: verify_identity; disabled for loopback addresses and Unix sockets]' -r -f -a "disabled\t'No TLS'
-required\t'TLS without a check of the certificate'
+complete -c dlock -n "__fish_dlock_using_subcommand setup" -l ssl-mode -d 'TLS mode [default: verify_identity; disabled for localhost, loopback addresses and Unix sockets]' -r -f -a "disabled\t'No TLS'
+required\t'TLS. The certificate is not verified'
 verify_ca\t'TLS with a certificate that is signed by a trusted authority'
 verify_identity\t'TLS with a certificate that is signed by a trusted authority and names the host'"
-complete -c dlock -n "__fish_dlock_using_subcommand setup" -l ssl-ca -d 'PEM file with certificate authorities that are trusted in addition to the public authorities' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand setup" -l ssl-ca -d 'PEM file with CA certificates that dlock trusts in addition to the public certificate authorities' -r -F
 complete -c dlock -n "__fish_dlock_using_subcommand setup" -l ssl-cert -d 'PEM file with the client certificate, if the server requires one' -r -F
-complete -c dlock -n "__fish_dlock_using_subcommand setup" -l ssl-key -d 'PEM file with the private key of the certificate in --ssl-cert' -r -F
-complete -c dlock -n "__fish_dlock_using_subcommand setup" -l print -d 'Print the table definitions and the minimum grants, without connecting to the server'
+complete -c dlock -n "__fish_dlock_using_subcommand setup" -l ssl-key -d 'PEM file with the private key for the certificate in --ssl-cert' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand setup" -l print -d 'Print the table definitions and minimal GRANT statements, without connecting to the server'
 complete -c dlock -n "__fish_dlock_using_subcommand setup" -s q -l quiet -d 'Print only the reason if dlock fails; overrides --verbose'
 complete -c dlock -n "__fish_dlock_using_subcommand setup" -s v -l verbose -d 'Print a message for each step'
 complete -c dlock -n "__fish_dlock_using_subcommand setup" -s h -l help -d 'Print help (see more with \'--help\')'
@@ -288,15 +288,15 @@ complete -c dlock -n "__fish_dlock_using_subcommand doctor" -l host -d 'Host nam
 complete -c dlock -n "__fish_dlock_using_subcommand doctor" -l port -d 'TCP port of the server [default: 3306]' -r
 complete -c dlock -n "__fish_dlock_using_subcommand doctor" -l socket -d 'Unix socket of the server, instead of host and port' -r -F
 complete -c dlock -n "__fish_dlock_using_subcommand doctor" -l user -d 'User name of the account on the server' -r
-complete -c dlock -n "__fish_dlock_using_subcommand doctor" -l password-file -d 'File that contains the password; dlock ignores a line end after the password' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand doctor" -l password-file -d 'File that contains the password; dlock ignores a trailing newline' -r -F
 complete -c dlock -n "__fish_dlock_using_subcommand doctor" -l database -d 'Database that contains dlock\'s tables' -r
-complete -c dlock -n "__fish_dlock_using_subcommand doctor" -l ssl-mode -d 'TLS mode [default: verify_identity; disabled for loopback addresses and Unix sockets]' -r -f -a "disabled\t'No TLS'
-required\t'TLS without a check of the certificate'
+complete -c dlock -n "__fish_dlock_using_subcommand doctor" -l ssl-mode -d 'TLS mode [default: verify_identity; disabled for localhost, loopback addresses and Unix sockets]' -r -f -a "disabled\t'No TLS'
+required\t'TLS. The certificate is not verified'
 verify_ca\t'TLS with a certificate that is signed by a trusted authority'
 verify_identity\t'TLS with a certificate that is signed by a trusted authority and names the host'"
-complete -c dlock -n "__fish_dlock_using_subcommand doctor" -l ssl-ca -d 'PEM file with certificate authorities that are trusted in addition to the public authorities' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand doctor" -l ssl-ca -d 'PEM file with CA certificates that dlock trusts in addition to the public certificate authorities' -r -F
 complete -c dlock -n "__fish_dlock_using_subcommand doctor" -l ssl-cert -d 'PEM file with the client certificate, if the server requires one' -r -F
-complete -c dlock -n "__fish_dlock_using_subcommand doctor" -l ssl-key -d 'PEM file with the private key of the certificate in --ssl-cert' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand doctor" -l ssl-key -d 'PEM file with the private key for the certificate in --ssl-cert' -r -F
 complete -c dlock -n "__fish_dlock_using_subcommand doctor" -l json -d 'Print JSON instead of text; see dlock-doctor(1) for the format'
 complete -c dlock -n "__fish_dlock_using_subcommand doctor" -s q -l quiet -d 'Print only the reason if dlock fails; overrides --verbose'
 complete -c dlock -n "__fish_dlock_using_subcommand doctor" -s v -l verbose -d 'Print a message for each step'

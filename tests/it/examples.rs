@@ -7,6 +7,7 @@
 //! - `kubernetes`: the containers of the YAML files
 //! - `image`: the Dockerfile and its entrypoint, as process 1
 //! - `cron`, `systemd`: the commands that cron and systemd would start
+//! - `migrations`: the projects of migration tools
 //! - `script`: the deploy script that locks itself
 //! - `fencing`: the SQL files, sent with the client of each server
 
@@ -14,6 +15,7 @@ mod cron;
 mod fencing;
 mod image;
 mod kubernetes;
+mod migrations;
 mod script;
 mod systemd;
 

@@ -149,6 +149,10 @@ fn words_of_the_first_version_are_not_used() {
 fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).expect("the folder can be read") {
         let path = entry.expect("the folder can be read").path();
+        // Packages and caches that a person has created while trying an example.
+        if path.ends_with("node_modules") || path.ends_with("__pycache__") {
+            continue;
+        }
         match path.is_dir() {
             true => collect(&path, files),
             false => files.push(path),

@@ -56,7 +56,7 @@ fn hangs(flavour: Flavour) -> Vec<Block> {
     last.signal("KILL");
     last.dies();
     let line = hosts.operator_runs_until("dlock status", "gone");
-    let reason = "it waits for a lock of the reports";
+    let reason = "blocked by the reporting job";
     let release = hosts.operator_confirms(&format!(
         "dlock release --action init --reason \"{reason}\""
     ));
