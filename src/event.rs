@@ -1,4 +1,4 @@
-//! The events of an `exec`: everything that its event loop receives while a lease is acquired, held or released.
+//! The events of an `exec`: everything that the event loop receives while a lease is acquired, held or released.
 
 pub mod database;
 pub mod heartbeat;
@@ -17,14 +17,14 @@ pub enum Event {
     Signal(Signal),
     /// The monitor sent a message.
     Monitor(ParentMessage),
-    /// The heartbeat file of the command has changed.
+    /// The command's heartbeat file has changed.
     Heartbeat,
-    /// A hook has ended.
+    /// A hook has ended, or was not started. Contains the result.
     Hook(HookTrigger, HookResult),
     /// The metrics thread sent a notification.
     Metrics(writer::Note),
     /// The server closed the connection while no request was in flight.
     Disconnected,
-    /// The database thread received the response to the last request.
+    /// The database thread has handled a request. Contains the response or the failure.
     Response(Box<TimedResponse>),
 }

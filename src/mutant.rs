@@ -10,8 +10,8 @@
 /// each variant contains the effect of disabling the mechanism, and ends with its name in `DLOCK_MUTANT`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Safeguard {
-    /// A deadline is measured from immediately before the request is sent. If disabled, it is measured from the
-    /// response. Name: `send`.
+    /// A deadline is measured from immediately before the request is sent. If disabled, the deadline is measured from
+    /// the response. Name: `send`.
     SendTime,
     /// dlock closes a connection after an error. If disabled, dlock uses the connection again. Name: `connection`.
     FreshConnection,

@@ -1,5 +1,5 @@
-//! The lock protocol as pure state machines. Most of these state machines take responses and instants, and return the
-//! next request to send.
+//! The lock protocol as pure state machines. The acquisition, the renewals and the release take responses and instants,
+//! and return the next request to send.
 //!
 //! No code in this module reads a clock, sends a packet or starts a thread. `exec` and the protocol model run the same
 //! code.

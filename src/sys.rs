@@ -1,4 +1,4 @@
-//! All calls to the kernel: the clock, processes, signals, sockets, the terminal.
+//! All direct calls to the kernel, for example for clocks, processes, signals, sockets and the terminal.
 //!
 //! This is the only module that may contain `unsafe` or call libc. Its public functions are safe.
 

@@ -1,11 +1,11 @@
 //! The database thread: the only thread that waits for the server.
 //!
-//! The thread takes one request at a time and sends the response as an event. Between two requests, it detects that the
-//! server has closed the connection. A holder then reads its record immediately, detects whether an operator has
-//! revoked its lease, and acquires the queue lock again before the lease expires.
+//! The thread takes one request at a time and sends the response as an event. Between two requests, the thread detects
+//! that the server has closed the connection. A holder then sends the next renewal early. This renewal detects whether
+//! an operator has revoked the lease, and normally acquires the queue lock again on the new connection.
 //!
-//! The event loop handles signals and deadlines while this thread waits. The event loop never waits for this thread
-//! without a limit, because name resolution or a connect may block for longer than any lease.
+//! The event loop handles signals and deadlines while this thread waits. The event loop never waits for a response
+//! without handling other events, because name resolution or a connect may block for longer than any lease.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -20,7 +20,7 @@ use crate::sys::boot_timer::wait_for;
 use crate::sys::channel::Channel;
 use crate::sys::socket::{Interrupter, hangs_up};
 
-/// The name of the thread. The panic hook uses it to recognise a panic of the driver.
+/// The name of the thread. The panic hook uses this name to recognise a panic of the driver.
 pub const THREAD_NAME: &str = "database";
 
 /// A handle to the running thread.
@@ -74,12 +74,14 @@ impl DatabaseThread {
         let _ = self.waker.send(&[0]);
     }
 
-    /// Interrupts the request in flight. The response to this request will be a failure.
+    /// Interrupts the request in flight. The response to this request is then normally a failure. Has no effect while
+    /// the thread resolves a name or connects.
     pub fn interrupt(&self) {
         self.interrupter.interrupt();
     }
 
-    /// Closes the connection properly and waits for the thread to end. Call this only when no request is in flight.
+    /// Closes the connection properly and waits for the thread to end. Call this method only when no request is in
+    /// flight.
     pub fn stop(self) {
         drop((self.requests, self.waker));
         // A panic of the thread does not matter here, because no request is in flight.
@@ -130,7 +132,7 @@ impl DatabaseWorker {
 
 /// The reason why a wait ended.
 enum WakeReason {
-    /// A request is pending, or the thread must end.
+    /// A request may be pending, or the thread must end.
     Woken,
     /// The server closed the connection.
     Disconnected,

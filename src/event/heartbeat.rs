@@ -1,8 +1,8 @@
-//! The thread that watches the heartbeat file of the command.
+//! The thread that watches the command's heartbeat file.
 //!
 //! A separate thread watches the file, because the file may be on an unreachable network file system, where every
-//! `stat` may block forever, even the first. The thread ends with the process. It compares modification times only with
-//! each other, so the result does not depend on any clock.
+//! `stat` may block forever, even the first. The thread ends with the process. The thread compares modification times
+//! only with each other, so the result does not depend on any clock.
 
 use std::fs;
 use std::io;
@@ -14,7 +14,8 @@ use std::time::Duration;
 use crate::event::Event;
 use crate::event::queue::EventSender;
 
-/// Checks the modification time of `file` every `pause`, and sends an event whenever the modification time has changed.
+/// Starts a thread that checks the modification time of `file` after every `pause`, and sends an event whenever the
+/// modification time has changed.
 ///
 /// # Errors
 /// Fails if the kernel cannot create a thread.

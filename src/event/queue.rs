@@ -1,7 +1,7 @@
 //! The event queue: receives events from threads, signals, and messages from the monitor.
 //!
-//! The event loop waits for all three sources in one call. No thread forwards events from another source, because each
-//! forwarding step would delay a hand-over. The event loop decides how to handle an event.
+//! The event loop waits for all three sources in one call. No thread forwards signals or messages from the monitor,
+//! because each forwarding step would delay a hand-over. The event loop decides how to handle an event.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -22,7 +22,7 @@ pub struct EventQueue {
     /// Readable when a thread has sent an event.
     wakeup: Channel,
     signals: SignalFd,
-    /// None after the last message of the monitor, or if there is no command.
+    /// None after the monitor has died or ended, or if there is no monitor.
     monitor: Option<Monitor>,
 }
 
@@ -33,7 +33,7 @@ pub struct EventSender {
     waker: Arc<Channel>,
 }
 
-/// The error of a send to a queue that was dropped.
+/// The error of a send to a queue that has been dropped.
 #[derive(Debug)]
 pub struct QueueClosed;
 
@@ -41,7 +41,7 @@ impl EventSender {
     /// Sends `event` without waiting.
     ///
     /// # Errors
-    /// Fails if the queue was dropped.
+    /// Fails if the queue has been dropped.
     pub fn send(&self, event: Event) -> Result<(), QueueClosed> {
         self.events.send(event).map_err(|_| QueueClosed)?;
         // The send fails only if so many wake-ups are pending that the queue wakes anyway.
@@ -51,7 +51,7 @@ impl EventSender {
 }
 
 impl EventQueue {
-    /// Creates a queue for signals from `signals`, for messages from `monitor` if there is one, and for the events of
+    /// Creates a queue for signals from `signals`, for messages from `monitor` if there is one, and for events from
     /// threads, which use the returned sender.
     ///
     /// # Errors
@@ -72,8 +72,8 @@ impl EventQueue {
         Ok((queue, sender))
     }
 
-    /// Waits for the next event and returns it. None if no event arrives within `timeout`, or if the wait ends without
-    /// an event.
+    /// Waits for the next event and returns it. None if no event arrives within `timeout`, or if the wait ends early
+    /// without an event.
     pub fn next(&mut self, timeout: Duration) -> Option<Event> {
         if let Ok(event) = self.events.try_recv() {
             return Some(event);
@@ -90,8 +90,8 @@ impl EventQueue {
             .or_else(|| self.recv_signal(has_signal))
     }
 
-    /// Waits at most `timeout` for events of threads, signals or the monitor. Returns true for each of these sources
-    /// that is ready. None if the wait failed.
+    /// Waits up to `timeout` for an event from a thread, a signal, or a message from the monitor. Returns true for each
+    /// of these sources that is ready. None if the wait failed.
     fn wait(&self, timeout: Duration) -> Option<[bool; 3]> {
         let (wakeup, signals) = (self.wakeup.as_fd(), self.signals.as_fd());
         let ready = match &self.monitor {

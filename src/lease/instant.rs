@@ -1,8 +1,8 @@
 //! Instants on the machine's boot clock, and deadlines on that clock.
 //!
 //! The clock of `std::time::Instant` stops while the machine sleeps, but a lease can expire during that time. Therefore
-//! dlock measures the age of leases and all other time limits with `CLOCK_BOOTTIME`. Only `sys::clock` reads that
-//! clock. All other modules receive instants as values.
+//! dlock's deadlines and time limits are instants on `CLOCK_BOOTTIME`. Only `sys::clock` reads that clock. All other
+//! modules receive instants as values.
 
 use std::ops::{Add, Sub};
 use std::time::Duration;
@@ -49,7 +49,7 @@ impl Sub<Duration> for BootInstant {
     }
 }
 
-/// The instants at which a command receives SIGTERM and SIGKILL if its lease is not renewed before.
+/// The instants at which a command receives SIGTERM and SIGKILL if its lease is not renewed before then.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Deadline {
     /// Time of SIGTERM: one grace period before `kill`.

@@ -1,12 +1,12 @@
-//! The hook: a command of the user that dlock runs for each event of a run (`--on-event`).
+//! The hook: the command in `--on-event`, which dlock runs for each event of a run.
 //!
-//! dlock starts a thread for each event. The thread waits for the hook of the previous event, runs `sh -c COMMAND`,
-//! waits until the hook ends, and sends the result to the event loop as an event. Therefore neither a hook nor the disk
-//! that contains its program can block the event loop. When dlock ends, it [stops](Hook::stop) the hooks that still
-//! run.
+//! dlock starts a thread for each event. The thread waits for a limited time for the previous hook to end, runs the
+//! command in a shell, waits for that shell to exit, and sends the result to the event loop as an event. Therefore
+//! neither a hook nor the disk that contains its program can block the event loop. Before dlock exits, it
+//! [stops](Hook::stop) the hooks that still run.
 //!
-//! A hook does not belong to the command's tree, because it is the child of its own thread. The thread that reaps the
-//! tree waits only for its own children.
+//! A hook does not belong to the command's tree. The thread that reaps the tree waits only for its own children, but a
+//! hook is a child of the thread that started the hook.
 
 use std::fmt;
 use std::io;
@@ -24,22 +24,25 @@ use crate::sys::group_child;
 use crate::sys::process::ExecError;
 use crate::sys::tree::ExitReason;
 
-/// Maximum runtime of a hook. It is long enough for a network request with a retry. Hooks are not designed for longer
-/// work.
+/// Maximum runtime of a hook. This time is long enough for a network request with a retry. Hooks are not designed for
+/// longer work.
 pub const LIMIT: Duration = Duration::from_secs(10);
 
-/// Maximum time for which a hook waits for the previous hook, so that hooks run in order. After this time, both hooks
-/// run concurrently. It is about half of [`AT_END`], so that the last hook runs even if the first hook hangs.
+/// Maximum time that a hook waits for the previous hook to end, so that hooks normally run in order. After this time,
+/// both hooks run concurrently. This time is about half of [`AT_END`], so that the final hook runs even if the previous
+/// hook hangs.
 const PREVIOUS_HOOK_LIMIT: Duration = Duration::from_millis(500);
 
-/// Maximum time that dlock waits at its end for hooks and for the metrics file. It is long enough for a working disk.
-/// Together with [`TO_DIE`], this time delays the end of dlock by at most one second.
+/// Maximum time that dlock waits, before it exits, for hooks to end and for the metrics file to be written. This time
+/// is long enough for a working disk. Together with [`TO_DIE`], this time delays the exit of dlock by at most one
+/// second.
 pub const AT_END: Duration = Duration::from_millis(900);
 
 /// Maximum time that dlock waits for hooks to die after it has [stopped](Hook::stop) them.
 pub const TO_DIE: Duration = Duration::from_millis(100);
 
-/// Maximum length of `DLOCK_REASON` in bytes, because a message of a server can have any length.
+/// Maximum length of `DLOCK_REASON` in bytes. The reason is truncated, because a message from a server can have any
+/// length.
 const MAX_REASON_BYTES: usize = 4096;
 
 /// The event for which a hook runs.
@@ -47,12 +50,13 @@ const MAX_REASON_BYTES: usize = 4096;
 pub enum HookTrigger {
     /// The lease is granted; the command is being started.
     Granted,
-    /// The lease was lost or could not be renewed; the command is being stopped.
+    /// The run has the result [`MetricsResult::Lost`], for example because the lease was lost. Normally, the command is
+    /// still running and is being stopped.
     Lost,
-    /// The run has ended and the lease is released.
+    /// The run has ended. Normally, the lease is released, or held only for `--min-hold`.
     Released,
-    /// No command was run, because the action is already done, or because another holder has the lease and the wait
-    /// limit has expired.
+    /// No command was run, because the action has already succeeded, or because the action was held or paused until the
+    /// wait limit expired.
     Skipped,
 }
 
@@ -72,8 +76,8 @@ impl HookTrigger {
     }
 }
 
-/// The environment variables of a hook, in the order of the man page. A variable that has no value is set to an empty
-/// string.
+/// The environment variables of a hook, in the order of the man page. dlock sets a variable that has no value to an
+/// empty string.
 pub const VARIABLES: [&str; 10] = [
     "DLOCK_EVENT",
     "DLOCK_ACTION",
@@ -127,7 +131,7 @@ pub enum HookResult {
     TimedOut,
     /// The hook was killed or not started, because dlock is ending.
     Stopped,
-    /// The hook could not be started. Contains the error number of the kernel.
+    /// The hook could not be started. Contains the error number from the kernel, or 0 if there is none.
     Unstartable(i32),
 }
 
@@ -152,7 +156,7 @@ impl HookResult {
     }
 }
 
-/// The hook and the threads that run it.
+/// A hook, and the channels to the threads that run it.
 pub struct Hook {
     command: Arc<str>,
     on_result: Arc<dyn Fn(HookTrigger, HookResult) + Send + Sync>,
@@ -192,7 +196,7 @@ impl Hook {
         let thread = thread::Builder::new().name("hook".to_owned());
         let started = thread.spawn(move || {
             if let Some(previous) = previous {
-                // The channel carries no messages. The call returns when the previous hook has ended, or after the
+                // No messages are sent on this channel. The call returns when the previous hook has ended, or after the
                 // limit.
                 let _ = previous.recv_timeout(PREVIOUS_HOOK_LIMIT);
             }
@@ -213,7 +217,7 @@ impl Hook {
         }
     }
 
-    /// Makes the threads kill their hooks. Each thread reports the result when its hook is dead.
+    /// Makes the threads kill the hooks that still run. Each thread reports the result when its hook is dead.
     pub fn stop(&mut self) {
         self.stop_sender = None;
     }

@@ -1,5 +1,5 @@
-//! The monitor: a small process between dlock (the parent) and the command. It enforces the lease's deadline regardless
-//! of the state of the parent.
+//! The monitor: a small process between dlock (the parent) and the command. The monitor enforces the lease's deadline
+//! regardless of the state of the parent.
 //!
 //! ```text
 //! parent: database, renewals, signals ──MonitorMessage──▶ monitor: deadline, reaping ──▶ command
@@ -7,10 +7,11 @@
 //! ```
 //! The monitor is forked before the parent starts a thread, and has one thread. It waits only for messages, for the
 //! deadline on the boot clock, and for children that end. The [`supervisor`] decides which signals the command gets. If
-//! the parent dies, the monitor immediately kills the command's whole tree. If the parent freezes, the monitor kills
-//! the tree at the deadline. If the monitor dies, the kernel kills the command, and the parent inherits and kills the
-//! remaining processes of the tree ([`Tree::inherited`]). If the monitor is stopped by a signal, the parent resumes it.
-//! If the monitor misses a deadline for any reason, the parent kills the monitor.
+//! the parent dies, the monitor immediately kills the command's whole tree. If the parent freezes, the monitor stops
+//! the tree at the deadline: it sends SIGTERM and, after the grace period, SIGKILL. If the monitor dies, the kernel
+//! kills the command, and the parent inherits the remaining processes of the tree and kills them ([`Tree::inherited`]).
+//! If the monitor is stopped by a signal, the parent resumes it. If the monitor misses a deadline for any reason, the
+//! parent kills the monitor.
 //!
 //! The monitor is an ancestor of the command and not a sibling, because only an ancestor inherits orphans. If either
 //! the parent or the monitor dies, the surviving process can therefore still find the whole tree. The monitor does not
@@ -35,11 +36,12 @@ use crate::sys::channel::{Channel, Received};
 use crate::sys::pending_child::PreparedCommand;
 use crate::sys::process::{self, ForkedProcess};
 
-/// Delay between the deadline and the time at which the parent kills the monitor. It is shorter than the smallest
-/// margin.
+/// Time after the deadline at which the parent kills a monitor that has not killed the command. Shorter than the
+/// smallest safety margin, so that the command is dead before the lease expires.
 pub const LATE: Duration = Duration::from_millis(50);
 
-/// The parent's handle to its monitor. When the last clone is dropped, the monitor kills the command and ends.
+/// The parent's handle to its monitor. When the last clone is dropped, the monitor kills the command, if it is still
+/// running, and ends.
 #[derive(Debug, Clone)]
 pub struct Monitor {
     parent_end: Arc<Channel>,
@@ -62,7 +64,7 @@ impl Monitor {
         // The new process drops the parent's end of the channel. Otherwise neither the monitor nor the command would
         // detect the parent's death.
         let (process, parent_end) = process::fork(parent_end, move || {
-            // To the parent, an error is the same as the end of the monitor.
+            // If an error occurs, the monitor ends, and the parent handles this like the monitor's death.
             let _ = event_loop::run_event_loop(&monitor_end, command, grace, shares_terminal);
         })?;
         Ok(Self {
@@ -71,13 +73,13 @@ impl Monitor {
         })
     }
 
-    /// Sends a message to the monitor without waiting. The message is lost if the monitor is dead or has been stopped
-    /// for very long. A monitor that missed a message enforces an earlier deadline.
+    /// Sends a message to the monitor without waiting. The message is lost if the monitor is dead, or has been stopped
+    /// for so long that the socket buffer is full. A monitor that missed a message enforces an earlier deadline.
     pub fn send(&self, message: MonitorMessage) {
         let _ = self.parent_end.send(&backchannel::encode(&message));
     }
 
-    /// Returns the next message of the monitor. None if no message has arrived yet.
+    /// Returns the next message from the monitor. None if no message has arrived yet.
     #[must_use]
     pub fn recv(&self) -> Option<ParentMessage> {
         match self.parent_end.receive() {
@@ -87,12 +89,12 @@ impl Monitor {
         }
     }
 
-    /// Handles a SIGCHLD: resumes the monitor if it was stopped, and reaps other children that have ended.
+    /// Handles a SIGCHLD: resumes the monitor if it has been stopped, and reaps the children that have ended.
     pub fn resume_and_reap(&self) {
         self.process.resume_and_reap();
     }
 
-    /// Kills the monitor after it has missed its deadline. The kernel then kills the command.
+    /// Kills a monitor that has missed the deadline. The kernel then kills the command.
     pub fn kill(&self) {
         self.process.kill();
     }

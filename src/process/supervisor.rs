@@ -2,17 +2,21 @@
 //! the monitor.
 //!
 //! The rules:
-//! - Every signal that dlock receives is forwarded to the command unchanged. If the command shares dlock's terminal
-//!   process group, two kinds of signals are not forwarded. A signal of the terminal (Ctrl-C) has already reached the
-//!   command. A signal from the command's own tree was sent to the whole group.
-//! - The second SIGTERM or SIGINT kills the command, because a user who sends two signals has waited long enough. A
-//!   Ctrl-C on a terminal that the command shares does not count, because many commands handle Ctrl-C like any other
-//!   key.
-//! - If the lease is not renewed in time, the command gets SIGTERM at the deadline's `term` and SIGKILL at its `kill`.
-//! - If the lease is lost, the command gets SIGTERM immediately and SIGKILL one grace later, but not after the
+//! - A signal that dlock receives is forwarded to the command unchanged, with the exceptions in the next two rules.
+//! - If the command shares dlock's terminal process group, two kinds of signals are not forwarded: signals from the
+//!   terminal (Ctrl-C), which have already reached the command, and signals from the command's own tree, which were
+//!   normally sent to the whole group.
+//! - The second SIGTERM or SIGINT kills the command's tree, because a user who sends two signals has waited long
+//!   enough. An echo of the first signal (`ECHO_WINDOW`) does not count. A Ctrl-C on a terminal that the command
+//!   shares does not count either, because many commands handle Ctrl-C like any other key.
+//! - If the lease is not renewed in time, the command gets SIGTERM at the deadline's `term` and SIGKILL at the
 //!   deadline's `kill`.
-//! - If the command reaches `--max-runtime`, it gets the same signals as after a lost lease.
+//! - If the lease is lost, the command gets SIGTERM immediately and SIGKILL after the grace period, but no later than
+//!   the deadline's `kill`.
+//! - If the command reaches `--max-runtime`, it gets the same signals as if the lease were lost.
 //! - If the parent dies, the command gets SIGKILL immediately, because the lease is no longer renewed.
+//! - A signal that stops the command is sent to the command's whole tree. A forwarded signal is sent only to the
+//!   command.
 //! - A stop is never undone, even if a later renewal succeeds.
 
 use std::time::Duration;
@@ -41,7 +45,7 @@ pub const CONT: i32 = 18;
 /// An input of the supervisor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum SupervisorInput {
-    /// Time has passed. Never sent as a message.
+    /// A deadline or limit may have passed. Never sent as a message.
     #[serde(skip)]
     Tick,
     /// dlock received a signal.
@@ -97,8 +101,8 @@ pub struct Supervisor {
     shares_terminal: bool,
     stage: Stage,
     stop_reason: StopReason,
-    /// The last stop signal (SIGTERM or SIGINT) that this supervisor handled, and the time of that signal. None before
-    /// the first stop signal.
+    /// The most recent stop signal (SIGTERM or SIGINT) that this supervisor handled, and the time of that signal. None
+    /// before the first stop signal.
     last_stop_signal: Option<(Signal, BootInstant)>,
 }
 
@@ -156,7 +160,7 @@ impl Supervisor {
         now >= self.deadline.term
     }
 
-    /// Returns the instant at which the next [`SupervisorInput::Tick`] is due. None after SIGKILL was sent.
+    /// Returns the instant at which the next [`SupervisorInput::Tick`] is due. None after SIGKILL is sent.
     #[must_use]
     pub fn wake_at(&self) -> Option<BootInstant> {
         match self.stage {
@@ -169,7 +173,7 @@ impl Supervisor {
         }
     }
 
-    /// Returns the reason why the lease or a limit stopped the command.
+    /// Returns the reason why the lease or a limit stopped the command. [`StopReason::None`] if neither did.
     #[must_use]
     pub const fn stop_reason(&self) -> StopReason {
         self.stop_reason

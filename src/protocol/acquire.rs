@@ -49,7 +49,8 @@ pub struct WaitLimits {
     /// Maximum time to wait for the lease after the server's first response. None waits forever.
     pub wait: Option<Duration>,
     /// Maximum time from the start to the server's first response, and maximum time to confirm a grant. At least one
-    /// attempt is always sent, and has time for one connect and one response.
+    /// attempt is always sent, and has time for one connect and one response. If the server has too many connections,
+    /// the longer of `wait` and `connect` limits the time to the first response.
     pub connect: Duration,
 }
 

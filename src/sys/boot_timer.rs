@@ -1,7 +1,7 @@
 //! A timer on the boot clock, and a function that waits for several descriptors.
 //!
-//! The time limits of system calls stop while the machine sleeps, but this timer does not. If its instant has passed
-//! when the machine wakes up, the timer expires immediately.
+//! The time limits of system calls stop while the machine sleeps, but this timer does not. If the set instant passes
+//! while the machine sleeps, the timer expires as soon as the machine wakes up.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -16,7 +16,7 @@ use rustix::time::{
 
 use crate::lease::instant::BootInstant;
 
-/// A descriptor that becomes readable at the instant that was set.
+/// A timer, whose descriptor becomes readable at the instant to which the timer is set.
 #[derive(Debug)]
 pub struct BootTimer(OwnedFd);
 
@@ -54,7 +54,7 @@ impl AsFd for BootTimer {
     }
 }
 
-/// Waits until one of `sources` is readable or closed, for at most `limit`. A limit of None waits forever. Returns true
+/// Waits up to `limit` for one of `sources` to become readable or closed. A limit of None waits forever. Returns true
 /// for each source that is readable or closed. Returns false for all sources after a timeout.
 ///
 /// # Errors

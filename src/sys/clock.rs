@@ -1,4 +1,4 @@
-//! The clock that dlock uses for all decisions, and the wall clock, which is for display only.
+//! The boot clock, by which dlock measures all time limits, and the wall clock, which is only for display and metrics.
 
 use std::time::Duration;
 

@@ -1,8 +1,8 @@
 //! A child in its own process group, outside the command's tree. The thread that starts the child must also wait for
 //! it.
 //!
-//! There are two reasons. First, the kernel kills the child when the thread that started it ends. Second, the thread
-//! that reaps the command's tree does not reap the children of other threads (`OWN_CHILDREN`).
+//! There are two reasons. First, the kernel kills the child when the thread that started the child ends. Second, the
+//! thread that reaps the command's tree does not reap the children of other threads (`OWN_CHILDREN`).
 
 use std::io;
 use std::os::fd::AsFd;
@@ -21,8 +21,8 @@ use super::tree::ExitReason;
 
 /// Runs `sh -c script` with this process's environment and `variables`. Waits until the shell exits, `limit` has
 /// passed, or the other end of `link` is closed, and then kills all remaining processes in the shell's group. The
-/// shell's stdin is `/dev/null`. Its stdout and stderr are this process's stderr. Returns how the shell ended. None if
-/// this function killed the shell.
+/// shell's stdin is `/dev/null`. The shell's stdout and stderr are this process's stderr. Returns how the shell ended.
+/// None if the limit passed or the link was closed before the shell exited.
 ///
 /// # Errors
 /// Fails if the kernel cannot create a process or a descriptor, or if there is no shell.
@@ -54,14 +54,15 @@ pub fn run(
         Ok(pidfd) => {
             wait_for([pidfd.as_fd(), link.as_fd()], Some(limit)).is_ok_and(|[ended, _]| ended)
         }
-        // Linux before 5.3 has no pidfd, so this wait has no limit.
+        // The kernel has created no pidfd, for example because the kernel is older than Linux 5.3, so this wait has no
+        // limit.
         Err(_) => waitid(
             WaitId::Pid(pid),
             WaitIdOptions::EXITED | WaitIdOptions::NOWAIT,
         )
         .is_ok(),
     };
-    // The kernel does not reuse the id of the group before the child is reaped.
+    // The kernel does not reuse the group's id before the child is reaped.
     signal::send(-pid.as_raw_pid(), libc::SIGKILL);
     let end = child.wait()?.into();
     Ok(has_ended.then_some(end))

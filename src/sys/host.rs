@@ -1,10 +1,10 @@
-//! Facts about this process that `status` shows. These facts are only labels, so the functions must be fast and cannot
-//! fail.
+//! Facts about this process that `status` shows. These facts are only labels, so the functions must be fast, and return
+//! a default value instead of an error.
 
 /// The file that contains the Kubernetes namespace of a pod.
 const NAMESPACE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
 
-/// Returns the name of the host, which in Kubernetes is the name of the pod.
+/// Returns the name of the host. In Kubernetes, this is normally the name of the pod.
 #[must_use]
 pub fn name() -> String {
     hostname::get().map_or_else(
@@ -13,8 +13,8 @@ pub fn name() -> String {
     )
 }
 
-/// Returns the name and the namespace of this process's Kubernetes pod. Both are empty if the environment contains no
-/// pod.
+/// Returns the name and the namespace of this process's Kubernetes pod. Both are empty if the environment variables do
+/// not show that this process runs in a pod. The namespace is also empty if it is unknown.
 #[must_use]
 pub fn pod() -> (String, String) {
     let in_cluster = variable("KUBERNETES_SERVICE_HOST").map(|_| name());
@@ -26,8 +26,8 @@ pub fn pod() -> (String, String) {
 }
 
 /// Returns the user of this process: the name in the environment variable `USER` or `LOGNAME`, which login and cron
-/// set, or else the numeric user id. The user database is not read, because it may be on a directory server that is
-/// down.
+/// set, or else the numeric user id. This function does not read the user database, because that database may be on a
+/// directory server that is unavailable.
 #[must_use]
 pub fn user() -> String {
     variable("USER")

@@ -1,10 +1,11 @@
 //! The state that dlock inherits at its start: open descriptors, closed standard streams, and ignored and blocked
-//! signals. The command inherits all of this state. dlock and the monitor keep no descriptor that belongs to the
-//! command.
+//! signals. The command inherits all of this state. While the command runs, dlock and the monitor keep none of the
+//! inherited descriptors open, except stderr.
 //!
-//! The state is recorded before `main`, for three reasons. The Rust runtime opens `/dev/null` if stdin, stdout or
-//! stderr is closed, and ignores SIGPIPE. dlock itself must receive SIGCHLD. A library may open its own descriptor at
-//! any time, and no other code may close that descriptor.
+//! The state is recorded before `main`, for three reasons. First, the Rust runtime opens `/dev/null` if stdin, stdout
+//! or stderr is closed, and ignores SIGPIPE. Second, dlock must receive SIGCHLD and therefore changes how that signal
+//! is handled. Third, a library may open a descriptor at any time, and [`close_descriptors`] must not close that
+//! descriptor.
 
 use std::fs::{self, File};
 use std::mem::{self, MaybeUninit};
@@ -18,7 +19,7 @@ use super::signal_mask::SignalMask;
 struct Inherited {
     /// The standard streams (descriptors 0 to 2) that were closed.
     closed: Vec<RawFd>,
-    /// All other descriptors that were open. [`close_descriptors`] empties the list.
+    /// All open descriptors except the standard streams. [`close_descriptors`] empties the list.
     open: Mutex<Vec<RawFd>>,
     ignored: Vec<i32>,
     blocked: SignalMask,
@@ -38,7 +39,7 @@ static INHERITED: LazyLock<Inherited> = LazyLock::new(|| {
 });
 
 /// Makes the C library call [`record`] before the Rust runtime starts. The attribute `used` keeps this static in the
-/// program although no code reads it.
+/// program, although no code reads this static.
 #[used]
 #[unsafe(link_section = ".init_array")]
 static RECORD: extern "C" fn() = record;
@@ -59,8 +60,8 @@ fn list_descriptors() -> Option<Vec<RawFd>> {
     Some(numbers.filter(|number| *number >= 3).collect())
 }
 
-/// Closes the descriptors that this process has inherited, and replaces stdin and stdout with `/dev/null`. The reader
-/// of a pipe waits until the last writer closes the pipe, and this last writer must be the command.
+/// Closes the inherited descriptors except the standard streams, and replaces stdin and stdout with `/dev/null`.
+/// Otherwise, the reader of a pipe to which the command writes would wait for dlock and the monitor to exit, too.
 pub fn close_descriptors() {
     let mut open = INHERITED
         .open

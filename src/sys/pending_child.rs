@@ -1,8 +1,8 @@
-//! A process that will execute the command. The monitor forks this process while dlock still waits for the lock.
+//! A process that will execute the command. The monitor forks this process before dlock acquires the lease.
 //!
-//! The process waits for the token of the grant and then executes the command, so no fork is necessary between a grant
-//! and the start of the command. The process has one thread and shares no memory with the monitor. It exits without
-//! executing the command when the monitor dies or drops the [`PendingChild`].
+//! The process waits for the token of the grant and then executes the command, so no fork is necessary between the
+//! grant and the start of the command. The process has one thread and shares no memory with the monitor. The process
+//! ends without executing the command if the monitor dies, or drops the [`PendingChild`], before it sends the token.
 
 use std::env;
 use std::ffi::{CString, OsStr, OsString};
@@ -17,10 +17,11 @@ use super::process::{ExecError, ForkedProcess, die_with, fork};
 
 const TOKEN: &str = "DLOCK_TOKEN";
 
-/// A command that will run with the state that dlock inherited: environment, streams, ignored and blocked signals.
+/// A command that will run with the state that dlock inherited (environment, streams, ignored and blocked signals), and
+/// with additional environment variables.
 ///
-/// Its arguments and environment are converted to the form of `execve(2)` before the grant, because every microsecond
-/// between a grant and the start of the command counts. `std::process::Command` would allocate them after the grant.
+/// The arguments and the environment are converted to the form of `execve(2)` before the grant, so that the command
+/// starts sooner after the grant. `std::process::Command` would convert them after the grant.
 pub struct PreparedCommand {
     arguments: Vec<CString>,
     environment: Vec<CString>,
@@ -76,8 +77,8 @@ impl PreparedCommand {
         })
     }
 
-    /// Waits for the token and executes the command. Returns Ok if the parent has dropped its end of the pipe, and an
-    /// error if the command cannot be executed.
+    /// Waits for the token and executes the command. Returns Ok if the parent has dropped its end of the pipe without
+    /// sending the token, and an error if the parent is dead or the command cannot be executed.
     fn wait_and_exec(mut self, parent: Pid, mut token: PipeReader) -> io::Result<()> {
         die_with(parent)?;
         let mut bytes = [0; size_of::<u64>()];
@@ -88,7 +89,7 @@ impl PreparedCommand {
         let token = u64::from_ne_bytes(bytes).to_string();
         self.environment
             .push(variable(TOKEN.as_ref(), token.as_ref()));
-        // Join the group only now, because a waiting process must not receive the signals of the terminal's group.
+        // Join the group only now, because a waiting process must not receive signals to the terminal's process group.
         setpgid(None, self.group)?;
         Err(self.execute())
     }
@@ -142,7 +143,8 @@ impl PendingChild {
         self.token.write_all(&token.to_ne_bytes())
     }
 
-    /// Returns the error number of `execve(2)`, after the process has ended. None if `execve(2)` did not fail.
+    /// Returns the error number if the command could not be executed. None otherwise. Call this method only after the
+    /// process has ended.
     pub fn failure(&mut self) -> Option<i32> {
         let mut errno = [0; size_of::<i32>()];
         self.failure.read_exact(&mut errno).ok()?;

@@ -1,9 +1,9 @@
 //! Ancestors and descendants of this process, read from `/proc`. A process is identified by its id and its start time,
 //! so dlock never signals a new process that has the id of a dead process.
 //!
-//! Only `Process::signal` changes anything; all other functions only read. The module uses at most two descriptors at a
-//! time, regardless of the number of processes. Process ids are those of this process's own namespace. Processes that
-//! `/proc` hides (another namespace, `hidepid`) are not found.
+//! Only `Process::signal` changes anything; all other functions only read. The module uses at most three descriptors at
+//! a time, regardless of the number of processes. All process ids are ids in this process's own namespace. Processes
+//! that `/proc` hides (another namespace, `hidepid`) are not found.
 
 use std::ffi::CStr;
 use std::fs;
@@ -14,7 +14,7 @@ use std::path::Path;
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, getpid, pidfd_open, pidfd_send_signal};
 
-/// A process. The kernel may reuse its id for another process, which has a later start time.
+/// A process. The kernel may reuse the id of a dead process for a new process, which has a later start time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Process {
     pub(super) pid: i32,
@@ -47,9 +47,9 @@ impl Process {
     }
 }
 
-/// Returns the processes `children`, which are children of this process, and all their descendants. The second value is
-/// true if the search found no sign that the list is incomplete. A process that is forked or loses its parent during
-/// the search may be missed.
+/// Returns the processes in `children`, which are children of this process, and all descendants of these processes. The
+/// second value is true if the search found no sign that the list is incomplete. A process that is forked or loses its
+/// parent during the search may be missed.
 pub(super) fn find(children: &[i32]) -> (Vec<Process>, bool) {
     let mut found = with_parent(own_pid(), children);
     let mut is_complete = found.len() == children.len();
@@ -59,7 +59,7 @@ pub(super) fn find(children: &[i32]) -> (Vec<Process>, bool) {
         let children = children_of(parent.pid);
         let confirmed = with_parent(parent.pid, children.as_deref().unwrap_or_default());
         is_complete &= children.is_ok_and(|children| children.len() == confirmed.len());
-        // If the id of the parent was reused, these are the children of another process.
+        // If the id of the parent was reused, `confirmed` contains the children of a different process.
         match confirmed.is_empty() || parent.exists() {
             true => found.extend(confirmed),
             false => is_complete = false,
@@ -68,7 +68,7 @@ pub(super) fn find(children: &[i32]) -> (Vec<Process>, bool) {
     (found, is_complete)
 }
 
-/// Returns those of `children` that exist and still have the parent `parent`.
+/// Returns the processes in `children` that exist and still have the parent `parent`.
 fn with_parent(parent: i32, children: &[i32]) -> Vec<Process> {
     let found = children.iter().filter_map(|pid| read_stat(*pid).ok());
     let found = found.filter(|(_, above)| *above == parent);
@@ -76,21 +76,22 @@ fn with_parent(parent: i32, children: &[i32]) -> Vec<Process> {
 }
 
 /// Returns the children of this thread, which are the children that wait(2) reaps with
-/// [`OWN_CHILDREN`](super::process::OWN_CHILDREN). If the kernel has no list of these children, returns the children of
-/// the whole process.
+/// [`OWN_CHILDREN`](super::process::OWN_CHILDREN). Returns the children of the whole process if the kernel provides no
+/// list of a thread's children.
 pub(super) fn own_children() -> io::Result<Vec<i32>> {
     read_child_list(Path::new("/proc/thread-self")).or_else(|_| children_by_parent(own_pid()))
 }
 
-/// Returns the children of the process `pid`. If the kernel has no list of children, the function reads the parent of
-/// every process.
+/// Returns the children of the process `pid`. If the kernel provides no list of children, the function reads the parent
+/// of every process.
 fn children_of(pid: i32) -> io::Result<Vec<i32>> {
     let mut children = Vec::new();
     for thread in fs::read_dir(format!("/proc/{pid}/task"))? {
         let thread = thread?.path();
         match read_child_list(&thread) {
             Ok(list) => children.extend(list),
-            // The thread has ended. Any other error means that the kernel has no list of children.
+            // The thread has ended. If the thread still exists, the error means that the kernel provides no list of
+            // children.
             Err(_) if !thread.exists() => {}
             Err(_) => return children_by_parent(pid),
         }
@@ -104,7 +105,7 @@ fn read_child_list(thread: &Path) -> io::Result<Vec<i32>> {
 }
 
 fn children_by_parent(pid: i32) -> io::Result<Vec<i32>> {
-    // Fails if /proc is not mounted. Without this check, the result would be an empty list.
+    // Fails if /proc is not mounted. If this check were missing, the result would be an empty list.
     read_stat(pid)?;
     let processes =
         fs::read_dir("/proc")?.filter_map(|entry| number(entry.ok()?.file_name().to_str()?));
@@ -119,7 +120,7 @@ pub(super) fn is_below_us(pid: u32) -> bool {
     ancestors.any(|ancestor| ancestor == own_pid())
 }
 
-/// Returns true if this process or one of its ancestors is called `name` and has the parent `pid`.
+/// Returns true if this process, or one of its ancestors, has the name `name` and the parent `pid`.
 #[must_use]
 pub fn is_above_us(name: &CStr, pid: u32) -> bool {
     let is_called = |process| {

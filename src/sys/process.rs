@@ -18,8 +18,8 @@ use rustix::process::{
 
 use super::{clock, signal};
 
-/// Maximum time to wait until the kernel has removed a joined thread. A join returns shortly before the removal, which
-/// takes microseconds.
+/// Maximum time to wait for the kernel to remove a joined thread. A join returns shortly before the removal, which
+/// normally takes microseconds.
 const THREAD_REMOVAL_LIMIT: Duration = Duration::from_secs(1);
 
 /// The reason why a command cannot be started.
@@ -56,7 +56,7 @@ pub fn find_program(program: &OsStr, path: Option<&OsStr>) -> Result<(), ExecErr
     let path = match program.as_bytes().contains(&b'/') {
         // An empty search path has one empty folder, so the joined path is `program` itself.
         true => OsStr::new(""),
-        // The default of the C library if PATH is not set.
+        // If PATH is not set, the C library uses this search path.
         false => path.unwrap_or_else(|| OsStr::new("/bin:/usr/bin")),
     };
     let mut refused = ExecError::NotFound;
@@ -73,15 +73,16 @@ pub fn find_program(program: &OsStr, path: Option<&OsStr>) -> Result<(), ExecErr
     Err(refused)
 }
 
-/// Runs `work` in a new process, which exits when `work` returns. Only this process uses `kept`: the new process first
-/// drops `kept`, and this process drops all values that `work` owns.
+/// Runs `work` in a new process, which exits when `work` returns. The new process drops its copy of `kept` before it
+/// runs `work`. This process keeps `kept` and drops all values that `work` owns.
 ///
 /// # Errors
-/// Fails if the kernel cannot create a process, or if this process has more than one thread. The new process would have
-/// only the forking thread, and the unfinished work of the other threads would never be completed in it.
+/// Fails if the kernel cannot create a process, or if this process has more than one thread. The new process would
+/// contain only a copy of the forking thread, and could wait forever for a lock that another thread held during the
+/// fork.
 pub fn fork<K>(kept: K, work: impl FnOnce()) -> io::Result<(ForkedProcess, K)> {
     // The link count of a directory is two plus the number of its subdirectories, and each thread has a subdirectory.
-    // Without /proc the number of threads is unknown.
+    // If /proc is not mounted, the number of threads is unknown and counts as one.
     let has_threads = || std::fs::metadata("/proc/self/task").is_ok_and(|tasks| tasks.nlink() > 3);
     let until = clock::now() + THREAD_REMOVAL_LIMIT;
     while has_threads() {
@@ -104,7 +105,7 @@ pub fn fork<K>(kept: K, work: impl FnOnce()) -> io::Result<(ForkedProcess, K)> {
     Ok((ForkedProcess { pid, pidfd }, kept))
 }
 
-/// Makes the kernel kill this process when the thread of `parent` that has forked this process ends.
+/// Makes the kernel kill this process when the thread of `parent` that forked this process ends.
 ///
 /// # Errors
 /// Fails if `parent` has already ended.
@@ -118,7 +119,7 @@ pub(super) fn die_with(parent: Pid) -> io::Result<()> {
 }
 
 /// Restricts wait(2) to the children of this thread: the processes that the thread has forked and, if it is the first
-/// thread of the process, the orphans that the process adopts. The children of other threads are hooks, which those
+/// thread of the process, the orphans that the process adopts. The children of all other threads are hooks, which those
 /// threads reap.
 pub(super) const OWN_CHILDREN: WaitOptions =
     WaitOptions::from_bits_retain(libc::__WNOTHREAD as u32);
@@ -127,14 +128,15 @@ pub(super) const OWN_CHILDREN: WaitOptions =
 #[derive(Debug)]
 pub struct ForkedProcess {
     pub(super) pid: Pid,
-    /// A pidfd, which never refers to a later process with the same id. None before Linux 5.3.
+    /// A pidfd, which never refers to a later process with the same id. None if the kernel could not create a pidfd,
+    /// for example because the kernel is older than Linux 5.3.
     pidfd: Option<OwnedFd>,
 }
 
 impl ForkedProcess {
-    /// Resumes the process if it has been stopped, and reaps the other children of this thread that have ended. For
-    /// example, process 1 of a container adopts all orphans. Call this function only on the thread that has forked the
-    /// process.
+    /// Resumes the process if it has been stopped, and reaps all children of this thread that have ended. Such children
+    /// can be orphans that this process has adopted, for example as process 1 of a container. Call this method only on
+    /// the thread that forked the process.
     pub fn resume_and_reap(&self) {
         let options = WaitOptions::NOHANG | WaitOptions::UNTRACED | OWN_CHILDREN;
         while let Ok(Some((pid, status))) = wait(options) {
@@ -144,7 +146,8 @@ impl ForkedProcess {
         }
     }
 
-    /// Kills the process, unless it is already dead.
+    /// Kills the process. Has no effect if the process is already dead, or if the kernel could not create a pidfd for
+    /// it, for example because the kernel is older than Linux 5.3.
     pub fn kill(&self) {
         if let Some(pidfd) = &self.pidfd {
             // The call fails if the process is dead.
@@ -153,7 +156,8 @@ impl ForkedProcess {
     }
 }
 
-/// Makes this process a subreaper: each descendant whose parent dies becomes its child.
+/// Makes this process a subreaper: if the parent of a descendant dies, the descendant normally becomes a child of this
+/// process.
 ///
 /// # Errors
 /// Fails on Linux before 3.4.

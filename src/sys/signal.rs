@@ -1,9 +1,9 @@
 //! Signals by number: classifies, receives and sends them.
 //!
-//! Signals are blocked and read from a descriptor instead of being caught by handlers. This method takes two system
-//! calls instead of about three hundred, and reports the sender of each signal. It interrupts no system call of any
-//! thread, so the kernel does not restart the timeouts of socket calls with every signal. It also works for process 1
-//! of a container, which receives no signal without a handler.
+//! Signals are blocked and read from a descriptor instead of being caught by handlers. The setup takes two system calls
+//! instead of about three hundred. Each signal that is read contains its sender. A blocked signal interrupts no system
+//! call, so a signal does not restart the timeout of a socket call. If dlock is process 1 of a container, the kernel
+//! discards signals that have no handler, but not blocked signals.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -26,7 +26,8 @@ const TERMINAL: [i32; 8] = [
     SIGHUP, SIGINT, SIGQUIT, SIGCONT, SIGTSTP, SIGTTIN, SIGTTOU, SIGWINCH,
 ];
 
-/// Signals whose default action is not to end the process. The default action of all other signals ends the process.
+/// Signals whose default action is not to end the process. The default action of all other signals that can be blocked
+/// ends the process.
 const HARMLESS: [i32; 7] = [
     SIGCHLD, SIGCONT, SIGURG, SIGWINCH, SIGTSTP, SIGTTIN, SIGTTOU,
 ];
@@ -59,8 +60,8 @@ pub enum Origin {
     Child,
     /// A descendant of this process.
     Below,
-    /// Another process. Contains its process id, or 0 for the kernel and for a process in a namespace that is not
-    /// visible.
+    /// Another process, or the kernel. Contains the id of the process, or 0 for the kernel and for a process in a
+    /// namespace that is not visible.
     Process(u32),
 }
 
@@ -81,12 +82,12 @@ impl Origin {
 }
 
 impl SignalFd {
-    /// Blocks all signals and opens the descriptor from which they are read.
+    /// Blocks signals and opens the descriptor from which they are read.
     ///
     /// Threads and processes that are started later inherit the signal mask, so call this function before any thread is
-    /// started. Signals that the caller of dlock ignores stay ignored (nohup). A fault of this process still kills it,
-    /// because the kernel does not delay the signal of a fault. If `job_control` is true, SIGTSTP, SIGTTIN and SIGTTOU
-    /// are not blocked and stop this process as usual.
+    /// started. Signals that were ignored when dlock was started (nohup), except SIGCHLD, stay ignored. A fault such as
+    /// an invalid memory access still kills this process, because the kernel does not delay the signal for a fault. If
+    /// `job_control` is true, SIGTSTP, SIGTTIN and SIGTTOU are not blocked and stop this process as usual.
     ///
     /// # Errors
     /// Fails if the kernel has no free descriptor.
@@ -152,10 +153,10 @@ impl AsFd for SignalFd {
 /// leaves job control to the terminal.
 pub fn suspend_self() {
     let before = SignalMask::of([SIGTSTP]).apply(libc::SIG_BLOCK);
-    // The kernel may deliver the signal for the group to another thread, and this thread would continue for a moment. A
-    // second signal, sent only to this thread, prevents this. The second signal must be pending before the first signal
-    // can stop the process. Otherwise the second signal would stop the process again after SIGCONT. SIGCONT discards
-    // both signals.
+    // The kernel may deliver the signal for the group to another thread, and this thread would continue for a moment.
+    // Therefore another signal is sent only to this thread. That signal must be pending before the signal for the group
+    // can stop the process. Otherwise that signal would stop the process again after SIGCONT. SIGCONT discards both
+    // signals.
     // SAFETY: raise takes a plain number.
     unsafe { libc::raise(SIGTSTP) };
     send(0, SIGTSTP);

@@ -1,5 +1,5 @@
-//! Sets the time limits of a socket, detects the end of its connection, and shuts the connection down to end a blocked
-//! read of another thread.
+//! Limits the time of a read from a socket, detects that the peer has closed the connection, and shuts the connection
+//! down to end another thread's blocked read.
 
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd, RawFd};
@@ -12,7 +12,7 @@ use rustix::net::{Shutdown, shutdown};
 
 use super::boot_timer::wait_for_flags;
 
-/// Sets the maximum time of one read of the socket `fd`. None waits forever.
+/// Sets the maximum time of one read from the socket `fd`. None waits forever.
 ///
 /// # Errors
 /// Fails if the kernel refuses the limit.
@@ -37,10 +37,10 @@ pub fn hangs_up(socket: BorrowedFd<'_>, wakeup: BorrowedFd<'_>) -> io::Result<bo
     wait_for_flags(polled, None).map(|[is_readable, _]| !is_readable)
 }
 
-/// A handle with which another thread can end the current connection of the database thread.
+/// A handle with which another thread can end the database thread's current connection.
 ///
-/// The driver's time limits apply to each system call, so a server that sends one byte a second never exceeds them. A
-/// shutdown ends the read immediately, at any stage of the driver's work.
+/// The driver's time limits apply to each system call, so a server that sends one byte per second may never exceed
+/// them. A shutdown of the connection ends the driver's read or write immediately.
 #[derive(Debug, Clone, Default)]
 pub struct Interrupter(Arc<Mutex<Option<OwnedFd>>>);
 
@@ -53,7 +53,7 @@ impl Interrupter {
         *self.lock() = rustix::io::fcntl_dupfd_cloexec(socket, 0).ok();
     }
 
-    /// Returns a descriptor of the connection. None if there is no connection.
+    /// Returns a new descriptor of the connection. None if there is no connection.
     #[must_use]
     pub fn watched(&self) -> Option<OwnedFd> {
         self.lock().as_ref()?.try_clone().ok()

@@ -1,6 +1,7 @@
 //! Writes to stderr without waiting for its reader.
 //!
-//! Any thread and any forked process may call this module, because it takes no lock and starts no thread.
+//! Any thread and any forked process may call [`write_if_room`], because this function takes no lock and starts no
+//! thread.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};

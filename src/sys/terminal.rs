@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::IsTerminal;
 
-/// Returns true if this process has a controlling terminal, which sends it the signals of Ctrl-C and Ctrl-Z.
+/// Returns true if this process has a controlling terminal, which can send it the signals of Ctrl-C and Ctrl-Z.
 #[must_use]
 pub fn is_controlling() -> bool {
     File::open("/dev/tty").is_ok()

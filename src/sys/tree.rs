@@ -2,8 +2,9 @@
 //! whole tree and detects when the tree is dead.
 //!
 //! The process that uses this module must be a [subreaper](super::process::become_subreaper). When a process of the
-//! tree dies, its children become children of the subreaper, so no process can escape. Only the thread that holds the
-//! [`Tree`] reaps children, so the kernel cannot reuse the id of a child before this thread has reaped the child.
+//! tree dies, its children become children of the subreaper, so every process of the tree remains a descendant of the
+//! subreaper. Only the thread that holds the [`Tree`] reaps these processes, so the kernel cannot reuse the id of a
+//! child before this thread has reaped the child.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -44,7 +45,7 @@ impl From<ExitStatus> for ExitReason {
 /// A command and all its descendants.
 #[derive(Debug, Default)]
 pub struct Tree {
-    /// The process id of the command. None after the command was reaped, or if the command was never a child of this
+    /// The process id of the command. None after the command is reaped, or if the command was never a child of this
     /// process.
     command: Option<Pid>,
     own_group: bool,
@@ -52,7 +53,7 @@ pub struct Tree {
 }
 
 /// Signals that are sent once to every process of a tree, in several passes over the tree. A process that starts after
-/// the broadcast began, for example because of a signal, does not receive these signals.
+/// the first pass has searched the tree, for example because of a signal, does not receive these signals.
 #[derive(Debug)]
 pub struct Broadcast {
     signals: Vec<Signal>,
@@ -97,8 +98,8 @@ impl Tree {
         let peek = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
         let has_ended = |command| matches!(waitid(WaitId::Pid(command), peek), Ok(Some(_)));
         if self.command.is_some_and(has_ended) {
-            // The kernel does not reuse the id of the group before the command is reaped. `kill_all` also kills the
-            // remaining processes, but this signal works without /proc.
+            // The kernel does not reuse the group's id before the command is reaped. `kill_all` also kills the
+            // remaining processes, but this signal works even if /proc is not mounted.
             self.signal_group(&[Signal::KILL]);
         }
         loop {
@@ -128,14 +129,14 @@ impl Tree {
         }
     }
 
-    /// Sends SIGKILL to every process that is alive. Returns the id of one living process. None if no process is alive.
-    /// The caller must repeat the call until the tree is dead, because a process that is forked during the call may be
-    /// missed.
+    /// Sends SIGKILL to every process that is alive. Returns the id of a child that is not yet reaped. None if there is
+    /// no such child. The caller must repeat the call until the tree is dead, because a process that is forked during
+    /// the call may be missed.
     #[must_use]
     pub fn kill_all(&self) -> Option<u32> {
         let mut broadcast = Broadcast::new(&[libc::SIGKILL], BootInstant::new(Duration::ZERO));
-        // The signal to the group is immediate and works without /proc. The search through /proc takes 0.1 ms for each
-        // process.
+        // The signal to the group is immediate, and works even if /proc is not mounted. The search through /proc takes
+        // about 0.1 ms for each process.
         self.signal_group(&broadcast.signals);
         let _ = self.send(&mut broadcast);
         let command = self.command.map(Pid::as_raw_pid);
@@ -143,14 +144,14 @@ impl Tree {
         alive.and_then(|pid| u32::try_from(pid).ok())
     }
 
-    /// Signals every process that `broadcast` has not reached yet. Returns true if the search was complete and found no
-    /// new process, which means that every process was signalled. The caller must repeat the call until it returns
-    /// true.
+    /// Signals every process that `broadcast` must still reach. Returns true if no further call is necessary: the
+    /// search found no such process and no sign that the search was incomplete, or `/proc` is not mounted. The caller
+    /// must repeat the call until it returns true.
     #[must_use]
     pub fn send(&self, broadcast: &mut Broadcast) -> bool {
         let children = match own_children() {
             Ok(children) => children,
-            // Without /proc only the command and its group can be found.
+            // If /proc is not mounted, only the command and its process group can be found.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 self.signal_group(&broadcast.signals);
                 return true;
@@ -166,7 +167,8 @@ impl Tree {
             if is_later || broadcast.reached.contains(&process) {
                 continue;
             }
-            // If the found process has died since, this process may have adopted children that the search missed.
+            // If the found process has died since the search, this process may have adopted children that the search
+            // missed.
             is_complete = false;
             if children.contains(&process.pid) {
                 for signal in &broadcast.signals {

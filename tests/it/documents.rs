@@ -320,8 +320,8 @@ fn documented_durations_match_the_code() {
                     "A hook may run for at most {} seconds",
                     hook::LIMIT.as_secs()
                 ),
-                format!("waits for the metrics file for at most {at_end} second"),
-                format!("waits for hooks for at most {at_end} second"),
+                format!("waits up to {at_end} second for the metrics file"),
+                format!("waits up to {at_end} second for hooks"),
             ],
         ),
         (

@@ -13,10 +13,10 @@ use crate::lease::instant::{BootInstant, Deadline};
 use crate::process::supervisor::{Effect, StopReason, SupervisorInput};
 use crate::sys::tree::ExitReason;
 
-/// The parameters for the start of the command.
+/// The parameters with which the command starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Start {
-    /// The deadline of the lease at the start.
+    /// The deadline of the lease when the message is sent.
     pub deadline: Deadline,
     /// Instant at which the command reaches `--max-runtime`. None if the run is not limited.
     pub limit: Option<BootInstant>,

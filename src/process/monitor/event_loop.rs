@@ -1,7 +1,7 @@
 //! The event loop of the monitor. It handles messages from the parent, the deadline, and children that end.
 //!
-//! Runs in the monitor's process, which has one thread. The loop must wait only for these three sources. Therefore it
-//! writes to no terminal, uses no database and takes no lock.
+//! Runs in the monitor's process, which has one thread. The loop must wait only for these three sources. Therefore the
+//! loop writes to no terminal, uses no database and takes no lock.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -31,7 +31,7 @@ struct EventSources<'a> {
 }
 
 /// Starts `command` when the parent sends [`MonitorMessage::Start`], and supervises the command until its tree is dead.
-/// Returns immediately if the parent dies before that message.
+/// Returns immediately if the parent dies before it sends that message.
 ///
 /// # Errors
 /// Fails if a system call fails. The monitor then ends, and the kernel kills the command.
@@ -46,7 +46,8 @@ pub(super) fn run_event_loop(
     let sources = EventSources {
         parent,
         timer: BootTimer::new()?,
-        // All other signals are blocked, so only SIGKILL and SIGSTOP can stop the monitor.
+        // All other signals are blocked or ignored, so other processes can stop or end the monitor only with SIGSTOP or
+        // SIGKILL.
         children: SignalFd::open(false)?,
     };
     let mut command = command.spawn_pending()?;
@@ -69,7 +70,7 @@ pub(super) fn run_event_loop(
         let ended = ParentMessage::Ended(ExitReason::Killed(KILL), StopReason::Expired);
         return parent.send_waiting(&encode(&ended));
     }
-    // The start fails only if the child was killed, which the loop below detects.
+    // The start fails only if the child has been killed, which `supervise` detects.
     let _ = command.start(start.token.0);
     supervised.supervise(&sources, &mut command)
 }
@@ -102,7 +103,7 @@ impl EventSources<'_> {
     }
 
     fn send(&self, message: ParentMessage) {
-        // The message is lost if the parent is dead or has been frozen for very long.
+        // The message is lost if the parent is dead, or has been frozen for so long that the socket buffer is full.
         let _ = self.parent.send(&encode(&message));
     }
 }
@@ -123,8 +124,8 @@ impl SupervisedTree {
         loop {
             let is_parent_alive = self.drain_messages(sources);
             let now = clock::now();
-            // Handle messages before the tick. After a freeze, the monitor must read the newest deadline before it
-            // enforces an old deadline.
+            // Handle messages before the tick. After a freeze, the monitor must read the latest deadline before it
+            // enforces a deadline.
             self.apply(sources, SupervisorInput::Tick);
             let is_tree_dead = self.tree.reap();
             let has_ended = self.tree.end().is_some();
@@ -146,7 +147,7 @@ impl SupervisedTree {
         }
     }
 
-    /// Handles all pending messages of the parent. Returns true if the parent is alive.
+    /// Handles all pending messages from the parent. Returns true if the parent is alive.
     fn drain_messages(&mut self, sources: &EventSources) -> bool {
         loop {
             match sources.parent.receive() {

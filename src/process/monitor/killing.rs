@@ -6,11 +6,12 @@ use std::time::Duration;
 use crate::lease::instant::BootInstant;
 use crate::sys::tree::Tree;
 
-/// Shortest pause between two rounds. A process inherits the children of a descendant only after
-/// that descendant has died.
+/// Shortest pause between two rounds. More than one round may be necessary, because the children of a process become
+/// children of the subreaper only after that process has died.
 const MIN_PAUSE: Duration = Duration::from_millis(5);
 
-/// Time from the first SIGKILL to the report of a process that does not die, and between two reports.
+/// Time from the first SIGKILL to the first report of a process that does not die, and minimum time between two
+/// reports.
 const STUCK_AFTER: Duration = Duration::from_secs(2);
 
 /// The state of killing one tree.
@@ -21,7 +22,7 @@ pub struct Killing {
 }
 
 impl Killing {
-    /// Creates the state for a killing that starts at `now`.
+    /// Creates the state before the first round, which starts at `now`.
     #[must_use]
     pub fn new(now: BootInstant) -> Self {
         Self {
@@ -44,7 +45,7 @@ impl Killing {
 }
 
 /// Returns the instant at which the next round over a tree is due, for rounds that started at `since`. Pauses are short
-/// at first and grow with the elapsed time.
+/// at first and become longer as time passes.
 pub(super) fn next_round(since: BootInstant, now: BootInstant) -> BootInstant {
     now + MIN_PAUSE.max(now.since(since) / 8)
 }

@@ -138,7 +138,7 @@ fn send_first_attempt(acquire: &mut Acquire) {
 }
 
 #[test]
-fn grant_counts_from_the_send_time_of_the_attempt() {
+fn lease_is_measured_from_the_send_time_of_the_attempt() {
     let mut acquire = acquisition(None);
     send_first_attempt(&mut acquire);
     acquire.handle_response(
