@@ -75,6 +75,7 @@ impl Replacements {
                 _ if is_time(word) => "<time>",
                 _ if is_duration(word) => "<duration>",
                 _ if is_number(word) && next == "times" => "<number>",
+                Some((duration, "")) if is_duration(duration) => "<duration>:",
                 Some(("127.0.0.1", _)) => "127.0.0.1:<port>:",
                 _ => word,
             };
@@ -130,10 +131,12 @@ fn is_time(word: &str) -> bool {
 fn runs_that_differ_only_in_times_and_numbers_are_equal_after_normalization() {
     let one = "$ dlock status init --wait 5s\n\
                init  web-1/4711  web-1  4711  12m 34s  1795192806096429  2026-11-20T16:40:06.096429Z\n\
-               renewed    151 times, 3s ago";
+               renewed    151 times, 3s ago\n\
+               not renewed for 5s: frozen";
     let other = "$ dlock status init --wait 5s\n\
                  init  web-1/97    web-1  97    996ms    1895192806096429  2029-11-20T16:40:06.000000Z\n\
-                 renewed    9 times, 1h 2s ago";
+                 renewed    9 times, 1h 2s ago\n\
+                 not renewed for 6s: frozen";
     assert_eq!(
         normalized([one].into_iter()),
         normalized([other].into_iter())
