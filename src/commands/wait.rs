@@ -27,10 +27,10 @@ use crate::store::{
 use crate::sys::clock;
 use crate::sys::signal::{self, SignalFd};
 
-/// First and longest interval between two polls. The first interval is short, because the holder's
-/// run may be short. At the longest interval, each waiting process sends one cheap request per
-/// second.
+/// The initial interval between two polls. It is short, because the holder's run may be short.
 const FIRST_POLL_INTERVAL: Duration = Duration::from_millis(100);
+/// The maximum interval between two polls. Each waiting process then sends one cheap request per
+/// second.
 const LONGEST_POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The ttl from which the time limits are derived. `wait` itself holds no lease.
@@ -152,7 +152,7 @@ impl SuccessWait<'_> {
                 self.record = Some(record);
                 return Ok(is_over);
             }
-            // No command has run yet. The first run creates the tables.
+            // No command has run yet. `setup` or the first run creates the tables, so this is not an error.
             Err(failure) if failure.kind == FailureKind::NoTables && self.done.is_some() => {
                 self.responded_at = now;
                 self.failure = None;

@@ -33,7 +33,7 @@ pub struct EventSender {
     waker: Arc<Channel>,
 }
 
-/// The error of a send to a queue that has been dropped.
+/// The error that is returned when an event is sent to a queue that has been dropped.
 #[derive(Debug)]
 pub struct QueueClosed;
 

@@ -51,8 +51,8 @@ impl Replicas {
             .args([word, &status.to_string()])
     }
 
-    /// Starts a replica whose command waits for [`Self::let_go`] and exits with the status from that call. Returns when
-    /// the command runs.
+    /// Starts a replica whose command waits for [`Self::let_go`] and exits with the status from that call. Returns once
+    /// the command is running.
     fn holder(&self, options: &[&str]) -> Running {
         let (ready, go) = (self.stage.fifo("ready"), self.stage.fifo("go"));
         let running = Dlock::on(&self.database, ["exec", "-a", "init"])

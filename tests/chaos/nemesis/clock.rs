@@ -28,7 +28,7 @@ pub(crate) struct Clock {
 }
 
 impl Clock {
-    /// Creates a correct clock. Its setting is a file in `folder`.
+    /// Creates a clock that shows the true time. A file in `folder` stores the setting of the clock.
     pub(crate) fn new(folder: &Path) -> Self {
         let fetch = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/servers/fetch");
         let found = Command::new(fetch)

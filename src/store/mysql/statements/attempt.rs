@@ -78,7 +78,7 @@ pub(in crate::store::mysql) fn attempt(
     };
     let passable = match fence {
         FenceMode::Advance => PASSABLE,
-        // A grant that does not advance the fence requires that grants of the action do not have to advance a fence.
+        // This attempt does not advance the fence, so it may match only an action whose grants need not advance one.
         FenceMode::Unchanged => " AND fenced=0",
     };
     let (record, expected) = match request.mode {
