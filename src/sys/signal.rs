@@ -1,8 +1,9 @@
 //! Signals by number: classifies, receives and sends them.
 //!
-//! Signals are blocked and read from a descriptor instead of being caught by handlers. Each signal that is read contains
-//! its sender. A blocked signal interrupts no system call, so a signal does not restart the timeout of a socket call. If
-//! dlock is process 1 of a container, the kernel discards signals that have no handler, but not blocked signals.
+//! Signals are blocked and read from a descriptor instead of being caught by handlers. Each signal that is read
+//! contains its sender. A blocked signal interrupts no system call, so a signal does not restart the timeout of a
+//! socket call. If dlock is process 1 of a container, the kernel discards signals that have no handler, but not
+//! blocked signals.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -153,8 +154,8 @@ impl AsFd for SignalFd {
 pub fn suspend_self() {
     let before = SignalMask::of([SIGTSTP]).apply(libc::SIG_BLOCK);
     // The kernel may deliver the signal for the group to another thread, and this thread would continue for a moment.
-    // Therefore a second SIGTSTP is sent to this thread only. The second signal must be pending before the signal for the
-    // group can stop the process. Otherwise the second signal could arrive after SIGCONT and stop the process again.
+    // Therefore a second SIGTSTP is sent to this thread only. The second signal must be pending before the signal for
+    // the group can stop the process. Otherwise the second signal could arrive after SIGCONT and stop the process again.
     // SIGCONT discards both signals.
     // SAFETY: raise takes a plain number.
     unsafe { libc::raise(SIGTSTP) };
