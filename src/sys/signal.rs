@@ -155,8 +155,8 @@ pub fn suspend_self() {
     let before = SignalMask::of([SIGTSTP]).apply(libc::SIG_BLOCK);
     // The kernel may deliver the signal for the group to another thread, and this thread would continue for a moment.
     // Therefore a second SIGTSTP is sent to this thread only. The second signal must be pending before the signal for
-    // the group can stop the process. Otherwise the second signal could arrive after SIGCONT and stop the process again.
-    // SIGCONT discards both signals.
+    // the group can stop the process. Otherwise the second signal could arrive after SIGCONT and stop the process
+    // again. SIGCONT discards both signals.
     // SAFETY: raise takes a plain number.
     unsafe { libc::raise(SIGTSTP) };
     send(0, SIGTSTP);
