@@ -5,8 +5,8 @@
 #
 # Crash: the lease expires, and the next waiter normally deploys at most 32 s after the crash. The
 #   script must be able to handle a half-finished deployment.
-# Database unavailable: if dlock cannot renew the lease, it cannot exclude other deployments. Before
-#   the lease expires, dlock stops the deployment, which remains incomplete, and exits with 76.
+# Database unavailable: if dlock cannot renew the lease in time, it stops the deployment before the
+#   lease expires, and exits with 76. The deployment remains incomplete.
 # Rollback: a rollback is a deployment under the same lock: ./self-locking.sh 41
 set -eu
 

@@ -2,7 +2,7 @@
 //!
 //! This module reads only files that the user specifies (never `~/.my.cnf`), applies the precedence of the sources, and
 //! returns one complete [`Target`](crate::store::target::Target). It prints nothing and opens no connection. Its errors
-//! contain only the names of options and files, and line numbers. They never contain the value of a setting, because a
+//! may contain the names of options and files, and line numbers. They never contain the value of a setting, because a
 //! user may have put the password into the wrong option.
 
 mod error;

@@ -10,8 +10,8 @@
 /// each variant contains the effect of disabling the mechanism, and ends with its name in `DLOCK_MUTANT`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Safeguard {
-    /// A deadline is measured from immediately before the request is sent. If disabled, the deadline is measured from
-    /// the response. Name: `send`.
+    /// A deadline is measured from the instant immediately before the request is sent. If disabled, the deadline is
+    /// measured from the instant of the response. Name: `send`.
     SendTime,
     /// dlock closes a connection after an error. If disabled, dlock uses the connection again. Name: `connection`.
     FreshConnection,
@@ -20,15 +20,16 @@ pub enum Safeguard {
     /// dlock reads the record to confirm that a request succeeded. If disabled, a response without an error counts as a
     /// success. Name: `owner_id`.
     ReadBack,
-    /// The monitor stops the command if the lease or a limit requires this. If disabled, the monitor only handles the
-    /// signals that dlock receives. Name: `monitor`.
+    /// The monitor stops the command if the lease is lost or is not renewed in time, if the command reaches
+    /// `--max-runtime`, or if the parent dies. If disabled, the monitor only handles the signals that dlock receives.
+    /// Name: `monitor`.
     Monitor,
     /// The monitor kills the command at least one safety margin before the lease expires. If disabled, the margin is
     /// zero. Name: `margin`.
     Margin,
-    /// If only the server's clock shows that a lease has expired, a contender waits for an allowance before it takes
-    /// over the lease. If disabled, any contender may take over the lease as soon as the server's clock shows the
-    /// expiry. Name: `clock`.
+    /// If a lease has expired by the server's clock but not by the contender's own clock, the contender waits for an
+    /// allowance before it takes over the lease. If disabled, any contender may take over the lease as soon as the
+    /// lease has expired by the server's clock. Name: `clock`.
     OwnClock,
     /// The command and all its descendants are dead before the release. If disabled, descendants may still be alive.
     /// Name: `tree`.

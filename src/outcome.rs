@@ -16,7 +16,7 @@ use crate::sys::tree::ExitReason;
 pub enum RunOutcome {
     /// The command exited with this status.
     Exited(u8),
-    /// This signal killed the command, for a reason other than the lease.
+    /// This signal killed the command, but neither the lease nor `--max-runtime` was the reason.
     Killed(i32),
     /// The command ran for longer than `--max-runtime`.
     TimedOut,
@@ -34,7 +34,7 @@ pub enum RunOutcome {
 
 impl RunOutcome {
     /// Returns the outcome of a command that ended with `exit`. `stop_reason` is the reason why dlock stopped the
-    /// command. `loss` is the loss of the lease that a response reported during the run. A run that lost its lease is
+    /// command. `loss` is the loss of the lease if a response reported one during the run. A run that lost its lease is
     /// never a success.
     #[must_use]
     pub fn of(exit: ExitReason, stop_reason: StopReason, loss: Option<Loss>) -> Self {

@@ -6,7 +6,7 @@
 //! the server's background work. The main counters:
 //! - Statements: the sum of `Com_…`. `Questions` would also count the end of the connection (`COM_QUIT`).
 //! - Commits: `trx_rw_commits` of `InnoDB`, which counts the transactions that wrote. `Handler_commit` would also count
-//!   each SELECT, and on MySQL count each transaction twice more for the binary log.
+//!   each SELECT and, on MySQL, would count each transaction two more times for the binary log.
 
 use std::collections::BTreeMap;
 use std::process::Command;

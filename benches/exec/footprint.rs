@@ -17,7 +17,7 @@ const PAUSE: Duration = Duration::from_millis(20);
 
 /// Sizes in bytes.
 pub(crate) struct Footprint {
-    /// Peak resident size of dlock, by the route to its server.
+    /// Peak resident size of dlock for each route to its server.
     pub(crate) memory: Vec<(String, u64)>,
     /// Peak resident size of `etcdctl`.
     pub(crate) peer: u64,

@@ -49,8 +49,8 @@ use self::timing::Contestant;
 /// Path of dlock, which `cargo bench` builds with the release profile.
 const DLOCK: &str = env!("CARGO_BIN_EXE_dlock");
 
-/// Number of rounds that are not counted. They create the rows and fill all caches, including the account caches of the
-/// servers.
+/// Number of initial rounds whose times are discarded. These rounds create the rows and fill all caches, including the
+/// account caches of the servers.
 const WARM_UP: usize = 5;
 
 /// A server and dlock's account on it.

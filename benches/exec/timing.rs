@@ -1,8 +1,8 @@
 //! Compares the run times of whole processes, from before the fork to after the wait, on `CLOCK_MONOTONIC`.
 //!
 //! In each round, every contestant runs once, so other load of the machine affects all contestants equally. The ratio
-//! of two contestants is calculated for each round. The first contestant and the direction change with each round, so
-//! no contestant always follows the same contestant.
+//! of two contestants is calculated for each round. The order of the contestants is rotated by one position in each
+//! round and reversed in every second round, so no contestant always follows the same contestant.
 
 use std::fs::File;
 use std::io::Write;
@@ -31,7 +31,7 @@ enum Work {
 pub(crate) struct Record {
     pub(crate) name: String,
     pub(crate) times: Vec<Duration>,
-    /// Mean user and system time of the process and its children. None for work without a process.
+    /// Mean CPU time (user and system) of the process and its children. None for work without a process.
     pub(crate) cpu: Option<Duration>,
 }
 
@@ -68,7 +68,7 @@ impl Contestant {
         }
     }
 
-    /// Returns the mean CPU time of `runs` successive runs. The kernel's unit is too coarse to measure a single run.
+    /// Returns the mean CPU time of `runs` successive runs. The kernel's unit of time is too coarse for a single run.
     /// None for work without a process.
     fn cpu(&mut self, runs: usize) -> Option<Duration> {
         if let Work::Sync(_) = self.work {
@@ -83,7 +83,7 @@ impl Contestant {
     }
 }
 
-/// Runs all contestants `rounds` times, after `warm_up` rounds that are not counted.
+/// Runs all contestants `rounds` times, after `warm_up` rounds whose times are discarded.
 pub(crate) fn run(mut contestants: Vec<Contestant>, warm_up: usize, rounds: usize) -> Vec<Record> {
     assert!(rounds > 0, "ROUNDS must be at least 1");
     let count = contestants.len();

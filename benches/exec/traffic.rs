@@ -14,7 +14,7 @@ pub(crate) struct Traffic {
     pub(crate) login: usize,
     /// Requests before the first attempt to acquire the lock.
     pub(crate) before_attempt: usize,
-    /// Requests after the login that have a response.
+    /// Requests after the login, without `COM_QUIT`.
     pub(crate) requests: usize,
     /// `COM_QUIT` packets, which have no response.
     pub(crate) quits: usize,

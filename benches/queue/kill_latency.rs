@@ -1,5 +1,5 @@
-//! Measures how long the last process of the command's process tree survives after dlock is killed, or after the
-//! deadline of a frozen dlock.
+//! Measures how long the last process of the command's process tree survives after dlock is killed or, if dlock
+//! is frozen, after the deadline of its lease.
 //!
 //! All processes of the tree inherit standard output, and dlock and its monitor close their copies. The reader
 //! therefore reaches the end of the pipe when the last process of the tree is dead. The holders run in batches, half of

@@ -98,7 +98,7 @@ fn row(competitor: &Competitor, outcome: &Outcome, by_position: &str) -> Vec<Str
     ]
 }
 
-/// Returns the time from the end of the first holder to the end of the last holder.
+/// Returns the time from the end of the first holder's command to the end of the last holder's command.
 pub(crate) fn total_time(outcome: &Outcome) -> Duration {
     let first = outcome
         .marks

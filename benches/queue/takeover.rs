@@ -37,7 +37,7 @@ impl Fault {
         }
     }
 
-    /// Returns the maximum time from the end of the ttl to the start of the next command.
+    /// Returns the maximum value of [`Measurement::lag`] that meets the target.
     const fn allowed(self) -> Duration {
         match self {
             Self::Killed => Duration::from_secs(1),

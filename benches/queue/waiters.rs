@@ -14,7 +14,7 @@ use crate::competitor::Competitor;
 use crate::fifo::{eventually, make_fifo, wait_for_reader};
 use crate::timestamp_command::{self, Mark};
 
-/// Time from the moment when all contenders are in the queue to the release of the holder. Waiters normally finish
+/// Time between the arrival of the last contender in the queue and the release of the holder. Waiters normally finish
 /// their set-up within this time.
 const SETUP_TIME: Duration = Duration::from_millis(300);
 
@@ -46,7 +46,7 @@ pub(crate) struct Outcome {
 }
 
 impl<'a> Crowd<'a> {
-    /// Starts the holder. Returns when its command runs.
+    /// Starts the holder. Returns once the holder's command runs.
     pub(crate) fn start(competitor: &'a Competitor, folder: &Path) -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let action = format!("crowd-{}", COUNT.fetch_add(1, Ordering::Relaxed));
@@ -96,7 +96,7 @@ impl<'a> Crowd<'a> {
         self.running.iter().skip(1).map(Child::id)
     }
 
-    /// Releases the holder. Returns when all contenders have ended.
+    /// Releases the holder. Returns once all contenders have ended.
     pub(crate) fn release(mut self) -> Outcome {
         drop(self.fifo_writer.take());
         let mut failed = 0;

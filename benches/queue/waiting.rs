@@ -55,8 +55,8 @@ struct Reading {
     cpu: [Duration; 2],
 }
 
-/// Reads the counters, the renewals and the CPU times. Sends the server two queries. The counters that are read include
-/// the first query, but not the second.
+/// Reads the counters, the renewals and the CPU times. Sends the server two queries: the first for the counters, and
+/// the second for the renewals.
 fn read(site: &Site, crowd: &Crowd) -> Reading {
     let cpu = [
         crowd.pids().map(machine::cpu).sum(),
@@ -70,7 +70,7 @@ fn read(site: &Site, crowd: &Crowd) -> Reading {
     }
 }
 
-/// Number of the benchmark's own queries between two readings of the counters: one for the rows, and one for the
+/// Number of the benchmark's own queries between two readings of the counters: one for the renewals, and one for the
 /// counters.
 const OWN: i64 = 2;
 

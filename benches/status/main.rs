@@ -56,8 +56,8 @@ use self::site::Site;
 use self::spawn::bare;
 use self::timing::Contestant;
 
-/// Number of rounds that are not counted. They create the rows and fill all caches, including the account caches of the
-/// servers.
+/// Number of initial rounds whose times are discarded. These rounds create the rows and fill all caches, including the
+/// account caches of the servers.
 const WARM_UP: usize = 5;
 
 /// The action with a holder and a waiter.

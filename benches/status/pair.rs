@@ -19,7 +19,7 @@ pub(crate) struct Pair {
 }
 
 impl Pair {
-    /// Starts the holder and the waiter with `lock`, which runs a command under the lock. Returns when the holder has
+    /// Starts the holder and the waiter with `lock`, which runs a command under the lock. Returns once the holder has
     /// the lock and `waits` returns true.
     pub(crate) fn start(
         lock: impl Fn(&[&OsStr]) -> Command,

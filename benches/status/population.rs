@@ -1,8 +1,8 @@
 //! Creates a database with many actions, of which a hundred are held. The rows are like those of real runs.
 //!
-//! Every action has run once. The leases last an hour. One session owns all queue locks, although normally each
-//! holder's session owns its own queue lock. [`ACTION`] is one of the held actions. This file does not create its row,
-//! because a real process acquires the action.
+//! The history contains one run of each action. The ttl of each lease is an hour. One session owns all queue locks,
+//! although normally each holder's session owns its own queue lock. [`ACTION`] is one of the held actions. This file
+//! does not create the row of [`ACTION`], because a real process acquires the action.
 
 use std::process::Command;
 

@@ -4,7 +4,7 @@
 # RELEASE is the tag of the image.
 #
 # Crash: if the container that runs ./migrate.sh dies, its lease expires, and the next container
-#   normally runs ./migrate.sh at most 32 s after the crash. If ./migrate.sh fails, this container
+#   normally runs ./migrate.sh at most 32 s after the crash. If ./migrate.sh fails, its container
 #   exits with the same status, and the next container in the queue runs ./migrate.sh immediately.
 # Database unavailable: if dlock cannot renew the lease in time, it stops ./migrate.sh before the
 #   lease expires, and the container exits with 76. If the database is unavailable when dlock starts,

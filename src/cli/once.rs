@@ -48,8 +48,8 @@ impl OnceArgs {
     }
 }
 
-/// Parses a duration of at most [`MAX_TTL`]. The duration is limited because dlock exits before the duration ends, and
-/// then cannot release the lease earlier.
+/// Parses a duration of at most [`MAX_TTL`]. The duration is limited because dlock may exit before the duration ends,
+/// and can then no longer release the lease.
 ///
 /// # Errors
 /// Returns a message if `text` is not a duration or is too long.

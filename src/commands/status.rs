@@ -1,4 +1,4 @@
-//! `dlock status`: shows the locks that are held, and their holders.
+//! `dlock status`: shows the state of locks, their holders and their waiters.
 
 use std::time::Duration;
 

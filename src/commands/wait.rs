@@ -29,11 +29,11 @@ use crate::sys::signal::{self, SignalFd};
 
 /// The initial interval between two polls. It is short, because the holder's run may be short.
 const FIRST_POLL_INTERVAL: Duration = Duration::from_millis(100);
-/// The maximum interval between two polls. Each waiting process then sends one cheap request per
-/// second.
+/// The maximum interval between two polls. At this interval, each waiting process sends one cheap
+/// request per second.
 const LONGEST_POLL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// The ttl from which the time limits are derived. `wait` itself holds no lease.
+/// The ttl from which the time limits of requests are derived. `wait` itself holds no lease.
 const TTL: Duration = Duration::from_secs(30);
 
 /// The state of one wait.
@@ -51,8 +51,8 @@ struct SuccessWait<'a> {
 /// Waits until the action is free, or until the success is recorded.
 ///
 /// # Errors
-/// Fails if `--timeout` expires, if a fatal signal arrives, if the server refuses a request, or if requests
-/// fail for `--connect-timeout`.
+/// Fails if `--timeout` expires, if a fatal signal arrives, if the server refuses a request, or if no
+/// request succeeds within `--connect-timeout`.
 pub fn run(args: WaitArgs, target: Target, report: &Report) -> anyhow::Result<Status> {
     let action = args.action.or(args.named).context("no action")?;
     report.about(&action);

@@ -1,8 +1,8 @@
 //! An error in the connection settings, with its exit status.
 //!
-//! The message contains the names of options and files, and line numbers. It must never contain the value of a setting.
-//! If the value is invalid, the reason in the message is an [`InvalidValue`](super::value::InvalidValue), which is a
-//! constant string.
+//! The message may contain the names of options and files, and line numbers. It must never contain the value of a
+//! setting. If the value is invalid, the reason in the message is an [`InvalidValue`](super::value::InvalidValue),
+//! which is a constant string.
 
 use std::fmt;
 

@@ -78,7 +78,8 @@ impl Group {
         let ssl_mode = self.other.ssl_mode.or(match (self.ssl, self.verify) {
             (Some(false), _) => Some(SslMode::Disabled),
             (_, Some(false)) => Some(SslMode::Required),
-            // As in MariaDB 11.4 and later. Older clients do not verify the certificate in this case.
+            // The client of MariaDB 11.4 and later does the same. Older clients do not verify the certificate in this
+            // case.
             (Some(true), _) | (_, Some(true)) => Some(SslMode::VerifyIdentity),
             (None, None) => None,
         });

@@ -1,7 +1,7 @@
 //! The password from `--password-file` or from the variable `DLOCK_PASSWORD`.
 //!
-//! dlock has no flag for the password itself, because other users of the machine can read the command line. After it is
-//! checked, the password is stored only in a [`Secret`].
+//! dlock has no flag for the password itself, because other users of the machine can read the command line. After a
+//! successful check, dlock stores the password only in a [`Secret`].
 
 use std::ffi::OsString;
 use std::path::Path;

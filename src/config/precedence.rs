@@ -7,8 +7,9 @@
 //! 3. the option file
 //! 4. for the port, the default
 //!
-//! Every source that the user specifies is read in full, even if sources with higher precedence contain all settings.
-//! Otherwise dlock would report an error in a file only when the user removes the variable that overrides the file.
+//! The URL and every file that the user specifies are read in full, even if sources with higher precedence contain all
+//! settings. Otherwise dlock would report an error in a file only when the user removes the variable that overrides the
+//! file.
 
 use std::ffi::OsString;
 

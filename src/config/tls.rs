@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use super::error::Error;
 use crate::store::target::{Address, SslMode, Tls};
 
-/// Returns the TLS settings for a connection to `address`. None means that the user has not set the value.
+/// Returns the TLS settings for a connection to `address`. A parameter is None if the user has not set its value.
 pub(super) fn settings(
     address: &Address,
     mode: Option<SslMode>,

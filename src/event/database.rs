@@ -1,8 +1,9 @@
 //! The database thread: the only thread that waits for the server.
 //!
-//! The thread takes one request at a time and sends the response as an event. Between two requests, the thread detects
-//! that the server has closed the connection. A holder then sends the next renewal early. This renewal detects whether
-//! an operator has revoked the lease, and normally acquires the queue lock again on the new connection.
+//! The thread takes one request at a time and sends the response as an event. Between two requests, the thread watches
+//! the connection, and sends an event if the server closes it. After this event, a holder sends the next renewal early.
+//! This renewal detects whether an operator has revoked the lease, and normally acquires the queue lock again on the
+//! new connection.
 //!
 //! The event loop handles signals and deadlines while this thread waits. The event loop never waits for a response
 //! without handling other events, because name resolution or a connect may block for longer than any lease.
@@ -27,7 +28,7 @@ pub const THREAD_NAME: &str = "database";
 #[derive(Debug)]
 pub struct DatabaseThread {
     requests: Sender<Request>,
-    /// Wakes the thread, which also waits for the server to close its connection.
+    /// Wakes the thread while it waits for a request or for the server to close the connection.
     waker: Channel,
     interrupter: Interrupter,
     thread: JoinHandle<()>,
@@ -70,7 +71,7 @@ impl DatabaseThread {
         // The send fails only if the thread has ended. In that case no response arrives, and the time limits of the
         // caller apply.
         let _ = self.requests.send(request);
-        // The send fails only if so many wake-ups are pending that the thread wakes anyway.
+        // The send fails only if the thread has ended, or if so many wake-ups are pending that the thread wakes anyway.
         let _ = self.waker.send(&[0]);
     }
 

@@ -1,8 +1,8 @@
 //! The thread that watches the command's heartbeat file.
 //!
 //! A separate thread watches the file, because the file may be on an unreachable network file system, where every
-//! `stat` may block forever, even the first. The thread ends with the process. The thread compares modification times
-//! only with each other, so the result does not depend on any clock.
+//! `stat` may block forever, even the first. For the same reason, dlock exits without waiting for the thread. The
+//! thread compares modification times only with each other, so the result does not depend on any clock.
 
 use std::fs;
 use std::io;

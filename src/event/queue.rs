@@ -44,7 +44,8 @@ impl EventSender {
     /// Fails if the queue has been dropped.
     pub fn send(&self, event: Event) -> Result<(), QueueClosed> {
         self.events.send(event).map_err(|_| QueueClosed)?;
-        // The send fails only if so many wake-ups are pending that the queue wakes anyway.
+        // The send fails only if the queue was dropped at the same time, or if so many wake-ups are pending that the
+        // queue wakes anyway.
         let _ = self.waker.send(&[0]);
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! Instants on the machine's boot clock, and deadlines on that clock.
 //!
 //! The clock of `std::time::Instant` stops while the machine sleeps, but a lease can expire during that time. Therefore
-//! dlock's deadlines and time limits are instants on `CLOCK_BOOTTIME`. Only `sys::clock` reads that clock. All other
+//! dlock's deadlines and wait limits are instants on `CLOCK_BOOTTIME`. Only `sys::clock` reads that clock. Pure
 //! modules receive instants as values.
 
 use std::ops::{Add, Sub};

@@ -24,9 +24,9 @@ pub struct Timing {
     /// Time from SIGTERM to SIGKILL.
     pub grace: Duration,
     /// The safety margin: the minimum time from SIGKILL to the expiry of the lease. The margin covers the time that the
-    /// kill takes, and the difference between the rates of the two clocks.
+    /// kill takes, and the difference between the rates of the clocks that measure the lease.
     pub margin: Duration,
-    /// Time from the send of one renewal to the send of the next renewal.
+    /// Time from sending a renewal that succeeds to sending the next renewal.
     pub renew_interval: Duration,
     /// Maximum time of one connect, and of one read or write on the connection. After this time, dlock closes the
     /// connection. A wait for the queue lock is not limited by this time.
@@ -106,8 +106,8 @@ impl Timing {
             // The user must request a grace period of more than 10 s, because a long grace period shortens the time for
             // renewals.
             grace: grace.unwrap_or_else(|| (ttl / 6).min(Duration::from_secs(10))),
-            // Over one ttl, two clocks normally differ by far less than a thirtieth of the ttl. The minimum covers the
-            // time to kill processes on a busy machine.
+            // Over one ttl, two clocks normally differ by far less than a thirtieth of the ttl. The minimum margin
+            // covers the time to kill processes on a busy machine.
             margin: match mutant::is_disabled(Safeguard::Margin) {
                 false => (ttl / 30).clamp(Duration::from_millis(250), Duration::from_secs(5)),
                 true => Duration::ZERO,
@@ -130,8 +130,8 @@ impl Timing {
 
     /// Returns the deadline of a lease whose most recent successful request was sent at `sent`.
     ///
-    /// The deadline is measured from immediately before the request is sent. The server measures the ttl from a later
-    /// instant, when it carries out the request. Therefore the lease expires on the server after the deadline.
+    /// `sent` is the instant immediately before the request is sent. The server measures the ttl from a later instant,
+    /// when it carries out the request. Therefore the lease expires on the server after the deadline.
     #[must_use]
     pub fn deadline(&self, sent: BootInstant) -> Deadline {
         let kill = sent + self.ttl - self.margin;

@@ -32,8 +32,8 @@ pub struct Writer {
     slot: Arc<Slot>,
 }
 
-/// The state that both threads share. Each change is one assignment, so the state stays valid after
-/// a panic.
+/// The state that the [`Writer`] and the metrics thread share. Each change is one assignment, so the state stays valid
+/// after a panic.
 #[derive(Debug, Default)]
 struct Slot {
     newest: Mutex<Option<RunMetrics>>,

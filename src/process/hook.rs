@@ -28,14 +28,14 @@ use crate::sys::tree::ExitReason;
 /// longer work.
 pub const LIMIT: Duration = Duration::from_secs(10);
 
-/// Maximum time that a hook waits for the previous hook to end, so that hooks normally run in order. After this time,
-/// both hooks run concurrently. This time is about half of [`AT_END`], so that the final hook runs even if the previous
-/// hook hangs.
+/// Maximum time that a hook waits for the previous hook to end. Because of this wait, hooks normally run in order.
+/// After this time, the two hooks run concurrently. This time is about half of [`AT_END`], so that the final hook runs
+/// even if the previous hook hangs.
 const PREVIOUS_HOOK_LIMIT: Duration = Duration::from_millis(500);
 
 /// Maximum time that dlock waits, before it exits, for hooks to end and for the metrics file to be written. This time
-/// is long enough for a working disk. Together with [`TO_DIE`], this time delays the exit of dlock by at most one
-/// second.
+/// is long enough for a write to a working disk. Together with [`TO_DIE`], this time delays the exit of dlock by at
+/// most one second.
 pub const AT_END: Duration = Duration::from_millis(900);
 
 /// Maximum time that dlock waits for hooks to die after it has [stopped](Hook::stop) them.

@@ -36,8 +36,8 @@ use crate::sys::channel::{Channel, Received};
 use crate::sys::pending_child::PreparedCommand;
 use crate::sys::process::{self, ForkedProcess};
 
-/// Time after the deadline at which the parent kills a monitor that has not killed the command. Shorter than the
-/// smallest safety margin, so that the command is dead before the lease expires.
+/// If the monitor has not killed the command this long after the deadline, the parent kills the monitor. This time is
+/// shorter than the smallest safety margin, so that the command is dead before the lease expires.
 pub const LATE: Duration = Duration::from_millis(50);
 
 /// The parent's handle to its monitor. When the last clone is dropped, the monitor kills the command, if it is still
@@ -61,8 +61,8 @@ impl Monitor {
     ) -> io::Result<Self> {
         let (parent_end, monitor_end) = Channel::pair()?;
         process::become_subreaper()?;
-        // The new process drops the parent's end of the channel. Otherwise neither the monitor nor the command would
-        // detect the parent's death.
+        // The new process drops the parent's end of the channel. Otherwise the monitor would not detect the parent's
+        // death.
         let (process, parent_end) = process::fork(parent_end, move || {
             // If an error occurs, the monitor ends, and the parent handles this like the monitor's death.
             let _ = event_loop::run_event_loop(&monitor_end, command, grace, shares_terminal);
@@ -74,7 +74,8 @@ impl Monitor {
     }
 
     /// Sends a message to the monitor without waiting. The message is lost if the monitor is dead, or has been stopped
-    /// for so long that the socket buffer is full. A monitor that missed a message enforces an earlier deadline.
+    /// for so long that the socket buffer is full. If the lost message contains a new deadline, the monitor enforces
+    /// the previous deadline, which is earlier.
     pub fn send(&self, message: MonitorMessage) {
         let _ = self.parent_end.send(&backchannel::encode(&message));
     }

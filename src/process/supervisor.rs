@@ -7,16 +7,17 @@
 //!   terminal (Ctrl-C), which have already reached the command, and signals from the command's own tree, which were
 //!   normally sent to the whole group.
 //! - The second SIGTERM or SIGINT kills the command's tree, because a user who sends two signals has waited long
-//!   enough. An echo of the first signal (`ECHO_WINDOW`) does not count. A Ctrl-C on a terminal that the command
-//!   shares does not count either, because many commands handle Ctrl-C like any other key.
+//!   enough. An echo of the first signal (`ECHO_WINDOW`) does not count as the second signal. A Ctrl-C on a terminal
+//!   that the command shares counts neither as the first nor as the second signal, because many commands handle Ctrl-C
+//!   like any other key.
 //! - If the lease is not renewed in time, the command gets SIGTERM at the deadline's `term` and SIGKILL at the
 //!   deadline's `kill`.
 //! - If the lease is lost, the command gets SIGTERM immediately and SIGKILL after the grace period, but no later than
 //!   the deadline's `kill`.
 //! - If the command reaches `--max-runtime`, it gets the same signals as if the lease were lost.
 //! - If the parent dies, the command gets SIGKILL immediately, because the lease is no longer renewed.
-//! - A signal that stops the command is sent to the command's whole tree. A forwarded signal is sent only to the
-//!   command.
+//! - A forwarded signal is sent only to the command. A SIGTERM or SIGKILL that the supervisor itself decides to send is
+//!   sent to the command's whole tree.
 //! - A stop is never undone, even if a later renewal succeeds.
 
 use std::time::Duration;

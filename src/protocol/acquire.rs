@@ -90,7 +90,7 @@ enum AcquirePhase {
     Confirm {
         token: Token,
         since: BootInstant,
-        /// The earliest instant at which the lease may end.
+        /// The `kill` of the deadline that the lease has if it was granted at the earliest possible instant.
         until: BootInstant,
     },
     /// The record has this owner id and this token, but the lease is unusable, because an operator has revoked it or
@@ -136,7 +136,7 @@ pub struct Acquire {
     was_full: bool,
     queue_lock: QueueLock,
     phase: AcquirePhase,
-    /// True from the send of a request until its response.
+    /// True after a request is returned to the caller, until its response is handled.
     in_flight: bool,
     next_at: BootInstant,
     backoff: Backoff,

@@ -11,7 +11,7 @@ use crate::lease::instant::BootInstant;
 use crate::report::messages;
 use crate::store::{ServerTime, TimedResponse};
 
-/// Maximum difference that is not reported. Smaller differences may be caused by the travel time of packets.
+/// Maximum jump that is not reported. Smaller jumps may be normal adjustments of a clock.
 const NOTEWORTHY: Duration = Duration::from_secs(1);
 
 /// A jump of the server's clock relative to this machine's boot clock.

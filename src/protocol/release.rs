@@ -15,8 +15,8 @@ use crate::store::{Failure, Loss, QueueLock, ReleaseRequest, Request, Response, 
 /// Pause between a hand-off and the release. During this pause, the next contender can take over the record.
 ///
 /// If there were no pause, the release would lock the record and use the disk when the next contender needs both. That
-/// contender's attempt normally arrives after about 0.3 ms. If the attempt arrives after the release, it finds the
-/// record free.
+/// contender's attempt normally arrives about 0.3 ms after the hand-off. If the attempt arrives after the release, the
+/// attempt finds the record free.
 const HANDOFF_TIME: Duration = Duration::from_millis(5);
 
 /// Pause before a failed release is tried again. The pause is long enough for a server to recover from a short fault,

@@ -1,8 +1,8 @@
 //! Renews a lease: decides when the next renewal is due, and handles its response. Pure, without a clock or I/O.
 //!
 //! The deadline moves only when dlock has read the record and found the lease renewed. The new deadline is measured
-//! from immediately before the renewal is sent. If the record no longer belongs to this process, no further renewal is
-//! sent. If a renewal fails for any other reason, it is tried again until the command has to be stopped.
+//! from the instant immediately before the renewal is sent. If the record no longer belongs to this process, no further
+//! renewal is sent. If a renewal fails for any other reason, it is tried again until the command has to be stopped.
 
 use std::time::Duration;
 
@@ -118,7 +118,8 @@ impl Renewals {
     }
 
     /// Returns the renewal to send at `now`. None if no renewal is due, if a required heartbeat is missing, or if the
-    /// command has to be stopped. A renewal at that time would extend the lease of a command that is being stopped.
+    /// command has to be stopped. In the last case, a renewal would extend the lease of a command that is being
+    /// stopped.
     pub fn due(&mut self, now: BootInstant) -> Option<Request> {
         let is_due = self.next_at.is_some_and(|next| now >= next);
         if !is_due || self.liveness == Liveness::Pending || now >= self.deadline.term {
@@ -165,7 +166,7 @@ impl Renewals {
             self.queue_lock = QueueLock::Unavailable;
         }
         self.next_at = Some(now + self.retry_delay());
-        // The heartbeat that permitted the failed renewal still counts.
+        // The heartbeat that permitted the failed renewal also permits the next renewal.
         self.record_heartbeat();
         RenewalOutcome::Failed(failure)
     }

@@ -3,8 +3,9 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-/// Returns `text` with the escape `\u{…}` in place of each character that a terminal would interpret: C0
-/// and C1 controls, DEL, line and paragraph separators, and characters that change the reading direction.
+/// Returns `text` with the escape `\u{…}` in place of each character that a terminal might interpret: C0
+/// and C1 controls, DEL, line and paragraph separators, characters that change the reading direction, and the
+/// byte order mark.
 ///
 /// Does not escape backslashes, because the result is for users and not for parsers. JSON has its own
 /// escapes.
@@ -25,8 +26,8 @@ pub fn printable(text: &str) -> Cow<'_, str> {
     Cow::Owned(escaped)
 }
 
-/// Returns true for control characters (C0, DEL, C1) and for Unicode's bidirectional and line-breaking
-/// format characters, which can make one string look like another (CVE-2021-42574).
+/// Returns true for the characters that [`printable`] escapes. Some of them can make one string look like
+/// another (CVE-2021-42574).
 pub(super) fn is_harmful(character: char) -> bool {
     character.is_control()
         || matches!(character,

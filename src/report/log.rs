@@ -29,8 +29,8 @@ pub enum Verbosity {
 pub enum EventKind {
     /// A message of no other kind.
     Message,
-    /// dlock waits because another process holds or wants the action, or because the server does not
-    /// respond.
+    /// dlock waits because the action is held or paused, because other contenders wait for the action,
+    /// or because a request has failed.
     Waiting,
     /// Named locks do not work on this server.
     NoNamedLocks,
@@ -68,8 +68,8 @@ pub enum EventKind {
     NotReleased,
     /// The run was not written to the history, or its success was not recorded.
     NotRecorded,
-    /// dlock did not run the command, because the command had already succeeded or because another
-    /// process held the action until dlock gave up.
+    /// dlock did not run the command, because the command had already succeeded or because the
+    /// action was held or paused until dlock gave up.
     Skipped,
     /// A hook failed.
     HookFailed,

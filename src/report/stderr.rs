@@ -3,7 +3,7 @@
 //! The reader of stderr must not delay a thread that renews a lease. The reader may be a log collector that hangs, or a
 //! terminal that a user has stopped with Ctrl-S. After [`Stderr::queued`], only the writer thread writes. A caller then
 //! waits at most [`FLUSH_TIMEOUT`] when it flushes messages, and at most [`DRAIN_TIMEOUT`] when the process exits. If
-//! the queue is full, new messages are dropped and counted.
+//! the queue is full, new messages are dropped, and a later line reports their number.
 //!
 //! Each message is normally one `write(2)`, so that lines from several processes do not mix. A closed stderr is not an
 //! error, but the messages are lost. The SIGPIPE of a closed pipe is sent to the writer thread, so the main thread does
@@ -25,8 +25,8 @@ use std::time::Duration;
 const MAX_QUEUED: usize = 256;
 
 /// Maximum time that a flush waits for the writer thread. The limit is normally long enough for the thread to be
-/// scheduled on a busy machine. The limit is short enough for a lease with the smallest ttl, although the main thread
-/// handles no signals during a flush.
+/// scheduled on a busy machine. The main thread handles no events during a flush, so the limit must also be short in
+/// comparison with the smallest ttl.
 const FLUSH_TIMEOUT: Duration = Duration::from_millis(50);
 
 /// Maximum time that dlock waits at exit for all messages to be written. The limit is normally long enough for a slow
@@ -217,14 +217,14 @@ impl Queue {
         self.send(Message::Clear);
         let (written, all) = mpsc::sync_channel(1);
         if self.entries.try_send(Entry::Flush(written)).is_ok() {
-            // This call returns on timeout or when all messages are written.
+            // This call returns after the timeout, or earlier if all messages are written.
             let _ = all.recv_timeout(FLUSH_TIMEOUT);
         }
     }
 
     fn close(self) {
         drop((self.entries, self.writer));
-        // This call returns on timeout or when the thread ends. A stuck thread ends with the process.
+        // This call returns after the timeout, or earlier if the thread ends. A stuck thread ends with the process.
         let _ = self.ended.recv_timeout(DRAIN_TIMEOUT);
     }
 }

@@ -1,6 +1,7 @@
 //! Snapshots of everything that this module formats: tables, facts, JSON, and messages.
 //!
-//! Each snapshot is a file in `tests/snapshots` with the name of its test. CONTRIBUTING.md describes how to update them.
+//! Each snapshot is a file in `tests/snapshots` with the name of its test. CONTRIBUTING.md describes how to update the
+//! snapshots.
 
 mod doctor;
 mod history;

@@ -1,4 +1,4 @@
-//! The boot clock, by which dlock measures all time limits, and the wall clock, which is only for display and metrics.
+//! The boot clock, which dlock uses for its own deadlines, and the wall clock, which is only for display and metrics.
 
 use std::time::Duration;
 

@@ -77,12 +77,12 @@ pub fn find_program(program: &OsStr, path: Option<&OsStr>) -> Result<(), ExecErr
 /// runs `work`. This process keeps `kept` and drops all values that `work` owns.
 ///
 /// # Errors
-/// Fails if the kernel cannot create a process, or if this process has more than one thread. The new process would
-/// contain only a copy of the forking thread, and could wait forever for a lock that another thread held during the
-/// fork.
+/// Fails if the kernel cannot create a process, or if this process has more than one thread. If this
+/// process had other threads, the new process would contain only a copy of the forking thread, and could wait forever
+/// for a lock that another thread held during the fork.
 pub fn fork<K>(kept: K, work: impl FnOnce()) -> io::Result<(ForkedProcess, K)> {
-    // The link count of a directory is two plus the number of its subdirectories, and each thread has a subdirectory.
-    // If /proc is not mounted, the number of threads is unknown and counts as one.
+    // The link count of this directory is two plus the number of threads, because each thread has a subdirectory. If
+    // /proc is not mounted, the number of threads is unknown and counts as one.
     let has_threads = || std::fs::metadata("/proc/self/task").is_ok_and(|tasks| tasks.nlink() > 3);
     let until = clock::now() + THREAD_REMOVAL_LIMIT;
     while has_threads() {
@@ -171,7 +171,7 @@ pub fn become_subreaper() -> io::Result<()> {
 /// # Errors
 /// Fails if this process is a session leader.
 pub fn detach(name: &CStr) -> io::Result<()> {
-    // The call fails only if the name is too long, and the name is only a label.
+    // A failure of this call does not matter, because the name is only a label.
     let _ = rustix::thread::set_name(name);
     Ok(setpgid(None, None)?)
 }

@@ -20,8 +20,8 @@ use super::inherited::was_ignored;
 use super::proc::is_below_us;
 use super::signal_mask::SignalMask;
 
-/// Signals that the kernel sends to the foreground process group of a terminal, because of a key, a new window size or
-/// a hang-up.
+/// Signals that the kernel sends to a process group of a terminal, because of a key, a new window size, a hang-up, or
+/// an access to the terminal from the background.
 const TERMINAL: [i32; 8] = [
     SIGHUP, SIGINT, SIGQUIT, SIGCONT, SIGTSTP, SIGTTIN, SIGTTOU, SIGWINCH,
 ];

@@ -129,9 +129,9 @@ impl Tree {
         }
     }
 
-    /// Sends SIGKILL to every process that is alive. Returns the id of a child that is not yet reaped. None if there is
-    /// no such child. The caller must repeat the call until the tree is dead, because a process that is forked during
-    /// the call may be missed.
+    /// Sends SIGKILL to every living process of the tree. Returns the id of a child that is not yet reaped. None if
+    /// there is no such child. The caller must repeat the call until the tree is dead, because a process that is forked
+    /// during the call may be missed.
     #[must_use]
     pub fn kill_all(&self) -> Option<u32> {
         let mut broadcast = Broadcast::new(&[libc::SIGKILL], BootInstant::new(Duration::ZERO));
@@ -167,7 +167,7 @@ impl Tree {
             if is_later || broadcast.reached.contains(&process) {
                 continue;
             }
-            // If the found process has died since the search, this process may have adopted children that the search
+            // If the found process has died since the search, the subreaper may have adopted children that the search
             // missed.
             is_complete = false;
             if children.contains(&process.pid) {

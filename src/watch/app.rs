@@ -1,8 +1,9 @@
 //! Shows the state of the locks repeatedly: on a screen if stdout is a terminal, otherwise as blocks of text or as
 //! JSON.
 //!
-//! The main thread handles events and draws the screen. Three other threads wait for keys, for signals and for the
-//! server, and send events to the main thread. dlock shows nothing before the first response from the server.
+//! The main thread handles events and prints the output. Other threads wait for signals, for the server and, on a
+//! screen, for keys. These threads send events to the main thread. dlock shows nothing before the first response from
+//! the server.
 
 pub mod lines;
 pub mod poller;

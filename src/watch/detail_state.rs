@@ -10,8 +10,8 @@ use crate::store::{HistoryEntry, HistoryOutcome, LockRecord, LockState};
 pub struct DetailState {
     /// The most recently received record of the action.
     pub record: LockRecord,
-    /// True if the latest snapshot contained the action. A snapshot may omit actions that are not held and have no
-    /// waiters.
+    /// True if the latest snapshot contained the action. A snapshot may omit free actions that are not paused and have
+    /// no waiters.
     pub is_listed: bool,
     /// The most recent runs of the action.
     pub history: RunList,

@@ -122,7 +122,7 @@ pub(super) fn room(state: &ScreenState) -> usize {
 
 /// Returns the number of lines between the header and the footer.
 pub(super) fn text_room(state: &ScreenState) -> usize {
-    // Only the number of lines of the header is used, which does not depend on the time.
+    // Only the number of header lines is used, and this number does not depend on the time.
     let header = header(state, BootInstant::new(Duration::ZERO));
     state.size.rows.saturating_sub(header.len() + 1)
 }

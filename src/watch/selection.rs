@@ -9,14 +9,14 @@ use crate::store::{LockRecord, Snapshot};
 pub struct ActionSelection {
     /// The named actions, sorted and without duplicates. If the list is empty, `all` selects the actions.
     named: Vec<Action>,
-    /// True to select all actions, false to select the actions that are held or have waiters. Used only if `named` is
-    /// empty.
+    /// True to select all actions, false to select the actions that are held, expired or paused, or that have waiters.
+    /// Used only if `named` is empty.
     all: bool,
 }
 
 impl ActionSelection {
     /// Selects the actions in `named`. If `named` is empty, selects all actions if `all` is true, and otherwise the
-    /// actions that are held or have waiters.
+    /// actions that are held, expired or paused, or that have waiters.
     pub fn new(named: impl IntoIterator<Item = Action>, all: bool) -> Self {
         let mut named: Vec<Action> = named.into_iter().collect();
         named.sort();

@@ -18,7 +18,7 @@ pub struct TimedSnapshot {
     /// The time at which the snapshot arrived, on this machine's wall clock, since 1970. Used only for a comparison
     /// with the server's clock.
     pub at_wall: Duration,
-    /// Number of waiters for each action. Waiters whose sessions have ended are not counted.
+    /// Number of waiters for each action, without the waiters whose sessions have ended.
     waiting: BTreeMap<Action, usize>,
 }
 
@@ -59,13 +59,13 @@ impl TimedSnapshot {
         locks.find(|record| record.action == *action)
     }
 
-    /// Returns the number of waiters for `action`. Waiters whose sessions have ended are not counted.
+    /// Returns the number of waiters for `action`, without the waiters whose sessions have ended.
     #[must_use]
     pub fn waiting(&self, action: &Action) -> usize {
         self.waiting.get(action).copied().unwrap_or(0)
     }
 
-    /// Returns the total number of waiters for all actions. Waiters whose sessions have ended are not counted.
+    /// Returns the total number of waiters for all actions, without the waiters whose sessions have ended.
     #[must_use]
     pub fn all_waiting(&self) -> usize {
         self.waiting.values().sum()

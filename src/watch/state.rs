@@ -61,7 +61,7 @@ pub struct QueryFailure {
 pub enum SortOrder {
     /// By the bytes of the name of the action.
     Action,
-    /// By severity: problems first, then healthy leases, then free actions.
+    /// By severity: problems first, then states that deserve attention, then healthy leases, then free actions.
     Severity,
     /// Longest held first.
     HeldFor,

@@ -1,8 +1,9 @@
-//! The terminal. Only this file moves the cursor, sets colours, and changes the mode of the terminal.
+//! The terminal on which `status --watch` draws its screen. In the module `watch`, only this file moves the cursor,
+//! sets colours, and changes the mode of the terminal.
 //!
 //! While a [`Screen`] is active, the terminal is in raw mode and shows its alternate screen. The terminal is restored
-//! when the screen is dropped or suspended, and after a panic, except in the database thread. Each change of the screen
-//! is one write.
+//! when the screen is dropped or suspended, and after a panic in any thread except the database thread. Each change of
+//! the screen is one write.
 
 pub mod keyboard;
 

@@ -149,7 +149,7 @@ impl ScreenState {
         let rows = self.rows();
         let at = self.selected(&rows);
         // If the selected action has disappeared, select the next action in byte order, or the last row if there is
-        // none.
+        // no next action.
         let at = at.or_else(|| {
             let gone = self.selected.as_ref()?;
             let next = rows.iter().position(|record| record.action > *gone);

@@ -1,7 +1,7 @@
 //! The checkers. Each checker checks one property of a complete history: it reads the timeline and returns the
 //! violations.
 //!
-//! The checkers do not trust dlock. They use only events that the commands, the kernel and the nemeses recorded.
+//! The checkers do not trust dlock. They use only events that the commands, the runner and the nemeses recorded.
 
 mod cause;
 mod counter;

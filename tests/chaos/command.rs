@@ -22,7 +22,7 @@ use crate::history::{Event, Journal, micros, now};
 use crate::schedule::{Plan, Shape};
 use crate::store::{Response, Store};
 
-/// Environment variables that identify the chaos run, and the run of dlock to which a command belongs.
+/// Environment variables that identify the chaos run and the dlock run to which a process belongs.
 pub(crate) const MARK: &str = "CHAOS_MARK";
 pub(crate) const RUN: &str = "CHAOS_RUN";
 
@@ -41,7 +41,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 pub(crate) fn command_line(worker: &Path, folder: &Path, plan: &Plan) -> Vec<OsString> {
     let mut line: Vec<OsString> = Vec::new();
     if plan.shape == Shape::Shell {
-        // The shell runs another command after the worker. Otherwise it would replace itself with the worker.
+        // The shell runs another command after the worker. Otherwise, the shell would replace itself with the worker.
         line.extend(["sh", "-c", r#""$@"; exit $?"#, "sh"].map(OsString::from));
     }
     let plan = serde_json::to_string(plan).expect("a plan is plain data");

@@ -77,7 +77,7 @@ fn run(context: &RunContext, site: &Site, action: &str, plan: Plan) {
         ))
         .stdout(Stdio::null())
         .stderr(stderr.try_clone().expect("a descriptor is available"));
-    // SAFETY: `prepare` only makes system calls that are allowed between fork and exec.
+    // SAFETY: `prepare` makes only system calls that are allowed between fork and exec.
     unsafe {
         dlock.pre_exec(prepare);
     }

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 pub(crate) enum FaultKind {
     /// SIGKILL to the holder's parent process.
     KillParent,
-    /// SIGSTOP to the holder's parent process for much less than the ttl.
+    /// SIGSTOP to the holder's parent process for at most a third of the ttl.
     FreezeParentShort,
     /// SIGSTOP to the holder's parent process for about the ttl.
     FreezeParentNear,

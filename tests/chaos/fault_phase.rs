@@ -1,5 +1,5 @@
-//! The phase of a chaos run: faults are injected, the last faults end, or there are no faults. Threads that wait here
-//! wake up when the phase changes.
+//! The current phase of a chaos run. In the first phase, faults are injected. In the second phase, the last faults end.
+//! In the third phase, there are no faults. Threads that wait for a phase wake up when the phase changes.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};

@@ -111,17 +111,17 @@ pub(crate) enum Event {
     Healed { fault: u64, hit: bool },
     /// A fault of the schedule found no victim.
     Missed { kind: FaultKind, action: String },
-    /// A stall of the given length has ended. During the stall, the site's server did not commit. If `site` is None,
-    /// the kernel did not schedule the runner.
+    /// A stall of the given length has ended. During the stall, the server of `site` did not commit or, if `site` is
+    /// None, the kernel did not schedule the runner.
     Stalled {
         site: Option<String>,
         micros: Micros,
     },
     /// The quiet phase, without faults, begins.
     Quiet,
-    /// The time limit for all contenders has expired.
+    /// All contenders are served, or the time limit for serving them has expired.
     Overdue,
-    /// A process of the chaos run was still alive after the time limit.
+    /// A process of the chaos run was still alive after the time limit for its exit.
     Orphan { pid: u32, words: String },
     /// The content of an action's store after the chaos run.
     Counter {

@@ -14,7 +14,7 @@
 //!   faults (`fault_kind`).
 //! - `command` is the worker, `store` checks tokens, and `tree_watcher` detects the death of each process tree. Their
 //!   events are written to the `history`.
-//! - `timeline` and `check` evaluate the history after the run.
+//! - `timeline` and `check` evaluate the history after the chaos run.
 
 mod check;
 mod command;

@@ -2,7 +2,7 @@
 //!
 //! After each fault, a nemesis waits up to [`RECOVERY`] for a command to start. Faults of one action therefore do not
 //! overlap, and each take-over can be attributed to one fault of the action. On the site `restarts`, a fault of the
-//! server may also overlap.
+//! server may overlap with a fault of an action.
 
 mod clock;
 mod holder;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use crate::fault_kind::FaultKind;
 use crate::servers::Flavour;
 
-/// Default length of a run in seconds. `cargo test` uses it.
+/// Default length of a chaos run, in seconds. `cargo test` uses this length.
 const DEFAULT_SECONDS: u64 = 75;
 
 /// The options of the command line.

@@ -20,7 +20,7 @@ const INTERVAL: Duration = Duration::from_millis(50);
 /// second.
 const MIN_STALL: Duration = Duration::from_millis(200);
 
-/// Records the periods in which the kernel did not schedule this process, until the end of the run.
+/// Until the chaos run ends, records the periods in which the kernel did not schedule this process.
 pub(crate) fn machine(context: &RunContext) {
     while !context.live_runs.is_closed() {
         let before = now();
@@ -33,7 +33,7 @@ pub(crate) fn machine(context: &RunContext) {
     }
 }
 
-/// Records slow commits of the site's server, until the end of the run.
+/// Until the chaos run ends, records slow commits of the site's server.
 pub(crate) fn server(context: &RunContext, site: &Site) {
     while !context.live_runs.is_closed() {
         let before = now();

@@ -10,7 +10,7 @@ use crate::options::Options;
 use crate::servers::Flavour;
 use crate::timeline::Timeline;
 
-/// Length of a full run in seconds, and the minimum numbers of events in a full run.
+/// Length of a full chaos run in seconds, and the minimum numbers of events in a full chaos run.
 const FULL: u64 = 1_800;
 const GRANTS: u64 = 3_000;
 const TAKEOVERS: u64 = 300;
@@ -69,7 +69,7 @@ pub(crate) fn report(
             percentiles(&late)
         );
     }
-    // A property proves little if many runs are excused, so the report shows their number.
+    // A property proves little if many runs are excused, so the report shows the number of excused runs.
     let excused = check::excused(timeline);
     let actions: Vec<&str> = excused.iter().map(|run| run.action.as_str()).collect();
     let _ = writeln!(

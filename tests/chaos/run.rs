@@ -22,7 +22,7 @@ use crate::timeline::Timeline;
 /// Maximum time after the faults until all contenders are served. The longest queue needs about a tenth of this time.
 const SERVICE_TIME: Duration = Duration::from_secs(90);
 
-/// Maximum time after the run until all processes have ended.
+/// Maximum time until all processes have ended, after all contenders are served or [`SERVICE_TIME`] has passed.
 const EXIT_TIME: Duration = Duration::from_secs(3);
 
 /// Interval at which the runner checks for remaining processes.
@@ -97,7 +97,7 @@ struct Threads<'scope> {
 }
 
 impl Threads<'_> {
-    /// Returns true if all contenders have finished. It would not be enough to check that no process remains, because
+    /// Returns true if all contenders have finished. Checking only that no process remains would not be enough, because
     /// on a busy machine the last run may not have started.
     fn is_served(&self) -> bool {
         self.contenders.iter().all(ScopedJoinHandle::is_finished)

@@ -18,12 +18,12 @@ pub(crate) struct RunContext {
     pub(crate) seed: u64,
     /// Folder of the history and of the files that the commands need.
     pub(crate) folder: PathBuf,
-    /// Value of the environment variable that marks all processes of this run.
+    /// Value of the environment variable that marks all processes of this chaos run.
     pub(crate) mark: String,
-    /// Path, in the folder, of a link to the program under test or of a copy of this program. A rebuild therefore does
+    /// Path, in the folder, of a link to the program under test or of a copy of that program. A rebuild therefore does
     /// not affect the current run.
     pub(crate) dlock: PathBuf,
-    /// Path, in the folder, of a link to the chaos program or of a copy of this program.
+    /// Path, in the folder, of a link to the chaos program or of a copy of that program.
     pub(crate) worker: PathBuf,
     pub(crate) journal: Journal,
     pub(crate) live_runs: LiveRuns,

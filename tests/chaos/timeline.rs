@@ -54,8 +54,8 @@ pub(crate) struct Timeline {
     pub(crate) lines: Vec<Line>,
     pub(crate) runs: BTreeMap<u64, Run>,
     pub(crate) faults: Vec<Fault>,
-    /// Site, start and end of each stall. During the stall, the site's server did not commit. If the site is None, the
-    /// kernel did not schedule the runner.
+    /// Site, start and end of each stall. During the stall, the site's server did not commit or, if the site is None,
+    /// the kernel did not schedule the runner.
     stalls: Vec<(Option<String>, Micros, Micros)>,
     pub(crate) quiet: Option<Micros>,
     pub(crate) overdue: Option<Micros>,

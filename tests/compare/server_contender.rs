@@ -52,8 +52,8 @@ pub(crate) enum SessionEffect {
     Unchanged,
     /// The session with this id ends.
     Ended(u64),
-    /// The contender has dropped its connection. The session of the connection that it had dropped before, if it still
-    /// existed, ends now.
+    /// The contender has dropped its connection. If the session of an earlier dropped connection still existed, that
+    /// session ends now.
     Dropped(Option<u64>),
 }
 
@@ -145,7 +145,7 @@ impl ServerContender {
     }
 
     /// Drops the connection in such a way that the server does not detect the drop. Returns the id of the session of
-    /// the connection that was dropped before, which ends now. None if no such session existed.
+    /// an earlier dropped connection, which ends now. None if no such session existed.
     pub(crate) fn drop_connection(&mut self) -> Option<u64> {
         let route = &mut self.routes[self.using];
         let is_up = route.session.is_some();
@@ -239,7 +239,7 @@ impl Route {
         }
     }
 
-    /// Injects `fault` into its packet of `request`. The packets before it pass unchanged.
+    /// Injects `fault` into the packet of `request` that it affects. The earlier packets pass unchanged.
     fn inject(&self, request: &Request, fault: Fault) -> Vec<Case> {
         let kinds = match request {
             Request::TryAcquire(_) => [Some(Kind::TryAcquire), None],

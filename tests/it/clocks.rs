@@ -25,7 +25,7 @@ const HOUR: f64 = 3_600.0;
 /// The ttl of holders. The ttl is short, so that the tests can wait for a whole lease at each clock rate.
 const TTL: [&str; 2] = ["--ttl", "3s"];
 
-/// Number of renewals in one [`TTL`] plus the second that a change of the clock rate may take.
+/// Number of renewals in one [`TTL`] and one more second, because a change of the clock rate may take a second.
 const A_WHOLE_LEASE: u64 = 8;
 
 /// A separate server with a clock that the test can set.

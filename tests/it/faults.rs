@@ -126,7 +126,7 @@ impl Scene {
             .env("DLOCK_URL", self.database.url_through(self.proxy.port()))
     }
 
-    /// Starts a holder with the name `holder`, connected through the proxy, and returns when its command runs.
+    /// Starts a holder with the name `holder`, connected through the proxy, and returns once its command runs.
     #[track_caller]
     pub(crate) fn holder(&self, options: &[&str]) -> Holder {
         self.holding(options, "")

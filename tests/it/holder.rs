@@ -15,13 +15,13 @@ pub(crate) struct Holder {
 }
 
 impl Holder {
-    /// Starts a holder on `database` with the options `options` of exec, and returns when the command runs.
+    /// Starts a holder on `database` with the options `options` of exec, and returns once the command runs.
     #[track_caller]
     pub(crate) fn on(database: &Database, options: &[&str]) -> Self {
         Self::start(Dlock::on(database, ["exec"]), options)
     }
 
-    /// Adds `options` and the command to `dlock`, a `dlock exec`, and starts dlock. Returns when the command runs.
+    /// Adds `options` and the command to `dlock`, a `dlock exec`, and starts dlock. Returns once the command runs.
     #[track_caller]
     pub(crate) fn start(dlock: Dlock, options: &[&str]) -> Self {
         let stage = Stage::new();

@@ -51,7 +51,7 @@ fn leading(database: &Database, recorder: &Recorder) -> Terminal {
     terminal
 }
 
-/// Starts a holder, and a terminal on which a waiter has the command `echo ran`. Returns when the waiter waits.
+/// Starts a holder, and a terminal on which a waiter has the command `echo ran`. Returns once the waiter waits.
 fn waiting(stage: &Stage) -> (Recorder, Running, Terminal) {
     let database = shared(Flavour::MariaDb).database("jobs");
     let recorder = Recorder::on(stage, "holder");

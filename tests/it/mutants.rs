@@ -1,4 +1,4 @@
-//! Mutation tests. Each scenario runs with dlock, which must pass, and with a mutant, which must have the expected
+//! Mutation tests. Each scenario runs with dlock, which must pass, and with a mutant, which must get the expected
 //! verdict. A mutant is a build of dlock in which one or two safeguards are disabled (see `src/mutant.rs`).
 //!
 //! - `program` is the source of the mutant program. This file checks that the program is not older than the sources,

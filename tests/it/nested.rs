@@ -109,7 +109,8 @@ fn nested_command_inherits_signals_and_streams_like_the_outer_one() {
     for flavour in Flavour::ALL {
         let database = shared(flavour).database("nested");
         // stdin is closed in the outer command, so stdin must also be closed in the inner command. The test compares
-        // only the last 8 digits of the masks, because the C library reserves signals 32 and 33.
+        // only the last 8 digits of the masks, which contain the standard signals. The C library uses some of the other
+        // signals itself.
         let inspect = concat!(
             r#"'grep -E "^Sig(Blk|Ign)" /proc/self/status | grep -oE ".{8}$""#,
             r#"; readlink /proc/$$/fd/0 || echo none'"#

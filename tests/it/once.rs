@@ -92,7 +92,8 @@ impl Replicas {
             .expect("the successes can be read")
     }
 
-    /// Revokes all privileges of the test account except `grants`. Each element contains the privileges on one table.
+    /// Revokes all privileges of the test account except `grants`. Each element of `grants` contains the privileges on
+    /// one table.
     fn restrict(&mut self, grants: &[(&str, &str)]) {
         let Database { name, user, .. } = &self.database;
         let revoke = format!("REVOKE ALL PRIVILEGES, GRANT OPTION FROM '{user}'@'%'");

@@ -59,7 +59,7 @@ impl Queue {
         .arg(self.log())
     }
 
-    /// Starts a holder whose command runs until [`Self::let_go`] or a signal. Returns when the command runs.
+    /// Starts a holder whose command runs until [`Self::let_go`] or a signal. Returns once the command runs.
     fn holder(&self) -> Running {
         let (ready, go) = (self.stage.fifo("ready"), self.stage.fifo("go"));
         let running = Dlock::on(&self.database, ["exec", "-a", "init", "--ttl", self.ttl])

@@ -71,7 +71,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Starts a server of this flavour and returns when it accepts connections.
+    /// Starts a server of this flavour and returns once it accepts connections.
     ///
     /// The server receives `extra_options` after all other options, so `extra_options` have precedence.
     #[track_caller]
@@ -111,7 +111,7 @@ impl Server {
         self.ready = self.script.ready();
     }
 
-    /// Stops the server and returns when its process has ended and its folder is removed. Dropping the value has the
+    /// Stops the server and returns once its process has ended and its folder is removed. Dropping the value has the
     /// same effect.
     pub(crate) fn stop(self) {
         drop(self);

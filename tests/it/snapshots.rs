@@ -1,4 +1,5 @@
-//! Each snapshot in `src` belongs to a test. A file that no test reads would hide that its output is not tested.
+//! Checks that each snapshot in `src` belongs to a test. A snapshot that no test reads would hide that its output is
+//! not tested.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -73,7 +73,7 @@ impl Holder {
         write_message(&self.stage.path("go"), "on");
     }
 
-    /// Starts a contender and returns when the contender waits. The contender's command succeeds only if no process of
+    /// Starts a contender and returns once the contender waits. The contender's command succeeds only if no process of
     /// the tree is alive.
     pub(crate) fn next(&self, database: &Database) -> Running {
         let next = Dlock::on(database, ["exec", "-a", "init", "--ttl", "3s"])

@@ -8,7 +8,7 @@
 //! property that then fails (`mutation`).
 //!
 //! Modelled:
-//! - Requests and responses that are lost, delayed, executed late or executed twice.
+//! - Requests that are lost, delayed, executed late or executed twice, and responses that are lost or delayed.
 //! - Errors in place of the response to an executed request.
 //! - Connections that break. The server may detect the break at any later time.
 //! - A server that restarts, that ends idle sessions, or whose clock jumps forward and back.

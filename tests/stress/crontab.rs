@@ -24,7 +24,8 @@ pub(crate) const SKEW: Duration = Duration::from_secs(3);
 pub(crate) const PERIOD: Duration = Duration::from_secs(6);
 
 /// Value of `--once-per`. It represents the hour of the recipe and is the mean of the skew and the period. If the value
-/// were shorter, a late host would run the job again. If it were longer, the job would not run at the next tick.
+/// were shorter than the skew, a late host would run the job again. If the value were longer than the period, the job
+/// would not run at the next tick.
 const ONCE_PER: Duration = Duration::from_millis(4_500);
 
 /// The job, in a folder that all hosts share. Its process tree keeps the witness file locked.

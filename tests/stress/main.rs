@@ -4,9 +4,9 @@
 //! make stress ROUNDS=20 TICKS=50 SEED=7     takes about eight minutes
 //! make stress ROUNDS=5 TICKS=0 TTL=30       only rounds, with a different ttl in seconds
 //! ```
-//! The program exits with 1 if a round or a tick fails. `cargo test` makes a short run, which does not check durations,
-//! because other programs may use the machine. The seed determines when the first holder is killed, which replicas are
-//! stopped and when, and when the hosts start.
+//! The program exits with 1 if a round or a tick fails. `cargo test` makes a short run. The short run does not check
+//! durations, because other programs may use the machine. The seed determines when the first holder is killed, which
+//! replicas are stopped and when, and when the hosts start.
 //!
 //! - `replicas` runs a round. Many replicas start, and exactly one must succeed although the first holder is killed.
 //! - `crontab` runs a tick. Many hosts start, and exactly one must run the job.

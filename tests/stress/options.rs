@@ -21,8 +21,8 @@ impl Options {
             rounds: 1,
             ticks: 5,
             seed: getrandom::u64().expect("the system has random numbers") % 1_000_000,
-            // Each round waits until a lease expires, so the ttl is short. It is longer than the start of all replicas
-            // on both servers takes on two processors.
+            // Each round waits until a lease expires, so the ttl is short. It is longer than the time that all
+            // replicas on both servers take to start on two processors.
             ttl: Duration::from_secs(5),
             is_timed: false,
         };

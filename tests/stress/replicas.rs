@@ -18,7 +18,7 @@ pub(crate) const REPLICAS: usize = 30;
 /// Number of replicas that are stopped. The killed replica is not included.
 pub(crate) const STOPS: usize = 5;
 
-/// Run time of the command, which runs `sleep 0.5` twice. Delays by a busy machine are not subtracted.
+/// Run time of the command, which runs `sleep 0.5` twice. This time does not include delays on a busy machine.
 const RUN_TIME: Duration = Duration::from_secs(1);
 
 /// Time that dlock may take in addition to the ttl and the command's run time.

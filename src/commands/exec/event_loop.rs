@@ -95,8 +95,8 @@ impl EventLoop<'_> {
     }
 
     /// Waits for the next event and returns it. None if no event arrives before `until`, or if none
-    /// arrives during a sleep of [`LONGEST_SLEEP`]. Interrupts an open request that takes too long,
-    /// because the driver's own limits apply to each system call and may never expire.
+    /// arrives during a sleep of [`LONGEST_SLEEP`]. Interrupts an open request that takes too long.
+    /// The driver's own time limits apply to each system call, so they do not limit the whole request.
     pub(in crate::commands) fn event(&mut self, until: BootInstant) -> Option<Event> {
         loop {
             let now = clock::now();

@@ -9,13 +9,13 @@ use crate::report::messages;
 use crate::store::Success;
 use crate::sys::process::ExecError;
 
-/// Returns the exit error of a dlock that has nothing to do because a success is already recorded.
+/// Returns the exit error of a dlock process that does not run its command because a success is already recorded.
 pub(super) fn done(action: &Action, once: Option<&Once>, success: Success) -> ExitError {
     let why = messages::done(action, once, &success);
     ExitError::new(Status::OK, why).because(ExitCause::Done(success.holder))
 }
 
-/// Returns the exit error of a dlock whose command cannot be started.
+/// Returns the exit error of a dlock process whose command cannot be started.
 pub(super) fn unstartable(command: &[OsString], why: &ExecError) -> ExitError {
     let (status, why) = match why {
         ExecError::NotFound => (Status::NOT_FOUND, "no such command".to_owned()),

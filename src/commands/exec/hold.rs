@@ -1,4 +1,4 @@
-//! Holds the lease from the grant to the end of the command. Runs on the main thread.
+//! Holds the lease from the grant until the command's process tree is dead or is left behind. Runs on the main thread.
 
 use std::time::Duration;
 

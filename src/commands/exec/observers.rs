@@ -1,6 +1,7 @@
 //! Updates the metrics file and runs the hooks of a run. Runs on the main thread.
 //!
-//! No function in this module waits. A failure is reported and has no other effect.
+//! No function in this module waits. If an observer fails after its start, the failure is reported and has no other
+//! effect.
 
 use std::io;
 

@@ -14,10 +14,10 @@ use crate::sys::{clock, signal};
 
 impl EventLoop<'_> {
     /// Releases the lease of a run whose process tree is dead. If a success must be recorded, dlock
-    /// retries until the deadline of the lease but at least for a short time, and changes the
-    /// outcome if the success still cannot be recorded. In all other cases, dlock retries only for
-    /// a short time. If the release still fails, the outcome does not change, and the lease ends
-    /// when it expires.
+    /// retries until the deadline of the lease, and at least for a short time. If the success still
+    /// cannot be recorded, dlock changes the outcome. If no success must be recorded, dlock retries
+    /// only for a short time. If the release still fails, the outcome does not change, and the lease
+    /// ends when it expires.
     pub(super) fn release(
         &mut self,
         lease: &AcquiredLease,

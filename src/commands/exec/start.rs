@@ -1,7 +1,7 @@
 //! Prepares a run before its first attempt: the settings, the processes and the threads.
 //!
-//! Runs on the main thread before any other thread exists. The monitor is forked here, because it
-//! must be forked before the first thread starts.
+//! Runs on the main thread. The monitor is forked before the other threads start, because a process
+//! with threads must not fork.
 
 use std::path::Path;
 use std::time::Duration;

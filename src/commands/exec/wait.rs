@@ -17,8 +17,8 @@ use crate::report::messages;
 use crate::store::{FailureKind, QueueLock, Request, Response, TimedResponse};
 use crate::sys::{clock, signal};
 
-/// Maximum time for a contender that gives up to release a lease that may have been granted and to leave the
-/// queue. A user who set a time limit or sent a signal expects dlock to end within a tenth of a second.
+/// Maximum time to release a lease that may have been granted and to leave the queue, after the contender has
+/// given up. A user who set a time limit or sent a signal expects dlock to end within a tenth of a second.
 const RELEASE_TIMEOUT: Duration = Duration::from_millis(60);
 
 /// Minimum age of a record that a message describes in the past tense.

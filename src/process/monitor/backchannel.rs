@@ -53,7 +53,7 @@ pub enum ParentMessage {
 
 /// Encodes `message`. The result is much shorter than [`LONGEST`](crate::sys::channel::LONGEST).
 pub(super) fn encode(message: &impl Serialize) -> Vec<u8> {
-    // Serializing a plain value without maps cannot fail. The receiver ignores an empty packet.
+    // Serializing a plain value without maps cannot fail, so the default value is never used.
     serde_json::to_vec(message).unwrap_or_default()
 }
 

@@ -46,8 +46,8 @@ pub(super) fn run_event_loop(
     let sources = EventSources {
         parent,
         timer: BootTimer::new()?,
-        // All other signals are blocked or ignored, so other processes can stop or end the monitor only with SIGSTOP or
-        // SIGKILL.
+        // All signals that can be blocked are blocked or ignored, so other processes can stop or end the monitor only
+        // with SIGSTOP or SIGKILL.
         children: SignalFd::open(false)?,
     };
     let mut command = command.spawn_pending()?;

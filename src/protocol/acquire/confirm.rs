@@ -18,9 +18,9 @@ impl Acquire {
         }
     }
 
-    /// Handles a record that has this owner id although the time of the grant is unknown or the response arrived late.
-    /// The grant counts only if dlock then renews the lease, and reads the record to confirm the renewal, before the
-    /// lease could have expired. If the lease may already have expired, dlock frees the record.
+    /// Handles a record that has this owner id when the time of the grant is unknown or the response arrived late. The
+    /// grant counts only if dlock renews the lease, and reads the record to confirm the renewal, before the lease could
+    /// have expired. If the lease may already have expired, dlock frees the record.
     pub(super) fn confirm(&mut self, now: BootInstant, token: Token) {
         let granted = self.unknown_since.unwrap_or(self.started);
         let until = self.timing.deadline(granted).kill;

@@ -20,8 +20,8 @@ pub struct AcquiredLease {
     /// Availability of the queue lock. If the queue lock is available, a renewal on a new connection acquires it again,
     /// and the release of the lease also releases the queue lock.
     pub queue_lock: QueueLock,
-    /// True if the queue entry may still exist. The entry does not count while this process holds the lease, and the
-    /// release deletes the entry.
+    /// True if the queue entry may still exist. While this process holds the lease, the entry does not count as a
+    /// waiter. The release deletes the entry.
     pub has_entry: bool,
 }
 

@@ -1,7 +1,7 @@
 //! The tables, their version, and the privileges that accounts need on them.
 //!
-//! `schema.sql` is the only definition of the tables: `setup` runs it, `setup --print` prints it, and `exec` runs it if the tables do
-//! not exist and the account may create them. `upgrade` lists the changes from each version to the next.
+//! `schema.sql` is the only definition of the tables: `setup` runs it, `setup --print` prints it, and `exec` runs it if
+//! the tables do not exist and the account may create them. `upgrade` lists the changes from each version to the next.
 //!
 //! `version` defines which versions of the program and of the tables work together.
 

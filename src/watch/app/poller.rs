@@ -35,8 +35,8 @@ const TICK: Duration = Duration::from_secs(1);
 /// Maximum time to wait at exit for the response to a request in flight, so that the connection can be closed properly.
 const CLOSE_TIMEOUT: Duration = Duration::from_millis(200);
 
-/// Minimum time without a request after which the server ends the session. The timeout is two intervals if that is
-/// longer. A short suspension of this process must not end the session.
+/// Minimum time without a request after which the server ends the session. If two intervals are longer, the server
+/// ends the session after two intervals. A short suspension of this process must not end the session.
 const MIN_SESSION_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// Maximum number of runs on the details page.

@@ -18,7 +18,7 @@ const START: Micros = 1_000_000;
 pub(crate) fn cause(timeline: &Timeline) -> Vec<Violation> {
     let violation = |run: &Run| {
         let end = run.end.as_ref()?;
-        // From this time on, the runner itself kills the remaining processes.
+        // After this time, the runner itself kills the remaining processes.
         if timeline.overdue.is_some_and(|overdue| end.at >= overdue) {
             return None;
         }
@@ -100,7 +100,7 @@ const LEASE_FAULTS: [FaultKind; 6] = [
     FaultKind::FreezeMonitor,
 ];
 
-/// Returns true if dlock received two SIGTERMs. The second kills a command that survived the first.
+/// Returns true if dlock received more than one SIGTERM. The second one kills a command that survived the first.
 fn was_stopped_twice(timeline: &Timeline, run: &Run, end: &End) -> bool {
     let is_stop = |fault: &&Fault| STOPS.contains(&fault.kind) && fault.at < end.at;
     timeline.faults_of(run.number).filter(is_stop).count() > 1
@@ -131,8 +131,8 @@ fn had_outage_or_stall(timeline: &Timeline, run: &Run, end: &End) -> bool {
 
 /// Returns true if a fault of the server or the network lasted longer than the lease must tolerate.
 fn had_outage(timeline: &Timeline, run: &Run, end: &End) -> bool {
-    // Every lease of the schedule must tolerate a shorter outage. A longer outage may end the lease, depending on the
-    // time of the latest renewal before the outage.
+    // Every lease of the schedule must tolerate an outage that is shorter than a fifth of its ttl. A longer outage may
+    // cause the loss of the lease, depending on the time of the latest renewal before the outage.
     let tolerated = run.plan.ttl * 1_000 / 5;
     timeline.longest_outage(&run.action, since(run, end), end.at) >= tolerated
 }

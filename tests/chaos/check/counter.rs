@@ -15,8 +15,8 @@ struct Increments {
     unknown: BTreeMap<u64, u64>,
 }
 
-/// Returns a violation for each counter that differs from the number of accepted increments. The counter may also
-/// include increments whose result is unknown.
+/// Returns a violation for each counter that is lower than the number of accepted increments, or higher than the
+/// number of increments that are accepted or whose result is unknown.
 pub(crate) fn counter(timeline: &Timeline) -> Vec<Violation> {
     let mut violations = Vec::new();
     let mut increments: BTreeMap<&str, Increments> = BTreeMap::new();

@@ -30,7 +30,7 @@ pub(crate) fn deaths(timeline: &Timeline) -> Vec<Violation> {
 }
 
 /// Returns the limits for the death of `run`'s process tree. A limit consists of a start time, the maximum time from
-/// then to the death of the tree, and the reason.
+/// the start time to the death of the tree, and the reason.
 fn bounds(timeline: &Timeline, run: &Run) -> Vec<(Micros, Micros, &'static str)> {
     let mut bounds = Vec::new();
     for fault in timeline.faults_of(run.number).filter(|fault| fault.hit) {
@@ -61,7 +61,7 @@ fn late_death(
     bound: Micros,
     why: &str,
 ) -> Option<Violation> {
-    // A command that was not started, or was started after the fault, cannot be late.
+    // A command that was not started, or was started after `from`, cannot die too late.
     let start = run.start.filter(|start| start.at <= from)?;
     let lived = run.dead.map(|dead| dead.saturating_sub(from));
     let allowed = bound + ALLOWANCE;

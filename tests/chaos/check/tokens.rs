@@ -1,4 +1,4 @@
-//! Checks that each command has a higher token than all commands that started before it.
+//! Checks that each command has a higher token than all commands of its action that started before it.
 
 use super::Violation;
 use crate::timeline::Timeline;

@@ -49,7 +49,7 @@ fn each_round_has_every_fault_once() {
     assert_eq!(crate::schedule::steps(7, "processes-1", &[]).count(), 0);
 }
 
-/// A lasting fault with a length of zero would be counted although it has no effect.
+/// If a lasting fault had a length of zero, the report would count the fault although it has no effect.
 #[test]
 fn lasting_faults_have_a_length() {
     let ttl = Duration::from_secs(2);

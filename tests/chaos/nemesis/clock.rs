@@ -60,7 +60,7 @@ impl Clock {
         ]
     }
 
-    /// Binds the clock to the server with this process id.
+    /// Reads the start time of the server with this process id.
     pub(crate) fn bind_to(&mut self, pid: u32) {
         self.started = processes::started(pid).expect("the server runs");
     }

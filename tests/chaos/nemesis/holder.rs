@@ -57,7 +57,7 @@ impl Nemesis<'_> {
     }
 }
 
-/// Returns the minimum remaining run time of a holder's command for which the fault has an effect.
+/// Returns the minimum remaining run time that a holder's command must have when the fault is injected.
 fn work_left(step: Step) -> Duration {
     let millis = match step.kind {
         // These faults may also be injected shortly after a grant, or shortly before or during a release.

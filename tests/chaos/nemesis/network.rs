@@ -77,7 +77,7 @@ impl Nemesis<'_> {
         fault.end(self.context, hit)
     }
 
-    /// Loses the response to the next request of one kind, delays the response by `delay`, or replaces it with an
+    /// Drops the response to the next request of one kind, delays the response by `delay`, or replaces it with an
     /// error. Returns false if no such request is sent within [`REQUEST_WAIT`] or before the fault phase ends.
     fn inject_reply_fault(&self, proxy: &Proxy, step: Step, delay: Duration) -> bool {
         let fault = match step.kind {

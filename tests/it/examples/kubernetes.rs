@@ -221,8 +221,8 @@ fn the_pods_have_the_settings_that_dlock_needs() {
     for Container { pod, spec, .. } in [Container::init(), Container::report()] {
         // With service links, a Service named dlock would set environment variables that dlock reads.
         assert_eq!(pod["enableServiceLinks"], false);
-        // The default of 30 s may be too short for the command to stop and for dlock to release the lock. The release
-        // takes up to 5 s.
+        // The default grace period of 30 s may be too short for the command to stop and for dlock to release the lock.
+        // The release takes up to 5 s.
         assert_eq!(pod["terminationGracePeriodSeconds"], 60);
         let image = text(&spec["image"]);
         for other in list(&pod["containers"]) {

@@ -113,7 +113,7 @@ impl Scene {
         .env("DLOCK_URL", url)
     }
 
-    /// Starts `dlock` with [`COMMAND`] and returns when the command runs.
+    /// Starts `dlock` with [`COMMAND`] and returns once the command runs.
     pub(crate) fn holder(&self, dlock: Dlock) -> Running {
         let ready = self.stage.fifo("ready");
         let running = self.start_command(dlock, &ready);
@@ -166,7 +166,7 @@ impl Scene {
         });
     }
 
-    /// Starts a contender that runs dlock itself, and returns when the contender waits.
+    /// Starts a contender that runs dlock itself, and returns once the contender waits.
     pub(crate) fn waiter(&self) -> Running {
         let dlock = Dlock::on(&self.database, ["exec", "-a", "init"]);
         let waiter = self.next(dlock);

@@ -60,7 +60,7 @@ fn resumed(shared: &Shared, port: &Port) -> TcpListener {
     listener
 }
 
-/// Makes the kernel send an RST when `socket` is closed if `by_reset` is true. Otherwise, sends a FIN immediately.
+/// If `by_reset` is true, makes the kernel send an RST when `socket` is closed. Otherwise, sends a FIN immediately.
 pub(super) fn abandon(socket: &TcpStream, by_reset: bool) {
     // Both calls fail only if the connection of the socket has ended.
     if by_reset {
@@ -296,7 +296,7 @@ impl Way {
     }
 }
 
-/// Sends `bytes` in the direction `way`, as its flow specifies.
+/// Sends `bytes` in the direction `way`, as the flow in this direction specifies.
 fn send(shared: &Shared, connection: &Connection, way: Way, bytes: &[u8]) {
     let mut to = match way {
         Way::ToServer => &connection.server,

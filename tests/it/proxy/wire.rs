@@ -47,7 +47,7 @@ impl Request {
         }
     }
 
-    /// Returns the kind of the request. None if it is not a query.
+    /// Returns the kind of the request. None if the request is not a query.
     pub(crate) fn kind(&self) -> Option<Kind> {
         let Self::Query(text) = self else {
             return None;

@@ -13,10 +13,10 @@ use crate::servers::{Database, Flavour};
 /// Number of grants on each of the two servers.
 const GRANTS: usize = 500;
 
-/// Contenders of each program. Each contender repeats `exec` until the number of grants is reached.
+/// Number of contenders that run each program. Each contender repeats `exec` until the number of grants is reached.
 const CONTENDERS: usize = 4;
 
-/// Creates a file that must not exist, and deletes it. Another command that runs at the same time finds the file.
+/// Script that creates a file and deletes it. The script fails if the file exists, because another command then runs.
 const ALONE: &str = r#"set -C; : > "$1" && exec rm "$1""#;
 
 /// Acquires the action and runs [`ALONE`] with `dlock`. Every run must exit with 0: no run is refused, and no two

@@ -116,7 +116,7 @@ fn an_upgrade_by_another_program_during_setup_is_not_undone() {
         executes(&database, "ALTER TABLE dlock_history");
         let mut other = database.admin_conn();
         let other = thread::spawn(move || other.query_drop(COLUMN));
-        // The other statement is the only one that waits for the table now.
+        // While setup sleeps, the other statement is the only one that waits for the table.
         executes(&database, "DO SLEEP");
         execute(&database, "UPDATE dlock_schema SET version=3");
         drop(transaction);
