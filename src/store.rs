@@ -32,5 +32,6 @@ pub use self::request::{
 };
 pub use self::response::{Loss, Response, TimedResponse};
 
-/// Maximum time between two polls of a waiter that polls. If its latest poll is longer ago, the waiter counts as dead.
+/// Maximum time between two polls of a waiter that polls. If more time has passed since its latest poll, the waiter
+/// counts as dead.
 pub const POLLER_TIMEOUT: Duration = Duration::from_secs(30);

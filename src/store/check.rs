@@ -27,7 +27,7 @@ pub enum Check {
     Writes,
     /// The account has the privileges that `exec` needs.
     Grants,
-    /// The tables have the definition that dlock created.
+    /// The tables match the definitions with which dlock creates them.
     Tables,
     /// Named locks work as the queue requires.
     NamedLocks,

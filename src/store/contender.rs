@@ -10,7 +10,7 @@ use crate::lease::once::Once;
 pub struct Holder {
     /// `--holder`; by default `host/pid`.
     pub label: String,
-    /// Host name. In Kubernetes this is the name of the pod.
+    /// Host name. In Kubernetes this is normally the name of the pod.
     pub host: String,
     /// Process id of dlock on `host`.
     pub pid: u32,

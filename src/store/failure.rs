@@ -26,7 +26,7 @@ pub enum FailureKind {
     /// The request was sent, but no usable response arrived.
     Unknown,
     /// The server refused the login. If an earlier login succeeded, a retry may help, because the server may be
-    /// starting or an administrator may be changing its privileges. Otherwise a retry does not help.
+    /// starting or an administrator may be changing the account. Otherwise a retry does not help.
     LoginRefused,
     /// The account lacks a privilege, or uses an authentication plugin that dlock does not support. A retry does not
     /// help.

@@ -102,13 +102,14 @@ pub struct RunRecord {
 pub struct HistoryEntry {
     /// Name of the lock.
     pub action: Action,
-    /// Key of `--once`, empty if `--once` had no key. None if the run did not use `--once`.
+    /// Key of `--once`, empty if `--once` had no key. None if the run did not use `--once`, or if a take-over or an
+    /// operator request recorded the run.
     pub key: Option<String>,
     /// Token of the run.
     pub token: Token,
-    /// Holder of the run.
+    /// Holder of the run, or the operator who made the request.
     pub holder: Holder,
-    /// Time of the grant by the server's clock, as RFC 3339.
+    /// Time of the grant or of the operator request, by the server's clock, as RFC 3339.
     pub started_at: String,
     /// Time when the entry was recorded, by the server's clock, as RFC 3339.
     pub ended_at: String,

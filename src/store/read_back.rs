@@ -39,12 +39,13 @@ pub struct ReleaseReadBack {
     pub changed: bool,
     /// True if the record still contains the lease to release, or a revoked lease with the same owner id.
     pub is_named: bool,
-    /// True if the action was granted again after this lease.
+    /// True if the lease may have been handed off and the token of the record is larger than the token of the lease,
+    /// normally because the next contender has been granted the lease.
     pub is_passed_on: bool,
-    /// Token of the record if it still contains the owner id and an operator has revoked the lease. None in all other
-    /// cases.
+    /// Token of the record if the record still contains the owner id and an operator has revoked the lease. Otherwise
+    /// None.
     pub revoked: Option<Token>,
-    /// True if the success is recorded. None if the request has no success to record.
+    /// True if the success is recorded. None if the run did not succeed, or did not use `--once`.
     pub is_recorded: Option<bool>,
     /// Outcome of the run in the history. None if the history has no entry for the run.
     pub outcome: Option<HistoryOutcome>,
@@ -72,8 +73,8 @@ impl ReleaseReadBack {
         has_response && (self.revoked.is_some() || request.run.is_some() && !self.is_done(request))
     }
 
-    /// Returns true if this process released the lease and recorded the success, if there was a success to record. It
-    /// does not matter whether this request or an earlier one, whose response was lost, did so.
+    /// Returns true if this process released the lease and, if the run had a success to record, recorded the success.
+    /// An earlier request whose response was lost may have done this.
     const fn is_done(&self, request: &ReleaseRequest) -> bool {
         let was_recorded_by_holder = matches!(
             self.outcome,

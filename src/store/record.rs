@@ -26,7 +26,7 @@ pub struct LockRecord {
     pub acquired_at: Option<String>,
     /// Time since the latest grant.
     pub held_for: Duration,
-    /// Time since the grant or the latest renewal. Zero if that time is ahead of the server's clock.
+    /// Time since the grant or the latest renewal. Zero if the time of that event is ahead of the server's clock.
     pub renewed_ago: Duration,
     /// Time by which the grant or the latest renewal is ahead of the server's clock. Normally zero. Not zero if the
     /// server's clock was set back, or if a server whose clock is ahead wrote the record.

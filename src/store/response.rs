@@ -30,8 +30,8 @@ pub enum Response {
     Lost(LockRecord),
     /// The hand-off was made, so the next contender may acquire the lease before the release.
     HandedOff,
-    /// This process held and released the lease. The lease is now free, or held for `--min-hold`. The run is recorded
-    /// if the request contained a run to record.
+    /// This process held and released the lease. With `--min-hold`, the record may stay held for some time. The run is
+    /// recorded if the request contained a run to record.
     Released,
     /// This process held and released the lease, but the history could not be written because of this failure.
     ReleasedUnrecorded(Failure),
@@ -67,7 +67,7 @@ pub struct TimedResponse {
     pub sent: BootInstant,
     /// Time immediately after the response or the failure was received.
     pub received: BootInstant,
-    /// Server time between `sent` and `received`. None if no response contained it.
+    /// Most recent server time in the responses to this request. None if no response contained it.
     pub server_time: Option<ServerTime>,
     /// True if a packet that can grant the lease was sent. If the request then fails for any reason, it is unknown
     /// whether the lease was granted. An error does not prove that nothing was committed before it.

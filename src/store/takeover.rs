@@ -1,7 +1,7 @@
 //! Decides when a contender may take over a lease. `acquire`, `diagnosis`, `wait` and the model of the protocol call
 //! this code, which is the only implementation of the rule. It is pure: it reads no clock and does no I/O.
 //!
-//! A contender may take over a lease that is not renewed if one of these conditions holds:
+//! If a holder no longer renews its lease, a contender may take over the lease when one of these conditions holds:
 //! - By the server's clock, the lease expired at least [`QUEUE_LOCK_ALLOWANCE`] ago, and the contender owns the queue
 //!   lock on the server where the holder's session owned it. Ownership of the queue lock proves that the holder's
 //!   session has ended. If there is no such proof, the lease must have expired at least [`CLOCK_SKEW_ALLOWANCE`] ago.
@@ -69,9 +69,9 @@ impl Observation {
     }
 }
 
-/// Returns the time until the lease may be taken over, by the server's clock. The result is zero if the lease may be
-/// taken over now, or if the action is free. If the action is paused, the result is at least the remaining time of the
-/// pause.
+/// Returns the time until the lease may be taken over, by the server's clock. If the action is paused, the result is at
+/// least the remaining time of the pause. Otherwise the result is zero if the lease may be taken over now, or if the
+/// action is free.
 #[must_use]
 pub fn allowed_in(record: &LockRecord, session: HolderSession) -> Duration {
     let expired = match (&record.owner_id, record.expiry) {

@@ -36,7 +36,8 @@ impl fmt::Debug for Secret {
 pub enum Address {
     /// Host and port.
     Tcp {
-        /// Host name, or IP address without brackets. dlock tries every address that a host name resolves to.
+        /// Host name, or IP address without brackets. dlock tries the addresses that a host name resolves to until a
+        /// server responds.
         host: String,
         /// TCP port. The default is 3306.
         port: u16,

@@ -60,7 +60,7 @@ impl Database {
         }
     }
 
-    /// Frees a lease that an operator has revoked. Also records the run if an operator has freed its row with SQL.
+    /// Frees a lease that an operator has revoked. Also records the run if an operator has freed the row with SQL.
     fn reconcile(
         &mut self,
         contender: &Contender,

@@ -360,8 +360,8 @@ fn text(row: &Row, name: &str) -> Result<String, Failure> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// Returns the duration since an event, from a column that contains microseconds. Returns zero if the column is NULL,
-/// or negative because the event is ahead of the server's clock.
+/// Returns the duration in a column that contains microseconds. Returns zero if the value is NULL or negative. An age
+/// is negative if its event is ahead of the server's clock.
 fn elapsed(row: &Row, name: &str) -> Result<Duration, Failure> {
     Ok(optional(row, name)?.map_or(Duration::ZERO, non_negative))
 }

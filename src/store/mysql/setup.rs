@@ -88,8 +88,8 @@ impl Database {
     }
 
     /// Upgrades the tables to the version of this dlock. Calling it again continues an upgrade that was interrupted,
-    /// and several programs may upgrade the tables at the same time: a step has no effect if it has already been made,
-    /// and the version is recorded after all steps.
+    /// and several programs may upgrade the tables at the same time: a step that is already complete has no effect, and
+    /// the version is recorded after all steps of an upgrade.
     ///
     /// # Errors
     /// Returns any failure. After a failure, the recorded version is the version before or after one of the upgrades.

@@ -1,5 +1,5 @@
-//! The tables that exist on the server, read from `information_schema`. There, an account can see the tables on which
-//! it has a privilege.
+//! The tables that exist on the server, read from `information_schema`, which shows an account only the tables on which
+//! the account has a privilege.
 
 use super::super::schema::TablesVersion;
 use super::expected_schema::{IndexDefinition, TableDefinition, kind};

@@ -1,5 +1,5 @@
-//! Checks if a proxy between dlock and the server interprets the protocol, and if all requests reach the same server
-//! session and its settings do not change.
+//! Checks whether a proxy between dlock and the server interprets the protocol, whether all requests reach the same
+//! server session, and whether the settings of that session stay unchanged.
 
 use super::session::{QueryError, Session};
 use super::variables::{ServerFacts, Settings};

@@ -31,7 +31,7 @@ pub(super) enum QueryError {
 pub(super) struct Session<'a> {
     target: &'a Target,
     limit: Duration,
-    /// Open connection. None after an error.
+    /// Open connection. None after an error, until the session reconnects.
     connection: Option<Connection>,
     /// True until a request on the connection has succeeded.
     is_new: bool,

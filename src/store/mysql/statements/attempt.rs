@@ -36,7 +36,7 @@ use crate::store::{
 ///
 /// If the queue lock is available, the UPDATE of an attempt that is not a take-over also matches a row whose holder has
 /// handed off the lease. With `--once`, the UPDATE does not match such a row, because a success of the old holder's run
-/// could make this run unnecessary, and the row contains that success only after the release.
+/// could make this run unnecessary, and that success is not recorded before the release.
 ///
 /// A recorded success that makes the run unnecessary prevents the UPDATE, but the UPDATE reads the successes as of its
 /// own start. Therefore a contender that is granted the lease must read the successes again. After a wait, a contender

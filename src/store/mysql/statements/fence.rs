@@ -2,7 +2,7 @@
 //! grant of the action advances.
 //!
 //! While a transaction of the previous holder's command has locked the row, the action is not granted. If a stale
-//! command begins a transaction after the next grant, the token in the row makes that transaction fail.
+//! command begins a transaction after the next grant, [`fence_check`] fails in that transaction.
 
 use super::super::schema::quoted;
 use super::fragments::hex;

@@ -71,7 +71,7 @@ pub(super) fn ago(column: &str) -> String {
 /// action. No other function maps an action to its queue lock.
 ///
 /// Named locks are global to a server, so the name depends on the database. MySQL accepts at most 64 characters, so the
-/// name contains a hash. The hash is SHA-2, because MySQL 9 does not have SHA-1 and MD5.
+/// name contains a hash. The hash is SHA-2, because MySQL 9.6 removed the built-in functions SHA1 and MD5.
 pub(super) fn queue_lock_name(action: &str) -> String {
     format!("CONCAT('dlock:',LEFT(SHA2(CONCAT(DATABASE(),'/',{action}),256),40))")
 }

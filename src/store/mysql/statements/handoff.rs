@@ -8,8 +8,8 @@
 //!
 //! The hand-off is a named lock whose name contains the holder's owner id, a random number that no other session uses
 //! for a lock. The hand-off counts only if the session in the row owns that lock, on the server in the row. A missing
-//! lock is not a hand-off, so contenders never treat the end of a session or a server as a hand-off. If there is no
-//! hand-off, contenders wait until the row is freed or the lease may be taken over.
+//! lock is not a hand-off, so contenders never mistake an ended session or a stopped server for a hand-off. If there is
+//! no hand-off, contenders wait until the row is freed or the lease may be taken over.
 
 use super::fragments::{HERE, REQUEST, hex, queue_lock_name};
 use crate::lease::OwnerId;

@@ -15,7 +15,7 @@ use crate::lease::once::{Once, OnceKey};
 use crate::mutant::{self, Safeguard};
 use crate::store::{Contender, HistoryOutcome, Holder, RunRecord};
 
-/// On average, one of this many releases prunes the history. A release that prunes reads all entries of the action.
+/// Average number of releases per pruning of the history. A release that prunes reads all entries of the action.
 /// With a larger interval, the history may exceed its limit by more entries. The remainder of the token determines
 /// which releases prune. Tokens are normally microseconds, so the remainders are practically random.
 const PRUNE_INTERVAL: u64 = 16;
@@ -136,8 +136,9 @@ pub(super) fn recorded_outcome(contender: &Contender, token: Token) -> String {
     }
 }
 
-/// Records a run and, if the success of the run makes other runs unnecessary, the success. Both are recorded in the
-/// transaction of the UPDATE that frees the row, and only if the condition `freed` holds.
+/// Records a run and, with `--once`, its success, if the run succeeded. If the contender keeps no history, records only
+/// the success. The caller runs the statements in the transaction of the UPDATE that frees the row. They have an effect
+/// only if the condition `freed` holds.
 ///
 /// The statements insert literals. If they selected the values from the row, the server would need about 50 % more
 /// time.
@@ -179,7 +180,7 @@ pub(super) fn insert_run(
 }
 
 /// Deletes the oldest entries of the action, so that at most `contender.history` entries remain. If the action has no
-/// more entries than that, there is no token to compare with, and nothing is deleted. On average, one of
+/// more entries than that, there is no token to compare with, and nothing is deleted. On average, one in
 /// [`PRUNE_INTERVAL`] releases prunes the history.
 pub(super) fn prune_history(contender: &Contender, token: Token) -> String {
     let kept = contender.history;

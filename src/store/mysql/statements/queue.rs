@@ -12,10 +12,10 @@ use crate::store::{Contender, POLLER_TIMEOUT, QueueEntry, QueueLock, WaitRequest
 /// Longest wait for a named lock that dlock requests, in seconds: a year. Both MySQL and MariaDB accept it.
 const LONGEST_WAIT: u64 = 31_536_000;
 
-/// Inserts a queue entry. If the owner id already has an entry, only updates the session and `last_seen_at` of that
-/// entry. Changes one row, which the owner id identifies.
+/// Inserts a queue entry. If the owner id already has an entry, only updates the session, `polls` and `last_seen_at` of
+/// that entry. Changes one row, which the owner id identifies.
 ///
-/// The DELETE matches no row. If the account may not delete, the DELETE fails now. If the packet did not contain this
+/// The DELETE matches no row. If the account may not delete, the DELETE fails here. If the packet did not contain this
 /// DELETE, the error would occur only after the command has run, when dlock removes the entry. The DELETE comes first,
 /// because a statement between the INSERT and the wait for the queue lock would give a later waiter time to start its
 /// wait first.
@@ -123,10 +123,10 @@ pub(super) fn queue_columns(action: &str, entry: QueueEntry) -> String {
     )
 }
 
-/// Reads the queue entries of dead waiters of `action`: waiters whose session has ended, and waiters that no longer
-/// poll. dlock can check only sessions of this account on this server. An entry of a session on another server counts
-/// as dead a day after its latest update. Only the first 20 entries are checked, because with a thousand waiters each
-/// new waiter would otherwise compare a thousand entries with a thousand sessions.
+/// Reads the queue entries of dead waiters of `action`: waiters whose session has ended, and waiters that have stopped
+/// polling. dlock can check only sessions of this account on this server. An entry of a session on another server
+/// counts as dead a day after its latest update. Only the first 20 entries are checked, because with a thousand waiters
+/// each new waiter would otherwise compare a thousand entries with a thousand sessions.
 pub(in crate::store::mysql) fn dead_entries(action: &Action) -> String {
     format!(
         "SELECT {REQUEST},w.position,w.session_id \

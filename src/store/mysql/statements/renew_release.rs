@@ -64,8 +64,8 @@ pub(in crate::store::mysql) fn renew(
 /// The queue lock is normally released as soon as the row is changed, so that the next waiter can continue. When the
 /// waiter's UPDATE reaches the row, the row lock blocks the UPDATE until the commit or the rollback. So the waiter's
 /// round trip and the commit overlap. With `--once`, the queue lock is released only after the commit, because the
-/// success of this run may make the waiter's run unnecessary, and the waiter must read that success. A hand-off has
-/// already released the queue lock. In that case, the packet releases the queue lock again after the commit.
+/// success of this run may make the waiter's run unnecessary, and the waiter must read that success. If a hand-off has
+/// already released the queue lock, the packet releases the queue lock again after the commit.
 ///
 /// If no row was changed, either this process did not hold the lease, or the server has already executed this packet,
 /// or, after a hand-off, the row already contains the next holder. In the third case, the token of the row is larger
@@ -189,8 +189,7 @@ fn record_handed_off_success(contender: &Contender, token: Token) -> String {
     )
 }
 
-/// Ends the lease of the row that meets `condition`. If `keep` is set, the lease stays held for that duration
-/// (`--min-hold`).
+/// Frees the row that meets `condition`. If `keep` is set, the row instead stays held for that duration (`--min-hold`).
 fn free_row(condition: &str, keep: Option<Duration>, is_success: bool) -> String {
     let freed = match keep {
         None => "owner_id=NULL,expires_at=UTC_TIMESTAMP(6)".to_owned(),
