@@ -126,7 +126,7 @@ pub struct HistoryEntry {
 pub struct Success {
     /// Token of the successful run.
     pub token: Token,
-    /// `--holder` of the successful run.
+    /// Name of the holder of the successful run: `--holder`, by default `host/pid`.
     pub holder: String,
     /// Time when the success was recorded, by the server's clock, as RFC 3339.
     pub at: String,

@@ -28,8 +28,8 @@ impl Process {
         read_stat(self.pid).is_ok_and(|(process, _)| process == self)
     }
 
-    /// Sends `signals` to the process. Returns false if the process no longer exists or the kernel has no free
-    /// descriptor.
+    /// Sends `signals` to the process. Returns false if the process no longer exists or no descriptor is
+    /// available.
     pub(super) fn signal(self, signals: &[Signal]) -> bool {
         let pid = Pid::from_raw(self.pid);
         let Some(Ok(pidfd)) = pid.map(|pid| pidfd_open(pid, PidfdFlags::empty())) else {

@@ -29,11 +29,11 @@ fn is_holder(action: &Action, owner_id: OwnerId, token: Token) -> String {
 
 /// Extends the lease, and writes this session into the row. Changes the row only if this process still holds the lease.
 /// A lease that has expired by the server's clock can still be renewed. The condition does not depend on earlier
-/// renewals, so if a response is lost, a repetition of the renewal succeeds. [`CHANGED`] contains the number of changed
-/// rows.
+/// renewals, so a renewal whose response was lost can be retried. [`CHANGED`] contains the number of changed rows.
 ///
-/// If this session does not own the queue lock, it tries to take the queue lock. The row contains the result, because
-/// contenders check the session in the row.
+/// If this session does not own the queue lock, it tries to take the queue lock. The packet records in the row if this
+/// session owns the queue lock, because a contender that is then granted the queue lock knows that the session has
+/// ended.
 pub(in crate::store::mysql) fn renew(
     contender: &Contender,
     grant: Grant,
@@ -57,9 +57,10 @@ pub(in crate::store::mysql) fn renew(
     )
 }
 
-/// Frees the row if this process still holds the lease. If `keep` is set, the row stays held for `--min-hold`. Records
-/// the run in the same transaction, and prunes the history after some releases. If the request has no token, frees the
-/// row of the action if it contains the owner id.
+/// Frees the row if this process still holds the lease. If `keep` is set, the row instead stays held for that
+/// duration, which is the rest of `--min-hold`. Records the run in the same transaction. About one release in
+/// `PRUNE_INTERVAL` also prunes the history, after the commit. If the request has no token, frees the row of the action
+/// if it contains the owner id.
 ///
 /// The queue lock is normally released as soon as the row is changed, so that the next waiter can continue. When the
 /// waiter's UPDATE reaches the row, the row lock blocks the UPDATE until the commit or the rollback. So the waiter's
