@@ -136,7 +136,7 @@ fn ancestry(pid: i32) -> impl Iterator<Item = i32> {
     iter::successors(Some(pid), |pid| parent(*pid))
 }
 
-/// Returns the parent of `pid`. None if `/proc` hides the process or its parent.
+/// Returns the parent of `pid`. None if the process does not exist, or if `/proc` hides the process or its parent.
 fn parent(pid: i32) -> Option<i32> {
     read_stat(pid)
         .ok()
