@@ -231,7 +231,7 @@ fn a_slow_hook_is_killed_with_its_group_while_the_lease_is_renewed() {
         let never = stage.fifo("never");
         let (path, never) = (witness.path().display(), never.display());
         let hook = format!(
-            "--on-event=[ $DLOCK_EVENT = granted ] || exit 0; exec 9>>{path}; flock -n 9; \
+            "--on-event=[ $DLOCK_EVENT = granted ] || exit 0; exec 9>>{path}; flock 9; \
              trap '' TERM; sh -c 'read _ < {never}' & read _ < {never}"
         );
         // The command runs although the hook for its grant does not end.
@@ -252,7 +252,7 @@ fn hanging(event_log: &EventLog, stage: &Stage, witness: &Witness, more: &str) -
     let never = stage.path("never");
     let never = never.display();
     event_log.hook(&format!(
-        "{more}\n[ $DLOCK_EVENT = granted ] && {{ exec 9>>{}; flock -n 9; trap '' TERM; \
+        "{more}\n[ $DLOCK_EVENT = granted ] && {{ exec 9>>{}; flock 9; trap '' TERM; \
          sh -c 'read _ < {never}' & read _ < {never}; }}",
         witness.path().display()
     ))
@@ -332,7 +332,7 @@ fn a_hook_running_at_exit_is_killed_after_1_s_or_by_a_signal() {
             let witness = Witness::on(&stage);
             let (ready, never) = (stage.fifo("ready"), stage.fifo("never"));
             let hook = format!(
-                "--on-event=[ $DLOCK_EVENT = granted ] && exit; exec 9>>{}; flock -n 9; \
+                "--on-event=[ $DLOCK_EVENT = granted ] && exit; exec 9>>{}; flock 9; \
                  echo up > {}; read _ < {}",
                 witness.path().display(),
                 ready.display(),
@@ -423,7 +423,7 @@ fn killing_dlock_kills_the_shell_of_its_hook() {
         let witness = Witness::on(&stage);
         let never = stage.fifo("never");
         let hook = format!(
-            "--on-event=exec 9>>{}; flock -n 9; read _ < {never}",
+            "--on-event=exec 9>>{}; flock 9; read _ < {never}",
             witness.path().display(),
             never = never.display()
         );
@@ -459,7 +459,7 @@ fn monitor_death_neither_kills_a_hook_nor_skips_the_next_hook() {
             .args(["--", "sh", "-c"])
             // The command leaves a process that dlock must kill. When the monitor dies, that process becomes a child of
             // dlock.
-            .arg(r#"exec 9>>"$0"; flock -n 9; setsid sh -c 'read _ < "$0"' "$1" & read _ < "$1""#)
+            .arg(r#"exec 9>>"$0"; flock 9; setsid sh -c 'read _ < "$0"' "$1" & read _ < "$1""#)
             .arg(witness.path())
             .arg(&never)
             .start();
@@ -493,7 +493,7 @@ fn a_hanging_hook_delays_nothing_after_the_death_of_the_monitor() {
             &["--ttl=40s"],
         )
         .args(["--", "sh", "-c"])
-        .arg(r#"exec 9>>"$0"; flock -n 9; setsid sh -c 'read _ < "$0"' "$1" & read _ < "$1""#)
+        .arg(r#"exec 9>>"$0"; flock 9; setsid sh -c 'read _ < "$0"' "$1" & read _ < "$1""#)
         .arg(tree.path())
         .arg(&never)
         .start();
