@@ -144,6 +144,26 @@ fn a_waiter_checks_the_version_again_when_its_turn_comes() {
 }
 
 #[test]
+fn a_holder_stops_its_command_if_the_tables_begin_to_need_a_newer_program() {
+    for flavour in Flavour::ALL {
+        let database = set_up(flavour);
+        let stage = Stage::new();
+        let (ready, never) = (stage.fifo("ready"), stage.fifo("never"));
+        let holder = Dlock::on(&database, ["exec", "-a", "init", "--ttl=3s", "--"])
+            .args(["sh", "-c", r#"echo up > "$1"; read word < "$2""#, "sh"])
+            .args([&ready, &never])
+            .start();
+        assert_eq!(read_message(&ready), "up");
+        execute(&database, "UPDATE dlock_schema SET version=2,min_version=2");
+        holder.wait().expect(
+            76,
+            "",
+            "cannot keep init: the tables need a dlock with schema version 2 or later",
+        );
+    }
+}
+
+#[test]
 fn an_older_program_works_with_columns_that_it_does_not_know() {
     for flavour in Flavour::ALL {
         let database = set_up(flavour);

@@ -7,6 +7,7 @@
 //! is evidence.
 
 mod attempt;
+mod create_row;
 mod fence;
 mod fragments;
 mod handoff;
@@ -22,6 +23,7 @@ mod tests;
 mod upgrade;
 
 pub(super) use self::attempt::attempt;
+pub(super) use self::create_row::create_row;
 pub use self::fence::fence_check;
 pub(super) use self::fragments::{SESSIONS, with_request_id};
 pub(super) use self::handoff::hand_off;
@@ -31,7 +33,7 @@ pub(super) use self::queue::{dead_entries, enqueue, wait_turn};
 pub(super) use self::renew_release::{reconcile, release, renew};
 pub(super) use self::select::{proof, select_record, select_snapshot};
 pub use self::selection::Selection;
-pub(super) use self::session::{create_row, session};
+pub(super) use self::session::session;
 pub(super) use self::upgrade::{
     add_column, begin_upgrade, end_upgrade, has_column, tables_version,
 };

@@ -1,10 +1,6 @@
-//! The settings of a session, and the creation of a row.
+//! The settings of a session.
 
 use std::time::Duration;
-
-use super::fragments::hex;
-use crate::lease::action::Action;
-use crate::store::mysql::schema;
 
 /// Returns the statements that set up a new session. They are sent at the beginning of the first packet of the session.
 ///
@@ -21,17 +17,5 @@ pub(in crate::store::mysql) fn session(ttl: Duration) -> String {
         "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED;\
          SET SESSION autocommit=1,sql_mode='STRICT_ALL_TABLES',\
          innodb_lock_wait_timeout=1,lock_wait_timeout=1,wait_timeout={idle};"
-    )
-}
-
-/// Creates the row of `action` if the row does not exist and this dlock works with the tables. Does not change an
-/// existing row. The creation is separate from the attempt, so that the attempt is a plain UPDATE of one row and
-/// cannot deadlock with other attempts.
-pub(in crate::store::mysql) fn create_row(action: &Action) -> String {
-    format!(
-        "INSERT INTO dlock_lock (action) SELECT {} FROM DUAL \
-         WHERE {} ON DUPLICATE KEY UPDATE action=dlock_lock.action;",
-        hex(action.as_str()),
-        schema::current().accepts_tables(),
     )
 }

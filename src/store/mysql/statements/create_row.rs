@@ -1,0 +1,17 @@
+//! Creates the permanent row of an action.
+
+use super::fragments::hex;
+use crate::lease::action::Action;
+use crate::store::mysql::schema;
+
+/// Creates the row of `action` if the row does not exist and this dlock works with the tables. Does not change an
+/// existing row. The creation is separate from the attempt, so that the attempt is a plain UPDATE of one row and
+/// cannot deadlock with other attempts.
+pub(in crate::store::mysql) fn create_row(action: &Action) -> String {
+    format!(
+        "INSERT INTO dlock_lock (action) SELECT {} FROM DUAL \
+         WHERE {} ON DUPLICATE KEY UPDATE action=dlock_lock.action;",
+        hex(action.as_str()),
+        schema::current().accepts_tables(),
+    )
+}
