@@ -63,7 +63,8 @@ complete -c dlock -n "__fish_dlock_using_subcommand exec" -l once -d 'Run the co
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -l once-per -d 'Run the command only if no run has succeeded within this period; otherwise exit with 0' -r
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -l min-hold -d 'Minimum time for which the lock is held after the grant' -r
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -l connect-timeout -d 'Maximum time to wait for the server\'s first response; 0 makes one attempt' -r
-complete -c dlock -n "__fish_dlock_using_subcommand exec" -l grace -d 'Time between SIGTERM and SIGKILL when dlock stops the command [default: a sixth of the ttl, at most 10s]' -r
+complete -c dlock -n "__fish_dlock_using_subcommand exec" -l grace -d 'Time between the stop signal and SIGKILL when dlock stops the command [default: a sixth of the ttl, at most 10s]' -r
+complete -c dlock -n "__fish_dlock_using_subcommand exec" -l stop-signal -d 'First signal to the command and all its descendants when dlock stops the command: a name or a number' -r
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -l max-runtime -d 'Maximum runtime; if the command runs longer, dlock stops it and exits with 124' -r
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -l heartbeat-file -d 'File that the command must change regularly; if it does not, dlock does not renew the lease' -r -F
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -l holder -d 'Name of this holder, as shown by dlock status [default: HOST/PID]' -r

@@ -16,5 +16,6 @@ pub mod signal;
 mod signal_mask;
 pub mod socket;
 pub mod stderr;
+pub mod stop_signal;
 pub mod terminal;
 pub mod tree;

@@ -12,6 +12,7 @@ use super::once::OnceArgs;
 use super::value::{Wait, label, note, positive_duration};
 use crate::exit;
 use crate::lease::action::Action;
+use crate::sys::stop_signal;
 
 /// Options of `exec`.
 #[derive(Debug, Args)]
@@ -78,10 +79,22 @@ pub struct ExecArgs {
     #[arg(value_parser = humantime::parse_duration)]
     pub connect_timeout: Duration,
 
-    /// Time between SIGTERM and SIGKILL when dlock stops the command [default: a sixth of the ttl, at most 10s].
+    /// Time between the stop signal and SIGKILL when dlock stops the command [default: a sixth of the ttl, at most 10s].
     #[arg(long, env = "DLOCK_OPT_GRACE", value_name = "DURATION")]
     #[arg(value_parser = humantime::parse_duration)]
     pub grace: Option<Duration>,
+
+    /// First signal to the command and all its descendants when dlock stops the command: a name or a number.
+    ///
+    /// SIGKILL follows after the grace period. Signals that dlock receives are forwarded unchanged.
+    #[arg(
+        long,
+        env = "DLOCK_OPT_STOP_SIGNAL",
+        value_name = "SIGNAL",
+        default_value = "TERM"
+    )]
+    #[arg(value_parser = stop_signal::parse)]
+    pub stop_signal: i32,
 
     /// Maximum runtime; if the command runs longer, dlock stops it and exits with 124.
     #[arg(long, env = "DLOCK_OPT_MAX_RUNTIME", value_name = "DURATION")]

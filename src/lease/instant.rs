@@ -49,10 +49,10 @@ impl Sub<Duration> for BootInstant {
     }
 }
 
-/// The instants at which a command receives SIGTERM and SIGKILL if its lease is not renewed before then.
+/// The instants at which a command receives the stop signal and SIGKILL if its lease is not renewed before then.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Deadline {
-    /// Time of SIGTERM: one grace period before `kill`.
+    /// Time at which dlock begins to terminate the command with the stop signal (`--stop-signal`): one grace period before `kill`.
     pub term: BootInstant,
     /// Time of SIGKILL: at least one safety margin before the lease expires.
     pub kill: BootInstant,

@@ -1,9 +1,9 @@
 //! The durations that are derived from a ttl, and the check that they fit into the ttl.
 //!
 //! ```text
-//! send ──interval──┬─try─┬─try─┬─try─┬────…──── TERM ──grace── KILL ──margin── lease ends
+//! send ──interval──┬─try─┬─try─┬─try─┬────…──── stop ──grace── KILL ──margin── lease ends
 //! ```
-//! One renewal interval and three failed tries must fit into the time before SIGTERM, so that a short network or server
+//! One renewal interval and three failed tries must fit into the time before the stop signal, so that a short network or server
 //! fault does not stop the command.
 
 use std::fmt;
@@ -21,7 +21,7 @@ pub const MAX_TTL: Duration = Duration::from_hours(24);
 pub struct Timing {
     /// Duration of the lease.
     pub ttl: Duration,
-    /// Time from SIGTERM to SIGKILL.
+    /// Time from the stop signal (`--stop-signal`) to SIGKILL.
     pub grace: Duration,
     /// The safety margin: the minimum time from SIGKILL to the expiry of the lease. The margin covers the time that the
     /// kill takes, and the difference between the rates of the clocks that measure the lease.

@@ -8,7 +8,7 @@
 //! The monitor is forked before the parent starts a thread, and has one thread. It waits only for messages, for the
 //! deadline on the boot clock, and for children that end. The [`supervisor`] decides which signals the command gets. If
 //! the parent dies, the monitor immediately kills the command's whole tree. If the parent freezes, the monitor stops
-//! the tree at the deadline: it sends SIGTERM and, after the grace period, SIGKILL. If the monitor dies, the kernel
+//! the tree at the deadline: it sends the stop signal and, after the grace period, SIGKILL. If the monitor dies, the kernel
 //! kills the command, and the parent inherits the remaining processes of the tree and kills them ([`Tree::inherited`]).
 //! If the monitor is stopped by a signal, the parent resumes it. If the monitor misses a deadline for any reason, the
 //! parent kills the monitor.
@@ -49,13 +49,14 @@ pub struct Monitor {
 }
 
 impl Monitor {
-    /// Forks the monitor, which then forks the process that will execute `command`. The parent must not have started a
-    /// thread yet.
+    /// Forks the monitor, which then forks the process that will execute `command`. The monitor stops the command with
+    /// `stop_signal`, and with SIGKILL after `grace`. The parent must not have started a thread yet.
     ///
     /// # Errors
     /// Fails if the kernel cannot create a process or a descriptor.
     pub fn start(
         command: PreparedCommand,
+        stop_signal: i32,
         grace: Duration,
         shares_terminal: bool,
     ) -> io::Result<Self> {
@@ -65,7 +66,13 @@ impl Monitor {
         // death.
         let (process, parent_end) = process::fork(parent_end, move || {
             // If an error occurs, the monitor ends, and the parent handles this like the monitor's death.
-            let _ = event_loop::run_event_loop(&monitor_end, command, grace, shares_terminal);
+            let _ = event_loop::run_event_loop(
+                &monitor_end,
+                command,
+                stop_signal,
+                grace,
+                shares_terminal,
+            );
         })?;
         Ok(Self {
             parent_end: Arc::new(parent_end),

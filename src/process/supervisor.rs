@@ -10,14 +10,15 @@
 //!   enough. An echo of the first signal (`ECHO_WINDOW`) does not count as the second signal. A Ctrl-C on a terminal
 //!   that the command shares counts neither as the first nor as the second signal, because many commands handle Ctrl-C
 //!   like any other key.
-//! - If the lease is not renewed in time, the command gets SIGTERM at the deadline's `term` and SIGKILL at the
-//!   deadline's `kill`.
-//! - If the lease is lost, the command gets SIGTERM immediately and SIGKILL after the grace period, but no later than
-//!   the deadline's `kill`.
+//! - If the lease is not renewed in time, the command gets the stop signal (`--stop-signal`, normally SIGTERM) at the
+//!   deadline's `term` and SIGKILL at the deadline's `kill`.
+//! - If the lease is lost, the command gets the stop signal immediately and SIGKILL after the grace period, but no later
+//!   than the deadline's `kill`.
 //! - If the command reaches `--max-runtime`, it gets the same signals as if the lease were lost.
+//! - If the stop signal is SIGKILL, there is no grace period.
 //! - If the parent dies, the command gets SIGKILL immediately, because the lease is no longer renewed.
-//! - A forwarded signal is sent only to the command. A SIGTERM or SIGKILL that the supervisor itself decides to send is
-//!   sent to the command's whole tree.
+//! - A forwarded signal is sent only to the command. A stop signal or SIGKILL that the supervisor itself decides to send
+//!   is sent to the command's whole tree.
 //! - A stop is never undone, even if a later renewal succeeds.
 
 use std::time::Duration;
@@ -29,7 +30,7 @@ use crate::lease::timing::MAX_TTL;
 use crate::mutant::{self, Safeguard};
 use crate::sys::signal::{Origin, Signal};
 
-/// Time within which a second identical stop signal from the same process counts as an echo of the first. timeout(1)
+/// Time within which a second identical SIGTERM or SIGINT from the same process counts as an echo of the first. timeout(1)
 /// sends its signal to the process that it started, and immediately afterwards to its own process group. A user who
 /// waits for the effect of the first signal takes much longer to send the second.
 const ECHO_WINDOW: Duration = Duration::from_millis(20);
@@ -98,33 +99,38 @@ pub struct Supervisor {
     deadline: Deadline,
     /// Instant at which the command reaches `--max-runtime`. None if the run is not limited.
     limit: Option<BootInstant>,
+    /// The first signal that stops the command.
+    stop_signal: i32,
     grace: Duration,
     shares_terminal: bool,
     stage: Stage,
     stop_reason: StopReason,
-    /// The most recent stop signal (SIGTERM or SIGINT) that this supervisor handled, and the time of that signal. None
-    /// before the first stop signal.
-    last_stop_signal: Option<(Signal, BootInstant)>,
+    /// The most recent SIGTERM or SIGINT that dlock received and this supervisor handled, and the time of that signal.
+    /// None before the first one.
+    last_stop_request: Option<(Signal, BootInstant)>,
 }
 
 impl Supervisor {
     /// Creates the supervisor of a command under a lease with `deadline`. The command may run until `limit`. A `limit`
-    /// of None does not limit the run. `shares_terminal` is true if the terminal's signals reach the command directly.
+    /// of None does not limit the run. The supervisor stops the command with `stop_signal`, and with SIGKILL after
+    /// `grace`. `shares_terminal` is true if the terminal's signals reach the command directly.
     #[must_use]
     pub const fn new(
         deadline: Deadline,
         limit: Option<BootInstant>,
+        stop_signal: i32,
         grace: Duration,
         shares_terminal: bool,
     ) -> Self {
         Self {
             deadline,
             limit,
+            stop_signal,
             grace,
             shares_terminal,
             stage: Stage::Running,
             stop_reason: StopReason::None,
-            last_stop_signal: None,
+            last_stop_request: None,
         }
     }
 
@@ -186,7 +192,7 @@ impl Supervisor {
             return;
         }
         if [INT, TERM].contains(&signal.number) {
-            match self.last_stop_signal.replace((signal, now)) {
+            match self.last_stop_request.replace((signal, now)) {
                 Some((first, at)) if first == signal && now < at + ECHO_WINDOW => return,
                 Some(_) => return self.kill(effects),
                 None => {}
@@ -198,10 +204,13 @@ impl Supervisor {
     fn terminate(&mut self, now: BootInstant, stop_reason: StopReason, effects: &mut Vec<Effect>) {
         if self.stage == Stage::Running {
             self.stop_reason = stop_reason;
+            if self.stop_signal == KILL {
+                return self.kill(effects);
+            }
             self.stage = Stage::Terminated {
                 kill_at: (now + self.grace).min(self.deadline.kill),
             };
-            effects.push(Effect::Stop(TERM));
+            effects.push(Effect::Stop(self.stop_signal));
         }
     }
 
@@ -217,7 +226,7 @@ impl Supervisor {
 mod tests {
     use std::time::Duration;
 
-    use super::{Effect, StopReason, Supervisor, SupervisorInput};
+    use super::{Effect, INT, KILL, StopReason, Supervisor, SupervisorInput, TERM};
     use crate::lease::instant::BootInstant;
     use crate::lease::timing::Timing;
     use crate::sys::signal::{Origin, Signal};
@@ -231,7 +240,12 @@ mod tests {
     }
 
     fn supervisor(shares_terminal: bool) -> Supervisor {
-        Supervisor::new(timing().deadline(START), None, GRACE, shares_terminal)
+        Supervisor::new(timing().deadline(START), None, TERM, GRACE, shares_terminal)
+    }
+
+    fn supervisor_with(stop_signal: i32) -> Supervisor {
+        let limit = Some(after(2));
+        Supervisor::new(timing().deadline(START), limit, stop_signal, GRACE, false)
     }
 
     fn after(seconds: u64) -> BootInstant {
@@ -302,6 +316,45 @@ mod tests {
             [Effect::Stop(9)]
         );
         assert_eq!(supervisor.stop_reason(), StopReason::Lost);
+    }
+
+    #[test]
+    fn command_gets_the_chosen_stop_signal_for_every_reason_and_then_sigkill() {
+        for (at, input, reason) in [
+            (after(1), SupervisorInput::Lost, StopReason::Lost),
+            (after(2), SupervisorInput::Tick, StopReason::TimedOut),
+            (after(24), SupervisorInput::Tick, StopReason::Expired),
+        ] {
+            let mut supervisor = supervisor_with(INT);
+            assert_eq!(supervisor.step(at, input), [Effect::Stop(INT)]);
+            assert_eq!(supervisor.stop_reason(), reason);
+            assert_eq!(supervisor.wake_at(), Some(at + GRACE));
+            assert_eq!(
+                supervisor.step(at + GRACE, SupervisorInput::Tick),
+                [Effect::Stop(KILL)]
+            );
+        }
+    }
+
+    #[test]
+    fn stop_signal_kill_leaves_no_grace_period() {
+        let mut supervisor = supervisor_with(KILL);
+        assert_eq!(
+            supervisor.step(after(2), SupervisorInput::Tick),
+            [Effect::Stop(KILL)]
+        );
+        assert_eq!(supervisor.stop_reason(), StopReason::TimedOut);
+        assert_eq!(supervisor.wake_at(), None);
+    }
+
+    #[test]
+    fn stop_signal_does_not_change_forwarded_signals() {
+        let mut supervisor = supervisor_with(10);
+        let term = signal(TERM, OTHER_PROCESS);
+        assert_eq!(supervisor.step(after(1), term), [Effect::Forward(TERM)]);
+        let own = signal(10, OTHER_PROCESS);
+        assert_eq!(supervisor.step(after(1), own), [Effect::Forward(10)]);
+        assert_eq!(supervisor.step(after(1), own), [Effect::Forward(10)]);
     }
 
     #[test]

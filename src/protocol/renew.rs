@@ -111,7 +111,7 @@ impl Renewals {
         self.liveness == Liveness::Pending && self.next_at.is_some()
     }
 
-    /// Returns the instants at which the command receives SIGTERM and SIGKILL unless the lease is renewed.
+    /// Returns the instants at which the command receives the stop signal and SIGKILL unless the lease is renewed.
     #[must_use]
     pub const fn deadline(&self) -> Deadline {
         self.deadline

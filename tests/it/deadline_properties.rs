@@ -101,7 +101,7 @@ proptest! {
     ) {
         let Some(timing) = timing else { return Ok(()) };
         let deadline = timing.deadline(START);
-        let mut supervisor = Supervisor::new(deadline, None, timing.grace, false);
+        let mut supervisor = Supervisor::new(deadline, None, TERM, timing.grace, false);
         let (mut now, mut sent) = (START, Vec::new());
         for pause in pauses {
             now = now + millis(pause);

@@ -59,6 +59,7 @@ mod slow_reader;
 mod snapshots;
 mod static_build;
 mod status;
+mod stop_signal;
 mod store_contract;
 mod tls;
 mod tree;

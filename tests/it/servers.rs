@@ -29,6 +29,20 @@ pub(crate) enum Flavour {
 impl Flavour {
     /// All supported kinds of server.
     pub(crate) const ALL: [Self; 2] = [Self::MariaDb, Self::MySql];
+
+    /// Returns the path of the server's command-line client.
+    #[track_caller]
+    pub(crate) fn client(self) -> PathBuf {
+        let fetch = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/servers/fetch");
+        // The clients have the same names as the flavours.
+        let fetched = Command::new(fetch)
+            .args(["--path", &self.to_string()])
+            .output()
+            .expect("fetch runs");
+        assert!(fetched.status.success(), "{fetched:?}");
+        let path = String::from_utf8(fetched.stdout).expect("the path is UTF-8");
+        path.trim_end().into()
+    }
 }
 
 impl fmt::Display for Flavour {

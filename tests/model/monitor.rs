@@ -1,7 +1,7 @@
 //! The monitor of a client in the model. It runs the real [`Supervisor`].
 
 use dlock::lease::instant::Deadline;
-use dlock::process::supervisor::{Effect, Supervisor, SupervisorInput};
+use dlock::process::supervisor::{Effect, Supervisor, SupervisorInput, TERM};
 
 use crate::time::{Tick, instant, timing};
 
@@ -31,7 +31,7 @@ impl Monitor {
     }
 
     pub(crate) fn supervisor(&self) -> Supervisor {
-        let mut supervisor = Supervisor::new(self.deadline, None, timing().grace, false);
+        let mut supervisor = Supervisor::new(self.deadline, None, TERM, timing().grace, false);
         if let Some((at, lost)) = self.stopped {
             let input = match lost {
                 true => SupervisorInput::Lost,

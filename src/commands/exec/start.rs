@@ -111,7 +111,7 @@ impl Plan {
         let shares_terminal = terminal::is_controlling();
         let signals = SignalFd::open(shares_terminal).context("cannot receive signals")?;
         let command = PreparedCommand::new(&args.command, &additions, shares_terminal);
-        let monitor = Monitor::start(command, timing.grace, shares_terminal)
+        let monitor = Monitor::start(command, args.stop_signal, timing.grace, shares_terminal)
             .context("cannot start the monitor")?;
         inherited::close_descriptors();
         // Threads may start after this point, so this process must not fork any more.

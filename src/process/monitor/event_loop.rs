@@ -38,6 +38,7 @@ struct EventSources<'a> {
 pub(super) fn run_event_loop(
     parent: &Channel,
     command: PreparedCommand,
+    stop_signal: i32,
     grace: Duration,
     shares_terminal: bool,
 ) -> io::Result<()> {
@@ -57,7 +58,13 @@ pub(super) fn run_event_loop(
         return Ok(());
     };
     let mut supervised = SupervisedTree {
-        supervisor: Supervisor::new(start.deadline, start.limit, grace, shares_terminal),
+        supervisor: Supervisor::new(
+            start.deadline,
+            start.limit,
+            stop_signal,
+            grace,
+            shares_terminal,
+        ),
         tree,
         stop: None,
         killing: None,

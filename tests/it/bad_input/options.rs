@@ -106,6 +106,20 @@ fn an_invalid_command_line_is_rejected_before_dlock_connects() {
 }
 
 #[test]
+fn a_stop_signal_that_does_not_end_a_command_is_rejected() {
+    for signal in ["SIGSTOP", "CONT", "tstp", "19", "0", "64", "RTMIN", ""] {
+        let option = format!("--stop-signal={signal}");
+        for why in [
+            format!("invalid value '{signal}' for '--stop-signal <SIGNAL>'"),
+            "name or the number of a signal that ends a process: HUP, INT, QUIT".to_owned(),
+        ] {
+            let run = Dlock::new(["exec", "-a", "init", &option]);
+            refused(run, Form::Usage, 64, &why);
+        }
+    }
+}
+
+#[test]
 fn all_missing_connection_settings_are_reported_in_one_message() {
     let run = || Dlock::new(["exec", "-a", "init"]);
     refused(

@@ -1,9 +1,6 @@
 //! Tests of the SQL files. The tests send each file with the client of the server, using the command line in the header
 //! of the file.
 
-use std::path::Path;
-use std::process::Command;
-
 use mysql::prelude::Queryable;
 
 use super::{Host, example, path};
@@ -13,15 +10,6 @@ use crate::servers::{Flavour, shared};
 /// Returns a host on which the command `mysql` runs the client of `flavour` with the account of the database.
 fn host(flavour: Flavour) -> Host {
     let host = Host::on(flavour);
-    let client = match flavour {
-        Flavour::MariaDb => "mariadb",
-        Flavour::MySql => "mysql",
-    };
-    let fetch = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/servers/fetch");
-    let fetched = Command::new(fetch).args(["--path", client]).output();
-    let fetched = fetched.expect("fetch runs");
-    assert!(fetched.status.success(), "{fetched:?}");
-    let client = String::from_utf8(fetched.stdout).expect("a path");
     let database = &host.database;
     let account = format!(
         "[client]\nsocket={}\nuser={}\npassword={}\ndatabase={}\n",
@@ -33,7 +21,8 @@ fn host(flavour: Flavour) -> Host {
     let account = host.secret("client.cnf", &account);
     // The script ignores its arguments, since the example passes a database that does not exist here. The option file
     // sets the database of the test.
-    let script = format!("exec {} --defaults-file={account}", client.trim());
+    let client = flavour.client();
+    let script = format!("exec {} --defaults-file={account}", client.display());
     host.job("mysql", &script);
     for name in ["column.sql", "transaction.sql"] {
         std::fs::copy(path("fencing").join(name), host.stage.path(name))
