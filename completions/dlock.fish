@@ -280,6 +280,7 @@ complete -c dlock -n "__fish_dlock_using_subcommand setup" -s q -l quiet -d 'Pri
 complete -c dlock -n "__fish_dlock_using_subcommand setup" -s v -l verbose -d 'Print a message for each step'
 complete -c dlock -n "__fish_dlock_using_subcommand setup" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c dlock -n "__fish_dlock_using_subcommand setup" -s V -l version -d 'Print version'
+complete -c dlock -n "__fish_dlock_using_subcommand doctor" -l session-user -d 'Account of the command\'s own connections, to check whether dlock can see and end its sessions' -r
 complete -c dlock -n "__fish_dlock_using_subcommand doctor" -l log-format -d 'Format of messages on stderr' -r -f -a "text\t'One line of text for each message, for users'
 json\t'One JSON object on one line for each message, for programs'"
 complete -c dlock -n "__fish_dlock_using_subcommand doctor" -l url -d 'Server and database, as mysql://USER@HOST/DATABASE' -r

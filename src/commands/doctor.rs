@@ -27,7 +27,7 @@ enum CheckProgress {
 /// # Errors
 /// Fails if stdout cannot be written.
 pub fn run(args: &DoctorArgs, target: Target) -> anyhow::Result<Status> {
-    let (findings, outcome) = collect(target)?;
+    let (findings, outcome) = collect(args.session_user.clone(), target)?;
     let findings = complete(findings, &outcome);
     let status = match outcome {
         CheckRun::Over(Err(failure)) => failure.kind.status(),
@@ -53,7 +53,10 @@ enum CheckRun {
 
 /// Runs the checks on a new thread, because some operations of the driver have no time limit. Returns all
 /// findings that arrived before the timeout.
-fn collect(target: Target) -> anyhow::Result<(Vec<Finding>, CheckRun)> {
+fn collect(
+    session_user: Option<String>,
+    target: Target,
+) -> anyhow::Result<(Vec<Finding>, CheckRun)> {
     let (sender, receiver) = mpsc::channel();
     let end = clock::now() + QUERY_TIMEOUT;
     thread::Builder::new()
@@ -61,7 +64,7 @@ fn collect(target: Target) -> anyhow::Result<(Vec<Finding>, CheckRun)> {
         .spawn(move || {
             // A send fails only if the receiver no longer waits.
             let mut emit = |finding| _ = sender.send(CheckProgress::Finding(finding));
-            let outcome = examine(&target, IO_TIMEOUT, &mut emit);
+            let outcome = examine(&target, session_user.as_deref(), IO_TIMEOUT, &mut emit);
             _ = sender.send(CheckProgress::Over(outcome));
         })
         .context("cannot start a thread")?;

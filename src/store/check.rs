@@ -29,6 +29,8 @@ pub enum Check {
     Grants,
     /// The tables match the definitions with which dlock creates them.
     Tables,
+    /// dlock's account can see and end the sessions of the account that the command uses.
+    SessionUser,
     /// Named locks work as the queue requires.
     NamedLocks,
     /// A crash of the server does not undo grants.
@@ -45,7 +47,7 @@ pub enum Check {
 
 impl Check {
     /// All checks, in the order in which they run.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 19] = [
         Self::Address,
         Self::Connect,
         Self::Tls,
@@ -58,6 +60,7 @@ impl Check {
         Self::Writes,
         Self::Grants,
         Self::Tables,
+        Self::SessionUser,
         Self::NamedLocks,
         Self::Durability,
         Self::Replication,
@@ -82,6 +85,7 @@ impl Check {
             Self::Writes => "writes",
             Self::Grants => "grants",
             Self::Tables => "tables",
+            Self::SessionUser => "session-user",
             Self::NamedLocks => "named-locks",
             Self::Durability => "durability",
             Self::Replication => "replication",

@@ -14,6 +14,7 @@ mod named_locks;
 mod proxy;
 mod server;
 mod session;
+mod session_user;
 mod tables;
 mod variables;
 
@@ -24,6 +25,7 @@ use self::latency::Clocks;
 use self::named_locks::Trial;
 use self::proxy::Identities;
 use self::session::{QueryError, Session};
+use self::session_user::SessionAccess;
 use self::variables::ServerFacts;
 use super::errors::ConnectError;
 use crate::store::Failure;
@@ -34,14 +36,20 @@ use crate::store::target::Target;
 pub type FindingSink<'a> = dyn FnMut(Finding) + 'a;
 
 /// Runs all checks in the order of [`Check::ALL`], and passes each finding to `emit`. A check may have
-/// several findings. A check that is not reached has no finding.
+/// several findings. A check that is not reached has no finding. `session_user` is the name of the account that the
+/// command uses. None skips [`Check::SessionUser`].
 ///
 /// # Errors
 /// Returns an error if the server or the database cannot be used, or if the connection is lost. The findings before the
 /// error, and a finding for the error, are passed to `emit`.
-pub fn examine(target: &Target, limit: Duration, emit: &mut FindingSink) -> Result<(), Failure> {
+pub fn examine(
+    target: &Target,
+    session_user: Option<&str>,
+    limit: Duration,
+    emit: &mut FindingSink,
+) -> Result<(), Failure> {
     match Session::open(target, limit) {
-        Ok(session) => examine_all(target, session, None, emit),
+        Ok(session) => examine_all(target, session_user, session, None, emit),
         Err(ConnectError {
             at: at @ Some(Check::Database),
             failure,
@@ -52,7 +60,7 @@ pub fn examine(target: &Target, limit: Duration, emit: &mut FindingSink) -> Resu
                 ..target.clone()
             };
             match Session::open(&server, limit) {
-                Ok(session) => examine_all(target, session, Some(&failure), emit)?,
+                Ok(session) => examine_all(target, session_user, session, Some(&failure), emit)?,
                 Err(_) => emit_all(connect::failed(target, at, &failure.message), emit),
             }
             Err(failure)
@@ -68,6 +76,7 @@ pub fn examine(target: &Target, limit: Duration, emit: &mut FindingSink) -> Resu
 /// checks that need the database are then skipped. None if the database can be used.
 fn examine_all(
     target: &Target,
+    session_user: Option<&str>,
     mut session: Session,
     no_database: Option<&Failure>,
     emit: &mut FindingSink,
@@ -98,6 +107,15 @@ fn examine_all(
     emit(durability::writes(&facts));
     if no_database.is_none() {
         examine_tables(target, &facts, session, emit)?;
+    }
+    match session_user {
+        None => emit(Finding::skip(Check::SessionUser, "no --session-user")),
+        Some(user) => {
+            let access = SessionAccess::query(session, &facts);
+            if let Some(access) = or_skip(Check::SessionUser, access, emit)? {
+                emit(access.judge(user, &facts));
+            }
+        }
     }
     if let Some(trial) = or_skip(Check::NamedLocks, Trial::run(session), emit)? {
         emit(trial.judge());

@@ -154,12 +154,12 @@ fn a_lost_session_skips_one_check_and_a_lost_server_ends_the_run() {
         let outcome = run.wait();
         assert_eq!(outcome.status, Some(69), "{outcome:#?}");
         assert!(
-            outcome.stdout.contains("fail  named-locks  no response"),
+            outcome.stdout.contains("fail  named-locks   no response"),
             "{outcome:#?}"
         );
         assert!(outcome.stdout.contains("ok    tables"), "{outcome:#?}");
         assert!(
-            outcome.stdout.contains("skip  round-trip   not checked"),
+            outcome.stdout.contains("skip  round-trip    not checked"),
             "{outcome:#?}"
         );
     }

@@ -17,7 +17,7 @@ fn text_output_states_the_reason_and_the_fix() {
     let lines: Vec<&str> = stdout.lines().collect();
     let at = lines
         .iter()
-        .position(|line| line.starts_with("warn  tables       missing: "));
+        .position(|line| line.starts_with("warn  tables        missing: "));
     let at = at.unwrap_or_else(|| panic!("{stdout}"));
     assert_eq!(
         lines[at + 1..at + 3],

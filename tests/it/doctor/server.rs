@@ -32,7 +32,7 @@ fn a_good_server_passes_all_checks_and_is_not_changed() {
         assert_eq!((text.status, text.stderr.as_str()), (Some(0), ""));
         let lines: Vec<&str> = text.stdout.lines().collect();
         assert!(
-            lines[0].starts_with("ok    address      127.0.0.1"),
+            lines[0].starts_with("ok    address       127.0.0.1"),
             "{text:#?}"
         );
         let (last, _) = lines.split_last().expect("doctor prints lines");

@@ -162,7 +162,7 @@ pub(super) fn judge(rights: &[Right], database: &str, account: &str) -> Vec<Find
 }
 
 /// Returns `user@host` in the form that GRANT expects.
-fn quoted(account: &str) -> String {
+pub(super) fn quoted(account: &str) -> String {
     let (user, host) = account.rsplit_once('@').unwrap_or((account, "%"));
     let [user, host] = [user, host].map(|name| name.replace('\'', "''"));
     format!("'{user}'@'{host}'")

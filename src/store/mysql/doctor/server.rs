@@ -21,9 +21,7 @@ pub(super) fn server(facts: &ServerFacts) -> Finding {
             "use MySQL or MariaDB, or first test the features of dlock that you need",
         );
     }
-    let is_mariadb = lower.contains("mariadb");
-    // MariaDB includes its name in its version.
-    let (name, shown, oldest) = match is_mariadb {
+    let (name, shown, oldest) = match facts.is_mariadb() {
         true => ("MariaDB", version.clone(), OLDEST_MARIADB),
         false => ("MySQL", format!("MySQL {version}"), OLDEST_MYSQL),
     };
@@ -40,7 +38,7 @@ pub(super) fn server(facts: &ServerFacts) -> Finding {
 
 /// Returns the major and minor number. Returns None if the version does not start with two numbers. MariaDB may prepend
 /// `5.5.5-` because of old replication clients.
-fn series(version: &str) -> Option<(u32, u32)> {
+pub(super) fn series(version: &str) -> Option<(u32, u32)> {
     let version = match version.strip_prefix("5.5.5-") {
         Some(rest) if rest.contains("MariaDB") => rest,
         _ => version,

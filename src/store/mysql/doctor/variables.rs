@@ -106,6 +106,11 @@ impl ServerFacts {
         })
     }
 
+    /// Returns true if the server is MariaDB, which includes its name in its version.
+    pub(super) fn is_mariadb(&self) -> bool {
+        self.version.to_lowercase().contains("mariadb")
+    }
+
     /// Returns true if the server is a Galera node. A server without a provider is not a Galera node,
     /// even if `wsrep_on` is set.
     pub(super) fn is_galera(&self) -> bool {

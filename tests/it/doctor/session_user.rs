@@ -1,0 +1,196 @@
+//! Findings about the sessions of the account in `--session-user`. Most tests compare the finding with what the account
+//! can do: one session is in its process list or not, and its KILL ends that session or not.
+
+use mysql::prelude::Queryable;
+use mysql::{Conn, Opts};
+
+use super::{Findings, account_without_grants, execute, set_up};
+use crate::cli_runner::Dlock;
+use crate::servers::{Database, Flavour, SESSIONS, Server, shared};
+
+const CHECK: &str = "session-user";
+
+/// Runs doctor as `account` with `--session-user` for the sessions of `user`.
+#[track_caller]
+fn findings(account: &Database, user: &str) -> Findings {
+    let dlock = Dlock::new([""; 0]).env("DLOCK_URL", account.url());
+    Findings::of(dlock.env("DLOCK_OPT_SESSION_USER", user))
+}
+
+#[track_caller]
+fn log_in(account: &Database) -> Conn {
+    let account = Opts::from_url(&account.url()).expect("the URL is valid");
+    Conn::new(account).expect("the account can log in")
+}
+
+/// Opens a session of `target`. Returns whether `account` can see the session, and whether it can end the session.
+#[track_caller]
+fn sees_and_ends(account: &Database, target: &Database) -> (bool, bool) {
+    let target = log_in(target);
+    let session = target.connection_id();
+    let mut own = log_in(account);
+    let seen: Option<u64> = own
+        .query_first(format!("SELECT id FROM {SESSIONS} AS p WHERE id={session}"))
+        .expect("every account can read the list");
+    let ended = own.query_drop(format!("KILL {session}"));
+    (seen.is_some(), ended.is_ok())
+}
+
+/// Creates an account that can use the database but has no privileges for sessions.
+fn account(database: &Database, name: &str) -> Database {
+    let account = account_without_grants(database, name);
+    grant(&account, &format!("SELECT ON `{}`.*", account.name));
+    account
+}
+
+#[track_caller]
+fn grant(account: &Database, privileges: &str) {
+    execute(
+        account,
+        &format!("GRANT {privileges} TO '{}'@'%'", account.user),
+    );
+}
+
+/// Asserts that the finding about the sessions of `target` is what `account` can do. If `account` cannot see or cannot
+/// end them, asserts that the fix changes this.
+#[track_caller]
+fn finding_is_true_and_the_fix_works(account: &Database, target: &Database) {
+    let user = &target.user;
+    let able = sees_and_ends(account, target);
+    let fact = match able {
+        (true, true) => "can see and end the sessions of",
+        (true, false) => "can see, but not end, the sessions of",
+        (false, true) => "can end, but not see, the sessions of",
+        (false, false) => "can neither see nor end the sessions of",
+    };
+    let fact = format!("{}@% {fact} {user}", account.user);
+    if able == (true, true) {
+        findings(account, user).reports(CHECK, "ok", &fact);
+        return;
+    }
+    let fix = findings(account, user).reports(CHECK, "warn", &fact);
+    execute(account, &fix);
+    assert_eq!(sees_and_ends(account, target), (true, true), "{fix}");
+    let fact = format!("{}@% can see and end the sessions of {user}", account.user);
+    findings(account, user).reports(CHECK, "ok", &fact);
+}
+
+#[test]
+fn each_combination_of_privileges_has_a_true_finding_and_a_working_fix() {
+    for flavour in Flavour::ALL {
+        let database = set_up(shared(flavour));
+        let target = account(&database, "app");
+        let end = match flavour {
+            Flavour::MariaDb => "CONNECTION ADMIN",
+            Flavour::MySql => "CONNECTION_ADMIN",
+        };
+        let ends = format!("PROCESS, {end}");
+        let privileges = ["", "PROCESS", end, "SUPER", "PROCESS, SUPER", &ends, "ALL"];
+        for (at, privileges) in privileges.into_iter().enumerate() {
+            let account = account(&database, &format!("p{at}"));
+            if !privileges.is_empty() {
+                grant(&account, &format!("{privileges} ON *.*"));
+            }
+            finding_is_true_and_the_fix_works(&account, &target);
+        }
+    }
+}
+
+#[test]
+fn privileges_count_only_if_they_are_in_effect() {
+    for flavour in Flavour::ALL {
+        let database = set_up(shared(flavour));
+        let target = account(&database, "app");
+        let (end, set_default) = match flavour {
+            Flavour::MariaDb => ("CONNECTION ADMIN", "FOR"),
+            Flavour::MySql => ("CONNECTION_ADMIN", "TO"),
+        };
+        let (inactive, active) = (account(&database, "off"), account(&database, "on"));
+        let (outer, inner) = (
+            format!("outer_{}", target.user),
+            format!("inner_{}", target.user),
+        );
+        for statement in [
+            format!("CREATE ROLE {outer}"),
+            format!("CREATE ROLE {inner}"),
+            format!("GRANT PROCESS, {end} ON *.* TO {inner}"),
+            format!("GRANT {inner} TO {outer}"),
+            format!("GRANT {outer} TO '{}'@'%'", inactive.user),
+            format!("GRANT {outer} TO '{}'@'%'", active.user),
+            format!(
+                "SET DEFAULT ROLE {outer} {set_default} '{}'@'%'",
+                active.user
+            ),
+        ] {
+            execute(&database, &statement);
+        }
+        assert_eq!(sees_and_ends(&active, &target), (true, true));
+        finding_is_true_and_the_fix_works(&active, &target);
+        assert_eq!(sees_and_ends(&inactive, &target), (false, false));
+        finding_is_true_and_the_fix_works(&inactive, &target);
+
+        // The name of a column looks like a privilege on the whole server.
+        let hostile = account(&database, "column");
+        let column = "`PROCESS, SUPER ON *.* TO x`";
+        execute(
+            &database,
+            &format!("CREATE TABLE hostile ({column} INT PRIMARY KEY)"),
+        );
+        grant(
+            &hostile,
+            &format!("SELECT ({column}) ON `{}`.hostile", hostile.name),
+        );
+        assert_eq!(sees_and_ends(&hostile, &target), (false, false));
+        finding_is_true_and_the_fix_works(&hostile, &target);
+    }
+}
+
+#[test]
+fn sessions_of_an_account_with_system_user_can_be_ended_only_with_system_user() {
+    let database = set_up(shared(Flavour::MySql));
+    let (target, account) = (account(&database, "sys"), account(&database, "dba"));
+    grant(&target, "SYSTEM_USER ON *.*");
+    grant(&account, "PROCESS, CONNECTION_ADMIN ON *.*");
+    assert_eq!(sees_and_ends(&account, &target), (true, false));
+    // The account cannot read the privileges of other accounts, so the finding states only a condition.
+    let condition = format!("if {} has SYSTEM_USER, ", target.user);
+    findings(&account, &target.user).reports(CHECK, "ok", &condition);
+
+    grant(&account, "SELECT ON mysql.global_grants");
+    let fix = findings(&account, &target.user).reports(CHECK, "warn", "can see, but not end,");
+    assert_eq!(
+        fix,
+        format!("GRANT SYSTEM_USER ON *.* TO '{}'@'%';", account.user)
+    );
+    finding_is_true_and_the_fix_works(&account, &target);
+}
+
+#[test]
+fn sessions_of_the_own_account_need_no_privilege() {
+    for flavour in Flavour::ALL {
+        let database = set_up(shared(flavour));
+        let user = &database.user;
+        assert_eq!(sees_and_ends(&database, &database), (true, true));
+        let found = findings(&database, user);
+        found.reports(CHECK, "ok", &format!("{user}@% can see and end its own"));
+        found.are_good_except(&[]);
+        Findings::on(&database).reports(CHECK, "skip", "no --session-user");
+        let by_option = Dlock::on(&database, ["doctor", "--session-user", "somebody"]).run();
+        assert!(
+            by_option
+                .stdout
+                .contains("can neither see nor end the sessions of somebody\n"),
+            "{by_option:?}"
+        );
+        assert_eq!(by_option.status, Some(0), "a warning is not a failure");
+    }
+}
+
+#[test]
+fn a_server_that_lists_no_sessions_is_reported() {
+    let server = Server::start(Flavour::MySql, &["--performance-schema=OFF"]);
+    let database = set_up(&server);
+    let found = findings(&database, &database.user);
+    let fix = found.reports(CHECK, "warn", "the server does not list sessions");
+    assert!(fix.contains("performance_schema=ON"), "{fix}");
+}
