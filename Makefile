@@ -10,9 +10,9 @@ DESTDIR ?=
 # the tests.
 SCRATCH := $(shell [ "$$(df --output=avail -B1G /dev/shm 2>/dev/null | tail -n 1)" -ge 4 ] 2>/dev/null && \
 	[ -w /dev/shm ] && echo /dev/shm || echo $${TMPDIR:-/tmp})
-test chaos stress: export TMPDIR := $(SCRATCH)
+test chaos stress migrations: export TMPDIR := $(SCRATCH)
 
-.PHONY: help all check demo test model static chaos stress lint deny bench generated install clean
+.PHONY: help all check demo test model static chaos stress migrations lint deny bench generated install clean
 
 all: ## Build the release program
 	$(CARGO) build --release --locked
@@ -68,6 +68,18 @@ stress: TTL = 5
 stress: ## Count the successes of 30 replicas and of a cron job (ROUNDS=20 TICKS=50 SEED= TTL=5)
 	tests/servers/fetch mariadb mysql
 	$(CARGO) test --locked --test stress -- --timed --rounds=$(ROUNDS) --ticks=$(TICKS) --seed=$(SEED) --ttl=$(TTL)
+
+# In each round, three replicas run the recipe of a migration tool, and the holder is killed at a random moment. When the
+# next command starts, no statement of the killed command may be alive on the server, and the schema must be complete at
+# the end. With ALTERS, the command is the client of the server with an ALTER that takes a minute. This target also checks
+# durations, so run it on an idle machine. 30 rounds of the three tools take about half an hour.
+# `make test` includes a short run. Examples: make migrations ROUNDS=5 SEED=7 FLAVOUR=mysql ONLY=knex
+#                                             make migrations ALTERS=100
+migrations: ROUNDS = $(if $(ALTERS),0,30)
+migrations: ## Kill the holder of real migrations on real servers (ROUNDS=30 ALTERS= SEED= FLAVOUR= ONLY=)
+	tests/servers/fetch mariadb mysql alembic django knex
+	$(CARGO) test --locked --test migrations -- --timed --rounds=$(ROUNDS) --alters=$(ALTERS) --seed=$(SEED) \
+		--flavour=$(FLAVOUR) --only=$(ONLY)
 
 lint: deny ## Check the format, the lints, the documentation and the dependencies, as in CI
 	$(CARGO) fmt --check

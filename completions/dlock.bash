@@ -276,7 +276,7 @@ _dlock() {
             return 0
             ;;
         dlock__subcmd__exec)
-            opts="-a -t -w -n -E -q -v -h -V --action --ttl --wait --nonblock --conflict-exit-code --once --once-per --min-hold --connect-timeout --grace --stop-signal --max-runtime --heartbeat-file --holder --note --fence --history --metrics-file --on-event --quiet --verbose --log-format --url --url-file --defaults-file --host --port --socket --user --password-file --database --ssl-mode --ssl-ca --ssl-cert --ssl-key --help --version"
+            opts="-a -t -w -n -E -q -v -h -V --action --ttl --wait --nonblock --conflict-exit-code --once --once-per --min-hold --connect-timeout --grace --stop-signal --max-runtime --server-sessions --heartbeat-file --holder --note --fence --history --metrics-file --on-event --quiet --verbose --log-format --url --url-file --defaults-file --host --port --socket --user --password-file --database --ssl-mode --ssl-ca --ssl-cert --ssl-key --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -340,6 +340,10 @@ _dlock() {
                     ;;
                 --max-runtime)
                     COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --server-sessions)
+                    COMPREPLY=($(compgen -W "kill wait ignore" -- "${cur}"))
                     return 0
                     ;;
                 --heartbeat-file)
@@ -792,7 +796,7 @@ _dlock() {
             return 0
             ;;
         dlock__subcmd__status)
-            opts="-a -q -v -h -V --action --all --json --check --watch --color --quiet --verbose --log-format --url --url-file --defaults-file --host --port --socket --user --password-file --database --ssl-mode --ssl-ca --ssl-cert --ssl-key --help --version"
+            opts="-a -q -v -h -V --action --all --json --check --statements --watch --color --quiet --verbose --log-format --url --url-file --defaults-file --host --port --socket --user --password-file --database --ssl-mode --ssl-ca --ssl-cert --ssl-key --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0

@@ -66,6 +66,9 @@ complete -c dlock -n "__fish_dlock_using_subcommand exec" -l connect-timeout -d 
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -l grace -d 'Time between the stop signal and SIGKILL when dlock stops the command [default: a sixth of the ttl, at most 10s]' -r
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -l stop-signal -d 'First signal to the command and all its descendants when dlock stops the command: a name or a number' -r
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -l max-runtime -d 'Maximum runtime; if the command runs longer, dlock stops it and exits with 124' -r
+complete -c dlock -n "__fish_dlock_using_subcommand exec" -l server-sessions -d 'What dlock does with sessions that a killed or failed command leaves on dlock\'s server' -r -f -a "kill\t'Kill the sessions, and wait until they are gone'
+wait\t'Wait until the sessions execute no statement any more'
+ignore\t'Do not look for sessions, and do not wait for them'"
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -l heartbeat-file -d 'File that the command must change regularly; if it does not, dlock does not renew the lease' -r -F
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -l holder -d 'Name of this holder, as shown by dlock status [default: HOST/PID]' -r
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -l note -d 'Text that dlock status shows as a note, for example the reason for the run' -r
@@ -122,6 +125,7 @@ complete -c dlock -n "__fish_dlock_using_subcommand status" -l ssl-key -d 'PEM f
 complete -c dlock -n "__fish_dlock_using_subcommand status" -l all -d 'Show all actions, including free actions without waiters'
 complete -c dlock -n "__fish_dlock_using_subcommand status" -l json -d 'Print JSON instead of tables; see dlock-status(1) for the format'
 complete -c dlock -n "__fish_dlock_using_subcommand status" -l check -d 'Print nothing, and exit with 75 if any of the actions is held or paused, or with 0 if none is'
+complete -c dlock -n "__fish_dlock_using_subcommand status" -l statements -d 'Also show the statements of the command\'s sessions on the server, at most 80 characters of each'
 complete -c dlock -n "__fish_dlock_using_subcommand status" -s q -l quiet -d 'Print only the reason if dlock fails; overrides --verbose'
 complete -c dlock -n "__fish_dlock_using_subcommand status" -s v -l verbose -d 'Print a message for each step'
 complete -c dlock -n "__fish_dlock_using_subcommand status" -s h -l help -d 'Print help (see more with \'--help\')'

@@ -1,5 +1,6 @@
 //! The events of an `exec`: everything that the event loop receives while a lease is acquired, held or released.
 
+pub mod connections;
 pub mod database;
 pub mod heartbeat;
 pub mod queue;
@@ -8,6 +9,7 @@ use crate::metrics::writer;
 use crate::process::hook::{HookResult, HookTrigger};
 use crate::process::monitor::ParentMessage;
 use crate::store::TimedResponse;
+use crate::store::session::CommandConnections;
 use crate::sys::signal::Signal;
 
 /// An event of the event loop.
@@ -17,6 +19,8 @@ pub enum Event {
     Signal(Signal),
     /// The monitor sent a message.
     Monitor(ParentMessage),
+    /// The connections of the command to dlock's server have changed. Contains the present connections.
+    Connections(CommandConnections),
     /// The command's heartbeat file has changed.
     Heartbeat,
     /// A hook has ended, or was not started. Contains the result.

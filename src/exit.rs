@@ -155,7 +155,7 @@ pub const TABLE: &[(&str, &str)] = &[
     ("70", "internal error"),
     (
         "75",
-        "the action was held or paused until the waiting time ran out (for exec, -E changes this status); for wait --done: no success until the timeout; for status --check: an action is held or paused",
+        "the action was held or paused, or sessions of an earlier run had not ended on the server, until the waiting time ran out (for exec, -E changes this status); for wait --done: no success until the timeout; for status --check: an action is held or paused",
     ),
     (
         "76",

@@ -38,6 +38,9 @@ pub enum Safeguard {
     /// contender waits for the commit, which is safe. The benchmark `line` measures the time that a hand-off saves.
     /// Name: `handoff`.
     HandOff,
+    /// The sessions that a command has left on the server have ended before another command starts. If disabled, neither
+    /// the holder nor a contender ends them or waits for them. Name: `sessions`.
+    EndedSessions,
     /// The program uses the current schema version. If disabled, the program uses the next version, which has one more
     /// column. This is safe. `tests/it/versions.rs` runs both programs on the same tables. Name: `schema`.
     PresentSchema,
@@ -88,6 +91,7 @@ mod switch {
             "clock" => Safeguard::OwnClock,
             "tree" => Safeguard::DeadTree,
             "handoff" => Safeguard::HandOff,
+            "sessions" => Safeguard::EndedSessions,
             "schema" => Safeguard::PresentSchema,
             _ => panic!("DLOCK_MUTANT contains an unknown safeguard: {name}"),
         }

@@ -76,13 +76,15 @@ impl RunOutcome {
     }
 
     /// Returns the release request for `lease` after a run with this outcome. `took` is the time since the grant. A
-    /// lease that this process still holds stays held until `min_hold` after the grant.
+    /// lease that this process still holds stays held until `min_hold` after the grant. `sessions_ended` is the number of
+    /// sessions that dlock has killed on the server.
     #[must_use]
     pub fn request(
         self,
         lease: &AcquiredLease,
         took: Duration,
         min_hold: Duration,
+        sessions_ended: u32,
     ) -> ReleaseRequest {
         let keep = min_hold.saturating_sub(took);
         ReleaseRequest {
@@ -96,7 +98,9 @@ impl RunOutcome {
             run: self.history_outcome().map(|outcome| RunRecord {
                 outcome,
                 duration: took,
+                sessions_ended,
             }),
+            clears_sessions: false,
             handed_off: false,
         }
     }

@@ -8,3 +8,4 @@ pub mod acquire;
 pub mod clock_jump;
 pub mod release;
 pub mod renew;
+pub mod sessions;

@@ -109,6 +109,11 @@ impl Report {
         self.line(Verbosity::Normal, meta.into(), &text);
     }
 
+    /// Returns true if the steps of the run are printed.
+    pub fn is_verbose(&self) -> bool {
+        self.verbosity >= Verbosity::Verbose
+    }
+
     /// Reports a step of the run. Prints only if the verbosity is [`Verbosity::Verbose`].
     pub fn debug<'a>(&self, meta: impl Into<EventMeta<'a>>, text: impl Display) {
         self.line(Verbosity::Verbose, meta.into(), &text);

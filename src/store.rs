@@ -15,6 +15,8 @@ pub mod read_back;
 pub mod record;
 mod request;
 mod response;
+pub mod session;
+pub mod session_states;
 pub mod takeover;
 pub mod target;
 
@@ -28,9 +30,10 @@ pub use self::record::{
     ServerTime, Snapshot, Version, Waiter,
 };
 pub use self::request::{
-    AcquireMode, AcquireRequest, QueueEntry, QueueLock, ReleaseRequest, Request, WaitRequest,
+    AcquireMode, AcquireRequest, EndSessionsRequest, QueueEntry, QueueLock, ReleaseRequest,
+    RenewRequest, Request, WaitRequest,
 };
-pub use self::response::{Loss, Response, TimedResponse};
+pub use self::response::{EarlierSessions, Loss, Response, SessionsLeft, TimedResponse};
 
 /// Maximum time between two polls of a waiter that polls. If more time has passed since its latest poll, the waiter
 /// counts as dead.

@@ -17,5 +17,6 @@ mod signal_mask;
 pub mod socket;
 pub mod stderr;
 pub mod stop_signal;
+pub mod tcp;
 pub mod terminal;
 pub mod tree;

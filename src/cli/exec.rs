@@ -12,6 +12,7 @@ use super::once::OnceArgs;
 use super::value::{Wait, label, note, positive_duration};
 use crate::exit;
 use crate::lease::action::Action;
+use crate::store::session::SessionPolicy;
 use crate::sys::stop_signal;
 
 /// Options of `exec`.
@@ -100,6 +101,20 @@ pub struct ExecArgs {
     #[arg(long, env = "DLOCK_OPT_MAX_RUNTIME", value_name = "DURATION")]
     #[arg(value_parser = positive_duration)]
     pub max_runtime: Option<Duration>,
+
+    /// What dlock does with sessions that a killed or failed command leaves on dlock's server.
+    ///
+    /// The server continues the statement of a killed client. With kill, dlock kills the sessions and waits until they
+    /// are gone, before another command starts. With wait, dlock only waits until they execute no statement. With
+    /// ignore, the next command may start while such a statement is still executed.
+    #[arg(
+        long,
+        env = "DLOCK_OPT_SERVER_SESSIONS",
+        value_name = "kill|wait|ignore",
+        default_value = "kill",
+        hide_possible_values = true
+    )]
+    pub server_sessions: SessionPolicy,
 
     /// File that the command must change regularly; if it does not, dlock does not renew the lease.
     #[arg(long, env = "DLOCK_OPT_HEARTBEAT_FILE", value_name = "FILE")]

@@ -8,6 +8,10 @@ use crate::lease::action::Action;
 
 /// Options of `status`.
 #[derive(Debug, Args)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each of them is a separate option"
+)]
 #[command(after_help = SEE_ALSO, after_long_help = long_footer())]
 pub struct StatusArgs {
     /// Actions to show [default: all actions that have waiters or are not free].
@@ -35,6 +39,13 @@ pub struct StatusArgs {
     #[arg(long, env = "DLOCK_OPT_CHECK")]
     #[arg(value_parser = clap::builder::FalseyValueParser::new())]
     pub check: bool,
+
+    /// Also show the statements of the command's sessions on the server, at most 80 characters of each.
+    ///
+    /// Statements can contain secrets. This option applies to the facts of one action and to JSON.
+    #[arg(long, env = "DLOCK_OPT_STATEMENTS")]
+    #[arg(value_parser = clap::builder::FalseyValueParser::new())]
+    pub statements: bool,
 
     /// Options for repeated output.
     #[command(flatten)]

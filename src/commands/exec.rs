@@ -1,10 +1,10 @@
-//! `dlock exec`: acquires the lock, supervises the command, releases the lock, notifies the
-//! observers, and exits.
+//! `dlock exec`: acquires the lock, supervises the command, ends its sessions on the server, releases
+//! the lock, notifies the observers, and exits.
 //!
 //! One loop on the main thread receives every event: signals, responses from the database thread,
 //! and messages from the monitor. Pure state machines make the decisions: `acquire` until the
 //! grant, then `renew` until the monitor reports that the command's process tree is dead, then
-//! `release`. The main thread never blocks on the server, so it always handles deadlines and
+//! `sessions` until no session of the command is left on the server, then `release`. The main thread never blocks on the server, so it always handles deadlines and
 //! signals. The order of the last steps is fixed: the command is dead, renewals stop, the lease is
 //! released, dlock exits.
 //!
@@ -16,7 +16,9 @@ mod hold;
 pub mod nested;
 mod observers;
 mod release;
+mod sessions;
 mod start;
+mod tracking;
 mod wait;
 
 use self::start::Plan;
@@ -24,6 +26,7 @@ use crate::cli::exec::ExecArgs;
 use crate::exit::Status;
 use crate::report::Report;
 use crate::store::target::Target;
+use crate::sys::clock;
 
 /// Runs the command under the lock.
 ///
@@ -38,10 +41,15 @@ pub fn run(args: ExecArgs, target: Target, report: &Report) -> anyhow::Result<St
     }
     let (mut event_loop, acquire, monitor) = plan.start(target, report)?;
 
-    let outcome = event_loop.acquire(acquire, &plan.args).and_then(|lease| {
+    let started = clock::now();
+    let lease = event_loop.acquire(acquire, &plan.args);
+    let lease = lease.and_then(|lease| event_loop.end_earlier_sessions(lease, &plan.args, started));
+    let outcome = lease.and_then(|(lease, ended)| {
         report.finish();
         let mut run = event_loop.supervise(&lease, &plan.args, &monitor);
-        event_loop.release(&lease, &mut run, &plan.args);
+        run.sessions_ended = ended;
+        let is_clear = event_loop.end_own_sessions(&mut run);
+        event_loop.release(&lease, &mut run, &plan.args, is_clear);
         event_loop
             .observers
             .ended(run.outcome.result(), &run.reason, "");

@@ -35,7 +35,7 @@ pub fn run(args: ReleaseArgs, target: Target, report: &Report) -> anyhow::Result
     let snapshot = query_once(target.clone(), move |database| {
         database.snapshot(Selection::Named(&[shown_action]))
     })?;
-    let record = snapshot.locks.into_iter().next();
+    let record = snapshot.locks.first().cloned();
     let record = record.unwrap_or_else(|| LockRecord::never_held(action.clone()));
     let kind = match args.pause {
         _ if args.resume => OperatorAction::Resume,
@@ -51,7 +51,7 @@ pub fn run(args: ReleaseArgs, target: Target, report: &Report) -> anyhow::Result
         let why = format!("{action} has token {token} now: run dlock status and try again");
         return Err(ExitError::new(Status::LOST, why).into());
     }
-    report.block(&report::status::details(&record, &snapshot.waiters));
+    report.block(&report::status::details(&record, &snapshot));
     if !args.yes && !is_confirmed(report, &prompt(&action, kind))? {
         let why = format!("{action} is unchanged");
         return Err(ExitError::new(Status::USAGE, why).into());

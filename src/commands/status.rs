@@ -26,6 +26,10 @@ pub fn run(args: StatusArgs, target: Target, report: &Report) -> anyhow::Result<
             let why = "--check prints nothing, so it cannot be combined with --watch";
             return Err(ExitError::new(Status::USAGE, why).into());
         }
+        if args.statements {
+            let why = "--watch reads no statements, so it cannot be combined with --statements";
+            return Err(ExitError::new(Status::USAGE, why).into());
+        }
         let options = WatchOptions {
             actions: selection,
             json: args.json,
@@ -34,10 +38,23 @@ pub fn run(args: StatusArgs, target: Target, report: &Report) -> anyhow::Result<
         };
         return app::run(options, target, report);
     }
-    let query = selection.clone();
-    let mut snapshot = query_once(target, move |database| database.snapshot(query.selection()))?;
-    selection.complete(&mut snapshot);
-    if args.check {
+    let StatusArgs {
+        json,
+        check,
+        statements,
+        ..
+    } = args;
+    let is_named = selection.is_named();
+    let snapshot = query_once(target, move |database| {
+        let mut snapshot = database.snapshot(selection.selection())?;
+        selection.complete(&mut snapshot);
+        // The table does not show the sessions.
+        if !check && (json || is_named && snapshot.locks.len() == 1) {
+            database.read_session_states(&mut snapshot, statements);
+        }
+        Ok(snapshot)
+    })?;
+    if check {
         let is_held = |record: &LockRecord| {
             record.pause.is_some() || matches!(record.state(), LockState::Held | LockState::Revoked)
         };
@@ -48,8 +65,8 @@ pub fn run(args: StatusArgs, target: Target, report: &Report) -> anyhow::Result<
     }
     let local_time = clock::wall();
     let text = match snapshot.locks.as_slice() {
-        _ if args.json => report::status::json(&snapshot, local_time)?,
-        [record] if selection.is_named() => report::status::details(record, &snapshot.waiters),
+        _ if json => report::status::json(&snapshot, local_time)?,
+        [record] if is_named => report::status::details(record, &snapshot),
         locks => report::status::table(locks, &snapshot.waiters),
     };
     report::result(&text)?;

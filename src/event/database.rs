@@ -75,6 +75,12 @@ impl DatabaseThread {
         let _ = self.waker.send(&[0]);
     }
 
+    /// Returns the handle of the connection.
+    #[must_use]
+    pub fn interrupter(&self) -> Interrupter {
+        self.interrupter.clone()
+    }
+
     /// Interrupts the request in flight. The response to this request is then normally a failure. Has no effect while
     /// the thread resolves a name or connects.
     pub fn interrupt(&self) {

@@ -102,6 +102,12 @@ impl Monitor {
         self.process.resume_and_reap();
     }
 
+    /// Returns the process id of the monitor. The command's tree consists of the descendants of this process.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.process.pid()
+    }
+
     /// Kills a monitor that has missed the deadline. The kernel then kills the command.
     pub fn kill(&self) {
         self.process.kill();

@@ -32,7 +32,7 @@ use crate::lease::{Grant, OwnerId, Token};
 use crate::store::takeover::Observation;
 use crate::store::{
     AcquireMode, AcquireRequest, Failure, LockRecord, QueueEntry, QueueLock, ReleaseRequest,
-    Request, Response, Success, TimedResponse, WaitRequest,
+    RenewRequest, Request, Response, Success, TimedResponse, WaitRequest,
 };
 
 /// If the contender at the head of the queue has waited at least this long, the next wait also prunes the queue entries
@@ -249,7 +249,7 @@ impl Acquire {
                     .is_some_and(|last| last.head_waiting_for >= LONG_WAIT),
             }),
             AcquirePhase::Confirm { token, .. } => {
-                Request::Renew(self.grant(token), self.queue_lock)
+                Request::Renew(RenewRequest::new(self.grant(token), self.queue_lock))
             }
             AcquirePhase::FreeOwnRecord(token) => Request::Release(ReleaseRequest {
                 token: Some(token),
@@ -283,9 +283,11 @@ impl Acquire {
             }
         }
         match &response.outcome {
-            Ok(Response::Granted(token)) => self.granted(now, *token, response.sent),
+            Ok(Response::Granted(token, sessions)) => {
+                self.granted(now, *token, *sessions, response.sent);
+            }
             Ok(Response::AlreadyHeld(token)) => self.confirm(now, *token),
-            Ok(Response::Renewed) => self.confirmed(now, response.sent),
+            Ok(Response::Renewed(_)) => self.confirmed(now, response.sent),
             Ok(
                 Response::Lost(record)
                 | Response::NotAcquired(record, _)
@@ -309,7 +311,7 @@ impl Acquire {
                 self.phase = AcquirePhase::TryAcquire(AcquireMode::IfFree);
             }
             // An acquisition does not send the requests to which these responses belong.
-            Ok(Response::Record(_) | Response::HandedOff) => {}
+            Ok(Response::Record(_) | Response::HandedOff | Response::Sessions(_)) => {}
             Err(failure) => self.failed(now, response, failure),
         }
     }

@@ -9,8 +9,9 @@ use std::time::Duration;
 use crate::lease::Grant;
 use crate::lease::instant::{BootInstant, Deadline};
 use crate::lease::timing::Timing;
+use crate::store::session::FoundSessions;
 use crate::store::{
-    Failure, FailureKind, LockRecord, Loss, QueueLock, Request, Response, TimedResponse,
+    Failure, FailureKind, LockRecord, Loss, QueueLock, RenewRequest, Response, TimedResponse,
 };
 
 /// Longest pause before a failed renewal is tried again. After a short network fault, renewals normally continue within
@@ -33,8 +34,12 @@ pub struct Renewals {
     next_at: Option<BootInstant>,
     /// Send time of the most recent renewal, or of the request that proves the grant.
     last_sent: BootInstant,
+    /// Send time of the most recent renewal that succeeded, or of the request that proves the grant.
+    proven: BootInstant,
     /// The state of the heartbeat since the most recent renewal was sent.
     liveness: Liveness,
+    /// True if no command runs under the lease: it has not started yet, or its whole tree is dead.
+    is_without_command: bool,
 }
 
 /// The proof that the command is alive. The heartbeat that permitted a failed renewal also permits the next renewal.
@@ -51,8 +56,9 @@ pub enum Liveness {
 /// The result of a renewal.
 #[derive(Debug)]
 pub enum RenewalOutcome {
-    /// The lease is renewed. Contains its new deadline.
-    Renewed(Deadline),
+    /// The lease is renewed. Contains its new deadline, and the result of the look for sessions if the renewal asked for
+    /// one.
+    Renewed(Deadline, Option<Box<Result<FoundSessions, Failure>>>),
     /// This process no longer holds the lease. Contains the reason and the record that dlock read.
     Lost(Loss, Box<LockRecord>),
     /// The renewal failed, or its outcome is unknown. It is tried again unless the command has to be stopped.
@@ -80,8 +86,23 @@ impl Renewals {
             deadline: timing.deadline(sent),
             next_at: Some(sent + timing.renew_interval),
             last_sent: sent,
+            proven: sent,
             liveness,
+            is_without_command: false,
         }
+    }
+
+    /// Renews the lease even after its deadline and without heartbeats, because no command runs under it.
+    pub fn continue_without_command(&mut self) {
+        self.is_without_command = true;
+        self.liveness = Liveness::NotRequired;
+    }
+
+    /// Makes the next renewal due soon, so that it notes a new session of the command. A renewal that follows the
+    /// previous one too closely waits for the shortest pause.
+    pub fn expedite_note(&mut self, now: BootInstant) {
+        let soon = now.max(self.last_sent + MIN_RETRY_DELAY);
+        self.next_at = self.next_at.map(|next| next.min(soon));
     }
 
     /// Records a heartbeat from the command.
@@ -111,6 +132,12 @@ impl Renewals {
         self.liveness == Liveness::Pending && self.next_at.is_some()
     }
 
+    /// Returns the send time of the request that proves the lease. The deadline is measured from this instant.
+    #[must_use]
+    pub const fn proven(&self) -> BootInstant {
+        self.proven
+    }
+
     /// Returns the instants at which the command receives the stop signal and SIGKILL unless the lease is renewed.
     #[must_use]
     pub const fn deadline(&self) -> Deadline {
@@ -120,9 +147,10 @@ impl Renewals {
     /// Returns the renewal to send at `now`. None if no renewal is due, if a required heartbeat is missing, or if the
     /// command has to be stopped. In the last case, a renewal would extend the lease of a command that is being
     /// stopped.
-    pub fn due(&mut self, now: BootInstant) -> Option<Request> {
+    pub fn due(&mut self, now: BootInstant) -> Option<RenewRequest> {
         let is_due = self.next_at.is_some_and(|next| now >= next);
-        if !is_due || self.liveness == Liveness::Pending || now >= self.deadline.term {
+        let is_stopping = !self.is_without_command && now >= self.deadline.term;
+        if !is_due || self.liveness == Liveness::Pending || is_stopping {
             return None;
         }
         self.next_at = None;
@@ -130,7 +158,7 @@ impl Renewals {
         if self.liveness == Liveness::Proven {
             self.liveness = Liveness::Pending;
         }
-        Some(Request::Renew(self.grant, self.queue_lock))
+        Some(RenewRequest::new(self.grant, self.queue_lock))
     }
 
     /// Returns the instant at which the next renewal is due. None while a renewal is in flight, and after the loss of
@@ -143,10 +171,11 @@ impl Renewals {
     /// Handles the response to the renewal in flight.
     pub fn handle_response(&mut self, now: BootInstant, response: TimedResponse) -> RenewalOutcome {
         match response.outcome {
-            Ok(Response::Renewed) => {
+            Ok(Response::Renewed(look)) => {
+                self.proven = self.proven.max(response.sent);
                 self.deadline = self.deadline.max(self.timing.deadline(response.sent));
                 self.next_at = Some(response.sent + self.timing.renew_interval);
-                RenewalOutcome::Renewed(self.deadline)
+                RenewalOutcome::Renewed(self.deadline, look)
             }
             // Send no further renewal, because each response would report the loss again until the command is dead.
             Ok(Response::Lost(record)) => {
@@ -231,9 +260,9 @@ mod tests {
         assert!(renewals.due(after(7_500)).is_some());
         let outcome = renewals.handle_response(
             after(9_000),
-            timed_response(after(7_600), Ok(Response::Renewed)),
+            timed_response(after(7_600), Ok(Response::Renewed(None))),
         );
-        assert!(matches!(outcome, RenewalOutcome::Renewed(_)));
+        assert!(matches!(outcome, RenewalOutcome::Renewed(..)));
         let moved = renewals.deadline().kill.since(first.kill);
         assert_eq!(moved, Duration::from_millis(7_600));
     }
@@ -272,7 +301,7 @@ mod tests {
         );
         renewals.handle_response(
             after(7_600),
-            timed_response(after(7_500), Ok(Response::Renewed)),
+            timed_response(after(7_500), Ok(Response::Renewed(None))),
         );
         assert!(renewals.due(after(13_000)).is_none(), "no heartbeat since");
     }
@@ -284,7 +313,7 @@ mod tests {
         assert!(renewals.due(after(2_000)).is_some(), "due immediately");
         renewals.handle_response(
             after(2_001),
-            timed_response(after(2_000), Ok(Response::Renewed)),
+            timed_response(after(2_000), Ok(Response::Renewed(None))),
         );
         renewals.expedite(after(2_002));
         assert!(renewals.due(after(2_499)).is_none());

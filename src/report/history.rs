@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::escape::printable;
 use super::format::{json_line, millis, rendered};
-use super::messages::duration;
+use super::messages::{count, duration};
 use crate::store::HistoryEntry;
 
 /// Formats a table with a heading and one line per run.
@@ -28,11 +28,20 @@ pub fn table(entries: &[HistoryEntry]) -> String {
             printable(&entry.holder.label).into_owned(),
             entry.started_at.clone(),
             duration(entry.duration),
-            format!("{}, {} ago", entry.outcome, duration(entry.ago)),
+            result(entry),
             printable(&entry.holder.note).into_owned(),
         ]
     });
     rendered(heading, rows)
+}
+
+/// Returns the outcome of a run, the number of sessions that dlock ended, and the age of the run.
+fn result(entry: &HistoryEntry) -> String {
+    let ended = match entry.sessions_ended {
+        0 => String::new(),
+        number => format!(", ended {}", count(number, "session")),
+    };
+    format!("{}{ended}, {} ago", entry.outcome, duration(entry.ago))
 }
 
 /// A run in the JSON document.
@@ -52,6 +61,7 @@ struct RunJson<'a> {
     ended_ago_ms: u64,
     outcome: &'static str,
     code: Option<u8>,
+    sessions_ended: u32,
 }
 
 #[derive(Serialize)]
@@ -79,6 +89,7 @@ pub fn json(entries: &[HistoryEntry]) -> serde_json::Result<String> {
         ended_ago_ms: millis(entry.ago),
         outcome: entry.outcome.as_str(),
         code: entry.outcome.code(),
+        sessions_ended: entry.sessions_ended,
     });
     json_line(&HistoryDocument {
         runs: runs.collect(),

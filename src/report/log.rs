@@ -54,6 +54,10 @@ pub enum EventKind {
     Stopping,
     /// dlock sent a signal to the command.
     Signal,
+    /// A session of a command is left on the server, or cannot be found or ended.
+    SessionsLeft,
+    /// dlock has killed sessions of a command.
+    SessionsEnded,
     /// The command has ended.
     Ended,
     /// A process of the command does not die.
@@ -83,7 +87,7 @@ pub enum EventKind {
 
 impl EventKind {
     /// All kinds, in the order of dlock(7).
-    pub const ALL: [Self; 25] = [
+    pub const ALL: [Self; 27] = [
         Self::Waiting,
         Self::NoNamedLocks,
         Self::Granted,
@@ -97,6 +101,8 @@ impl EventKind {
         Self::Signal,
         Self::Stuck,
         Self::Ended,
+        Self::SessionsLeft,
+        Self::SessionsEnded,
         Self::Released,
         Self::NotReleased,
         Self::NotRecorded,
@@ -131,6 +137,8 @@ impl EventKind {
             Self::Stopping => "stopping",
             Self::Signal => "signal",
             Self::Ended => "ended",
+            Self::SessionsLeft => "sessions-left",
+            Self::SessionsEnded => "sessions-ended",
             Self::Stuck => "stuck",
             Self::Released => "released",
             Self::NotReleased => "not-released",

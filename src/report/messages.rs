@@ -5,6 +5,7 @@ use std::time::Duration;
 use crate::lease::action::Action;
 use crate::lease::once::{Once, OnceKey};
 use crate::store::diagnosis::{Diagnosis, takeover_in};
+use crate::store::session::{ListedSession, SessionPolicy};
 use crate::store::{Expiry, LockRecord, LockState, Operator, Pause, Success};
 
 /// Minimum difference between two clocks at which dlock reports the difference.
@@ -192,9 +193,50 @@ fn operator_and_reason(seen: &LockRecord) -> String {
     }
 }
 
-/// Describes the state of an action, its likely cause, and when the action can be taken over.
+/// Describes the state of an action, its likely cause, when the action can be taken over, and which sessions on the
+/// server the next command has to wait for.
 #[must_use]
 pub fn diagnosis(seen: &LockRecord) -> String {
+    let state = state_and_cause(seen);
+    match sessions_to_end(seen) {
+        Some(sessions) => format!("{state}; {sessions}"),
+        None => state,
+    }
+}
+
+/// Describes the sessions on the server that must end before the next command starts. None if there are none, or if
+/// they belong to the command of a holder that may be alive.
+fn sessions_to_end(seen: &LockRecord) -> Option<String> {
+    let note = seen.sessions.as_ref()?;
+    let is_earlier = note.token != seen.version.token;
+    let next = "the next dlock exec";
+    let (who, whose) = match Diagnosis::of(seen) {
+        Diagnosis::Free | Diagnosis::Paused => (next, "an earlier run"),
+        Diagnosis::MinHold | Diagnosis::Gone | Diagnosis::Expired if is_earlier => {
+            (next, "an earlier run")
+        }
+        Diagnosis::MinHold | Diagnosis::Gone | Diagnosis::Expired => (next, "this command"),
+        Diagnosis::Renewing | Diagnosis::NotRenewing | Diagnosis::ClockSetBack if is_earlier => {
+            ("the holder", "an earlier run")
+        }
+        // After a revocation, the sessions may belong to any command, because the operator request changed the token.
+        Diagnosis::Renewing
+        | Diagnosis::NotRenewing
+        | Diagnosis::ClockSetBack
+        | Diagnosis::Revoked => return None,
+    };
+    let number = u32::try_from(note.sessions.len()).unwrap_or(u32::MAX);
+    let sessions = count(number, "session");
+    let what = match note.policy {
+        SessionPolicy::Kill => "ends",
+        SessionPolicy::Wait | SessionPolicy::Ignore => "waits for the statements of",
+    };
+    Some(format!(
+        "{who} first {what} {sessions} of {whose} on the server"
+    ))
+}
+
+fn state_and_cause(seen: &LockRecord) -> String {
     let not_renewed_for = duration(seen.renewed_ago);
     let takeover_in = duration(takeover_in(seen));
     match Diagnosis::of(seen) {
@@ -257,6 +299,29 @@ pub fn clock_difference(server: Duration, ours: Duration) -> Option<String> {
             duration(difference)
         )
     })
+}
+
+/// Returns a description of a session on the server.
+#[must_use]
+pub fn session(listed: &ListedSession) -> String {
+    let ListedSession {
+        session,
+        command,
+        seconds,
+        ..
+    } = listed;
+    let (id, account, client) = (session.id, &session.account, &session.client);
+    let time = duration(Duration::from_secs(*seconds));
+    format!("session {id} of account {account} from {client} ({command} for {time})")
+}
+
+/// Returns `number` and `noun`, in the plural unless the number is 1.
+#[must_use]
+pub fn count(number: u32, noun: &str) -> String {
+    match number {
+        1 => format!("1 {noun}"),
+        _ => format!("{number} {noun}s"),
+    }
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 mod details;
 mod json;
+mod sessions;
 mod table;
 mod waiters;
 

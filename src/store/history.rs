@@ -95,6 +95,8 @@ pub struct RunRecord {
     pub outcome: HistoryOutcome,
     /// Time from the grant to the end of the run.
     pub duration: Duration,
+    /// Number of sessions on the server that dlock killed: those of the command, and those that an earlier holder left.
+    pub sessions_ended: u32,
 }
 
 /// One entry of the history.
@@ -119,6 +121,8 @@ pub struct HistoryEntry {
     pub ago: Duration,
     /// Outcome of the run, or kind of the operator request.
     pub outcome: HistoryOutcome,
+    /// Number of sessions on the server that dlock killed.
+    pub sessions_ended: u32,
 }
 
 /// A recorded success that makes another run unnecessary.

@@ -6,6 +6,7 @@
 
 mod admin;
 mod attempt;
+mod columns;
 mod connection;
 mod database;
 pub mod doctor;
@@ -14,6 +15,8 @@ mod exchange;
 mod release;
 mod rows;
 pub mod schema;
+mod session_rows;
+mod sessions;
 mod setup;
 mod statements;
 

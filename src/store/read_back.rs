@@ -7,7 +7,7 @@
 use super::history::HistoryOutcome;
 use super::record::Owner;
 use super::request::ReleaseRequest;
-use super::response::{Loss, Response};
+use super::response::{EarlierSessions, Loss, Response};
 use crate::lease::{OwnerId, Token};
 
 /// Data read back after an attempt.
@@ -17,6 +17,8 @@ pub struct AttemptReadBack {
     pub changed: bool,
     /// Owner in the record after the attempt.
     pub owner: Owner,
+    /// Sessions of an earlier holder in the record.
+    pub sessions: EarlierSessions,
 }
 
 impl AttemptReadBack {
@@ -25,7 +27,7 @@ impl AttemptReadBack {
     pub fn granted(&self, owner_id: OwnerId) -> Option<Response> {
         let token = self.owner.token;
         match self.owner.is_held_by(owner_id, None) {
-            true if self.changed => Some(Response::Granted(token)),
+            true if self.changed => Some(Response::Granted(token, self.sessions)),
             true => Some(Response::AlreadyHeld(token)),
             false => None,
         }

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use super::contender::Holder;
 use super::history::HistoryOutcome;
+use super::session::SessionNote;
+use super::session_states::SessionStates;
 use crate::lease::action::Action;
 use crate::lease::{OwnerId, Token};
 use crate::mutant::{self, Safeguard};
@@ -53,6 +55,8 @@ pub struct LockRecord {
     pub pause: Option<Pause>,
     /// Operator and reason of the latest operator request. None if there was no operator request.
     pub operator: Option<Operator>,
+    /// Sessions on the server that the holder, or an earlier holder, has noted. None if there are none.
+    pub sessions: Option<SessionNote>,
 }
 
 /// Version of a record. It changes with every grant, every renewal and every operator request.
@@ -211,6 +215,7 @@ impl LockRecord {
             revoked_ago: None,
             pause: None,
             operator: None,
+            sessions: None,
         }
     }
 
@@ -258,6 +263,8 @@ pub struct Snapshot {
     pub locks: Vec<LockRecord>,
     /// Waiters, sorted by queue position.
     pub waiters: Vec<Waiter>,
+    /// States of the sessions that the records contain.
+    pub sessions: SessionStates,
 }
 
 /// A waiter in the queue of an action.

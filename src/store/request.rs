@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::history::RunRecord;
 use super::record::Version;
+use super::session::SessionLook;
 use crate::lease::{Grant, OwnerId, Token};
 
 /// One request about one action.
@@ -21,7 +22,10 @@ pub enum Request {
     /// wait.
     WaitTurn(WaitRequest),
     /// Extends the lease, and writes this session into the record.
-    Renew(Grant, QueueLock),
+    Renew(RenewRequest),
+    /// Looks for the sessions that a command has left on the server, and kills them if the request says so. Changes no
+    /// row.
+    EndSessions(Box<EndSessionsRequest>),
     /// Signals to the next contender that the command is dead, before the release is committed. The hand-off needs an
     /// open connection, because contenders accept it only from the session in the record. If there is no open
     /// connection, nothing is sent, and the response is [`Response::NotHolder`](crate::store::Response::NotHolder).
@@ -37,6 +41,41 @@ pub enum QueueLock {
     Available,
     /// The server refuses named locks, or its named locks do not work correctly.
     Unavailable,
+}
+
+/// A renewal of a lease.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct RenewRequest {
+    /// Owner id and token of the lease.
+    pub grant: Grant,
+    /// Availability of the queue lock. If it is available, the renewal acquires it again if necessary.
+    pub queue_lock: QueueLock,
+    /// The sessions of the command to find and to note in the record. None leaves the note in the record unchanged.
+    pub look: Option<Box<SessionLook>>,
+}
+
+impl RenewRequest {
+    /// Returns a renewal that leaves the noted sessions unchanged.
+    #[must_use]
+    pub const fn new(grant: Grant, queue_lock: QueueLock) -> Self {
+        Self {
+            grant,
+            queue_lock,
+            look: None,
+        }
+    }
+}
+
+/// One step of ending the sessions that a command has left on the server.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct EndSessionsRequest {
+    /// The sessions to look for.
+    pub look: SessionLook,
+    /// True if the sessions are killed.
+    pub kill: bool,
+    /// Ids of the sessions that are not killed, because an earlier step has killed them, or because dlock's account may
+    /// not kill them.
+    pub skip: Vec<u64>,
 }
 
 /// Queue entry of one contender.
@@ -75,6 +114,8 @@ pub struct ReleaseRequest {
     pub keep: Option<Duration>,
     /// The completed run, which is recorded in the same transaction as the release. None if no command ran.
     pub run: Option<RunRecord>,
+    /// True if no session of the command is left on the server, so that the next holder need not look for sessions.
+    pub clears_sessions: bool,
     /// True if a [hand-off](Request::HandOff) may have preceded this release. In that case the record may already
     /// contain the next holder.
     pub handed_off: bool,

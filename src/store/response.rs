@@ -3,6 +3,7 @@
 use super::failure::{Failure, FailureKind};
 use super::history::Success;
 use super::record::{LockRecord, QueueState, ServerTime};
+use super::session::FoundSessions;
 use crate::lease::Token;
 use crate::lease::instant::BootInstant;
 
@@ -10,7 +11,7 @@ use crate::lease::instant::BootInstant;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Response {
     /// This attempt changed the record, and this process holds the lease.
-    Granted(Token),
+    Granted(Token, EarlierSessions),
     /// This process holds the lease, but this attempt did not change the record. An earlier attempt acquired the lease
     /// at an unknown time.
     AlreadyHeld(Token),
@@ -24,8 +25,12 @@ pub enum Response {
     AlreadyDone(Success),
     /// The wait ended without the queue lock.
     WaitEnded,
-    /// The renewal changed the record, and this process holds the lease.
-    Renewed,
+    /// The renewal changed the record, and this process holds the lease. Contains the sessions of the command that are
+    /// now noted in the record, or the failure that prevented dlock from finding them. None if the renewal did not look
+    /// for sessions.
+    Renewed(Option<Box<Result<FoundSessions, Failure>>>),
+    /// The sessions that a command has left on the server.
+    Sessions(Box<SessionsLeft>),
     /// This process no longer holds the lease. Contains the current record.
     Lost(LockRecord),
     /// The hand-off was made, so the next contender may acquire the lease before the release.
@@ -38,6 +43,29 @@ pub enum Response {
     /// This process no longer held the lease, or could not hand it off. No success was recorded. Contains the reason,
     /// or None if the reason is unknown.
     NotHolder(Option<Loss>),
+}
+
+/// Sessions of an earlier holder on the server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum EarlierSessions {
+    /// The record contains no sessions.
+    None,
+    /// The record contains sessions that must have ended before this process starts a command.
+    Noted,
+}
+
+/// The sessions that a command has left on the server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SessionsLeft {
+    /// The sessions that the server still lists.
+    pub found: FoundSessions,
+    /// Ids of the sessions that this step has killed. The server may still list them.
+    pub killed: Vec<u64>,
+    /// Ids of the sessions that dlock's account may not kill, as this step has found out.
+    pub denied: Vec<u64>,
+    /// The server that has the sessions, if it is not the server that sent this response. dlock cannot look for them
+    /// there. None if it is the same server.
+    pub elsewhere: Option<String>,
 }
 
 /// Reason why a lease ended without a release by its holder.

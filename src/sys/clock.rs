@@ -1,4 +1,5 @@
-//! The boot clock, which dlock uses for its own deadlines, and the wall clock, which is only for display and metrics.
+//! The boot clock, which dlock uses for its own deadlines, the wall clock, which is only for display and metrics, and the
+//! processor time of a thread.
 
 use std::time::Duration;
 
@@ -17,6 +18,12 @@ pub fn now() -> BootInstant {
 #[must_use]
 pub fn wall() -> Duration {
     read(ClockId::Realtime)
+}
+
+/// Returns the processor time that the calling thread has used.
+#[must_use]
+pub fn thread_time() -> Duration {
+    read(ClockId::ThreadCPUTime)
 }
 
 fn read(clock: ClockId) -> Duration {

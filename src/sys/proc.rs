@@ -47,11 +47,24 @@ impl Process {
     }
 }
 
+/// Returns the ids of all descendants of the process `pid`. A process that is forked or loses its parent during the
+/// search may be missed.
+pub(super) fn descendants(pid: u32) -> impl Iterator<Item = u32> {
+    let pid = pid.cast_signed();
+    let (found, _) = find_below(pid, &children_of(pid).unwrap_or_default());
+    found.into_iter().map(|process| process.pid.cast_unsigned())
+}
+
 /// Returns the processes in `children`, which are children of this process, and all descendants of these processes. The
 /// second value is true if the search found no sign that the list is incomplete. A process that is forked or loses its
 /// parent during the search may be missed.
 pub(super) fn find(children: &[i32]) -> (Vec<Process>, bool) {
-    let mut found = with_parent(own_pid(), children);
+    find_below(own_pid(), children)
+}
+
+/// Like [`find`], but `children` are children of the process `parent`.
+fn find_below(parent: i32, children: &[i32]) -> (Vec<Process>, bool) {
+    let mut found = with_parent(parent, children);
     let mut is_complete = found.len() == children.len();
     let mut next = 0;
     while let Some(parent) = found.get(next).copied() {

@@ -146,6 +146,12 @@ impl ForkedProcess {
         }
     }
 
+    /// Returns the id of the process.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.pid.as_raw_pid().cast_unsigned()
+    }
+
     /// Kills the process. Has no effect if the process is already dead, or if the kernel could not create a pidfd for
     /// it, for example because the kernel is older than Linux 5.3.
     pub fn kill(&self) {

@@ -42,6 +42,16 @@ impl From<ExitStatus> for ExitReason {
     }
 }
 
+/// Processes of the tree that were still there when the command ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub enum Leftovers {
+    /// The command left no process.
+    #[default]
+    None,
+    /// The command left at least one process, which was then killed.
+    Killed,
+}
+
 /// A command and all its descendants.
 #[derive(Debug, Default)]
 pub struct Tree {
@@ -50,6 +60,7 @@ pub struct Tree {
     command: Option<Pid>,
     own_group: bool,
     end: Option<ExitReason>,
+    leftovers: Leftovers,
 }
 
 /// Signals that are sent once to every process of a tree, in several passes over the tree. A process that starts after
@@ -83,6 +94,7 @@ impl Tree {
             command: Some(command.process.pid),
             own_group: command.own_group,
             end: None,
+            leftovers: Leftovers::None,
         }
     }
 
@@ -97,7 +109,12 @@ impl Tree {
     pub fn reap(&mut self) -> bool {
         let peek = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
         let has_ended = |command| matches!(waitid(WaitId::Pid(command), peek), Ok(Some(_)));
-        if self.command.is_some_and(has_ended) {
+        if let Some(command) = self.command.filter(|command| has_ended(*command)) {
+            // The orphans of the command are children of this process from the moment of the command's end.
+            let is_other = |pid: &i32| *pid != command.as_raw_pid();
+            if own_children().is_ok_and(|children| children.iter().any(is_other)) {
+                self.leftovers = Leftovers::Killed;
+            }
             // The kernel does not reuse the group's id before the command is reaped. `kill_all` also kills the
             // remaining processes, but this signal works even if /proc is not mounted.
             self.signal_group(&[Signal::KILL]);
@@ -120,6 +137,12 @@ impl Tree {
     #[must_use]
     pub const fn end(&self) -> Option<ExitReason> {
         self.end
+    }
+
+    /// Returns the processes that the command left when it ended.
+    #[must_use]
+    pub const fn leftovers(&self) -> Leftovers {
+        self.leftovers
     }
 
     /// Sends `signal` to the command itself, but not to its descendants.

@@ -9,6 +9,7 @@ use super::state::ScreenState;
 use crate::lease::instant::BootInstant;
 use crate::report::escape::printable;
 use crate::report::{self, messages};
+use crate::store::session_states::SessionStates;
 use crate::store::{HistoryEntry, HistoryOutcome, Waiter};
 
 /// Screen column at which the names of facts and the tables begin.
@@ -111,7 +112,7 @@ fn title(details: &DetailState) -> StyledLine {
 /// Returns the facts about the action. If the action is not listed, returns only its token. Omits the fact `last run`,
 /// because the table of runs contains that run.
 fn facts(details: &DetailState) -> Vec<(&'static str, String)> {
-    let mut facts = report::status::facts(&details.record);
+    let mut facts = report::status::facts(&details.record, &SessionStates::NotQueried);
     facts.retain(|(name, _)| match details.is_listed {
         true => *name != "last run",
         false => *name == "token",

@@ -30,6 +30,7 @@ pub(crate) fn rows(server: &Server, now: Tick) -> Rows {
         paused: row
             .paused
             .map_or(0, |until| i64::from((until - clock).max(0))),
+        note: row.note.map(|note| note.token),
         queue: queue
             .iter()
             .map(|entry| (entry.owner_id, entry.session))

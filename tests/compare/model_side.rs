@@ -3,9 +3,10 @@
 
 use dlock::lease::{Grant, Token};
 use dlock::store::operator::OperatorAction;
+use dlock::store::session::{CommandConnections, SessionLook, SessionPolicy};
 use dlock::store::{
     AcquireMode, AcquireRequest, Failure, FailureKind, HistoryOutcome, QueueEntry, QueueLock,
-    ReleaseRequest, Request, Response, RunRecord, Version, WaitRequest,
+    ReleaseRequest, RenewRequest, Request, Response, RunRecord, Version, WaitRequest,
 };
 use std::time::Duration;
 
@@ -13,9 +14,10 @@ use crate::model_rows::rows;
 use crate::mutation::Variant;
 use crate::observed::{Observed, ObservedResponse, observed_response};
 use crate::responses::{failure, interpret};
-use crate::server::{Rules, Server, Session, Stage, owner_id_of_number};
+use crate::server::{Raw, Rules, Server, Session, Stage, owner_id_of_number};
 use crate::step::{
-    CONTENDERS, Fault, FaultKind, GrantChoice, RequestKind, RunEnd, Sequence, Step, VersionChoice,
+    CONTENDERS, Fault, FaultKind, GrantChoice, NoteChoice, RequestKind, RunEnd, Sequence, Step,
+    VersionChoice,
 };
 use crate::time::{Tick, ticks};
 
@@ -77,7 +79,7 @@ pub(crate) struct ModelSide {
 impl ModelSide {
     pub(crate) fn new(sequence: &Sequence, rules: Rules, variant: Variant) -> Self {
         Self {
-            server: Server::new(),
+            server: Server::with_statement(),
             now: 0,
             rules,
             variant,
@@ -194,6 +196,12 @@ impl ModelSide {
             return None;
         }
         let connection = contender.connection;
+        // If the look fails, dlock sends the renewal on a new connection. The model does not contain this.
+        let looks = matches!(&request, Request::Renew(request)
+            if request.look.as_ref().is_some_and(|look| !look.is_empty()));
+        if looks && connection == Connection::EndedByServer {
+            return None;
+        }
         let is_attempt = matches!(request, Request::TryAcquire(_));
         let unsent = match (connection, &request) {
             (Connection::Closed, Request::HandOff(_)) => Some(Ok(Response::NotHolder(None))),
@@ -253,9 +261,18 @@ impl ModelSide {
                 return (Some(Err(failure(kind_of(code)))), could_grant);
             }
             let session = Session::current(index);
+            // The process list is read before the packet with the fault.
             let raw = self
                 .server
                 .execute(self.now, session, request, stage, self.rules);
+            let raw = raw.and_then(|raw| match raw {
+                Raw::Listed(_) => {
+                    stage = raw.next(request).expect("the renewal follows");
+                    self.server
+                        .execute(self.now, session, request, stage, self.rules)
+                }
+                raw => Some(raw),
+            });
             let Some(raw) = raw else {
                 return (None, could_grant);
             };
@@ -343,7 +360,7 @@ impl ModelSide {
     ) -> ObservedResponse {
         let contender = &mut self.contenders[index];
         match outcome {
-            Ok(Response::Granted(token) | Response::AlreadyHeld(token)) => {
+            Ok(Response::Granted(token, _) | Response::AlreadyHeld(token)) => {
                 contender.token = rank(*token);
             }
             Ok(
@@ -398,9 +415,18 @@ impl ModelSide {
                 limit: Some(WAIT_LIMIT),
                 prune_dead: false,
             }),
-            RequestKind::Renew(grant_choice) => {
+            RequestKind::Renew(grant_choice, note) => {
                 let (owner_id, token) = grant(grant_choice);
-                Request::Renew(Grant { owner_id, token }, queue_lock)
+                let look = (note != NoteChoice::Unchanged).then(|| SessionLook {
+                    token,
+                    policy: SessionPolicy::Kill,
+                    connections: CommandConnections::default(),
+                    note: (note == NoteChoice::Found).then(|| self.server.note_of_all(token)),
+                });
+                Request::Renew(RenewRequest {
+                    look: look.map(Box::new),
+                    ..RenewRequest::new(Grant { owner_id, token }, queue_lock)
+                })
             }
             RequestKind::HandOff => {
                 let (owner_id, token) = grant(GrantChoice::Own);
@@ -411,6 +437,7 @@ impl ModelSide {
                 run_end,
                 has_entry,
                 handed_off,
+                clears_sessions,
             } => {
                 let sent_grant = grant_choice.map(grant);
                 Request::Release(ReleaseRequest {
@@ -425,7 +452,9 @@ impl ModelSide {
                             RunEnd::Killed => HistoryOutcome::Killed(9),
                         },
                         duration: Duration::from_secs(1),
+                        sessions_ended: 0,
                     }),
+                    clears_sessions,
                     handed_off,
                 })
             }

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use dlock::lease::{OwnerId, Token};
 use dlock::store::{
-    Expiry, Failure, FailureKind, HistoryOutcome, LockRecord, Loss, QueueLockOwner, QueueState,
-    Response,
+    EarlierSessions, Expiry, Failure, FailureKind, HistoryOutcome, LockRecord, Loss,
+    QueueLockOwner, QueueState, Response,
 };
 
 use crate::server::{NUMBER_BYTE, Session};
@@ -30,11 +30,13 @@ pub(crate) struct Observed {
 /// A response to a contender.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ObservedResponse {
-    Granted(u8),
+    /// The flag is true if the row contains the sessions of an earlier holder.
+    Granted(u8, bool),
     AlreadyHeld(u8),
     NotAcquired(ObservedRow, QueueLockOwner, u64),
     Enqueued(ObservedRow, QueueLockOwner, u64),
-    Renewed,
+    /// True if a session is noted. None if the renewal did not look.
+    Renewed(Option<bool>),
     Lost(ObservedRow),
     HandedOff,
     WaitEnded,
@@ -73,6 +75,8 @@ pub(crate) struct Rows {
     pub(crate) expires_in: Option<i64>,
     /// Ticks until the pause ends; 0 if the action is not paused.
     pub(crate) paused: i64,
+    /// Token in the note of a command's sessions. None if the row contains no note.
+    pub(crate) note: Option<u8>,
     /// Owner ids and sessions of the queue entries, in the order of their positions.
     pub(crate) queue: Vec<(u8, Option<Session>)>,
     /// Tokens and outcomes of the runs in the history.
@@ -107,7 +111,9 @@ pub(crate) fn observed_response(
     match outcome {
         Err(failure) => ObservedResponse::Failed(failure.kind),
         Ok(answer) => match answer {
-            Response::Granted(token) => ObservedResponse::Granted(rank(*token)),
+            Response::Granted(token, sessions) => {
+                ObservedResponse::Granted(rank(*token), *sessions == EarlierSessions::Noted)
+            }
             Response::AlreadyHeld(token) => ObservedResponse::AlreadyHeld(rank(*token)),
             Response::NotAcquired(
                 row,
@@ -121,15 +127,19 @@ pub(crate) fn observed_response(
                     lock_owner, ahead, ..
                 },
             ) => ObservedResponse::Enqueued(observed_row(row, rank), *lock_owner, *ahead),
-            Response::Renewed => ObservedResponse::Renewed,
+            Response::Renewed(look) => ObservedResponse::Renewed(look.as_ref().map(|look| {
+                let found = look.as_ref().as_ref();
+                found.is_ok_and(|found| found.note.is_some())
+            })),
             Response::Lost(row) => ObservedResponse::Lost(observed_row(row, rank)),
             Response::HandedOff => ObservedResponse::HandedOff,
             Response::WaitEnded => ObservedResponse::WaitEnded,
             Response::Released => ObservedResponse::Released,
             Response::NotHolder(loss) => ObservedResponse::NotHolder(*loss),
-            Response::Record(_) | Response::AlreadyDone(_) | Response::ReleasedUnrecorded(_) => {
-                ObservedResponse::Unexpected
-            }
+            Response::Record(_)
+            | Response::Sessions(_)
+            | Response::AlreadyDone(_)
+            | Response::ReleasedUnrecorded(_) => ObservedResponse::Unexpected,
         },
     }
 }

@@ -243,6 +243,7 @@ impl Route {
     fn inject(&self, request: &Request, fault: Fault) -> Vec<Case> {
         let kinds = match request {
             Request::TryAcquire(_) => [Some(Kind::TryAcquire), None],
+            Request::EndSessions(_) => [None, None],
             Request::GetWithQueue(_) | Request::Get => [Some(Kind::Get), None],
             Request::Enqueue(_) => [Some(Kind::Enqueue), None],
             Request::WaitTurn(_) => [Some(Kind::WaitTurn), Some(Kind::TryAcquire)],

@@ -7,10 +7,12 @@ use std::time::{Duration, Instant};
 use dlock::lease::action::Action;
 use dlock::lease::{OwnerId, Token};
 use dlock::store::operator::{OperatorRequest, OperatorResult};
+use dlock::store::session::SessionNote;
 use dlock::store::{Contender, FenceMode, Holder, Request, TimedResponse};
 use mysql::prelude::Queryable;
 use mysql::{Conn, Row};
 
+use crate::command_session::CommandSession;
 use crate::model_side::{ConcreteStep, owner_id_of};
 use crate::observed::{Observed, ObservedResponse, Rows, UNKNOWN, observed_response, ticks_left};
 use crate::operator::Operator;
@@ -35,6 +37,7 @@ pub(crate) type Outcomes = Result<Observed, String>;
 pub(crate) struct ServerSide {
     admin: Conn,
     operator: Operator,
+    command: CommandSession,
     contenders: [ServerContender; CONTENDERS],
     contender: Contender,
     /// The number of the sequence. It is part of the owner ids and makes them unique.
@@ -51,6 +54,7 @@ impl ServerSide {
         Self {
             admin: database.admin_conn(),
             operator,
+            command: CommandSession::open(database, &contender("none".parse().expect("a name"))),
             contenders: [(); CONTENDERS].map(|()| ServerContender::new(database, rewrite)),
             contender: contender("none".parse().expect("a name")),
             serial: 0,
@@ -293,7 +297,7 @@ impl ServerSide {
              FROM dlock_waiter AS w WHERE w.action=l.action),\
              (SELECT GROUP_CONCAT(r.token,':',r.outcome ORDER BY r.token) FROM dlock_history AS r \
              WHERE r.action=l.action AND r.kind=0),\
-             IS_USED_LOCK(CONCAT('dlock:',LEFT(SHA2(CONCAT(DATABASE(),'/',l.action),256),40))),{} \
+             IS_USED_LOCK(CONCAT('dlock:',LEFT(SHA2(CONCAT(DATABASE(),'/',l.action),256),40))),l.sessions,{} \
              FROM dlock_lock AS l WHERE l.action='{}'",
             handoffs.join(","),
             self.contender.action,
@@ -313,7 +317,9 @@ impl ServerSide {
         let queue: Option<String> = column(&mut row, 8);
         let runs: Option<String> = column(&mut row, 9);
         let queue_lock: Option<u64> = column(&mut row, 10);
-        let by = (0..CONTENDERS).map(|index| (index, column::<Option<u64>>(&mut row, 11 + index)));
+        let note: Option<Vec<u8>> = column(&mut row, 11);
+        let note = note.map(|text| SessionNote::from_text(&text).expect("a note"));
+        let by = (0..CONTENDERS).map(|index| (index, column::<Option<u64>>(&mut row, 12 + index)));
         let handed_off: Vec<(u8, Option<u64>)> = by
             .filter(|(_, session)| session.is_some())
             .map(|(index, session)| (owner_id_of(index), session))
@@ -338,6 +344,7 @@ impl ServerSide {
             revoked: column::<u8>(&mut row, 5) == 1,
             expires_in: owner_id.and(expires_in).map(ticks_left),
             paused: ticks_left(paused).max(0),
+            note: note.map(|note| self.rank(note.token.0)),
             queue: pairs(queue)
                 .iter()
                 .map(|(owner_id, session)| {
@@ -393,7 +400,7 @@ impl ServerSide {
     fn translated(&self, request: &Request) -> Request {
         let owner_id = |owner_id: OwnerId| self.owner_id(owner_id.bytes()[NUMBER_BYTE]);
         let token = |token: Token| self.token(u8::try_from(token.0).expect("few grants"));
-        translated(request, owner_id, token)
+        translated(request, owner_id, token, &self.command.note)
     }
 
     fn execute_as_root(&mut self, statement: &str) {

@@ -55,13 +55,14 @@ pub(crate) enum RequestKind {
     GetWithQueue,
     Enqueue,
     WaitTurn,
-    Renew(GrantChoice),
+    Renew(GrantChoice, NoteChoice),
     HandOff,
     Release {
         grant_choice: Option<GrantChoice>,
         run_end: Option<RunEnd>,
         has_entry: bool,
         handed_off: bool,
+        clears_sessions: bool,
     },
 }
 
@@ -83,6 +84,17 @@ pub(crate) enum GrantChoice {
     OwnIdWithCurrentToken,
     /// The owner id and the token that the row contains.
     Current,
+}
+
+/// The look for sessions in a renewal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NoteChoice {
+    /// The renewal does not look.
+    Unchanged,
+    /// The renewal finds the session of a command.
+    Found,
+    /// The renewal looks for no session, and removes the note.
+    Removed,
 }
 
 /// How a run ended.
@@ -117,8 +129,8 @@ impl Sequence {
         let mut rng = Rng::with_seed(seed.rotate_left(32) ^ number);
         let contenders = rng.usize(2..=CONTENDERS);
         let has_queue_lock = match rng.u8(0..8) {
-            0 => [false; CONTENDERS],
-            1 => [(); CONTENDERS].map(|()| rng.bool()),
+            0..=1 => [false; CONTENDERS],
+            2 => [(); CONTENDERS].map(|()| rng.bool()),
             _ => [true; CONTENDERS],
         };
         let steps = (0..rng.usize(3..=STEPS)).map(|_| step(&mut rng, contenders));
@@ -164,18 +176,25 @@ fn step(rng: &mut Rng, contenders: usize) -> Step {
 }
 
 fn send(rng: &mut Rng) -> RequestKind {
-    match rng.u8(0..20) {
+    match rng.u8(0..22) {
         0..=2 => RequestKind::AcquireFirst,
         3..=5 => RequestKind::AcquireIfFree,
-        6..=8 => RequestKind::TakeOver(match rng.u8(..3) {
+        6..=8 => RequestKind::TakeOver(match rng.u8(..2) {
             0 => VersionChoice::LastRead,
             _ => VersionChoice::Current,
         }),
         9 => RequestKind::GetWithQueue,
         10 => RequestKind::Enqueue,
         11..=12 => RequestKind::WaitTurn,
-        13..=14 => RequestKind::Renew(grant_choice(rng)),
-        15..=16 => RequestKind::HandOff,
+        13..=16 => {
+            let note = match rng.u8(..4) {
+                0 => NoteChoice::Unchanged,
+                1 => NoteChoice::Removed,
+                _ => NoteChoice::Found,
+            };
+            RequestKind::Renew(grant_choice(rng), note)
+        }
+        17..=18 => RequestKind::HandOff,
         _ => RequestKind::Release {
             grant_choice: (rng.u8(..4) > 0).then(|| grant_choice(rng)),
             run_end: match rng.u8(..3) {
@@ -185,6 +204,7 @@ fn send(rng: &mut Rng) -> RequestKind {
             },
             has_entry: rng.bool(),
             handed_off: rng.bool(),
+            clears_sessions: rng.bool(),
         },
     }
 }

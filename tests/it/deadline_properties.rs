@@ -83,7 +83,7 @@ proptest! {
             let sent = now;
             now = now + latency;
             let outcome = match renewed {
-                true => Ok(Response::Renewed),
+                true => Ok(Response::Renewed(None)),
                 false => Err(Failure { kind: FailureKind::Unknown, message: String::new() }),
             };
             let response = TimedResponse { sent, received: now, server_time: None, could_grant: false, outcome };

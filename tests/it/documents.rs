@@ -23,6 +23,8 @@ use dlock::report::history;
 use dlock::report::log::EventKind;
 use dlock::report::status::{json, table};
 use dlock::store::mysql::schema::printout;
+use dlock::store::session::SessionNote;
+use dlock::store::session_states::SessionStates;
 use dlock::store::takeover::{CLOCK_SKEW_ALLOWANCE, QUEUE_LOCK_ALLOWANCE};
 use dlock::store::{
     HistoryEntry, HistoryOutcome, Holder, LockRecord, POLLER_TIMEOUT, ServerTime, Snapshot, Waiter,
@@ -148,7 +150,11 @@ fn column(line: &str) -> Option<&str> {
 #[test]
 fn every_field_and_column_of_status_is_documented() {
     let page = document("man/parts/dlock-status.man");
-    let records = [LockRecord::never_held("init".parse().expect("a name"))];
+    let note = r#"{"server":"db","started":1,"token":1,"policy":"kill","sessions":[{"id":1,"account":"","client":""}]}"#;
+    let records = [LockRecord {
+        sessions: SessionNote::from_text(note.as_bytes()),
+        ..LockRecord::never_held("init".parse().expect("a name"))
+    }];
     let queue = [Waiter {
         action: records[0].action.clone(),
         holder: Holder::default(),
@@ -160,6 +166,7 @@ fn every_field_and_column_of_status_is_documented() {
         server_time: ServerTime(0),
         locks: records.to_vec(),
         waiters: queue.to_vec(),
+        sessions: SessionStates::NotQueried,
     };
     let text = json(&survey, Duration::ZERO).expect("the JSON can be written");
     let value: serde_json::Value = serde_json::from_str(&text).expect("the output is JSON");
@@ -167,6 +174,7 @@ fn every_field_and_column_of_status_is_documented() {
     for (heading, object) in [
         (".SS JSON", lock),
         (".SS \"JSON: a waiter\"", &lock["waiters"][0]),
+        (".SS \"JSON: a session\"", &lock["sessions"][0]),
     ] {
         compare_fields(&page, heading, object);
     }
@@ -190,6 +198,7 @@ fn every_field_and_column_of_history_is_documented() {
         duration: Duration::ZERO,
         ago: Duration::ZERO,
         outcome: HistoryOutcome::Lost,
+        sessions_ended: 0,
     }];
     let text = history::json(&runs).expect("the JSON can be written");
     let value: serde_json::Value = serde_json::from_str(&text).expect("the output is JSON");

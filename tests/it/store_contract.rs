@@ -9,7 +9,7 @@ use dlock::store::mysql::{Database, Selection};
 use dlock::store::target::{Address, Secret, SslMode, Target, Tls};
 use dlock::store::{
     AcquireMode, AcquireRequest, Contender, Expiry, FailureKind, FenceMode, Holder, LockRecord,
-    Loss, QueueEntry, QueueLock, ReleaseRequest, Request, Response, Version,
+    Loss, QueueEntry, QueueLock, ReleaseRequest, RenewRequest, Request, Response, Version,
 };
 use mysql::prelude::Queryable;
 
@@ -96,7 +96,7 @@ impl Peer {
     #[track_caller]
     fn granted(&mut self) -> Grant {
         match self.attempt(AcquireMode::First) {
-            Response::Granted(token) => Grant {
+            Response::Granted(token, _) => Grant {
                 owner_id: self.owner_id,
                 token,
             },
@@ -127,7 +127,7 @@ impl Peer {
 
     #[track_caller]
     fn renew(&mut self, grant: Grant) -> Response {
-        self.send(&Request::Renew(grant, self.queue_lock))
+        self.send(&Request::Renew(RenewRequest::new(grant, self.queue_lock)))
     }
 
     #[track_caller]
@@ -139,6 +139,7 @@ impl Peer {
             has_entry: false,
             keep: None,
             run: None,
+            clears_sessions: false,
             handed_off: false,
         }))
     }
@@ -187,8 +188,8 @@ fn repeated_attempt_returns_its_own_grant() {
 fn repeated_renewal_succeeds_and_is_counted() {
     everywhere(|_, mut one, _| {
         let grant = one.granted();
-        assert_eq!(one.renew(grant), Response::Renewed);
-        assert_eq!(one.renew(grant), Response::Renewed);
+        assert_eq!(one.renew(grant), Response::Renewed(None));
+        assert_eq!(one.renew(grant), Response::Renewed(None));
         assert_eq!(one.record().version.renewals, 2);
     });
 }
@@ -211,7 +212,7 @@ fn renewal_or_release_needs_both_owner_id_and_token() {
             assert_eq!(one.release(wrong), Response::NotHolder(None));
         }
         assert_eq!(one.record().version.renewals, 0);
-        assert_eq!(one.renew(grant), Response::Renewed);
+        assert_eq!(one.renew(grant), Response::Renewed(None));
     });
 }
 
@@ -233,10 +234,10 @@ fn renewed_lease_is_not_taken_over_with_a_stale_version() {
     everywhere(|_, mut one, mut other| {
         let grant = one.granted();
         let stale = other.record().version;
-        assert_eq!(one.renew(grant), Response::Renewed);
+        assert_eq!(one.renew(grant), Response::Renewed(None));
         assert!(matches!(other.take_over(stale), Response::NotAcquired(..)));
         let fresh = other.record().version;
-        let Response::Granted(token) = other.take_over(fresh) else {
+        let Response::Granted(token, _) = other.take_over(fresh) else {
             panic!("the unchanged row was not taken over");
         };
         assert!(token > grant.token);
@@ -269,11 +270,11 @@ fn renewal_revives_an_expired_lease_that_was_not_taken_over() {
                 _
             )
         ));
-        assert_eq!(one.renew(grant), Response::Renewed);
+        assert_eq!(one.renew(grant), Response::Renewed(None));
         expire(6);
         let expired = other.record().version;
         assert!(
-            matches!(other.take_over(expired), Response::Granted(token) if token > grant.token)
+            matches!(other.take_over(expired), Response::Granted(token, _) if token > grant.token)
         );
         assert!(matches!(one.renew(grant), Response::Lost(_)));
     });
@@ -390,7 +391,7 @@ fn one_of_many_contenders_wins_each_round_without_deadlocks() {
                     scope.spawn(move || {
                         let mut tokens = Vec::new();
                         while tokens.len() < ROUNDS {
-                            if let Response::Granted(token) = peer.attempt(AcquireMode::IfFree) {
+                            if let Response::Granted(token, _) = peer.attempt(AcquireMode::IfFree) {
                                 tokens.push(token);
                                 let owner_id = peer.owner_id;
                                 let released = peer.release(Grant { owner_id, token });
@@ -427,7 +428,7 @@ fn renewing_a_deleted_row_is_an_unknown_failure() {
             .expect("the row can be deleted");
         let response = one.database.request(
             &one.contender,
-            &Request::Renew(grant, QueueLock::Unavailable),
+            &Request::Renew(RenewRequest::new(grant, QueueLock::Unavailable)),
         );
         let failure = response.outcome.expect_err("there is no row to renew");
         assert_eq!(failure.kind, FailureKind::Unknown, "{failure}");

@@ -14,12 +14,16 @@ use dlock::process::supervisor::{Effect, StopReason, SupervisorInput};
 use dlock::protocol::acquire::{Acquire, AcquiredLease, NextRequest, WaitLimits};
 use dlock::protocol::release::{self, Released, Releasing};
 use dlock::protocol::renew::{Liveness, RenewalOutcome, Renewals};
-use dlock::store::{Loss, Request, Response, TimedResponse};
+use dlock::protocol::sessions::SessionTracker;
+use dlock::store::session::{CommandConnections, SessionPolicy};
+use dlock::store::{Loss, ReleaseRequest, Request, Response, TimedResponse};
 use dlock::sys::tree::ExitReason;
 
+use crate::ending::{EndedRun, Ending};
 use crate::monitor::Monitor;
 use crate::mutation::Variant;
 use crate::responses::{interpret, timed_response};
+use crate::server::statements::SessionIds;
 use crate::server::{Raw, Stage, owner_id_of_number};
 use crate::time::{TTL, Tick, instant, ticks, timing};
 
@@ -41,12 +45,17 @@ impl PendingRequest {
     /// Returns true if a late execution of the request could do harm because it may change the row.
     pub(crate) fn may_be_late(&self) -> bool {
         match *self.request {
-            Request::TryAcquire(_)
-            | Request::Renew(..)
-            | Request::HandOff(_)
-            | Request::Release(_) => true,
+            // The first packet of a renewal that looks for sessions changes nothing.
+            Request::Renew(ref request) => {
+                let look = request.look.as_ref();
+                self.stage != Stage::First || look.is_none_or(|look| look.is_empty())
+            }
+            Request::TryAcquire(_) | Request::HandOff(_) | Request::Release(_) => true,
             Request::WaitTurn(_) => self.stage == Stage::HasQueueLock,
-            Request::GetWithQueue(_) | Request::Enqueue(_) | Request::Get => false,
+            Request::GetWithQueue(_)
+            | Request::Enqueue(_)
+            | Request::Get
+            | Request::EndSessions(_) => false,
         }
     }
 }
@@ -94,12 +103,15 @@ pub(crate) struct Connection {
 pub(crate) enum Parent {
     NotStarted,
     Acquiring(Arc<Acquire>),
+    /// Waits for the statements of an earlier run or of its own command to end.
+    Ending(Arc<Ending>),
     /// The lease is granted. The monitor has not received the grant.
     Granted(AcquiredLease),
     Holding {
         renewals: Renewals,
         lease: AcquiredLease,
         loss: Option<Loss>,
+        sessions: Arc<SessionTracker>,
     },
     Releasing {
         releasing: Releasing,
@@ -108,6 +120,8 @@ pub(crate) enum Parent {
         loss: Option<Loss>,
         /// True if the run ended because an operator had revoked the lease.
         revoked: bool,
+        /// Number of sessions of the command that this process has killed.
+        sessions_ended: u32,
     },
     Ended {
         released: bool,
@@ -139,6 +153,12 @@ pub(crate) struct Client {
     pub(crate) late_renewal: bool,
     pub(crate) monitor: Option<Monitor>,
     pub(crate) command: Command,
+    /// True if the command has ended with a status that is not 0.
+    pub(crate) failed: bool,
+    /// What the client does with the sessions of its command.
+    pub(crate) policy: SessionPolicy,
+    /// The sessions of the command on the server.
+    pub(crate) sessions: SessionIds,
     /// The token of a run that ended with status 0 in this step. None if no such run ended.
     pub(crate) success: Option<u8>,
     /// True if a run ended with status 0 although its lease was reported or recorded as lost or revoked.
@@ -146,7 +166,7 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    pub(crate) const fn new() -> Self {
+    pub(crate) const fn new(policy: SessionPolicy) -> Self {
         Self {
             process: 0,
             parent: Parent::NotStarted,
@@ -156,6 +176,9 @@ impl Client {
             late_renewal: false,
             monitor: None,
             command: Command::NotStarted,
+            failed: false,
+            policy,
+            sessions: SessionIds::EMPTY,
             success: None,
             false_success: false,
         }
@@ -163,6 +186,11 @@ impl Client {
 
     pub(crate) const fn is_running(&self) -> bool {
         matches!(self.command, Command::Running | Command::Dying)
+    }
+
+    /// Returns true if the client does not wait for sessions.
+    pub(crate) fn ignores(&self) -> bool {
+        self.policy == SessionPolicy::Ignore
     }
 
     /// Returns true if the parent does not wait for a response.
@@ -182,6 +210,7 @@ impl Client {
         };
         self.monitor = None;
         self.command = Command::NotStarted;
+        self.failed = false;
         let acquire = Acquire::new(owner_id, timing(), limits, instant(now));
         self.parent = Parent::Acquiring(Arc::new(acquire));
     }
@@ -200,20 +229,41 @@ impl Client {
         match &mut self.parent {
             Parent::Acquiring(acquire) => match Arc::make_mut(acquire).next(instant(now)) {
                 NextRequest::Send(request) => self.send(now, request),
-                NextRequest::Granted(lease) => self.parent = Parent::Granted(lease),
+                NextRequest::Granted(lease) => {
+                    let ending = Ending::of_record(now, self, lease);
+                    let ending = ending.filter(|_| variant != Variant::EarlierStatementsIgnored);
+                    self.parent = match ending {
+                        Some(ending) => Parent::Ending(Arc::new(ending)),
+                        None => Parent::Granted(lease),
+                    };
+                }
                 NextRequest::Wait(_) => return false,
                 other => panic!("the model sets no wait limit: {other:?}"),
             },
-            Parent::Holding { lease, loss, .. }
+            Parent::Ending(_) => return self.act_while_ending(now, variant),
+            Parent::Holding { .. }
                 if self.command == Command::Ended
                     || (variant == Variant::EarlyRelease
                         && self.monitor.is_some_and(|monitor| monitor.is_stopping())) =>
             {
-                let (lease, loss) = (*lease, *loss);
-                self.begin_release(now, lease, loss, variant);
+                self.end_run(now, variant);
             }
-            Parent::Holding { renewals, .. } => match renewals.due(instant(now)) {
-                Some(request) => self.send(now, request),
+            Parent::Holding {
+                renewals, sessions, ..
+            } => match renewals.due(instant(now)) {
+                Some(mut request) => {
+                    if self.policy != SessionPolicy::Ignore {
+                        let is_running = self.command == Command::Running;
+                        let connections = match is_running {
+                            true => self.sessions.connections(),
+                            false => CommandConnections::default(),
+                        };
+                        let sessions = Arc::make_mut(sessions);
+                        sessions.update(connections);
+                        request.look = sessions.look().map(Box::new);
+                    }
+                    self.send(now, Request::Renew(request));
+                }
                 None => return false,
             },
             Parent::Releasing { releasing, .. } => match releasing.next(instant(now)) {
@@ -232,30 +282,77 @@ impl Client {
         true
     }
 
-    /// Begins the release of the lease. The command is dead, or being stopped in [`Variant::EarlyRelease`].
-    fn begin_release(
-        &mut self,
-        now: Tick,
-        lease: AcquiredLease,
-        loss: Option<Loss>,
-        variant: Variant,
-    ) {
+    /// Ends the run, whose command is dead, or is being stopped in [`Variant::EarlyRelease`]. First ends the sessions of
+    /// the command, unless it has succeeded.
+    fn end_run(&mut self, now: Tick, variant: Variant) {
+        let Parent::Holding {
+            lease,
+            loss,
+            renewals,
+            sessions,
+        } = &self.parent
+        else {
+            return;
+        };
         let is_stopped = self.monitor.is_some_and(|monitor| monitor.is_stopping());
         let (exit_reason, stop_reason) = match is_stopped && loss.is_none() {
             true => (ExitReason::Killed(KILL), StopReason::Expired),
             // Even if a loss was reported, the command may have exited before the monitor stopped it.
-            false => (ExitReason::Exited(0), StopReason::None),
+            false => (ExitReason::Exited(self.failed.into()), StopReason::None),
         };
         let reported_loss = loss.filter(|_| variant != Variant::ExitStatusTrusted);
-        let outcome = RunOutcome::of(exit_reason, stop_reason, reported_loss);
-        let request = outcome.request(&lease, Duration::ZERO, Duration::ZERO);
+        let run = EndedRun {
+            outcome: RunOutcome::of(exit_reason, stop_reason, reported_loss),
+            loss: *loss,
+            is_recorded: sessions.is_recorded(),
+            clears_record: sessions.clears_record(),
+        };
+        let lease = *lease;
+        match sessions.left() {
+            Some(look) if run.outcome != RunOutcome::Exited(0) => {
+                let ending = Ending::of_run(now, look, renewals.clone(), lease, run);
+                self.parent = Parent::Ending(Arc::new(ending));
+                self.act(now, variant);
+            }
+            _ => self.begin_release(now, lease, run, run.clears_record, 0, variant),
+        }
+    }
+
+    /// Begins the release of the lease. `clears_sessions` is true if the release removes the noted sessions from the row.
+    pub(crate) fn begin_release(
+        &mut self,
+        now: Tick,
+        lease: AcquiredLease,
+        run: EndedRun,
+        clears_sessions: bool,
+        sessions_ended: u32,
+        variant: Variant,
+    ) {
+        let EndedRun { outcome, loss, .. } = run;
+        let request = outcome.request(&lease, Duration::ZERO, Duration::ZERO, sessions_ended);
+        let request = ReleaseRequest {
+            clears_sessions,
+            ..request
+        };
         self.parent = Parent::Releasing {
-            releasing: Releasing::new(request, true, instant(now)),
+            releasing: Releasing::new(request, !run.is_recorded, instant(now)),
             outcome,
             loss,
             revoked: outcome == RunOutcome::Revoked,
+            sessions_ended,
         };
         self.act(now, variant);
+    }
+
+    /// Begins the release of a lease or a queue entry without a run.
+    pub(crate) fn release_without_run(&mut self, now: Tick, request: ReleaseRequest) {
+        self.parent = Parent::Releasing {
+            releasing: Releasing::new(request, false, instant(now)),
+            outcome: RunOutcome::Killed(0),
+            loss: None,
+            revoked: false,
+            sessions_ended: 0,
+        };
     }
 
     /// Ends the dlock process after its release.
@@ -274,7 +371,7 @@ impl Client {
         }
     }
 
-    fn send(&mut self, now: Tick, request: Request) {
+    pub(crate) fn send(&mut self, now: Tick, request: Request) {
         let is_first = self.connection.is_none();
         let connection = self.connection.get_or_insert(Connection {
             alive: true,
@@ -313,6 +410,11 @@ impl Client {
             ),
             lease,
             loss: None,
+            sessions: Arc::new(SessionTracker::new(
+                lease.grant.token,
+                self.policy,
+                lease.earlier_sessions,
+            )),
         };
         let is_late = !monitor.step(now, SupervisorInput::Tick).is_empty();
         if is_late && variant != Variant::StartWithoutClockCheck {
@@ -350,7 +452,9 @@ impl Client {
         let outcome = interpret(&pending.request, raw, variant);
         match &outcome {
             Err(_) => self.connection = None,
-            Ok(response) => connection.session_is_recorded |= matches!(response, Response::Renewed),
+            Ok(response) => {
+                connection.session_is_recorded |= matches!(response, Response::Renewed(_));
+            }
         }
         let sent = match variant {
             Variant::DeadlineFromResponse => now,
@@ -366,14 +470,33 @@ impl Client {
                 Arc::make_mut(acquire).handle_response(instant(now), &response);
                 self.act(now, variant);
             }
-            Parent::Holding { renewals, loss, .. } => {
+            Parent::Ending(_) => self.handle_response_while_ending(now, response, variant),
+            Parent::Holding {
+                renewals,
+                loss,
+                sessions,
+                ..
+            } => {
+                // dlock ignores the found sessions if the command has ended.
+                let is_tracked =
+                    self.policy != SessionPolicy::Ignore && self.command != Command::Ended;
                 let input = match renewals.handle_response(instant(now), response) {
-                    RenewalOutcome::Renewed(deadline) => SupervisorInput::Renewed(deadline),
+                    RenewalOutcome::Renewed(deadline, look) => {
+                        if is_tracked {
+                            Arc::make_mut(sessions).looked(look.map(|look| *look));
+                        }
+                        SupervisorInput::Renewed(deadline)
+                    }
                     RenewalOutcome::Lost(reason, _) => {
                         *loss = Some(reason);
                         SupervisorInput::Lost
                     }
-                    RenewalOutcome::Failed(_) => return,
+                    RenewalOutcome::Failed(_) => {
+                        if is_tracked {
+                            Arc::make_mut(sessions).looked(None);
+                        }
+                        return;
+                    }
                 };
                 self.step_monitor(now, input);
             }
@@ -419,6 +542,9 @@ impl Client {
         }
         if let Parent::Releasing { releasing, .. } = &mut self.parent {
             releasing.normalize_for_model(instant(now));
+        }
+        if let Parent::Ending(ending) = &mut self.parent {
+            Arc::make_mut(ending).normalize(now);
         }
         if let Some(connection) = &mut self.connection {
             let pending = connection.pending.as_ref();
@@ -469,6 +595,7 @@ impl Client {
     pub(crate) fn token(&self) -> Option<u8> {
         let token = match &self.parent {
             Parent::Granted(lease) | Parent::Holding { lease, .. } => lease.grant.token,
+            Parent::Ending(ending) => ending.lease().grant.token,
             Parent::Releasing { releasing, .. } => releasing.token()?,
             Parent::Acquiring(_) | Parent::NotStarted | Parent::Ended { .. } => return None,
         };

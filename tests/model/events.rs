@@ -1,10 +1,11 @@
 //! The events that can happen to a client in a state of the model.
 
-use dlock::store::FailureKind;
+use dlock::store::{FailureKind, Request};
 
 use crate::client::{Command, Connection, Parent, PendingRequest, Progress, StopState};
 use crate::mutation::{FaultKinds, Run, Variant};
 use crate::server::Session;
+use crate::server::statements::SessionIds;
 use crate::time::TTL;
 use crate::world::{Event, World};
 
@@ -19,11 +20,28 @@ impl Run {
         if world.faults == 0 {
             return;
         }
-        let acquiring = matches!(client.parent, Parent::Acquiring(_));
-        if acquiring && self.kinds != FaultKinds::StopsAndStalls {
+        let is_waiting = matches!(client.parent, Parent::Acquiring(_) | Parent::Ending(_));
+        if is_waiting && self.kinds != FaultKinds::StopsAndStalls {
             events.push(Event::GiveUp(c));
         }
-        if self.kinds == FaultKinds::StopsAndQuits {
+        if matches!(self.kinds, FaultKinds::Quits | FaultKinds::StopsAndQuits) {
+            return;
+        }
+        if self.kinds == FaultKinds::LateRenewals {
+            let connection = client.connection.as_ref();
+            let pending = connection.and_then(|connection| connection.pending.as_ref());
+            let is_renewal = pending.is_some_and(|pending| {
+                pending.progress == Progress::Sent
+                    && matches!(*pending.request, Request::Renew(_))
+                    && pending.may_be_late()
+            });
+            if is_renewal {
+                events.push(Event::ExecuteAndKeep(c));
+            }
+            return;
+        }
+        if self.kinds == FaultKinds::Deaths {
+            self.deaths_of(world, c, events);
             return;
         }
         if let Some(connection) = &client.connection {
@@ -55,6 +73,12 @@ impl Run {
                 events.extend(ERRORS.map(|kind| Event::ReturnError(c, kind)));
             }
         }
+        self.deaths_of(world, c, events);
+    }
+
+    /// Adds the deaths of the processes of client `c`.
+    fn deaths_of(&self, world: &World, c: usize, events: &mut Vec<Event>) {
+        let client = &world.clients[c];
         if !matches!(client.parent, Parent::NotStarted | Parent::Ended { .. }) {
             events.push(Event::KillParent(c));
         }
@@ -80,6 +104,7 @@ impl Run {
         }
         if client.command == Command::Running {
             events.push(Event::EndCommand(c));
+            self.statements_of(world, c, events);
         }
         if client.paused == StopState::EarlierTick {
             events.push(Event::Resume(c));
@@ -98,7 +123,9 @@ impl Run {
                 events.push(Event::Act(c));
                 urgent += 1;
             }
-            let may_halt = world.faults > 0 || self.variant == Variant::BlockedByMessages;
+            let may_halt = world.faults > 0
+                && !matches!(self.kinds, FaultKinds::Quits | FaultKinds::LateRenewals)
+                || self.variant == Variant::BlockedByMessages;
             if urgent > 0 && may_halt && !parent_has_ended {
                 events.push(Event::Pause(c));
             }
@@ -109,6 +136,19 @@ impl Run {
             urgent += 1;
         }
         urgent > 0
+    }
+}
+
+impl Run {
+    /// Adds the events that only happen if commands start statements.
+    fn statements_of(&self, world: &World, c: usize, events: &mut Vec<Event>) {
+        let client = &world.clients[c];
+        if client.sessions != SessionIds::EMPTY {
+            events.push(Event::FailCommand(c));
+        }
+        if world.statements < self.statements && matches!(client.parent, Parent::Holding { .. }) {
+            events.push(Event::StartStatement(c));
+        }
     }
 }
 

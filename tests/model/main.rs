@@ -13,6 +13,8 @@
 //! - Connections that break. The server may detect the break at any later time.
 //! - A server that restarts, that ends idle sessions, or whose clock jumps forward and back.
 //! - Parents that are killed, or stopped for any number of ticks, and monitors that are killed.
+//! - Statements that outlive their command and all dlock processes, until they end, are killed, or the server restarts.
+//!   Renewals note their sessions (`server/statements`), and the next contender ends them (`ending`).
 //! - Commands that end at any time, waiters that give up, and an operator that revokes a lease.
 //!
 //! Time passes in ticks (`time`), and each run has a last tick. A lease lasts four ticks. Within a tick, events happen
@@ -22,6 +24,7 @@
 //!
 //! Not modelled:
 //! - A monitor that is stopped, or that is killed together with its parent. dlock makes no promise for these cases.
+//! - Sessions without a statement, sessions that dlock's account may not see or kill, and failed looks for sessions.
 //! - Clocks that run at different rates. The safety margin also covers this difference, but in the model the kill uses
 //!   the whole margin.
 //! - A monitor that does not check the deadline before it starts the command, and lost data in the pipe to the monitor.
@@ -31,6 +34,7 @@
 
 mod check;
 mod client;
+mod ending;
 mod events;
 mod monitor;
 mod mutation;
@@ -40,13 +44,15 @@ mod server;
 mod time;
 mod world;
 
+use dlock::store::session::SessionPolicy;
+
 use crate::check::{check, search_for};
 use crate::mutation::{FaultKinds, Run, Variant};
 use crate::properties::{
-    DEAD_BY_DEADLINE, DEAD_TAKEN_OVER, EXCLUSION, FROZEN_TAKEN_OVER, HANDED_OFF, HANDED_OVER,
-    LOST_RESPONSE_SURVIVED, NO_FALSE_SUCCESS, NOT_LOST, OWN_CLOCK, RELEASE_AFTER_DEATH,
-    REVOKED_NOT_RENEWED, REVOKED_RELEASED, ROW_IS_HELD, SESSION_KNOWN, TOKEN_ORDER,
-    UNKNOWN_GRANT_RELEASED,
+    DEAD_BY_DEADLINE, DEAD_TAKEN_OVER, EARLIER_STATEMENT_ENDED, EXCLUSION, FROZEN_TAKEN_OVER,
+    HANDED_OFF, HANDED_OVER, LOST_RESPONSE_SURVIVED, NO_FALSE_SUCCESS, NOT_LOST, OWN_CLOCK,
+    OWN_STATEMENT_ENDED, RELEASE_AFTER_DEATH, REVOKED_NOT_RENEWED, REVOKED_RELEASED, ROW_IS_HELD,
+    SESSION_KNOWN, STATEMENTS_ENDED, TOKEN_ORDER, UNKNOWN_GRANT_RELEASED,
 };
 use crate::server::Rules;
 use crate::time::Tick;
@@ -100,6 +106,105 @@ fn revoked_lease_never_allows_a_second_command() {
         UNKNOWN_GRANT_RELEASED,
     ]);
 }
+
+/// In this run, a command may start a statement on the server, which outlives the command and all dlock processes.
+#[test]
+fn noted_statement_never_outlives_the_start_of_the_next_command() {
+    for policies in [[SessionPolicy::Kill; 2], [SessionPolicy::Wait; 2]] {
+        let run = Run {
+            policies,
+            ..WITH_STATEMENT
+        };
+        check("a statement", run).assert_holds(&[HANDED_OVER, EARLIER_STATEMENT_ENDED]);
+    }
+    // The holder ends the statement of its own command while its connection has a fault.
+    let run = Run {
+        kinds: FaultKinds::All,
+        horizon: 4,
+        ..WITH_STATEMENT
+    };
+    check("a statement and faults of connections", run)
+        .assert_holds(&[HANDED_OVER, OWN_STATEMENT_ENDED]);
+}
+
+/// The client that ignores sessions removes no note, so the third command waits for the statement of the first.
+#[test]
+fn client_that_ignores_sessions_does_not_remove_the_note() {
+    let run = Run {
+        policies: [SessionPolicy::Kill, SessionPolicy::Ignore],
+        processes: [2, 1],
+        kinds: FaultKinds::Quits,
+        horizon: 3,
+        ..WITH_STATEMENT
+    };
+    check("a client that ignores", run).assert_holds(&[HANDED_OVER]);
+}
+
+#[test]
+fn statement_of_a_successful_command_is_not_killed() {
+    let run = Run {
+        processes: [2, 1],
+        faults: 0,
+        horizon: 4,
+        ..WITH_STATEMENT
+    };
+    check("a successful command", run).assert_holds(&[HANDED_OVER, OWN_STATEMENT_ENDED]);
+}
+
+/// This is a limit: a renewal that the server executes late, after a newer renewal, removes the sessions that only the
+/// newer one has noted. The next renewal notes them again.
+#[test]
+fn late_renewal_can_remove_a_noted_statement() {
+    assert_statement_survives(Run {
+        statements: 2,
+        faults: 2,
+        kinds: FaultKinds::LateRenewals,
+        horizon: 2,
+        ..WITH_STATEMENT
+    });
+}
+
+#[test]
+fn contender_that_does_not_wait_for_noted_statements_is_detected() {
+    assert_statement_survives(Run {
+        variant: Variant::EarlierStatementsIgnored,
+        ..WITH_STATEMENT
+    });
+}
+
+/// The release is the one of a holder whose wait for its own statements is ended by a signal.
+#[test]
+fn release_that_removes_the_note_of_a_statement_is_detected() {
+    assert_statement_survives(Run {
+        variant: Variant::NoteRemovedTooEarly,
+        ..WITH_STATEMENT
+    });
+}
+
+#[test]
+fn grant_that_removes_the_note_of_a_statement_is_detected() {
+    assert_statement_survives(Run {
+        rules: Rules {
+            grant_removes_note: true,
+            ..Run::sound().rules
+        },
+        ..WITH_STATEMENT
+    });
+}
+
+/// Asserts that the checker finds a command that starts although a noted statement of an earlier run is executed.
+fn assert_statement_survives(run: Run) {
+    assert_broken("a statement survives", run, STATEMENTS_ENDED);
+}
+
+const WITH_STATEMENT: Run = Run {
+    statements: 1,
+    policies: [SessionPolicy::Kill; 2],
+    faults: 1,
+    kinds: FaultKinds::Deaths,
+    horizon: 6,
+    ..Run::sound()
+};
 
 /// In this run, the queue lock does not work. Otherwise, the holder would keep the queue lock and prevent a second
 /// grant.

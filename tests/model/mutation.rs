@@ -1,6 +1,8 @@
 //! The parameters of a run of the model: the broken rule if there is one, the kinds of faults, and the limits of faults
 //! and time.
 
+use dlock::store::session::SessionPolicy;
+
 use crate::server::Rules;
 use crate::time::Tick;
 
@@ -37,6 +39,10 @@ pub(crate) enum Variant {
     NoMargin,
     /// The lease is released when the monitor starts to stop the command, not when the process tree is dead.
     EarlyRelease,
+    /// A contender does not wait for the statements of an earlier run.
+    EarlierStatementsIgnored,
+    /// A release removes the noted sessions although their statements may not have ended, for example after a signal.
+    NoteRemovedTooEarly,
 }
 
 /// The kinds of faults that can happen.
@@ -47,6 +53,13 @@ pub(crate) enum FaultKinds {
     All,
     /// A parent is stopped, or a connection breaks or stalls. These faults are enough to detect most broken variants.
     StopsAndStalls,
+    /// A process is killed, a parent is stopped, a waiter gives up, or the server restarts. No other fault affects
+    /// connections.
+    Deaths,
+    /// A waiter gives up.
+    Quits,
+    /// The server executes a renewal twice, or a waiter gives up.
+    LateRenewals,
     /// A parent is stopped, or a waiter gives up. These faults do not affect connections.
     StopsAndQuits,
 }
@@ -67,6 +80,10 @@ pub(crate) struct Run {
     pub(crate) clock_steps: &'static [i8],
     /// Maximum number of leases that an operator revokes. The operator can revoke a lease at any time.
     pub(crate) revocations: u8,
+    /// Maximum number of statements that commands start on the server.
+    pub(crate) statements: u8,
+    /// What each client does with the sessions of its command.
+    pub(crate) policies: [SessionPolicy; 2],
 }
 
 impl Run {
@@ -80,6 +97,7 @@ impl Run {
                 lost_queue_lock_is_hand_off: false,
                 revoked_is_held: false,
                 session_is_not_updated: false,
+                grant_removes_note: false,
             },
             horizon: 9,
             processes: [1, 1],
@@ -87,6 +105,8 @@ impl Run {
             kinds: FaultKinds::All,
             clock_steps: &[],
             revocations: 0,
+            statements: 0,
+            policies: [SessionPolicy::Ignore; 2],
         }
     }
 }

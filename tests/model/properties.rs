@@ -31,8 +31,70 @@ pub(crate) const FROZEN_TAKEN_OVER: &str = "the lease of a frozen holder is take
 pub(crate) const REVOKED_RELEASED: &str = "the holder of a revoked lease stops and releases it";
 pub(crate) const RELEASE_AFTER_DEATH: &str = "nothing is released before the tree is dead";
 
+pub(crate) const STATEMENTS_ENDED: &str =
+    "no noted statement of an earlier run is executed while a command runs";
+pub(crate) const LEFT_STATEMENTS_CONTINUE: &str =
+    "without a fault, no statement of a successful command is killed";
+pub(crate) const OWN_STATEMENT_ENDED: &str = "a holder kills the statement of its own command";
+pub(crate) const EARLIER_STATEMENT_ENDED: &str =
+    "a command starts after the noted statement of a dead holder has ended";
+
 /// Returns all properties and possible events as properties for the checker.
 pub(crate) fn properties() -> Vec<Property<Run>> {
+    let mut properties = statement_properties();
+    properties.extend(lease_properties());
+    properties
+}
+
+/// Returns the properties and events of statements that outlive their command.
+fn statement_properties() -> Vec<Property<Run>> {
+    vec![
+        Property::always(STATEMENTS_ENDED, |_, world: &World| {
+            world.clients.iter().all(|client| {
+                let is_checked = client.is_running()
+                    && !client.ignores()
+                    && matches!(client.parent, Parent::Holding { .. });
+                !is_checked
+                    || world.server.statements.iter().all(|statement| {
+                        !statement.was_noted
+                            || statement.is_left
+                            || Some(statement.token) == client.token()
+                    })
+            })
+        }),
+        Property::always(LEFT_STATEMENTS_CONTINUE, |run: &Run, world: &World| {
+            let mut statements = world.server.statements.iter();
+            run.faults > 0 || !statements.any(|statement| statement.is_left && statement.is_killed)
+        }),
+        Property::sometimes(OWN_STATEMENT_ENDED, |run: &Run, world: &World| {
+            run.statements == 0
+                || world.clients.iter().any(|client| {
+                    matches!(
+                        client.parent,
+                        Parent::Releasing {
+                            sessions_ended: 1..,
+                            ..
+                        }
+                    )
+                })
+        }),
+        Property::sometimes(EARLIER_STATEMENT_ENDED, |run: &Run, world: &World| {
+            let is_noted_earlier = |client: &Client| {
+                let token = world.server.row.note.map(|note| note.token);
+                token.is_some() && token != client.token()
+            };
+            run.statements == 0
+                || world.clients.iter().any(|client| {
+                    client.is_running()
+                        && matches!(client.parent, Parent::Holding { .. })
+                        && is_noted_earlier(client)
+                }) && world
+                    .runs_after(|parent| matches!(parent, Parent::Ended { released: false }))
+        }),
+    ]
+}
+
+fn lease_properties() -> Vec<Property<Run>> {
     vec![
         Property::always(EXCLUSION, |_, world: &World| world.running() <= 1),
         Property::always(TOKEN_ORDER, |_, world: &World| !world.tokens_out_of_order),

@@ -4,13 +4,14 @@ use std::time::Duration;
 
 use dlock::lease::instant::BootInstant;
 use dlock::lease::{OwnerId, Token};
+use dlock::store::session::FoundSessions;
 use dlock::store::{
-    Expiry, Failure, FailureKind, Holder, LockRecord, Pause, QueueState, Request, Response,
-    TimedResponse, Version,
+    Expiry, Failure, FailureKind, Holder, LockRecord, Pause, QueueState, RenewRequest, Request,
+    Response, SessionsLeft, TimedResponse, Version,
 };
 
 use crate::mutation::Variant;
-use crate::server::{Raw, RowView, owner_id_of_number};
+use crate::server::{Note, Raw, RowView, owner_id_of_number};
 use crate::time::{TTL, Tick, instant, ticks};
 
 /// Returns a response with its times, as the database thread delivers it. The worst case is a response that is received
@@ -58,18 +59,26 @@ pub(crate) fn interpret(
         (Request::Enqueue(_), Raw::Row(view_of_row, _)) => {
             Response::Enqueued(record(view_of_row), queue_state(view_of_row))
         }
-        (Request::Renew(grant, _), Raw::Row(view_of_row, changed)) => {
-            let row = record(view_of_row);
-            let row_is_held = match variant {
-                Variant::RevokedIsHeld => row.owner_id == Some(grant.owner_id),
-                _ => row.is_held_by(grant.owner_id, Some(grant.token)),
-            };
-            match (row_is_held, changed) {
-                _ if variant == Variant::OwnerIdNotReadBack => Response::Renewed,
-                (true, true) => Response::Renewed,
-                (true, false) => return Err(failure(FailureKind::Unknown)),
-                (false, _) => Response::Lost(row),
-            }
+        (Request::Renew(request), Raw::Row(view_of_row, changed)) => {
+            let found = request.look.as_ref().map(|_| FoundSessions::default());
+            return renewed(request, view_of_row, changed, found, variant);
+        }
+        (Request::Renew(request), Raw::Noted(view_of_row, changed, listed)) => {
+            let look = request.look.as_ref();
+            let found = look.map(|look| look.find(&listed.process_list()));
+            return renewed(request, view_of_row, changed, found, variant);
+        }
+        (Request::Get, Raw::Row(view_of_row, _)) => Response::Record(LockRecord {
+            sessions: view_of_row.note.map(Note::session_note),
+            ..record(view_of_row)
+        }),
+        (Request::EndSessions(request), Raw::Sessions(listed, killed)) => {
+            Response::Sessions(Box::new(SessionsLeft {
+                found: request.look.find(&listed.process_list()),
+                killed: killed.to_vec(),
+                denied: Vec::new(),
+                elsewhere: None,
+            }))
         }
         (Request::HandOff(_), Raw::HandedOff(true)) => Response::HandedOff,
         (Request::HandOff(_), Raw::HandedOff(false)) => Response::NotHolder(None),
@@ -88,6 +97,30 @@ pub(crate) fn interpret(
     })
 }
 
+/// Returns the response to a renewal. `found` contains the sessions that are noted now. None if the renewal did not
+/// look for sessions.
+fn renewed(
+    request: &RenewRequest,
+    view_of_row: RowView,
+    changed: bool,
+    found: Option<FoundSessions>,
+    variant: Variant,
+) -> Result<Response, Failure> {
+    let grant = request.grant;
+    let row = record(view_of_row);
+    let row_is_held = match variant {
+        Variant::RevokedIsHeld => row.owner_id == Some(grant.owner_id),
+        _ => row.is_held_by(grant.owner_id, Some(grant.token)),
+    };
+    let response = || Response::Renewed(found.map(|found| Box::new(Ok(found))));
+    match (row_is_held, changed) {
+        _ if variant == Variant::OwnerIdNotReadBack => Ok(response()),
+        (true, true) => Ok(response()),
+        (true, false) => Err(failure(FailureKind::Unknown)),
+        (false, _) => Ok(Response::Lost(row)),
+    }
+}
+
 fn granted(
     owner_id: OwnerId,
     mut view_of_row: RowView,
@@ -98,11 +131,11 @@ fn granted(
     match view_of_row.read_back(changed).granted(owner_id) {
         // This variant ignores the owner id that was read back. Every response without an error counts as a grant.
         _ if variant == Variant::OwnerIdNotReadBack => {
-            Response::Granted(Token(view_of_row.token.into()))
+            Response::Granted(Token(view_of_row.token.into()), view_of_row.sessions())
         }
         // The row contains the owner id of this client, but an earlier attempt may have written it.
         Some(Response::AlreadyHeld(token)) if variant == Variant::OldGrantTrusted => {
-            Response::Granted(token)
+            Response::Granted(token, view_of_row.sessions())
         }
         Some(response) => response,
         None => Response::NotAcquired(record(view_of_row), queue_state(view_of_row)),

@@ -9,6 +9,8 @@
 mod queue;
 #[path = "server/release.rs"]
 mod release;
+#[path = "server/statements.rs"]
+pub(crate) mod statements;
 #[path = "server/types.rs"]
 mod types;
 
@@ -20,6 +22,7 @@ use dlock::store::{
 
 use crate::time::{TTL, Tick, whole_ticks};
 
+pub(crate) use self::statements::{Note, Statement};
 use self::types::owner_id_in;
 pub(crate) use self::types::{
     NUMBER_BYTE, Raw, Row, RowView, Rules, Session, Stage, WaiterEntry, owner_id_of_number,
@@ -37,6 +40,12 @@ pub(crate) struct Server {
     pub(crate) handed_off: Vec<(u8, Session)>,
     /// Outcomes of runs, by token.
     pub(crate) history: Vec<(u8, HistoryOutcome)>,
+    /// The statements of commands.
+    pub(crate) statements: Vec<Statement>,
+    /// Number of statements that were started since the last restart.
+    statement_count: u8,
+    /// Number of restarts.
+    restarts: u8,
     /// True if a revoked lease was renewed.
     pub(crate) revoked_renewed: bool,
     /// Number of ticks by which the server's clock is ahead of the true time. Negative if the clock is behind.
@@ -55,11 +64,15 @@ impl Server {
                 expires: 0,
                 revoked: false,
                 paused: None,
+                note: None,
             },
             queue_lock: Vec::new(),
             queue: Vec::new(),
             handed_off: Vec::new(),
             history: Vec::new(),
+            statements: Vec::new(),
+            statement_count: 0,
+            restarts: 0,
             revoked_renewed: false,
             ahead: 0,
         }
@@ -132,11 +145,14 @@ impl Server {
         }
     }
 
-    /// Restarts the server. All sessions end, and the rows remain.
+    /// Restarts the server. All sessions and statements end, and the rows remain.
     pub(crate) fn restart(&mut self) {
         self.queue_lock.clear();
         self.handed_off.clear();
         self.row.session = None;
+        self.statements.clear();
+        self.statement_count = 0;
+        self.restarts += 1;
         for entry in &mut self.queue {
             entry.session = None;
         }
@@ -163,6 +179,7 @@ impl Server {
                 expires: 0,
                 revoked: false,
                 paused: self.row.paused,
+                note: self.row.note,
             };
         }
         // The session in the row has an effect only if it owns the queue lock or made a hand-off.
@@ -185,7 +202,8 @@ impl Server {
         let is_owner =
             |owner_id: &OwnerId| self.row.owner_id == Some(owner_id.bytes()[NUMBER_BYTE]);
         match request {
-            Request::Renew(grant, _) => {
+            Request::Renew(request) => {
+                let grant = request.grant;
                 is_owner(&grant.owner_id) && u64::from(self.row.token) == grant.token.0
             }
             Request::Release(request) => is_owner(&request.owner_id) || request.token.is_none(),
@@ -222,9 +240,9 @@ impl Server {
             Request::TryAcquire(request) => request.queue_lock,
             Request::GetWithQueue(entry) | Request::Enqueue(entry) => entry.queue_lock,
             Request::WaitTurn(_) | Request::HandOff(_) => QueueLock::Available,
-            Request::Renew(_, queue_lock) => *queue_lock,
+            Request::Renew(request) => request.queue_lock,
             Request::Release(request) => request.queue_lock,
-            Request::Get => QueueLock::Unavailable,
+            Request::Get | Request::EndSessions(_) => QueueLock::Unavailable,
         };
         if rules.no_queue_lock && queue_lock == QueueLock::Available {
             return Some(Raw::NoNamedLocks);
@@ -267,7 +285,11 @@ impl Server {
                 }
                 Raw::HasQueueLock
             }
-            Request::Renew(grant, _) => {
+            Request::Renew(request) => {
+                if let Some(list) = self.list_for(session, request, stage) {
+                    return Some(list);
+                }
+                let grant = request.grant;
                 if queue_lock == QueueLock::Available {
                     self.try_queue_lock(session);
                 }
@@ -281,11 +303,13 @@ impl Server {
                         self.row.has_queue_lock = queue_lock == QueueLock::Available
                             && self.queue_lock.first() == Some(&session);
                     }
+                    self.note(request, stage);
                 }
-                Raw::Row(
-                    self.view_of_row(clock, QueueLockOwner::NotQueried, 0),
-                    is_owner,
-                )
+                let view_of_row = self.view_of_row(clock, QueueLockOwner::NotQueried, 0);
+                match stage {
+                    Stage::Note(listed) => Raw::Noted(view_of_row, is_owner, listed),
+                    _ => Raw::Row(view_of_row, is_owner),
+                }
             }
             Request::HandOff(_) => {
                 let mut handed_off = self.handed_off.iter();
@@ -303,7 +327,7 @@ impl Server {
             Request::Release(request) => {
                 Raw::Released(self.release(clock, session, request, rules))
             }
-            // Only `dlock wait` sends this request, and `dlock wait` is not a contender.
+            Request::EndSessions(request) => self.end_sessions(session, request),
             Request::Get => Raw::Row(
                 self.view_of_row(clock, QueueLockOwner::NotQueried, 0),
                 false,
@@ -378,6 +402,7 @@ impl Server {
             expires: clock + TTL.cast_signed(),
             revoked: false,
             paused: self.row.paused,
+            note: self.row.note.filter(|_| !rules.grant_removes_note),
         };
         true
     }
@@ -410,6 +435,7 @@ impl Server {
             },
             lock_owner,
             ahead,
+            note: self.row.note,
         }
     }
 

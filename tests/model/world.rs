@@ -2,7 +2,6 @@
 
 use dlock::outcome::RunOutcome;
 use dlock::process::supervisor::SupervisorInput;
-use dlock::protocol::release::Releasing;
 use dlock::store::operator::OperatorAction;
 use dlock::store::{FailureKind, HistoryOutcome, Request};
 use stateright::{Model, Property};
@@ -12,7 +11,7 @@ use crate::mutation::{FaultKinds, Run, Variant};
 use crate::properties::properties;
 use crate::responses::{failure, timed_response};
 use crate::server::{Server, Session};
-use crate::time::{Tick, instant};
+use crate::time::Tick;
 
 /// A state of the model.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -26,6 +25,8 @@ pub(crate) struct World {
     revocations: u8,
     pub(crate) server: Server,
     pub(crate) clients: [Client; 2],
+    /// Number of statements that commands have started.
+    pub(crate) statements: u8,
     /// Token of the last command that was started.
     started: u8,
     /// True if a command was started with a token that is not higher than the token of the command before.
@@ -85,7 +86,13 @@ pub(crate) enum Event {
     StepMonitor(usize),
     /// The command ends.
     EndCommand(usize),
-    /// The waiter gives up.
+    /// The command fails.
+    FailCommand(usize),
+    /// The command starts a statement on the server.
+    StartStatement(usize),
+    /// The statement with this index ends.
+    EndStatement(usize),
+    /// A signal ends the wait for the lease, or for the sessions of a command.
     GiveUp(usize),
 }
 
@@ -232,6 +239,13 @@ impl World {
         }
     }
 
+    fn start_statement(&mut self, c: usize) {
+        if let Some(token) = self.clients[c].token() {
+            self.statements += 1;
+            self.server.start_statement(c, token);
+        }
+    }
+
     fn kill_parent(&mut self, c: usize, run: &Run) {
         self.drop_connection(c);
         let client = &mut self.clients[c];
@@ -245,25 +259,27 @@ impl World {
         }
     }
 
-    fn give_up(&mut self, c: usize) -> bool {
+    fn give_up(&mut self, c: usize, variant: Variant) -> bool {
+        if let Parent::Ending(_) = self.clients[c].parent {
+            if !self.clients[c].is_quiet() {
+                self.drop_connection(c);
+            }
+            self.clients[c].give_up_waiting(self.now, variant);
+            self.clients[c].command = Command::Ended;
+            return true;
+        }
         let Parent::Acquiring(acquire) = &self.clients[c].parent else {
             return false;
         };
         let request = acquire.release_request();
-        let now = instant(self.now);
         if !self.clients[c].is_quiet() {
             self.drop_connection(c);
         }
         self.clients[c].command = Command::Ended;
-        self.clients[c].parent = match request {
-            Some(request) => Parent::Releasing {
-                releasing: Releasing::new(request, false, now),
-                outcome: RunOutcome::Killed(0),
-                loss: None,
-                revoked: false,
-            },
-            None => Parent::Ended { released: false },
-        };
+        match request {
+            Some(request) => self.clients[c].release_without_run(self.now, request),
+            None => self.clients[c].parent = Parent::Ended { released: false },
+        }
         true
     }
 
@@ -278,7 +294,7 @@ impl World {
     }
 
     /// Removes state that no longer has an effect. The checker then recognizes equivalent states as equal.
-    fn normalize(&mut self, ticked: bool) {
+    fn normalize(&mut self, run: &Run, ticked: bool) {
         for client in &mut self.clients {
             let ended = client
                 .success
@@ -289,9 +305,20 @@ impl World {
         }
         let tokens: Vec<u8> = self.clients.iter().filter_map(Client::token).collect();
         self.server.normalize(&tokens);
+        // Without a fault, the checker also observes the statements of successful commands.
+        self.server.forget_statements(&tokens, run.faults == 0);
         for c in 0..self.clients.len() {
             self.close(c);
+            if let Parent::Releasing {
+                outcome: RunOutcome::Exited(0),
+                ..
+            } = self.clients[c].parent
+            {
+                self.server.leave_statements(self.clients[c].token());
+            }
             self.clients[c].normalize(self.now, ticked);
+            let token = self.clients[c].token();
+            self.clients[c].sessions = self.server.sessions_of(token);
             let late = self.clients[c].late.as_ref();
             if late.is_some_and(|late| !self.server.can_be_changed_by(&late.request)) {
                 self.clients[c].late = None;
@@ -301,6 +328,7 @@ impl World {
 
     fn tick(&mut self) {
         self.now += 1;
+        self.server.end_killed_statements();
         for client in &mut self.clients {
             if client.command == Command::Dying {
                 client.command = Command::Ended;
@@ -323,7 +351,7 @@ impl Model for Run {
     type Action = Event;
 
     fn init_states(&self) -> Vec<World> {
-        let mut clients = [Client::new(), Client::new()];
+        let mut clients = self.policies.map(Client::new);
         // The clients are symmetric, so client 0 can start first without loss of generality.
         clients[0].begin(0, 0);
         vec![World {
@@ -331,6 +359,7 @@ impl Model for Run {
             faults: self.faults,
             clock_steps: 0,
             revocations: 0,
+            statements: 0,
             server: Server::new(),
             clients,
             started: 0,
@@ -347,11 +376,12 @@ impl Model for Run {
             events.push(Event::Revoke);
         }
         if world.faults > 0
-            && self.kinds == FaultKinds::All
+            && matches!(self.kinds, FaultKinds::All | FaultKinds::Deaths)
             && (self.rules.no_queue_lock || world.server.is_queue_lock_owned())
         {
             events.push(Event::Restart);
         }
+        events.extend((0..world.server.statements.len()).map(Event::EndStatement));
         let mut urgent = false;
         for c in 0..world.clients.len() {
             urgent |= self.events_of(world, c, events);
@@ -444,13 +474,23 @@ impl Model for Run {
                 world.clients[c].command = Command::Dying;
             }
             Event::StepMonitor(c) => world.clients[c].step_monitor(now, SupervisorInput::Tick),
-            Event::EndCommand(c) => world.clients[c].command = Command::Ended,
+            Event::EndCommand(c) => {
+                world.clients[c].command = Command::Ended;
+            }
+            Event::FailCommand(c) => {
+                world.clients[c].command = Command::Ended;
+                world.clients[c].failed = true;
+            }
+            Event::StartStatement(c) => {
+                world.start_statement(c);
+            }
+            Event::EndStatement(index) => drop(world.server.statements.remove(index)),
             Event::GiveUp(c) => {
                 world.count_fault();
-                world.give_up(c);
+                world.give_up(c, self.variant);
             }
         }
-        world.normalize(event == Event::Tick);
+        world.normalize(self, event == Event::Tick);
         Some(world)
     }
 

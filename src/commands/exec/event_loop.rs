@@ -38,6 +38,7 @@ pub(in crate::commands) struct EventLoop<'a> {
     pub(in crate::commands) once: Option<Once>,
     pub(in crate::commands) timing: Timing,
     events: EventQueue,
+    sender: EventSender,
     pub(in crate::commands) database: DatabaseThread,
     /// Number of open requests, which are requests without a response. The database thread handles
     /// these requests one by one.
@@ -71,7 +72,8 @@ impl EventLoop<'_> {
             once: contender.once.clone(),
             timing,
             events,
-            database: DatabaseThread::start(database, contender, sender)?,
+            database: DatabaseThread::start(database, contender, sender.clone())?,
+            sender,
             open: 0,
             open_since: clock::now(),
             is_waiting_turn: false,
@@ -87,6 +89,11 @@ impl EventLoop<'_> {
         self.open += 1;
         self.is_waiting_turn |= matches!(request, Request::WaitTurn(_));
         self.database.send(request);
+    }
+
+    /// Returns a sender of events to this loop.
+    pub(super) fn events(&self) -> EventSender {
+        self.sender.clone()
     }
 
     /// Returns true if a request is open.

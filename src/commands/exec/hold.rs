@@ -6,6 +6,7 @@ use super::event_loop::{EventLoop, LONGEST_SLEEP};
 use super::exits::unstartable;
 use crate::cli::exec::ExecArgs;
 use crate::event::Event;
+use crate::event::connections::ConnectionWatcher;
 use crate::exit::{ExitError, Status};
 use crate::lease::instant::{BootInstant, Deadline};
 use crate::metrics::MetricsResult;
@@ -14,18 +15,30 @@ use crate::process::monitor::{Killing, LATE, Monitor, MonitorMessage, ParentMess
 use crate::process::supervisor::{Effect, INT, KILL, StopReason, SupervisorInput, TERM};
 use crate::protocol::acquire::AcquiredLease;
 use crate::protocol::renew::{Liveness, RenewalOutcome, Renewals};
+use crate::protocol::sessions::SessionTracker;
 use crate::report::log::EventKind;
 use crate::report::messages;
-use crate::store::{Failure, Loss};
+use crate::store::session::SessionPolicy;
+use crate::store::{Failure, Loss, Request};
 use crate::sys::clock;
 use crate::sys::process::ExecError;
-use crate::sys::tree::{ExitReason, Tree};
+use crate::sys::tree::{ExitReason, Leftovers, Tree};
+
+/// Time from the grant to the first look at the connections of the command. A command without a connection to the
+/// database often ends sooner, and then costs nothing.
+const FIRST_LOOK: Duration = Duration::from_millis(50);
 
 /// The parent's state of a command that runs under a lease.
 struct RunState<'a> {
     args: &'a ExecArgs,
     monitor: &'a Monitor,
     renewals: Renewals,
+    sessions: SessionTracker,
+    /// The thread that watches the connections of the command. None before [`FIRST_LOOK`], and if the sessions of the
+    /// command are ignored.
+    watcher: Option<ConnectionWatcher>,
+    /// Time at which the watcher starts. None if it is not to be started any more.
+    watch_at: Option<BootInstant>,
     /// Time of the first failed renewal or closed connection since the most recent successful renewal. None if neither
     /// has occurred.
     failing_since: Option<BootInstant>,
@@ -44,6 +57,13 @@ struct RunState<'a> {
 impl RunState<'_> {
     fn send(&self, input: SupervisorInput) {
         self.monitor.send(MonitorMessage::Input(input));
+    }
+
+    /// Looks at the connections of the command again, because it is about to be stopped.
+    fn look_now(&self) {
+        if let Some(watcher) = &self.watcher {
+            watcher.look_now();
+        }
     }
 
     fn why_not_renewed(&self) -> String {
@@ -73,6 +93,13 @@ pub(super) struct FinishedRun {
     pub(super) took: Duration,
     /// The latest known deadline of the lease.
     pub(super) deadline: Deadline,
+    pub(super) renewals: Renewals,
+    /// The sessions of the command on the server.
+    pub(super) sessions: SessionTracker,
+    /// True if dlock killed a process of the command.
+    pub(super) was_killed: bool,
+    /// Number of sessions that dlock has killed, of the command or of an earlier holder.
+    pub(super) sessions_ended: u32,
 }
 
 impl FinishedRun {
@@ -119,6 +146,14 @@ impl EventLoop<'_> {
             args,
             monitor,
             renewals,
+            sessions: SessionTracker::new(
+                lease.grant.token,
+                args.server_sessions,
+                lease.earlier_sessions,
+            ),
+            watcher: None,
+            watch_at: (args.server_sessions != SessionPolicy::Ignore)
+                .then_some(started + FIRST_LOOK),
             failing_since: None,
             failure: None,
             loss: None,
@@ -132,6 +167,10 @@ impl EventLoop<'_> {
             reason,
             took: clock::now().since(started),
             deadline: run.renewals.deadline(),
+            renewals: run.renewals,
+            sessions: run.sessions,
+            was_killed: run.killed,
+            sessions_ended: 0,
         }
     }
 
@@ -141,10 +180,24 @@ impl EventLoop<'_> {
         let mut kill_again_at = None;
         loop {
             let now = clock::now();
-            if let Some(request) = run.renewals.due(now) {
-                self.send(request);
+            // A renewal may have been in flight when the command opened a connection.
+            if run.sessions.is_look_due() {
+                run.renewals.expedite_note(now);
             }
-            let wake = [run.renewals.wake_at(), run.overdue_at(), kill_again_at];
+            if let Some(mut request) = run.renewals.due(now) {
+                request.look = run.sessions.look().map(Box::new);
+                self.send(Request::Renew(request));
+            }
+            if run.watch_at.is_some_and(|at| now >= at) {
+                run.watch_at = None;
+                run.watcher = self.watch_connections(run.monitor);
+            }
+            let wake = [
+                run.renewals.wake_at(),
+                run.overdue_at(),
+                kill_again_at,
+                run.watch_at,
+            ];
             let until = wake.into_iter().flatten().filter(|wake| *wake > now).min();
             match self.event(until.unwrap_or(now + LONGEST_SLEEP)) {
                 Some(Event::Signal(signal)) => match run.stuck {
@@ -155,11 +208,17 @@ impl EventLoop<'_> {
                         );
                         return (RunOutcome::LeftBehind, why);
                     }
-                    _ => run.send(SupervisorInput::Signal(signal)),
+                    _ => {
+                        run.look_now();
+                        run.send(SupervisorInput::Signal(signal));
+                    }
                 },
                 Some(Event::Response(response)) => {
                     let outcome = run.renewals.handle_response(clock::now(), *response);
                     self.handle_renewal(outcome, run);
+                }
+                Some(Event::Connections(connections)) => {
+                    run.sessions.update(connections);
                 }
                 Some(Event::Heartbeat) => run.renewals.record_heartbeat(),
                 Some(Event::Disconnected) => {
@@ -235,10 +294,12 @@ impl EventLoop<'_> {
                 self.report.debug(EventKind::Signal, text);
             }
             ParentMessage::Stopping(StopReason::Expired) => {
+                run.look_now();
                 let why = format!("cannot keep {}: {}", self.action, run.why_not_renewed());
                 self.lost(None, &why, "stopping");
             }
             ParentMessage::Stopping(StopReason::TimedOut) => {
+                run.look_now();
                 let text = format_args!("{}; stopping the command", self.timeout_reason(run.args));
                 self.report.error(EventKind::Stopping, text);
             }
@@ -248,7 +309,8 @@ impl EventLoop<'_> {
                 let ending = unstartable(&run.args.command, &ExecError::from_errno(errno));
                 return Some((RunOutcome::NeverRan(ending.status), ending.why));
             }
-            ParentMessage::Ended(end, stop_reason) => {
+            ParentMessage::Ended(end, stop_reason, leftovers) => {
+                run.killed |= leftovers == Leftovers::Killed;
                 return Some(self.ended(end, stop_reason, run));
             }
             ParentMessage::Gone => {
@@ -289,8 +351,10 @@ impl EventLoop<'_> {
     /// after a failure.
     fn handle_renewal(&mut self, outcome: RenewalOutcome, run: &mut RunState<'_>) {
         match outcome {
-            RenewalOutcome::Renewed(deadline) => {
+            RenewalOutcome::Renewed(deadline, look) => {
                 self.observers.renewed();
+                let result = run.sessions.looked(look.map(|look| *look));
+                self.handle_look(result, &mut run.renewals);
                 run.send(SupervisorInput::Renewed(deadline));
                 run.failure = None;
                 if let Some(since) = run.failing_since.take() {
@@ -300,6 +364,7 @@ impl EventLoop<'_> {
                 }
             }
             RenewalOutcome::Failed(failure) => {
+                run.sessions.looked(None);
                 self.observers.renewal_failed();
                 run.failing_since.get_or_insert_with(clock::now);
                 let text = format!("cannot renew {}: {failure}; trying again", self.action);
@@ -309,6 +374,7 @@ impl EventLoop<'_> {
                 }
             }
             RenewalOutcome::Lost(loss, record) => {
+                run.look_now();
                 run.send(SupervisorInput::Lost);
                 run.loss = Some(loss);
                 let (why, other) = match (loss, record.owner_id) {

@@ -9,7 +9,7 @@ use crate::protocol::acquire::AcquiredLease;
 use crate::protocol::release::{ReleaseStep, Released, Releasing};
 use crate::report::log::EventKind;
 use crate::report::messages;
-use crate::store::Loss;
+use crate::store::{Loss, ReleaseRequest};
 use crate::sys::{clock, signal};
 
 impl EventLoop<'_> {
@@ -18,11 +18,14 @@ impl EventLoop<'_> {
     /// cannot be recorded, dlock changes the outcome. If no success must be recorded, dlock retries
     /// only for a short time. If the release still fails, the outcome does not change, and the lease
     /// ends when it expires.
+    ///
+    /// `clears_sessions` is true if no session of the command is left on the server.
     pub(super) fn release(
         &mut self,
         lease: &AcquiredLease,
         run: &mut FinishedRun,
         args: &ExecArgs,
+        clears_sessions: bool,
     ) {
         if run.outcome == RunOutcome::LeftBehind {
             // Keep the lease, because a process of the command is still alive.
@@ -30,8 +33,14 @@ impl EventLoop<'_> {
         }
         let must_record = self.once.is_some() && run.outcome == RunOutcome::Exited(0);
         let min_hold = args.once.min_hold.unwrap_or_default();
-        let request = run.outcome.request(lease, run.took, min_hold);
-        let hands_off = self.once.is_none() && lease.is_awaited(run.took);
+        let request = ReleaseRequest {
+            clears_sessions: clears_sessions && run.sessions.clears_record(),
+            ..(run.outcome).request(lease, run.took, min_hold, run.sessions_ended)
+        };
+        // A hand-off would leave the noted sessions in the record, because the release of a lease that was handed off does
+        // not change the row.
+        let hands_off =
+            self.once.is_none() && lease.is_awaited(run.took) && !run.sessions.is_recorded();
         let mut releasing = Releasing::new(request, hands_off, clock::now());
         let soon = clock::now() + 2 * self.timing.request_timeout;
         let until = match must_record {

@@ -14,7 +14,7 @@ use crate::process::monitor::ParentMessage;
 use crate::protocol::acquire::{Acquire, AcquiredLease, NextRequest};
 use crate::report::log::EventKind;
 use crate::report::messages;
-use crate::store::{FailureKind, QueueLock, Request, Response, TimedResponse};
+use crate::store::{FailureKind, QueueLock, ReleaseRequest, Request, Response, TimedResponse};
 use crate::sys::{clock, signal};
 
 /// Maximum time to release a lease that may have been granted and to leave the queue, after the contender has
@@ -176,6 +176,13 @@ impl EventLoop<'_> {
             self.database.interrupt();
             self.is_released_by(now + time);
         }
+    }
+
+    /// Releases a lease under which no command has run. Gives up if the server does not respond within `time`.
+    pub(super) fn release_within(&mut self, request: ReleaseRequest, time: Duration) {
+        let until = clock::now() + time;
+        self.send(Request::Release(request));
+        self.is_released_by(until);
     }
 
     fn is_released_by(&mut self, until: BootInstant) -> bool {

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::lease::Token;
 use crate::lease::instant::{BootInstant, Deadline};
 use crate::process::supervisor::{Effect, StopReason, SupervisorInput};
-use crate::sys::tree::ExitReason;
+use crate::sys::tree::{ExitReason, Leftovers};
 
 /// The parameters with which the command starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -44,8 +44,8 @@ pub enum ParentMessage {
     Unstartable(i32),
     /// The process with this id did not die after SIGKILL.
     Stuck(u32),
-    /// The whole tree is dead. Contains how the command ended, and why it was stopped.
-    Ended(ExitReason, StopReason),
+    /// The whole tree is dead. Contains how the command ended, why it was stopped, and which processes it left.
+    Ended(ExitReason, StopReason, Leftovers),
     /// The monitor is dead. Never sent as a message.
     #[serde(skip)]
     Gone,
@@ -72,7 +72,7 @@ mod tests {
     use crate::process::supervisor::{Effect, StopReason, SupervisorInput};
     use crate::sys::channel::LONGEST;
     use crate::sys::signal::{Origin, Signal};
-    use crate::sys::tree::ExitReason;
+    use crate::sys::tree::{ExitReason, Leftovers};
 
     #[test]
     fn monitor_messages_round_trip_and_fit_into_a_packet() {
@@ -100,8 +100,12 @@ mod tests {
             ParentMessage::Stopping(StopReason::Expired),
             ParentMessage::Unstartable(8),
             ParentMessage::Stuck(u32::MAX),
-            ParentMessage::Ended(ExitReason::Exited(255), StopReason::None),
-            ParentMessage::Ended(ExitReason::Killed(64), StopReason::MonitorDied),
+            ParentMessage::Ended(ExitReason::Exited(255), StopReason::None, Leftovers::None),
+            ParentMessage::Ended(
+                ExitReason::Killed(64),
+                StopReason::MonitorDied,
+                Leftovers::Killed,
+            ),
         ] {
             let bytes = encode(&message);
             assert!(bytes.len() < LONGEST, "{message:?}");

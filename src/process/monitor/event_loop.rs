@@ -16,7 +16,7 @@ use crate::sys::boot_timer::{BootTimer, wait_for};
 use crate::sys::channel::{Channel, Received};
 use crate::sys::pending_child::{PendingChild, PreparedCommand};
 use crate::sys::signal::SignalFd;
-use crate::sys::tree::{Broadcast, ExitReason, Tree};
+use crate::sys::tree::{Broadcast, ExitReason, Leftovers, Tree};
 use crate::sys::{clock, inherited, process};
 
 /// The name of the monitor in process lists. The name differs from `dlock`, so `killall -9 dlock` does not kill the
@@ -74,7 +74,11 @@ pub(super) fn run_event_loop(
     supervised.drain_messages(&sources);
     if supervised.supervisor.is_too_late(clock::now()) {
         sources.send(ParentMessage::Stopping(StopReason::Expired));
-        let ended = ParentMessage::Ended(ExitReason::Killed(KILL), StopReason::Expired);
+        let ended = ParentMessage::Ended(
+            ExitReason::Killed(KILL),
+            StopReason::Expired,
+            Leftovers::None,
+        );
         return parent.send_waiting(&encode(&ended));
     }
     // The start fails only if the child has been killed, which `supervise` detects.
@@ -219,7 +223,7 @@ impl SupervisedTree {
     fn end(&self, sources: &EventSources, command: &mut PendingChild) -> io::Result<()> {
         let end = self.tree.end().unwrap_or(ExitReason::Killed(KILL));
         let message = command.failure().map_or_else(
-            || ParentMessage::Ended(end, self.supervisor.stop_reason()),
+            || ParentMessage::Ended(end, self.supervisor.stop_reason(), self.tree.leftovers()),
             ParentMessage::Unstartable,
         );
         // The tree is dead, so the monitor may wait for a slow parent.

@@ -4,17 +4,23 @@ use super::lease::AcquiredLease;
 use super::{Acquire, AcquirePhase, OwnEntry};
 use crate::lease::Token;
 use crate::lease::instant::BootInstant;
-use crate::store::ReleaseRequest;
+use crate::store::{EarlierSessions, ReleaseRequest};
 
 impl Acquire {
-    pub(super) fn granted(&mut self, now: BootInstant, token: Token, sent: BootInstant) {
+    pub(super) fn granted(
+        &mut self,
+        now: BootInstant,
+        token: Token,
+        sessions: EarlierSessions,
+        sent: BootInstant,
+    ) {
         // If the response arrived too late, for example because this process was frozen, the lease may already have
         // expired.
         if now >= self.timing.deadline(sent).term {
             self.unknown_since.get_or_insert(sent);
             self.confirm(now, token);
         } else {
-            self.acquired(token, sent);
+            self.acquired(token, sessions, sent);
         }
     }
 
@@ -39,16 +45,18 @@ impl Acquire {
             && now < until
             && now < self.timing.deadline(sent).term
         {
-            self.acquired(token, sent);
+            // The renewal does not tell whether the record contains sessions, so they count as possible.
+            self.acquired(token, EarlierSessions::Noted, sent);
         }
     }
 
-    fn acquired(&mut self, token: Token, sent: BootInstant) {
+    fn acquired(&mut self, token: Token, sessions: EarlierSessions, sent: BootInstant) {
         self.phase = AcquirePhase::Acquired(AcquiredLease {
             grant: self.grant(token),
             sent,
             queue_lock: self.queue_lock,
             has_entry: self.entry != OwnEntry::None,
+            earlier_sessions: sessions,
         });
     }
 
@@ -76,6 +84,7 @@ impl Acquire {
             has_entry: self.entry != OwnEntry::None,
             keep: None,
             run: None,
+            clears_sessions: false,
             handed_off: false,
         }
     }

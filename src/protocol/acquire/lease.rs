@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::lease::Grant;
 use crate::lease::instant::BootInstant;
-use crate::store::QueueLock;
+use crate::store::{EarlierSessions, QueueLock};
 
 /// Minimum duration of a run for which a hand-off is worthwhile. During a run that takes at least this long, a waiter
 /// may have arrived, and the cost of an unneeded hand-off is small compared with the run.
@@ -23,6 +23,9 @@ pub struct AcquiredLease {
     /// True if the queue entry may still exist. While this process holds the lease, the entry does not count as a
     /// waiter. The release deletes the entry.
     pub has_entry: bool,
+    /// Sessions of an earlier holder that may still execute statements on the server. The command must not start before
+    /// they have ended.
+    pub earlier_sessions: EarlierSessions,
 }
 
 impl AcquiredLease {

@@ -11,8 +11,8 @@ use crate::lease::instant::BootInstant;
 use crate::lease::timing::Timing;
 use crate::lease::{OwnerId, Token};
 use crate::store::{
-    AcquireMode, AcquireRequest, Expiry, Failure, FailureKind, Holder, LockRecord, QueueLock,
-    QueueLockOwner, QueueState, Request, Response, TimedResponse, Version,
+    AcquireMode, AcquireRequest, EarlierSessions, Expiry, Failure, FailureKind, Holder, LockRecord,
+    QueueLock, QueueLockOwner, QueueState, Request, Response, TimedResponse, Version,
 };
 
 const START: BootInstant = BootInstant::new(Duration::from_secs(1000));
@@ -143,7 +143,10 @@ fn lease_is_measured_from_the_send_time_of_the_attempt() {
     send_first_attempt(&mut acquire);
     acquire.handle_response(
         START + secs(1),
-        &timed_response(START, Ok(Response::Granted(Token(5)))),
+        &timed_response(
+            START,
+            Ok(Response::Granted(Token(5), EarlierSessions::None)),
+        ),
     );
     assert!(matches!(
         acquire.next(START + secs(1)),
@@ -165,7 +168,10 @@ fn waiter_sends_nothing_while_it_waits_for_the_queue_lock() {
     assert_eq!(acquire.observed().map(|(_, ahead)| ahead), Some(3));
     acquire.handle_response(
         later,
-        &timed_response(later, Ok(Response::Granted(Token(5)))),
+        &timed_response(
+            later,
+            Ok(Response::Granted(Token(5), EarlierSessions::None)),
+        ),
     );
     assert!(matches!(acquire.next(later), NextRequest::Granted(lease) if lease.sent == later));
 }

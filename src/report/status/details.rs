@@ -2,16 +2,19 @@
 
 use std::fmt::Write as _;
 
+use super::sessions::session_facts;
 use super::table::last_run;
 use super::waiters::{waiter_table, waiters_of};
 use crate::report::escape::printable;
 use crate::report::messages::{self, duration};
-use crate::store::{Expiry, LockRecord, Waiter};
+use crate::store::session_states::SessionStates;
+use crate::store::{Expiry, LockRecord, Snapshot};
 
-/// Formats all facts about one action, one per line, followed by the table of its waiters.
+/// Formats all facts about one action in `snapshot`, one per line, followed by the table of its waiters.
 #[must_use]
-pub fn details(record: &LockRecord, waiters: &[Waiter]) -> String {
-    let facts = facts(record);
+pub fn details(record: &LockRecord, snapshot: &Snapshot) -> String {
+    let waiters = &snapshot.waiters;
+    let facts = facts(record, &snapshot.sessions);
     let width = facts.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
     let mut text = format!(
         "{}: {}\n",
@@ -32,7 +35,7 @@ pub fn details(record: &LockRecord, waiters: &[Waiter]) -> String {
 /// Returns all facts about an action, as pairs of name and value. The values contain text from other
 /// clients, so the caller must escape the values.
 #[must_use]
-pub fn facts(record: &LockRecord) -> Vec<(&'static str, String)> {
+pub fn facts(record: &LockRecord, sessions: &SessionStates) -> Vec<(&'static str, String)> {
     let holder = &record.holder;
     let is_held = record.is_leased();
     let named = |label, text: &str| (label, text.to_owned());
@@ -61,6 +64,7 @@ pub fn facts(record: &LockRecord) -> Vec<(&'static str, String)> {
             format!("{} (token {})", last_run(last), last.token),
         ));
     }
+    facts.extend(session_facts(record, sessions));
     facts.retain(|(_, text)| !text.is_empty());
     facts
 }

@@ -7,11 +7,13 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use super::sessions::{SessionJson, sessions};
 use super::waiters::waiters_of;
 use crate::report::format::{json_line, millis};
 use crate::report::messages;
 use crate::store::diagnosis::{Diagnosis, takeover_in};
-use crate::store::{Expiry, LockRecord, Snapshot, Waiter};
+use crate::store::session_states::SessionStates;
+use crate::store::{Expiry, LockRecord, Snapshot};
 
 /// A lock in the JSON document.
 #[derive(Serialize)]
@@ -48,6 +50,7 @@ struct LockJson<'a> {
     last_code: Option<u8>,
     last_ended_ago_ms: Option<u64>,
     waiters: Vec<WaiterJson<'a>>,
+    sessions: Vec<SessionJson<'a>>,
 }
 
 /// A waiter in the JSON document.
@@ -67,6 +70,7 @@ struct WaiterJson<'a> {
 struct StatusDocument<'a> {
     server_time_ms: u64,
     clock_difference_ms: i64,
+    sessions_error: Option<String>,
     locks: Vec<LockJson<'a>>,
 }
 
@@ -75,18 +79,22 @@ struct StatusDocument<'a> {
 /// # Errors
 /// Never fails for a [`Snapshot`]. The `Result` type comes from the serializer.
 pub fn json(snapshot: &Snapshot, local_time: Duration) -> serde_json::Result<String> {
-    let Snapshot { locks, waiters, .. } = snapshot;
+    let locks = snapshot.locks.iter();
     let server_time_ms = snapshot.server_time.0 / 1000;
     let difference = i128::from(server_time_ms) - i128::from(millis(local_time));
     let document = StatusDocument {
         server_time_ms,
         clock_difference_ms: i64::try_from(difference).unwrap_or(i64::MAX),
-        locks: locks.iter().map(|record| lock(record, waiters)).collect(),
+        sessions_error: match &snapshot.sessions {
+            SessionStates::Failed(failure) => Some(failure.to_string()),
+            SessionStates::NotQueried | SessionStates::Known(_) => None,
+        },
+        locks: locks.map(|record| lock(record, snapshot)).collect(),
     };
     json_line(&document)
 }
 
-fn lock<'a>(record: &'a LockRecord, waiters: &'a [Waiter]) -> LockJson<'a> {
+fn lock<'a>(record: &'a LockRecord, snapshot: &'a Snapshot) -> LockJson<'a> {
     let is_held = record.is_leased();
     let holder = &record.holder;
     let text = |text| Some(text).filter(|_| is_held);
@@ -129,7 +137,7 @@ fn lock<'a>(record: &'a LockRecord, waiters: &'a [Waiter]) -> LockJson<'a> {
         last_code: record.last.and_then(|last| last.outcome.code()),
         last_ended_ago_ms: record.last.map(|last| millis(last.ago)),
         waiters: (1..)
-            .zip(waiters_of(waiters, &record.action))
+            .zip(waiters_of(&snapshot.waiters, &record.action))
             .map(|(position, waiter)| WaiterJson {
                 position,
                 holder: &waiter.holder.label,
@@ -141,5 +149,6 @@ fn lock<'a>(record: &'a LockRecord, waiters: &'a [Waiter]) -> LockJson<'a> {
                 alive: waiter.alive,
             })
             .collect(),
+        sessions: sessions(record, &snapshot.sessions),
     }
 }

@@ -19,6 +19,7 @@ fn entry(outcome: HistoryOutcome) -> HistoryEntry {
         duration: seconds(65),
         ago: seconds(3_600),
         outcome,
+        sessions_ended: 0,
     }
 }
 
@@ -50,7 +51,13 @@ fn outcomes() -> Vec<HistoryEntry> {
         ..entry(HistoryOutcome::Exited(0))
     };
     let entries = outcomes.map(entry);
-    entries.chain([keyed("v1.42"), keyed("")]).collect()
+    let killed = |sessions_ended| HistoryEntry {
+        sessions_ended,
+        ..entry(HistoryOutcome::Killed(9))
+    };
+    (entries.chain([keyed("v1.42"), keyed("")]))
+        .chain([killed(1), killed(2)])
+        .collect()
 }
 
 /// Returns entries with long text and with text that is hostile to a terminal.

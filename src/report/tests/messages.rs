@@ -7,10 +7,12 @@ use insta::assert_snapshot;
 use super::records::*;
 use super::whole_lines;
 use crate::cli::Format;
+use crate::lease::Token;
 use crate::lease::once::{Once, OnceKey};
 use crate::report::log::{Context, EventKind};
 use crate::report::messages::{self, duration};
 use crate::report::{Verbosity, line};
+use crate::store::session::{SessionNote, SessionPolicy};
 use crate::store::{LockRecord, Success};
 
 /// Returns the texts about the action `init` in the state of `record`, with their names.
@@ -46,6 +48,31 @@ fn texts_for_actions_in_every_state() {
         let _ = writeln!(text, "{}:", record.action);
         for (name, message) in texts(&record) {
             let _ = writeln!(text, "  {name:10}  {message}");
+        }
+    }
+    assert_snapshot!(text);
+}
+
+#[test]
+fn diagnoses_of_actions_with_sessions_on_the_server() {
+    let noted = |record: LockRecord, token, policy, count| LockRecord {
+        sessions: Some(SessionNote {
+            token,
+            policy,
+            ..note("", count)
+        }),
+        ..record
+    };
+    let mut text = String::new();
+    for record in states() {
+        // Writing to a String cannot fail.
+        let _ = writeln!(text, "{}:", record.action);
+        for (name, token, policy, count) in [
+            ("own", TOKEN, SessionPolicy::Kill, 2),
+            ("earlier", Token(1), SessionPolicy::Wait, 1),
+        ] {
+            let record = noted(record.clone(), token, policy, count);
+            let _ = writeln!(text, "  {name:7}  {}", messages::diagnosis(&record));
         }
     }
     assert_snapshot!(text);
@@ -132,6 +159,17 @@ fn sample(kind: EventKind) -> Sample {
         EventKind::Nested => plain(
             Verbose,
             "init is held by the outer dlock (token 17): running under its lease",
+        ),
+        EventKind::SessionsLeft => {
+            let session = messages::session(&listed_session());
+            let text = format!(
+                "waiting until {session}, which the command of init left on the server, has ended"
+            );
+            plain(Normal, &text)
+        }
+        EventKind::SessionsEnded => plain(
+            Normal,
+            "ended 2 sessions that the command of init left on the server",
         ),
         EventKind::Disconnected => plain(
             Normal,

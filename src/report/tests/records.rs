@@ -5,6 +5,10 @@ use std::time::Duration;
 use crate::lease::action::Action;
 use crate::lease::{OwnerId, Token};
 use crate::store::diagnosis::Diagnosis;
+use crate::store::session::{
+    ListedSession, ServerInstance, ServerSession, SessionNote, SessionPolicy,
+};
+use crate::store::session_states::{SessionStates, VisibleSession, VisibleSessions};
 use crate::store::{
     Expiry, HistoryOutcome, Holder, LastRun, LockRecord, Operator, Pause, ServerTime, Snapshot,
     Version, Waiter,
@@ -80,6 +84,65 @@ pub(super) fn held(name: &str) -> LockRecord {
             ago: seconds(900),
         }),
         ..LockRecord::never_held(action(name))
+    }
+}
+
+/// Returns a session that executes a statement.
+pub(super) fn listed_session() -> ListedSession {
+    ListedSession {
+        session: ServerSession {
+            id: 4711,
+            account: "app".to_owned(),
+            client: "10.0.0.3:50123".to_owned(),
+        },
+        command: "Query".to_owned(),
+        state: "copy to tmp table".to_owned(),
+        seconds: 75,
+        pid: None,
+    }
+}
+
+/// Returns a note of the command under [`TOKEN`] with the sessions 1 to `count`. All texts contain `text`.
+pub(super) fn note(text: &str, count: u64) -> SessionNote {
+    let session = |id| ServerSession {
+        id,
+        account: format!("app{text}"),
+        client: format!("10.0.0.3{text}:50123"),
+    };
+    SessionNote {
+        instance: ServerInstance {
+            server: format!("db-1{text}:3306/1"),
+            started: 1_795_000_000,
+        },
+        token: TOKEN,
+        policy: SessionPolicy::Kill,
+        sessions: (1..=count).map(session).collect(),
+    }
+}
+
+/// Returns states in which the server lists the first two sessions in `note`. All texts contain `text`.
+pub(super) fn visible(note: &SessionNote, text: &str) -> VisibleSessions {
+    let visible = |session: &ServerSession| VisibleSession {
+        listed: ListedSession {
+            session: session.clone(),
+            command: format!("Query{text}"),
+            state: format!("copy to tmp table{text}"),
+            seconds: 75,
+            pid: None,
+        },
+        statement: Some(format!("ALTER TABLE t{text}")),
+    };
+    let mut sessions: Vec<_> = note.sessions.iter().take(2).map(visible).collect();
+    if let [_, second, ..] = &mut sessions[..] {
+        second.listed.command = format!("Sleep{text}");
+        second.listed.state = String::new();
+        second.statement = None;
+    }
+    VisibleSessions {
+        instance: note.instance.clone(),
+        own_account: Some(format!("app{text}")),
+        sees_all: false,
+        sessions,
     }
 }
 
@@ -262,5 +325,6 @@ pub(super) fn snapshot(locks: &[LockRecord], waiters: &[Waiter]) -> Snapshot {
         server_time: ServerTime(1_795_167_000_000_000),
         locks: locks.to_vec(),
         waiters: waiters.to_vec(),
+        sessions: SessionStates::NotQueried,
     }
 }

@@ -8,13 +8,15 @@ use super::{by_field, whole_lines};
 use crate::report::escape::is_harmful;
 use crate::report::escape::tests::hostile;
 use crate::report::status::{details, json, table};
-use crate::store::{LockRecord, Waiter};
+use crate::store::session::ServerInstance;
+use crate::store::session_states::{SessionStates, VisibleSessions};
+use crate::store::{Failure, FailureKind, LockRecord, Snapshot, Waiter};
 
 /// Returns the facts of each action, separated by empty lines.
 fn all_details(records: &[LockRecord], waiters: &[Waiter]) -> String {
     let texts: Vec<String> = records
         .iter()
-        .map(|record| whole_lines(details(record, waiters)))
+        .map(|record| whole_lines(details(record, &snapshot(records, waiters))))
         .collect();
     texts.join("\n")
 }
@@ -86,6 +88,114 @@ fn json_with_long_and_hostile_text() {
     assert_snapshot!(document(&records, &waiters));
 }
 
+/// Returns snapshots of records whose sessions are in each state. All texts contain `text`.
+fn snapshots_with_sessions(text: &str) -> Vec<(&'static str, Snapshot)> {
+    let note = note(text, 3);
+    let with = |record: LockRecord| LockRecord {
+        sessions: Some(note.clone()),
+        ..record
+    };
+    let visible = || visible(&note, text);
+    let unlisted = |sees_all| VisibleSessions {
+        sees_all,
+        own_account: Some("monitor".to_owned()),
+        sessions: Vec::new(),
+        ..visible()
+    };
+    let server = |server: &str, started| ServerInstance {
+        server: server.to_owned(),
+        started,
+    };
+    let failure = Failure::new(FailureKind::Denied, format!("no access{text}"));
+    let states = [
+        ("visible", SessionStates::Known(visible())),
+        ("all gone", SessionStates::Known(unlisted(true))),
+        ("hidden", SessionStates::Known(unlisted(false))),
+        (
+            "restarted",
+            SessionStates::Known(VisibleSessions {
+                instance: server(&note.instance.server, 1_795_000_001),
+                ..visible()
+            }),
+        ),
+        (
+            "another server",
+            SessionStates::Known(VisibleSessions {
+                instance: server("db-2:3306/2", note.instance.started),
+                ..visible()
+            }),
+        ),
+        (
+            "no list",
+            SessionStates::Known(VisibleSessions {
+                own_account: None,
+                ..unlisted(false)
+            }),
+        ),
+        ("failed", SessionStates::Failed(failure)),
+        ("not queried", SessionStates::NotQueried),
+    ];
+    let snapshot = |(name, sessions)| {
+        let snapshot = Snapshot {
+            sessions,
+            ..snapshot(&[with(held("init"))], &[])
+        };
+        (name, snapshot)
+    };
+    states.map(snapshot).into()
+}
+
+/// Returns the facts about the sessions in each state.
+fn session_facts(text: &str) -> String {
+    let facts = |(name, snapshot): (&str, Snapshot)| {
+        let text = whole_lines(details(&snapshot.locks[0], &snapshot));
+        let lines = text.lines().filter(|line| line.starts_with("  s"));
+        let lines = lines.filter(|line| !line.starts_with("  since"));
+        let lines: Vec<&str> = lines.collect();
+        format!("{name}:\n{}\n", lines.join("\n"))
+    };
+    let snapshots = snapshots_with_sessions(text).into_iter();
+    snapshots.map(facts).collect()
+}
+
+/// Returns the JSON of the sessions in each state.
+fn session_json(text: &str) -> String {
+    let fields = |(name, snapshot): (&str, Snapshot)| {
+        let text = json(&snapshot, seconds(0)).expect("the document serializes");
+        let text = by_field(&text);
+        let (before, sessions) = text.split_once("\"sessions\":").expect("the field exists");
+        let error = before
+            .lines()
+            .find(|line| line.starts_with("\"sessions_error"));
+        format!(
+            "{name}:\n{}\n{sessions}\n",
+            error.expect("the field exists")
+        )
+    };
+    let snapshots = snapshots_with_sessions(text).into_iter();
+    snapshots.map(fields).collect()
+}
+
+#[test]
+fn facts_of_sessions_in_every_state() {
+    assert_snapshot!(session_facts(""));
+}
+
+#[test]
+fn facts_of_sessions_with_hostile_text() {
+    assert_snapshot!(session_facts(HOSTILE));
+}
+
+#[test]
+fn json_of_sessions_in_every_state() {
+    assert_snapshot!(session_json(""));
+}
+
+#[test]
+fn json_of_sessions_with_hostile_text() {
+    assert_snapshot!(session_json(HOSTILE));
+}
+
 proptest! {
     #[test]
     fn labels_and_notes_cannot_forge_lines_or_break_the_json(label in hostile(), note in hostile()) {
@@ -94,8 +204,12 @@ proptest! {
         let text = table(&records, &waiters);
         prop_assert_eq!(text.lines().count(), 5);
         prop_assert!(!text.replace('\n', "").contains(is_harmful));
-        let text = details(&records[0], &waiters);
+        let text = details(&records[0], &snapshot(&records, &waiters));
         prop_assert!(!text.replace('\n', "").contains(is_harmful));
+        for (_, snapshot) in snapshots_with_sessions(&label) {
+            let text = details(&snapshot.locks[0], &snapshot);
+            prop_assert!(!text.replace('\n', "").contains(is_harmful));
+        }
         let text = json(&snapshot(&records, &waiters), seconds(0)).expect("the document serializes");
         prop_assert!(!text.trim_end().contains(is_harmful));
         let value: serde_json::Value = serde_json::from_str(&text).expect("valid JSON");

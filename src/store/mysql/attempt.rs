@@ -128,6 +128,7 @@ impl Database {
                     has_entry: false,
                     keep: None,
                     run: None,
+                    clears_sessions: false,
                     handed_off: false,
                 };
                 self.release(contender, &request)?;

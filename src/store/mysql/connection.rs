@@ -20,6 +20,7 @@ use crate::store::check::Check;
 use crate::store::target::{Address, Secret, SslMode, Target, Tls};
 use crate::store::{Failure, FailureKind};
 use crate::sys::socket::{self, Interrupter};
+use crate::sys::tcp::{self, TcpConnection};
 
 /// Maximum size of a packet in bytes, which is larger than any packet of a response. It is set so that the driver does
 /// not query the server's limit.
@@ -92,6 +93,11 @@ impl Connection {
     /// Returns the session id in the server's greeting, which contains only the lower 32 bits of the id.
     pub(super) fn greeting_id(&self) -> u32 {
         self.conn.connection_id()
+    }
+
+    /// Returns the addresses of the connection. None if it uses a Unix socket.
+    pub(super) fn tcp_connection(&self) -> Option<TcpConnection> {
+        tcp::connection_of_raw(self.conn.as_raw_fd())
     }
 
     /// Sets the maximum time of each read. None sets no limit, and then only the kernel's keepalive detects a dead

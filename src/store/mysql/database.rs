@@ -41,6 +41,9 @@ pub struct Database {
     /// Open connection. None before the first request, after an error, and after [`Database::hang_up`].
     pub(super) connection: Option<Connection>,
     pub(super) interrupter: Interrupter,
+    /// A second connection, which ends the sessions of a command. A failed KILL does not affect the first connection.
+    /// None before the first session to end.
+    pub(super) second: Option<Box<Self>>,
     /// Timing of the current request.
     pub(super) timing: RequestTiming,
 }
@@ -55,6 +58,7 @@ impl Database {
             idle,
             connection: None,
             interrupter: Interrupter::default(),
+            second: None,
             timing: RequestTiming::new(),
         }
     }
@@ -74,12 +78,28 @@ impl Database {
     pub fn request(&mut self, contender: &Contender, request: &Request) -> TimedResponse {
         self.timing = RequestTiming::new();
         let outcome = self.respond(contender, request);
+        let outcome = outcome.map_err(|failure| self.explain(failure));
         TimedResponse {
             sent: self.timing.sent,
             received: clock::now(),
             server_time: self.timing.server_time,
             could_grant: self.timing.could_grant,
             outcome,
+        }
+    }
+
+    /// Returns the reason for `failure` if the tables have a version with which this dlock does not work. A statement
+    /// fails if it names a column that older tables do not have. All other failures are returned unchanged.
+    fn explain(&mut self, failure: Failure) -> Failure {
+        if failure.kind != FailureKind::Config {
+            return failure;
+        }
+        let sent = self.timing.sent;
+        let version = self.check_version();
+        self.timing.sent = sent;
+        match version {
+            Err(mismatch) if mismatch.kind == FailureKind::Config => mismatch,
+            _ => failure,
         }
     }
 
@@ -102,12 +122,14 @@ impl Database {
                 found.unless_done(Response::Enqueued)
             }
             Request::WaitTurn(turn) => self.wait_then_attempt(contender, turn),
-            Request::Renew(grant, queue_lock) => {
-                let renew = statements::renew(contender, *grant, *queue_lock);
+            Request::Renew(request) => {
+                let grant = request.grant;
+                let look = self.look(request.look.as_deref());
+                let renew = statements::renew(contender, request, look.as_ref());
                 let found = self.query(contender, &renew, None)?;
                 let row = found.row.ok_or_else(rows::row_missing)?;
                 match row.is_held_by(grant.owner_id, Some(grant.token)) {
-                    true if found.changed => Ok(Response::Renewed),
+                    true if found.changed => Ok(Response::Renewed(look.map(Box::new))),
                     // Some proxies send a SELECT to a replica, which may not have received the renewal yet.
                     true => Err(Failure::new(
                         FailureKind::Unknown,
@@ -116,6 +138,7 @@ impl Database {
                     false => Ok(Response::Lost(row)),
                 }
             }
+            Request::EndSessions(request) => self.end_sessions(request),
             Request::HandOff(grant) => self.hand_off(contender, *grant),
             Request::Release(request) => self.release(contender, request),
         }

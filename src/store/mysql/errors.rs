@@ -68,16 +68,16 @@ const fn kind_of(code: u16) -> Option<FailureKind> {
         // No such table.
         1146 => FailureKind::NoTables,
         // Access denied: database, account, host, command on table, column, privilege, routine, plugin,
-        // password expired, account locked, account requires TLS.
-        1044 | 1045 | 1130 | 1142 | 1143 | 1227 | 1524 | 1698 | 1820 | 1862 | 3118 | 3159
-        | 4151 => FailureKind::Denied,
+        // password expired, account locked, account requires TLS, kill of another account's session.
+        1044 | 1045 | 1095 | 1130 | 1142 | 1143 | 1227 | 1524 | 1698 | 1820 | 1862 | 3118
+        | 3159 | 4151 => FailureKind::Denied,
         // Unknown database, column, column named twice, syntax, bad value, too long, no default,
         // statement-based log.
         1046 | 1049 | 1054 | 1060 | 1064 | 1136 | 1292 | 1364 | 1366 | 1406 | 1665 => {
             FailureKind::Config
         }
-        // Lock wait, deadlock, changed table, XA, certification, killed query, time limit.
-        1020 | 1205 | 1213 | 1317 | 1412 | 1614 | 1615 | 1969 | 3024 | 3101 => {
+        // Lock wait, deadlock, changed table, XA, certification, killed query, time limit, kill of an ended session.
+        1020 | 1094 | 1205 | 1213 | 1317 | 1412 | 1614 | 1615 | 1969 | 3024 | 3101 => {
             FailureKind::Conflict
         }
         // Too many connections of the server or of the user.

@@ -4,17 +4,21 @@
 use std::time::Duration;
 
 use mysql::Row;
-use mysql::prelude::FromValue;
 
+use super::columns::{
+    elapsed, first_row, flag, malformed, non_negative, optional, required, text, time,
+};
 use super::schema::{self, TablesVersion};
+use super::session_rows::session_note;
 use crate::lease::action::Action;
 use crate::lease::{OwnerId, Token};
 use crate::mutant::{self, Safeguard};
 use crate::store::read_back::{AttemptReadBack, ReleaseReadBack};
+use crate::store::session_states::SessionStates;
 use crate::store::{
-    Expiry, Failure, FailureKind, HistoryEntry, HistoryOutcome, Holder, LastRun, LockRecord,
-    Operator, Owner, Pause, QueueLockOwner, QueueState, Response, ServerTime, Snapshot, Success,
-    Version, Waiter,
+    EarlierSessions, Expiry, Failure, FailureKind, HistoryEntry, HistoryOutcome, Holder, LastRun,
+    LockRecord, Operator, Owner, Pause, QueueLockOwner, QueueState, Response, ServerTime, Snapshot,
+    Success, Version, Waiter,
 };
 
 /// Result of a read of one action.
@@ -81,6 +85,7 @@ pub(super) fn snapshot(sets: &[Vec<Row>]) -> Result<Snapshot, Failure> {
         server_time,
         locks: each(locks, record)?,
         waiters: each(waiters, waiter)?,
+        sessions: SessionStates::NotQueried,
     })
 }
 
@@ -104,8 +109,15 @@ pub(super) fn proof(
         token: Token(required(row, "token")?),
         is_revoked: flag(row, "revoked")?,
     };
-    let changed = changed(row)?;
-    Ok(Some((AttemptReadBack { changed, owner }, success(row)?)))
+    let read_back = AttemptReadBack {
+        changed: changed(row)?,
+        owner,
+        sessions: match flag(row, "has_sessions")? {
+            true => EarlierSessions::Noted,
+            false => EarlierSessions::None,
+        },
+    };
+    Ok(Some((read_back, success(row)?)))
 }
 
 /// Reads the column `answer` of a packet that returns no other data. Returns true if the column is 1.
@@ -137,12 +149,6 @@ pub(super) fn operator_result(sets: &[Vec<Row>]) -> Result<(bool, Option<u64>), 
 pub(super) fn dead_entries(sets: &[Vec<Row>]) -> Result<Vec<(u64, u64)>, Failure> {
     let entry = |row| Ok((required(row, "position")?, required(row, "session_id")?));
     sets.iter().flatten().map(entry).collect()
-}
-
-/// Returns the first row of a response.
-fn first_row(sets: &[Vec<Row>]) -> Result<&Row, Failure> {
-    let row = sets.iter().flatten().next();
-    row.ok_or_else(|| malformed("it is empty"))
 }
 
 /// Returns the first row of a response if this dlock works with the tables, and a failure otherwise.
@@ -216,6 +222,7 @@ fn record(row: &Row, action: Action) -> Result<LockRecord, Failure> {
         revoked_ago: optional(row, "revoked_us")?.map(non_negative),
         pause: paused(row)?,
         operator: operator(row)?,
+        sessions: session_note(row)?,
     })
 }
 
@@ -244,6 +251,7 @@ fn entry(row: &Row, action: Action) -> Result<Option<HistoryEntry>, Failure> {
         duration: elapsed(row, "took_us")?,
         ago: elapsed(row, "ended_us")?,
         outcome,
+        sessions_ended: optional(row, "sessions_ended")?.unwrap_or(0),
     }))
 }
 
@@ -335,56 +343,8 @@ fn holder(row: &Row) -> Result<Holder, Failure> {
     })
 }
 
-/// Returns the value of a column, or None if the value is NULL or the response does not have the column.
-fn optional<T: FromValue>(row: &Row, name: &str) -> Result<Option<T>, Failure> {
-    match row.get_opt::<Option<T>, _>(name) {
-        Some(Err(_)) => Err(malformed(&format!("column {name} has an unexpected type"))),
-        Some(Ok(value)) => Ok(value),
-        None => Ok(None),
-    }
-}
-
-fn required<T: FromValue>(row: &Row, name: &str) -> Result<T, Failure> {
-    optional(row, name)?.ok_or_else(|| malformed(&format!("column {name} is NULL")))
-}
-
-/// Returns true if the column is 1. NULL counts as false.
-fn flag(row: &Row, name: &str) -> Result<bool, Failure> {
-    Ok(optional::<u64>(row, name)? == Some(1))
-}
-
-/// Returns a string that any client may have written. Bytes that are not UTF-8 are replaced. The code that prints the
-/// string escapes it.
-fn text(row: &Row, name: &str) -> Result<String, Failure> {
-    let bytes: Vec<u8> = optional(row, name)?.unwrap_or_default();
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
-}
-
-/// Returns the duration in a column that contains microseconds. Returns zero if the value is NULL or negative. An age
-/// is negative if its event is ahead of the server's clock.
-fn elapsed(row: &Row, name: &str) -> Result<Duration, Failure> {
-    Ok(optional(row, name)?.map_or(Duration::ZERO, non_negative))
-}
-
-/// Returns the duration of `micros` microseconds, or zero if `micros` is negative.
-fn non_negative(micros: i64) -> Duration {
-    Duration::from_micros(u64::try_from(micros).unwrap_or(0))
-}
-
-/// Returns the server's UTC time in a column (`2026-11-20 09:30:00.123456`) as RFC 3339. Returns None if the column is
-/// NULL.
-fn time(row: &Row, name: &str) -> Result<Option<String>, Failure> {
-    let time: Option<String> = optional(row, name)?;
-    Ok(time.map(|time| format!("{}Z", time.replacen(' ', "T", 1))))
-}
-
 /// Returns the failure for a missing row. dlock never deletes rows of `dlock_lock`, so another client deleted the row.
 pub(super) fn row_missing() -> Failure {
     let why = "dlock_lock has no row for the lock, although dlock never deletes rows: another client deleted it";
     Failure::new(FailureKind::Unknown, why)
-}
-
-fn malformed(why: &str) -> Failure {
-    let message = format!("the response cannot be used: {why}");
-    Failure::new(FailureKind::Unknown, message)
 }

@@ -1,4 +1,4 @@
--- The tables of dlock, schema version 1. All times are in UTC. All text is stored and compared as bytes.
+-- The tables of dlock, schema version 2. All times are in UTC. All text is stored and compared as bytes.
 
 -- One row: the version of these tables, and the lowest schema version of a dlock that works with them. Every command
 -- checks both. This table is the first, so that the version is recorded before the other tables are created.
@@ -8,7 +8,7 @@ CREATE TABLE IF NOT EXISTS dlock_schema (
   min_version INT UNSIGNED     NOT NULL
 ) ENGINE=InnoDB;
 
-INSERT IGNORE INTO dlock_schema (id, version, min_version) VALUES (1, 1, 1);
+INSERT IGNORE INTO dlock_schema (id, version, min_version) VALUES (1, 2, 1);
 
 -- The queue: one row for each waiter. dlock status shows the waiters. If named locks do not work, the rows define their
 -- order.
@@ -69,6 +69,7 @@ CREATE TABLE IF NOT EXISTS dlock_history (
   outcome      VARBINARY(16)   NOT NULL,              -- a run: exited, killed, lost, revoked
                                                       -- an operator request: forgotten, released, paused, resumed
   code         TINYINT UNSIGNED NULL,                 -- exit status or signal number
+  sessions_ended INT UNSIGNED NULL,                   -- number of sessions on the server that dlock killed
   PRIMARY KEY (action, token, kind)
 ) ENGINE=InnoDB;
 
@@ -110,6 +111,7 @@ CREATE TABLE IF NOT EXISTS dlock_lock (
   paused_until    DATETIME(6)     NULL,                -- end of the pause; the action is not granted before this time
   operator        VARBINARY(255)  NULL,                -- operator who made the latest operator request
   reason          VARBINARY(1023) NULL,                -- reason for that request
+  sessions        VARBINARY(8191) NULL,                -- sessions of the command on this server, as JSON; NULL: none
   KEY owned (owner_id),
   KEY paused (paused_until)
 ) ENGINE=InnoDB;

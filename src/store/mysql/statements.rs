@@ -18,6 +18,7 @@ mod renew_release;
 mod select;
 mod selection;
 mod session;
+mod sessions;
 #[cfg(test)]
 mod tests;
 mod upgrade;
@@ -28,12 +29,13 @@ pub use self::fence::fence_check;
 pub(super) use self::fragments::{SESSIONS, with_request_id};
 pub(super) use self::handoff::hand_off;
 pub(super) use self::history::{entries, forget, may_record};
-pub(super) use self::operator::{apply_operator_request, kill_session};
+pub(super) use self::operator::apply_operator_request;
 pub(super) use self::queue::{dead_entries, enqueue, wait_turn};
 pub(super) use self::renew_release::{reconcile, release, renew};
 pub(super) use self::select::{proof, select_record, select_snapshot};
 pub use self::selection::Selection;
 pub(super) use self::session::session;
+pub(super) use self::sessions::{kill_session, process_list, session_states};
 pub(super) use self::upgrade::{
     add_column, begin_upgrade, end_upgrade, has_column, tables_version,
 };

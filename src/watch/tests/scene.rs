@@ -5,6 +5,7 @@ use std::time::Duration;
 use crate::lease::action::Action;
 use crate::lease::instant::BootInstant;
 use crate::lease::{OwnerId, Token};
+use crate::store::session_states::SessionStates;
 use crate::store::{
     Expiry, HistoryEntry, HistoryOutcome, Holder, LockRecord, ServerTime, Snapshot, Version, Waiter,
 };
@@ -81,6 +82,7 @@ pub(super) fn entry(name: &str, token: u64) -> HistoryEntry {
         duration: Duration::from_mins(1),
         ago: Duration::from_hours(1),
         outcome: HistoryOutcome::Exited(0),
+        sessions_ended: 0,
     }
 }
 
@@ -90,6 +92,7 @@ pub(super) fn snapshot(locks: Vec<LockRecord>, waiters: Vec<Waiter>) -> TimedSna
         server_time: ServerTime(9 * 3_600_000_000),
         locks,
         waiters,
+        sessions: SessionStates::NotQueried,
     };
     TimedSnapshot::new(snapshot, at(1_000), time)
 }

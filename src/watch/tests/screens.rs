@@ -8,6 +8,7 @@ use insta::assert_snapshot;
 
 use super::scene::*;
 use crate::lease::Token;
+use crate::store::session::{ServerInstance, ServerSession, SessionNote, SessionPolicy};
 use crate::store::{Expiry, HistoryEntry, HistoryOutcome, Holder, LastRun, LockRecord, Operator};
 use crate::store::{Pause, Waiter};
 use crate::watch::frame::Size;
@@ -312,6 +313,30 @@ fn page_with_long_and_wide_text() {
 fn page_with_hostile_text() {
     let mut state = texts(HOSTILE_NAME, HOSTILE);
     state.resize(Size { rows: 40, ..USUAL });
+    press(&mut state, &[Key::Enter]);
+    assert_snapshot!(screen(&state));
+}
+
+#[test]
+fn page_of_an_action_with_sessions_on_the_server() {
+    let session = |id, text| ServerSession {
+        id,
+        account: format!("app{text}"),
+        client: format!("10.0.0.3{text}:50123"),
+    };
+    let record = LockRecord {
+        sessions: Some(SessionNote {
+            instance: ServerInstance {
+                server: "db-1:3306/1".to_owned(),
+                started: 1,
+            },
+            token: Token(17),
+            policy: SessionPolicy::Kill,
+            sessions: vec![session(4711, ""), session(4712, HOSTILE)],
+        }),
+        ..held("init", "web-1/1", 5)
+    };
+    let mut state = shown(vec![record], Vec::new(), USUAL);
     press(&mut state, &[Key::Enter]);
     assert_snapshot!(screen(&state));
 }

@@ -113,7 +113,7 @@ fn a_missing_create_grant_is_reported_with_setup_and_the_grants() {
                 "run dlock setup with an account that may create tables",
             );
             for grant in [
-                "GRANT CREATE, SELECT, INSERT ON",
+                "GRANT CREATE, SELECT, INSERT, UPDATE, ALTER ON",
                 &format!("GRANT SELECT ON `{}`.dlock_schema TO", database.name),
                 &format!(
                     "GRANT SELECT, INSERT, UPDATE ON `{}`.dlock_lock TO",

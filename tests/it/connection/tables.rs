@@ -35,7 +35,7 @@ fn the_first_exec_in_an_empty_database_creates_the_tables() {
             .admin_conn()
             .query("SELECT version FROM dlock_schema")
             .expect("root has the privilege");
-        assert_eq!(versions, [1], "{flavour}");
+        assert_eq!(versions, [2], "{flavour}");
     }
 }
 
@@ -74,7 +74,7 @@ fn concurrent_first_execs_all_run() {
             .admin_conn()
             .query("SELECT version FROM dlock_schema")
             .expect("root has the privilege");
-        assert_eq!(versions, [1], "{flavour}");
+        assert_eq!(versions, [2], "{flavour}");
     }
 }
 
@@ -119,7 +119,7 @@ fn tables_of_another_version_are_not_used_or_changed() {
         let before = rows();
         for (version, advice) in [
             (
-                "UPDATE dlock_schema SET version = 2, min_version = 2",
+                "UPDATE dlock_schema SET version = 3, min_version = 3",
                 "use a newer dlock",
             ),
             (

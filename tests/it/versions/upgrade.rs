@@ -11,7 +11,7 @@ use crate::doctor::{Findings, execute};
 use crate::servers::{Database, Flavour, SESSIONS, shared};
 
 /// The statement that the upgrade in these tests executes.
-const COLUMN: &str = "ALTER TABLE dlock_history ADD COLUMN recorder TINYINT NOT NULL DEFAULT 1";
+const COLUMN: &str = "ALTER TABLE dlock_history ADD COLUMN recorder TINYINT NOT NULL DEFAULT 2";
 
 /// Waits until a session of the database's account executes a statement that starts with `start`.
 #[track_caller]
@@ -51,7 +51,7 @@ fn is_upgraded(database: &Database, flavour: Flavour) {
         };
         assert_eq!(sorted(upgraded), sorted(&fresh), "{flavour}");
     }
-    assert_eq!(recorded(database), [(2, 1)], "{flavour}");
+    assert_eq!(recorded(database), [(3, 1)], "{flavour}");
     Findings::of(next(database, [""; 0])).are_good_except(&[]);
     let exec = ["exec", "-a", "init", "--", "echo", "ran"];
     for dlock in [Dlock::on(database, exec), next(database, exec)] {
@@ -70,7 +70,7 @@ fn an_interrupted_upgrade_is_continued_by_the_next_setup() {
             .expect(78, "", "run dlock setup with this version of dlock");
         next(&database, ["setup"])
             .run()
-            .expect(0, "", "upgraded from schema version 1 to 2");
+            .expect(0, "", "upgraded from schema version 2 to 3");
         is_upgraded(&database, flavour);
         next(&database, ["setup"])
             .run()
@@ -102,7 +102,7 @@ fn setup_waits_for_a_transaction_while_holders_continue() {
             .run()
             .expect(0, "ran\n", "");
         drop(transaction);
-        setup.wait().expect(0, "", "from schema version 1 to 2");
+        setup.wait().expect(0, "", "from schema version 2 to 3");
         is_upgraded(&database, flavour);
     }
 }
@@ -118,12 +118,12 @@ fn an_upgrade_by_another_program_during_setup_is_not_undone() {
         let other = thread::spawn(move || other.query_drop(COLUMN));
         // While setup sleeps, the other statement is the only one that waits for the table.
         executes(&database, "DO SLEEP");
-        execute(&database, "UPDATE dlock_schema SET version=3");
+        execute(&database, "UPDATE dlock_schema SET version=4");
         drop(transaction);
         let outcome = other.join().expect("the thread does not panic");
         outcome.expect("the other program is first");
         setup.wait().expect(0, "", "the tables are in place");
-        assert_eq!(recorded(&database), [(3, 1)], "{flavour}");
+        assert_eq!(recorded(&database), [(4, 1)], "{flavour}");
     }
 }
 
@@ -143,7 +143,7 @@ fn setup_gives_up_if_a_transaction_does_not_end() {
                 );
                 drop(transaction);
                 assert_eq!(definitions(&database), before, "{flavour}");
-                assert_eq!(recorded(&database), [(1, 1)], "{flavour}");
+                assert_eq!(recorded(&database), [(2, 1)], "{flavour}");
             });
         }
     });
@@ -183,10 +183,47 @@ fn printed(database: &Database, select: impl Fn(&str) -> Option<String>) -> Vec<
     lines
 }
 
+/// Changes the tables to those of schema version 1.
+#[track_caller]
+fn downgrade(database: &Database) {
+    for statement in [
+        "ALTER TABLE dlock_lock DROP COLUMN sessions",
+        "ALTER TABLE dlock_history DROP COLUMN sessions_ended",
+        "UPDATE dlock_schema SET version=1",
+    ] {
+        execute(database, statement);
+    }
+}
+
+#[test]
+fn tables_of_version_1_are_upgraded_to_the_present_version() {
+    for flavour in Flavour::ALL {
+        let database = set_up(flavour);
+        let before = definitions(&database);
+        downgrade(&database);
+        let exec = ["exec", "-a", "init", "--", "echo", "ran"];
+        Dlock::on(&database, exec).run().expect(
+            78,
+            "",
+            "the tables have schema version 1, but this dlock needs 2: run dlock setup",
+        );
+        let findings = Findings::of(Dlock::on(&database, [""; 0]));
+        findings.reports("tables", "fail", "schema version 1");
+        findings.are_good_except(&["tables"]);
+        Dlock::on(&database, ["setup"])
+            .run()
+            .expect(0, "", "upgraded from schema version 1 to 2");
+        assert_eq!(recorded(&database), [(2, 1)], "{flavour}");
+        assert_eq!(definitions(&database), before, "{flavour}");
+        Dlock::on(&database, exec).run().expect(0, "ran\n", "");
+    }
+}
+
 #[test]
 fn the_printed_statements_upgrade_the_tables() {
     for flavour in Flavour::ALL {
         let database = set_up(flavour);
+        downgrade(&database);
         let statements = printed(&database, |line| {
             let statement = line.strip_prefix("-- ")?.strip_suffix(';')?;
             Some(statement.to_owned())
@@ -227,7 +264,7 @@ fn the_printed_grant_is_needed_and_enough_for_an_upgrade() {
         execute(&database, grant);
         next(&account, ["setup"])
             .run()
-            .expect(0, "", "upgraded from schema version 1 to 2");
+            .expect(0, "", "upgraded from schema version 2 to 3");
         is_upgraded(&database, flavour);
     }
 }

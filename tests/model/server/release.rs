@@ -28,6 +28,7 @@ impl Server {
         if is_owner {
             self.row.owner_id = None;
             self.row.expires = clock;
+            self.clear_note(request);
         }
         let is_passed_on = request.handed_off
             && request
@@ -80,9 +81,17 @@ impl Server {
         if is_named && self.row.revoked && revoked == Some(token) {
             self.row.owner_id = None;
             self.row.expires = clock;
+            self.clear_note(request);
         }
         if request.run.is_some() && request.token == Some(token) && self.row.owner_id.is_none() {
             self.record(self.row.token, HistoryOutcome::Revoked);
+        }
+    }
+
+    /// Removes the noted sessions if the release says so.
+    const fn clear_note(&mut self, request: &ReleaseRequest) {
+        if request.clears_sessions {
+            self.row.note = None;
         }
     }
 

@@ -2,8 +2,9 @@
 
 use dlock::lease::{OwnerId, Token};
 use dlock::store::read_back::{AttemptReadBack, ReleaseReadBack};
-use dlock::store::{Owner, POLLER_TIMEOUT, QueueLockOwner, Request};
+use dlock::store::{EarlierSessions, Owner, POLLER_TIMEOUT, QueueLockOwner, Request};
 
+use super::statements::{Listed, Note, SessionIds};
 use crate::time::whole_ticks;
 
 /// A session of a client. It belongs either to the connection that the client uses, or to a connection that the client
@@ -45,6 +46,8 @@ pub(crate) struct Row {
     pub(crate) revoked: bool,
     /// Tick until which the action is paused, by the server's clock. None if the action is not paused.
     pub(crate) paused: Option<i8>,
+    /// The sessions of a command that are noted in the row. None if there are none.
+    pub(crate) note: Option<Note>,
 }
 
 /// An entry of the queue.
@@ -63,6 +66,8 @@ pub(crate) enum Stage {
     First,
     /// The attempt after the wait for the queue lock.
     HasQueueLock,
+    /// The packet of a renewal that writes the sessions that the process list contains.
+    Note(Listed),
     /// The packet after a release that did not free the row. It settles a revoked lease, or a run whose row an operator
     /// has freed.
     Settle(ReleaseReadBack),
@@ -86,6 +91,8 @@ pub(crate) struct Rules {
     pub(crate) revoked_is_held: bool,
     /// A renewal does not update the session in the row.
     pub(crate) session_is_not_updated: bool,
+    /// A grant removes the noted sessions.
+    pub(crate) grant_removes_note: bool,
 }
 
 /// The row and the state of the queue in a response.
@@ -102,6 +109,7 @@ pub(crate) struct RowView {
     pub(crate) paused: u8,
     pub(crate) lock_owner: QueueLockOwner,
     pub(crate) ahead: u8,
+    pub(crate) note: Option<Note>,
 }
 
 /// The raw result of a packet.
@@ -109,6 +117,13 @@ pub(crate) struct RowView {
 pub(crate) enum Raw {
     /// The row. The flag is true if the packet changed the row.
     Row(RowView, bool),
+    /// The process list that a renewal needs.
+    Listed(Listed),
+    /// The row after a renewal that has noted the sessions in the process list. The flag is true if the packet changed
+    /// the row.
+    Noted(RowView, bool, Listed),
+    /// The process list, and the sessions that the request has killed.
+    Sessions(Listed, SessionIds),
     /// The session owns the queue lock.
     HasQueueLock,
     /// True if the hand-off was made.
@@ -126,6 +141,7 @@ impl Raw {
     pub(crate) fn next(&self, request: &Request) -> Option<Stage> {
         match (request, self) {
             (Request::WaitTurn(_), Self::HasQueueLock) => Some(Stage::HasQueueLock),
+            (Request::Renew(_), Self::Listed(listed)) => Some(Stage::Note(*listed)),
             (Request::Release(request), Self::Released(read_back))
                 if read_back.needs_reconciling(request) =>
             {
@@ -150,9 +166,10 @@ pub(super) fn owner_id_in(request: &Request) -> u8 {
         Request::TryAcquire(request) => request.owner_id,
         Request::GetWithQueue(entry) | Request::Enqueue(entry) => entry.owner_id,
         Request::WaitTurn(turn) => turn.owner_id,
-        Request::Renew(grant, _) | Request::HandOff(grant) => grant.owner_id,
+        Request::Renew(request) => request.grant.owner_id,
+        Request::HandOff(grant) => grant.owner_id,
         Request::Release(request) => request.owner_id,
-        Request::Get => return 0,
+        Request::Get | Request::EndSessions(_) => return 0,
     };
     owner_id.bytes()[NUMBER_BYTE]
 }
@@ -165,6 +182,14 @@ pub(crate) const fn owner_id_of_number(number: u8) -> OwnerId {
 }
 
 impl RowView {
+    /// Returns whether the row contains the sessions of an earlier holder.
+    pub(crate) const fn sessions(self) -> EarlierSessions {
+        match self.note {
+            Some(_) => EarlierSessions::Noted,
+            None => EarlierSessions::None,
+        }
+    }
+
     /// Returns the values that an attempt reads back.
     pub(crate) fn read_back(self, changed: bool) -> AttemptReadBack {
         AttemptReadBack {
@@ -174,6 +199,7 @@ impl RowView {
                 token: Token(self.token.into()),
                 is_revoked: self.revoked,
             },
+            sessions: self.sessions(),
         }
     }
 }

@@ -10,7 +10,9 @@ use super::{
 };
 use crate::lease::Token;
 use crate::lease::instant::BootInstant;
-use crate::store::{Expiry, FailureKind, LockRecord, QueueLock, QueueLockOwner, Request, Response};
+use crate::store::{
+    EarlierSessions, Expiry, FailureKind, LockRecord, QueueLock, QueueLockOwner, Request, Response,
+};
 
 #[test]
 fn queue_lock_with_foreign_owner_or_without_grant_is_disabled() {
@@ -38,7 +40,10 @@ fn queue_lock_with_foreign_owner_or_without_grant_is_disabled() {
         };
         assert_eq!(taken_over(&request), None);
         assert!(now.since(START) < Duration::from_millis(200));
-        acquire.handle_response(now, &timed_response(now, Ok(Response::Granted(Token(1)))));
+        acquire.handle_response(
+            now,
+            &timed_response(now, Ok(Response::Granted(Token(1), EarlierSessions::None))),
+        );
         assert!(
             matches!(acquire.next(now), NextRequest::Granted(lease) if lease.queue_lock == QueueLock::Unavailable)
         );

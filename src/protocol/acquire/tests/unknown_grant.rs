@@ -10,7 +10,7 @@ use super::{
 };
 use crate::lease::Token;
 use crate::lease::instant::BootInstant;
-use crate::store::{FailureKind, LockRecord, QueueLockOwner, Request, Response};
+use crate::store::{EarlierSessions, FailureKind, LockRecord, QueueLockOwner, Request, Response};
 
 /// Fails the first attempt with `kind` at `at`, and responds to the second attempt with `AlreadyHeld`. Returns the time
 /// of the second response.
@@ -39,9 +39,9 @@ fn grant_at_an_unknown_time_is_confirmed_by_a_renewal() {
         let at = unknown_grant(&mut acquire, kind, START + secs(2));
         assert!(matches!(
             acquire.next(at),
-            NextRequest::Send(Request::Renew(grant, _)) if grant.token == Token(5)
+            NextRequest::Send(Request::Renew(request)) if request.grant.token == Token(5)
         ));
-        acquire.handle_response(at, &timed_response(at, Ok(Response::Renewed)));
+        acquire.handle_response(at, &timed_response(at, Ok(Response::Renewed(None))));
         assert!(matches!(acquire.next(at), NextRequest::Granted(lease) if lease.sent == at));
     }
 }
@@ -70,7 +70,10 @@ fn grant_that_may_have_expired_is_released_and_tried_again() {
         assert_eq!((request.owner_id, request.token), (OWN_ID, Some(Token(5))));
         acquire.handle_response(now, &timed_response(now, Ok(Response::Released)));
         let (at, _) = until_attempt(&mut acquire, now, &|_| unreachable!());
-        acquire.handle_response(at, &timed_response(at, Ok(Response::Granted(Token(6)))));
+        acquire.handle_response(
+            at,
+            &timed_response(at, Ok(Response::Granted(Token(6), EarlierSessions::None))),
+        );
         assert!(
             matches!(acquire.next(at), NextRequest::Granted(lease) if lease.grant.token == Token(6))
         );
@@ -165,7 +168,10 @@ fn grant_with_a_late_response_is_confirmed_before_it_counts() {
     let late = START + secs(25);
     acquire.handle_response(
         late,
-        &timed_response(START, Ok(Response::Granted(Token(5)))),
+        &timed_response(
+            START,
+            Ok(Response::Granted(Token(5), EarlierSessions::None)),
+        ),
     );
     assert!(matches!(
         acquire.next(late),

@@ -6,7 +6,7 @@
 
 use std::sync::OnceLock;
 
-use super::present::PRESENT;
+use super::present::{PRESENT, TO_VERSION_2};
 use super::upgrade::{NewColumn, Upgrade};
 use super::version::Schema;
 
@@ -14,17 +14,20 @@ use super::version::Schema;
 const RECORDER: NewColumn = NewColumn {
     table: "dlock_history",
     name: "recorder",
-    definition: "TINYINT NOT NULL DEFAULT 1",
+    definition: "TINYINT NOT NULL DEFAULT 2",
 };
 
 const VERSION: u64 = PRESENT.version + 1;
 
-/// The upgrades of this program. The list must start with the upgrades of [`PRESENT`], which has none.
-const UPGRADES: &[Upgrade] = &[Upgrade {
-    version: VERSION,
-    min_version: 1,
-    columns: &[RECORDER],
-}];
+/// The upgrades of this program. The list must start with the upgrades of [`PRESENT`].
+const UPGRADES: &[Upgrade] = &[
+    TO_VERSION_2,
+    Upgrade {
+        version: VERSION,
+        min_version: 1,
+        columns: &[RECORDER],
+    },
+];
 
 /// Returns the next schema.
 pub(super) fn schema() -> &'static Schema {

@@ -1,11 +1,30 @@
 //! The schema of this version of dlock.
 
+use super::upgrade::{NewColumn, Upgrade};
 use super::version::Schema;
 
 /// The present schema.
 pub(super) const PRESENT: Schema = Schema {
-    version: 1,
-    required: 1,
+    version: 2,
+    required: 2,
     ddl: include_str!("../schema.sql"),
-    upgrades: &[],
+    upgrades: &[TO_VERSION_2],
+};
+
+/// Adds the sessions of a command. A program of version 1 neither notes nor ends sessions, as before the upgrade.
+pub(super) const TO_VERSION_2: Upgrade = Upgrade {
+    version: 2,
+    min_version: 1,
+    columns: &[
+        NewColumn {
+            table: "dlock_history",
+            name: "sessions_ended",
+            definition: "INT UNSIGNED NULL",
+        },
+        NewColumn {
+            table: "dlock_lock",
+            name: "sessions",
+            definition: "VARBINARY(8191) NULL",
+        },
+    ],
 };

@@ -93,13 +93,13 @@ pub(super) fn entry(outcome: HistoryOutcome, more: &str, values: &str, from: &st
         .code()
         .map_or("NULL".to_owned(), |number| number.to_string());
     // The column of the next schema version, which only a test program has.
-    let (recorder, two) = match mutant::is_disabled(Safeguard::PresentSchema) {
-        true => (",recorder", ",2"),
+    let (recorder, three) = match mutant::is_disabled(Safeguard::PresentSchema) {
+        true => (",recorder", ",3"),
         false => ("", ""),
     };
     format!(
         "INSERT INTO dlock_history (action,token,{FACTS},{more},ended_at,outcome,code{recorder}) \
-         SELECT {values},UTC_TIMESTAMP(6),'{word}',{number}{two} FROM {from} \
+         SELECT {values},UTC_TIMESTAMP(6),'{word}',{number}{three} FROM {from} \
          ON DUPLICATE KEY UPDATE ended_at=dlock_history.ended_at;",
         word = outcome.as_str(),
     )
@@ -170,10 +170,14 @@ pub(super) fn insert_run(
         return success;
     }
     let took = run.duration.as_micros();
+    let sessions_ended = match run.sessions_ended {
+        0 => "NULL".to_owned(),
+        number => number.to_string(),
+    };
     let entry = entry(
         run.outcome,
-        "once_key,started_at",
-        &format!("{values},UTC_TIMESTAMP(6)-INTERVAL {took} MICROSECOND"),
+        "once_key,started_at,sessions_ended",
+        &format!("{values},UTC_TIMESTAMP(6)-INTERVAL {took} MICROSECOND,{sessions_ended}"),
         &format!("DUAL WHERE {freed}"),
     );
     format!("{success}{entry}")

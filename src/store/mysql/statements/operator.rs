@@ -1,4 +1,4 @@
-//! Operator requests: revoke a lease, pause an action, resume an action. Also the statement that kills a session.
+//! Operator requests: revoke a lease, pause an action, resume an action.
 
 use super::fence::{advance_fence, lock_fence};
 use super::fragments::{HERE, REQUEST, SERVER_TIME, facts, hex, queue_lock_name};
@@ -82,9 +82,4 @@ pub(in crate::store::mysql) fn apply_operator_request(
          WHERE {shown} AND kind={OPERATOR_ACTION} AND outcome='{word}' AND host={host} AND pid={pid}",
         word = outcome.as_str(),
     )
-}
-
-/// Kills the session with the id `session`.
-pub(in crate::store::mysql) fn kill_session(session: u64) -> String {
-    format!("KILL {session};SELECT {REQUEST},1 AS answer")
 }

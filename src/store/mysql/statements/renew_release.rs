@@ -1,7 +1,5 @@
 //! Renews and releases the lease, on the condition that this process still holds the lease.
 
-use std::time::Duration;
-
 use super::fragments::{
     CHANGED, HERE, REQUEST, hex, owns_queue_lock, queue_lock_name, take_queue_lock,
 };
@@ -11,8 +9,9 @@ use super::history::{
 };
 use super::queue::leave_queue;
 use crate::lease::action::Action;
-use crate::lease::{Grant, OwnerId, Token};
-use crate::store::{Contender, HistoryOutcome, QueueLock, ReleaseRequest};
+use crate::lease::{OwnerId, Token};
+use crate::store::session::FoundSessions;
+use crate::store::{Contender, Failure, HistoryOutcome, QueueLock, ReleaseRequest, RenewRequest};
 
 /// Returns the condition that a row belongs to `action` and contains `owner_id`. A revoked lease counts too.
 fn has_owner_id(action: &Action, owner_id: OwnerId) -> String {
@@ -34,12 +33,26 @@ fn is_holder(action: &Action, owner_id: OwnerId, token: Token) -> String {
 /// If this session does not own the queue lock, it tries to take the queue lock. The packet records in the row if this
 /// session owns the queue lock, because a contender that is then granted the queue lock knows that the session has
 /// ended.
+///
+/// `look` contains the sessions of the command, which the packet writes into the row. If it is None or a failure, the
+/// sessions in the row do not change.
 pub(in crate::store::mysql) fn renew(
     contender: &Contender,
-    grant: Grant,
-    queue_lock: QueueLock,
+    request: &RenewRequest,
+    look: Option<&Result<FoundSessions, Failure>>,
 ) -> String {
+    let RenewRequest {
+        grant, queue_lock, ..
+    } = *request;
     let action = &contender.action;
+    let sessions = match look {
+        Some(Ok(found)) => {
+            let note = found.note.as_ref();
+            let note = note.map_or_else(|| "NULL".to_owned(), |note| hex(note.to_text()));
+            format!(",sessions={note}")
+        }
+        Some(Err(_)) | None => String::new(),
+    };
     let name = queue_lock_name(&hex(action.as_str()));
     let (take, has_queue_lock) = match queue_lock {
         QueueLock::Available => (
@@ -51,7 +64,7 @@ pub(in crate::store::mysql) fn renew(
     format!(
         "{take}UPDATE dlock_lock SET renewals=renewals+1,\
          server={HERE},session_id=CONNECTION_ID(),has_queue_lock={has_queue_lock},renewed_at=UTC_TIMESTAMP(6),\
-         expires_at=UTC_TIMESTAMP(6)+INTERVAL {} MICROSECOND WHERE {};SET {CHANGED}=ROW_COUNT();",
+         expires_at=UTC_TIMESTAMP(6)+INTERVAL {} MICROSECOND{sessions} WHERE {};SET {CHANGED}=ROW_COUNT();",
         contender.ttl.as_micros(),
         is_holder(action, grant.owner_id, grant.token),
     )
@@ -86,7 +99,7 @@ pub(in crate::store::mysql) fn release(contender: &Contender, request: &ReleaseR
         ),
         None => (has_owner_id(action, owner_id), "TRUE".to_owned()),
     };
-    let free = free_row(&held, request.keep, is_success);
+    let free = free_row(&held, request, is_success);
     let leave = match request.has_entry {
         true => leave_queue(owner_id),
         false => String::new(),
@@ -172,7 +185,11 @@ pub(in crate::store::mysql) fn reconcile(
         has_owner_id(&contender.action, request.owner_id),
         revoked.unwrap_or(Token(0)),
     );
-    let free = free_row(&revoked_lease, None, false);
+    let request = ReleaseRequest {
+        keep: None,
+        ..*request
+    };
+    let free = free_row(&revoked_lease, &request, false);
     format!(
         "{free}{record}SELECT {REQUEST},COUNT(*)=0 AS answer FROM dlock_lock WHERE {revoked_lease}"
     )
@@ -191,8 +208,9 @@ fn record_handed_off_success(contender: &Contender, token: Token) -> String {
 }
 
 /// Frees the row that meets `condition`. If `keep` is set, the row instead stays held for that duration (`--min-hold`).
-fn free_row(condition: &str, keep: Option<Duration>, is_success: bool) -> String {
-    let freed = match keep {
+/// The noted sessions stay in the row, unless the request says that none is left.
+fn free_row(condition: &str, request: &ReleaseRequest, is_success: bool) -> String {
+    let freed = match request.keep {
         None => "owner_id=NULL,expires_at=UTC_TIMESTAMP(6)".to_owned(),
         // The lease expires like any other lease. Contenders treat the remaining time as a new lease, because the
         // server's clock may be changed during that time.
@@ -206,7 +224,11 @@ fn free_row(condition: &str, keep: Option<Duration>, is_success: bool) -> String
         true => ",succeeded_at=UTC_TIMESTAMP(6),succeeded_token=token,succeeded_by=holder",
         false => "",
     };
+    let sessions = match request.clears_sessions {
+        true => ",sessions=NULL",
+        false => "",
+    };
     format!(
-        "UPDATE dlock_lock SET {freed},released_at=UTC_TIMESTAMP(6){success} WHERE {condition};"
+        "UPDATE dlock_lock SET {freed},released_at=UTC_TIMESTAMP(6){success}{sessions} WHERE {condition};"
     )
 }

@@ -14,7 +14,7 @@ pub(in crate::store::mysql) fn proof(contender: &Contender) -> String {
     let (success, join) = success(contender);
     format!(
         "SELECT {REQUEST},{SERVER_TIME} AS server_time,{CHANGED}>0 AS changed,l.token,l.owner_id,\
-         l.revoked_at IS NOT NULL AS revoked{success} FROM dlock_lock AS l{join} WHERE l.action={}",
+         l.revoked_at IS NOT NULL AS revoked,l.sessions IS NOT NULL AS has_sessions{success} FROM dlock_lock AS l{join} WHERE l.action={}",
         hex(contender.action.as_str()),
     )
 }

@@ -56,7 +56,9 @@ fn packets_contain_user_strings_only_as_hex_literals() {
         run: Some(RunRecord {
             outcome: HistoryOutcome::Exited(0),
             duration: Duration::from_secs(1),
+            sessions_ended: 2,
         }),
+        clears_sessions: true,
         handed_off: true,
     };
     let only = [contender.action.clone()];

@@ -1,0 +1,337 @@
+//! The sessions that a command has on dlock's server, and the rule that decides which sessions of the process list are
+//! the command's. Pure.
+//!
+//! A client that dies does not end its session: the server continues the statement, and may commit it minutes later.
+//! Therefore dlock finds the sessions of the command while the command runs, notes them in the record of the lease, and
+//! ends them before another command starts.
+//!
+//! A session is identified by its server, by the start time of that server, by its id and by the address of its client.
+//! A server uses each id only once between two restarts, so a session that has all four is the session that was noted.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::lease::Token;
+use crate::sys::tcp::{TcpConnection, is_loopback};
+
+/// Maximum length of a note in bytes, which is the length of its column. A session takes about 70 bytes.
+const MAX_NOTE: usize = 8191;
+
+/// User name in the process list of a session whose client has not logged in yet.
+const LOGGING_IN: &str = "unauthenticated user";
+
+/// What dlock does with the sessions that a command leaves on the server.
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    Hash,
+    PartialOrd,
+    Ord,
+    clap::ValueEnum,
+    Serialize,
+    Deserialize,
+)]
+#[serde(rename_all = "lowercase")]
+pub enum SessionPolicy {
+    /// Kill the sessions, and wait until they are gone.
+    Kill,
+    /// Wait until the sessions execute no statement any more.
+    Wait,
+    /// Do not look for sessions, and do not wait for them.
+    Ignore,
+}
+
+/// Connections of the command that may lead to dlock's server, as dlock finds them on its own machine.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub struct CommandConnections {
+    /// TCP connections: the port on this machine, and the port of the server.
+    pub tcp: BTreeSet<(u16, u16)>,
+    /// Ids of the processes that may be connected through a Unix socket.
+    pub pids: BTreeSet<u32>,
+}
+
+impl CommandConnections {
+    /// Returns true if there is no connection.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.tcp.is_empty() && self.pids.is_empty()
+    }
+
+    /// Adds the connections in `other`.
+    pub fn add(&mut self, other: &Self) {
+        self.tcp.extend(&other.tcp);
+        self.pids.extend(&other.pids);
+    }
+
+    /// Returns the connections that are not in `other`.
+    #[must_use]
+    pub fn without(&self, other: &Self) -> Self {
+        Self {
+            tcp: self.tcp.difference(&other.tcp).copied().collect(),
+            pids: self.pids.difference(&other.pids).copied().collect(),
+        }
+    }
+}
+
+/// A server between two restarts.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct ServerInstance {
+    /// Host name, port and server id.
+    pub server: String,
+    /// Start time in seconds since 1970, by the server's clock.
+    pub started: i64,
+}
+
+/// A session of the command on the server.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct ServerSession {
+    /// Id of the session in the process list.
+    pub id: u64,
+    /// Name of the account, for users only. It can change during the session.
+    pub account: String,
+    /// Address of the client in the process list: host and port, or a host if the client uses a Unix socket.
+    pub client: String,
+}
+
+/// The sessions of a command, as they are noted in the record of the lease.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct SessionNote {
+    /// The server of the sessions.
+    #[serde(flatten)]
+    pub instance: ServerInstance,
+    /// Token of the lease under which the command ran.
+    pub token: Token,
+    /// What the holder wants to happen to the sessions.
+    pub policy: SessionPolicy,
+    /// The sessions.
+    pub sessions: Vec<ServerSession>,
+}
+
+impl SessionNote {
+    /// Returns the text that the record contains. Leaves out the last sessions if the text would be too long.
+    #[must_use]
+    pub fn to_text(&self) -> String {
+        let mut note = self.clone();
+        loop {
+            // Serializing a value without maps cannot fail, so the default value is never used.
+            let text = serde_json::to_string(&note).unwrap_or_default();
+            if text.len() <= MAX_NOTE || note.sessions.pop().is_none() {
+                return text;
+            }
+        }
+    }
+
+    /// Reads the text in a record. None if it is not a note that this dlock can read.
+    #[must_use]
+    pub fn from_text(text: &[u8]) -> Option<Self> {
+        serde_json::from_slice(text).ok()
+    }
+}
+
+/// A session in the process list of the server.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct ListedSession {
+    /// The session.
+    pub session: ServerSession,
+    /// What the session does: `Query`, `Sleep`, `Killed` and others.
+    pub command: String,
+    /// The step that the server executes for the session. Empty if there is none.
+    pub state: String,
+    /// Time in the present state, in seconds.
+    pub seconds: u64,
+    /// Id of the client's process, in the client's process namespace. None if the client or the server does not say.
+    pub pid: Option<u32>,
+}
+
+impl ListedSession {
+    /// Returns true if the session executes a statement, or rolls one back.
+    #[must_use]
+    pub fn is_executing(&self) -> bool {
+        !matches!(self.command.as_str(), "Sleep" | "Quit")
+    }
+}
+
+/// The part of the server's process list that a request has asked for, and what identifies dlock's own session in it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProcessList {
+    /// The server.
+    pub instance: ServerInstance,
+    /// Port on which the server accepts TCP connections.
+    pub port: u16,
+    /// Address of dlock's own session in the process list. None if the list does not contain that session.
+    pub own_client: Option<String>,
+    /// dlock's own connection. None if it uses a Unix socket.
+    pub own_connection: Option<TcpConnection>,
+    /// The sessions.
+    pub sessions: Vec<ListedSession>,
+}
+
+/// Reason why dlock cannot find the command's sessions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Untraceable {
+    /// The server does not list dlock's own session.
+    NoProcessList,
+    /// The server sees dlock's connection with a different address or port, so a proxy or a router is in between.
+    Translated,
+}
+
+/// The sessions of the command in a process list.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub struct FoundSessions {
+    /// The sessions to note. None if there are none.
+    pub note: Option<SessionNote>,
+    /// The noted sessions with their present state.
+    pub listed: Vec<ListedSession>,
+    /// Ports of connections to the server for which the list contains no session. Either the client has not logged in
+    /// yet, or dlock's account may not see the session.
+    pub unseen: Vec<u16>,
+    /// Reason why dlock cannot find the sessions of the command's connections. None if it can.
+    pub untraceable: Option<Untraceable>,
+}
+
+/// What to look for in the process list.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct SessionLook {
+    /// Token of the lease.
+    pub token: Token,
+    /// What the holder wants to happen to the sessions.
+    pub policy: SessionPolicy,
+    /// Connections whose sessions are to be found.
+    pub connections: CommandConnections,
+    /// Sessions that are already noted. None if there are none.
+    pub note: Option<SessionNote>,
+}
+
+impl SessionLook {
+    /// Returns true if the process list is not needed.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.connections.is_empty() && self.note.is_none()
+    }
+
+    /// Finds the sessions in `list`. A noted session remains until the server no longer lists it, even if the client
+    /// has died or the connection cannot be found any more.
+    #[must_use]
+    pub fn find(&self, list: &ProcessList) -> FoundSessions {
+        let noted = self
+            .note
+            .as_ref()
+            .filter(|note| note.instance == list.instance);
+        let is_elsewhere = |note: &SessionNote| note.instance.server != list.instance.server;
+        let is_noted = |listed: &ListedSession| {
+            noted.is_some_and(|note| {
+                let mut sessions = note.sessions.iter();
+                sessions
+                    .any(|one| one.id == listed.session.id && one.client == listed.session.client)
+            })
+        };
+        let (found, unseen, untraceable) = match self.connections.is_empty() {
+            true => (BTreeSet::new(), Vec::new(), None),
+            false => match list.trace(&self.connections) {
+                Ok((found, unseen)) => (found, unseen, None),
+                Err(why) => (BTreeSet::new(), Vec::new(), Some(why)),
+            },
+        };
+        let is_found = |listed: &&ListedSession| {
+            is_noted(listed)
+                || found.contains(&listed.session.id) && listed.session.account != LOGGING_IN
+        };
+        let listed: Vec<ListedSession> = list.sessions.iter().filter(is_found).cloned().collect();
+        let sessions: Vec<ServerSession> = listed.iter().map(|one| one.session.clone()).collect();
+        let note = SessionNote {
+            instance: list.instance.clone(),
+            token: self.token,
+            policy: self.policy,
+            sessions,
+        };
+        FoundSessions {
+            // This server does not list the sessions of another server, so they stay noted.
+            note: Some(note)
+                .filter(|note| !note.sessions.is_empty())
+                .or_else(|| self.note.clone().filter(is_elsewhere)),
+            listed,
+            unseen,
+            untraceable,
+        }
+    }
+}
+
+impl ProcessList {
+    /// Returns the ids of the sessions of `connections`, and the local ports for which there is no session.
+    ///
+    /// A session belongs to a TCP connection if the process list shows the port of the connection, and the host of
+    /// dlock's own session. dlock's own session proves that ports and addresses arrive unchanged at the server. A
+    /// session belongs to a process with a Unix socket if its client reports the id of that process and uses a Unix
+    /// socket.
+    fn trace(
+        &self,
+        connections: &CommandConnections,
+    ) -> Result<(BTreeSet<u64>, Vec<u16>), Untraceable> {
+        let own = self
+            .own_client
+            .as_deref()
+            .ok_or(Untraceable::NoProcessList)?;
+        let (own_host, own_port) = host_and_port(own);
+        let is_own_machine = is_loopback_name(own_host);
+        if let Some(connection) = self.own_connection {
+            let is_changed = match own_host.parse::<IpAddr>() {
+                Ok(ip) => ip.to_canonical() != connection.local.ip(),
+                Err(_) => false,
+            };
+            if is_changed || own_port != Some(connection.local.port()) {
+                return Err(Untraceable::Translated);
+            }
+        }
+        let is_same_host =
+            |host: &str| host == own_host || is_own_machine && is_loopback_name(host);
+        // dlock does not know the port of a server that it reaches through a Unix socket, so the server's own port
+        // counts.
+        let leads_here =
+            |server_port: u16| self.own_connection.is_some() || server_port == self.port;
+        let mut found = BTreeSet::new();
+        let mut unseen = Vec::new();
+        for (port, _) in connections.tcp.iter().filter(|(_, to)| leads_here(*to)) {
+            let sessions = self.sessions.iter().filter(|listed| {
+                let (host, client_port) = host_and_port(&listed.session.client);
+                client_port == Some(*port) && is_same_host(host)
+            });
+            // On the loopback interface, IPv4 and IPv6 connections can have the same port. One of two such sessions
+            // may belong to another program.
+            match sessions.collect::<Vec<_>>()[..] {
+                [listed] => drop(found.insert(listed.session.id)),
+                _ => unseen.push(*port),
+            }
+        }
+        let local = self.sessions.iter().filter(|listed| {
+            let (host, port) = host_and_port(&listed.session.client);
+            let is_local = is_own_machine && port.is_none() && is_loopback_name(host);
+            is_local
+                && listed
+                    .pid
+                    .is_some_and(|pid| connections.pids.contains(&pid))
+        });
+        found.extend(local.map(|listed| listed.session.id));
+        Ok((found, unseen))
+    }
+}
+
+/// Returns the host and the port of a client in the process list. The port is None if the client uses a Unix socket.
+fn host_and_port(client: &str) -> (&str, Option<u16>) {
+    match client.rsplit_once(':') {
+        Some((host, port)) if port.parse::<u16>().is_ok() => (host, port.parse().ok()),
+        _ => (client, None),
+    }
+}
+
+/// Returns true if a host in the process list is the machine of the server itself.
+fn is_loopback_name(host: &str) -> bool {
+    host == "localhost" || host.parse().is_ok_and(is_loopback)
+}
+
+#[cfg(test)]
+mod tests;

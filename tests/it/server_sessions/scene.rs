@@ -1,0 +1,289 @@
+//! A command that executes a statement with the server's own client. The statement waits for a row lock that the test
+//! has, until the test ends the lock or the session is killed.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+
+use mysql::Conn;
+use mysql::prelude::Queryable;
+
+use crate::cli_runner::{Dlock, Running, eventually};
+use crate::command::{Stage, read_message, signal};
+use crate::mutants::{VARIABLE, program};
+use crate::servers::{Database, Flavour, SESSIONS, shared};
+
+/// Start of the statement that waits.
+const STATEMENT: &str = "UPDATE blocked SET n=n+1";
+
+/// Script that writes its process id to the fifo `$1` and then becomes the client `$2`.
+const COMMAND: &str = r#"echo $$ > "$1"; eval "exec $2""#;
+
+/// Returns the option file of a client that connects to `address` as `user`.
+fn option_file(database: &Database, user: &str, address: &str) -> String {
+    let Database { name, password, .. } = database;
+    format!(
+        "[client]\n{address}\nuser={user}\npassword={password}\n\
+         [mysql]\ndatabase={name}\n[mariadb-client]\ndatabase={name}\n"
+    )
+}
+
+/// A table with one row, and a transaction that has locked the row.
+pub(super) struct Scene {
+    flavour: Flavour,
+    pub(super) database: Database,
+    pub(super) stage: Stage,
+    lock: Conn,
+    /// True if dlock is the mutant that does not end sessions.
+    is_mutant: bool,
+    /// Account of the client, and the option file with which it connects.
+    account: String,
+    options: PathBuf,
+}
+
+/// A client of the server.
+pub(super) struct Client {
+    pid: u32,
+    /// The process, if the test itself has started it.
+    child: Option<Child>,
+}
+
+impl Client {
+    /// Kills the client with SIGKILL.
+    pub(super) fn kill(self) {
+        signal(self.pid, "KILL");
+        if let Some(mut child) = self.child {
+            child.wait().expect("the client is a child");
+        }
+    }
+}
+
+impl Scene {
+    /// Creates the table and locks its row. The client uses dlock's account.
+    pub(super) fn new(flavour: Flavour) -> Self {
+        let database = shared(flavour).database("sessions");
+        let (user, port) = (database.user.clone(), database.port);
+        Self::with_client(flavour, database, &user, port)
+    }
+
+    /// Creates the table and locks its row. The client connects to `port` as `user`, with the password of `database`.
+    pub(super) fn with_client(flavour: Flavour, database: Database, user: &str, port: u16) -> Self {
+        let stage = Stage::new();
+        let options = stage.path("client.cnf");
+        let address = format!("protocol=tcp\nhost=127.0.0.1\nport={port}");
+        let text = option_file(&database, user, &address);
+        fs::write(&options, text).expect("the file can be written");
+        Dlock::on(&database, ["setup", "-q"])
+            .run()
+            .expect(0, "", "");
+        let mut lock = database.admin_conn();
+        for statement in [
+            "CREATE TABLE blocked (n INT) ENGINE=InnoDB",
+            "INSERT INTO blocked VALUES (0)",
+            "BEGIN",
+            "SELECT n FROM blocked FOR UPDATE",
+        ] {
+            lock.query_drop(statement).expect("root has the privilege");
+        }
+        Self {
+            flavour,
+            account: user.to_owned(),
+            database,
+            stage,
+            lock,
+            is_mutant: false,
+            options,
+        }
+    }
+
+    /// Like [`new`](Self::new), but dlock is the mutant that does not end sessions.
+    pub(super) fn without_safeguard(flavour: Flavour) -> Self {
+        Self {
+            is_mutant: true,
+            ..Self::new(flavour)
+        }
+    }
+
+    /// Like [`new`](Self::new), but the client uses the Unix socket.
+    pub(super) fn on_socket(flavour: Flavour) -> Self {
+        let scene = Self::new(flavour);
+        let socket = shared(flavour).socket().display();
+        let address = format!("socket={socket}");
+        let text = option_file(&scene.database, &scene.account, &address);
+        fs::write(&scene.options, text).expect("the file can be written");
+        scene
+    }
+
+    pub(super) fn dlock<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Dlock {
+        match self.is_mutant {
+            true => Dlock::of(&program(), arguments)
+                .env(VARIABLE, "sessions")
+                .env("DLOCK_URL", self.database.url()),
+            false => Dlock::on(&self.database, arguments),
+        }
+    }
+
+    /// Returns a shell command that executes the statement.
+    fn client(&self) -> String {
+        format!(
+            "'{}' --defaults-file='{}' -e 'SET SESSION innodb_lock_wait_timeout=600; {STATEMENT}'",
+            self.flavour.client().display(),
+            self.options.display()
+        )
+    }
+
+    /// Starts a holder whose command is the client. Returns when the server executes the statement.
+    pub(super) fn start(&self, options: &[&str]) -> (Running, Client) {
+        self.start_with(options, COMMAND, &self.client())
+    }
+
+    /// Starts a holder whose command is a shell that starts the client, and then executes `after`.
+    pub(super) fn start_below(&self, options: &[&str], after: &str) -> (Running, Client) {
+        let script = format!("sh -c '{COMMAND}' sh \"$1\" \"$2\"; {after}");
+        self.start_with(options, &script, &self.client())
+    }
+
+    /// Starts a holder whose command is a shell that executes `beside` while the client runs, and then exits with 0.
+    pub(super) fn start_beside(&self, options: &[&str], beside: &str) -> (Running, Client) {
+        let script = format!("sh -c '{COMMAND}' sh \"$1\" \"$2\" & {beside}; exit 0");
+        self.start_with(options, &script, &self.client())
+    }
+
+    /// Like [`start`](Self::start), but dlock connects to `url`.
+    pub(super) fn start_through(&self, url: &str, options: &[&str]) -> (Running, Client) {
+        let dlock = self.dlock(["exec", "-a", "init"]).env("DLOCK_URL", url);
+        self.start_dlock(dlock, options, COMMAND, &self.client())
+    }
+
+    fn start_with(&self, options: &[&str], script: &str, client: &str) -> (Running, Client) {
+        let dlock = self.dlock(["exec", "-a", "init"]);
+        self.start_dlock(dlock, options, script, client)
+    }
+
+    fn start_dlock(
+        &self,
+        dlock: Dlock,
+        options: &[&str],
+        script: &str,
+        client: &str,
+    ) -> (Running, Client) {
+        let before = self.statements();
+        let ready = self.stage.fifo(&format!("ready{before}"));
+        let holder = dlock
+            .args(options)
+            .args(["--", "sh", "-c", script, "sh"])
+            .arg(&ready)
+            .arg(client)
+            .start();
+        let pid = read_message(&ready).parse().expect("a process id");
+        self.wait_for_statements(before + 1);
+        (holder, Client { pid, child: None })
+    }
+
+    /// Starts the client outside of any dlock.
+    pub(super) fn client_process(&self) -> Client {
+        let child = Command::new("sh")
+            .args(["-c", &format!("exec {}", self.client())])
+            .stdin(Stdio::null())
+            .spawn()
+            .expect("sh runs");
+        Client {
+            pid: child.id(),
+            child: Some(child),
+        }
+    }
+
+    /// Returns a contender whose command prints the number of statements that the server executes at that time.
+    pub(super) fn next(&self, options: &[&str]) -> Dlock {
+        // The list contains the sessions of the client's own account.
+        let query = format!(
+            "SELECT CONCAT(COUNT(*),\" statements\") FROM {SESSIONS} AS s WHERE info LIKE \"{STATEMENT}%\""
+        );
+        self.dlock(["exec", "-a", "init"])
+            .args(options)
+            .arg("--")
+            .arg(self.flavour.client())
+            .arg(format!("--defaults-file={}", self.options.display()))
+            .args(["--skip-column-names", "-e", &query])
+    }
+
+    /// Returns the number of sessions that execute the statement.
+    #[track_caller]
+    pub(super) fn statements(&self) -> usize {
+        let query = format!(
+            "SELECT COUNT(*) FROM {SESSIONS} AS s WHERE user='{}' AND info LIKE '{STATEMENT}%'",
+            self.account
+        );
+        let count = self.database.admin_conn().query_first(query);
+        count.expect("root has the privilege").expect("a number")
+    }
+
+    #[track_caller]
+    pub(super) fn wait_for_statements(&self, count: usize) {
+        eventually("the server executes the statement", || {
+            self.statements() == count
+        });
+    }
+
+    #[track_caller]
+    pub(super) fn execute(&self, statement: &str) {
+        let outcome = self.database.admin_conn().query_drop(statement);
+        outcome.expect("root has the privilege");
+    }
+
+    fn is(&self, condition: &str) -> bool {
+        let query = format!("SELECT COUNT(*) FROM dlock_lock WHERE {condition}");
+        let count: Option<usize> =
+            (self.database.admin_conn().query_first(query)).expect("root has the privilege");
+        count == Some(1)
+    }
+
+    /// Returns true if the record contains sessions.
+    pub(super) fn is_noted(&self) -> bool {
+        self.is("sessions IS NOT NULL")
+    }
+
+    #[track_caller]
+    pub(super) fn wait_until_noted(&self) {
+        eventually("the session is noted", || self.is_noted());
+    }
+
+    #[track_caller]
+    pub(super) fn wait_for_renewals(&self, count: u32) {
+        eventually("the lease is renewed", || {
+            self.is(&format!("renewals>={count}"))
+        });
+    }
+
+    /// Ends the transaction that has locked the row.
+    pub(super) fn unlock(&mut self) {
+        self.lock.query_drop("ROLLBACK").expect("a transaction");
+    }
+
+    /// Returns true if the statement has been committed.
+    pub(super) fn is_updated(&mut self) -> bool {
+        let number = self.lock.query_first("SELECT n FROM blocked");
+        number.expect("the table exists") == Some(1)
+    }
+
+    /// Kills dlock and all its descendants at the same time, like the death of the machine.
+    pub(super) fn kill_all(&self, holder: &Running) {
+        let mut processes = vec![holder.pid()];
+        let mut next = 0;
+        while let Some(pid) = processes.get(next).copied() {
+            signal(pid, "STOP");
+            next += 1;
+            for task in fs::read_dir(format!("/proc/{pid}/task")).expect("the process exists") {
+                let children = task.expect("a thread").path().join("children");
+                let children = fs::read_to_string(children).unwrap_or_default();
+                let children = children.split_whitespace();
+                processes.extend(children.map(|pid| pid.parse::<u32>().expect("a process id")));
+            }
+        }
+        assert!(processes.len() >= 3, "{}: {processes:?}", self.flavour);
+        for pid in processes.iter().rev() {
+            signal(*pid, "KILL");
+        }
+    }
+}

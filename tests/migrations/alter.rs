@@ -1,0 +1,137 @@
+//! Runs the rounds of an ALTER without a tool. In each round, the command is the client of the server with an ALTER that
+//! would take a minute. The holder is killed while the ALTER runs, and a second contender starts its command next.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use mysql::prelude::Queryable;
+
+use crate::app_database::AppDatabase;
+use crate::checks::{Fate, KillKind, Replica, Round};
+use crate::cli_runner::{Dlock, Running};
+use crate::command::Stage;
+use crate::kill::kill;
+use crate::migration::{MAX_DELAY, result};
+use crate::observer::Observer;
+use crate::options::Options;
+use crate::servers::{Flavour, Server};
+use crate::start::{BEGIN, REPLICA, SOCKET};
+use crate::statements::{CREATE_PLANS, Cost, insert_plans};
+use crate::tool::fetched;
+
+/// Name of these rounds in the report, and the action.
+pub(crate) const NAME: &str = "alter";
+
+/// Shortest time from the start of the ALTER to the kill.
+const EARLIEST: Duration = Duration::from_millis(300);
+
+/// Time after the kill for which the harness waits for both replicas.
+const MAX_ROUND: Duration = Duration::from_mins(1);
+
+/// The rounds of an ALTER on one server. All rounds use the same table, because a killed ALTER leaves it unchanged.
+pub(crate) struct Alters<'a> {
+    server: &'a Server,
+    options: &'a Options,
+    app: AppDatabase,
+    add_currency: String,
+}
+
+impl<'a> Alters<'a> {
+    pub(crate) fn new(server: &'a Server, options: &'a Options, cost: &Cost) -> Self {
+        let rows = match options.is_timed {
+            true => 1_000_000,
+            false => 100_000,
+        };
+        let app = AppDatabase::new(server, options);
+        if options.alters > 0 {
+            let mut admin = app.admin();
+            for statement in [CREATE_PLANS.to_owned(), insert_plans(rows)] {
+                admin.query_drop(statement).expect("the table is new");
+            }
+        }
+        Self {
+            server,
+            options,
+            app,
+            add_currency: cost.add_currency(rows, options.alter_time()),
+        }
+    }
+
+    /// Runs round `number`, from 1. The number determines the kind of the kill, and together with the seed its moment.
+    pub(crate) fn round(&self, number: u32) -> Round {
+        let kind = KillKind::EACH[number as usize % KillKind::EACH.len()];
+        let flavour = self.server.flavour();
+        let mut rng = self.options.random(flavour, NAME, number);
+        let stage = Stage::new();
+        let observer = Observer::start(&self.app, &stage, false, Box::new(|_| None));
+        let holder = self.replica(&observer, 0).args(self.client()).start();
+        let first = observer.first();
+        let contender = self.replica(&observer, 1).arg("true").start();
+        let delay = EARLIEST + self.options.latest_kill().mul_f64(rng.f64());
+        if let Some(altering) = observer.altering() {
+            thread::sleep((altering + delay).saturating_duration_since(Instant::now()));
+        }
+        let mut replicas = [(Fate::Killed, holder), (Fate::Survivor, contender)];
+        let mut schema = Vec::new();
+        if first.replica != 0 || replicas[0].1.is_over() {
+            schema.push("the holder ended before the kill".to_owned());
+        }
+        let pid = replicas[0].1.pid();
+        let killed = observer.kill(|| kill(kind, pid, self.server.port()));
+        while killed.elapsed() < MAX_ROUND {
+            if replicas.each_mut().map(|(_, it)| it.is_over()) == [true, true] {
+                break;
+            }
+            thread::sleep(Duration::from_millis(5));
+        }
+        let next = observer.finish();
+        let replicas = replicas.map(|(fate, it): (Fate, Running)| result(fate, it));
+        // In a failed round, the ALTER still runs. The next round needs the table without the column.
+        self.app.end_sessions();
+        let mut admin = self.app.admin();
+        let undo = "ALTER TABLE plans DROP COLUMN digest, DROP COLUMN currency";
+        if admin.query_drop(undo).is_ok() {
+            schema.push("the killed ALTER has committed".to_owned());
+        }
+        Round {
+            kind,
+            moment: format!("{delay:.1?} after the start of the ALTER"),
+            next,
+            replicas: Vec::<Replica>::from(replicas),
+            schema,
+            allowed: self.options.ttl() + MAX_DELAY,
+        }
+    }
+
+    /// Returns a `dlock exec` without the arguments of its command.
+    fn replica(&self, observer: &Observer, replica: usize) -> Dlock {
+        let begin = std::env::current_exe().expect("the path of this program is known");
+        let ttl = format!("{}s", self.options.ttl().as_secs());
+        Dlock::of(&self.options.dlock, ["exec", "-a", NAME, "--ttl", &ttl])
+            .arg("--")
+            .arg(begin)
+            .arg(BEGIN)
+            .env("DLOCK_URL", self.app.dlock.url())
+            .env("DLOCK_VERBOSE", "true")
+            .env("MYSQL_PWD", &self.app.dlock.password)
+            .env(REPLICA, replica.to_string())
+            .env(SOCKET, &observer.socket)
+    }
+
+    /// Returns the command that sends the ALTER with the client of the server.
+    fn client(&self) -> Vec<String> {
+        let client = match self.server.flavour() {
+            Flavour::MariaDb => "mariadb",
+            Flavour::MySql => "mysql",
+        };
+        vec![
+            fetched(client).display().to_string(),
+            "--no-defaults".to_owned(),
+            "--host=127.0.0.1".to_owned(),
+            format!("--port={}", self.server.port()),
+            format!("--user={}", self.app.dlock.user),
+            format!("--database={}", self.app.name),
+            format!("--execute={}", self.add_currency),
+        ]
+    }
+}

@@ -1,0 +1,80 @@
+//! The databases of one round: one for dlock, and one for the application, with the same account. A session of a command
+//! therefore has a different database than a session of dlock, and the harness needs no other information to tell them
+//! apart.
+
+use mysql::Conn;
+use mysql::prelude::Queryable;
+
+use crate::cli_runner::{Dlock, eventually};
+use crate::options::Options;
+use crate::servers::{Database, Server};
+use crate::sessions::sessions;
+
+/// The databases are removed when this value is dropped.
+pub(crate) struct AppDatabase {
+    /// The database of dlock, with the account that dlock and the commands use.
+    pub(crate) dlock: Database,
+    /// The name of the application's database.
+    pub(crate) name: String,
+}
+
+impl AppDatabase {
+    /// Creates the databases, the account and the tables of dlock.
+    pub(crate) fn new(server: &Server, options: &Options) -> Self {
+        let dlock = server.database("migrations");
+        let name = format!("{}_app", dlock.name);
+        let pattern = name.replace('_', "\\_");
+        let mut admin = dlock.admin_conn();
+        for statement in [
+            format!("CREATE DATABASE {name}"),
+            format!("GRANT ALL ON `{pattern}`.* TO '{}'@'%'", dlock.user),
+        ] {
+            admin.query_drop(statement).expect("the name is new");
+        }
+        Dlock::of(&options.dlock, ["setup", "-q"])
+            .env("DLOCK_URL", dlock.url())
+            .run()
+            .expect(0, "", "");
+        Self { dlock, name }
+    }
+
+    /// Opens a connection as root with the application's database. A statement of this connection fails if it has to
+    /// wait for a statement of the application for seconds.
+    pub(crate) fn admin(&self) -> Conn {
+        let mut admin = self.dlock.admin_conn();
+        let select = format!("USE {}", self.name);
+        admin.query_drop(select).expect("the database exists");
+        admin
+            .query_drop("SET SESSION lock_wait_timeout = 20")
+            .expect("the variable exists");
+        admin
+    }
+
+    /// Ends the sessions that the round has left in the application's database.
+    pub(crate) fn end_sessions(&self) {
+        let mut admin = self.admin();
+        eventually("all sessions of the application have ended", || {
+            let remaining = sessions(&mut admin, &self.name);
+            for session in &remaining {
+                // KILL fails if the session has ended by now.
+                let _ = admin.query_drop(format!("KILL {}", session.id));
+            }
+            remaining.is_empty()
+        });
+    }
+}
+
+impl Drop for AppDatabase {
+    fn drop(&mut self) {
+        let Database { name, user, .. } = &self.dlock;
+        let mut admin = self.dlock.admin_conn();
+        for statement in [
+            format!("DROP DATABASE {}", self.name),
+            format!("DROP DATABASE {name}"),
+            format!("DROP USER '{user}'@'%'"),
+        ] {
+            // A failed round may have left a statement. The server removes everything when it stops.
+            let _ = admin.query_drop(statement);
+        }
+    }
+}

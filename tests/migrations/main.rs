@@ -1,0 +1,154 @@
+//! Checks that no statement of a dead holder runs on the server when the next command starts, with real migration tools
+//! on MariaDB and MySQL.
+//!
+//! ```text
+//! make migrations ROUNDS=30 SEED=7 FLAVOUR=mysql ONLY=knex   kill the holder of a recipe in each round
+//! make migrations ALTERS=100                                 kill the holder of an ALTER of a minute in each round
+//! DLOCK_UNDER_TEST=path make migrations …                    test the program at this path
+//! ```
+//! The program exits with 1 if a round fails. `cargo test` makes a short run, which does not check durations, because
+//! other programs may use the machine. With `--begin`, the same program is the start of each command that dlock runs.
+//!
+//! In a round of a tool, three replicas run the recipe in `examples/migrations/` at the same time on a new database,
+//! with the larger migrations in `projects`. The holder is killed at a random moment, and its replica restarts once, as
+//! Kubernetes restarts a container. The killed statement cannot commit before the next command starts, because the
+//! harness keeps a transaction open that has read the table. Otherwise, an ALTER that is nearly complete could commit
+//! while the lease of the dead holder expires, and no lock can prevent this.
+//!
+//! - `tool` describes the tools, and `statements` contains the SQL of the migrations.
+//! - `migration` runs a round of a tool, and `alter` a round of an ALTER without a tool. `kill` kills the holder.
+//! - `start` stops each command at its start until the harness has looked at the sessions. `sampler` reads the sessions
+//!   of the server every few milliseconds.
+//! - `checks` finds the failures, and `report` prints the results. `checks_test` tests `checks`.
+
+mod alter;
+mod app_database;
+mod checks;
+mod kill;
+mod migration;
+mod observer;
+mod options;
+mod processes;
+mod report;
+mod sessions;
+mod start;
+mod statements;
+mod tool;
+
+#[allow(dead_code, reason = "the tests use the other items")]
+#[path = "../it/cli_runner.rs"]
+mod cli_runner;
+#[allow(dead_code, reason = "the tests use the other items")]
+#[path = "../it/command.rs"]
+mod command;
+#[allow(dead_code, reason = "the benches use the other items")]
+#[path = "../../benches/machine/host.rs"]
+mod host;
+#[allow(dead_code, reason = "the benches use the other items")]
+#[path = "../../benches/queue/sample.rs"]
+mod sample;
+#[path = "../it/servers.rs"]
+mod servers;
+
+use std::process::ExitCode;
+use std::thread;
+
+use alter::Alters;
+use migration::Migrations;
+use options::Options;
+use report::Tally;
+use servers::{Flavour, Server};
+use statements::Cost;
+use tool::Tool;
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if let Some((mode, command)) = arguments.split_first()
+        && mode == start::BEGIN
+    {
+        start::begin(command);
+    }
+    match Options::read(&arguments) {
+        Ok(Some(options)) => run_all(&options),
+        Ok(None) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("migrations: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// Runs on all flavours concurrently, and prints the summaries.
+fn run_all(options: &Options) -> ExitCode {
+    println!("{}", report::first_line(options));
+    let tallies = thread::scope(|scope| {
+        let run = |flavour: &Flavour| {
+            let flavour = *flavour;
+            scope.spawn(move || run_on(flavour, options))
+        };
+        let threads: Vec<_> = options.flavours.iter().map(run).collect();
+        let ends = threads.into_iter().map(thread::ScopedJoinHandle::join);
+        ends.collect::<Vec<_>>()
+    });
+    let mut all_hold = true;
+    for tallies in tallies {
+        match tallies {
+            Ok(tallies) => {
+                for tally in tallies {
+                    print!("{}", tally.text());
+                    all_hold &= tally.holds();
+                }
+            }
+            // The thread has printed its panic message already.
+            Err(_) => all_hold = false,
+        }
+    }
+    match all_hold {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::FAILURE,
+    }
+}
+
+/// Runs all rounds on one server. A short run makes the rounds of all tools at the same time, because a round mostly
+/// waits. A timed run makes one round at a time, so that the rounds do not delay each other.
+fn run_on(flavour: Flavour, options: &Options) -> Vec<Tally> {
+    // A server without its binary log, which no round needs, inserts the rows faster.
+    let server = Server::start(flavour, &["--skip-log-bin"]);
+    let cost = Cost::measure(&server);
+    let run_tool = |tool: &'static Tool| {
+        let mut tally = Tally::new(flavour, tool.name, options);
+        let mut migrations = Migrations::new(&server, tool, options, &cost);
+        for number in 1..=options.rounds {
+            println!("{}", tally.count(number, &migrations.round(number)));
+        }
+        tally
+    };
+    let run_alters = || {
+        let mut tally = Tally::new(flavour, alter::NAME, options);
+        let alters = Alters::new(&server, options, &cost);
+        for number in 1..=options.alters {
+            println!("{}", tally.count(number, &alters.round(number)));
+        }
+        tally
+    };
+    if options.is_timed {
+        let mut tallies = Vec::new();
+        if options.rounds > 0 {
+            tallies.extend(options.tools.iter().map(|tool| run_tool(tool)));
+        }
+        if options.alters > 0 {
+            tallies.push(run_alters());
+        }
+        return tallies;
+    }
+    thread::scope(|scope| {
+        let tools = options.tools.iter();
+        let mut threads: Vec<_> = tools
+            .map(|tool| scope.spawn(move || run_tool(tool)))
+            .collect();
+        threads.push(scope.spawn(run_alters));
+        let ends = threads.into_iter().map(thread::ScopedJoinHandle::join);
+        ends.map(|end| end.expect("no thread of a server panics"))
+            .collect()
+    })
+}

@@ -1,0 +1,237 @@
+//! Runs the rounds of a tool. In each round, three replicas start at the same time with a new database, and the holder
+//! is killed at a random moment.
+
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+use std::{fs, thread};
+
+use mysql::prelude::Queryable;
+
+use crate::app_database::AppDatabase;
+use crate::checks::{Fate, KillKind, Replica, Round};
+use crate::cli_runner::{Dlock, Running};
+use crate::command::Stage;
+use crate::kill::kill;
+use crate::observer::Observer;
+use crate::options::Options;
+use crate::servers::Server;
+use crate::start::{ADD_CURRENCY, ADD_CURRENCY_FAST, BEGIN, REPLICA, SOCKET};
+use crate::statements::{Cost, add_currency, insert_plans};
+use crate::tool::Tool;
+
+const REPLICAS: usize = 3;
+
+/// First estimate of the time from the start of a tool to its ALTER.
+const FIRST_ESTIMATE: Duration = Duration::from_millis(1_500);
+
+/// Promised maximum time from the end of the ttl to the next start, if the server stops the statement immediately.
+pub(crate) const MAX_DELAY: Duration = Duration::from_secs(1);
+
+/// Time after the kill for which the harness waits for all replicas.
+const MAX_ROUND: Duration = Duration::from_mins(1);
+
+/// The rounds of a tool on one server.
+pub(crate) struct Migrations<'a> {
+    server: &'a Server,
+    tool: &'static Tool,
+    options: &'a Options,
+    /// The folder that contains the program of the tool.
+    programs: PathBuf,
+    add_currency: String,
+    /// Time from the start of the latest command to its ALTER.
+    before_alter: Duration,
+}
+
+impl<'a> Migrations<'a> {
+    pub(crate) fn new(
+        server: &'a Server,
+        tool: &'static Tool,
+        options: &'a Options,
+        cost: &Cost,
+    ) -> Self {
+        Self {
+            server,
+            tool,
+            options,
+            programs: tool.programs(),
+            add_currency: cost.add_currency(options.rows(), options.migration_time()),
+            before_alter: FIRST_ESTIMATE,
+        }
+    }
+
+    /// Runs round `number`, from 1. The number determines the kind of the kill, and together with the seed its moment.
+    pub(crate) fn round(&mut self, number: u32) -> Round {
+        let tool = self.tool;
+        // The tools begin with different kinds, so that a short run has all kinds.
+        let offset = Tool::ALL.iter().position(|it| it.name == tool.name);
+        let kind = number as usize + offset.expect("the tool is in the list");
+        let kind = KillKind::EACH[kind % KillKind::EACH.len()];
+        let flavour = self.server.flavour();
+        let mut rng = self.options.random(flavour, tool.name, number);
+        let app = AppDatabase::new(self.server, self.options);
+        let stage = Stage::new();
+        self.install(&stage);
+        let name = app.name.clone();
+        let half_done =
+            Box::new(move |admin: &mut mysql::Conn| tool.progress(admin, &name).half_done());
+        let observer = Observer::start(&app, &stage, true, half_done);
+        let start = |replica| self.replica(&app, &stage, &observer, replica).start();
+        let mut replicas: Vec<(Fate, Running)> = (0..REPLICAS)
+            .map(|replica| (Fate::Survivor, start(replica)))
+            .collect();
+        let first = observer.first();
+        replicas[first.replica].0 = Fate::Killed;
+
+        let mut before_alter = self.before_alter;
+        // After the first round, a third of the kills can hit the tool before its ALTER.
+        let moment = match rng.u32(0..3) {
+            0 if number > 1 => {
+                let delay = before_alter.mul_f64(rng.f64());
+                sleep_until(first.at + delay);
+                format!("{delay:.1?} after the start")
+            }
+            _ => {
+                let delay = self.options.latest_kill().mul_f64(rng.f64());
+                if let Some(altering) = observer.altering() {
+                    before_alter = altering - first.at;
+                    sleep_until(altering + delay);
+                }
+                format!("{delay:.1?} after the start of the ALTER")
+            }
+        };
+        let holder = &mut replicas[first.replica].1;
+        let was_over = holder.is_over();
+        let pid = holder.pid();
+        let killed = observer.kill(|| kill(kind, pid, self.server.port()));
+        let mut is_restarted = was_over;
+        loop {
+            let mut is_over = true;
+            for (_, running) in &mut replicas {
+                is_over &= running.is_over();
+            }
+            if !is_restarted && replicas[first.replica].1.is_over() {
+                is_restarted = true;
+                replicas.push((Fate::Restarted, start(REPLICAS)));
+            } else if is_over || killed.elapsed() > MAX_ROUND {
+                break;
+            }
+            thread::sleep(Duration::from_millis(5));
+        }
+        let next = observer.finish();
+        self.before_alter = before_alter;
+        let replicas = replicas.into_iter();
+        let replicas: Vec<Replica> = replicas.map(|(fate, it)| result(fate, it)).collect();
+        let mut schema = self.differences(&app);
+        if was_over {
+            schema.push("the holder ended before the kill".to_owned());
+        }
+        app.end_sessions();
+        Round {
+            kind,
+            moment,
+            next,
+            replicas,
+            schema,
+            allowed: self.options.ttl() + MAX_DELAY,
+        }
+    }
+
+    /// Puts the project and the program under test into the folder of the round.
+    fn install(&self, stage: &Stage) {
+        for folder in ["bin", "project"] {
+            fs::create_dir(stage.path(folder)).expect("the folder is new");
+        }
+        symlink(&self.options.dlock, stage.path("bin/dlock")).expect("the folder is writable");
+        self.tool.install(&self.programs, &stage.path("project"));
+    }
+
+    /// Returns replica number `replica` of the release v1.
+    fn replica(
+        &self,
+        app: &AppDatabase,
+        stage: &Stage,
+        observer: &Observer,
+        replica: usize,
+    ) -> Dlock {
+        let begin = std::env::current_exe().expect("the path of this program is known");
+        let path = [stage.path("bin"), self.programs.clone()];
+        let path = path.each_ref().map(|folder| folder.display().to_string());
+        let database = &app.dlock;
+        Dlock::of(Path::new("/usr/bin/env"), ["-C"])
+            .arg(stage.path("project"))
+            .args(["sh", "-c"])
+            .arg(self.tool.recipe(&format!("\"$BEGIN\" {BEGIN}")))
+            .env("BEGIN", begin)
+            .env("PATH", format!("{}:/usr/bin:/bin", path.join(":")))
+            .env("HOME", stage.path(""))
+            .env("NPM_CONFIG_UPDATE_NOTIFIER", "false")
+            .env("DLOCK_URL", database.url())
+            .env("DLOCK_VERBOSE", "true")
+            .env(
+                "DLOCK_OPT_TTL",
+                format!("{}s", self.options.ttl().as_secs()),
+            )
+            .env("DB_HOST", "127.0.0.1")
+            .env("DB_PORT", database.port.to_string())
+            .env("DB_USER", &database.user)
+            .env("DB_PASSWORD", &database.password)
+            .env("DB_NAME", &app.name)
+            .env("INSERT_PLANS", insert_plans(self.options.rows()))
+            .env(ADD_CURRENCY, &self.add_currency)
+            .env(ADD_CURRENCY_FAST, add_currency(1))
+            .env("TAG", "v1")
+            .env(REPLICA, replica.to_string())
+            .env(SOCKET, &observer.socket)
+    }
+
+    /// Returns the differences between the database and the result of one successful run.
+    fn differences(&self, app: &AppDatabase) -> Vec<String> {
+        let mut admin = app.admin();
+        let mut differences = Vec::new();
+        let progress = self.tool.progress(&mut admin, &app.name);
+        if !progress.is_head(self.options.rows()) {
+            differences.push(format!("the schema is not at its head: {progress:?}"));
+        }
+        if progress.has_currency {
+            let wrong = "SELECT COUNT(*) FROM plans \
+                WHERE currency <> 'EUR' OR price_cents <> 100 OR name NOT LIKE 'plan %'";
+            let wrong: Option<u32> = admin.query_first(wrong).expect("the table has the columns");
+            if wrong != Some(0) {
+                differences.push(format!("{wrong:?} rows are wrong"));
+            }
+        }
+        let history = Dlock::of(&self.options.dlock, ["history", self.tool.name])
+            .env("DLOCK_URL", app.dlock.url())
+            .run();
+        let successes = history.stdout.matches("exited 0").count();
+        if successes != 1 {
+            differences.push(format!("{successes} runs have succeeded"));
+        }
+        differences
+    }
+}
+
+fn sleep_until(at: Instant) {
+    thread::sleep(at.saturating_duration_since(Instant::now()));
+}
+
+/// Returns the end of a replica. A replica that still runs is killed.
+pub(crate) fn result(fate: Fate, mut running: Running) -> Replica {
+    if !running.is_over() {
+        let stderr = running.stderr_so_far();
+        return Replica {
+            fate,
+            status: None,
+            has_ended: false,
+            stderr,
+        };
+    }
+    let outcome = running.wait();
+    Replica {
+        fate,
+        status: outcome.status,
+        has_ended: true,
+        stderr: outcome.stderr,
+    }
+}
