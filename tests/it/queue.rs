@@ -130,7 +130,8 @@ fn waiters_are_granted_in_order_of_arrival_and_leave_no_entries() {
 #[test]
 fn new_contender_does_not_overtake_the_queue() {
     for flavour in Flavour::ALL {
-        let mut queue = Queue::on(shared(flavour));
+        // The holder must not detect the loss before the newcomer has ended.
+        let mut queue = Queue::with_ttl(shared(flavour), "1h");
         let holder = queue.holder();
         let waiters = queue.enqueue(&["a"]);
         // During a release, the row is free for a moment while the queue lock passes to the next waiter. This update
@@ -143,7 +144,13 @@ fn new_contender_does_not_overtake_the_queue() {
             .contender("newcomer", &["-n"])
             .run()
             .expect(75, "", "init is");
-        // The holder detects the loss and stops its command.
+        // The holder reconnects, detects the loss and stops its command.
+        let session: Option<u64> = (queue.admin)
+            .query_first("SELECT session_id FROM dlock_lock")
+            .expect("the row exists");
+        let session = session.expect("a number");
+        let killed = queue.admin.query_drop(format!("KILL {session}"));
+        killed.expect("root has the privilege");
         holder.wait().expect(76, "", "lost init");
         expect_success(waiters);
         assert_eq!(queue.served(), ["a"], "{flavour}");
