@@ -14,7 +14,7 @@ use crate::event::queue::EventSender;
 use crate::store::session::CommandConnections;
 use crate::sys::clock;
 use crate::sys::socket::Interrupter;
-use crate::sys::tcp::{self, ProcessSockets, is_loopback};
+use crate::sys::tcp::{self, ProcessSockets, SocketFinder, is_loopback};
 
 /// Minimum pause between two looks at the beginning. A session whose client dies before the next look is not found. Each
 /// look at a small tree takes a fraction of a millisecond.
@@ -43,9 +43,10 @@ impl ConnectionWatcher {
         let thread = thread.spawn(move || {
             let mut previous = CommandConnections::default();
             let beginning = clock::now();
+            let mut finder = SocketFinder::default();
             loop {
                 let started = clock::thread_time();
-                let current = connections(root, &interrupter);
+                let current = connections(root, &interrupter, &mut finder);
                 if let Some(current) = current.filter(|current| *current != previous) {
                     previous.clone_from(&current);
                     if events.send(Event::Connections(current)).is_err() {
@@ -69,12 +70,16 @@ impl ConnectionWatcher {
 
 /// Returns the connections of the descendants of `root` to dlock's server. None if dlock itself is not connected, so that
 /// the server's address is unknown.
-fn connections(root: u32, interrupter: &Interrupter) -> Option<CommandConnections> {
+fn connections(
+    root: u32,
+    interrupter: &Interrupter,
+    finder: &mut SocketFinder,
+) -> Option<CommandConnections> {
     let own = tcp::connection_of(interrupter.watched()?);
     let ProcessSockets {
         tcp,
         with_unix_sockets,
-    } = tcp::sockets_of_descendants(root);
+    } = finder.sockets_of_descendants(root);
     let is_local = own.is_none_or(|own| is_loopback(own.remote.ip()));
     let tcp = tcp.into_iter().filter(|one| {
         let both_loopback = is_local && is_loopback(one.remote.ip());

@@ -4,7 +4,7 @@
 //! The functions only read. They find only the sockets of this process's own network namespace, and only those of
 //! processes whose descriptors this process may read. If `/proc` is not mounted, they find nothing.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd, RawFd};
@@ -34,40 +34,87 @@ pub struct ProcessSockets {
     pub with_unix_sockets: BTreeSet<u32>,
 }
 
-/// Returns the sockets of all descendants of the process `pid`, except those that this process also has. For example,
-/// the standard output of a service is normally a socket, which every process inherits.
-#[must_use]
-pub fn sockets_of_descendants(pid: u32) -> ProcessSockets {
-    let inherited = socket_inodes(std::process::id());
-    let mut inodes = BTreeSet::new();
-    let mut owners = Vec::new();
-    for process in proc::descendants(pid) {
-        let mut own = socket_inodes(process);
-        own.retain(|inode| !inherited.contains(inode));
-        inodes.extend(own.iter().copied());
-        owners.push((process, own));
-    }
-    if inodes.is_empty() {
-        return ProcessSockets::default();
-    }
-    let mut tcp = BTreeSet::new();
-    for table in ["/proc/self/net/tcp", "/proc/self/net/tcp6"] {
-        // There is no table for IPv6 if the kernel does not support it.
-        let table = fs::read_to_string(table).unwrap_or_default();
-        for (connection, inode) in table.lines().skip(1).filter_map(parse) {
-            if inodes.contains(&inode) {
-                tcp.insert(connection);
+/// Number of times that a socket is looked for in the kernel's tables if it is in none of them. A TCP socket is in no table
+/// before it connects.
+const MAX_READS: u32 = 100;
+
+/// What is known about a socket.
+#[derive(Debug, Clone, Copy)]
+enum SocketKind {
+    Tcp(TcpConnection),
+    Unix,
+    /// The socket was in no table. Contains the number of times that the tables have been read for it.
+    Unknown(u32),
+}
+
+/// Finds the sockets of processes, repeatedly.
+///
+/// The kernel's tables contain the sockets of the whole machine, and reading them can take many milliseconds. Therefore
+/// they are read only if a process has a socket that was not found before.
+#[derive(Debug, Default)]
+pub struct SocketFinder {
+    known: BTreeMap<u64, SocketKind>,
+}
+
+impl SocketFinder {
+    /// Returns the sockets of all descendants of the process `pid`, except those that this process also has. For example,
+    /// the standard output of a service is normally a socket, which every process inherits.
+    #[must_use]
+    pub fn sockets_of_descendants(&mut self, pid: u32) -> ProcessSockets {
+        let inherited = socket_inodes(std::process::id());
+        let owners: Vec<(u32, BTreeSet<u64>)> = proc::descendants(pid)
+            .map(|process| {
+                let mut own = socket_inodes(process);
+                own.retain(|inode| !inherited.contains(inode));
+                (process, own)
+            })
+            .collect();
+        let inodes: BTreeSet<u64> = owners.iter().flat_map(|(_, own)| own).copied().collect();
+        // The kernel uses the inode of a closed socket again.
+        self.known.retain(|inode, _| inodes.contains(inode));
+        self.identify(&inodes);
+        let mut found = ProcessSockets::default();
+        for (process, own) in owners {
+            for kind in own.iter().filter_map(|inode| self.known.get(inode)) {
+                match kind {
+                    SocketKind::Tcp(connection) => drop(found.tcp.insert(*connection)),
+                    SocketKind::Unix => drop(found.with_unix_sockets.insert(process)),
+                    SocketKind::Unknown(_) => {}
+                }
             }
         }
+        found
     }
-    let unix = unix_inodes();
-    let has_unix_socket =
-        |(_, own): &&(u32, BTreeSet<u64>)| own.iter().any(|inode| unix.contains(inode));
-    ProcessSockets {
-        tcp,
-        with_unix_sockets: (owners.iter().filter(has_unix_socket))
-            .map(|(process, _)| *process)
-            .collect(),
+
+    /// Reads the kernel's tables if one of `inodes` is not known yet.
+    fn identify(&mut self, inodes: &BTreeSet<u64>) {
+        let mut wanted = BTreeSet::new();
+        for inode in inodes {
+            let kind = self.known.entry(*inode).or_insert(SocketKind::Unknown(0));
+            if let SocketKind::Unknown(reads) = kind
+                && *reads < MAX_READS
+            {
+                *reads += 1;
+                wanted.insert(*inode);
+            }
+        }
+        if wanted.is_empty() {
+            return;
+        }
+        for inode in unix_inodes() {
+            if wanted.contains(&inode) {
+                self.known.insert(inode, SocketKind::Unix);
+            }
+        }
+        for table in ["/proc/self/net/tcp", "/proc/self/net/tcp6"] {
+            // There is no table for IPv6 if the kernel does not support it.
+            let table = fs::read_to_string(table).unwrap_or_default();
+            for (connection, inode) in table.lines().skip(1).filter_map(parse) {
+                if wanted.contains(&inode) {
+                    self.known.insert(inode, SocketKind::Tcp(connection));
+                }
+            }
+        }
     }
 }
 
@@ -167,7 +214,7 @@ mod tests {
     use std::os::fd::OwnedFd;
     use std::process::{Command, Stdio};
 
-    use super::{TcpConnection, address, connection_of, sockets_of_descendants};
+    use super::{SocketFinder, TcpConnection, address, connection_of};
 
     #[test]
     fn addresses_of_the_kernel_are_read() {
@@ -201,12 +248,15 @@ mod tests {
             let mut byte = [0];
             let mut stdout = child.stdout.take().expect("a pipe");
             stdout.read_exact(&mut byte).expect("cat runs");
-            let sockets = sockets_of_descendants(std::process::id());
-            assert!(sockets.tcp.contains(&connection), "{sockets:?}");
+            let mut finder = SocketFinder::default();
+            for _ in 0..2 {
+                let sockets = finder.sockets_of_descendants(std::process::id());
+                assert!(sockets.tcp.contains(&connection), "{sockets:?}");
+            }
             drop(server_end);
             child.wait().expect("cat ends with its input");
             let is_same = |other: &TcpConnection| *other == connection;
-            let sockets = sockets_of_descendants(std::process::id());
+            let sockets = finder.sockets_of_descendants(std::process::id());
             assert!(!sockets.tcp.iter().any(is_same), "{sockets:?}");
         }
     }
