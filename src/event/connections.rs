@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use crate::event::Event;
 use crate::event::queue::EventSender;
+use crate::lease::instant::BootInstant;
 use crate::store::session::CommandConnections;
 use crate::sys::clock;
 use crate::sys::socket::Interrupter;
@@ -24,9 +25,12 @@ const MIN_PAUSE: Duration = Duration::from_millis(10);
 /// their start.
 const LONG_PAUSE: Duration = Duration::from_millis(100);
 
-/// Ratio of the pause to the processor time of the look before it, so that a large tree uses at most two percent of one
-/// processor.
-const PAUSE_FACTOR: u32 = 50;
+/// In the long run, the looks use at most one of this number of equal parts of a processor.
+const PARTS: u32 = 50;
+
+/// Processor time that the looks may use before the pauses become longer. It is enough for about 30 looks that read the
+/// kernel's tables of TCP sockets. A command can therefore open several connections soon after its start.
+const MAX_DEBT: Duration = Duration::from_millis(250);
 
 /// A handle to the thread.
 #[derive(Debug)]
@@ -42,8 +46,8 @@ impl ConnectionWatcher {
         let thread = thread::Builder::new().name("connections".to_owned());
         let thread = thread.spawn(move || {
             let mut previous = CommandConnections::default();
-            let beginning = clock::now();
             let mut finder = SocketFinder::default();
+            let mut pauses = Pauses::start(clock::now());
             loop {
                 let started = clock::thread_time();
                 let current = connections(root, &interrupter, &mut finder);
@@ -54,9 +58,7 @@ impl ConnectionWatcher {
                     }
                 }
                 let used = clock::thread_time().saturating_sub(started);
-                let pause = clock::now().since(beginning) / 100;
-                let pause = pause.clamp(MIN_PAUSE, LONG_PAUSE);
-                thread::park_timeout(pause.max(PAUSE_FACTOR * used));
+                thread::park_timeout(pauses.next(clock::now(), used));
             }
         })?;
         Ok(Self(thread.thread().clone()))
@@ -65,6 +67,35 @@ impl ConnectionWatcher {
     /// Makes the thread look immediately, because the command is about to be stopped.
     pub fn look_now(&self) {
         self.0.unpark();
+    }
+}
+
+/// Determines the pauses between the looks.
+#[derive(Debug)]
+struct Pauses {
+    beginning: BootInstant,
+    previous: BootInstant,
+    /// Processor time of the looks, less the part of the elapsed time that they may use.
+    debt: Duration,
+}
+
+impl Pauses {
+    fn start(now: BootInstant) -> Self {
+        Self {
+            beginning: now,
+            previous: now,
+            debt: Duration::ZERO,
+        }
+    }
+
+    /// Returns the pause after a look that ended at `now` and took the processor time `used`.
+    fn next(&mut self, now: BootInstant, used: Duration) -> Duration {
+        let allowed = now.since(self.previous) / PARTS;
+        self.previous = now;
+        self.debt = self.debt.saturating_sub(allowed) + used;
+        let pause = now.since(self.beginning) / 100;
+        let pause = pause.clamp(MIN_PAUSE, LONG_PAUSE);
+        pause.max(self.debt.saturating_sub(MAX_DEBT) * PARTS)
     }
 }
 
@@ -100,4 +131,48 @@ fn connections(
             false => BTreeSet::new(),
         },
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::{LONG_PAUSE, MIN_PAUSE, PARTS, Pauses};
+    use crate::lease::instant::BootInstant;
+
+    /// Returns the pauses after looks that take this processor time.
+    fn pauses(used: Duration) -> impl Iterator<Item = Duration> {
+        let mut now = BootInstant::new(Duration::from_hours(1));
+        let mut pauses = Pauses::start(now);
+        std::iter::repeat_with(move || {
+            now = now + used;
+            let pause = pauses.next(now, used);
+            now = now + pause;
+            pause
+        })
+    }
+
+    #[test]
+    fn pauses_grow_while_the_command_runs() {
+        let mut pauses = pauses(Duration::from_micros(100));
+        assert_eq!(pauses.next(), Some(MIN_PAUSE));
+        assert_eq!(pauses.nth(1_000), Some(LONG_PAUSE));
+    }
+
+    #[test]
+    fn the_first_slow_looks_cause_no_longer_pauses() {
+        let first: Vec<Duration> = pauses(Duration::from_millis(8)).take(30).collect();
+        assert_eq!(first, [MIN_PAUSE; 30]);
+    }
+
+    #[test]
+    fn slow_looks_use_a_small_part_of_the_processor() {
+        for used in [8, 300, 2_000].map(Duration::from_millis) {
+            let pause = pauses(used).nth(100);
+            let pause = pause.expect("the pauses do not end");
+            let ratio = pause.as_secs_f64() / used.as_secs_f64();
+            let expected = f64::from(PARTS - 1);
+            assert!((ratio - expected).abs() < 0.5, "{used:?}: {pause:?}");
+        }
+    }
 }

@@ -8,7 +8,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd, RawFd};
+use std::path::{Path, PathBuf};
 
+use rustix::fs::getxattr;
 use rustix::net::{getpeername, getsockname};
 
 use super::proc;
@@ -34,23 +36,26 @@ pub struct ProcessSockets {
     pub with_unix_sockets: BTreeSet<u32>,
 }
 
-/// Number of times that a socket is looked for in the kernel's tables if it is in none of them. A TCP socket is in no table
-/// before it connects.
-const MAX_READS: u32 = 100;
+/// The kernel's tables of the TCP sockets of the whole machine, for IPv4 and for IPv6. An IPv6 socket can have a connection
+/// to an IPv4 address. There is no table for IPv6 if the kernel does not support it.
+const TABLES: [&str; 2] = ["/proc/self/net/tcp", "/proc/self/net/tcp6"];
 
 /// What is known about a socket.
 #[derive(Debug, Clone, Copy)]
 enum SocketKind {
-    Tcp(TcpConnection),
     Unix,
-    /// The socket was in no table. Contains the number of times that the tables have been read for it.
-    Unknown(u32),
+    Tcp(TcpConnection),
+    /// A TCP socket that was in no table, because it is not connected yet. Later, one of these tables can contain it.
+    Unconnected(&'static [&'static str]),
+    /// A socket that never becomes a TCP connection.
+    Other,
 }
 
 /// Finds the sockets of processes, repeatedly.
 ///
-/// The kernel's tables contain the sockets of the whole machine, and reading them can take many milliseconds. Therefore
-/// they are read only if a process has a socket that was not found before.
+/// The kernel needs several milliseconds to print a table of TCP sockets, even if there are few sockets, because it looks at
+/// every slot of a large hash table. Therefore a table is read only if a process has a TCP socket whose connection is not
+/// known.
 #[derive(Debug, Default)]
 pub struct SocketFinder {
     known: BTreeMap<u64, SocketKind>,
@@ -61,61 +66,68 @@ impl SocketFinder {
     /// the standard output of a service is normally a socket, which every process inherits.
     #[must_use]
     pub fn sockets_of_descendants(&mut self, pid: u32) -> ProcessSockets {
-        let inherited = socket_inodes(std::process::id());
-        let owners: Vec<(u32, BTreeSet<u64>)> = proc::descendants(pid)
+        let inherited: BTreeSet<u64> = sockets(std::process::id()).into_keys().collect();
+        let owners: Vec<(u32, BTreeMap<u64, PathBuf>)> = proc::descendants(pid)
             .map(|process| {
-                let mut own = socket_inodes(process);
-                own.retain(|inode| !inherited.contains(inode));
+                let mut own = sockets(process);
+                own.retain(|inode, _| !inherited.contains(inode));
                 (process, own)
             })
             .collect();
-        let inodes: BTreeSet<u64> = owners.iter().flat_map(|(_, own)| own).copied().collect();
+        let is_open = |inode: &u64| owners.iter().any(|(_, own)| own.contains_key(inode));
         // The kernel uses the inode of a closed socket again.
-        self.known.retain(|inode, _| inodes.contains(inode));
-        self.identify(&inodes);
+        self.known.retain(|inode, _| is_open(inode));
+        for (inode, path) in owners.iter().flat_map(|(_, own)| own) {
+            if !self.known.contains_key(inode)
+                && let Some(kind) = kind_of(*inode, path)
+            {
+                self.known.insert(*inode, kind);
+            }
+        }
+        self.find_connections();
         let mut found = ProcessSockets::default();
         for (process, own) in owners {
-            for kind in own.iter().filter_map(|inode| self.known.get(inode)) {
+            for kind in own.keys().filter_map(|inode| self.known.get(inode)) {
                 match kind {
                     SocketKind::Tcp(connection) => drop(found.tcp.insert(*connection)),
                     SocketKind::Unix => drop(found.with_unix_sockets.insert(process)),
-                    SocketKind::Unknown(_) => {}
+                    SocketKind::Unconnected(_) | SocketKind::Other => {}
                 }
             }
         }
         found
     }
 
-    /// Reads the kernel's tables if one of `inodes` is not known yet.
-    fn identify(&mut self, inodes: &BTreeSet<u64>) {
-        let mut wanted = BTreeSet::new();
-        for inode in inodes {
-            let kind = self.known.entry(*inode).or_insert(SocketKind::Unknown(0));
-            if let SocketKind::Unknown(reads) = kind
-                && *reads < MAX_READS
-            {
-                *reads += 1;
-                wanted.insert(*inode);
+    /// Reads the tables that can contain a socket whose connection is not known.
+    fn find_connections(&mut self) {
+        for table in TABLES {
+            let is_candidate = |kind: &SocketKind| matches!(kind, SocketKind::Unconnected(tables) if tables.contains(&table));
+            if !self.known.values().any(is_candidate) {
+                continue;
             }
-        }
-        if wanted.is_empty() {
-            return;
-        }
-        for inode in unix_inodes() {
-            if wanted.contains(&inode) {
-                self.known.insert(inode, SocketKind::Unix);
-            }
-        }
-        for table in ["/proc/self/net/tcp", "/proc/self/net/tcp6"] {
-            // There is no table for IPv6 if the kernel does not support it.
-            let table = fs::read_to_string(table).unwrap_or_default();
-            for (connection, inode) in table.lines().skip(1).filter_map(parse) {
-                if wanted.contains(&inode) {
-                    self.known.insert(inode, SocketKind::Tcp(connection));
+            let text = fs::read_to_string(table).unwrap_or_default();
+            for (kind, inode) in text.lines().skip(1).filter_map(parse) {
+                if let Some(known) = self.known.get_mut(&inode) {
+                    *known = kind;
                 }
             }
         }
     }
+}
+
+/// Returns what the kernel tells about the socket `inode` with the path `path` in the list of open files. None if the path
+/// leads to a different file now.
+fn kind_of(inode: u64, path: &Path) -> Option<SocketKind> {
+    let mut protocol = [0; 32];
+    let length = getxattr(path, "system.sockprotoname", &mut protocol);
+    let kind = match length.map(|length| &protocol[..length]) {
+        Ok(b"TCP\0") => SocketKind::Unconnected(&TABLES[..1]),
+        Ok(b"TCPv6\0") => SocketKind::Unconnected(&TABLES[1..]),
+        Ok(name) if name.starts_with(b"UNIX") => SocketKind::Unix,
+        Ok(_) => SocketKind::Other,
+        Err(_) => SocketKind::Unconnected(&TABLES),
+    };
+    (socket_inode(path) == Some(inode)).then_some(kind)
 }
 
 /// Returns the addresses of the connection with the descriptor `fd`. None if it is not a TCP connection.
@@ -137,30 +149,26 @@ pub fn connection_of_raw(fd: RawFd) -> Option<TcpConnection> {
     connection_of(unsafe { BorrowedFd::borrow_raw(fd) })
 }
 
-/// Returns the inodes of the sockets that the process `pid` has open. Empty if its descriptors cannot be read.
-fn socket_inodes(pid: u32) -> BTreeSet<u64> {
-    let descriptors = fs::read_dir(format!("/proc/{pid}/fd"));
-    let links = descriptors
-        .into_iter()
-        .flatten()
-        .filter_map(|entry| fs::read_link(entry.ok()?.path()).ok());
-    let inode = |link: std::path::PathBuf| {
-        let link = link.to_str()?.strip_prefix("socket:[")?;
-        link.strip_suffix(']')?.parse().ok()
-    };
-    links.filter_map(inode).collect()
+/// Returns the sockets that the process `pid` has open: for each inode, a path in the list of open files. Empty if the list
+/// cannot be read.
+fn sockets(pid: u32) -> BTreeMap<u64, PathBuf> {
+    let files = fs::read_dir(format!("/proc/{pid}/fd"));
+    let paths = files.into_iter().flatten().flatten().map(|it| it.path());
+    paths
+        .filter_map(|path| Some((socket_inode(&path)?, path)))
+        .collect()
 }
 
-/// Returns the inodes of all Unix sockets.
-fn unix_inodes() -> BTreeSet<u64> {
-    let table = fs::read_to_string("/proc/self/net/unix").unwrap_or_default();
-    let inode = |line: &str| line.split_whitespace().nth(6)?.parse().ok();
-    table.lines().skip(1).filter_map(inode).collect()
+/// Returns the inode of the open socket with this path. None if it is not a socket.
+fn socket_inode(path: &Path) -> Option<u64> {
+    let link = fs::read_link(path).ok()?;
+    let inode = link.to_str()?.strip_prefix("socket:[")?;
+    inode.strip_suffix(']')?.parse().ok()
 }
 
-/// Reads one entry of the kernel's table of TCP sockets: the connection and the inode of the socket. None if the socket
-/// waits for connections, or if no process has it open.
-fn parse(line: &str) -> Option<(TcpConnection, u64)> {
+/// Reads one entry of a table of TCP sockets: the connection and the inode of the socket. None if no process has the socket
+/// open.
+fn parse(line: &str) -> Option<(SocketKind, u64)> {
     let mut words = line.split_whitespace().skip(1);
     let (local, remote) = (words.next()?, words.next()?);
     let state = words.next()?;
@@ -169,7 +177,11 @@ fn parse(line: &str) -> Option<(TcpConnection, u64)> {
         local: address(local)?,
         remote: address(remote)?,
     };
-    (state != LISTEN && inode != 0).then_some((connection, inode))
+    let kind = match state {
+        LISTEN => SocketKind::Other,
+        _ => SocketKind::Tcp(connection),
+    };
+    (inode != 0).then_some((kind, inode))
 }
 
 /// Reads an address such as `0100007F:0CEA`. The kernel prints an IP address as 32-bit words in the byte order of the
@@ -213,6 +225,9 @@ mod tests {
     use std::net::{TcpListener, TcpStream};
     use std::os::fd::OwnedFd;
     use std::process::{Command, Stdio};
+
+    use rustix::net::{AddressFamily, SocketType, connect, socket};
+    use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
 
     use super::{SocketFinder, TcpConnection, address, connection_of};
 
@@ -259,5 +274,33 @@ mod tests {
             let sockets = finder.sockets_of_descendants(std::process::id());
             assert!(!sockets.tcp.iter().any(is_same), "{sockets:?}");
         }
+    }
+    #[test]
+    fn connection_that_a_descendant_opens_late_is_found() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let unconnected = socket(AddressFamily::INET, SocketType::STREAM, None);
+        let mut child = Command::new("sleep")
+            .arg("1d")
+            .stdin(unconnected.expect("a socket can be created"))
+            .spawn()
+            .expect("sleep runs");
+        let mut finder = SocketFinder::default();
+        for _ in 0..110 {
+            let _ = finder.sockets_of_descendants(std::process::id());
+        }
+        let pid = Pid::from_raw(child.id().cast_signed()).expect("the id is positive");
+        let pidfd = pidfd_open(pid, PidfdFlags::empty()).expect("the child runs");
+        // Later, this process no longer has the socket.
+        let connection = {
+            let stdin = pidfd_getfd(pidfd, 0, PidfdGetfdFlags::empty());
+            let stdin = stdin.expect("a parent may use the files of its child");
+            let server = listener.local_addr().expect("a local address");
+            connect(&stdin, &server).expect("the listener accepts");
+            connection_of(&stdin).expect("a TCP connection")
+        };
+        let sockets = finder.sockets_of_descendants(std::process::id());
+        child.kill().expect("the child runs");
+        child.wait().expect("the child ends");
+        assert!(sockets.tcp.contains(&connection), "{sockets:?}");
     }
 }
