@@ -311,8 +311,11 @@ pub fn session(listed: &ListedSession) -> String {
         ..
     } = listed;
     let (id, account, client) = (session.id, &session.account, &session.client);
-    let time = duration(Duration::from_secs(*seconds));
-    format!("session {id} of account {account} from {client} ({command} for {time})")
+    let activity = match command.as_str() {
+        "" => "not visible to dlock's account".to_owned(),
+        command => format!("{command} for {}", duration(Duration::from_secs(*seconds))),
+    };
+    format!("session {id} of account {account} from {client} ({activity})")
 }
 
 /// Returns `number` and `noun`, in the plural unless the number is 1.

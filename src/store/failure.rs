@@ -33,6 +33,8 @@ pub enum FailureKind {
     Denied,
     /// The configuration of dlock, of the server or of the database must be changed. A retry does not help.
     Config,
+    /// The session to be killed does not exist.
+    NoSuchSession,
     /// A table does not exist.
     NoTables,
     /// The server refuses named locks. The same request without the queue lock may succeed.
@@ -47,6 +49,7 @@ impl FailureKind {
             Self::Unreachable
             | Self::TooManyConnections
             | Self::Conflict
+            | Self::NoSuchSession
             | Self::Unknown
             | Self::NoQueueLock => Status::UNAVAILABLE,
             Self::LoginRefused | Self::Denied => Status::DENIED,

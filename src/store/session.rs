@@ -149,6 +149,18 @@ pub struct ListedSession {
 }
 
 impl ListedSession {
+    /// Returns a session that exists, but that dlock's account may not see.
+    #[must_use]
+    pub const fn hidden(session: ServerSession) -> Self {
+        Self {
+            session,
+            command: String::new(),
+            state: String::new(),
+            seconds: 0,
+            pid: None,
+        }
+    }
+
     /// Returns true if the session executes a statement, or rolls one back.
     #[must_use]
     pub fn is_executing(&self) -> bool {

@@ -76,8 +76,10 @@ const fn kind_of(code: u16) -> Option<FailureKind> {
         1046 | 1049 | 1054 | 1060 | 1064 | 1136 | 1292 | 1364 | 1366 | 1406 | 1665 => {
             FailureKind::Config
         }
-        // Lock wait, deadlock, changed table, XA, certification, killed query, time limit, kill of an ended session.
-        1020 | 1094 | 1205 | 1213 | 1317 | 1412 | 1614 | 1615 | 1969 | 3024 | 3101 => {
+        // Unknown thread id.
+        1094 => FailureKind::NoSuchSession,
+        // Lock wait, deadlock, changed table, XA, certification, killed query, time limit.
+        1020 | 1205 | 1213 | 1317 | 1412 | 1614 | 1615 | 1969 | 3024 | 3101 => {
             FailureKind::Conflict
         }
         // Too many connections of the server or of the user.

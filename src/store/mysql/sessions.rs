@@ -4,8 +4,10 @@ use super::connection::Connection;
 use super::database::Database;
 use super::exchange::RequestKind;
 use super::{rows, session_rows, statements};
-use crate::store::session::{CommandConnections, FoundSessions, SessionLook};
-use crate::store::session_states::SessionStates;
+use crate::store::session::{
+    CommandConnections, FoundSessions, ListedSession, ServerSession, SessionLook, SessionNote,
+};
+use crate::store::session_states::{SessionState, SessionStates};
 use crate::store::{EndSessionsRequest, Failure, FailureKind, Response, SessionsLeft, Snapshot};
 
 impl Database {
@@ -55,7 +57,7 @@ impl Database {
         &mut self,
         request: &EndSessionsRequest,
     ) -> Result<Response, Failure> {
-        let (found, server) = self.find_sessions(&request.look)?;
+        let (mut found, server) = self.find_sessions(&request.look)?;
         let noted = request.look.note.as_ref();
         let elsewhere = noted
             .map(|note| &note.instance.server)
@@ -69,10 +71,13 @@ impl Database {
             note: found.note.clone(),
             ..request.look.clone()
         };
-        let (killed, denied) = match ids.is_empty() {
+        let (mut killed, mut denied) = match ids.is_empty() {
             true => (Vec::new(), Vec::new()),
             false => self.kill_sessions(&look, &ids)?,
         };
+        if let Some(note) = noted.filter(|_| request.kill) {
+            self.kill_hidden_sessions(note, &mut found, &mut killed, &mut denied)?;
+        }
         Ok(Response::Sessions(Box::new(SessionsLeft {
             elsewhere: elsewhere.cloned(),
             found,
@@ -92,10 +97,7 @@ impl Database {
         look: &SessionLook,
         ids: &[u64],
     ) -> Result<(Vec<u64>, Vec<u64>), Failure> {
-        let (target, limit, idle) = (&self.target, self.limit, self.idle);
-        let second = self
-            .second
-            .get_or_insert_with(|| Box::new(Self::new(target.clone(), limit, idle)));
+        let second = self.second();
         let (found, _) = second.find_sessions(look)?;
         let found = found.listed.iter().map(|listed| listed.session.id);
         let (mut killed, mut denied) = (Vec::new(), Vec::new());
@@ -113,5 +115,60 @@ impl Database {
             }
         }
         Ok((killed, denied))
+    }
+
+    /// Kills the sessions in `note` that `found` does not contain because this account may not see them. Adds them to
+    /// `found` until the server reports that they have ended.
+    ///
+    /// The server tells the three cases apart: it kills the session, denies the KILL, or knows no such session. After an
+    /// error, the second connection is dropped, so the sessions that remain are tried in a later step.
+    fn kill_hidden_sessions(
+        &mut self,
+        note: &SessionNote,
+        found: &mut FoundSessions,
+        killed: &mut Vec<u64>,
+        denied: &mut Vec<u64>,
+    ) -> Result<(), Failure> {
+        let is_same = |a: &ServerSession, b: &ServerSession| a.id == b.id && a.client == b.client;
+        let is_listed =
+            |one: &ServerSession| found.listed.iter().any(|it| is_same(&it.session, one));
+        let unlisted = note.sessions.iter().filter(|one| !is_listed(one));
+        let ids: Vec<u64> = unlisted.clone().map(|session| session.id).collect();
+        if ids.is_empty() {
+            return Ok(());
+        }
+        let second = self.second();
+        let packet = statements::session_states(&ids, false);
+        let visible =
+            second.exchange(RequestKind::Plain, &packet, session_rows::visible_sessions)?;
+        let states = SessionStates::Known(visible);
+        let is_hidden =
+            |one: &&ServerSession| matches!(states.of(note, one), SessionState::EndedOrHidden);
+        let hidden: Vec<ServerSession> = unlisted.filter(is_hidden).cloned().collect();
+        for session in hidden {
+            if second.connection.is_some() {
+                let kill = statements::kill_session(session.id);
+                match second.exchange(RequestKind::Plain, &kill, rows::is_confirmed) {
+                    Err(failure) if failure.kind == FailureKind::NoSuchSession => continue,
+                    Err(failure) if failure.kind == FailureKind::Denied => denied.push(session.id),
+                    Ok(_) => killed.push(session.id),
+                    Err(_) => {}
+                }
+            }
+            let present = found.note.get_or_insert_with(|| SessionNote {
+                sessions: Vec::new(),
+                ..note.clone()
+            });
+            present.sessions.push(session.clone());
+            found.listed.push(ListedSession::hidden(session));
+        }
+        Ok(())
+    }
+
+    /// Returns the second connection, which is not connected at first.
+    fn second(&mut self) -> &mut Self {
+        let (target, limit, idle) = (&self.target, self.limit, self.idle);
+        self.second
+            .get_or_insert_with(|| Box::new(Self::new(target.clone(), limit, idle)))
     }
 }

@@ -86,6 +86,31 @@ fn an_account_with_the_privileges_ends_the_sessions_of_another_account() {
 }
 
 #[test]
+fn a_contender_waits_for_a_session_that_its_account_may_not_see() {
+    for flavour in Flavour::ALL {
+        let mut scene = Scene::new(flavour);
+        let other = second_account(&scene.database);
+        let (holder, client) = scene.start(&["--ttl", "2s"]);
+        scene.wait_until_noted();
+        scene.kill_all(&holder);
+        drop((holder, client));
+        let url = scene.database.url();
+        let url = url.replace(
+            &format!("//{}:", scene.database.user),
+            &format!("//{other}:"),
+        );
+        let next = scene.next(&[]).env("DLOCK_URL", url).start();
+        next.wait_for_output("(not visible to dlock's account), which an earlier run");
+        next.wait_for_output("cannot be ended: dlock's account may not kill it");
+        assert!(scene.is_noted(), "{flavour}");
+        scene.unlock();
+        next.wait()
+            .expect(0, "0 statements\n", "waiting until it ends");
+        assert!(!scene.is_noted(), "{flavour}");
+    }
+}
+
+#[test]
 fn a_session_that_is_not_visible_is_reported_while_the_command_runs() {
     for flavour in Flavour::ALL {
         let scene = with_second_account(flavour, "");
