@@ -9,14 +9,17 @@
 //! a writer thread writes all messages except those about panics, so that a slow reader of stderr cannot
 //! delay a renewal.
 
+pub mod columns;
 pub mod doctor;
 pub mod escape;
 mod format;
 pub mod history;
+pub mod line;
 pub mod log;
 pub mod messages;
 pub mod status;
 mod stderr;
+pub mod style;
 #[cfg(test)]
 mod tests;
 

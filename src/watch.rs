@@ -5,7 +5,6 @@
 //! terminal. [`app`] passes keys, signals and responses to the state, and passes frames to the terminal.
 
 pub mod app;
-pub mod columns;
 pub mod detail_state;
 pub mod details;
 pub mod frame;

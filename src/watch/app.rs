@@ -14,10 +14,10 @@ use self::poller::{PollEvent, Poller};
 use super::options::WatchOptions;
 use super::snapshot::TimedSnapshot;
 use super::state::{Header, KeyEffect, ScreenState};
-use super::terminal::{Colors, Screen, keyboard};
-use crate::cli::watch::Color;
+use super::terminal::{Screen, keyboard};
 use crate::exit::{ExitError, Status};
 use crate::report::Report;
+use crate::report::style::Colors;
 use crate::store::target::Target;
 use crate::sys::signal::{self, SignalFd};
 use crate::sys::{clock, terminal};
@@ -42,7 +42,7 @@ pub fn run(options: WatchOptions, target: Target, report: &Report) -> anyhow::Re
         Err(status) => return Ok(status),
     };
     let outcome = match !json && terminal::is_screen() {
-        true => on_screen(&mut poller, title, first, colors(color)),
+        true => on_screen(&mut poller, title, first, Colors::chosen(color)),
         false => lines::run(&mut poller, first, json, report),
     };
     poller.stop();
@@ -65,15 +65,6 @@ fn first_snapshot(poller: &mut Poller) -> anyhow::Result<Result<TimedSnapshot, S
             }
             _ => {}
         }
-    }
-}
-
-fn colors(color: Color) -> Colors {
-    let is_unwanted = || std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-    match color {
-        Color::Never => Colors::Left,
-        Color::Auto if is_unwanted() => Colors::Left,
-        Color::Always | Color::Auto => Colors::Shown,
     }
 }
 

@@ -1,13 +1,15 @@
 //! The details page of one action: all facts about its holder, its queue, and its most recent runs.
 
-use super::columns::{Painted, TableColumn, Widths};
 use super::detail_state::{DetailState, RunList};
-use super::frame::{Frame, Style, StyledLine, folded};
+use super::frame::Frame;
 use super::list::{age, header, text_room};
 use super::severity::paint;
 use super::state::ScreenState;
 use crate::lease::instant::BootInstant;
+use crate::report::columns::{Painted, TableColumn, Widths};
 use crate::report::escape::printable;
+use crate::report::line::{StyledLine, folded};
+use crate::report::style::Style;
 use crate::report::{self, messages};
 use crate::store::session_states::SessionStates;
 use crate::store::{HistoryEntry, HistoryOutcome, Waiter};

@@ -2,13 +2,15 @@
 
 use std::time::{Duration, UNIX_EPOCH};
 
-use super::columns::{Painted, TableColumn, Widths};
-use super::frame::{Frame, Style, StyledLine, folded};
+use super::frame::Frame;
 use super::severity::paint;
 use super::state::{ScreenState, SortOrder};
 use crate::lease::instant::BootInstant;
+use crate::report::columns::{Painted, TableColumn, Widths};
 use crate::report::escape::printable;
+use crate::report::line::{StyledLine, folded};
 use crate::report::messages;
+use crate::report::style::Style;
 use crate::store::{Expiry, LockRecord};
 
 /// Screen column at which the table begins. The columns to the left contain the mark of the selected line.

@@ -1,6 +1,6 @@
 //! Style and severity of an action, which depend on its diagnosis.
 
-use super::frame::Style;
+use crate::report::style::Style;
 use crate::store::LockRecord;
 use crate::store::diagnosis::Diagnosis;
 

@@ -1,5 +1,5 @@
 //! The terminal on which `status --watch` draws its screen. In the module `watch`, only this file moves the cursor,
-//! sets colours, and changes the mode of the terminal.
+//! draws colours, and changes the mode of the terminal.
 //!
 //! While a [`Screen`] is active, the terminal is in raw mode and shows its alternate screen. The terminal is restored
 //! when the screen is dropped or suspended, and after a panic in any thread except the database thread. Each change of
@@ -14,30 +14,23 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use crossterm::cursor::{Hide, MoveTo, Show};
-use crossterm::style::{Attribute, Color, Print, SetAttribute, SetForegroundColor};
+use crossterm::queue;
+use crossterm::style::{Attribute, Print, SetAttribute};
 use crossterm::terminal::{
     Clear, ClearType, DisableLineWrap, EnableLineWrap, EnterAlternateScreen, LeaveAlternateScreen,
     disable_raw_mode, enable_raw_mode, window_size,
 };
-use crossterm::{queue, style};
 
-use super::frame::{Frame, Size, Style, StyledLine};
+use super::frame::{Frame, Size};
 use crate::event::database::THREAD_NAME;
+use crate::report::line::StyledLine;
+use crate::report::style::{Colors, Style};
 
 /// The size that dlock assumes if the terminal does not report its size, as on a serial line.
 const DEFAULT_SIZE: Size = Size {
     columns: 80,
     rows: 24,
 };
-
-/// Use of colours. Bold and reverse text is used in both cases.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Colors {
-    /// Text is coloured.
-    Shown,
-    /// Text is not coloured.
-    Left,
-}
 
 /// The screen, which is active until this value is dropped.
 #[derive(Debug)]
@@ -55,9 +48,6 @@ impl Screen {
     /// # Errors
     /// Fails if stdout is not a terminal, or if the terminal has hung up.
     pub fn enter(colors: Colors) -> io::Result<Self> {
-        // By default, crossterm checks NO_COLOR. This check is disabled, because the caller has already decided whether
-        // to use colours.
-        style::force_color_output(true);
         let is_up = Arc::new(AtomicBool::new(false));
         let guard = Arc::clone(&is_up);
         let before = panic::take_hook();
@@ -181,7 +171,7 @@ impl Screen {
         for cell in &line.cells {
             queue!(bytes, at(cell.column))?;
             if !line.is_marked {
-                self.paint(bytes, cell.paint)?;
+                queue!(bytes, Print(cell.paint.sequence(self.colors)))?;
             }
             queue!(bytes, Print(&cell.text))?;
             if !line.is_marked && cell.paint != Style::Plain {
@@ -192,30 +182,6 @@ impl Screen {
             queue!(bytes, SetAttribute(Attribute::Reset))?;
         }
         Ok(())
-    }
-
-    fn paint(&self, bytes: &mut Vec<u8>, paint: Style) -> io::Result<()> {
-        // Only the eight standard colours are used, because users normally configure their terminals so that these
-        // colours are readable.
-        let color = match paint {
-            Style::Plain | Style::Strong | Style::Faint => None,
-            Style::Good => Some(Color::DarkGreen),
-            Style::Doubtful => Some(Color::DarkYellow),
-            Style::Bad => Some(Color::DarkRed),
-        };
-        match (paint, color.filter(|_| self.colors == Colors::Shown)) {
-            (Style::Strong | Style::Bad, None) => {
-                queue!(bytes, SetAttribute(Attribute::Bold))
-            }
-            (Style::Faint, None) => queue!(bytes, SetAttribute(Attribute::Dim)),
-            (Style::Bad, Some(color)) => queue!(
-                bytes,
-                SetAttribute(Attribute::Bold),
-                SetForegroundColor(color)
-            ),
-            (_, Some(color)) => queue!(bytes, SetForegroundColor(color)),
-            (_, None) => Ok(()),
-        }
     }
 }
 

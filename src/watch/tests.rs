@@ -8,12 +8,14 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use self::scene::*;
-use super::columns::{TableColumn, Widths};
-use super::frame::{Size, Style, StyledLine, width};
+use super::frame::Size;
 use super::key::Key;
 use super::state::{KeyEffect, Page, ScreenState};
 use crate::lease::Token;
+use crate::report::columns::{TableColumn, Widths};
 use crate::report::escape::printable;
+use crate::report::line::{StyledLine, width};
+use crate::report::style::Style;
 use crate::store::{HistoryEntry, HistoryOutcome, LastRun};
 
 #[test]

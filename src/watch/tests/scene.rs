@@ -5,11 +5,12 @@ use std::time::Duration;
 use crate::lease::action::Action;
 use crate::lease::instant::BootInstant;
 use crate::lease::{OwnerId, Token};
+use crate::report::line::StyledLine;
 use crate::store::session_states::SessionStates;
 use crate::store::{
     Expiry, HistoryEntry, HistoryOutcome, Holder, LockRecord, ServerTime, Snapshot, Version, Waiter,
 };
-use crate::watch::frame::{Size, StyledLine};
+use crate::watch::frame::Size;
 use crate::watch::key::Key;
 use crate::watch::snapshot::TimedSnapshot;
 use crate::watch::state::{Header, KeyEffect, ScreenState};

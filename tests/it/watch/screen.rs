@@ -15,8 +15,8 @@ const ENTER: &str = "\r";
 /// A shell line that prints `same` if the settings of the terminal are equal to `$before`.
 const IS_SAME: &str = r#"[ "$before" = "$(stty -g)" ] && echo sa''me"#;
 
-/// The first bytes of the escape sequence for a colour.
-const COLOR: &str = "\x1b[38;5;";
+/// The escape sequence for a problem, which some of the actions have.
+const COLOR: &str = "\x1b[31;1m";
 
 /// Creates a database with thirty actions.
 fn database_with_actions(flavour: Flavour) -> Database {

@@ -1,10 +1,11 @@
-//! The layout of a table on a screen: the columns that fit, and their widths.
+//! The layout of a table: the columns that fit, and their widths.
 //!
 //! Each column is as wide as its widest cell. If the columns do not fit, cells are cut in the columns that allow
 //! cutting. If the columns do not fit at their minimum widths, whole columns are removed, the least important first.
 
-use super::frame::{Style, StyledLine, width};
-use crate::report::escape::printable;
+use super::escape::printable;
+use super::line::{StyledLine, width};
+use super::style::Style;
 
 /// Number of spaces between two columns.
 const GAP: usize = 2;
