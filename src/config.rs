@@ -1,10 +1,11 @@
-//! The connection settings from the flags, the environment, a URL and an option file.
+//! The connection settings from the command line, the environment, a URL, an option file and the configuration files.
 //!
-//! This module reads only files that the user specifies (never `~/.my.cnf`), applies the precedence of the sources, and
-//! returns one complete [`Target`](crate::store::target::Target). It prints nothing and opens no connection. Its errors
-//! may contain the names of options and files, and line numbers. They never contain the value of a setting, because a
-//! user may have put the password into the wrong option.
+//! This module reads only files that the user specifies (never `~/.my.cnf`) and dlock's own configuration files, applies
+//! the precedence of the sources, and returns one complete [`Target`](crate::store::target::Target). It prints nothing
+//! and opens no connection. Its errors may contain the names of options and files, and line numbers. They never contain
+//! the value of a setting, because a user may have put the password into the wrong option.
 
+mod config_file;
 mod error;
 mod flags;
 mod option_file;
@@ -18,5 +19,6 @@ mod tls;
 mod url;
 mod value;
 
+pub use config_file::{ConfigFile, ConfigFileState};
 pub use error::Error;
-pub use precedence::target;
+pub use precedence::{ConnectionSettings, connection_settings};

@@ -1,7 +1,7 @@
 //! dlock runs a command on one machine at a time. The lock is a lease in a row of a MySQL or MariaDB table.
 //!
 //! The modules:
-//! - [`cli`]: the command line; [`config`]: the server and the account from flags, environment and option files
+//! - [`cli`]: the command line; [`config`]: the server and the account from flags, environment and files
 //! - [`lease`]: the values of the protocol; [`store`]: the requests to a database; [`store::mysql`]: the SQL
 //! - [`protocol::acquire`], [`protocol::renew`] and [`protocol::release`]: the state machines of a lease
 //! - [`process::supervisor`]: decides which signals the command gets; [`process::monitor`]: the process that sends
@@ -35,8 +35,8 @@ pub mod watch;
 use std::panic;
 use std::thread;
 
-use clap::Parser;
 use clap::error::ErrorKind;
+use clap::{CommandFactory, FromArgMatches};
 
 use crate::cli::{Cli, Command, Format};
 use crate::exit::{ExitError, Status};
@@ -47,7 +47,7 @@ use crate::report::{Report, Verbosity};
 #[must_use]
 pub fn run() -> Status {
     report_panics(Format::Text);
-    let cli = match Cli::try_parse() {
+    let cli = match parse() {
         Ok(cli) => cli,
         Err(error) => return report_parse_error(&error),
     };
@@ -76,8 +76,18 @@ pub fn run() -> Status {
     status
 }
 
+/// Parses the command line and the environment, and notes which connection options are on the command line.
+fn parse() -> Result<Cli, clap::Error> {
+    let mut grammar = Cli::command();
+    let matches = grammar.try_get_matches_from_mut(std::env::args_os())?;
+    let mut cli = Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut grammar))?;
+    cli.connection.note_command_line(&matches);
+    Ok(cli)
+}
+
 fn dispatch(cli: Cli, report: &Report) -> anyhow::Result<Status> {
-    let target = || config::target(&cli.connection, |name| std::env::var_os(name));
+    let settings = || config::connection_settings(&cli.connection, |name| std::env::var_os(name));
+    let target = || settings()?.target();
     match cli.command {
         Command::Exec(args) => commands::exec::run(*args, target()?, report),
         Command::Status(args) => commands::status::run(args, target()?, report),
@@ -86,14 +96,17 @@ fn dispatch(cli: Cli, report: &Report) -> anyhow::Result<Status> {
         Command::History(args) => commands::history::run(args, target()?),
         Command::Release(args) => commands::release::run(args, target()?, report),
         Command::Forget(args) => commands::forget::run(args, target()?, report),
-        Command::Setup(args) if args.print => match target() {
-            Ok(target) => commands::setup::print(&target.database),
-            // Only the database name is needed, but an invalid option is still an error.
-            Err(error) if cli.connection.names_a_source() => Err(error.into()),
-            Err(_) => commands::setup::print(cli.connection.database.as_deref().unwrap_or("dlock")),
-        },
+        Command::Setup(args) if args.print => {
+            let settings = settings()?;
+            match settings.target() {
+                Ok(target) => commands::setup::print(&target.database),
+                Err(error) if cli.connection.names_a_source() => Err(error.into()),
+                // Only the database name is needed.
+                Err(_) => commands::setup::print(settings.database().unwrap_or("dlock")),
+            }
+        }
         Command::Setup(_) => commands::setup::run(target()?, report),
-        Command::Doctor(args) => commands::doctor::run(&args, target()?),
+        Command::Doctor(args) => commands::doctor::run(&args, &settings()?),
     }
 }
 

@@ -1,5 +1,6 @@
 //! `dlock doctor`: checks everything that dlock depends on.
 
+use std::path::Path;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 
@@ -7,13 +8,15 @@ use anyhow::Context;
 
 use super::{IO_TIMEOUT, QUERY_TIMEOUT};
 use crate::cli::doctor::DoctorArgs;
+use crate::config::{ConfigFileState, ConnectionSettings};
 use crate::event::database::THREAD_NAME;
 use crate::exit::Status;
 use crate::report;
+use crate::report::doctor::{ConfigFileLine, SettingLine, SettingsReport};
 use crate::store::Failure;
 use crate::store::check::{Check, Finding};
 use crate::store::mysql::doctor::examine;
-use crate::store::target::Target;
+use crate::store::target::{Address, Target};
 use crate::sys::clock;
 
 /// A message from the thread that runs the checks.
@@ -22,11 +25,13 @@ enum CheckProgress {
     Over(Result<(), Failure>),
 }
 
-/// Prints all findings. Returns a status that shows whether a check failed.
+/// Prints the settings and all findings. Returns a status that shows whether a check failed.
 ///
 /// # Errors
-/// Fails if stdout cannot be written.
-pub fn run(args: &DoctorArgs, target: Target) -> anyhow::Result<Status> {
+/// Fails if the settings are incomplete, or if stdout cannot be written.
+pub fn run(args: &DoctorArgs, settings: &ConnectionSettings) -> anyhow::Result<Status> {
+    let target = settings.target()?;
+    let shown = settings_report(settings, &target);
     let (findings, outcome) = collect(args.session_user.clone(), target)?;
     let findings = complete(findings, &outcome);
     let status = match outcome {
@@ -37,10 +42,60 @@ pub fn run(args: &DoctorArgs, target: Target) -> anyhow::Result<Status> {
         CheckRun::Panicked => Status::INTERNAL,
     };
     report::result(&match args.json {
-        true => report::doctor::json(&findings, status)?,
-        false => report::doctor::text(&findings),
+        true => report::doctor::json(&shown, &findings, status)?,
+        false => report::doctor::text(&shown, &findings),
     })?;
     Ok(status)
+}
+
+/// Returns the settings in `target`, where each of them is set, and the configuration files that exist.
+fn settings_report(settings: &ConnectionSettings, target: &Target) -> SettingsReport {
+    let (server, port) = match &target.address {
+        Address::Tcp { host, port } => (("host", host.clone()), Some(("port", port.to_string()))),
+        Address::Socket(path) => (("socket", path.display().to_string()), None),
+    };
+    let path = |path: &Path| path.display().to_string();
+    let identity = target.tls.identity.as_ref();
+    let files = [
+        ("ssl-ca", target.tls.ca.as_ref()),
+        ("ssl-cert", identity.map(|(cert, _)| cert)),
+        ("ssl-key", identity.map(|(_, key)| key)),
+    ];
+    let files = files
+        .into_iter()
+        .filter_map(|(name, file)| Some((name, Some(path(file?)))));
+    let with_value = |(name, value)| (name, Some(value));
+    let lines = [with_value(server)]
+        .into_iter()
+        .chain(port.map(with_value))
+        .chain([
+            ("user", Some(target.user.clone())),
+            ("password", None),
+            ("database", Some(target.database.clone())),
+            ("ssl-mode", Some(target.tls.mode.to_string())),
+        ])
+        .chain(files);
+    let lines = lines.map(|(name, value)| SettingLine {
+        name,
+        value,
+        origin: settings.origin(name).map(str::to_owned),
+    });
+    let config_files = settings.files().iter().filter_map(|file| {
+        let ignored_because_of = match &file.state {
+            ConfigFileState::Missing => return None,
+            ConfigFileState::Ignored(_) if !file.path.exists() => return None,
+            ConfigFileState::Ignored(origin) => Some(origin.clone()),
+            ConfigFileState::Read => None,
+        };
+        Some(ConfigFileLine {
+            path: path(&file.path),
+            ignored_because_of,
+        })
+    });
+    SettingsReport {
+        settings: lines.collect(),
+        files: config_files.collect(),
+    }
 }
 
 /// How the checks ended.

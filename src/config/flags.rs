@@ -1,59 +1,86 @@
-//! The settings from the flags that set one value each. clap has already read the environment variables of the flags.
+//! The settings of the options that set one value each, from the command line or from the environment. clap has already
+//! read the environment variables.
 //!
 //! A host other than localhost together with a socket is refused, because one of the two settings usually comes from a
-//! forgotten variable, and clap does not report which one. If dlock used the wrong one, it would acquire the lock on a
-//! different server.
+//! forgotten variable. If dlock used the wrong one, it would acquire the lock on a different server.
 
 use super::error::Error;
-use super::settings::{Endpoint, Partial};
+use super::settings::{Endpoint, Partial, Source};
 use super::value::{self, InvalidValue};
 use crate::cli::connection::ConnectionArgs;
 
-/// Returns the settings in `args`. Ignores the URL and the files that `args` specifies.
-pub(super) fn settings(args: &ConnectionArgs) -> Result<Partial, Error> {
-    let host = checked(args.host.as_deref(), "--host (DLOCK_HOST)", value::host)?;
+/// Where the value of an option is given.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Level {
+    CommandLine,
+    Environment,
+}
+
+impl Level {
+    /// Returns the option or the environment variable for the setting `name`.
+    pub(super) fn origin(self, name: &str) -> String {
+        match self {
+            Self::CommandLine => format!("--{name}"),
+            Self::Environment => format!("DLOCK_{}", name.to_uppercase().replace('-', "_")),
+        }
+    }
+
+    /// Returns the part of `args` that is given at this level.
+    pub(super) fn of(self, args: &ConnectionArgs) -> ConnectionArgs {
+        args.filtered(|is_on_command_line| is_on_command_line == (self == Self::CommandLine))
+    }
+}
+
+/// Returns the settings in `args`, which are given at `level`. Ignores the URL and the files in `args`.
+pub(super) fn settings(args: &ConnectionArgs, level: Level) -> Result<Source, Error> {
+    let host = checked(args.host.as_deref(), level, "host", value::host)?;
     let endpoint = match (host, args.socket.clone()) {
         (Some(host), Some(_)) if !host.eq_ignore_ascii_case("localhost") => {
-            return Err(Error::usage(
-                "--host (or DLOCK_HOST) and --socket (or DLOCK_SOCKET) are both set; set only one of them",
-            ));
+            return Err(both_set(level, "host", "socket"));
         }
         (_, Some(socket)) => Some(Endpoint::Socket(socket)),
         (Some(host), None) => Some(Endpoint::Host(host)),
         (None, None) => None,
     };
-    Ok(Partial {
+    let settings = Partial {
         endpoint,
-        port: checked(args.port, "--port (DLOCK_PORT)", value::port_number)?,
-        user: checked(args.user.as_deref(), "--user (DLOCK_USER)", value::name)?,
+        port: checked(args.port, level, "port", value::port_number)?,
+        user: checked(args.user.as_deref(), level, "user", value::name)?,
         password: None,
-        database: checked(
-            args.database.as_deref(),
-            "--database (DLOCK_DATABASE)",
-            value::name,
-        )?,
+        database: checked(args.database.as_deref(), level, "database", value::name)?,
         ssl_mode: args.ssl_mode,
         ssl_ca: args.ssl_ca.clone(),
         ssl_cert: args.ssl_cert.clone(),
         ssl_key: args.ssl_key.clone(),
-    })
+    };
+    Ok(Source::new(settings, |name| level.origin(name)))
 }
 
-/// Applies `check` to `given`. An error message begins with `names`. Returns None if `given` is None.
+/// Returns the error for two options that exclude each other and are both given at `level`.
+pub(super) fn both_set(level: Level, one: &str, other: &str) -> Error {
+    Error::usage(format!(
+        "{} and {} are both set; set only one of them",
+        level.origin(one),
+        level.origin(other)
+    ))
+}
+
+/// Applies `check` to `given`, the value of the setting `name`. Returns None if `given` is None.
 fn checked<A, B>(
     given: Option<A>,
-    names: &str,
+    level: Level,
+    name: &str,
     check: impl Fn(A) -> Result<B, InvalidValue>,
 ) -> Result<Option<B>, Error> {
     given
         .map(check)
         .transpose()
-        .map_err(|fault| Error::usage(format!("{names} {fault}")))
+        .map_err(|fault| Error::usage(format!("{} {fault}", level.origin(name))))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::settings;
+    use super::{Level, settings};
     use crate::cli::connection::ConnectionArgs;
     use crate::config::settings::Endpoint;
     use crate::exit::Status;
@@ -65,17 +92,21 @@ mod tests {
             socket: Some("/run/sock".into()),
             ..ConnectionArgs::default()
         };
-        let error = settings(&args).expect_err("host and socket are ambiguous");
+        let error = settings(&args, Level::Environment).expect_err("host and socket are ambiguous");
         assert!(error.to_string().contains("DLOCK_SOCKET"), "{error}");
         assert_eq!(error.status(), Status::USAGE);
 
         args.host = Some("localhost".into());
-        let merged = settings(&args).expect("the mysql client accepts localhost with a socket");
-        assert_eq!(merged.endpoint, Some(Endpoint::Socket("/run/sock".into())));
+        let source = settings(&args, Level::Environment)
+            .expect("the mysql client accepts localhost with a socket");
+        assert_eq!(
+            source.settings.endpoint,
+            Some(Endpoint::Socket("/run/sock".into()))
+        );
     }
 
     #[test]
-    fn invalid_value_is_reported_with_flag_and_variable() {
+    fn invalid_value_is_reported_with_the_option_or_the_variable() {
         let text = |text: &str| Some(text.to_owned());
         for (args, wanted) in [
             (
@@ -83,37 +114,41 @@ mod tests {
                     host: text("S3NTINEL@db"),
                     ..ConnectionArgs::default()
                 },
-                "--host (DLOCK_HOST) is not a host name",
+                "is not a host name",
             ),
             (
                 ConnectionArgs {
                     port: Some(0),
                     ..ConnectionArgs::default()
                 },
-                "--port (DLOCK_PORT) must be a number from 1",
+                "must be a number from 1",
             ),
             (
                 ConnectionArgs {
                     user: text(""),
                     ..ConnectionArgs::default()
                 },
-                "--user (DLOCK_USER) is empty",
+                "is empty",
             ),
             (
                 ConnectionArgs {
                     database: text(""),
                     ..ConnectionArgs::default()
                 },
-                "--database (DLOCK_DATABASE) is empty",
+                "is empty",
             ),
         ] {
-            let error = settings(&args)
-                .expect_err("the setting is invalid")
-                .to_string();
-            assert!(
-                error.starts_with(wanted) && !error.contains("S3NTINEL"),
-                "{error}"
-            );
+            for (level, name) in [(Level::CommandLine, "--"), (Level::Environment, "DLOCK_")] {
+                let error = settings(&args, level)
+                    .expect_err("the setting is invalid")
+                    .to_string();
+                assert!(
+                    error.starts_with(name)
+                        && error.contains(&format!(" {wanted}"))
+                        && !error.contains("S3NTINEL"),
+                    "{error}"
+                );
+            }
         }
     }
 }

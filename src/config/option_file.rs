@@ -1,5 +1,6 @@
-//! An option file of the `mysql` client and the files that it includes. Options in `[dlock]` override those in
-//! `[client]`.
+//! An option file of the `mysql` client, or a configuration file of dlock in the same format, and the files that it
+//! includes. In an option file, options in `[dlock]` override those in `[client]`. In a configuration file, only
+//! `[dlock]` is read.
 //!
 //! This module reads files and folders, and enforces these rules:
 //! - A file is refused if all users can write to it, or if all users can read it and it contains a password in one of
@@ -17,24 +18,36 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use super::error::Error;
-use super::option_group::{Assignment, Group};
+use super::option_group::{Assignment, Group, KNOWN};
 use super::option_line::{self, OptionLine};
-use super::settings::Partial;
+use super::settings::Source;
 use super::text_file::{TextFile, unreadable};
 
 /// Maximum depth of included files. The `mysql` client has the same limit.
 const MAX_DEPTH: usize = 10;
 
-/// Reads the settings from the file at `path` and the files that it includes.
-pub(super) fn read(path: &Path) -> Result<Partial, Error> {
+/// Reads the settings in the groups `[client]` and `[dlock]` from the file at `path` and the files that it includes.
+pub(super) fn read(path: &Path) -> Result<Source, Error> {
+    let mut groups = Groups {
+        client: Some(Group::default()),
+        ..Groups::default()
+    };
+    groups.read(path, 0)?;
+    let client = groups.client.unwrap_or_default();
+    Ok(groups.dlock.into_source().or(client.into_source()))
+}
+
+/// Reads the settings in the group `[dlock]` from the file at `path` and the files that it includes.
+pub(super) fn read_dlock_group(path: &Path) -> Result<Source, Error> {
     let mut groups = Groups::default();
     groups.read(path, 0)?;
-    Ok(groups.dlock.into_partial().or(groups.client.into_partial()))
+    Ok(groups.dlock.into_source())
 }
 
 #[derive(Default)]
 struct Groups {
-    client: Group,
+    /// None ignores the group `[client]`.
+    client: Option<Group>,
     dlock: Group,
 }
 
@@ -70,7 +83,8 @@ impl Groups {
         // A file starts outside all groups, even if it is included from within a group.
         let mut section = Section::Before;
         for (line, number) in file.text.lines().zip(1usize..) {
-            let at = |what: &str| Error::file(format!("{}:{number}: {what}", path.display()));
+            let place = format!("{}:{number}", path.display());
+            let at = |what: &str| Error::file(format!("{place}: {what}"));
             match option_line::parse(line).map_err(at)? {
                 OptionLine::Blank => {}
                 OptionLine::Group(name) => section = Section::of(name),
@@ -87,7 +101,9 @@ impl Groups {
                     }
                 }
                 OptionLine::Option { key, value } => {
-                    let assignment = self.assign(section, key, value).map_err(|what| at(&what))?;
+                    let assignment = self
+                        .assign(section, key, value, &place)
+                        .map_err(|what| at(&what))?;
                     if assignment == Assignment::Sensitive && file.world_readable {
                         return Err(Error::file(format!(
                             "{0}: the file contains a password and all users can read it; run chmod 600 {0}",
@@ -105,6 +121,7 @@ impl Groups {
         section: Section,
         key: &str,
         value: Option<String>,
+        place: &str,
     ) -> Result<Assignment, String> {
         let key = key.replace('_', "-");
         let (key, loose) = key
@@ -113,7 +130,10 @@ impl Groups {
         let group = match section {
             Section::Before => return Err("the option is not in a [group]".to_owned()),
             Section::Foreign => return Ok(Assignment::Unknown),
-            Section::Client => &mut self.client,
+            Section::Client => match &mut self.client {
+                Some(client) => client,
+                None => return Ok(Assignment::Unknown),
+            },
             Section::Dlock => &mut self.dlock,
         };
         // Refuses a line such as `password SECRET`. Otherwise it would be an unknown option, which is ignored in
@@ -123,12 +143,12 @@ impl Groups {
         }
         // The key is printed only if dlock uses the option, because the key of a malformed line may be the password.
         match group
-            .assign(key, value)
+            .assign(key, value, place)
             .map_err(|fault| format!("{key} {fault}"))?
         {
-            Assignment::Unknown if matches!(section, Section::Dlock) && !loose => {
-                Err("unknown option in [dlock]".to_owned())
-            }
+            Assignment::Unknown if matches!(section, Section::Dlock) && !loose => Err(format!(
+                "unknown option in [dlock]; the known options are {KNOWN}"
+            )),
             assignment => Ok(assignment),
         }
     }

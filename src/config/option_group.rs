@@ -4,9 +4,10 @@
 //! client. This module supports MySQL's `ssl-mode` and MariaDB's `ssl` and `ssl-verify-server-cert`, and combines these
 //! options into one TLS mode. It does not process files or lines.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use super::settings::{Endpoint, Partial};
+use super::settings::{Endpoint, Partial, Source};
 use super::value::{self, InvalidValue};
 use crate::store::target::{Secret, SslMode};
 
@@ -21,6 +22,16 @@ pub(super) enum Assignment {
     Unknown,
 }
 
+/// MariaDB's switch for TLS.
+const SSL: &str = "ssl";
+
+/// MariaDB's switch for the verification of the server's certificate.
+const VERIFY: &str = "ssl-verify-server-cert";
+
+/// The options that dlock uses, as messages list them.
+pub(super) const KNOWN: &str = "host, port, socket, user, password, database, ssl-mode, ssl-ca, ssl-cert, ssl-key, \
+                                ssl and ssl-verify-server-cert";
+
 /// The options of one group.
 #[derive(Default)]
 pub(super) struct Group {
@@ -29,18 +40,23 @@ pub(super) struct Group {
     ssl: Option<bool>,
     verify: Option<bool>,
     other: Partial,
+    /// The file and the line of the last value of each setting.
+    places: BTreeMap<String, String>,
 }
 
 impl Group {
-    /// Sets the option `key`, which is spelled with `-` and has no `loose-` prefix.
+    /// Sets the option `key`, which is spelled with `-` and has no `loose-` prefix. `place` is the file and the line of
+    /// the option.
     pub(super) fn assign(
         &mut self,
         key: &str,
         text: Option<String>,
+        place: &str,
     ) -> Result<Assignment, InvalidValue> {
-        if let Some((switch, on)) = self.switch(key) {
+        if let Some((name, switch, on)) = self.switch(key) {
             let given = text.as_deref().map_or(Ok(true), value::switch)?;
             *switch = Some(given == on);
+            self.places.insert(name.to_owned(), place.to_owned());
             return Ok(Assignment::Done);
         }
         let Some(setter) = setter(key) else {
@@ -48,24 +64,26 @@ impl Group {
         };
         // If `password` has no value, the `mysql` client prompts for the password. dlock does not prompt.
         let text = text.ok_or("needs a value")?;
+        self.places.insert(key.to_owned(), place.to_owned());
         setter(self, text)
     }
 
-    /// Returns the switch that `key` sets, and whether `key` turns the switch on. None if `key` is not a switch.
-    fn switch(&mut self, key: &str) -> Option<(&mut Option<bool>, bool)> {
+    /// Returns the switch that `key` sets, its name, and whether `key` turns the switch on. None if `key` is not a
+    /// switch.
+    fn switch(&mut self, key: &str) -> Option<(&'static str, &mut Option<bool>, bool)> {
         let (key, on) = ["skip-", "disable-"]
             .iter()
             .find_map(|prefix| key.strip_prefix(prefix))
             .map_or((key, true), |rest| (rest, false));
         match key.strip_prefix("enable-").filter(|_| on).unwrap_or(key) {
-            "ssl" => Some((&mut self.ssl, on)),
-            "ssl-verify-server-cert" => Some((&mut self.verify, on)),
+            SSL => Some((SSL, &mut self.ssl, on)),
+            VERIFY => Some((VERIFY, &mut self.verify, on)),
             _ => None,
         }
     }
 
     /// Combines the options of the group into settings.
-    pub(super) fn into_partial(self) -> Partial {
+    pub(super) fn into_source(self) -> Source {
         // As in the `mysql` client, the socket is used only if the host is localhost or not set. Debian sets a socket
         // in [client], which must not override a different host in the same group.
         let endpoint = match (self.host, self.socket) {
@@ -75,19 +93,30 @@ impl Group {
             (Some(host), _) => Some(Endpoint::Host(host)),
             (None, socket) => socket.map(Endpoint::Socket),
         };
-        let ssl_mode = self.other.ssl_mode.or(match (self.ssl, self.verify) {
-            (Some(false), _) => Some(SslMode::Disabled),
-            (_, Some(false)) => Some(SslMode::Required),
+        let (ssl_mode, ssl_mode_key) = match (self.other.ssl_mode, self.ssl, self.verify) {
+            (Some(mode), ..) => (Some(mode), "ssl-mode"),
+            (_, Some(false), _) => (Some(SslMode::Disabled), SSL),
+            (_, _, Some(false)) => (Some(SslMode::Required), VERIFY),
             // The client of MariaDB 11.4 and later does the same. Older clients do not verify the certificate in this
             // case.
-            (Some(true), _) | (_, Some(true)) => Some(SslMode::VerifyIdentity),
-            (None, None) => None,
-        });
-        Partial {
+            (_, Some(true), _) => (Some(SslMode::VerifyIdentity), SSL),
+            (_, _, Some(true)) => (Some(SslMode::VerifyIdentity), VERIFY),
+            (None, None, None) => (None, SSL),
+        };
+        let settings = Partial {
             endpoint,
             ssl_mode,
             ..self.other
-        }
+        };
+        let places = self.places;
+        Source::new(settings, |name| {
+            let key = if name == "ssl-mode" {
+                ssl_mode_key
+            } else {
+                name
+            };
+            places.get(key).cloned().unwrap_or_default()
+        })
     }
 }
 
@@ -144,12 +173,12 @@ mod tests {
                     (key, Some(value.to_owned()))
                 });
             assert_ne!(
-                group.assign(key, value),
+                group.assign(key, value, "f:1"),
                 Ok(Assignment::Unknown),
                 "{option}"
             );
         }
-        group.into_partial()
+        group.into_source().settings
     }
 
     #[test]
@@ -212,7 +241,7 @@ mod tests {
             ("port", Some("x"), "must be a number from 1 to 65535"),
             ("ssl", Some("maybe"), "must be on or off"),
         ] {
-            let outcome = Group::default().assign(key, value.map(str::to_owned));
+            let outcome = Group::default().assign(key, value.map(str::to_owned), "f:1");
             assert_eq!(outcome, Err(wanted), "{key}");
         }
     }
@@ -221,16 +250,61 @@ mod tests {
     fn empty_password_is_not_sensitive() {
         let mut group = Group::default();
         assert_eq!(
-            group.assign("password", Some(String::new())),
+            group.assign("password", Some(String::new()), "f:1"),
             Ok(Assignment::Done)
         );
         assert_eq!(
-            group.assign("password", Some("p".into())),
+            group.assign("password", Some("p".into()), "f:1"),
             Ok(Assignment::Sensitive)
         );
         assert_eq!(
-            group.assign("pass", Some("p".into())),
+            group.assign("pass", Some("p".into()), "f:1"),
             Ok(Assignment::Unknown)
         );
+    }
+
+    #[test]
+    fn origin_is_the_line_of_the_option_that_decides() {
+        for (options, name, wanted) in [
+            (&["socket=/s", "host=db"][..], "host", "f:2"),
+            (&["socket=/s", "host=localhost"], "socket", "f:1"),
+            (&["user=a", "user=b"], "user", "f:2"),
+            (&["ssl-mode=VERIFY_CA", "skip-ssl"], "ssl-mode", "f:1"),
+            (&["skip-ssl", "ssl-verify-server-cert"], "ssl-mode", "f:1"),
+            (&["ssl", "ssl-verify-server-cert=0"], "ssl-mode", "f:2"),
+        ] {
+            let mut group = Group::default();
+            for (option, line) in options.iter().zip(1..) {
+                let (key, value) = match option.split_once('=') {
+                    Some((key, value)) => (key, Some(value.to_owned())),
+                    None => (*option, None),
+                };
+                let assigned = group.assign(key, value, &format!("f:{line}"));
+                assert_eq!(assigned, Ok(Assignment::Done), "{option}");
+            }
+            let source = group.into_source();
+            assert_eq!(
+                source.origins.get(name).map(String::as_str),
+                Some(wanted),
+                "{options:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn list_of_known_options_is_complete() {
+        for name in super::KNOWN.replace(" and ", ", ").split(", ") {
+            let value = match name {
+                "port" => "1",
+                "ssl" | "ssl-verify-server-cert" => "on",
+                "ssl-mode" => "required",
+                _ => "x",
+            };
+            let assigned = Group::default().assign(name, Some(value.to_owned()), "f:1");
+            assert!(
+                matches!(assigned, Ok(Assignment::Done | Assignment::Sensitive)),
+                "{name}"
+            );
+        }
     }
 }

@@ -7,24 +7,29 @@ use std::ffi::OsString;
 use std::path::Path;
 
 use super::error::Error;
+use super::settings::{Partial, Source};
 use super::text_file;
 use crate::store::target::Secret;
 
 /// The variable that contains the password itself.
-const VARIABLE: &str = "DLOCK_PASSWORD";
+pub(super) const VARIABLE: &str = "DLOCK_PASSWORD";
 
-/// Reads the password from `file`. If `file` is None, reads the password from `environment`. Returns None if neither is
-/// set.
-pub(super) fn read_password(
-    file: Option<&Path>,
-    environment: &impl Fn(&str) -> Option<OsString>,
-) -> Result<Option<Secret>, Error> {
-    if let Some(path) = file {
-        return text_file::value(path).map(|text| Some(Secret::new(text)));
-    }
-    let Some(text) = environment(VARIABLE) else {
-        return Ok(None);
+/// Reads the password from `file`. If `file` is None, the password is `variable`, the value of [`VARIABLE`]. The result
+/// is empty if neither is set.
+pub(super) fn read(file: Option<&Path>, variable: Option<OsString>) -> Result<Source, Error> {
+    let (text, origin) = match (file, variable) {
+        (Some(path), _) => (text_file::value(path)?, path.display().to_string()),
+        (None, Some(text)) => (checked(text)?, VARIABLE.to_owned()),
+        (None, None) => return Ok(Source::default()),
     };
+    let settings = Partial {
+        password: Some(Secret::new(text)),
+        ..Partial::default()
+    };
+    Ok(Source::new(settings, |_| origin.clone()))
+}
+
+fn checked(text: OsString) -> Result<String, Error> {
     let text = text
         .into_string()
         .map_err(|_| Error::usage(format!("{VARIABLE} is not UTF-8")))?;
@@ -35,7 +40,7 @@ pub(super) fn read_password(
             "{VARIABLE} is empty; unset it to log in without a password"
         )));
     }
-    Ok(Some(Secret::new(text)))
+    Ok(text)
 }
 
 #[cfg(test)]
@@ -44,23 +49,26 @@ mod tests {
     use std::io::Write;
     use std::os::unix::ffi::OsStringExt;
 
-    use super::read_password;
+    use super::read;
     use crate::exit::Status;
+    use crate::store::target::Secret;
 
     #[test]
     fn password_file_overrides_the_variable() {
         let mut file = tempfile::NamedTempFile::new().expect("the temporary file is created");
         writeln!(file, "from file").expect("the file is written");
-        let environment = |name: &str| (name == "DLOCK_PASSWORD").then(|| "from variable".into());
-        let password = read_password(Some(file.path()), &environment)
-            .expect("the settings are valid")
-            .expect("the password is set");
-        assert_eq!(password.reveal(), "from file");
-        let password = read_password(None, &environment)
-            .expect("the settings are valid")
-            .expect("the password is set");
-        assert_eq!(password.reveal(), "from variable");
-        assert_eq!(read_password(None, &|_: &str| None), Ok(None));
+        let variable = || Some(OsString::from("from variable"));
+        let path = file.path().display().to_string();
+        for (file, variable, wanted) in [
+            (Some(file.path()), variable(), Some(("from file", &*path))),
+            (None, variable(), Some(("from variable", "DLOCK_PASSWORD"))),
+            (None, None, None),
+        ] {
+            let source = read(file, variable).expect("the settings are valid");
+            let password = source.settings.password.as_ref().map(Secret::reveal);
+            let origin = source.origins.get("password").map(String::as_str);
+            assert_eq!(password.zip(origin), wanted);
+        }
     }
 
     #[test]
@@ -72,8 +80,8 @@ mod tests {
             ),
             (b"S3NTINEL\xff", "DLOCK_PASSWORD is not UTF-8"),
         ] {
-            let environment = |_: &str| Some(OsString::from_vec(bytes.to_vec()));
-            let error = read_password(None, &environment).expect_err("the password is invalid");
+            let variable = OsString::from_vec(bytes.to_vec());
+            let error = read(None, Some(variable)).expect_err("the password is invalid");
             assert_eq!(error.to_string(), wanted);
             assert_eq!(error.status(), Status::USAGE);
         }

@@ -4,6 +4,7 @@
 //! overrides a socket from a source with lower precedence, and vice versa. Otherwise dlock could acquire the lock on
 //! the wrong server.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use crate::store::target::{Secret, SslMode};
@@ -47,5 +48,59 @@ impl Partial {
             ssl_cert: self.ssl_cert.or(lower.ssl_cert),
             ssl_key: self.ssl_key.or(lower.ssl_key),
         }
+    }
+
+    /// Returns the names of the fields that are set, as option files spell them.
+    pub(super) fn names(&self) -> impl Iterator<Item = &'static str> {
+        let endpoint = self.endpoint.as_ref().map(|endpoint| match endpoint {
+            Endpoint::Host(_) => "host",
+            Endpoint::Socket(_) => "socket",
+        });
+        [
+            endpoint,
+            self.port.map(|_| "port"),
+            self.user.as_ref().map(|_| "user"),
+            self.password.as_ref().map(|_| "password"),
+            self.database.as_ref().map(|_| "database"),
+            self.ssl_mode.map(|_| "ssl-mode"),
+            self.ssl_ca.as_ref().map(|_| "ssl-ca"),
+            self.ssl_cert.as_ref().map(|_| "ssl-cert"),
+            self.ssl_key.as_ref().map(|_| "ssl-key"),
+        ]
+        .into_iter()
+        .flatten()
+    }
+}
+
+/// Settings, and where each of them is set.
+#[derive(Debug, Default)]
+pub(super) struct Source {
+    pub(super) settings: Partial,
+    /// The origin of each setting in `settings`: an option, an environment variable, a path, or a path and a line.
+    pub(super) origins: BTreeMap<&'static str, String>,
+}
+
+impl Source {
+    /// Returns the source with `settings`. `origin` returns the origin of the setting with the given name.
+    pub(super) fn new(settings: Partial, origin: impl Fn(&'static str) -> String) -> Self {
+        let origins = settings.names().map(|name| (name, origin(name))).collect();
+        Self { settings, origins }
+    }
+
+    /// Adds the settings of `lower` that are missing.
+    pub(super) fn or(self, lower: Self) -> Self {
+        let settings = self.settings.or(lower.settings);
+        let mut origins = lower.origins;
+        origins.extend(self.origins);
+        let names: Vec<&str> = settings.names().collect();
+        // An overridden host is still in `origins` if the server is a socket, and vice versa.
+        origins.retain(|name, _| names.contains(name));
+        Self { settings, origins }
+    }
+
+    /// Returns the origin of the host or the socket. None if neither is set.
+    pub(super) fn server_origin(&self) -> Option<&str> {
+        let origin = |name| self.origins.get(name).map(String::as_str);
+        origin("host").or_else(|| origin("socket"))
     }
 }

@@ -12,13 +12,47 @@ use super::format::json_line;
 use crate::exit::Status;
 use crate::store::check::{Advice, Check, CheckStatus, Finding};
 
-/// Formats one line per finding. The reason and the fix follow each warning and each failure. The last
-/// line contains the number of findings per status.
+/// The connection settings that `dlock doctor` shows, without any password.
+#[derive(Debug, Default)]
+pub struct SettingsReport {
+    /// The settings that dlock uses.
+    pub settings: Vec<SettingLine>,
+    /// The configuration files that exist.
+    pub files: Vec<ConfigFileLine>,
+}
+
+/// A connection setting.
+#[derive(Debug, Serialize)]
+pub struct SettingLine {
+    /// Name of the setting, as in option files.
+    pub name: &'static str,
+    /// Value of the setting. None for a password, and for a setting that has no value.
+    pub value: Option<String>,
+    /// Where the setting is set: an option, an environment variable, a path, or a path and a line. None for a default.
+    pub origin: Option<String>,
+}
+
+/// A configuration file.
+#[derive(Debug, Serialize)]
+pub struct ConfigFileLine {
+    /// Path of the file.
+    pub path: String,
+    /// Origin of the server if the file was ignored, because a source with higher precedence sets the server. None if
+    /// the file was read.
+    pub ignored_because_of: Option<String>,
+}
+
+/// Formats one line per setting, per configuration file and per finding. The reason and the fix follow each warning and
+/// each failure. The last line contains the number of findings per status.
 #[must_use]
-pub fn text(findings: &[Finding]) -> String {
+pub fn text(shown: &SettingsReport, findings: &[Finding]) -> String {
     let width = Check::ALL.map(|check| check.name().len());
     let width = width.into_iter().max().unwrap_or(0);
     let mut text = String::new();
+    for (name, fact) in shown.facts() {
+        // Writing to a String cannot fail.
+        let _ = writeln!(text, "set   {name:<width$}  {}", printable(&fact));
+    }
     for finding in findings {
         let fact = match (&finding.status, finding.fact.as_str()) {
             (CheckStatus::Skipped, "") => "not checked".to_owned(),
@@ -54,9 +88,36 @@ pub fn text(findings: &[Finding]) -> String {
     text
 }
 
+impl SettingsReport {
+    /// Returns the name and the text of each line.
+    fn facts(&self) -> impl Iterator<Item = (&str, String)> {
+        let settings = self.settings.iter().map(|line| {
+            let fact = match (&line.value, &line.origin) {
+                (Some(value), Some(origin)) => format!("{value}, from {origin}"),
+                (Some(value), None) => format!("{value}, the default"),
+                (None, Some(origin)) => format!("from {origin}"),
+                (None, None) => "not set".to_owned(),
+            };
+            (line.name, fact)
+        });
+        let files = self.files.iter().map(|file| {
+            let fact = match &file.ignored_because_of {
+                Some(origin) => {
+                    format!("{} is ignored, because {origin} sets the server", file.path)
+                }
+                None => format!("{} is read", file.path),
+            };
+            ("config-file", fact)
+        });
+        settings.chain(files)
+    }
+}
+
 #[derive(Serialize)]
 struct DoctorDocument<'a> {
     status: u8,
+    settings: &'a [SettingLine],
+    config_files: &'a [ConfigFileLine],
     checks: Vec<CheckLine<'a>>,
 }
 
@@ -74,9 +135,15 @@ struct CheckLine<'a> {
 ///
 /// # Errors
 /// Never fails for a [`Finding`]. The `Result` type comes from the serializer.
-pub fn json(findings: &[Finding], status: Status) -> serde_json::Result<String> {
+pub fn json(
+    shown: &SettingsReport,
+    findings: &[Finding],
+    status: Status,
+) -> serde_json::Result<String> {
     json_line(&DoctorDocument {
         status: status.code(),
+        settings: &shown.settings,
+        config_files: &shown.files,
         checks: findings.iter().map(line).collect(),
     })
 }
@@ -110,7 +177,7 @@ const fn advice(status: &CheckStatus) -> Option<&Advice> {
 
 #[cfg(test)]
 mod tests {
-    use super::{json, text};
+    use super::{ConfigFileLine, SettingLine, SettingsReport, json, text};
     use crate::exit::Status;
     use crate::report::escape::is_harmful;
     use crate::store::check::{Check, Finding};
@@ -119,8 +186,19 @@ mod tests {
     fn server_text_is_escaped_in_both_formats() {
         let hostile = "a\x1b[2J\nb\u{9b}\u{202e}";
         let findings = [Finding::fail(Check::Login, hostile, hostile, hostile)];
-        let json = json(&findings, Status::CONFIG).expect("the findings serialize");
-        for text in [text(&findings), json.clone()] {
+        let shown = SettingsReport {
+            settings: vec![SettingLine {
+                name: "host",
+                value: Some(hostile.to_owned()),
+                origin: Some(hostile.to_owned()),
+            }],
+            files: vec![ConfigFileLine {
+                path: hostile.to_owned(),
+                ignored_because_of: Some(hostile.to_owned()),
+            }],
+        };
+        let json = json(&shown, &findings, Status::CONFIG).expect("the findings serialize");
+        for text in [text(&shown, &findings), json.clone()] {
             let found = text.chars().find(|&c| c != '\n' && is_harmful(c));
             assert_eq!(found, None, "{text}");
         }

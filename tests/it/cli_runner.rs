@@ -1,7 +1,7 @@
 //! Runs the `dlock` program and returns its status and output.
 //!
-//! Every run starts without the `DLOCK_` variables of the test process. [`Outcome::expect`] checks status and output
-//! together and prints both if one of them is not as expected.
+//! Every run starts without the `DLOCK_` variables and without the configuration file of the user who runs the tests.
+//! [`Outcome::expect`] checks status and output together and prints both if one of them is not as expected.
 
 use std::ffi::OsStr;
 use std::io::Read;
@@ -64,6 +64,11 @@ impl Dlock {
                 command.env_remove(name);
             }
         }
+        command.env("XDG_CONFIG_HOME", "/nonexistent");
+        assert!(
+            !Path::new("/etc/dlock.cnf").exists(),
+            "dlock would read /etc/dlock.cnf in the tests; move this file away"
+        );
         command.args(arguments).stdin(Stdio::null());
         Self {
             command,

@@ -2,12 +2,14 @@
 //! and the privileges that an account needs.
 //!
 //! - `sources`: flags, variables, URLs and files, and their precedence
+//! - `config_files`: the configuration files of the user and of the machine
 //! - `addresses`: host names with several addresses
 //! - `cost`: the number of connections and packets
 //! - `tables`: which commands create or change the tables
 //! - `grants`: the privileges that an account needs
 
 mod addresses;
+mod config_files;
 mod cost;
 mod grants;
 mod sources;

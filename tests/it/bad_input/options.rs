@@ -60,17 +60,17 @@ fn an_invalid_command_line_is_rejected_before_dlock_connects() {
             "unexpected argument '--lease'",
         ),
         (&["--port", "65536"], Form::Usage, "'--port <PORT>'"),
-        (&["--port", "0"], Form::Line, "--port (DLOCK_PORT) must be"),
-        (&["--host", "a b"], Form::Line, "--host (DLOCK_HOST) is not"),
+        (&["--port", "0"], Form::Line, "--port must be"),
+        (&["--host", "a b"], Form::Line, "--host is not"),
         (
             &["--host", "db", "--socket", "/s"],
             Form::Line,
-            "--host (or DLOCK_HOST) and --socket (or DLOCK_SOCKET) are both set",
+            "--host and --socket are both set; set only one of them",
         ),
         (
-            &["--url-file", "/f"],
+            &["--url", "mysql://u@h/d", "--url-file", "/f"],
             Form::Line,
-            "--url (or DLOCK_URL) and --url-file (or DLOCK_URL_FILE) are both set",
+            "--url and --url-file are both set; set only one of them",
         ),
         (
             &["--ssl-mode", "preferred"],

@@ -37,6 +37,7 @@ fn the_json_format_and_every_check_are_documented() {
     let document: Value = serde_json::from_str(&outcome.stdout).expect("the output is JSON");
     for (heading, object) in [
         ("\n.SS JSON\n", &document),
+        ("\n.SS \"JSON: a setting\"\n", &document["settings"][0]),
         ("\n.SS \"JSON: a finding\"\n", &document["checks"][0]),
     ] {
         let (_, text) = page.split_once(heading).expect("the page has the section");
