@@ -100,10 +100,10 @@ complete -c dlock -n "__fish_dlock_using_subcommand exec" -s v -l verbose -d 'Pr
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -s V -l version -d 'Print version'
 complete -c dlock -n "__fish_dlock_using_subcommand status" -s a -l action -d 'Action to show; this option may be repeated' -r
-complete -c dlock -n "__fish_dlock_using_subcommand status" -l watch -d 'Refresh the output at the given interval, until the user presses q or Ctrl-C [default interval: 1s]' -r
-complete -c dlock -n "__fish_dlock_using_subcommand status" -l color -d 'Use of colours on the --watch screen; auto uses colours unless NO_COLOR is set and not empty' -r -f -a "auto\t'Use colours on the screen, unless NO_COLOR is set and not empty'
+complete -c dlock -n "__fish_dlock_using_subcommand status" -l color -d 'Use of colours; auto uses colours on a terminal, unless NO_COLOR is set and not empty' -r -f -a "auto\t'Use colours on a terminal, unless NO_COLOR is set and not empty'
 always\t'Always use colours'
 never\t'Never use colours'"
+complete -c dlock -n "__fish_dlock_using_subcommand status" -l watch -d 'Refresh the output at the given interval, until the user presses q or Ctrl-C [default interval: 1s]' -r
 complete -c dlock -n "__fish_dlock_using_subcommand status" -l log-format -d 'Format of messages on stderr' -r -f -a "text\t'One line of text for each message, for users'
 json\t'One JSON object on one line for each message, for programs'"
 complete -c dlock -n "__fish_dlock_using_subcommand status" -l url -d 'Server and database, as mysql://USER@HOST/DATABASE' -r
@@ -126,6 +126,7 @@ complete -c dlock -n "__fish_dlock_using_subcommand status" -l all -d 'Show all 
 complete -c dlock -n "__fish_dlock_using_subcommand status" -l json -d 'Print JSON instead of tables; see dlock-status(1) for the format'
 complete -c dlock -n "__fish_dlock_using_subcommand status" -l check -d 'Print nothing, and exit with 75 if any of the actions is held or paused, or with 0 if none is'
 complete -c dlock -n "__fish_dlock_using_subcommand status" -l statements -d 'Also show the statements of the command\'s sessions on the server, at most 80 characters of each'
+complete -c dlock -n "__fish_dlock_using_subcommand status" -l wide -d 'Show all columns in full, also on a terminal that is too narrow for them'
 complete -c dlock -n "__fish_dlock_using_subcommand status" -s q -l quiet -d 'Print only the reason if dlock fails; overrides --verbose'
 complete -c dlock -n "__fish_dlock_using_subcommand status" -s v -l verbose -d 'Print a message for each step'
 complete -c dlock -n "__fish_dlock_using_subcommand status" -s h -l help -d 'Print help (see more with \'--help\')'
@@ -183,6 +184,9 @@ complete -c dlock -n "__fish_dlock_using_subcommand check" -s h -l help -d 'Prin
 complete -c dlock -n "__fish_dlock_using_subcommand check" -s V -l version -d 'Print version'
 complete -c dlock -n "__fish_dlock_using_subcommand history" -s a -l action -d 'Action to show; this option may be repeated' -r
 complete -c dlock -n "__fish_dlock_using_subcommand history" -s n -l number -d 'Maximum number of entries to show, newest first' -r
+complete -c dlock -n "__fish_dlock_using_subcommand history" -l color -d 'Use of colours; auto uses colours on a terminal, unless NO_COLOR is set and not empty' -r -f -a "auto\t'Use colours on a terminal, unless NO_COLOR is set and not empty'
+always\t'Always use colours'
+never\t'Never use colours'"
 complete -c dlock -n "__fish_dlock_using_subcommand history" -l log-format -d 'Format of messages on stderr' -r -f -a "text\t'One line of text for each message, for users'
 json\t'One JSON object on one line for each message, for programs'"
 complete -c dlock -n "__fish_dlock_using_subcommand history" -l url -d 'Server and database, as mysql://USER@HOST/DATABASE' -r
@@ -202,6 +206,7 @@ complete -c dlock -n "__fish_dlock_using_subcommand history" -l ssl-ca -d 'PEM f
 complete -c dlock -n "__fish_dlock_using_subcommand history" -l ssl-cert -d 'PEM file with the client certificate, if the server requires one' -r -F
 complete -c dlock -n "__fish_dlock_using_subcommand history" -l ssl-key -d 'PEM file with the private key for the certificate in --ssl-cert' -r -F
 complete -c dlock -n "__fish_dlock_using_subcommand history" -l json -d 'Print JSON instead of a table; see dlock-history(1) for the format'
+complete -c dlock -n "__fish_dlock_using_subcommand history" -l wide -d 'Show all columns in full, also on a terminal that is too narrow for them'
 complete -c dlock -n "__fish_dlock_using_subcommand history" -s q -l quiet -d 'Print only the reason if dlock fails; overrides --verbose'
 complete -c dlock -n "__fish_dlock_using_subcommand history" -s v -l verbose -d 'Print a message for each step'
 complete -c dlock -n "__fish_dlock_using_subcommand history" -s h -l help -d 'Print help (see more with \'--help\')'

@@ -19,6 +19,7 @@ pub mod once;
 pub mod release;
 pub mod setup;
 pub mod status;
+pub mod table;
 pub mod value;
 pub mod wait;
 pub mod watch;

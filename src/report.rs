@@ -14,6 +14,7 @@ pub mod doctor;
 pub mod escape;
 mod format;
 pub mod history;
+pub mod layout;
 pub mod line;
 pub mod log;
 pub mod messages;

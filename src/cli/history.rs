@@ -1,5 +1,6 @@
 //! The grammar of `history`.
 
+use super::table::TableArgs;
 use crate::lease::action::Action;
 
 /// Options of `history`.
@@ -29,4 +30,8 @@ pub struct HistoryArgs {
     #[arg(long, env = "DLOCK_OPT_JSON")]
     #[arg(value_parser = clap::builder::FalseyValueParser::new())]
     pub json: bool,
+
+    /// Options of the table.
+    #[command(flatten)]
+    pub table: TableArgs,
 }

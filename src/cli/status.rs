@@ -3,6 +3,7 @@
 use clap::Args;
 
 use super::footer::{SEE_ALSO, long_footer};
+use super::table::TableArgs;
 use super::watch::WatchArgs;
 use crate::lease::action::Action;
 
@@ -46,6 +47,10 @@ pub struct StatusArgs {
     #[arg(long, env = "DLOCK_OPT_STATEMENTS")]
     #[arg(value_parser = clap::builder::FalseyValueParser::new())]
     pub statements: bool,
+
+    /// Options of the tables.
+    #[command(flatten)]
+    pub table: TableArgs,
 
     /// Options for repeated output.
     #[command(flatten)]

@@ -2,25 +2,12 @@
 
 use std::time::Duration;
 
-use clap::ValueEnum;
-
 /// Shortest interval. A shorter interval would increase the load on the server, and a user could not follow the
 /// updates.
 const MIN_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Longest interval. A longer interval is probably a typing error.
 const MAX_INTERVAL: Duration = Duration::from_hours(24);
-
-/// Use of colours.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Color {
-    /// Use colours on the screen, unless NO_COLOR is set and not empty.
-    Auto,
-    /// Always use colours.
-    Always,
-    /// Never use colours.
-    Never,
-}
 
 /// Options of `status` for repeated output.
 #[derive(Debug, clap::Args)]
@@ -33,11 +20,6 @@ pub struct WatchArgs {
     #[arg(num_args = 0..=1, require_equals = true, default_missing_value = "1s")]
     #[arg(value_parser = interval)]
     pub watch: Option<Duration>,
-
-    /// Use of colours on the --watch screen; auto uses colours unless NO_COLOR is set and not empty.
-    #[arg(long, env = "DLOCK_OPT_COLOR", value_name = "WHEN", value_enum)]
-    #[arg(default_value_t = Color::Auto)]
-    pub color: Color,
 }
 
 /// Parses the interval of `--watch`.

@@ -15,6 +15,7 @@ use crate::cli::release::ReleaseArgs;
 use crate::exit::{ExitError, Status};
 use crate::lease::action::Action;
 use crate::lease::timing::renewal_overdue_after;
+use crate::report::layout::Layout;
 use crate::report::log::EventKind;
 use crate::report::{self, Report, messages};
 use crate::store::mysql::Selection;
@@ -51,7 +52,7 @@ pub fn run(args: ReleaseArgs, target: Target, report: &Report) -> anyhow::Result
         let why = format!("{action} has token {token} now: run dlock status and try again");
         return Err(ExitError::new(Status::LOST, why).into());
     }
-    report.block(&report::status::details(&record, &snapshot));
+    report.block(&report::status::details(&record, &snapshot, Layout::FULL));
     if !args.yes && !is_confirmed(report, &prompt(&action, kind))? {
         let why = format!("{action} is unchanged");
         return Err(ExitError::new(Status::USAGE, why).into());

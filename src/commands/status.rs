@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::query_once;
 use crate::cli::status::StatusArgs;
 use crate::exit::{ExitError, Status};
+use crate::report::layout::Layout;
 use crate::report::log::EventKind;
 use crate::report::{self, Report, messages};
 use crate::store::target::Target;
@@ -21,6 +22,7 @@ use crate::watch::selection::ActionSelection;
 /// Fails if the server cannot be reached, refuses the query, or does not have dlock's tables.
 pub fn run(args: StatusArgs, target: Target, report: &Report) -> anyhow::Result<Status> {
     let selection = ActionSelection::new(args.actions.into_iter().chain(args.action), args.all);
+    let layout = Layout::for_stdout(args.table);
     if let Some(interval) = args.repeat.watch {
         if args.check {
             let why = "--check prints nothing, so it cannot be combined with --watch";
@@ -34,7 +36,7 @@ pub fn run(args: StatusArgs, target: Target, report: &Report) -> anyhow::Result<
             actions: selection,
             json: args.json,
             interval,
-            color: args.repeat.color,
+            layout,
         };
         return app::run(options, target, report);
     }
@@ -66,8 +68,8 @@ pub fn run(args: StatusArgs, target: Target, report: &Report) -> anyhow::Result<
     let local_time = clock::wall();
     let text = match snapshot.locks.as_slice() {
         _ if json => report::status::json(&snapshot, local_time)?,
-        [record] if is_named => report::status::details(record, &snapshot),
-        locks => report::status::table(locks, &snapshot.waiters),
+        [record] if is_named => report::status::details(record, &snapshot, layout),
+        _ => report::status::table(&snapshot, layout),
     };
     report::result(&text)?;
     let server = Duration::from_micros(snapshot.server_time.0);

@@ -44,6 +44,8 @@ struct SuccessWait<'a> {
     done: Option<OnceKey>,
     record: Option<LockRecord>,
     failure: Option<Failure>,
+    /// True if the message that the tables do not contain the action was printed.
+    has_warned: bool,
     /// Time of the most recent valid response. The start time if no valid response has arrived.
     responded_at: BootInstant,
 }
@@ -82,6 +84,7 @@ pub fn run(args: WaitArgs, target: Target, report: &Report) -> anyhow::Result<St
         done,
         record: None,
         failure: None,
+        has_warned: false,
         responded_at: started,
     };
     let outcome = wait.run(&mut event_loop, started, limit, args.connect_timeout);
@@ -148,6 +151,11 @@ impl SuccessWait<'_> {
             Ok(Response::AlreadyDone(_)) => return Ok(true),
             Ok(Response::Record(record)) => {
                 (self.responded_at, self.failure) = (now, None);
+                if !record.is_known && !self.has_warned {
+                    let text = messages::unknown(&self.action);
+                    self.report.info(EventKind::Message, text);
+                    self.has_warned = true;
+                }
                 let is_over = self.done.is_none() && is_free(&record);
                 self.record = Some(record);
                 return Ok(is_over);

@@ -92,6 +92,12 @@ impl<const N: usize> Widths<N> {
         Self(widths)
     }
 
+    /// Returns true if the column with this index is shown.
+    #[must_use]
+    pub const fn shows(&self, column: usize) -> bool {
+        self.0[column].is_some()
+    }
+
     /// Returns the line of headings. The first heading begins at `column`.
     #[must_use]
     pub fn headings(&self, columns: &[TableColumn; N], column: usize) -> StyledLine {

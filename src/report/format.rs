@@ -1,34 +1,11 @@
-//! Formats a result as a table without line wrapping, or as one line of JSON.
+//! Formats a result as one line of JSON.
 
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use comfy_table::{Table, presets};
 use serde::Serialize;
 
 use super::escape::is_harmful;
-
-/// Formats a table with a heading and one line per row.
-pub(super) fn rendered<const N: usize>(
-    heading: [&str; N],
-    rows: impl Iterator<Item = [String; N]>,
-) -> String {
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING).set_header(heading);
-    for row in rows {
-        table.add_row(row);
-    }
-    let lines: Vec<String> = table
-        .lines()
-        .map(|line| {
-            line.strip_prefix(' ')
-                .unwrap_or(&line)
-                .trim_end()
-                .to_owned()
-        })
-        .collect();
-    lines.join("\n") + "\n"
-}
 
 /// Formats `document` as one line of JSON, including the newline. Escapes the characters that a terminal
 /// would interpret.

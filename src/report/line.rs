@@ -7,7 +7,7 @@
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use super::escape::printable;
-use super::style::Style;
+use super::style::{Colors, RESET, Style};
 
 /// Text at a column of a line.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -76,14 +76,34 @@ impl StyledLine {
         self
     }
 
+    /// Returns the line for a terminal, with escape sequences if `colors` is [`Colors::Shown`].
+    #[must_use]
+    pub fn printed(&self, colors: Colors) -> String {
+        if colors == Colors::Left {
+            return self.text();
+        }
+        let (mut text, mut end) = (String::new(), 0);
+        for cell in &self.cells {
+            text.extend(std::iter::repeat_n(' ', cell.column.saturating_sub(end)));
+            let sequence = cell.paint.sequence(colors);
+            text.push_str(sequence);
+            text.push_str(&cell.text);
+            if !sequence.is_empty() {
+                text.push_str(RESET);
+            }
+            end = cell.end().max(end);
+        }
+        text
+    }
+
     /// Returns the line as plain text.
     #[must_use]
     pub fn text(&self) -> String {
-        let mut text = String::new();
+        let (mut text, mut end) = (String::new(), 0);
         for cell in &self.cells {
-            let gap = cell.column.saturating_sub(width(&text));
-            text.extend(std::iter::repeat_n(' ', gap));
+            text.extend(std::iter::repeat_n(' ', cell.column.saturating_sub(end)));
             text.push_str(&cell.text);
+            end = cell.end().max(end);
         }
         text
     }

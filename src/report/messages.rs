@@ -11,6 +11,18 @@ use crate::store::{Expiry, LockRecord, LockState, Operator, Pause, Success};
 /// Minimum difference between two clocks at which dlock reports the difference.
 const MIN_CLOCK_DIFFERENCE: Duration = Duration::from_secs(2);
 
+/// Message of a list of locks without any lock.
+pub const NOTHING_HELD: &str = "nothing is held, and there are no waiters";
+
+/// Diagnosis of an action that the tables do not contain.
+const UNKNOWN: &str = "this database has no action with this name";
+
+/// Returns the message that the tables do not contain `action`.
+#[must_use]
+pub fn unknown(action: &Action) -> String {
+    format!("{action} is unknown: {UNKNOWN}")
+}
+
 /// Formats a duration, rounded down to whole seconds, or to milliseconds if it is below one second.
 #[must_use]
 pub fn duration(duration: Duration) -> String {
@@ -20,6 +32,22 @@ pub fn duration(duration: Duration) -> String {
         Duration::from_secs(duration.as_secs())
     };
     humantime::format_duration(rounded).to_string()
+}
+
+/// Formats a duration in whole seconds and at most two units, for narrow columns.
+#[must_use]
+pub fn age(duration: Duration) -> String {
+    let seconds = duration.as_secs();
+    let two = |big: u64, big_unit, small: u64, small_unit| match small {
+        0 => format!("{big}{big_unit}"),
+        _ => format!("{big}{big_unit} {small}{small_unit}"),
+    };
+    match seconds {
+        0..60 => format!("{seconds}s"),
+        60..3_600 => two(seconds / 60, "m", seconds % 60, "s"),
+        3_600..86_400 => two(seconds / 3_600, "h", seconds / 60 % 60, "m"),
+        _ => two(seconds / 86_400, "d", seconds / 3_600 % 24, "h"),
+    }
 }
 
 /// Returns the message about `count` dropped messages.
@@ -197,6 +225,9 @@ fn operator_and_reason(seen: &LockRecord) -> String {
 /// server the next command has to wait for.
 #[must_use]
 pub fn diagnosis(seen: &LockRecord) -> String {
+    if !seen.is_known {
+        return UNKNOWN.to_owned();
+    }
     let state = state_and_cause(seen);
     match sessions_to_end(seen) {
         Some(sessions) => format!("{state}; {sessions}"),

@@ -8,4 +8,4 @@ mod waiters;
 
 pub use self::details::{details, facts};
 pub use self::json::json;
-pub use self::table::table;
+pub use self::table::{COLUMNS, cells, paint, table};

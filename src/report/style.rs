@@ -1,6 +1,6 @@
 //! The styles of text, and their escape sequences on a terminal.
 
-use crate::cli::watch::Color;
+use crate::cli::table::Color;
 
 /// The meaning of a cell. [`Style::sequence`] defines how each style is drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,13 +29,14 @@ pub enum Colors {
 }
 
 impl Colors {
-    /// Returns the use of colours on a terminal with the option `--color`.
+    /// Returns the use of colours for the option `--color`. `on_terminal` is true if the output is a terminal that
+    /// understands escape sequences.
     #[must_use]
-    pub fn chosen(color: Color) -> Self {
+    pub fn chosen(color: Color, on_terminal: bool) -> Self {
         let is_unwanted = || std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
         match color {
             Color::Never => Self::Left,
-            Color::Auto if is_unwanted() => Self::Left,
+            Color::Auto if !on_terminal || is_unwanted() => Self::Left,
             Color::Always | Color::Auto => Self::Shown,
         }
     }

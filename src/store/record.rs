@@ -16,6 +16,9 @@ use crate::mutant::{self, Safeguard};
 pub struct LockRecord {
     /// Name of the lock.
     pub action: Action,
+    /// True if the tables contain the action. dlock creates the row of an action before the first grant and never
+    /// deletes it, so an action without a row was never used.
+    pub is_known: bool,
     /// Owner id of the holder. None if the action is free.
     pub owner_id: Option<OwnerId>,
     /// Token and number of renewals.
@@ -195,6 +198,7 @@ impl LockRecord {
     pub fn never_held(action: Action) -> Self {
         Self {
             action,
+            is_known: true,
             owner_id: None,
             version: Version {
                 token: Token(0),
@@ -217,6 +221,21 @@ impl LockRecord {
             operator: None,
             sessions: None,
         }
+    }
+
+    /// Returns the record of an action that the tables do not contain.
+    #[must_use]
+    pub fn unknown(action: Action) -> Self {
+        Self {
+            is_known: false,
+            ..Self::never_held(action)
+        }
+    }
+
+    /// Returns true if the action was never granted, as far as the tables show.
+    #[must_use]
+    pub const fn is_unused(&self) -> bool {
+        self.acquired_at.is_none() && self.last.is_none()
     }
 
     /// Returns true if `owner_id` holds the lease of this record and, if `token` is not None, the record contains that
@@ -259,7 +278,7 @@ impl LockRecord {
 pub struct Snapshot {
     /// Server time of the snapshot.
     pub server_time: ServerTime,
-    /// Records, sorted by the bytes of the action's name.
+    /// Records. The server returns them sorted by the bytes of the name.
     pub locks: Vec<LockRecord>,
     /// Waiters, sorted by queue position.
     pub waiters: Vec<Waiter>,

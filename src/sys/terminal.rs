@@ -1,4 +1,4 @@
-//! Checks for a controlling terminal and for a terminal screen.
+//! Checks for a controlling terminal and for a terminal screen, and the width of a terminal.
 
 use std::fs::File;
 use std::io::IsTerminal;
@@ -12,7 +12,28 @@ pub fn is_controlling() -> bool {
 /// Returns true if stdout is a terminal with a movable cursor and keys can be read.
 #[must_use]
 pub fn is_screen() -> bool {
-    let is_dumb = std::env::var_os("TERM").is_none_or(|term| term.is_empty() || term == "dumb");
     let has_keys = || std::io::stdin().is_terminal() || is_controlling();
-    std::io::stdout().is_terminal() && !is_dumb && has_keys()
+    std::io::stdout().is_terminal() && !is_dumb() && has_keys()
+}
+
+/// The number of columns that dlock assumes if the terminal does not report its size, as on a serial line.
+const DEFAULT_WIDTH: usize = 80;
+
+/// Returns the number of columns of the terminal on stdout. None if stdout is not a terminal.
+#[must_use]
+pub fn stdout_width() -> Option<usize> {
+    let stdout = std::io::stdout();
+    if !stdout.is_terminal() {
+        return None;
+    }
+    match rustix::termios::tcgetwinsize(&stdout) {
+        Ok(size) if size.ws_col > 0 => Some(size.ws_col.into()),
+        _ => Some(DEFAULT_WIDTH),
+    }
+}
+
+/// Returns true if the terminal understands no escape sequences.
+#[must_use]
+pub fn is_dumb() -> bool {
+    std::env::var_os("TERM").is_none_or(|term| term.is_empty() || term == "dumb")
 }

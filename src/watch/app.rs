@@ -32,7 +32,7 @@ pub fn run(options: WatchOptions, target: Target, report: &Report) -> anyhow::Re
         server: format!("{}/{}", target.address, target.database),
         interval: humantime::format_duration(options.interval).to_string(),
     };
-    let (color, json) = (options.color, options.json);
+    let (layout, json) = (options.layout, options.json);
     // The descriptor is opened before any thread starts, so that all threads inherit the signal mask. The job control
     // signals are not blocked, so SIGTSTP and terminal access from the background stop this process as usual.
     let signals = SignalFd::open(true).context("cannot receive signals")?;
@@ -42,8 +42,8 @@ pub fn run(options: WatchOptions, target: Target, report: &Report) -> anyhow::Re
         Err(status) => return Ok(status),
     };
     let outcome = match !json && terminal::is_screen() {
-        true => on_screen(&mut poller, title, first, Colors::chosen(color)),
-        false => lines::run(&mut poller, first, json, report),
+        true => on_screen(&mut poller, title, first, layout.colors),
+        false => lines::run(&mut poller, first, json, layout, report),
     };
     poller.stop();
     outcome

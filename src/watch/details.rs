@@ -2,17 +2,19 @@
 
 use super::detail_state::{DetailState, RunList};
 use super::frame::Frame;
-use super::list::{age, header, text_room};
-use super::severity::paint;
+use super::list::{header, text_room};
 use super::state::ScreenState;
 use crate::lease::instant::BootInstant;
 use crate::report::columns::{Painted, TableColumn, Widths};
 use crate::report::escape::printable;
+use crate::report::history;
 use crate::report::line::{StyledLine, folded};
+use crate::report::messages::age;
+use crate::report::status::paint;
 use crate::report::style::Style;
 use crate::report::{self, messages};
 use crate::store::session_states::SessionStates;
-use crate::store::{HistoryEntry, HistoryOutcome, Waiter};
+use crate::store::{HistoryEntry, Waiter};
 
 /// Screen column at which the names of facts and the tables begin.
 const INDENT: usize = 2;
@@ -160,20 +162,11 @@ fn waiter_cells((position, waiter): (usize, &Waiter)) -> [Painted; 7] {
 
 fn run_cells(entry: &HistoryEntry) -> [Painted; 7] {
     let plain = |text: &str| (text.to_owned(), Style::Plain);
-    let paint = match entry.outcome {
-        HistoryOutcome::Exited(0) => Style::Good,
-        HistoryOutcome::Exited(_)
-        | HistoryOutcome::Killed(_)
-        | HistoryOutcome::Lost
-        | HistoryOutcome::Revoked => Style::Bad,
-        // These entries record an operation by an operator and not the result of a run.
-        HistoryOutcome::Forgotten
-        | HistoryOutcome::Released
-        | HistoryOutcome::Paused
-        | HistoryOutcome::Resumed => Style::Doubtful,
-    };
     [
-        (format!("{}, {} ago", entry.outcome, age(entry.ago)), paint),
+        (
+            format!("{}, {} ago", entry.outcome, age(entry.ago)),
+            history::paint(entry.outcome),
+        ),
         plain(&entry.holder.label),
         (messages::duration(entry.duration), Style::Plain),
         plain(&entry.holder.note),

@@ -3,15 +3,15 @@
 use std::time::{Duration, UNIX_EPOCH};
 
 use super::frame::Frame;
-use super::severity::paint;
 use super::state::{ScreenState, SortOrder};
 use crate::lease::instant::BootInstant;
-use crate::report::columns::{Painted, TableColumn, Widths};
+use crate::report::columns::Widths;
 use crate::report::escape::printable;
 use crate::report::line::{StyledLine, folded};
-use crate::report::messages;
+use crate::report::messages::{self, age};
+use crate::report::status::{COLUMNS, cells, paint};
 use crate::report::style::Style;
-use crate::store::{Expiry, LockRecord};
+use crate::store::LockRecord;
 
 /// Screen column at which the table begins. The columns to the left contain the mark of the selected line.
 const INDENT: usize = 2;
@@ -25,23 +25,11 @@ const MIN_ROWS_FOR_DIAGNOSIS: usize = 10;
 /// Number of lines for the diagnosis below the list.
 const DIAGNOSIS_LINES: usize = 2;
 
-const COLUMNS: [TableColumn; 10] = [
-    TableColumn::cut("ACTION", 0, 12),
-    TableColumn::whole("STATE", 1),
-    TableColumn::cut("HOLDER", 2, 12),
-    TableColumn::whole("HELD FOR", 3),
-    TableColumn::whole("EXPIRES IN", 4),
-    TableColumn::whole("WAITERS", 5),
-    TableColumn::whole("TOKEN", 7),
-    TableColumn::whole("LAST RUN", 9),
-    TableColumn::cut("NOTE", 8, 8),
-    TableColumn::cut("DIAGNOSIS", 6, 50),
-];
-
 /// Renders the page with the list.
 pub(super) fn frame(state: &ScreenState, now: BootInstant) -> Frame {
     let rows = state.rows();
-    let cells: Vec<[Painted; 10]> = rows.iter().map(|record| cells(state, record)).collect();
+    let cells = |record: &&LockRecord| cells(record, state.latest.waiting(&record.action), false);
+    let cells: Vec<_> = rows.iter().map(cells).collect();
     let room = state.size.columns.saturating_sub(INDENT);
     let widths = Widths::new(&COLUMNS, cells.iter(), room);
     let selected = state.selected(&rows);
@@ -64,7 +52,7 @@ pub(super) fn frame(state: &ScreenState, now: BootInstant) -> Frame {
     if body.is_empty() {
         let locks = &state.latest.snapshot.locks;
         let why = match locks.is_empty() {
-            true => "no lock is held, and there are no waiters",
+            true => messages::NOTHING_HELD,
             false => "no action, holder or host matches the filter",
         };
         body.push(StyledLine::default().with(INDENT, usize::MAX, why, Style::Faint));
@@ -206,52 +194,6 @@ fn footer(state: &ScreenState) -> StyledLine {
     };
     let keys = "Enter: open  /: filter  s: sort  ?: keys  q: quit";
     StyledLine::of(keys, Style::Faint).ending(state.size.columns, &position, Style::Faint)
-}
-
-fn cells(state: &ScreenState, record: &LockRecord) -> [Painted; 10] {
-    let when_held = |text: String| match record.is_leased() {
-        true => (text, Style::Plain),
-        false => (String::new(), Style::Plain),
-    };
-    let expires = match record.expiry {
-        Expiry::In(left) => when_held(age(left)),
-        Expiry::Ago(ago) => when_held(format!("{} ago", age(ago))),
-    };
-    let waiting = match state.latest.waiting(&record.action) {
-        0 => String::new(),
-        count => count.to_string(),
-    };
-    let last = record.last.map_or_else(String::new, |last| {
-        format!("{}, {} ago", last.outcome, age(last.ago))
-    });
-    let paint = paint(record);
-    [
-        (record.action.to_string(), Style::Plain),
-        (record.state().to_string(), paint),
-        when_held(record.holder.label.clone()),
-        when_held(age(record.held_for)),
-        expires,
-        (waiting, Style::Doubtful),
-        (record.version.token.to_string(), Style::Faint),
-        (last, Style::Plain),
-        when_held(record.holder.note.clone()),
-        (messages::diagnosis(record), paint),
-    ]
-}
-
-/// Formats a duration in at most two units, because the columns are narrow.
-pub(super) fn age(duration: Duration) -> String {
-    let seconds = duration.as_secs();
-    let two = |big: u64, big_unit, small: u64, small_unit| match small {
-        0 => format!("{big}{big_unit}"),
-        _ => format!("{big}{big_unit} {small}{small_unit}"),
-    };
-    match seconds {
-        0..60 => format!("{seconds}s"),
-        60..3_600 => two(seconds / 60, "m", seconds % 60, "s"),
-        3_600..86_400 => two(seconds / 3_600, "h", seconds / 60 % 60, "m"),
-        _ => two(seconds / 86_400, "d", seconds / 3_600 % 24, "h"),
-    }
 }
 
 fn time_of_day(since_1970: Duration) -> String {

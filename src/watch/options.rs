@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::selection::ActionSelection;
-use crate::cli::watch::Color;
+use crate::report::layout::Layout;
 
 /// Content and format of the output.
 #[derive(Debug, Clone)]
@@ -14,6 +14,6 @@ pub struct WatchOptions {
     pub json: bool,
     /// Time between two snapshots.
     pub interval: Duration,
-    /// When to use colours on the screen.
-    pub color: Color,
+    /// Layout of the tables, and use of colours on the screen.
+    pub layout: Layout,
 }

@@ -40,15 +40,15 @@ impl ActionSelection {
         }
     }
 
-    /// Adds a record for each named action that was never held, so that the output contains all named actions, and
-    /// sorts the records.
+    /// Adds a record for each named action that the tables do not contain, so that the output contains all named actions, and
+    /// sorts the records in the natural order of their names.
     pub fn complete(&self, snapshot: &mut Snapshot) {
         let locks = &mut snapshot.locks;
         for action in &self.named {
             if !locks.iter().any(|record| record.action == *action) {
-                locks.push(LockRecord::never_held(action.clone()));
+                locks.push(LockRecord::unknown(action.clone()));
             }
         }
-        locks.sort_by(|one, other| one.action.cmp(&other.action));
+        locks.sort_by(|one, other| one.action.natural_cmp(&other.action));
     }
 }

@@ -11,7 +11,7 @@ use crate::store::{LockRecord, LockState, Snapshot, Waiter};
 /// A snapshot with the time at which it arrived.
 #[derive(Debug, Clone)]
 pub struct TimedSnapshot {
-    /// One record per action, in byte order, and the waiters.
+    /// One record per action, in natural order, and the waiters.
     pub snapshot: Snapshot,
     /// Time at which the snapshot arrived.
     pub at: BootInstant,

@@ -59,7 +59,7 @@ pub struct QueryFailure {
 /// Sort order of the list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SortOrder {
-    /// By the bytes of the name of the action.
+    /// By the natural order of the names of the actions.
     Action,
     /// By severity: problems first, then states that deserve attention, then healthy leases, then free actions.
     Severity,
@@ -140,7 +140,7 @@ impl ScreenState {
                     || holder.is_some_and(|holder| matches(&holder.label) || matches(&holder.host))
             })
             .collect();
-        // All sorts are stable, so rows of equal rank stay in the byte order of their actions.
+        // All sorts are stable, so rows of equal rank stay in the natural order of their actions.
         match self.order {
             SortOrder::Action => {}
             SortOrder::Severity => rows.sort_by_key(|record| severity(record)),

@@ -10,6 +10,7 @@ use proptest::prelude::*;
 use self::scene::*;
 use super::frame::Size;
 use super::key::Key;
+use super::selection::ActionSelection;
 use super::state::{KeyEffect, Page, ScreenState};
 use crate::lease::Token;
 use crate::report::columns::{TableColumn, Widths};
@@ -17,6 +18,21 @@ use crate::report::escape::printable;
 use crate::report::line::{StyledLine, width};
 use crate::report::style::Style;
 use crate::store::{HistoryEntry, HistoryOutcome, LastRun};
+
+#[test]
+fn snapshot_is_in_natural_order_and_contains_unknown_names() {
+    let named = ["job-10", "unknown", "job-2"].map(action);
+    let mut snapshot = snapshot(vec![held("job-10", "a", 1), held("job-2", "b", 1)], vec![]);
+    ActionSelection::new(named, false).complete(&mut snapshot.snapshot);
+    let locks = snapshot.snapshot.locks.iter();
+    let shown: Vec<_> = locks
+        .map(|lock| (lock.action.as_str(), lock.is_known))
+        .collect();
+    assert_eq!(
+        shown,
+        [("job-2", true), ("job-10", true), ("unknown", false)]
+    );
+}
 
 #[test]
 fn arrow_letter_and_page_keys_select_an_action() {
@@ -55,7 +71,7 @@ fn selection_stays_with_its_action() {
     assert_eq!(marked(&state), "x");
     state.set_snapshot(snapshot(Vec::new(), Vec::new()));
     assert!(
-        screen(&state).contains("no lock is held"),
+        screen(&state).contains("nothing is held"),
         "{}",
         screen(&state)
     );

@@ -20,6 +20,7 @@ use dlock::lease::timing::Timing;
 use dlock::metrics::{MetricsResult, RunMetrics};
 use dlock::process::hook::{self, HookTrigger};
 use dlock::report::history;
+use dlock::report::layout::Layout;
 use dlock::report::log::EventKind;
 use dlock::report::status::{json, table};
 use dlock::store::mysql::schema::printout;
@@ -178,7 +179,7 @@ fn every_field_and_column_of_status_is_documented() {
     ] {
         compare_fields(&page, heading, object);
     }
-    let text = table(&records, &queue);
+    let text = table(&survey, Layout::FULL);
     let (locks, waiters) = text.split_once("\n\n").expect("two tables");
     for (heading, table) in [(".SS \"The table\"", locks), (".SS \"The queue\"", waiters)] {
         compare_columns(&page, heading, table);
@@ -203,7 +204,11 @@ fn every_field_and_column_of_history_is_documented() {
     let text = history::json(&runs).expect("the JSON can be written");
     let value: serde_json::Value = serde_json::from_str(&text).expect("the output is JSON");
     compare_fields(&page, ".SS JSON", &value["runs"][0]);
-    compare_columns(&page, ".SS \"The table\"", &history::table(&runs));
+    compare_columns(
+        &page,
+        ".SS \"The table\"",
+        &history::table(&runs, Layout::FULL),
+    );
 }
 
 #[test]

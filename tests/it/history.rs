@@ -96,7 +96,7 @@ fn the_history_contains_every_run_with_its_outcome() {
         let table = Dlock::on(database, ["history", "init", "-n1"]).run().stdout;
         let lines: Vec<&str> = table.lines().collect();
         assert_eq!(lines.len(), 2, "{table}");
-        for fact in ["init", "v1", "web-1", "exited 0, ", "release 42"] {
+        for fact in ["init", "v1", "web-1", "exited 0 ", "release 42"] {
             assert!(lines[1].contains(fact), "{fact}: {table}");
         }
     });

@@ -63,6 +63,7 @@ mod status;
 mod status_sessions;
 mod stop_signal;
 mod store_contract;
+mod tables;
 mod tls;
 mod tree;
 mod versions;

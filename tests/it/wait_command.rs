@@ -74,7 +74,10 @@ fn read_only_account_waits_until_the_action_is_free() {
         assert_eq!(holder.wait().status, Some(3));
         assert_eq!(waiter.wait().status, Some(0));
         scene.wait(&["-a", "init"]).run().expect(0, "", "");
-        scene.wait(&["never"]).run().expect(0, "", "");
+        scene
+            .wait(&["never"])
+            .run()
+            .expect(0, "", "never is unknown");
     });
 }
 

@@ -1,33 +1,35 @@
 //! Formats all facts about one action, one per line.
 
-use std::fmt::Write as _;
-
 use super::sessions::session_facts;
-use super::table::last_run;
-use super::waiters::{waiter_table, waiters_of};
-use crate::report::escape::printable;
+use super::table::{NEVER_USED, last_run, paint, state};
+use super::waiters::{Queues, waiter_table};
+use crate::report::layout::Layout;
+use crate::report::line::StyledLine;
 use crate::report::messages::{self, duration};
+use crate::report::style::Style;
 use crate::store::session_states::SessionStates;
 use crate::store::{Expiry, LockRecord, Snapshot};
 
 /// Formats all facts about one action in `snapshot`, one per line, followed by the table of its waiters.
 #[must_use]
-pub fn details(record: &LockRecord, snapshot: &Snapshot) -> String {
-    let waiters = &snapshot.waiters;
+pub fn details(record: &LockRecord, snapshot: &Snapshot, layout: Layout) -> String {
     let facts = facts(record, &snapshot.sessions);
     let width = facts.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
-    let mut text = format!(
-        "{}: {}\n",
-        printable(record.action.as_str()),
-        record.state()
-    );
+    let title = format!("{}: {}", record.action, state(record));
+    let mut text = layout.paragraph(&StyledLine::default(), 0, &title, paint(record));
     for (name, fact) in facts {
-        // Writing to a String cannot fail.
-        let _ = writeln!(text, "  {name:width$}  {}", printable(&fact));
+        let paint = match name {
+            "diagnosis" => paint(record),
+            _ => Style::Plain,
+        };
+        let name = StyledLine::default().with(2, width, name, Style::Faint);
+        text.push_str(&layout.paragraph(&name, 2 + width + 2, &fact, paint));
     }
-    if waiters_of(waiters, &record.action).next().is_some() {
+    let queues = Queues::new(&snapshot.waiters);
+    let waiters = waiter_table(std::slice::from_ref(record), &queues, layout);
+    if !waiters.is_empty() {
         text.push('\n');
-        text.push_str(&waiter_table(std::slice::from_ref(record), waiters));
+        text.push_str(&waiters);
     }
     text
 }
@@ -54,6 +56,9 @@ pub fn facts(record: &LockRecord, sessions: &SessionStates) -> Vec<(&'static str
             ("lease", lease(record)),
         ]);
     }
+    if !record.is_known {
+        return facts;
+    }
     facts.push(("token", record.version.token.to_string()));
     if is_held && let Some(paused) = &record.pause {
         facts.push(("paused until", paused.until.clone()));
@@ -61,8 +66,11 @@ pub fn facts(record: &LockRecord, sessions: &SessionStates) -> Vec<(&'static str
     if let Some(last) = record.last {
         facts.push((
             "last run",
-            format!("{} (token {})", last_run(last), last.token),
+            format!("{} (token {})", last_run(last, duration), last.token),
         ));
+    }
+    if record.is_unused() {
+        facts.push(named("last run", NEVER_USED));
     }
     facts.extend(session_facts(record, sessions));
     facts.retain(|(_, text)| !text.is_empty());

@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::sessions::{SessionJson, sessions};
-use super::waiters::waiters_of;
+use super::waiters::Queues;
 use crate::report::format::{json_line, millis};
 use crate::report::messages;
 use crate::store::diagnosis::{Diagnosis, takeover_in};
@@ -20,6 +20,7 @@ use crate::store::{Expiry, LockRecord, Snapshot};
 struct LockJson<'a> {
     action: &'a str,
     state: String,
+    known: bool,
     token: u64,
     holder: Option<&'a str>,
     host: Option<&'a str>,
@@ -80,6 +81,7 @@ struct StatusDocument<'a> {
 /// Never fails for a [`Snapshot`]. The `Result` type comes from the serializer.
 pub fn json(snapshot: &Snapshot, local_time: Duration) -> serde_json::Result<String> {
     let locks = snapshot.locks.iter();
+    let queues = Queues::new(&snapshot.waiters);
     let server_time_ms = snapshot.server_time.0 / 1000;
     let difference = i128::from(server_time_ms) - i128::from(millis(local_time));
     let document = StatusDocument {
@@ -89,12 +91,14 @@ pub fn json(snapshot: &Snapshot, local_time: Duration) -> serde_json::Result<Str
             SessionStates::Failed(failure) => Some(failure.to_string()),
             SessionStates::NotQueried | SessionStates::Known(_) => None,
         },
-        locks: locks.map(|record| lock(record, snapshot)).collect(),
+        locks: locks
+            .map(|record| lock(record, snapshot, &queues))
+            .collect(),
     };
     json_line(&document)
 }
 
-fn lock<'a>(record: &'a LockRecord, snapshot: &'a Snapshot) -> LockJson<'a> {
+fn lock<'a>(record: &'a LockRecord, snapshot: &'a Snapshot, queues: &Queues<'a>) -> LockJson<'a> {
     let is_held = record.is_leased();
     let holder = &record.holder;
     let text = |text| Some(text).filter(|_| is_held);
@@ -104,6 +108,7 @@ fn lock<'a>(record: &'a LockRecord, snapshot: &'a Snapshot) -> LockJson<'a> {
     LockJson {
         action: record.action.as_str(),
         state: record.state().to_string(),
+        known: record.is_known,
         token: record.version.token.0,
         holder: text(holder.label.as_str()),
         host: text(holder.host.as_str()),
@@ -136,8 +141,8 @@ fn lock<'a>(record: &'a LockRecord, snapshot: &'a Snapshot) -> LockJson<'a> {
         last_outcome: record.last.map(|last| last.outcome.as_str()),
         last_code: record.last.and_then(|last| last.outcome.code()),
         last_ended_ago_ms: record.last.map(|last| millis(last.ago)),
-        waiters: (1..)
-            .zip(waiters_of(&snapshot.waiters, &record.action))
+        waiters: queues
+            .of(&record.action)
             .map(|(position, waiter)| WaiterJson {
                 position,
                 holder: &waiter.holder.label,

@@ -1,72 +1,139 @@
 //! The table of locks.
 
-use super::waiters::{waiter_table, waiters_of};
-use crate::report::escape::printable;
-use crate::report::format::rendered;
-use crate::report::messages::{self, duration};
-use crate::store::{Expiry, LastRun, LockRecord, Waiter};
+use super::waiters::{Queues, waiter_table};
+use crate::report::columns::{Painted, TableColumn};
+use crate::report::layout::Layout;
+use crate::report::line::StyledLine;
+use crate::report::messages::{self, age, duration};
+use crate::report::style::Style;
+use crate::store::diagnosis::Diagnosis;
+use crate::store::{Expiry, LastRun, LockRecord, Snapshot};
 
-/// Formats a table with one line per action. If there are waiters, a table of the waiters follows, in the
-/// order of their positions.
-///
-/// Does not wrap lines. A narrow terminal wraps the lines, but users can still read and copy them. If a
-/// cell were wrapped, a token could be split over two lines of the cell.
+/// The columns of the table, also on the screen of `status --watch`.
+pub const COLUMNS: [TableColumn; 13] = [
+    TableColumn::cut("ACTION", 0, 12),
+    TableColumn::whole("STATE", 1),
+    TableColumn::cut("HOLDER", 2, 12),
+    TableColumn::whole("HELD FOR", 3),
+    TableColumn::whole("EXPIRES IN", 4),
+    TableColumn::whole("WAITERS", 5),
+    TableColumn::whole("TOKEN", 7),
+    TableColumn::whole("LAST RUN", 9),
+    TableColumn::cut("NOTE", 8, 8),
+    TableColumn::cut("HOST", 10, 8),
+    TableColumn::whole("PID", 12),
+    TableColumn::cut("USER", 11, 6),
+    TableColumn::cut("DIAGNOSIS", 6, 50),
+];
+
+/// Text in place of the last run of an action that was never granted.
+pub(super) const NEVER_USED: &str = "never used";
+
+/// Index of the column DIAGNOSIS.
+const DIAGNOSIS: usize = COLUMNS.len() - 1;
+
+/// Formats a table with one line per action, or one sentence if there is no action. If there are waiters, a table of the waiters follows, in the
+/// order of their positions. If the width has no room for the diagnoses, the diagnoses of all actions with a problem
+/// follow too.
 #[must_use]
-pub fn table(records: &[LockRecord], waiters: &[Waiter]) -> String {
-    let heading = [
-        "ACTION",
-        "STATE",
-        "HOLDER",
-        "HOST",
-        "PID",
-        "USER",
-        "TOKEN",
-        "HELD FOR",
-        "EXPIRES IN",
-        "WAITERS",
-        "LAST RUN",
-        "NOTE",
-        "DIAGNOSIS",
-    ];
-    let rows = records.iter().map(|record| {
-        let waiting = waiters_of(waiters, &record.action);
-        let alive = waiting.filter(|waiter| waiter.alive != Some(false));
-        holder_cells(record, alive.count())
-    });
-    let mut text = rendered(heading, rows);
-    if !waiters.is_empty() {
-        text.push('\n');
-        text.push_str(&waiter_table(records, waiters));
+pub fn table(snapshot: &Snapshot, layout: Layout) -> String {
+    let Snapshot { locks, waiters, .. } = snapshot;
+    if locks.is_empty() {
+        return format!("{}\n", messages::NOTHING_HELD);
     }
-    text
+    let queues = Queues::new(waiters);
+    let waiting = |record: &LockRecord| queues.waiting(&record.action);
+    let cells = |record| cells(record, waiting(record), layout.is_full());
+    let rows: Vec<_> = locks.iter().map(cells).collect();
+    let widths = layout.widths(&COLUMNS, &rows);
+    let mut sections = vec![layout.table(&COLUMNS, &widths, &rows)];
+    if !widths.shows(DIAGNOSIS) {
+        sections.push(problems(locks, layout));
+    }
+    sections.push(waiter_table(locks, &queues, layout));
+    sections.retain(|section| !section.is_empty());
+    sections.join("\n")
 }
 
-fn holder_cells(record: &LockRecord, waiters: usize) -> [String; 13] {
-    let is_held = record.is_leased();
-    let unless_free = |text: String| if is_held { text } else { "-".to_owned() };
+/// Formats the diagnoses of all actions with a problem, one paragraph per action.
+fn problems(records: &[LockRecord], layout: Layout) -> String {
+    let problem = |record: &LockRecord| match paint(record) {
+        Style::Good | Style::Faint => None,
+        paint => {
+            let text = format!("{}: {}", record.action, messages::diagnosis(record));
+            Some(layout.paragraph(&StyledLine::default(), 0, &text, paint))
+        }
+    };
+    records.iter().filter_map(problem).collect()
+}
+
+/// Returns the cells of the line of `record`. Cells that do not apply are empty. If `exact` is true, durations are
+/// exact, and a number of waiters of 0 is shown.
+#[must_use]
+pub fn cells(record: &LockRecord, waiting: usize, exact: bool) -> [Painted; 13] {
+    let time = if exact { duration } else { age };
+    let plain = |text: String| (text, Style::Plain);
+    let when_held = |text: String| match record.is_leased() {
+        true => (text, Style::Plain),
+        false => (String::new(), Style::Plain),
+    };
     let expires = match record.expiry {
-        Expiry::In(left) => duration(left),
-        Expiry::Ago(ago) => format!("{} ago", duration(ago)),
+        Expiry::In(left) => time(left),
+        Expiry::Ago(ago) => format!("{} ago", time(ago)),
+    };
+    let waiters = match waiting {
+        0 if !exact => String::new(),
+        count => count.to_string(),
+    };
+    let last = match record.last {
+        Some(last) => last_run(last, time),
+        None if record.is_known && record.is_unused() => NEVER_USED.to_owned(),
+        None => String::new(),
     };
     let holder = &record.holder;
+    let paint = paint(record);
     [
-        printable(record.action.as_str()).into_owned(),
-        record.state().to_string(),
-        unless_free(printable(&holder.label).into_owned()),
-        unless_free(printable(&holder.host).into_owned()),
-        unless_free(holder.pid.to_string()),
-        unless_free(printable(&holder.user).into_owned()),
-        record.version.token.to_string(),
-        unless_free(duration(record.held_for)),
-        unless_free(expires),
-        waiters.to_string(),
-        record.last.map_or_else(|| "-".to_owned(), last_run),
-        unless_free(printable(&holder.note).into_owned()),
-        printable(&messages::diagnosis(record)).into_owned(),
+        plain(record.action.to_string()),
+        (state(record), paint),
+        when_held(holder.label.clone()),
+        when_held(time(record.held_for)),
+        when_held(expires),
+        (waiters, Style::Doubtful),
+        (record.version.token.to_string(), Style::Faint),
+        plain(last),
+        when_held(holder.note.clone()),
+        when_held(holder.host.clone()),
+        when_held(holder.pid.to_string()),
+        when_held(holder.user.clone()),
+        (messages::diagnosis(record), paint),
     ]
 }
 
+/// Returns the state of the action for users.
+pub(super) fn state(record: &LockRecord) -> String {
+    match record.is_known {
+        true => record.state().to_string(),
+        false => "unknown".to_owned(),
+    }
+}
+
 /// Formats the outcome and the age of the last run.
-pub(super) fn last_run(last: LastRun) -> String {
-    format!("{}, {} ago", last.outcome, duration(last.ago))
+pub(super) fn last_run(last: LastRun, time: fn(std::time::Duration) -> String) -> String {
+    format!("{}, {} ago", last.outcome, time(last.ago))
+}
+
+/// Returns the style in which the state and the diagnosis of an action are shown.
+#[must_use]
+pub fn paint(record: &LockRecord) -> Style {
+    match Diagnosis::of(record) {
+        Diagnosis::Free if !record.is_known => Style::Doubtful,
+        Diagnosis::Free => Style::Faint,
+        Diagnosis::Renewing => Style::Good,
+        Diagnosis::Paused | Diagnosis::MinHold => Style::Doubtful,
+        Diagnosis::Revoked
+        | Diagnosis::ClockSetBack
+        | Diagnosis::NotRenewing
+        | Diagnosis::Gone
+        | Diagnosis::Expired => Style::Bad,
+    }
 }

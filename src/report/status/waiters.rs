@@ -1,52 +1,89 @@
 //! The table of waiters.
 
+use std::collections::BTreeMap;
+
 use crate::lease::action::Action;
-use crate::report::escape::printable;
-use crate::report::format::rendered;
-use crate::report::messages::duration;
+use crate::report::columns::{Painted, TableColumn};
+use crate::report::layout::Layout;
+use crate::report::messages::{age, duration};
+use crate::report::style::Style;
 use crate::store::{LockRecord, Waiter};
 
-/// Formats a table of the waiters for all `records`. The waiters of an action are in the order of their
-/// positions.
-pub(super) fn waiter_table(records: &[LockRecord], waiters: &[Waiter]) -> String {
-    let heading = [
-        "ACTION", "POSITION", "WAITER", "HOST", "PID", "USER", "WAITED", "SESSION", "NOTE",
-    ];
-    let rows = records.iter().flat_map(|record| {
-        let waiting = waiters_of(waiters, &record.action);
-        (1..)
-            .zip(waiting)
-            .map(|(position, waiter)| waiter_cells(position, waiter))
-    });
-    rendered(heading, rows)
-}
+const COLUMNS: [TableColumn; 9] = [
+    TableColumn::cut("ACTION", 0, 12),
+    TableColumn::whole("POSITION", 1),
+    TableColumn::cut("WAITER", 2, 12),
+    TableColumn::whole("WAITED", 3),
+    TableColumn::whole("SESSION", 4),
+    TableColumn::cut("NOTE", 5, 8),
+    TableColumn::cut("HOST", 6, 8),
+    TableColumn::whole("PID", 8),
+    TableColumn::cut("USER", 7, 6),
+];
 
-/// Returns the waiters for `action`, in the order of their positions.
-pub(super) fn waiters_of<'a>(
-    waiters: &'a [Waiter],
-    action: &'a Action,
-) -> impl Iterator<Item = &'a Waiter> {
-    waiters
-        .iter()
-        .filter(move |waiter| waiter.action == *action)
-}
+/// The waiters for each action, in the order of their positions.
+pub(super) struct Queues<'a>(BTreeMap<&'a Action, Vec<&'a Waiter>>);
 
-fn waiter_cells(position: usize, waiter: &Waiter) -> [String; 9] {
-    let holder = &waiter.holder;
-    [
-        printable(waiter.action.as_str()).into_owned(),
-        position.to_string(),
-        printable(&holder.label).into_owned(),
-        printable(&holder.host).into_owned(),
-        holder.pid.to_string(),
-        printable(&holder.user).into_owned(),
-        duration(waiter.waiting_for),
-        match waiter.alive {
-            Some(true) => "alive",
-            Some(false) => "gone",
-            None => "-",
+impl<'a> Queues<'a> {
+    /// Groups `waiters` by action.
+    pub(super) fn new(waiters: &'a [Waiter]) -> Self {
+        let mut queues: BTreeMap<_, Vec<_>> = BTreeMap::new();
+        for waiter in waiters {
+            queues.entry(&waiter.action).or_default().push(waiter);
         }
-        .to_owned(),
-        printable(&holder.note).into_owned(),
+        Self(queues)
+    }
+
+    /// Returns the waiters for `action`, each with its position. The first position is 1.
+    pub(super) fn of(&self, action: &Action) -> impl Iterator<Item = (usize, &'a Waiter)> {
+        let queue = self.0.get(action).into_iter().flatten();
+        (1..).zip(queue.copied())
+    }
+
+    /// Returns the number of waiters for `action`, without the waiters whose sessions have ended.
+    pub(super) fn waiting(&self, action: &Action) -> usize {
+        let waiters = self.of(action);
+        waiters
+            .filter(|(_, waiter)| waiter.alive != Some(false))
+            .count()
+    }
+}
+
+/// Formats a table of the waiters for all `records`. The waiters of an action are in the order of their
+/// positions. The table is empty if there are no waiters.
+pub(super) fn waiter_table(records: &[LockRecord], queues: &Queues, layout: Layout) -> String {
+    let rows: Vec<_> = records
+        .iter()
+        .flat_map(|record| queues.of(&record.action))
+        .map(|(position, waiter)| cells(position, waiter, layout))
+        .collect();
+    if rows.is_empty() {
+        return String::new();
+    }
+    let widths = layout.widths(&COLUMNS, &rows);
+    layout.table(&COLUMNS, &widths, &rows)
+}
+
+fn cells(position: usize, waiter: &Waiter, layout: Layout) -> [Painted; 9] {
+    let holder = &waiter.holder;
+    let plain = |text: &str| (text.to_owned(), Style::Plain);
+    let wait = match layout.is_full() {
+        true => duration(waiter.waiting_for),
+        false => age(waiter.waiting_for),
+    };
+    [
+        plain(waiter.action.as_str()),
+        plain(&position.to_string()),
+        plain(&holder.label),
+        (wait, Style::Plain),
+        match waiter.alive {
+            Some(true) => ("alive".to_owned(), Style::Good),
+            Some(false) => ("gone".to_owned(), Style::Bad),
+            None => ("-".to_owned(), Style::Faint),
+        },
+        plain(&holder.note),
+        plain(&holder.host),
+        plain(&holder.pid.to_string()),
+        plain(&holder.user),
     ]
 }

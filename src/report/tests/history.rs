@@ -3,10 +3,10 @@
 use insta::assert_snapshot;
 
 use super::records::*;
-use super::{by_field, whole_lines};
+use super::{at_each_width, by_field, whole_lines};
 use crate::lease::Token;
-use crate::report::history::{json, table};
-use crate::store::{HistoryEntry, HistoryOutcome};
+use crate::report::history::{json, no_runs, table};
+use crate::store::{HistoryEntry, HistoryOutcome, LockRecord};
 
 fn entry(outcome: HistoryOutcome) -> HistoryEntry {
     HistoryEntry {
@@ -70,23 +70,41 @@ fn texts() -> [HistoryEntry; 2] {
     })
 }
 
+fn tables(entries: &[HistoryEntry]) -> String {
+    at_each_width(|layout| table(entries, layout))
+}
+
 fn document(entries: &[HistoryEntry]) -> String {
     by_field(&json(entries).expect("the document serializes"))
 }
 
 #[test]
 fn table_without_runs_is_a_heading() {
-    assert_snapshot!(whole_lines(table(&[])));
+    assert_snapshot!(tables(&[]));
+}
+
+#[test]
+fn texts_without_runs() {
+    let named = [
+        LockRecord::unknown(action("inti")),
+        LockRecord::never_held(action("paused early")),
+        LockRecord {
+            last: None,
+            ..free("init")
+        },
+        LockRecord::unknown(action(HOSTILE_NAME)),
+    ];
+    assert_snapshot!(whole_lines(no_runs(&[]) + &no_runs(&named)));
 }
 
 #[test]
 fn table_of_every_outcome() {
-    assert_snapshot!(whole_lines(table(&outcomes())));
+    assert_snapshot!(tables(&outcomes()));
 }
 
 #[test]
 fn table_with_long_and_hostile_text() {
-    assert_snapshot!(whole_lines(table(&texts())));
+    assert_snapshot!(tables(&texts()));
 }
 
 #[test]

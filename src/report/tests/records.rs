@@ -221,7 +221,7 @@ fn diagnosed(diagnosis: Diagnosis) -> LockRecord {
     record
 }
 
-/// Returns the records of actions in all states, in the byte order of their names. Each name describes the state of the
+/// Returns the records of actions in all states, in the natural order of their names. Each name describes the state of the
 /// action.
 pub(super) fn states() -> Vec<LockRecord> {
     let diagnoses = [
@@ -238,6 +238,7 @@ pub(super) fn states() -> Vec<LockRecord> {
     let mut records = Vec::from(diagnoses.map(diagnosed));
     records.extend([
         LockRecord::never_held(action("never held")),
+        LockRecord::unknown(action("unknown")),
         LockRecord {
             fenced: true,
             ..free("free, fenced")
@@ -273,7 +274,7 @@ pub(super) fn states() -> Vec<LockRecord> {
             ..silent("expired, connection gone", seconds(31), Some(false))
         },
     ]);
-    records.sort_by(|one, other| one.action.cmp(&other.action));
+    records.sort_by(|one, other| one.action.natural_cmp(&other.action));
     records
 }
 

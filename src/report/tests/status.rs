@@ -4,21 +4,31 @@ use insta::assert_snapshot;
 use proptest::prelude::*;
 
 use super::records::*;
-use super::{by_field, whole_lines};
+use super::{at_each_width, by_field, whole_lines};
 use crate::report::escape::is_harmful;
 use crate::report::escape::tests::hostile;
+use crate::report::layout::Layout;
 use crate::report::status::{details, json, table};
+use crate::report::style::Colors;
 use crate::store::session::ServerInstance;
 use crate::store::session_states::{SessionStates, VisibleSessions};
 use crate::store::{Failure, FailureKind, LockRecord, Snapshot, Waiter};
 
-/// Returns the facts of each action, separated by empty lines.
+/// Returns the facts of each action at each width, separated by empty lines.
 fn all_details(records: &[LockRecord], waiters: &[Waiter]) -> String {
-    let texts: Vec<String> = records
-        .iter()
-        .map(|record| whole_lines(details(record, &snapshot(records, waiters))))
-        .collect();
-    texts.join("\n")
+    let snapshot = snapshot(records, waiters);
+    at_each_width(|layout| {
+        let texts: Vec<String> = records
+            .iter()
+            .map(|record| details(record, &snapshot, layout))
+            .collect();
+        texts.join("\n")
+    })
+}
+
+/// Returns the tables at each width.
+fn tables(records: &[LockRecord], waiters: &[Waiter]) -> String {
+    at_each_width(|layout| table(&snapshot(records, waiters), layout))
 }
 
 fn document(records: &[LockRecord], waiters: &[Waiter]) -> String {
@@ -28,33 +38,45 @@ fn document(records: &[LockRecord], waiters: &[Waiter]) -> String {
 }
 
 #[test]
-fn table_without_actions_is_a_heading() {
-    assert_snapshot!(whole_lines(table(&[], &[])));
+fn table_without_actions_is_a_sentence() {
+    assert_snapshot!(tables(&[], &[]));
 }
 
 #[test]
 fn table_of_one_held_action() {
-    assert_snapshot!(whole_lines(table(&[held("init")], &[])));
+    assert_snapshot!(tables(&[held("init")], &[]));
 }
 
 #[test]
 fn table_of_actions_in_every_state_with_waiters() {
-    assert_snapshot!(whole_lines(table(&states(), &waiters())));
+    assert_snapshot!(tables(&states(), &waiters()));
+}
+
+#[test]
+fn colours_of_actions_in_every_state() {
+    let layout = Layout {
+        width: Some(80),
+        colors: Colors::Shown,
+    };
+    let snapshot = snapshot(&states(), &waiters());
+    let table = whole_lines(table(&snapshot, layout));
+    let details = whole_lines(details(&held("init"), &snapshot, layout));
+    assert_snapshot!((table + "\n" + &details).replace('\u{1b}', "ESC"));
 }
 
 #[test]
 fn table_aligns_long_and_wide_text() {
     let (long, long_waiter) = texts(LONG, LONG);
-    assert_snapshot!(whole_lines(table(
+    assert_snapshot!(tables(
         &[held("init"), long],
         &[waiter("init", "web-2/12", Some(true)), long_waiter]
-    )));
+    ));
 }
 
 #[test]
 fn table_escapes_hostile_text() {
     let (record, waiter) = texts(HOSTILE_NAME, HOSTILE);
-    assert_snapshot!(whole_lines(table(&[record], &[waiter])));
+    assert_snapshot!(tables(&[record], &[waiter]));
 }
 
 #[test]
@@ -148,7 +170,7 @@ fn snapshots_with_sessions(text: &str) -> Vec<(&'static str, Snapshot)> {
 /// Returns the facts about the sessions in each state.
 fn session_facts(text: &str) -> String {
     let facts = |(name, snapshot): (&str, Snapshot)| {
-        let text = whole_lines(details(&snapshot.locks[0], &snapshot));
+        let text = whole_lines(details(&snapshot.locks[0], &snapshot, Layout::FULL));
         let lines = text.lines().filter(|line| line.starts_with("  s"));
         let lines = lines.filter(|line| !line.starts_with("  since"));
         let lines: Vec<&str> = lines.collect();
@@ -201,13 +223,13 @@ proptest! {
     fn labels_and_notes_cannot_forge_lines_or_break_the_json(label in hostile(), note in hostile()) {
         let records = [LockRecord { holder: holder(&label, &note), ..held("init") }];
         let waiters = [Waiter { holder: holder(&label, &note), ..waiter("init", "", Some(true)) }];
-        let text = table(&records, &waiters);
+        let text = table(&snapshot(&records, &waiters), Layout::FULL);
         prop_assert_eq!(text.lines().count(), 5);
         prop_assert!(!text.replace('\n', "").contains(is_harmful));
-        let text = details(&records[0], &snapshot(&records, &waiters));
+        let text = details(&records[0], &snapshot(&records, &waiters), Layout::FULL);
         prop_assert!(!text.replace('\n', "").contains(is_harmful));
         for (_, snapshot) in snapshots_with_sessions(&label) {
-            let text = details(&snapshot.locks[0], &snapshot);
+            let text = details(&snapshot.locks[0], &snapshot, Layout::FULL);
             prop_assert!(!text.replace('\n', "").contains(is_harmful));
         }
         let text = json(&snapshot(&records, &waiters), seconds(0)).expect("the document serializes");

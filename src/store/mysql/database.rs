@@ -112,8 +112,8 @@ impl Database {
             }
             Request::Get => {
                 let mut found = self.query(contender, "", None)?;
-                let never_held = || LockRecord::never_held(contender.action.clone());
-                found.row.get_or_insert_with(never_held);
+                let unknown = || LockRecord::unknown(contender.action.clone());
+                found.row.get_or_insert_with(unknown);
                 found.unless_done(|row, _| Response::Record(row))
             }
             Request::Enqueue(entry) => {

@@ -198,6 +198,7 @@ fn record(row: &Row, action: Action) -> Result<LockRecord, Failure> {
     let is_min_hold = flag(row, "min_hold")?;
     Ok(LockRecord {
         action,
+        is_known: true,
         owner_id: owner_id(row)?,
         version: Version {
             token: Token(required(row, "token")?),

@@ -5,6 +5,7 @@ use std::time::UNIX_EPOCH;
 
 use super::poller::{PollEvent, Poller};
 use crate::exit::Status;
+use crate::report::layout::Layout;
 use crate::report::log::EventKind;
 use crate::report::status::{json, table};
 use crate::report::{self, Reader, Report};
@@ -19,6 +20,7 @@ pub(super) fn run(
     poller: &mut Poller,
     first: TimedSnapshot,
     as_json: bool,
+    layout: Layout,
     report: &Report,
 ) -> anyhow::Result<Status> {
     if let Some(difference) = first.clock_difference() {
@@ -32,7 +34,7 @@ pub(super) fn run(
                 last_failure.clear();
                 let text = match as_json {
                     true => json(&snapshot.snapshot, snapshot.at_wall)?,
-                    false => block(&snapshot),
+                    false => block(&snapshot, layout),
                 };
                 if report::stream(&text)? == Reader::Gone {
                     return Ok(Status::OK);
@@ -55,8 +57,8 @@ pub(super) fn run(
 }
 
 /// Formats a block: the server's time, the tables, and an empty line.
-fn block(snapshot: &TimedSnapshot) -> String {
+fn block(snapshot: &TimedSnapshot, layout: Layout) -> String {
     let time = humantime::format_rfc3339_seconds(UNIX_EPOCH + snapshot.server_time());
-    let tables = table(&snapshot.snapshot.locks, &snapshot.snapshot.waiters);
+    let tables = table(&snapshot.snapshot, layout);
     format!("{time}\n{tables}\n")
 }
