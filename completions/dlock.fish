@@ -55,7 +55,7 @@ complete -c dlock -n "__fish_dlock_needs_command" -f -a "forget" -d 'Delete the 
 complete -c dlock -n "__fish_dlock_needs_command" -f -a "release" -d 'Revoke a lease, pause a lock for a given duration, or resume a paused lock'
 complete -c dlock -n "__fish_dlock_needs_command" -f -a "setup" -d 'Create or upgrade the tables, or print SQL statements for a database administrator'
 complete -c dlock -n "__fish_dlock_needs_command" -f -a "doctor" -d 'Check the server, the account, the tables and everything else that dlock depends on'
-complete -c dlock -n "__fish_dlock_using_subcommand exec" -s a -l action -d 'Name of the lock: 1 to 255 bytes of UTF-8 without control characters' -r
+complete -c dlock -n "__fish_dlock_using_subcommand exec" -s a -l action -d 'Name of the lock, instead of NAME' -r
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -s t -l ttl -d 'Length of the lease' -r
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -s w -l wait -d 'Maximum time to wait for the lock; 0 makes one attempt' -r
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -s E -l conflict-exit-code -d 'Exit status if the lock was held or paused until the waiting time ran out' -r
@@ -131,7 +131,7 @@ complete -c dlock -n "__fish_dlock_using_subcommand status" -s q -l quiet -d 'Pr
 complete -c dlock -n "__fish_dlock_using_subcommand status" -s v -l verbose -d 'Print a message for each step'
 complete -c dlock -n "__fish_dlock_using_subcommand status" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c dlock -n "__fish_dlock_using_subcommand status" -s V -l version -d 'Print version'
-complete -c dlock -n "__fish_dlock_using_subcommand wait" -s a -l action -d 'Name of the lock; an alternative to ACTION' -r
+complete -c dlock -n "__fish_dlock_using_subcommand wait" -s a -l action -d 'Name of the lock, instead of NAME' -r
 complete -c dlock -n "__fish_dlock_using_subcommand wait" -l done -d 'Wait until exec --once (or --once=KEY) has succeeded, not until the lock is free' -r
 complete -c dlock -n "__fish_dlock_using_subcommand wait" -l timeout -d 'Maximum time to wait, measured from the start of dlock wait; 0 checks once' -r
 complete -c dlock -n "__fish_dlock_using_subcommand wait" -l connect-timeout -d 'Maximum time without a response from the server; 0 makes one attempt' -r
@@ -157,7 +157,7 @@ complete -c dlock -n "__fish_dlock_using_subcommand wait" -s q -l quiet -d 'Prin
 complete -c dlock -n "__fish_dlock_using_subcommand wait" -s v -l verbose -d 'Print a message for each step'
 complete -c dlock -n "__fish_dlock_using_subcommand wait" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c dlock -n "__fish_dlock_using_subcommand wait" -s V -l version -d 'Print version'
-complete -c dlock -n "__fish_dlock_using_subcommand check" -s a -l action -d 'Name of the lock; under dlock exec, the default is the lock of the current run' -r
+complete -c dlock -n "__fish_dlock_using_subcommand check" -s a -l action -d 'Name of the lock, instead of NAME' -r
 complete -c dlock -n "__fish_dlock_using_subcommand check" -l token -d 'Fencing token to check; under dlock exec, the default is the token of the current run' -r
 complete -c dlock -n "__fish_dlock_using_subcommand check" -l log-format -d 'Format of messages on stderr' -r -f -a "text\t'One line of text for each message, for users'
 json\t'One JSON object on one line for each message, for programs'"
@@ -211,7 +211,7 @@ complete -c dlock -n "__fish_dlock_using_subcommand history" -s q -l quiet -d 'P
 complete -c dlock -n "__fish_dlock_using_subcommand history" -s v -l verbose -d 'Print a message for each step'
 complete -c dlock -n "__fish_dlock_using_subcommand history" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c dlock -n "__fish_dlock_using_subcommand history" -s V -l version -d 'Print version'
-complete -c dlock -n "__fish_dlock_using_subcommand forget" -s a -l action -d 'Name of the lock' -r
+complete -c dlock -n "__fish_dlock_using_subcommand forget" -s a -l action -d 'Name of the lock, instead of NAME' -r
 complete -c dlock -n "__fish_dlock_using_subcommand forget" -l once -d 'Delete the success of exec --once, or of exec --once=KEY if KEY is set' -r
 complete -c dlock -n "__fish_dlock_using_subcommand forget" -l holder -d 'Name of the operator, as shown in the history [default: HOST/PID]' -r
 complete -c dlock -n "__fish_dlock_using_subcommand forget" -l note -d 'Text that the history shows as a note, for example the reason' -r
@@ -237,7 +237,7 @@ complete -c dlock -n "__fish_dlock_using_subcommand forget" -s q -l quiet -d 'Pr
 complete -c dlock -n "__fish_dlock_using_subcommand forget" -s v -l verbose -d 'Print a message for each step'
 complete -c dlock -n "__fish_dlock_using_subcommand forget" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c dlock -n "__fish_dlock_using_subcommand forget" -s V -l version -d 'Print version'
-complete -c dlock -n "__fish_dlock_using_subcommand release" -s a -l action -d 'Name of the lock' -r
+complete -c dlock -n "__fish_dlock_using_subcommand release" -s a -l action -d 'Name of the lock, instead of NAME' -r
 complete -c dlock -n "__fish_dlock_using_subcommand release" -l token -d 'Change the lock only if its token is TOKEN; dlock status shows the token' -r
 complete -c dlock -n "__fish_dlock_using_subcommand release" -l reason -d 'Reason to show to the holder and the waiters, and to record in the history' -r
 complete -c dlock -n "__fish_dlock_using_subcommand release" -l pause -d 'Pause the lock for the given duration, and revoke its lease if there is one' -r

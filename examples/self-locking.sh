@@ -12,7 +12,7 @@ set -eu
 
 # Testing only DLOCK_TOKEN is not enough, because dlock may run this script under another action.
 [ -n "${DLOCK_TOKEN-}" ] && [ "${DLOCK_ACTION-}" = deploy ] ||
-    exec dlock exec --action deploy --wait 10m --note "deploy $*" -- sh "$0" "$@"
+    exec dlock exec deploy --wait 10m --note "deploy $*" -- sh "$0" "$@"
 
 echo "deploying $1, token $DLOCK_TOKEN"
 ./switch.sh "$1"

@@ -14,8 +14,10 @@ pub mod exec;
 mod footer;
 pub mod forget;
 pub mod history;
+pub mod name;
 pub mod observe;
 pub mod once;
+pub mod parse;
 pub mod release;
 pub mod setup;
 pub mod status;
@@ -23,6 +25,7 @@ pub mod table;
 pub mod value;
 pub mod wait;
 pub mod watch;
+mod words;
 
 use clap::{Parser, Subcommand};
 

@@ -32,11 +32,11 @@ pub mod store;
 pub mod sys;
 pub mod watch;
 
+use std::ffi::OsString;
 use std::panic;
 use std::thread;
 
 use clap::error::ErrorKind;
-use clap::{CommandFactory, FromArgMatches};
 
 use crate::cli::{Cli, Command, Format};
 use crate::exit::{ExitError, Status};
@@ -47,7 +47,8 @@ use crate::report::{Report, Verbosity};
 #[must_use]
 pub fn run() -> Status {
     report_panics(Format::Text);
-    let cli = match parse() {
+    let arguments: Vec<OsString> = std::env::args_os().collect();
+    let cli = match cli::parse::parse(&arguments) {
         Ok(cli) => cli,
         Err(error) => return report_parse_error(&error),
     };
@@ -74,15 +75,6 @@ pub fn run() -> Status {
     };
     report.close();
     status
-}
-
-/// Parses the command line and the environment, and notes which connection options are on the command line.
-fn parse() -> Result<Cli, clap::Error> {
-    let mut grammar = Cli::command();
-    let matches = grammar.try_get_matches_from_mut(std::env::args_os())?;
-    let mut cli = Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut grammar))?;
-    cli.connection.note_command_line(&matches);
-    Ok(cli)
 }
 
 fn dispatch(cli: Cli, report: &Report) -> anyhow::Result<Status> {

@@ -22,7 +22,7 @@ set -eu
 # A trap cannot run while a foreground command runs, so dlock runs in the background.
 stopped=
 trap 'stopped=yes; kill "$!" || :' TERM INT
-dlock exec --action init --once="$RELEASE" -- ./migrate.sh &
+dlock exec init --once="$RELEASE" -- ./migrate.sh &
 
 status=0
 wait "$!" || status=$?

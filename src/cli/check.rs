@@ -7,8 +7,18 @@ use crate::lease::action::Action;
 #[command(after_help = super::footer::SEE_ALSO, after_long_help = super::footer::long_footer())]
 pub struct CheckArgs {
     /// Name of the lock; under dlock exec, the default is the lock of the current run.
-    #[arg(short, long, env = "DLOCK_ACTION", value_name = "NAME")]
-    pub action: Action,
+    #[arg(value_name = "NAME", required_unless_present = "action")]
+    pub name: Option<Action>,
+
+    /// Name of the lock, instead of NAME.
+    #[arg(
+        short,
+        long,
+        env = "DLOCK_ACTION",
+        value_name = "NAME",
+        conflicts_with = "name"
+    )]
+    pub action: Option<Action>,
 
     /// Fencing token to check; under dlock exec, the default is the token of the current run.
     #[arg(long, env = "DLOCK_TOKEN", value_name = "TOKEN")]

@@ -7,26 +7,26 @@ use std::time::Duration;
 use clap::Args;
 
 use super::footer::{SEE_ALSO, long_footer};
+use super::name::NameArgs;
 use super::observe::ObserveArgs;
 use super::once::OnceArgs;
 use super::value::{Wait, label, note, positive_duration};
 use crate::exit;
-use crate::lease::action::Action;
 use crate::store::session::SessionPolicy;
 use crate::sys::stop_signal;
 
 /// Options of `exec`.
 #[derive(Debug, Args)]
 #[command(
-    override_usage = "dlock exec [OPTIONS] --action <NAME> -- <COMMAND> [ARG]...\n\n\
-                      Example: dlock exec --action init -- ./migrate.sh",
+    override_usage = "dlock exec [OPTIONS] <NAME> -- <COMMAND> [ARG]...\n\n\
+                      Example: dlock exec init -- ./migrate.sh",
     after_help = SEE_ALSO,
     after_long_help = long_footer()
 )]
 pub struct ExecArgs {
-    /// Name of the lock: 1 to 255 bytes of UTF-8 without control characters.
-    #[arg(short, long, env = "DLOCK_OPT_ACTION", value_name = "NAME")]
-    pub action: Action,
+    /// Name of the lock.
+    #[command(flatten)]
+    pub name: NameArgs,
 
     /// Length of the lease.
     ///
@@ -150,8 +150,8 @@ pub struct ExecArgs {
     #[command(flatten)]
     pub observe: ObserveArgs,
 
-    /// The command and its arguments.
-    #[arg(required = true, trailing_var_arg = true, value_name = "COMMAND")]
+    /// The command and its arguments, always after --.
+    #[arg(required = true, last = true, value_name = "COMMAND")]
     #[arg(value_hint = clap::ValueHint::CommandWithArguments)]
     pub command: Vec<OsString>,
 }

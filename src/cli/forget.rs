@@ -1,6 +1,6 @@
 //! The grammar of `forget`.
 
-use crate::lease::action::Action;
+use super::name::NameArgs;
 use crate::lease::once::OnceKey;
 
 /// Options of `forget`.
@@ -8,8 +8,8 @@ use crate::lease::once::OnceKey;
 #[command(after_help = super::footer::SEE_ALSO, after_long_help = super::footer::long_footer())]
 pub struct ForgetArgs {
     /// Name of the lock.
-    #[arg(short, long, env = "DLOCK_OPT_ACTION", value_name = "NAME")]
-    pub action: Action,
+    #[command(flatten)]
+    pub name: NameArgs,
 
     /// Delete the success of exec --once, or of exec --once=KEY if KEY is set.
     #[arg(long, env = "DLOCK_OPT_ONCE", value_name = "KEY", num_args = 0..=1, require_equals = true)]

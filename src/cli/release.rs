@@ -2,15 +2,15 @@
 
 use std::time::Duration;
 
-use crate::lease::action::Action;
+use super::name::NameArgs;
 
 /// Options of `release`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = super::footer::SEE_ALSO, after_long_help = super::footer::long_footer())]
 pub struct ReleaseArgs {
     /// Name of the lock.
-    #[arg(short, long, env = "DLOCK_OPT_ACTION", value_name = "NAME")]
-    pub action: Action,
+    #[command(flatten)]
+    pub name: NameArgs,
 
     /// Change the lock only if its token is TOKEN; dlock status shows the token.
     #[arg(long, value_name = "TOKEN")]

@@ -2,31 +2,22 @@
 
 use std::time::Duration;
 
+use super::name::NameArgs;
 use super::value::Wait;
-use crate::lease::action::Action;
 use crate::lease::once::OnceKey;
 
 /// Options of `wait`.
 #[derive(Debug, clap::Args)]
 #[command(
-    override_usage = "dlock wait [OPTIONS] <ACTION>\n\n\
+    override_usage = "dlock wait [OPTIONS] <NAME>\n\n\
                       Example: dlock wait init --done=v42",
     after_help = super::footer::SEE_ALSO,
     after_long_help = super::footer::long_footer()
 )]
 pub struct WaitArgs {
     /// Name of the lock.
-    #[arg(value_name = "ACTION", required_unless_present = "named")]
-    pub action: Option<Action>,
-
-    /// Name of the lock; an alternative to ACTION.
-    #[arg(
-        short = 'a',
-        long = "action",
-        value_name = "NAME",
-        conflicts_with = "action"
-    )]
-    pub named: Option<Action>,
+    #[command(flatten)]
+    pub name: NameArgs,
 
     /// Wait until exec --once (or --once=KEY) has succeeded, not until the lock is free.
     #[arg(long, env = "DLOCK_OPT_DONE", value_name = "KEY", num_args = 0..=1, require_equals = true)]

@@ -26,7 +26,7 @@ pub struct WatchArgs {
 ///
 /// # Errors
 /// Returns a message if `text` is not a duration or is out of range.
-fn interval(text: &str) -> Result<Duration, String> {
+pub(super) fn interval(text: &str) -> Result<Duration, String> {
     match humantime::parse_duration(text) {
         Ok(interval) if (MIN_INTERVAL..=MAX_INTERVAL).contains(&interval) => Ok(interval),
         Ok(_) => Err("must be from 100ms to 24h".to_owned()),

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use anyhow::Context;
+
 use super::query_once;
 use crate::cli::check::CheckArgs;
 use crate::exit::{ExitError, Status};
@@ -17,9 +19,9 @@ use crate::store::{Contender, FenceMode, Holder, LockRecord, Request, Response};
 /// Without `--sql`, fails if the token is not current, or if the server cannot be reached or
 /// refuses the request. With `--sql`, fails if stdout cannot be written.
 pub fn run(args: CheckArgs, target: Target) -> anyhow::Result<Status> {
-    let CheckArgs { action, token, sql } = args;
-    let token = Token(token);
-    if sql {
+    let action = args.name.or(args.action).context("no action")?;
+    let token = Token(args.token);
+    if args.sql {
         report::result(&fence_check(&target.database, &action, token))?;
         return Ok(Status::OK);
     }

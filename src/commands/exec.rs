@@ -34,7 +34,7 @@ use crate::sys::clock;
 /// Fails if the command cannot be started, if the lock cannot be acquired, if `--once` finds a
 /// recorded success, if a signal ends the wait, or if a process of the command is left behind.
 pub fn run(args: ExecArgs, target: Target, report: &Report) -> anyhow::Result<Status> {
-    report.about(&args.action);
+    report.about(args.name.action());
     let plan = Plan::new(args)?;
     if let Some(token) = nested::outer_token(&plan.contender, &target, plan.args.connect_timeout)? {
         return Err(plan.run_under(token, report).into());

@@ -13,11 +13,12 @@ use crate::store::target::Target;
 /// Fails if the server cannot be reached or refuses the request.
 pub fn run(args: ForgetArgs, target: Target, report: &Report) -> anyhow::Result<Status> {
     let ForgetArgs {
-        action,
+        name,
         once,
         holder: label,
         note,
     } = args;
+    let action = name.action().clone();
     report.about(&action);
     let key = once.flatten().unwrap_or_default();
     let what = messages::with_key(&action, &key);

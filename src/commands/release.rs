@@ -30,7 +30,7 @@ use crate::store::{Holder, LockRecord, LockState};
 /// stdin is not a terminal and `--yes` is missing, or if the token of the action is not the
 /// expected one.
 pub fn run(args: ReleaseArgs, target: Target, report: &Report) -> anyhow::Result<Status> {
-    let action = args.action;
+    let action = args.name.action().clone();
     report.about(&action);
     let shown_action = action.clone();
     let snapshot = query_once(target.clone(), move |database| {

@@ -56,7 +56,7 @@ struct SuccessWait<'a> {
 /// Fails if `--timeout` expires, if a fatal signal arrives, if the server refuses a request, or if no
 /// request succeeds within `--connect-timeout`.
 pub fn run(args: WaitArgs, target: Target, report: &Report) -> anyhow::Result<Status> {
-    let action = args.action.or(args.named).context("no action")?;
+    let action = args.name.action().clone();
     report.about(&action);
     let done = args.done.map(Option::unwrap_or_default);
     let timing = Timing::new(TTL, None).map_err(|why| ExitError::new(Status::INTERNAL, why))?;

@@ -48,6 +48,7 @@ mod mutants;
 mod mutual_exclusion;
 mod nested;
 mod once;
+mod option_precedence;
 mod pid_one;
 mod queue;
 mod regressions;

@@ -55,7 +55,7 @@ impl Plan {
             .map_err(|why| unstartable(&args.command, &why))?;
         let name = Path::new(program).file_name().unwrap_or(program);
         let contender = Contender {
-            action: args.action.clone(),
+            action: args.name.action().clone(),
             holder: Holder {
                 command: truncated(name.to_string_lossy().into_owned()),
                 ..holder(args.holder.clone(), args.note.clone())

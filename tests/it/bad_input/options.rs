@@ -92,17 +92,31 @@ fn an_invalid_command_line_is_rejected_before_dlock_connects() {
         64,
         "DLOCK_PASSWORD is empty",
     );
+    assert!(proxy.sessions().is_empty(), "dlock connected");
+}
+
+#[test]
+fn an_incomplete_command_line_is_rejected_and_corrected() {
     for (line, why) in [
         (&["exec", "-a", "init"][..], "<COMMAND>"),
         (&["exec", "-a", "init", "--"], "<COMMAND>"),
-        (&["exec", "--", "true"], "--action <NAME>"),
+        (&["exec", "--", "true"], "<NAME|--action <NAME>>"),
+        (
+            &["exec", "init", "true", "-x"],
+            "write: dlock exec init -- true -x",
+        ),
+        (
+            &["exec", "-a", "init", "-a", "other", "true"],
+            "write: dlock exec [OPTIONS] -- true",
+        ),
         (&["run"], "unrecognized subcommand 'run'"),
         (&[], "Usage"),
     ] {
-        let outcome = Dlock::new(line).env("DLOCK_URL", &url).run();
+        let outcome = Dlock::new(line)
+            .env("DLOCK_URL", "mysql://nobody@127.0.0.1:9/none")
+            .run();
         outcome.expect(64, "", why);
     }
-    assert!(proxy.sessions().is_empty(), "dlock connected");
 }
 
 #[test]

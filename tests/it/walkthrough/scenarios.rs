@@ -8,7 +8,7 @@ use crate::servers::Flavour;
 pub(super) const ALL: [fn(Flavour) -> Vec<Block>; 5] = [hangs, frozen, dead, maintenance, down];
 
 /// The line that is typed on each contender's host.
-const EXEC: &str = "dlock exec --action init -- ./migrate.sh";
+const EXEC: &str = "dlock exec init -- ./migrate.sh";
 
 /// The first line that an operator types.
 const STATUS: &str = "dlock status init";

@@ -1,0 +1,165 @@
+//! Parses the command line and the environment variables of the options. An option on the command line overrides the
+//! variables of all options that it contradicts.
+
+use std::ffi::OsString;
+
+use clap::builder::{OsStr, Resettable};
+use clap::parser::ValueSource;
+use clap::{ArgMatches, Command, CommandFactory, FromArgMatches};
+
+use super::{Cli, words};
+
+/// Pairs of options that contradict each other. If one of them is on the command line, dlock ignores the variable of
+/// the other.
+const CONTRADICTIONS: [(&str, &str); 9] = [
+    ("name", "action"),
+    ("wait", "nonblock"),
+    ("once", "once_per"),
+    ("pause", "resume"),
+    ("check", "watch"),
+    ("statements", "watch"),
+    ("quiet", "verbose"),
+    ("url", "url_file"),
+    ("host", "socket"),
+];
+
+/// Parses `arguments`, which begin with the name of the program, and the environment variables of the options.
+///
+/// # Errors
+/// Returns the help, the version or the usage error to print.
+pub fn parse(arguments: &[OsString]) -> Result<Cli, clap::Error> {
+    let typed = Typed::new(arguments);
+    let command = each_command(Cli::command(), &|command| {
+        command.mut_args(
+            |argument| match typed.contradicts(argument.get_id().as_str()) {
+                true => without_variable(argument),
+                false => argument,
+            },
+        )
+    });
+    let matches = command
+        .try_get_matches_from(arguments)
+        .map_err(|error| words::correct(error, arguments))?;
+    if ["once", "done", "watch"]
+        .into_iter()
+        .any(|name| typed.has(name))
+    {
+        words::check_separated_value(arguments)?;
+    }
+    let mut cli = Cli::from_arg_matches(&matches)?;
+    cli.connection.note_command_line(&matches);
+    Ok(cli)
+}
+
+/// The options and arguments on the command line, without those that are set by a variable or by default.
+struct Typed(Vec<String>);
+
+impl Typed {
+    fn new(arguments: &[OsString]) -> Self {
+        let command = each_command(Cli::command(), &|command| {
+            command.mut_args(without_variable)
+        });
+        // The parser that also reads the variables reports the errors.
+        let matches = command
+            .ignore_errors(true)
+            .try_get_matches_from(arguments)
+            .unwrap_or_default();
+        let mut names = Vec::new();
+        let mut level = Some(&matches);
+        while let Some(matches) = level {
+            names.extend(typed_on(matches));
+            level = matches.subcommand().map(|(_, matches)| matches);
+        }
+        Self(names)
+    }
+
+    fn has(&self, name: &str) -> bool {
+        self.0.iter().any(|typed| typed == name)
+    }
+
+    /// Returns true if an option on the command line contradicts the option `name`, which is not on the command line.
+    fn contradicts(&self, name: &str) -> bool {
+        let is_contradicted = |&(one, other): &(&str, &str)| {
+            one == name && self.has(other) || other == name && self.has(one)
+        };
+        !self.has(name) && CONTRADICTIONS.iter().any(is_contradicted)
+    }
+}
+
+fn typed_on(matches: &ArgMatches) -> impl Iterator<Item = String> {
+    let is_typed =
+        |name: &&clap::Id| matches.value_source(name.as_str()) == Some(ValueSource::CommandLine);
+    matches.ids().filter(is_typed).map(ToString::to_string)
+}
+
+fn without_variable(argument: clap::Arg) -> clap::Arg {
+    argument.env(Resettable::<OsStr>::Reset)
+}
+
+/// Applies `change` to `command` and to its subcommands.
+fn each_command(command: Command, change: &dyn Fn(Command) -> Command) -> Command {
+    change(command).mut_subcommands(change)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsString;
+
+    use super::super::{Cli, Command};
+    use super::{CONTRADICTIONS, parse};
+    use crate::store::session::SessionPolicy;
+    use clap::CommandFactory;
+
+    fn parsed(line: &str) -> Command {
+        let words: Vec<OsString> = line.split(' ').map(Into::into).collect();
+        parse(&words).expect("the command line is valid").command
+    }
+
+    #[test]
+    fn name_is_an_argument_or_an_option() {
+        for line in [
+            "dlock exec init -- ls -a",
+            "dlock exec -a init -- ls -a",
+            "dlock exec --once init -- ls -a",
+            "dlock exec --ttl 5s init -n -- ls -a",
+        ] {
+            let Command::Exec(exec) = parsed(line) else {
+                panic!("the subcommand is not exec");
+            };
+            assert_eq!(exec.name.action().as_str(), "init", "{line}");
+            assert_eq!(exec.command, ["ls", "-a"], "{line}");
+            assert_eq!(exec.server_sessions, SessionPolicy::Kill);
+        }
+        for line in ["dlock release init", "dlock wait init"] {
+            parsed(line);
+        }
+        for line in ["dlock forget init --once", "dlock check init --token 1"] {
+            parsed(line);
+        }
+    }
+
+    #[test]
+    fn two_names_are_an_error() {
+        for line in [
+            "dlock exec init -a init -- ls",
+            "dlock wait init -a other",
+            "dlock check init -a init --token 1",
+        ] {
+            let words: Vec<OsString> = line.split(' ').map(Into::into).collect();
+            parse(&words).expect_err("two names");
+        }
+    }
+
+    #[test]
+    fn every_contradiction_names_existing_options() {
+        let mut cli = Cli::command();
+        cli.build();
+        for name in CONTRADICTIONS.iter().flat_map(|(one, other)| [one, other]) {
+            let mut commands = cli.get_subcommands();
+            assert!(
+                commands.any(|command| command.get_arguments().any(|a| a.get_id() == name)),
+                "{name}"
+            );
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! Tests that the command line overrides the environment, also if different options contradict each other.
+
+use crate::cli_runner::Dlock;
+use crate::servers::{Database, Flavour, shared};
+
+fn exec<'a>(database: &Database, arguments: impl IntoIterator<Item = &'a str>) -> Dlock {
+    Dlock::on(database, ["exec"]).args(arguments)
+}
+
+#[test]
+fn name_on_the_command_line_overrides_the_variable() {
+    for flavour in Flavour::ALL {
+        let database = shared(flavour).database("names");
+        for arguments in [
+            &["init", "--", "printenv", "DLOCK_ACTION"][..],
+            &["-a", "init", "--", "printenv", "DLOCK_ACTION"],
+            &["-n", "init", "--ttl=5s", "--", "printenv", "DLOCK_ACTION"],
+        ] {
+            let run = exec(&database, arguments.iter().copied());
+            let run = run.env("DLOCK_OPT_ACTION", "other").run();
+            run.expect(0, "init\n", "");
+        }
+        exec(&database, ["--", "printenv", "DLOCK_ACTION"])
+            .env("DLOCK_OPT_ACTION", "other")
+            .run()
+            .expect(0, "other\n", "");
+        // The word may be the key or the name, so dlock must not choose.
+        exec(&database, ["--once", "v42", "--", "true"])
+            .env("DLOCK_OPT_ACTION", "other")
+            .run()
+            .expect(64, "", "write: --once=v42");
+    }
+}
+
+#[test]
+fn subcommands_accept_the_name_as_an_argument() {
+    for flavour in Flavour::ALL {
+        let database = shared(flavour).database("words");
+        exec(&database, ["init", "--once", "--", "true"])
+            .run()
+            .expect(0, "", "");
+        for (arguments, why) in [
+            (&["wait", "init"][..], ""),
+            (&["wait", "init", "--done"], ""),
+            (&["forget", "init", "--once"], "init is forgotten"),
+            (&["release", "init", "--pause=1m", "--yes"], "paused"),
+            (&["release", "init", "--resume", "--yes"], "resumed"),
+        ] {
+            Dlock::on(&database, arguments).run().expect(0, "", why);
+        }
+        let command = ["init", "--", "sh", "-c", "\"$0\" check \"$DLOCK_ACTION\""];
+        exec(&database, command)
+            .arg(env!("CARGO_BIN_EXE_dlock"))
+            .run()
+            .expect(0, "", "");
+    }
+}
+
+#[test]
+fn option_on_the_command_line_overrides_the_variables_that_contradict_it() {
+    for flavour in Flavour::ALL {
+        let database = shared(flavour).database("pairs");
+        exec(&database, ["init", "--", "true"])
+            .run()
+            .expect(0, "", "");
+        // Within an hour, only the run with --once runs its command.
+        for (arguments, variable, value, stdout) in [
+            ("--once", "DLOCK_OPT_ONCE_PER", "1h", "ran\n"),
+            ("--once-per=1h", "DLOCK_OPT_ONCE", "other", ""),
+        ] {
+            exec(&database, ["-q", "init", arguments, "--", "echo", "ran"])
+                .env(variable, value)
+                .run()
+                .expect(0, stdout, "");
+        }
+        Dlock::on(&database, ["release", "init", "--pause=1h", "--yes"])
+            .env("DLOCK_OPT_RESUME", "true")
+            .run()
+            .expect(0, "", "paused for 1h");
+        Dlock::on(&database, ["status", "--check", "init"])
+            .env("DLOCK_OPT_WATCH", "1s")
+            .run()
+            .expect(75, "", "");
+        let waited = exec(&database, ["-v", "init", "--wait=300ms", "--", "true"])
+            .env("DLOCK_OPT_NONBLOCK", "true")
+            .env("DLOCK_QUIET", "true")
+            .run();
+        assert!(
+            waited.status == Some(75) && waited.stderr.contains("you are next"),
+            "{waited:?}"
+        );
+        Dlock::on(&database, ["release", "init", "--resume", "--yes"])
+            .env("DLOCK_OPT_PAUSE", "1h")
+            .run()
+            .expect(0, "", "resumed");
+    }
+}
