@@ -95,6 +95,7 @@ complete -c dlock -n "__fish_dlock_using_subcommand exec" -l ssl-cert -d 'PEM fi
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -l ssl-key -d 'PEM file with the private key for the certificate in --ssl-cert' -r -F
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -s n -l nonblock -d 'Do not wait for the lock; overrides --wait'
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -l fence -d 'Write the token of the grant to the action\'s fence, for use with dlock check --sql'
+complete -c dlock -n "__fish_dlock_using_subcommand exec" -l hide-credentials -d 'Remove the connection variables, such as DLOCK_URL and DLOCK_PASSWORD, from the environment of the command'
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -s q -l quiet -d 'Print only the reason if dlock fails; overrides --verbose'
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -s v -l verbose -d 'Print a message for each step'
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -s h -l help -d 'Print help (see more with \'--help\')'

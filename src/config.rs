@@ -18,7 +18,9 @@ mod text_file;
 mod tls;
 mod url;
 mod value;
+mod variables;
 
 pub use config_file::{ConfigFile, ConfigFileState};
 pub use error::Error;
 pub use precedence::{ConnectionSettings, connection_settings};
+pub use variables::connection_variables;

@@ -1,7 +1,7 @@
 #!/bin/sh
 # The entrypoint of an image. One container of this release runs ./migrate.sh. The other containers
 # wait until ./migrate.sh has succeeded. The application then replaces this script as process 1.
-# RELEASE is the tag of the image.
+# RELEASE is the tag of the image. ./migrate.sh does not get DLOCK_URL, because it does not call dlock.
 #
 # Crash: if the container that runs ./migrate.sh dies, its lease expires, and the next container
 #   normally runs ./migrate.sh at most 32 s after the crash. If ./migrate.sh fails, its container
@@ -22,7 +22,7 @@ set -eu
 # A trap cannot run while a foreground command runs, so dlock runs in the background.
 stopped=
 trap 'stopped=yes; kill "$!" || :' TERM INT
-dlock exec init --once="$RELEASE" -- ./migrate.sh &
+dlock exec init --once="$RELEASE" --hide-credentials -- ./migrate.sh &
 
 status=0
 wait "$!" || status=$?

@@ -136,6 +136,15 @@ pub struct ExecArgs {
     #[arg(value_parser = clap::builder::FalseyValueParser::new())]
     pub fence: bool,
 
+    /// Remove the connection variables, such as DLOCK_URL and DLOCK_PASSWORD, from the environment of the command.
+    ///
+    /// This applies to the variables of all options below Connection and to DLOCK_PASSWORD. Hooks do not get these
+    /// variables either. A dlock that the command runs needs its own connection settings, for example a configuration
+    /// file.
+    #[arg(long, env = "DLOCK_OPT_HIDE_CREDENTIALS")]
+    #[arg(value_parser = clap::builder::FalseyValueParser::new())]
+    pub hide_credentials: bool,
+
     /// Number of runs of this action to keep in the history; if 0, dlock does not record this run.
     #[arg(
         long,

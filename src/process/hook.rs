@@ -8,6 +8,7 @@
 //! A hook does not belong to the command's tree. The thread that reaps the tree waits only for its own children, but a
 //! hook is a child of the thread that started the hook.
 
+use std::ffi::OsString;
 use std::fmt;
 use std::io;
 use std::sync::Arc;
@@ -159,6 +160,8 @@ impl HookResult {
 /// A hook, and the channels to the threads that run it.
 pub struct Hook {
     command: Arc<str>,
+    /// The environment variables that hooks do not get.
+    hidden: Arc<[OsString]>,
     on_result: Arc<dyn Fn(HookTrigger, HookResult) + Send + Sync>,
     /// Sends no messages. When this end is dropped, the threads kill their hooks.
     stop_sender: Option<Channel>,
@@ -168,17 +171,20 @@ pub struct Hook {
 }
 
 impl Hook {
-    /// Creates a hook that runs `command`. The threads call `on_result` with the result of each run.
+    /// Creates a hook that runs `command` without the environment variables in `hidden`. The threads call `on_result`
+    /// with the result of each run.
     ///
     /// # Errors
     /// Fails if the kernel cannot create a descriptor.
     pub fn new(
         command: &str,
+        hidden: Vec<OsString>,
         on_result: impl Fn(HookTrigger, HookResult) + Send + Sync + 'static,
     ) -> io::Result<Self> {
         let (stop_sender, stop_receiver) = Channel::pair()?;
         Ok(Self {
             command: command.into(),
+            hidden: hidden.into(),
             on_result: Arc::new(on_result),
             stop_sender: Some(stop_sender),
             stop_receiver: Arc::new(stop_receiver),
@@ -189,7 +195,7 @@ impl Hook {
     /// Runs the hook for `trigger` without waiting for the end of the hook.
     pub fn run(&mut self, trigger: HookTrigger, facts: &RunMetrics) {
         let variables = variables(trigger, facts);
-        let command = Arc::clone(&self.command);
+        let (command, hidden) = (Arc::clone(&self.command), Arc::clone(&self.hidden));
         let (on_result, stop) = (Arc::clone(&self.on_result), Arc::clone(&self.stop_receiver));
         let previous = self.previous.take();
         let (has_ended, ended) = mpsc::channel::<()>();
@@ -202,10 +208,12 @@ impl Hook {
             }
             let result = match stop.receive() {
                 Received::Closed => Ok(HookResult::Stopped),
-                _ => group_child::run(&command, &variables, LIMIT, &stop).map(|end| match end {
-                    Some(end) => HookResult::Ended(end),
-                    None if stop.receive() == Received::Closed => HookResult::Stopped,
-                    None => HookResult::TimedOut,
+                _ => group_child::run(&command, &variables, &hidden, LIMIT, &stop).map(|end| {
+                    match end {
+                        Some(end) => HookResult::Ended(end),
+                        None if stop.receive() == Received::Closed => HookResult::Stopped,
+                        None => HookResult::TimedOut,
+                    }
                 }),
             };
             on_result(trigger, result.unwrap_or_else(|error| unstartable(&error)));

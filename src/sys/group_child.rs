@@ -4,6 +4,7 @@
 //! There are two reasons. First, the kernel kills the child when the thread that started the child ends. Second, the
 //! thread that reaps the command's tree does not reap the children of other threads (`OWN_CHILDREN`).
 
+use std::ffi::OsString;
 use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt;
@@ -19,7 +20,7 @@ use super::process::die_with;
 use super::signal;
 use super::tree::ExitReason;
 
-/// Runs `sh -c script` with this process's environment and `variables`. Waits until the shell exits, `limit` has
+/// Runs `sh -c script` with this process's environment without `hidden`, and with `variables`. Waits until the shell exits, `limit` has
 /// passed, or the other end of `link` is closed, and then kills all remaining processes in the shell's group. The
 /// shell's stdin is `/dev/null`. The shell's stdout and stderr are this process's stderr. Returns how the shell ended.
 /// None if the limit passed or the link was closed before the shell exited.
@@ -29,11 +30,15 @@ use super::tree::ExitReason;
 pub fn run(
     script: &str,
     variables: &[(&str, String)],
+    hidden: &[OsString],
     limit: Duration,
     link: &Channel,
 ) -> io::Result<Option<ExitReason>> {
     let parent = getpid();
     let mut command = Command::new("sh");
+    for name in hidden {
+        command.env_remove(name);
+    }
     command
         .args(["-c", script])
         .envs(variables.iter().map(|(name, value)| (name, value)))

@@ -17,8 +17,8 @@ use super::process::{ExecError, ForkedProcess, die_with, fork};
 
 const TOKEN: &str = "DLOCK_TOKEN";
 
-/// A command that will run with the state that dlock inherited (environment, streams, ignored and blocked signals), and
-/// with additional environment variables.
+/// A command that will run with the state that dlock inherited (environment, streams, ignored and blocked signals), with
+/// additional environment variables, and without hidden ones.
 ///
 /// The arguments and the environment are converted to the form of `execve(2)` before the grant, so that the command
 /// starts sooner after the grant. `std::process::Command` would convert them after the grant.
@@ -30,11 +30,19 @@ pub struct PreparedCommand {
 }
 
 impl PreparedCommand {
-    /// Prepares the program and the arguments in `words`, with `additions` to the environment. If `shares_terminal` is
-    /// true, the child will be in the process group of this process, which receives the terminal's signals.
+    /// Prepares the program and the arguments in `words`, with `additions` to the environment and without the variables
+    /// in `hidden`. If `shares_terminal` is true, the child will be in the process group of this process, which receives
+    /// the terminal's signals.
     #[must_use]
-    pub fn new(words: &[OsString], additions: &[(&str, String)], shares_terminal: bool) -> Self {
-        let is_kept = |name: &OsStr| additions.iter().all(|(added, _)| name != *added);
+    pub fn new(
+        words: &[OsString],
+        additions: &[(&str, String)],
+        hidden: &[OsString],
+        shares_terminal: bool,
+    ) -> Self {
+        let is_kept = |name: &OsStr| {
+            additions.iter().all(|(added, _)| name != *added) && hidden.iter().all(|it| name != it)
+        };
         let kept = env::vars_os().filter(|(name, _)| is_kept(name));
         let kept = kept.map(|(name, value)| variable(&name, &value));
         let added = additions

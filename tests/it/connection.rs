@@ -15,6 +15,8 @@ mod grants;
 mod sources;
 mod tables;
 
+pub(crate) use sources::private;
+
 use mysql::prelude::Queryable;
 
 use crate::cli_runner::Dlock;

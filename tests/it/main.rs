@@ -35,6 +35,7 @@ mod faults;
 mod fence;
 mod generated;
 mod handoff;
+mod hide_credentials;
 mod history;
 mod hook;
 mod inherited_state;

@@ -3,6 +3,7 @@
 //! No function in this module waits. If an observer fails after its start, the failure is reported and has no other
 //! effect.
 
+use std::ffi::OsString;
 use std::io;
 
 use crate::cli::observe::ObserveArgs;
@@ -45,8 +46,13 @@ impl RunObservers {
         }
     }
 
-    /// Starts the observers that `observe` selects.
-    pub(super) fn start(&mut self, observe: &ObserveArgs, events: &EventSender) -> io::Result<()> {
+    /// Starts the observers that `observe` selects. Hooks do not get the environment variables in `hidden`.
+    pub(super) fn start(
+        &mut self,
+        observe: &ObserveArgs,
+        hidden: Vec<OsString>,
+        events: &EventSender,
+    ) -> io::Result<()> {
         // A send fails only at the end of the process, after the receiver of events is dropped.
         if let Some(file) = &observe.metrics_file {
             let events = events.clone();
@@ -56,7 +62,7 @@ impl RunObservers {
         if let Some(command) = &observe.on_event {
             let events = events.clone();
             let notify = move |trigger, result| drop(events.send(Event::Hook(trigger, result)));
-            self.hook = Some(Hook::new(command, notify)?);
+            self.hook = Some(Hook::new(command, hidden, notify)?);
         }
         Ok(())
     }

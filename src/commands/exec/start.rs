@@ -3,6 +3,7 @@
 //! Runs on the main thread. The monitor is forked before the other threads start, because a process
 //! with threads must not fork.
 
+use std::ffi::OsString;
 use std::path::Path;
 use std::time::Duration;
 
@@ -15,6 +16,7 @@ use super::nested;
 use crate::cli::exec::ExecArgs;
 use crate::cli::value::Wait;
 use crate::commands::{holder, truncated};
+use crate::config::connection_variables;
 use crate::event::heartbeat;
 use crate::event::queue::EventQueue;
 use crate::exit::{ExitError, Status};
@@ -86,8 +88,16 @@ impl Plan {
         report.debug(EventKind::Nested, text);
         unstartable(
             &self.args.command,
-            &PreparedCommand::new(&self.args.command, &[], true).exec(),
+            &PreparedCommand::new(&self.args.command, &[], &self.hidden_variables(), true).exec(),
         )
+    }
+
+    /// Returns the environment variables that the command and the hooks do not get.
+    fn hidden_variables(&self) -> Vec<OsString> {
+        match self.args.hide_credentials {
+            true => connection_variables(),
+            false => Vec::new(),
+        }
     }
 
     /// Starts the monitor, which delays the command until the grant, and then starts the threads.
@@ -110,7 +120,8 @@ impl Plan {
         let owner_id = OwnerId::new(random::bytes().context("cannot get random bytes")?);
         let shares_terminal = terminal::is_controlling();
         let signals = SignalFd::open(shares_terminal).context("cannot receive signals")?;
-        let command = PreparedCommand::new(&args.command, &additions, shares_terminal);
+        let hidden = self.hidden_variables();
+        let command = PreparedCommand::new(&args.command, &additions, &hidden, shares_terminal);
         let monitor = Monitor::start(command, args.stop_signal, timing.grace, shares_terminal)
             .context("cannot start the monitor")?;
         inherited::close_descriptors();
@@ -126,7 +137,7 @@ impl Plan {
         let mut event_loop =
             EventLoop::open(report, timing, contender, target, queue, events.clone())
                 .context(NO_THREAD)?;
-        (event_loop.observers.start(&args.observe, &events)).context(NO_THREAD)?;
+        (event_loop.observers.start(&args.observe, hidden, &events)).context(NO_THREAD)?;
         let limits = WaitLimits {
             wait: match args.wait {
                 _ if args.nonblock => Some(Duration::ZERO),

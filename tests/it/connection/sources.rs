@@ -13,7 +13,7 @@ use crate::command::Stage;
 use crate::servers::{Database, Flavour, shared};
 
 /// Writes `text` to the file `name`, which only its owner can read, and returns the path of the file.
-pub(super) fn private(stage: &Stage, name: &str, text: &str) -> PathBuf {
+pub(crate) fn private(stage: &Stage, name: &str, text: &str) -> PathBuf {
     let path = stage.path(name);
     fs::write(&path, text).expect("the folder is writable");
     fs::set_permissions(&path, Permissions::from_mode(0o600)).expect("the test owns the file");

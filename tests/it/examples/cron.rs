@@ -1,6 +1,8 @@
 //! Runs the commands of the example crontab as cron would run them: with `/bin/sh -c`, in the home folder, and with the
 //! variables that cron and the crontab set.
 
+use std::fs;
+
 use super::{Host, JOB, example, installed};
 use crate::cli_runner::{Dlock, Outcome, Running};
 
@@ -50,18 +52,16 @@ impl Crontab {
     fn starts(&self, host: &Host, job: &str) -> Dlock {
         let command = self.commands.iter().find(|it| it.ends_with(job));
         let command = command.unwrap_or_else(|| panic!("no line ends with {job}"));
-        let option_file = option_file(host);
+        configuration_file(host);
+        let home = host.stage.path("").display().to_string();
         let variables: Vec<(&str, String)> = self
             .variables
             .iter()
             .map(|(name, value)| {
-                let value = match name.as_str() {
-                    "DLOCK_DEFAULTS_FILE" => option_file.clone(),
-                    _ => value.replace("/usr/local/bin", &installed().display().to_string()),
-                };
+                let value = value.replace("/usr/local/bin", &installed().display().to_string());
                 (name.as_str(), value)
             })
-            .chain([("LOGNAME", "app".to_owned())])
+            .chain([("LOGNAME", "app".to_owned()), ("HOME", home)])
             .collect();
         let variables: Vec<(&str, &str)> = variables
             .iter()
@@ -81,14 +81,16 @@ fn variable(line: &str) -> Option<(&str, &str)> {
         .then_some((name, value))
 }
 
-/// Writes an option file with the account of `host`'s database and returns the path of the file.
-fn option_file(host: &Host) -> String {
+/// Writes the configuration file of the user app, with the account of `host`'s database.
+fn configuration_file(host: &Host) {
     let database = &host.database;
     let text = format!(
-        "[client]\nhost=127.0.0.1\nport={}\nuser={}\npassword={}\n[dlock]\ndatabase={}\n",
+        "[dlock]\nhost=127.0.0.1\nport={}\nuser={}\npassword={}\ndatabase={}\n",
         database.port, database.user, database.password, database.name
     );
-    host.secret("dlock.cnf", &text)
+    let folder = host.stage.path(".config/dlock");
+    fs::create_dir_all(folder).expect("the folder is writable");
+    host.secret(".config/dlock/dlock.cnf", &text);
 }
 
 #[test]

@@ -1,0 +1,182 @@
+//! Tests of `exec --hide-credentials`: neither the command nor a hook gets the variables of the connection options.
+
+use std::fs;
+
+use dlock::config::connection_variables;
+
+use crate::cli_runner::Dlock;
+use crate::command::Stage;
+use crate::connection::private;
+use crate::servers::{Database, Flavour, shared};
+
+/// A command that prints the environment with which the kernel started it.
+const ENVIRONMENT: &str = r"tr '\0' '\n' < /proc/$$/environ";
+
+/// Returns the name of each set of sources, and its variables, which together contain all connection settings.
+fn sources(
+    stage: &Stage,
+    database: &Database,
+    socket: String,
+) -> Vec<(&'static str, Vec<(&'static str, String)>)> {
+    let file = |name: &str, text: &str| private(stage, name, text).display().to_string();
+    let port = database.port.to_string();
+    let single = [
+        ("DLOCK_HOST", "127.0.0.1"),
+        ("DLOCK_PORT", &port),
+        ("DLOCK_USER", &database.user),
+        ("DLOCK_DATABASE", &database.name),
+        // Without TLS, dlock only checks that it can read the files.
+        ("DLOCK_SSL_MODE", "disabled"),
+        ("DLOCK_SSL_CA", "/dev/null"),
+        ("DLOCK_SSL_CERT", "/dev/null"),
+        ("DLOCK_SSL_KEY", "/dev/null"),
+    ];
+    let single = || {
+        single
+            .map(|(name, value)| (name, value.to_owned()))
+            .to_vec()
+    };
+    let password = database.password.clone();
+    let options = format!("[client]\npassword = {password}\n");
+    let with = |more| [single(), vec![more]].concat();
+    vec![
+        ("url", vec![("DLOCK_URL", database.url())]),
+        (
+            "url file",
+            vec![("DLOCK_URL_FILE", file("url", &database.url()))],
+        ),
+        (
+            "socket",
+            vec![("DLOCK_URL", database.url()), ("DLOCK_SOCKET", socket)],
+        ),
+        ("password", with(("DLOCK_PASSWORD", password.clone()))),
+        (
+            "password file",
+            with(("DLOCK_PASSWORD_FILE", file("password", &password))),
+        ),
+        (
+            "option file",
+            with(("DLOCK_DEFAULTS_FILE", file("options", &options))),
+        ),
+    ]
+}
+
+/// Returns the names of the connection variables in `environment`, which has one variable on each line.
+fn connection_names(environment: &str) -> Vec<&str> {
+    let names = environment.lines().filter_map(|line| line.split_once('='));
+    let is_hidden = |name: &&str| connection_variables().iter().any(|hidden| hidden == name);
+    let mut names: Vec<&str> = names.map(|(name, _)| name).filter(is_hidden).collect();
+    names.sort_unstable();
+    names
+}
+
+#[test]
+fn neither_the_command_nor_a_hook_gets_a_connection_variable() {
+    let mut seen = Vec::new();
+    for flavour in Flavour::ALL {
+        let database = shared(flavour).database("hidden");
+        let stage = Stage::new();
+        let socket = shared(flavour).socket().display().to_string();
+        for (what, variables) in sources(&stage, &database, socket) {
+            let hook_file = stage.path("hook");
+            let hook = format!("{ENVIRONMENT} > {}", hook_file.display());
+            let run = |options: &[&str]| {
+                let exec = ["exec", "-q", "-a", "x", "--on-event", &hook].into_iter();
+                let command = ["--", "sh", "-c", ENVIRONMENT];
+                let dlock = Dlock::new(exec.chain(options.iter().copied()).chain(command));
+                let dlock = dlock.env("DLOCK_KEPT", "1");
+                let set = |dlock: Dlock, (name, value): &(&str, String)| dlock.env(name, value);
+                let outcome = variables.iter().fold(dlock, set).run();
+                assert_eq!(outcome.status, Some(0), "{flavour}, {what}: {outcome:#?}");
+                let hook = fs::read_to_string(&hook_file).expect("the hook has run");
+                [outcome.stdout, hook]
+            };
+            let mut wanted: Vec<&str> = variables.iter().map(|(name, _)| *name).collect();
+            wanted.sort_unstable();
+            for environment in run(&[]) {
+                assert_eq!(connection_names(&environment), wanted, "{flavour}, {what}");
+            }
+            seen.extend(variables.iter().map(|(name, _)| *name));
+            for environment in run(&["--hide-credentials"]) {
+                let none: [&str; 0] = [];
+                assert_eq!(connection_names(&environment), none, "{flavour}, {what}");
+                assert!(
+                    !environment.contains(&database.password),
+                    "{flavour}, {what}"
+                );
+                for kept in ["DLOCK_KEPT=1\n", "DLOCK_ACTION=x\n", "DLOCK_TOKEN="] {
+                    assert!(
+                        environment.contains(kept),
+                        "{flavour}, {what}: {environment}"
+                    );
+                }
+            }
+        }
+    }
+    for variable in connection_variables() {
+        assert!(
+            seen.iter().any(|name| *name == variable),
+            "{variable:?} is not tested"
+        );
+    }
+}
+
+#[test]
+fn nested_dlock_without_connection_variables_uses_its_own_config_file() {
+    for flavour in Flavour::ALL {
+        let database = shared(flavour).database("nested");
+        let stage = Stage::new();
+        fs::create_dir(stage.path("dlock")).expect("the folder is writable");
+        let settings = format!(
+            "[dlock]\nhost = 127.0.0.1\nport = {}\nuser = {}\npassword = {}\ndatabase = {}\n",
+            database.port, database.user, database.password, database.name
+        );
+        private(&stage, "dlock/dlock.cnf", &settings);
+        let program = env!("CARGO_BIN_EXE_dlock");
+        let nested = format!("'{program}' check && '{program}' exec -a x -- sh -c \"$0\"");
+        let exec = [
+            "exec",
+            "-a",
+            "x",
+            "--hide-credentials",
+            "--",
+            "sh",
+            "-c",
+            &nested,
+            ENVIRONMENT,
+        ];
+        let run = || {
+            let dlock = Dlock::on(&database, exec).env("DLOCK_OPT_HIDE_CREDENTIALS", "yes");
+            dlock.env("DLOCK_HOST", "127.0.0.1")
+        };
+        // Without the file, the nested dlock has no settings.
+        run().run().expect(64, "", "no server (set --host");
+        let outcome = run().env("XDG_CONFIG_HOME", stage.path("")).run();
+        assert_eq!(outcome.status, Some(0), "{flavour}: {outcome:#?}");
+        assert!(
+            outcome.stdout.contains("DLOCK_TOKEN="),
+            "{flavour}: {outcome:#?}"
+        );
+    }
+}
+
+#[test]
+fn nested_dlock_hides_the_variables_from_its_command() {
+    let database = shared(Flavour::MariaDb).database("hidden");
+    let program = env!("CARGO_BIN_EXE_dlock");
+    let nested = [
+        "exec",
+        "-a",
+        "x",
+        "--hide-credentials",
+        "--",
+        "sh",
+        "-c",
+        ENVIRONMENT,
+    ];
+    let outer = ["exec", "-a", "x", "--", program].into_iter().chain(nested);
+    let outcome = Dlock::on(&database, outer).run();
+    assert_eq!(outcome.status, Some(0), "{outcome:#?}");
+    assert!(outcome.stdout.contains("DLOCK_TOKEN="), "{outcome:#?}");
+    assert_eq!(connection_names(&outcome.stdout), [""; 0]);
+}
