@@ -10,6 +10,7 @@
 pub mod check;
 pub mod connection;
 pub mod doctor;
+pub mod environment;
 pub mod exec;
 mod footer;
 pub mod forget;
@@ -54,12 +55,12 @@ pub struct Cli {
 
     /// Print only the reason if dlock fails; overrides --verbose.
     #[arg(short, long, global = true, env = "DLOCK_QUIET", display_order = 100)]
-    #[arg(value_parser = clap::builder::FalseyValueParser::new())]
+    #[arg(value_parser = value::switch)]
     pub quiet: bool,
 
     /// Print a message for each step.
     #[arg(short, long, global = true, env = "DLOCK_VERBOSE", display_order = 100)]
-    #[arg(value_parser = clap::builder::FalseyValueParser::new())]
+    #[arg(value_parser = value::switch)]
     pub verbose: bool,
 
     /// Format of messages on stderr.

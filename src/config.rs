@@ -22,5 +22,6 @@ mod variables;
 
 pub use config_file::{ConfigFile, ConfigFileState};
 pub use error::Error;
+pub use password::VARIABLE as PASSWORD_VARIABLE;
 pub use precedence::{ConnectionSettings, connection_settings};
 pub use variables::connection_variables;

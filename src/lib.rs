@@ -39,7 +39,9 @@ use std::thread;
 use clap::error::ErrorKind;
 
 use crate::cli::{Cli, Command, Format};
+use crate::commands::exec::nested;
 use crate::exit::{ExitError, Status};
+use crate::process::hook;
 use crate::report::log::{EventKind, EventMeta};
 use crate::report::{Report, Verbosity};
 
@@ -48,7 +50,7 @@ use crate::report::{Report, Verbosity};
 pub fn run() -> Status {
     report_panics(Format::Text);
     let arguments: Vec<OsString> = std::env::args_os().collect();
-    let cli = match cli::parse::parse(&arguments) {
+    let cli = match cli::parse::parse(&arguments, &variables_without_option()) {
         Ok(cli) => cli,
         Err(error) => return report_parse_error(&error),
     };
@@ -75,6 +77,18 @@ pub fn run() -> Status {
     };
     report.close();
     status
+}
+
+/// Returns the names of the environment variables that belong to no option: the password, the variables that dlock sets
+/// for commands and hooks, and those of the tests.
+#[must_use]
+pub fn variables_without_option() -> Vec<&'static str> {
+    let set_by_dlock = nested::VARIABLES.into_iter().chain(hook::VARIABLES);
+    let of_tests = mutant::TEST_VARIABLES.into_iter();
+    set_by_dlock
+        .chain([config::PASSWORD_VARIABLE])
+        .chain(of_tests)
+        .collect()
 }
 
 fn dispatch(cli: Cli, report: &Report) -> anyhow::Result<Status> {

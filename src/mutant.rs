@@ -6,6 +6,19 @@
 //! `DLOCK_MUTANT` lists the safeguards to disable, separated by commas. The code of each safeguard calls
 //! [`is_disabled`].
 
+/// The environment variables of the tests, which dlock ignores, except that `dlock-mutant` reads the first one.
+pub const TEST_VARIABLES: [&str; 9] = [
+    "DLOCK_MUTANT",
+    "DLOCK_SEED",
+    "DLOCK_SEQUENCES",
+    "DLOCK_TEST_CACHE",
+    "DLOCK_TEST_MYSQLD",
+    "DLOCK_TEST_SERVER_DISK",
+    "DLOCK_TEST_SERVER_PRELOAD",
+    "DLOCK_UNDER_TEST",
+    "DLOCK_UPDATE",
+];
+
 /// A mechanism that tests can disable. Most of these mechanisms prevent two concurrent commands. The description of
 /// each variant contains the effect of disabling the mechanism, and ends with its name in `DLOCK_MUTANT`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -29,6 +29,6 @@ pub struct CheckArgs {
     /// If the statement succeeds, the lock is not granted to another contender until the transaction ends.
     /// dlock prints the statement without connecting to the server.
     #[arg(long, env = "DLOCK_OPT_SQL")]
-    #[arg(value_parser = clap::builder::FalseyValueParser::new())]
+    #[arg(value_parser = super::value::switch)]
     pub sql: bool,
 }

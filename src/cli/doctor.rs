@@ -17,6 +17,6 @@ pub struct DoctorArgs {
 
     /// Print JSON instead of text; see dlock-doctor(1) for the format.
     #[arg(long, env = "DLOCK_OPT_JSON")]
-    #[arg(value_parser = clap::builder::FalseyValueParser::new())]
+    #[arg(value_parser = super::value::switch)]
     pub json: bool,
 }

@@ -51,7 +51,7 @@ pub struct ExecArgs {
 
     /// Do not wait for the lock; overrides --wait.
     #[arg(short, long, env = "DLOCK_OPT_NONBLOCK")]
-    #[arg(value_parser = clap::builder::FalseyValueParser::new())]
+    #[arg(value_parser = super::value::switch)]
     pub nonblock: bool,
 
     /// Exit status if the lock was held or paused until the waiting time ran out.
@@ -133,7 +133,7 @@ pub struct ExecArgs {
     ///
     /// The fence is a row that the command can lock in its own transaction.
     #[arg(long, env = "DLOCK_OPT_FENCE")]
-    #[arg(value_parser = clap::builder::FalseyValueParser::new())]
+    #[arg(value_parser = super::value::switch)]
     pub fence: bool,
 
     /// Remove the connection variables, such as DLOCK_URL and DLOCK_PASSWORD, from the environment of the command.

@@ -28,7 +28,7 @@ pub struct HistoryArgs {
 
     /// Print JSON instead of a table; see dlock-history(1) for the format.
     #[arg(long, env = "DLOCK_OPT_JSON")]
-    #[arg(value_parser = clap::builder::FalseyValueParser::new())]
+    #[arg(value_parser = super::value::switch)]
     pub json: bool,
 
     /// Options of the table.

@@ -4,10 +4,11 @@
 use std::ffi::OsString;
 
 use clap::builder::{OsStr, Resettable};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Command, CommandFactory, FromArgMatches};
 
-use super::{Cli, words};
+use super::{Cli, environment, words};
 
 /// Pairs of options that contradict each other. If one of them is on the command line, dlock ignores the variable of
 /// the other.
@@ -23,15 +24,16 @@ const CONTRADICTIONS: [(&str, &str); 9] = [
     ("host", "socket"),
 ];
 
-/// Parses `arguments`, which begin with the name of the program, and the environment variables of the options.
+/// Parses `arguments`, which begin with the name of the program, and the environment variables of the options. `others`
+/// are the variables of dlock that belong to no option.
 ///
 /// # Errors
 /// Returns the help, the version or the usage error to print.
-pub fn parse(arguments: &[OsString]) -> Result<Cli, clap::Error> {
+pub fn parse(arguments: &[OsString], others: &[&str]) -> Result<Cli, clap::Error> {
     let typed = Typed::new(arguments);
     let command = each_command(Cli::command(), &|command| {
         command.mut_args(
-            |argument| match typed.contradicts(argument.get_id().as_str()) {
+            |argument| match typed.overrides(argument.get_id().as_str()) {
                 true => without_variable(argument),
                 false => argument,
             },
@@ -39,16 +41,51 @@ pub fn parse(arguments: &[OsString]) -> Result<Cli, clap::Error> {
     });
     let matches = command
         .try_get_matches_from(arguments)
-        .map_err(|error| words::correct(error, arguments))?;
+        .map_err(|error| words::correct(name_variable(error, &typed), arguments))?;
     if ["once", "done", "watch"]
         .into_iter()
         .any(|name| typed.has(name))
     {
         words::check_separated_value(arguments)?;
     }
+    environment::check(std::env::vars_os(), others)?;
     let mut cli = Cli::from_arg_matches(&matches)?;
     cli.connection.note_command_line(&matches);
     Ok(cli)
+}
+
+/// Adds the name of the variable to `error` if a variable has an invalid value.
+fn name_variable(mut error: clap::Error, typed: &Typed) -> clap::Error {
+    if let Some(ContextValue::String(option)) = error.get(ContextKind::InvalidArg)
+        && [ErrorKind::ValueValidation, ErrorKind::InvalidValue].contains(&error.kind())
+        && let Some(variable) = variable(&built(), option, typed)
+    {
+        let both = format!("{variable} ({option})");
+        error.insert(ContextKind::InvalidArg, ContextValue::String(both));
+    }
+    error
+}
+
+/// Returns the command line with the shared options in each subcommand.
+fn built() -> Command {
+    let mut root = Cli::command();
+    root.build();
+    root
+}
+
+/// Returns the variable of `option`, as clap names it, if the variable is set and the option is not on the command line.
+fn variable(command: &Command, option: &str, typed: &Typed) -> Option<String> {
+    let is_invalid = |argument: &&clap::Arg| {
+        argument.to_string() == option && !typed.has(argument.get_id().as_str())
+    };
+    let mut variables = command
+        .get_arguments()
+        .filter(is_invalid)
+        .filter_map(clap::Arg::get_env);
+    let found = variables.find(|name| std::env::var_os(name).is_some());
+    let found = found.map(|name| name.to_string_lossy().into_owned());
+    let mut subcommands = command.get_subcommands();
+    found.or_else(|| subcommands.find_map(|subcommand| variable(subcommand, option, typed)))
 }
 
 /// The options and arguments on the command line, without those that are set by a variable or by default.
@@ -77,12 +114,12 @@ impl Typed {
         self.0.iter().any(|typed| typed == name)
     }
 
-    /// Returns true if an option on the command line contradicts the option `name`, which is not on the command line.
-    fn contradicts(&self, name: &str) -> bool {
+    /// Returns true if the option `name` or one that contradicts it is on the command line.
+    fn overrides(&self, name: &str) -> bool {
         let is_contradicted = |&(one, other): &(&str, &str)| {
             one == name && self.has(other) || other == name && self.has(one)
         };
-        !self.has(name) && CONTRADICTIONS.iter().any(is_contradicted)
+        self.has(name) || CONTRADICTIONS.iter().any(is_contradicted)
     }
 }
 
@@ -112,7 +149,9 @@ mod tests {
 
     fn parsed(line: &str) -> Command {
         let words: Vec<OsString> = line.split(' ').map(Into::into).collect();
-        parse(&words).expect("the command line is valid").command
+        parse(&words, &[])
+            .expect("the command line is valid")
+            .command
     }
 
     #[test]
@@ -146,7 +185,7 @@ mod tests {
             "dlock check init -a init --token 1",
         ] {
             let words: Vec<OsString> = line.split(' ').map(Into::into).collect();
-            parse(&words).expect_err("two names");
+            parse(&words, &[]).expect_err("two names");
         }
     }
 

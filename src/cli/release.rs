@@ -22,7 +22,7 @@ pub struct ReleaseArgs {
 
     /// Do not ask for confirmation; required if standard input is not a terminal.
     #[arg(short, long, env = "DLOCK_OPT_YES")]
-    #[arg(value_parser = clap::builder::FalseyValueParser::new())]
+    #[arg(value_parser = super::value::switch)]
     pub yes: bool,
 
     /// Pause the lock for the given duration, and revoke its lease if there is one.
@@ -32,7 +32,7 @@ pub struct ReleaseArgs {
 
     /// Resume a paused lock; this does not affect a current lease.
     #[arg(long, env = "DLOCK_OPT_RESUME")]
-    #[arg(value_parser = clap::builder::FalseyValueParser::new())]
+    #[arg(value_parser = super::value::switch)]
     pub resume: bool,
 
     /// Name of the operator, shown with the reason [default: USER@HOST].

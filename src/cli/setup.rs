@@ -10,6 +10,6 @@ use super::footer::{SEE_ALSO, long_footer};
 pub struct SetupArgs {
     /// Print the table definitions and minimal GRANT statements, without connecting to the server.
     #[arg(long, env = "DLOCK_OPT_PRINT")]
-    #[arg(value_parser = clap::builder::FalseyValueParser::new())]
+    #[arg(value_parser = super::value::switch)]
     pub print: bool,
 }

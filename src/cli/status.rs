@@ -25,12 +25,12 @@ pub struct StatusArgs {
 
     /// Show all actions, including free actions without waiters.
     #[arg(long, env = "DLOCK_OPT_ALL")]
-    #[arg(value_parser = clap::builder::FalseyValueParser::new())]
+    #[arg(value_parser = super::value::switch)]
     pub all: bool,
 
     /// Print JSON instead of tables; see dlock-status(1) for the format.
     #[arg(long, env = "DLOCK_OPT_JSON")]
-    #[arg(value_parser = clap::builder::FalseyValueParser::new())]
+    #[arg(value_parser = super::value::switch)]
     pub json: bool,
 
     /// Print nothing, and exit with 75 if any of the actions is held or paused, or with 0 if none is.
@@ -38,14 +38,14 @@ pub struct StatusArgs {
     /// An action whose lease is revoked counts as held; an action whose lease has expired does not. Any
     /// other exit status means that the state is unknown.
     #[arg(long, env = "DLOCK_OPT_CHECK")]
-    #[arg(value_parser = clap::builder::FalseyValueParser::new())]
+    #[arg(value_parser = super::value::switch)]
     pub check: bool,
 
     /// Also show the statements of the command's sessions on the server, at most 80 characters of each.
     ///
     /// Statements can contain secrets. This option applies to the facts of one action and to JSON.
     #[arg(long, env = "DLOCK_OPT_STATEMENTS")]
-    #[arg(value_parser = clap::builder::FalseyValueParser::new())]
+    #[arg(value_parser = super::value::switch)]
     pub statements: bool,
 
     /// Options of the tables.

@@ -23,6 +23,18 @@ impl FromStr for Wait {
     }
 }
 
+/// Parses the value of a variable whose option takes no value. An empty value counts as not set.
+///
+/// # Errors
+/// Returns a message if `text` is not a Boolean value.
+pub(super) fn switch(text: &str) -> Result<bool, &'static str> {
+    match text.to_ascii_lowercase().as_str() {
+        "1" | "y" | "yes" | "t" | "true" | "on" => Ok(true),
+        "" | "0" | "n" | "no" | "f" | "false" | "off" => Ok(false),
+        _ => Err("write true or false"),
+    }
+}
+
 /// Parses a duration that must not be zero.
 ///
 /// # Errors

@@ -213,7 +213,7 @@ mod tests {
     /// Returns the message for the command line `line`, whose words are separated by single blanks.
     fn message(line: &str) -> String {
         let words: Vec<OsString> = line.split(' ').map(Into::into).collect();
-        parse(&words)
+        parse(&words, &[])
             .expect_err("the command line is not valid")
             .to_string()
     }

@@ -12,7 +12,7 @@ use super::text_file;
 use crate::store::target::Secret;
 
 /// The variable that contains the password itself.
-pub(super) const VARIABLE: &str = "DLOCK_PASSWORD";
+pub const VARIABLE: &str = "DLOCK_PASSWORD";
 
 /// Reads the password from `file`. If `file` is None, the password is `variable`, the value of [`VARIABLE`]. The result
 /// is empty if neither is set.

@@ -12,7 +12,7 @@ use std::time::Duration;
 use clap::CommandFactory;
 
 use dlock::cli::Cli;
-use dlock::commands::exec::nested;
+use dlock::cli::environment::option_variables;
 use dlock::exit;
 use dlock::lease::Token;
 use dlock::lease::instant::BootInstant;
@@ -30,9 +30,6 @@ use dlock::store::takeover::{CLOCK_SKEW_ALLOWANCE, QUEUE_LOCK_ALLOWANCE};
 use dlock::store::{
     HistoryEntry, HistoryOutcome, Holder, LockRecord, POLLER_TIMEOUT, ServerTime, Snapshot, Waiter,
 };
-
-/// Environment variables that have no corresponding option.
-const VARIABLES: [&str; 1] = ["DLOCK_PASSWORD"];
 
 #[test]
 fn every_list_of_exit_statuses_is_complete() {
@@ -79,19 +76,10 @@ fn every_option_that_a_document_names_exists() {
 
 #[test]
 fn every_variable_that_a_document_names_exists() {
-    let mut cli = Cli::command();
-    cli.build();
-    let known: BTreeSet<String> = cli
-        .get_subcommands()
-        .flat_map(clap::Command::get_arguments)
-        .filter_map(|argument| Some(argument.get_env()?.to_str()?.to_owned()))
-        .chain(
-            VARIABLES
-                .into_iter()
-                .chain(hook::VARIABLES)
-                .chain(nested::VARIABLES)
-                .map(str::to_owned),
-        )
+    let others = dlock::variables_without_option();
+    let known: BTreeSet<String> = option_variables()
+        .into_iter()
+        .chain(others.into_iter().map(str::to_owned))
         .collect();
     let named = words("DLOCK_", |c| c.is_ascii_uppercase() || c == '_');
     assert!(

@@ -84,7 +84,7 @@ fn neither_the_command_nor_a_hook_gets_a_connection_variable() {
                 let exec = ["exec", "-q", "-a", "x", "--on-event", &hook].into_iter();
                 let command = ["--", "sh", "-c", ENVIRONMENT];
                 let dlock = Dlock::new(exec.chain(options.iter().copied()).chain(command));
-                let dlock = dlock.env("DLOCK_KEPT", "1");
+                let dlock = dlock.env("KEPT", "1");
                 let set = |dlock: Dlock, (name, value): &(&str, String)| dlock.env(name, value);
                 let outcome = variables.iter().fold(dlock, set).run();
                 assert_eq!(outcome.status, Some(0), "{flavour}, {what}: {outcome:#?}");
@@ -104,7 +104,7 @@ fn neither_the_command_nor_a_hook_gets_a_connection_variable() {
                     !environment.contains(&database.password),
                     "{flavour}, {what}"
                 );
-                for kept in ["DLOCK_KEPT=1\n", "DLOCK_ACTION=x\n", "DLOCK_TOKEN="] {
+                for kept in ["KEPT=1\n", "DLOCK_ACTION=x\n", "DLOCK_TOKEN="] {
                     assert!(
                         environment.contains(kept),
                         "{flavour}, {what}: {environment}"

@@ -95,3 +95,52 @@ fn option_on_the_command_line_overrides_the_variables_that_contradict_it() {
             .expect(0, "", "resumed");
     }
 }
+
+#[test]
+fn unknown_and_invalid_variables_are_usage_errors_that_name_the_variable() {
+    for (name, value, why) in [
+        (
+            "DLOCK_OPT_WIAT",
+            "1s",
+            "the environment variable DLOCK_OPT_WIAT is unknown; did you mean DLOCK_OPT_WAIT?",
+        ),
+        (
+            "DLOCK_OPT_NONBLOCK",
+            "maybe",
+            "invalid value 'maybe' for 'DLOCK_OPT_NONBLOCK (--nonblock)': write true or false",
+        ),
+        (
+            "DLOCK_VERBOSE",
+            "2",
+            "invalid value '2' for 'DLOCK_VERBOSE (--verbose)'",
+        ),
+        (
+            "DLOCK_OPT_TTL",
+            "soon",
+            "invalid value 'soon' for 'DLOCK_OPT_TTL (--ttl <DURATION>)'",
+        ),
+        (
+            "DLOCK_LOG_FORMAT",
+            "xml",
+            "invalid value 'xml' for 'DLOCK_LOG_FORMAT (--log-format <FORMAT>)'",
+        ),
+    ] {
+        let run = Dlock::new(["exec", "init", "--", "true"]).env(name, value);
+        run.run().expect(64, "", why);
+    }
+    // The option on the command line replaces the invalid value of its variable.
+    let run = Dlock::new(["setup", "--print", "--verbose"]).env("DLOCK_VERBOSE", "2");
+    assert_eq!(run.run().status, Some(0));
+}
+
+#[test]
+fn variables_that_dlock_or_kubernetes_sets_are_accepted() {
+    let mut run = Dlock::new(["setup", "--print"]);
+    for name in dlock::variables_without_option() {
+        if name != "DLOCK_PASSWORD" {
+            run = run.env(name, "1");
+        }
+    }
+    let run = run.env("DLOCK_DB_PORT", "tcp://10.0.0.1:3306");
+    assert_eq!(run.run().status, Some(0));
+}

@@ -84,7 +84,7 @@ fn an_invalid_command_line_is_rejected_before_dlock_connects() {
         run(&[]).env("DLOCK_OPT_TTL", "soon"),
         Form::Usage,
         64,
-        "'--ttl <DURATION>'",
+        "'DLOCK_OPT_TTL (--ttl <DURATION>)'",
     );
     refused(
         run(&[]).env("DLOCK_PASSWORD", ""),

@@ -1,0 +1,134 @@
+//! The check of the environment variables whose names begin with `DLOCK_`. Without this check, dlock would silently
+//! ignore a variable with a typing error.
+
+use std::ffi::{OsStr, OsString};
+
+use clap::error::ErrorKind;
+use clap::{Command, CommandFactory};
+
+use super::Cli;
+
+/// Beginning of the names of dlock's variables.
+const PREFIX: &str = "DLOCK_";
+
+/// Returns the names of the variables of all options.
+#[must_use]
+pub fn option_variables() -> Vec<String> {
+    fn collect(command: &Command, names: &mut Vec<String>) {
+        let variables = command.get_arguments().filter_map(clap::Arg::get_env);
+        names.extend(variables.map(|name| name.to_string_lossy().into_owned()));
+        for subcommand in command.get_subcommands() {
+            collect(subcommand, names);
+        }
+    }
+    let mut names = Vec::new();
+    collect(&Cli::command(), &mut names);
+    names
+}
+
+/// Checks that each variable in `environment` whose name begins with `DLOCK_` belongs to an option or is one of `others`.
+///
+/// Kubernetes sets variables for each Service. For a Service whose name is `dlock` or begins with `dlock-`, their names
+/// also begin with `DLOCK_`. These variables are ignored.
+///
+/// # Errors
+/// Returns the usage error for the first unknown variable.
+pub(super) fn check(
+    environment: impl IntoIterator<Item = (OsString, OsString)>,
+    others: &[&str],
+) -> Result<(), clap::Error> {
+    let ours = environment
+        .into_iter()
+        .filter(|(name, _)| name.to_string_lossy().starts_with(PREFIX));
+    let mut known = None;
+    for (name, value) in ours {
+        let name = name.to_string_lossy();
+        if others.contains(&&*name) || is_service_link(&name, &value) {
+            continue;
+        }
+        let known = known.get_or_insert_with(option_variables);
+        if !known.iter().any(|option| **option == *name) {
+            let names = known.iter().map(String::as_str);
+            let why = unknown(&name, names.chain(others.iter().copied()));
+            return Err(clap::Error::raw(ErrorKind::UnknownArgument, why));
+        }
+    }
+    Ok(())
+}
+
+fn unknown<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> String {
+    let distance = |known: &&str| strsim::damerau_levenshtein(name, known);
+    let nearest = known.min_by_key(distance);
+    let advice = match nearest.filter(|known| distance(known) <= 3) {
+        Some(known) => format!("did you mean {known}?"),
+        None => "see the section ENVIRONMENT of dlock(1)".to_owned(),
+    };
+    format!("the environment variable {name} is unknown; {advice}\n")
+}
+
+/// Returns true if Kubernetes may have set the variable for a Service.
+fn is_service_link(name: &str, value: &OsStr) -> bool {
+    let Some(link) = name.strip_prefix("DLOCK") else {
+        return false;
+    };
+    let is_port = |rest: &str| {
+        let mut parts = rest.split('_');
+        parts.next().is_some_and(|port| port.parse::<u16>().is_ok())
+            && parts
+                .next()
+                .is_some_and(|protocol| ["TCP", "UDP", "SCTP"].contains(&protocol))
+    };
+    link.ends_with("_SERVICE_HOST")
+        || link.contains("_SERVICE_PORT")
+        || link.ends_with("_PORT") && value.to_string_lossy().contains("://")
+        || link
+            .split_once("_PORT_")
+            .is_some_and(|(_, rest)| is_port(rest))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::check;
+
+    fn message(name: &str, value: &str) -> Option<String> {
+        let environment = [(name.into(), value.into()), ("PATH".into(), "/bin".into())];
+        let checked = check(environment, &["DLOCK_TOKEN"]);
+        checked.err().map(|error| error.to_string())
+    }
+
+    #[test]
+    fn unknown_variable_is_a_usage_error_that_suggests_the_nearest_name() {
+        for (name, advice) in [
+            ("DLOCK_OPT_WIAT", "did you mean DLOCK_OPT_WAIT?"),
+            ("DLOCK_TOKENS", "did you mean DLOCK_TOKEN?"),
+            ("DLOCK_PASWORD_FILE", "did you mean DLOCK_PASSWORD_FILE?"),
+            (
+                "DLOCK_SOMETHING_ELSE",
+                "see the section ENVIRONMENT of dlock(1)",
+            ),
+        ] {
+            assert_eq!(
+                message(name, "S3NTINEL").expect("the variable is unknown"),
+                format!("error: the environment variable {name} is unknown; {advice}\n")
+            );
+        }
+    }
+
+    #[test]
+    fn known_variables_and_those_of_kubernetes_services_are_accepted() {
+        for (name, value) in [
+            ("DLOCK_OPT_WAIT", "1s"),
+            ("DLOCK_URL", "mysql://db"),
+            ("DLOCK_TOKEN", "1"),
+            ("DLOCKS_HOME", "1"),
+            ("DLOCK_SERVICE_HOST", "10.0.0.1"),
+            ("DLOCK_DB_SERVICE_PORT_MYSQL", "3306"),
+            ("DLOCK_DB_PORT", "tcp://10.0.0.1:3306"),
+            ("DLOCK_DB_PORT_3306_TCP", "tcp://10.0.0.1:3306"),
+            ("DLOCK_PORT_3306_TCP_ADDR", "10.0.0.1"),
+        ] {
+            assert_eq!(message(name, value), None, "{name}");
+        }
+        assert!(message("DLOCK_DB_PORT", "3306").is_some());
+    }
+}
