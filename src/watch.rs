@@ -14,6 +14,7 @@ pub mod options;
 pub mod selection;
 mod severity;
 pub mod snapshot;
+mod staleness;
 pub mod state;
 pub mod terminal;
 mod update;

@@ -30,7 +30,7 @@ use crate::sys::{clock, terminal};
 pub fn run(options: WatchOptions, target: Target, report: &Report) -> anyhow::Result<Status> {
     let title = Header {
         server: format!("{}/{}", target.address, target.database),
-        interval: humantime::format_duration(options.interval).to_string(),
+        interval: options.interval,
     };
     let (layout, json) = (options.layout, options.json);
     // The descriptor is opened before any thread starts, so that all threads inherit the signal mask. The job control
@@ -81,7 +81,8 @@ fn on_screen(
         .context("cannot start a thread")?;
     let mut state = ScreenState::new(title, first, screen.size());
     loop {
-        screen.draw(state.frame(clock::now())).context(LOST)?;
+        state.set_time(clock::now());
+        screen.draw(state.frame()).context(LOST)?;
         poller.request_history(state.history_request());
         match poller.wait() {
             PollEvent::Key(key) => match state.press(key) {
@@ -106,8 +107,9 @@ fn on_screen(
             }
             PollEvent::Snapshot(Ok(snapshot)) => state.set_snapshot(*snapshot),
             PollEvent::History(action, Ok(entries)) => state.set_history(&action, entries),
-            PollEvent::Snapshot(Err(failure)) | PollEvent::History(_, Err(failure)) => {
-                state.set_failure(failure.to_string(), clock::now());
+            PollEvent::Snapshot(Err(failure)) => state.set_failure(failure.to_string()),
+            PollEvent::History(action, Err(failure)) => {
+                state.set_history_failure(&action, failure.to_string());
             }
             PollEvent::Signal(_) | PollEvent::Tick => {}
         }

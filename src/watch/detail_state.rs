@@ -15,6 +15,8 @@ pub struct DetailState {
     pub is_listed: bool,
     /// The most recent runs of the action.
     pub history: RunList,
+    /// Error message of the latest request for the runs. None if that request has succeeded or is in flight.
+    pub history_failure: Option<String>,
     /// Number of lines that are scrolled off the top of the screen.
     pub above: usize,
 }
@@ -47,6 +49,7 @@ impl DetailState {
             record,
             is_listed: true,
             history: RunList::Outdated(Vec::new()),
+            history_failure: None,
             above: 0,
         }
     }
@@ -71,6 +74,7 @@ impl DetailState {
     pub fn set_history(&mut self, action: &Action, entries: Vec<HistoryEntry>) {
         if self.record.action == *action {
             self.history = RunList::Current(entries);
+            self.history_failure = None;
         }
     }
 

@@ -4,7 +4,6 @@ use super::detail_state::{DetailState, RunList};
 use super::frame::Frame;
 use super::list::{header, text_room};
 use super::state::ScreenState;
-use crate::lease::instant::BootInstant;
 use crate::report::columns::{Painted, TableColumn, Widths};
 use crate::report::escape::printable;
 use crate::report::history;
@@ -43,7 +42,7 @@ const RUNS: [TableColumn; 7] = [
 ];
 
 /// Renders the details page.
-pub(super) fn frame(state: &ScreenState, details: &DetailState, now: BootInstant) -> Frame {
+pub(super) fn frame(state: &ScreenState, details: &DetailState) -> Frame {
     let lines = lines(state, details);
     let room = text_room(state).max(1);
     let below = lines.len().saturating_sub(details.above + room);
@@ -55,7 +54,7 @@ pub(super) fn frame(state: &ScreenState, details: &DetailState, now: BootInstant
     let footer = StyledLine::of("up, down: scroll  Esc: back  Ctrl-C: quit", Style::Faint);
     let footer = footer.ending(state.size.columns, &position, Style::Faint);
     let body = lines.into_iter().skip(details.above).take(room).collect();
-    Frame::new(state.size, header(state, now), body, footer)
+    Frame::new(state.size, header(state), body, footer)
 }
 
 /// Returns the scroll position at which the page ends at the bottom of the screen. 0 if the whole page fits on the
@@ -68,8 +67,8 @@ pub(super) fn max_scroll(state: &ScreenState, details: &DetailState) -> usize {
 /// Returns all lines of the page, including those that do not fit on the screen.
 fn lines(state: &ScreenState, details: &DetailState) -> Vec<StyledLine> {
     let record = &details.record;
-    let mut lines = vec![StyledLine::default(), title(details)];
-    for (name, text) in facts(details) {
+    let mut lines = vec![StyledLine::default(), title(state, details)];
+    for (name, text) in facts(state, details) {
         let room = state.size.columns.saturating_sub(FACTS).max(1);
         let paint = match name {
             "diagnosis" => paint(record),
@@ -91,16 +90,17 @@ fn lines(state: &ScreenState, details: &DetailState) -> Vec<StyledLine> {
     };
     section(&mut lines, &title, &QUEUE, &waiters, room);
     let runs: Vec<_> = details.history.entries().iter().map(run_cells).collect();
-    let title = match (&details.history, runs.len()) {
-        (RunList::Outdated(_), 0) => "loading the last runs",
-        (RunList::Current(_), 0) => "no recorded runs",
-        _ => "last runs",
+    let title = match (&details.history, &details.history_failure, runs.len()) {
+        (_, Some(why), _) => format!("the last runs cannot be read: {why}"),
+        (RunList::Outdated(_), None, 0) => "loading the last runs".to_owned(),
+        (RunList::Current(_), None, 0) => "no recorded runs".to_owned(),
+        _ => "last runs".to_owned(),
     };
-    section(&mut lines, title, &RUNS, &runs, room);
-    lines
+    section(&mut lines, &title, &RUNS, &runs, room);
+    lines.into_iter().map(|line| state.faded(line)).collect()
 }
 
-fn title(details: &DetailState) -> StyledLine {
+fn title(page: &ScreenState, details: &DetailState) -> StyledLine {
     let DetailState {
         record, is_listed, ..
     } = details;
@@ -110,17 +110,27 @@ fn title(details: &DetailState) -> StyledLine {
         true => (record.state().to_string(), paint(record)),
         false => ("free, no waiters".to_owned(), Style::Faint),
     };
+    let state = match page.is_stale() {
+        true => format!("{state} at {}", page.data_time()),
+        false => state,
+    };
     name.with(column, usize::MAX, &state, paint)
 }
 
 /// Returns the facts about the action. If the action is not listed, returns only its token. Omits the fact `last run`,
-/// because the table of runs contains that run.
-fn facts(details: &DetailState) -> Vec<(&'static str, String)> {
+/// because the table of runs contains that run. If the data is stale, the remaining time of the lease is unknown.
+fn facts(state: &ScreenState, details: &DetailState) -> Vec<(&'static str, String)> {
     let mut facts = report::status::facts(&details.record, &SessionStates::NotQueried);
     facts.retain(|(name, _)| match details.is_listed {
         true => *name != "last run",
         false => *name == "token",
     });
+    if state.is_stale()
+        && let Some((_, text)) = facts.iter_mut().find(|(name, _)| *name == "lease")
+    {
+        let ttl = messages::duration(details.record.ttl);
+        *text = format!("{ttl}, remaining time unknown");
+    }
     facts
 }
 

@@ -4,20 +4,16 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use super::frame::Frame;
 use super::state::{ScreenState, SortOrder};
-use crate::lease::instant::BootInstant;
 use crate::report::columns::Widths;
 use crate::report::escape::printable;
 use crate::report::line::{StyledLine, folded};
-use crate::report::messages::{self, age};
+use crate::report::messages;
 use crate::report::status::{COLUMNS, cells, paint};
 use crate::report::style::Style;
 use crate::store::LockRecord;
 
 /// Screen column at which the table begins. The columns to the left contain the mark of the selected line.
 const INDENT: usize = 2;
-
-/// Maximum number of lines for the error message of a failed request.
-const FAILURE_LINES: usize = 2;
 
 /// Minimum number of screen rows at which the diagnosis of the selected action is shown below the list.
 const MIN_ROWS_FOR_DIAGNOSIS: usize = 10;
@@ -26,14 +22,23 @@ const MIN_ROWS_FOR_DIAGNOSIS: usize = 10;
 const DIAGNOSIS_LINES: usize = 2;
 
 /// Renders the page with the list.
-pub(super) fn frame(state: &ScreenState, now: BootInstant) -> Frame {
+pub(super) fn frame(state: &ScreenState) -> Frame {
     let rows = state.rows();
-    let cells = |record: &&LockRecord| cells(record, state.latest.waiting(&record.action), false);
+    let cells = |record: &&LockRecord| {
+        let mut cells = cells(record, state.latest.waiting(&record.action), false);
+        // A remaining time would seem to be current.
+        for (column, (text, _)) in COLUMNS.iter().zip(&mut cells) {
+            if column.heading == "EXPIRES IN" && state.is_stale() && record.is_leased() {
+                "unknown".clone_into(text);
+            }
+        }
+        cells
+    };
     let cells: Vec<_> = rows.iter().map(cells).collect();
     let room = state.size.columns.saturating_sub(INDENT);
     let widths = Widths::new(&COLUMNS, cells.iter(), room);
     let selected = state.selected(&rows);
-    let mut header = header(state, now);
+    let mut header = header(state);
     header.push(widths.headings(&COLUMNS, INDENT));
     let room = self::room(state).max(1);
     let mut body: Vec<StyledLine> = cells
@@ -45,7 +50,7 @@ pub(super) fn frame(state: &ScreenState, now: BootInstant) -> Frame {
             let is_marked = selected == Some(at);
             let mark = if is_marked { ">" } else { "" };
             let line = StyledLine::of(mark, Style::Strong);
-            let line = widths.line(line, cells, INDENT);
+            let line = state.faded(widths.line(line, cells, INDENT));
             StyledLine { is_marked, ..line }
         })
         .collect();
@@ -66,15 +71,19 @@ pub(super) fn frame(state: &ScreenState, now: BootInstant) -> Frame {
 
 /// Returns lines with the diagnosis of the selected action, because the DIAGNOSIS column may be too narrow for it.
 fn diagnosis_lines(state: &ScreenState, record: &LockRecord) -> Vec<StyledLine> {
-    let text = format!("{}: {}", record.action, messages::diagnosis(record));
+    let diagnosis = messages::diagnosis(record);
+    let text = match state.is_stale() {
+        true => format!("{} at {}: {diagnosis}", record.action, state.data_time()),
+        false => format!("{}: {diagnosis}", record.action),
+    };
     let mut lines = folded(&printable(&text), state.size.columns);
     lines.truncate(DIAGNOSIS_LINES);
     let lines = lines.iter().map(|text| StyledLine::of(text, paint(record)));
-    lines.collect()
+    lines.map(|line| state.faded(line)).collect()
 }
 
 /// Renders the help page with all keys.
-pub(super) fn help(state: &ScreenState, now: BootInstant) -> Frame {
+pub(super) fn help(state: &ScreenState) -> Frame {
     let keys = [
         ("up, k", "previous action"),
         ("down, j", "next action"),
@@ -96,7 +105,7 @@ pub(super) fn help(state: &ScreenState, now: BootInstant) -> Frame {
     };
     let body = keys.map(line).into();
     let footer = StyledLine::of("any key: back", Style::Faint);
-    Frame::new(state.size, header(state, now), body, footer)
+    Frame::new(state.size, header(state), body, footer)
 }
 
 /// Returns the number of actions that fit on the screen.
@@ -112,26 +121,28 @@ pub(super) fn room(state: &ScreenState) -> usize {
 
 /// Returns the number of lines between the header and the footer.
 pub(super) fn text_room(state: &ScreenState) -> usize {
-    // Only the number of header lines is used, and this number does not depend on the time.
-    let header = header(state, BootInstant::new(Duration::ZERO));
-    state.size.rows.saturating_sub(header.len() + 1)
+    state.size.rows.saturating_sub(header(state).len() + 1)
 }
 
 /// Returns the header of every page: the server and the time, the number of actions in each state, and problems.
-pub(super) fn header(state: &ScreenState, now: BootInstant) -> Vec<StyledLine> {
+pub(super) fn header(state: &ScreenState) -> Vec<StyledLine> {
     let columns = state.size.columns;
     let title = format!("dlock status  {}", state.title.server);
-    let time = format!(
-        "every {}  {} UTC",
-        state.title.interval,
-        time_of_day(state.latest.server_time())
-    );
-    let first = StyledLine::of(&title, Style::Strong).ending(columns, &time, Style::Plain);
-    let mut header = vec![first, counts(state)];
+    let interval = humantime::format_duration(state.title.interval);
+    let (time, style) = match state.is_stale() {
+        true => (format!("every {interval}  stale"), Style::Bad),
+        false => (
+            format!("every {interval}  {}", state.data_time()),
+            Style::Plain,
+        ),
+    };
+    let first = StyledLine::of(&title, Style::Strong).ending(columns, &time, style);
+    let mut header = vec![first, state.faded(counts(state))];
+    // If the screen has too few rows, the last lines of the header are removed, so this message comes first.
+    header.extend(state.stale_lines());
     if let Some(difference) = state.latest.clock_difference() {
         header.push(StyledLine::of(&difference, Style::Doubtful));
     }
-    header.extend(failure_lines(state, now));
     header
 }
 
@@ -161,23 +172,6 @@ fn counts(state: &ScreenState) -> StyledLine {
     line.ending(state.size.columns, &order, Style::Doubtful)
 }
 
-/// Returns lines with the age of the data on the screen and the error message if a request has failed since the latest
-/// snapshot. Otherwise returns no lines.
-fn failure_lines(state: &ScreenState, now: BootInstant) -> Vec<StyledLine> {
-    let Some(failure) = &state.failure else {
-        return Vec::new();
-    };
-    let age = format!(
-        "no response for {}; the data shown is {} old",
-        age(now.since(failure.since)),
-        age(now.since(state.latest.at)),
-    );
-    let mut why = folded(&printable(&failure.why), state.size.columns);
-    why.truncate(FAILURE_LINES);
-    let bad = |text: &String| StyledLine::of(text, Style::Bad);
-    std::iter::once(&age).chain(&why).map(bad).collect()
-}
-
 fn footer(state: &ScreenState) -> StyledLine {
     if state.is_typing {
         let text = format!("/{}_", state.filter);
@@ -196,7 +190,7 @@ fn footer(state: &ScreenState) -> StyledLine {
     StyledLine::of(keys, Style::Faint).ending(state.size.columns, &position, Style::Faint)
 }
 
-fn time_of_day(since_1970: Duration) -> String {
+pub(super) fn time_of_day(since_1970: Duration) -> String {
     let time = humantime::format_rfc3339_seconds(UNIX_EPOCH + since_1970).to_string();
     let time = time.split_once('T').map_or("", |(_, time)| time);
     time.trim_end_matches('Z').to_owned()

@@ -13,8 +13,10 @@ use crate::store::{LockRecord, LockState, Snapshot, Waiter};
 pub struct TimedSnapshot {
     /// One record per action, in natural order, and the waiters.
     pub snapshot: Snapshot,
+    /// Time at which the request was sent. The data is at most as old as this time.
+    pub sent: BootInstant,
     /// Time at which the snapshot arrived.
-    pub at: BootInstant,
+    pub received: BootInstant,
     /// The time at which the snapshot arrived, on this machine's wall clock, since 1970. Used only for a comparison
     /// with the server's clock.
     pub at_wall: Duration,
@@ -23,9 +25,14 @@ pub struct TimedSnapshot {
 }
 
 impl TimedSnapshot {
-    /// Adds the time of arrival to `snapshot`. `at` and `at_wall` are the same time on two clocks.
+    /// Adds times to `snapshot`: the time at which the request was sent, and the time of arrival on two clocks.
     #[must_use]
-    pub fn new(snapshot: Snapshot, at: BootInstant, at_wall: Duration) -> Self {
+    pub fn new(
+        snapshot: Snapshot,
+        sent: BootInstant,
+        received: BootInstant,
+        at_wall: Duration,
+    ) -> Self {
         let mut waiting = BTreeMap::new();
         let waiters = snapshot.waiters.iter();
         for waiter in waiters.filter(|waiter| waiter.alive != Some(false)) {
@@ -33,7 +40,8 @@ impl TimedSnapshot {
         }
         Self {
             snapshot,
-            at,
+            sent,
+            received,
             at_wall,
             waiting,
         }

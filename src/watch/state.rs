@@ -4,6 +4,8 @@
 //! The selection is an action and not a line number, so the selection does not change when other actions appear or
 //! disappear above the selected action.
 
+use std::time::Duration;
+
 use super::detail_state::{DetailState, RunList};
 use super::frame::Size;
 use super::severity::severity;
@@ -19,8 +21,10 @@ pub struct ScreenState {
     pub title: Header,
     /// The latest snapshot that the server returned.
     pub latest: TimedSnapshot,
-    /// The failure of the requests since the latest snapshot. None if no request has failed since then.
-    pub failure: Option<QueryFailure>,
+    /// Error message of the latest failed request. None if no request has failed since the latest snapshot.
+    pub failure: Option<String>,
+    /// The current time, from which the age of the data follows.
+    pub now: BootInstant,
     /// Size of the screen.
     pub size: Size,
     /// The filter: the list contains an action only if the action's name, or the label or host of its holder, contains
@@ -43,17 +47,8 @@ pub struct ScreenState {
 pub struct Header {
     /// Address of the server, and the database.
     pub server: String,
-    /// Formatted time between two requests.
-    pub interval: String,
-}
-
-/// The reason why the data on the screen is out of date.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct QueryFailure {
-    /// Time of the first failed request.
-    pub since: BootInstant,
-    /// Error message of the latest failed request.
-    pub why: String,
+    /// Time between two requests.
+    pub interval: Duration,
 }
 
 /// Sort order of the list.
@@ -99,6 +94,7 @@ impl ScreenState {
     pub fn new(title: Header, snapshot: TimedSnapshot, size: Size) -> Self {
         let mut state = Self {
             title,
+            now: snapshot.received,
             latest: snapshot,
             failure: None,
             size,

@@ -2,6 +2,7 @@
 
 mod scene;
 mod screens;
+mod stale;
 
 use std::time::Duration;
 
@@ -216,7 +217,7 @@ fn q_quits_only_the_list_and_ctrl_c_quits_every_page() {
 fn selected_action_stays_visible_until_requests_succeed_again() {
     let mut state = five(LOW);
     press(&mut state, &[Key::End]);
-    state.set_failure("cannot reach db: refused".to_owned(), at(1_003));
+    state.set_failure("cannot reach db: refused".to_owned());
     let text = screen(&state);
     assert!(
         text.contains("no response") && text.contains("> e "),
@@ -259,6 +260,7 @@ proptest! {
         rows in 1_usize..30,
         keys in prop::collection::vec(0_usize..16, 0..12),
         why in text(),
+        seconds in 1_000_u64..1_010,
     ) {
         let records = labels.iter().enumerate().map(|(at, label)| {
             let mut record = held(&format!("action-{at}"), label, at as u64);
@@ -277,9 +279,10 @@ proptest! {
         }
         state.set_history(&action("action-0"), vec![entry("action-0", 1)]);
         if !why.is_empty() {
-            state.set_failure(why, at(1_000));
+            state.set_failure(why);
         }
-        let frame = state.frame(at(1_001));
+        state.set_time(at(seconds));
+        let frame = state.frame();
         prop_assert_eq!(frame.lines.len(), rows);
         for line in &frame.lines {
             let text = line.text();

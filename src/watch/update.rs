@@ -4,21 +4,27 @@ use super::detail_state::DetailState;
 use super::frame::{Frame, Size};
 use super::key::Key;
 use super::snapshot::TimedSnapshot;
-use super::state::{KeyEffect, Page, QueryFailure, ScreenState, SortOrder};
+use super::state::{KeyEffect, Page, ScreenState, SortOrder};
 use super::{details, list};
 use crate::lease::action::Action;
 use crate::lease::instant::BootInstant;
 use crate::store::HistoryEntry;
 
 impl ScreenState {
-    /// Renders the open page at the time `now`.
+    /// Renders the open page.
     #[must_use]
-    pub fn frame(&self, now: BootInstant) -> Frame {
+    pub fn frame(&self) -> Frame {
         match &self.page {
-            Page::List => list::frame(self, now),
-            Page::Details(details) => details::frame(self, details, now),
-            Page::Help => list::help(self, now),
+            Page::List => list::frame(self),
+            Page::Details(details) => details::frame(self, details),
+            Page::Help => list::help(self),
         }
+    }
+
+    /// Sets the current time. The data may become stale.
+    pub fn set_time(&mut self, now: BootInstant) {
+        self.now = now;
+        self.adjust_view();
     }
 
     /// Applies a new snapshot.
@@ -31,10 +37,9 @@ impl ScreenState {
         self.adjust_view();
     }
 
-    /// Records that a request failed at `now` with the error message `why`.
-    pub fn set_failure(&mut self, why: String, now: BootInstant) {
-        let since = self.failure.as_ref().map_or(now, |failure| failure.since);
-        self.failure = Some(QueryFailure { since, why });
+    /// Records that a request for a snapshot failed with the error message `why`.
+    pub fn set_failure(&mut self, why: String) {
+        self.failure = Some(why);
         self.adjust_view();
     }
 
@@ -43,6 +48,17 @@ impl ScreenState {
         if let Page::Details(details) = &mut self.page {
             details.set_history(action, entries);
         }
+    }
+
+    /// Records that the request for the runs of `action` failed with the error message `why`. Ignores the failure
+    /// unless the details page of `action` is open.
+    pub fn set_history_failure(&mut self, action: &Action, why: String) {
+        if let Page::Details(details) = &mut self.page
+            && details.record.action == *action
+        {
+            details.history_failure = Some(why);
+        }
+        self.adjust_view();
     }
 
     /// Applies a new size of the screen.

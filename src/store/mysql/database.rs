@@ -69,6 +69,13 @@ impl Database {
         self.interrupter.clone()
     }
 
+    /// Returns the time at which the latest packet was sent. The data of the latest response is at most as old as this
+    /// time.
+    #[must_use]
+    pub const fn sent(&self) -> BootInstant {
+        self.timing.sent
+    }
+
     /// Drops the connection after the server has closed it. The next request reconnects.
     pub fn hang_up(&mut self) {
         self.connection = None;

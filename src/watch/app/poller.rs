@@ -26,8 +26,13 @@ use crate::watch::snapshot::TimedSnapshot;
 /// Maximum time of one connect, one read, or one write, as for `status` without `--watch`.
 const IO_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Maximum time to wait for a response, including name resolution.
-const RESPONSE_TIMEOUT: Duration = Duration::from_secs(15);
+/// Maximum time to wait for a response on an open connection. Then the connection is dropped. The limit is below
+/// `IO_TIMEOUT`, so it also applies to a server that sends one byte per second.
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(4);
+
+/// Maximum time to wait for a response if dlock must connect first, including name resolution. A login takes several
+/// round trips, so a shorter limit could prevent every connection over a slow network.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Maximum time between two redraws, because the screen shows ages in seconds.
 const TICK: Duration = Duration::from_secs(1);
@@ -63,6 +68,15 @@ enum PollRequest {
     History(Action),
 }
 
+/// A request in flight.
+#[derive(Debug, Clone, Copy)]
+struct InFlight {
+    /// Time at which the request was passed to the database thread.
+    since: BootInstant,
+    /// Time at which the request is interrupted. None if it has been interrupted, and its failure was reported.
+    until: Option<BootInstant>,
+}
+
 /// Sends the requests and receives all events.
 #[derive(Debug)]
 pub struct Poller {
@@ -75,8 +89,10 @@ pub struct Poller {
     database: JoinHandle<()>,
     /// Time of the next snapshot request.
     due: BootInstant,
-    /// Time at which the request in flight was sent. None if no request is in flight.
-    in_flight: Option<BootInstant>,
+    /// The request in flight. None if no request is in flight.
+    in_flight: Option<InFlight>,
+    /// True if the latest request has succeeded, so the next request uses an open connection.
+    is_connected: bool,
     /// True if the latest snapshot request failed and was repeated immediately.
     was_repeated: bool,
     /// The action whose most recent runs must be requested. None if no such request is needed.
@@ -109,6 +125,7 @@ impl Poller {
             database,
             due: clock::now(),
             in_flight: None,
+            is_connected: false,
             was_repeated: false,
             wanted: None,
             history_failed: false,
@@ -134,18 +151,22 @@ impl Poller {
     pub fn wait(&mut self) -> PollEvent {
         loop {
             let now = clock::now();
-            let wake = match self.in_flight {
+            let wake = match &mut self.in_flight {
                 None => {
                     self.send_due_request(now);
                     self.in_flight.map_or(self.due, |_| now + TICK)
                 }
-                Some(since) if now >= since + RESPONSE_TIMEOUT => {
-                    // An event for this request still follows, unless name resolution never ends.
-                    self.interrupter.interrupt();
-                    self.in_flight = Some(now);
-                    return PollEvent::Snapshot(Err(self.timeout_failure()));
-                }
-                Some(since) => since + RESPONSE_TIMEOUT,
+                Some(request) => match request.until {
+                    Some(until) if now >= until => {
+                        // An event for this request still follows, unless name resolution never ends.
+                        request.until = None;
+                        let limit = until.since(request.since);
+                        self.interrupter.interrupt();
+                        return PollEvent::Snapshot(Err(self.timeout_failure(limit)));
+                    }
+                    Some(until) => until,
+                    None => now + TICK,
+                },
             };
             let sleep = wake.since(now).min(TICK);
             match self.events.recv_timeout(sleep) {
@@ -171,16 +192,39 @@ impl Poller {
             Some(action) => PollRequest::History(action),
             None => return,
         };
-        self.in_flight = Some(now);
+        let limit = match self.is_connected {
+            true => RESPONSE_TIMEOUT,
+            false => CONNECT_TIMEOUT,
+        };
+        self.in_flight = Some(InFlight {
+            since: now,
+            until: Some(now + limit),
+        });
         // The send fails only if the thread has ended. In that case no response arrives, and the timeout is reported.
         let _ = self.requests.send(request);
     }
 
     /// Updates the state of the requests after `event`. Returns None if the event must not be passed to the main loop.
     fn apply(&mut self, event: PollEvent) -> Option<PollEvent> {
+        let request = match &event {
+            PollEvent::Snapshot(outcome) => {
+                self.is_connected = outcome.is_ok();
+                self.in_flight.take()
+            }
+            PollEvent::History(_, outcome) => {
+                self.is_connected = outcome.is_ok();
+                self.in_flight.take()
+            }
+            PollEvent::Key(_) | PollEvent::Signal(_) | PollEvent::Tick => return Some(event),
+        };
         match &event {
+            // The failure was reported when the request was interrupted.
+            PollEvent::Snapshot(Err(_))
+                if request.is_some_and(|request| request.until.is_none()) =>
+            {
+                return None;
+            }
             PollEvent::Snapshot(Ok(_)) => {
-                self.in_flight = None;
                 self.was_repeated = false;
                 self.history_failed = false;
             }
@@ -189,20 +233,20 @@ impl Poller {
             PollEvent::Snapshot(Err(failure))
                 if failure.kind == FailureKind::Unknown && !self.was_repeated =>
             {
-                self.in_flight = None;
                 self.was_repeated = true;
                 self.due = clock::now();
                 return None;
             }
-            PollEvent::Snapshot(Err(_)) => self.in_flight = None,
             PollEvent::History(action, outcome) => {
-                self.in_flight = None;
                 self.history_failed = outcome.is_err();
                 if outcome.is_ok() && self.wanted.as_ref() == Some(action) {
                     self.wanted = None;
                 }
             }
-            PollEvent::Key(_) | PollEvent::Signal(_) | PollEvent::Tick => {}
+            PollEvent::Snapshot(Err(_))
+            | PollEvent::Key(_)
+            | PollEvent::Signal(_)
+            | PollEvent::Tick => {}
         }
         Some(event)
     }
@@ -223,14 +267,9 @@ impl Poller {
         }
     }
 
-    fn timeout_failure(&self) -> Failure {
-        Failure {
-            kind: FailureKind::Unreachable,
-            message: format!(
-                "no response from {} within {RESPONSE_TIMEOUT:?}",
-                self.server
-            ),
-        }
+    fn timeout_failure(&self, limit: Duration) -> Failure {
+        let message = format!("no response from {} within {limit:?}", self.server);
+        Failure::new(FailureKind::Unreachable, message)
     }
 }
 
@@ -285,6 +324,7 @@ fn snapshot(
     selection.complete(&mut snapshot);
     Ok(Box::new(TimedSnapshot::new(
         snapshot,
+        database.sent(),
         clock::now(),
         clock::wall(),
     )))

@@ -95,13 +95,13 @@ pub(super) fn snapshot(locks: Vec<LockRecord>, waiters: Vec<Waiter>) -> TimedSna
         waiters,
         sessions: SessionStates::NotQueried,
     };
-    TimedSnapshot::new(snapshot, at(1_000), time)
+    TimedSnapshot::new(snapshot, at(1_000), at(1_000), time)
 }
 
 pub(super) fn state(records: Vec<LockRecord>, size: Size) -> ScreenState {
     let title = Header {
         server: "db.example.org:3306/app".to_owned(),
-        interval: "1s".to_owned(),
+        interval: Duration::from_secs(1),
     };
     let waiters = vec![waiter("b", "web-2/1"), waiter("b", "web-3/1")];
     ScreenState::new(title, snapshot(records, waiters), size)
@@ -128,12 +128,12 @@ pub(super) fn typed(state: &mut ScreenState, text: &str) {
 }
 
 pub(super) fn screen(state: &ScreenState) -> String {
-    state.frame(at(1_000)).text()
+    state.frame().text()
 }
 
 /// Returns the name of the action on the marked line, or a description of the error if not exactly one line is marked.
 pub(super) fn marked(state: &ScreenState) -> String {
-    let lines = state.frame(at(1_000)).lines;
+    let lines = state.frame().lines;
     let texts: Vec<String> = lines
         .iter()
         .filter(|line| line.is_marked)

@@ -1,5 +1,7 @@
 //! Tests of `--watch` while the server fails and recovers.
 
+use std::time::Duration;
+
 use super::{Screen, create_thirty_actions};
 use crate::cli_runner::Dlock;
 use crate::proxy::{AcceptMode, Fault, Flow, Kind, Proxy, Request};
@@ -29,14 +31,14 @@ fn screen_keeps_its_contents_during_an_outage_and_recovers() {
         screen.types("j");
         proxy.door(AcceptMode::Refused);
         proxy.reset();
-        screen.shows("no response for ");
+        screen.shows("stale: no response for ");
+        screen.shows("; showing the state of ");
         screen.shows("cannot reach 127.0.0.1:");
-        screen.shows("; the data shown is ");
         screen.shows("> init");
         screen.types("G");
         screen.shows("> tenant-27");
         proxy.door(AcceptMode::Open);
-        screen.hides("no response for");
+        screen.hides("stale");
         screen.shows("> tenant-27");
         screen.types("q");
         screen.ends_with(0);
@@ -52,10 +54,43 @@ fn keys_work_while_the_server_does_not_respond() {
     proxy.wait_asked(Kind::Get, proxy.asked(Kind::Get) + 1);
     screen.types("j");
     screen.shows("> init");
-    screen.shows("no response in time");
+    screen.shows("no response from 127.0.0.1:");
     screen.types("q");
     screen.ends_with(0);
     proxy.responses(Flow::Pass);
+}
+
+#[test]
+fn silent_connection_marks_the_data_as_stale_before_the_request_fails() {
+    let cases = [
+        (Flavour::MariaDb, Flow::Lose),
+        (Flavour::MySql, Flow::Lose),
+        // Each byte restarts the driver's time limit of a read.
+        (Flavour::MySql, Flow::Drip(Duration::from_secs(1))),
+    ];
+    for (flavour, flow) in cases {
+        let (database, proxy, url) = behind_proxy(flavour);
+        let mut screen = screen(&database, &url);
+        screen.shows("> größe");
+        screen.shows("5d 1h");
+        proxy.responses(flow);
+        screen.shows("stale: no response for ");
+        screen.shows(" UTC");
+        screen.hides("5d 1h");
+        screen.types("j");
+        screen.shows("> init");
+        // The connection is dropped, and the reason is added to the message.
+        screen.shows("no response from 127.0.0.1:");
+        proxy.wait_connections(2);
+        let written = String::from_utf8_lossy(screen.terminal.written()).into_owned();
+        let is_early = |age| written.contains(&format!("stale: no response for {age}s"));
+        assert!(is_early(2) || is_early(3), "{flavour} {flow:?}: {written}");
+        proxy.responses(Flow::Pass);
+        screen.hides("stale");
+        screen.shows("> init");
+        screen.types("q");
+        screen.ends_with(0);
+    }
 }
 
 #[test]
@@ -100,7 +135,7 @@ fn closed_connection_is_replaced_without_a_message() {
     screen.types("q");
     screen.ends_with(0);
     let shown = screen.terminal.screen();
-    assert!(!shown.contains("no response"), "{shown}");
+    assert!(!shown.contains("stale"), "{shown}");
 }
 
 #[test]
