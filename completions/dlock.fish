@@ -214,7 +214,7 @@ complete -c dlock -n "__fish_dlock_using_subcommand history" -s h -l help -d 'Pr
 complete -c dlock -n "__fish_dlock_using_subcommand history" -s V -l version -d 'Print version'
 complete -c dlock -n "__fish_dlock_using_subcommand forget" -s a -l action -d 'Name of the lock, instead of NAME' -r
 complete -c dlock -n "__fish_dlock_using_subcommand forget" -l once -d 'Delete the success of exec --once, or of exec --once=KEY if KEY is set' -r
-complete -c dlock -n "__fish_dlock_using_subcommand forget" -l holder -d 'Name of the operator, as shown in the history [default: HOST/PID]' -r
+complete -c dlock -n "__fish_dlock_using_subcommand forget" -l operator -d 'Name of the operator, as shown in the history [default: USER@HOST]' -r
 complete -c dlock -n "__fish_dlock_using_subcommand forget" -l note -d 'Text that the history shows as a note, for example the reason' -r
 complete -c dlock -n "__fish_dlock_using_subcommand forget" -l log-format -d 'Format of messages on stderr' -r -f -a "text\t'One line of text for each message, for users'
 json\t'One JSON object on one line for each message, for programs'"
@@ -242,7 +242,7 @@ complete -c dlock -n "__fish_dlock_using_subcommand release" -s a -l action -d '
 complete -c dlock -n "__fish_dlock_using_subcommand release" -l token -d 'Change the lock only if its token is TOKEN; dlock status shows the token' -r
 complete -c dlock -n "__fish_dlock_using_subcommand release" -l reason -d 'Reason to show to the holder and the waiters, and to record in the history' -r
 complete -c dlock -n "__fish_dlock_using_subcommand release" -l pause -d 'Pause the lock for the given duration, and revoke its lease if there is one' -r
-complete -c dlock -n "__fish_dlock_using_subcommand release" -l holder -d 'Name of the operator, shown with the reason [default: USER@HOST]' -r
+complete -c dlock -n "__fish_dlock_using_subcommand release" -l operator -d 'Name of the operator, shown with the reason [default: USER@HOST]' -r
 complete -c dlock -n "__fish_dlock_using_subcommand release" -l log-format -d 'Format of messages on stderr' -r -f -a "text\t'One line of text for each message, for users'
 json\t'One JSON object on one line for each message, for programs'"
 complete -c dlock -n "__fish_dlock_using_subcommand release" -l url -d 'Server and database, as mysql://USER@HOST/DATABASE' -r

@@ -21,7 +21,7 @@ use crate::exit::{ExitError, Status};
 use crate::store::mysql::Database;
 use crate::store::target::Target;
 use crate::store::{Failure, Holder};
-use crate::sys::host;
+use crate::sys::{host, user};
 
 /// Maximum time of each connect, read and write of a subcommand that sends one query.
 const IO_TIMEOUT: Duration = Duration::from_secs(5);
@@ -42,12 +42,21 @@ fn holder(label: Option<String>, note: Option<String>) -> Holder {
         label: label.unwrap_or_else(|| format!("{host}/{pid}")),
         host,
         pid,
-        user: host::user(),
+        user: truncated(user::name()),
         note: note.unwrap_or_default(),
         pod: truncated(pod),
         namespace: truncated(namespace),
         command: String::new(),
     }
+}
+
+/// Returns the description of the operator who runs this process, with the label and the note that the operator chose.
+/// If `label` is None, the label is the name of the operator and the host. It has no process id, because an operator is
+/// a person.
+fn operator(label: Option<String>, note: Option<String>) -> Holder {
+    let label =
+        label.unwrap_or_else(|| truncated(format!("{}@{}", user::operator(), host::name())));
+    holder(Some(label), note)
 }
 
 /// Truncates a fact about a holder to [`MAX_FACT_LENGTH`], the width of the database column. The

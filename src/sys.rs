@@ -20,3 +20,4 @@ pub mod stop_signal;
 pub mod tcp;
 pub mod terminal;
 pub mod tree;
+pub mod user;

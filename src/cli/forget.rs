@@ -16,9 +16,9 @@ pub struct ForgetArgs {
     #[arg(required = true)]
     pub once: Option<Option<OnceKey>>,
 
-    /// Name of the operator, as shown in the history [default: HOST/PID].
-    #[arg(long, env = "DLOCK_OPT_HOLDER", value_name = "TEXT", value_parser = super::value::label)]
-    pub holder: Option<String>,
+    /// Name of the operator, as shown in the history [default: USER@HOST].
+    #[arg(long, env = "DLOCK_OPT_OPERATOR", value_name = "TEXT", value_parser = super::value::label)]
+    pub operator: Option<String>,
 
     /// Text that the history shows as a note, for example the reason.
     #[arg(long, env = "DLOCK_OPT_NOTE", value_name = "TEXT", value_parser = super::value::note)]

@@ -36,6 +36,6 @@ pub struct ReleaseArgs {
     pub resume: bool,
 
     /// Name of the operator, shown with the reason [default: USER@HOST].
-    #[arg(long, env = "DLOCK_OPT_HOLDER", value_name = "TEXT", value_parser = super::value::label)]
-    pub holder: Option<String>,
+    #[arg(long, env = "DLOCK_OPT_OPERATOR", value_name = "TEXT", value_parser = super::value::label)]
+    pub operator: Option<String>,
 }

@@ -1,6 +1,6 @@
 //! `dlock forget`: deletes the record of a success, so that the command can run again.
 
-use super::{holder, query_once};
+use super::{operator, query_once};
 use crate::cli::forget::ForgetArgs;
 use crate::exit::Status;
 use crate::report::log::EventKind;
@@ -15,14 +15,14 @@ pub fn run(args: ForgetArgs, target: Target, report: &Report) -> anyhow::Result<
     let ForgetArgs {
         name,
         once,
-        holder: label,
+        operator: label,
         note,
     } = args;
     let action = name.action().clone();
     report.about(&action);
     let key = once.flatten().unwrap_or_default();
     let what = messages::with_key(&action, &key);
-    let who = holder(label, note);
+    let who = operator(label, note);
     let forgotten = query_once(target, move |database| database.forget(&action, &key, &who))?;
     let text = match forgotten {
         true => format!("{what} is forgotten: the next dlock exec --once runs the command again"),

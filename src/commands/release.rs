@@ -10,7 +10,7 @@ mod tests;
 
 use std::io::{self, IsTerminal};
 
-use super::{holder, query_once};
+use super::{operator, query_once};
 use crate::cli::release::ReleaseArgs;
 use crate::exit::{ExitError, Status};
 use crate::lease::action::Action;
@@ -21,7 +21,7 @@ use crate::report::{self, Report, messages};
 use crate::store::mysql::Selection;
 use crate::store::operator::{OperatorAction, OperatorRequest, OperatorResult};
 use crate::store::target::Target;
-use crate::store::{Holder, LockRecord, LockState};
+use crate::store::{LockRecord, LockState};
 
 /// Shows the lock, asks for confirmation, and sends the operator request.
 ///
@@ -60,7 +60,7 @@ pub fn run(args: ReleaseArgs, target: Target, report: &Report) -> anyhow::Result
     let request = OperatorRequest {
         action: action.clone(),
         token,
-        by: operator(args.holder, args.reason),
+        by: operator(args.operator, args.reason),
         kind,
     };
     let is_alive = record.session_alive == Some(true);
@@ -129,16 +129,6 @@ fn is_confirmed(report: &Report, prompt: &str) -> anyhow::Result<bool> {
     let mut answer = String::new();
     io::stdin().read_line(&mut answer)?;
     Ok(["y", "yes"].contains(&answer.trim().to_lowercase().as_str()))
-}
-
-/// Returns the description of the operator. The default label is user@host without a process id,
-/// because an operator is a person.
-fn operator(label: Option<String>, reason: Option<String>) -> Holder {
-    let operator = holder(label.clone(), reason);
-    Holder {
-        label: label.unwrap_or_else(|| format!("{}@{}", operator.user, operator.host)),
-        ..operator
-    }
 }
 
 fn done(action: &Action, record: &LockRecord, kind: OperatorAction, is_woken: bool) -> String {

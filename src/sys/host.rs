@@ -25,16 +25,6 @@ pub fn pod() -> (String, String) {
     (pod, namespace.unwrap_or_default().trim().to_owned())
 }
 
-/// Returns the user of this process: the name in the environment variable `USER` or `LOGNAME`, which login and cron
-/// set, or else the numeric user id. This function does not read the user database, because that database may be on a
-/// directory server that is unavailable.
-#[must_use]
-pub fn user() -> String {
-    variable("USER")
-        .or_else(|| variable("LOGNAME"))
-        .unwrap_or_else(|| rustix::process::geteuid().as_raw().to_string())
-}
-
 fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|text| !text.is_empty())
 }

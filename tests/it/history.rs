@@ -260,7 +260,7 @@ fn a_forgotten_action_runs_again_and_the_operation_is_recorded() {
         exec(database, &once, "exit 0", 0);
         exec(database, &["-a", "init", "--once=v2"], "exit 0", 0);
         let forget = |key: &str| {
-            Dlock::on(database, ["forget", "-a", "init", "--holder=ops"])
+            Dlock::on(database, ["forget", "-a", "init", "--operator=ops"])
                 .args([key, "--note=again"])
                 .run()
         };

@@ -221,7 +221,7 @@ fn holder_logs_the_operator_that_revoked_its_lease() {
             "-a",
             "init",
             "--yes",
-            "--holder=eve",
+            "--operator=eve",
             "--reason=stuck",
         ];
         let release = Dlock::on(&database, release).arg("--log-format=json").run();

@@ -49,6 +49,7 @@ mod mutants;
 mod mutual_exclusion;
 mod nested;
 mod once;
+mod operator;
 mod option_precedence;
 mod pid_one;
 mod queue;

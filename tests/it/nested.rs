@@ -181,7 +181,7 @@ fn nested_exec_under_a_revoked_lease_exits_76() {
         );
         let running = outer(&database, &script).start();
         assert_eq!(read_message(&ready), "up");
-        let release = ["release", "-a", "init", "--yes", "--holder=eve"];
+        let release = ["release", "-a", "init", "--yes", "--operator=eve"];
         Dlock::on(&database, release)
             .run()
             .expect(0, "", "released");

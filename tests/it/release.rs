@@ -23,7 +23,7 @@ fn everywhere(test: impl Fn(&Database)) {
 /// Runs `dlock release` for `init` as the operator alice, without asking for confirmation.
 fn release(database: &Database, options: &[&str]) -> Outcome {
     Dlock::on(database, ["release", "-a", "init", "--yes"])
-        .args(["--holder", "alice", "--reason", "it hangs"])
+        .args(["--operator", "alice", "--reason", "it hangs"])
         .args(options)
         .run()
 }
