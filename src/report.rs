@@ -18,6 +18,7 @@ pub mod layout;
 pub mod line;
 pub mod log;
 pub mod messages;
+pub mod release;
 pub mod status;
 mod stderr;
 pub mod style;

@@ -11,6 +11,8 @@ pub mod frame;
 pub mod key;
 pub mod list;
 pub mod options;
+pub mod release_dialog;
+mod release_page;
 pub mod selection;
 mod severity;
 pub mod snapshot;

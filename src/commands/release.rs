@@ -5,23 +5,19 @@
 //! a revoked lease cannot be renewed, and the action stays held until the holder's command is dead
 //! or the lease expires.
 
-#[cfg(test)]
-mod tests;
-
 use std::io::{self, IsTerminal};
 
 use super::{operator, query_once};
 use crate::cli::release::ReleaseArgs;
 use crate::exit::{ExitError, Status};
-use crate::lease::action::Action;
-use crate::lease::timing::renewal_overdue_after;
 use crate::report::layout::Layout;
 use crate::report::log::EventKind;
+use crate::report::release::{changed, done, nothing_to_do, prompt};
 use crate::report::{self, Report, messages};
 use crate::store::mysql::Selection;
 use crate::store::operator::{OperatorAction, OperatorRequest, OperatorResult};
 use crate::store::target::Target;
-use crate::store::{LockRecord, LockState};
+use crate::store::LockRecord;
 
 /// Shows the lock, asks for confirmation, and sends the operator request.
 ///
@@ -63,14 +59,12 @@ pub fn run(args: ReleaseArgs, target: Target, report: &Report) -> anyhow::Result
         by: operator(args.operator, args.reason),
         kind,
     };
-    let is_alive = record.session_alive == Some(true);
-    let may_wake = record.is_leased() && is_alive && kind != OperatorAction::Resume;
+    let wakes = request.wakes_holder(&record);
     let outcome = query_once(target, move |database| {
-        database.apply_operator_request(&request, may_wake)
+        database.apply_operator_request(&request, wakes)
     })?;
     let OperatorResult::Applied { woken } = outcome else {
-        let why =
-            format!("{action} has changed, so nothing was done: run dlock status and try again");
+        let why = format!("{}: run dlock status and try again", changed(&action));
         return Err(ExitError::new(Status::LOST, why).into());
     };
     let event = match kind {
@@ -83,42 +77,6 @@ pub fn run(args: ReleaseArgs, target: Target, report: &Report) -> anyhow::Result
     Ok(Status::OK)
 }
 
-/// Returns the exit status and the reason if there is nothing to do. None if the operation must be
-/// performed.
-fn nothing_to_do(
-    action: &Action,
-    record: &LockRecord,
-    kind: OperatorAction,
-) -> Option<(Status, String)> {
-    let diagnosis = messages::diagnosis(record);
-    match kind {
-        OperatorAction::Resume if record.pause.is_none() => {
-            Some((Status::NOTHING, format!("{action} is not paused")))
-        }
-        OperatorAction::Resume | OperatorAction::Pause(_) => None,
-        OperatorAction::Release if record.state() == LockState::Revoked => {
-            Some((Status::OK, format!("{action} is released: {diagnosis}")))
-        }
-        OperatorAction::Release if record.owner_id.is_some() => None,
-        OperatorAction::Release if record.version.token.0 == 0 => Some((
-            Status::NOTHING,
-            format!("{action} is unknown: no process has ever held it"),
-        )),
-        OperatorAction::Release => Some((
-            Status::NOTHING,
-            format!("there is nothing to release: {action} is {diagnosis}"),
-        )),
-    }
-}
-
-fn prompt(action: &Action, kind: OperatorAction) -> String {
-    match kind {
-        OperatorAction::Release => format!("release {action}?"),
-        OperatorAction::Pause(time) => format!("pause {action} for {}?", messages::duration(time)),
-        OperatorAction::Resume => format!("resume {action}?"),
-    }
-}
-
 /// Asks the user at the terminal, and returns true if the user confirms.
 fn is_confirmed(report: &Report, prompt: &str) -> anyhow::Result<bool> {
     if !io::stdin().is_terminal() {
@@ -129,31 +87,4 @@ fn is_confirmed(report: &Report, prompt: &str) -> anyhow::Result<bool> {
     let mut answer = String::new();
     io::stdin().read_line(&mut answer)?;
     Ok(["y", "yes"].contains(&answer.trim().to_lowercase().as_str()))
-}
-
-fn done(action: &Action, record: &LockRecord, kind: OperatorAction, is_woken: bool) -> String {
-    let paused = match kind {
-        OperatorAction::Resume => return format!("{action} is resumed"),
-        OperatorAction::Release => "released".to_owned(),
-        OperatorAction::Pause(time) => format!("paused for {}", messages::duration(time)),
-    };
-    if !record.is_leased() {
-        return format!("{action} is {paused}");
-    }
-    let label = &record.holder.label;
-    let soon = match (is_woken, record.state()) {
-        (true, _) => "now".to_owned(),
-        (false, LockState::Held) => {
-            format!(
-                "within {}",
-                messages::duration(renewal_overdue_after(record.ttl))
-            )
-        }
-        (false, _) => "if it is alive".to_owned(),
-    };
-    let end = messages::duration(crate::store::diagnosis::takeover_in(record));
-    format!(
-        "{action} is {paused}: {label} stops its command {soon}; its lease ends in {end} at the \
-         latest"
-    )
 }

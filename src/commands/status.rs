@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::query_once;
+use super::{operator, query_once};
 use crate::cli::status::StatusArgs;
 use crate::exit::{ExitError, Status};
 use crate::report::layout::Layout;
@@ -36,6 +36,7 @@ pub fn run(args: StatusArgs, target: Target, report: &Report) -> anyhow::Result<
             actions: selection,
             json: args.json,
             interval,
+            operator: operator(None, None),
             layout,
         };
         return app::run(options, target, report);

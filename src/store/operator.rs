@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::contender::Holder;
+use super::record::LockRecord;
 use crate::lease::Token;
 use crate::lease::action::Action;
 
@@ -17,6 +18,16 @@ pub struct OperatorRequest {
     pub by: Holder,
     /// Operation to perform.
     pub kind: OperatorAction,
+}
+
+impl OperatorRequest {
+    /// Returns true if the holder must read its record immediately after the change: the operation revokes the lease
+    /// in `record`, the record that was shown to the operator, and the holder's session is open.
+    #[must_use]
+    pub fn wakes_holder(&self, record: &LockRecord) -> bool {
+        let is_alive = record.session_alive == Some(true);
+        record.is_leased() && is_alive && self.kind != OperatorAction::Resume
+    }
 }
 
 /// Kind of operation.

@@ -18,6 +18,7 @@ use super::terminal::{Screen, keyboard};
 use crate::exit::{ExitError, Status};
 use crate::report::Report;
 use crate::report::style::Colors;
+use crate::store::Holder;
 use crate::store::target::Target;
 use crate::sys::signal::{self, SignalFd};
 use crate::sys::{clock, terminal};
@@ -33,6 +34,7 @@ pub fn run(options: WatchOptions, target: Target, report: &Report) -> anyhow::Re
         interval: options.interval,
     };
     let (layout, json) = (options.layout, options.json);
+    let operator = options.operator.clone();
     // The descriptor is opened before any thread starts, so that all threads inherit the signal mask. The job control
     // signals are not blocked, so SIGTSTP and terminal access from the background stop this process as usual.
     let signals = SignalFd::open(true).context("cannot receive signals")?;
@@ -42,7 +44,7 @@ pub fn run(options: WatchOptions, target: Target, report: &Report) -> anyhow::Re
         Err(status) => return Ok(status),
     };
     let outcome = match !json && terminal::is_screen() {
-        true => on_screen(&mut poller, title, first, layout.colors),
+        true => on_screen(&mut poller, title, operator, first, layout.colors),
         false => lines::run(&mut poller, first, json, layout, report),
     };
     poller.stop();
@@ -71,6 +73,7 @@ fn first_snapshot(poller: &mut Poller) -> anyhow::Result<Result<TimedSnapshot, S
 fn on_screen(
     poller: &mut Poller,
     title: Header,
+    operator: Holder,
     first: TimedSnapshot,
     colors: Colors,
 ) -> anyhow::Result<Status> {
@@ -79,11 +82,14 @@ fn on_screen(
     let keys = poller.sender();
     keyboard::start(move |key| keys.send(PollEvent::Key(key)).map_err(drop))
         .context("cannot start a thread")?;
-    let mut state = ScreenState::new(title, first, screen.size());
+    let mut state = ScreenState::new(title, operator, first, screen.size());
     loop {
         state.set_time(clock::now());
         screen.draw(state.frame()).context(LOST)?;
         poller.request_history(state.history_request());
+        if let Some(release) = state.take_confirmed() {
+            poller.release(release);
+        }
         match poller.wait() {
             PollEvent::Key(key) => match state.press(key) {
                 KeyEffect::None => {}
@@ -111,6 +117,7 @@ fn on_screen(
             PollEvent::History(action, Err(failure)) => {
                 state.set_history_failure(&action, failure.to_string());
             }
+            PollEvent::Released(release, outcome) => state.set_released(&release, outcome),
             PollEvent::Signal(_) | PollEvent::Tick => {}
         }
     }

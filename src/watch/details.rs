@@ -2,7 +2,7 @@
 
 use super::detail_state::{DetailState, RunList};
 use super::frame::Frame;
-use super::list::{header, text_room};
+use super::list::{header, text_room, with_notice};
 use super::state::ScreenState;
 use crate::report::columns::{Painted, TableColumn, Widths};
 use crate::report::escape::printable;
@@ -14,6 +14,9 @@ use crate::report::style::Style;
 use crate::report::{self, messages};
 use crate::store::session_states::SessionStates;
 use crate::store::{HistoryEntry, Waiter};
+
+/// The keys in the footer.
+const KEYS: &str = "up, down: scroll  r: release  Esc: back  Ctrl-C: quit";
 
 /// Screen column at which the names of facts and the tables begin.
 const INDENT: usize = 2;
@@ -51,10 +54,10 @@ pub(super) fn frame(state: &ScreenState, details: &DetailState) -> Frame {
         (_, 0) => "end".to_owned(),
         (_, below) => format!("{below} more"),
     };
-    let footer = StyledLine::of("up, down: scroll  Esc: back  Ctrl-C: quit", Style::Faint);
+    let footer = StyledLine::of(KEYS, Style::Faint);
     let footer = footer.ending(state.size.columns, &position, Style::Faint);
     let body = lines.into_iter().skip(details.above).take(room).collect();
-    Frame::new(state.size, header(state), body, footer)
+    Frame::new(state.size, header(state), body, with_notice(state, footer))
 }
 
 /// Returns the scroll position at which the page ends at the bottom of the screen. 0 if the whole page fits on the
@@ -125,13 +128,7 @@ fn facts(state: &ScreenState, details: &DetailState) -> Vec<(&'static str, Strin
         true => *name != "last run",
         false => *name == "token",
     });
-    if state.is_stale()
-        && let Some((_, text)) = facts.iter_mut().find(|(name, _)| *name == "lease")
-    {
-        let ttl = messages::duration(details.record.ttl);
-        *text = format!("{ttl}, remaining time unknown");
-    }
-    facts
+    state.without_remaining_time(&details.record, facts)
 }
 
 /// Adds a title to `lines`. If there are rows, also adds a table.

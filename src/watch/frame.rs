@@ -28,10 +28,10 @@ impl Frame {
         size: Size,
         mut header: Vec<StyledLine>,
         body: Vec<StyledLine>,
-        footer: StyledLine,
+        mut footer: Vec<StyledLine>,
     ) -> Self {
-        let footer = Some(footer).filter(|_| size.rows > 1);
-        let below = footer.iter().len();
+        footer.truncate(size.rows.saturating_sub(1));
+        let below = footer.len();
         header.truncate(size.rows.saturating_sub(below + 1));
         let mut lines = header;
         lines.extend(body);

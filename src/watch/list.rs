@@ -18,6 +18,9 @@ const INDENT: usize = 2;
 /// Minimum number of screen rows at which the diagnosis of the selected action is shown below the list.
 const MIN_ROWS_FOR_DIAGNOSIS: usize = 10;
 
+/// Maximum number of lines for the result of a release.
+const NOTICE_LINES: usize = 3;
+
 /// Number of lines for the diagnosis below the list.
 const DIAGNOSIS_LINES: usize = 2;
 
@@ -66,7 +69,7 @@ pub(super) fn frame(state: &ScreenState) -> Frame {
     if let Some(record) = selected.map(|at| rows[at]) {
         body.extend(diagnosis_lines(state, record));
     }
-    Frame::new(state.size, header, body, footer(state))
+    Frame::new(state.size, header, body, with_notice(state, footer(state)))
 }
 
 /// Returns lines with the diagnosis of the selected action, because the DIAGNOSIS column may be too narrow for it.
@@ -95,6 +98,7 @@ pub(super) fn help(state: &ScreenState) -> Frame {
         ("/", "filter by action, holder or host"),
         ("Esc", "clear the filter"),
         ("s", "sort by action, diagnosis, time held or waiters"),
+        ("r", "release the selected action, after a confirmation"),
         ("Ctrl-L", "redraw the screen"),
         ("Ctrl-Z", "suspend; the shell command fg resumes"),
         ("q, Ctrl-C", "quit"),
@@ -105,7 +109,7 @@ pub(super) fn help(state: &ScreenState) -> Frame {
     };
     let body = keys.map(line).into();
     let footer = StyledLine::of("any key: back", Style::Faint);
-    Frame::new(state.size, header(state), body, footer)
+    Frame::new(state.size, header(state), body, vec![footer])
 }
 
 /// Returns the number of actions that fit on the screen.
@@ -121,7 +125,8 @@ pub(super) fn room(state: &ScreenState) -> usize {
 
 /// Returns the number of lines between the header and the footer.
 pub(super) fn text_room(state: &ScreenState) -> usize {
-    state.size.rows.saturating_sub(header(state).len() + 1)
+    let footer = notice_lines(state).len().max(1);
+    state.size.rows.saturating_sub(header(state).len() + footer)
 }
 
 /// Returns the header of every page: the server and the time, the number of actions in each state, and problems.
@@ -172,6 +177,26 @@ fn counts(state: &ScreenState) -> StyledLine {
     line.ending(state.size.columns, &order, Style::Doubtful)
 }
 
+/// Returns the lines of the notice in place of `footer` if there is a notice.
+pub(super) fn with_notice(state: &ScreenState, footer: StyledLine) -> Vec<StyledLine> {
+    let lines = notice_lines(state);
+    if lines.is_empty() {
+        vec![footer]
+    } else {
+        lines
+    }
+}
+
+fn notice_lines(state: &ScreenState) -> Vec<StyledLine> {
+    let Some((text, style)) = &state.notice else {
+        return Vec::new();
+    };
+    let mut lines = folded(&printable(text), state.size.columns);
+    lines.truncate(NOTICE_LINES);
+    let lines = lines.iter().map(|text| StyledLine::of(text, *style));
+    lines.collect()
+}
+
 fn footer(state: &ScreenState) -> StyledLine {
     if state.is_typing {
         let text = format!("/{}_", state.filter);
@@ -186,7 +211,7 @@ fn footer(state: &ScreenState) -> StyledLine {
         Some(at) => format!("{}/{}", at + 1, rows.len()),
         None => String::new(),
     };
-    let keys = "Enter: open  /: filter  s: sort  ?: keys  q: quit";
+    let keys = "Enter: open  /: filter  s: sort  r: release  ?: keys  q: quit";
     StyledLine::of(keys, Style::Faint).ending(state.size.columns, &position, Style::Faint)
 }
 

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::selection::ActionSelection;
 use crate::report::layout::Layout;
+use crate::store::Holder;
 
 /// Content and format of the output.
 #[derive(Debug, Clone)]
@@ -14,6 +15,8 @@ pub struct WatchOptions {
     pub json: bool,
     /// Time between two snapshots.
     pub interval: Duration,
+    /// Identity of the user as an operator, without a reason.
+    pub operator: Holder,
     /// Layout of the tables, and use of colours on the screen.
     pub layout: Layout,
 }

@@ -9,8 +9,9 @@ use super::list::time_of_day;
 use super::state::ScreenState;
 use crate::report::escape::printable;
 use crate::report::line::{StyledLine, folded, width};
-use crate::report::messages::age;
+use crate::report::messages::{age, duration};
 use crate::report::style::Style;
+use crate::store::LockRecord;
 
 /// Minimum age of stale data. A shorter limit would mark data as stale after every short delay in the network.
 const MIN_STALE_AGE: Duration = Duration::from_secs(2);
@@ -69,6 +70,21 @@ impl ScreenState {
             }
         }
         line
+    }
+
+    /// Replaces the remaining time of the lease in the facts about `record` if the data is stale, because the time would
+    /// seem to be current.
+    pub(super) fn without_remaining_time(
+        &self,
+        record: &LockRecord,
+        mut facts: Vec<(&'static str, String)>,
+    ) -> Vec<(&'static str, String)> {
+        if self.is_stale()
+            && let Some((_, text)) = facts.iter_mut().find(|(name, _)| *name == "lease")
+        {
+            *text = format!("{}, remaining time unknown", duration(record.ttl));
+        }
+        facts
     }
 
     fn max_age(&self) -> Duration {

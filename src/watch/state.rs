@@ -8,11 +8,13 @@ use std::time::Duration;
 
 use super::detail_state::{DetailState, RunList};
 use super::frame::Size;
+use super::release_dialog::{ConfirmedRelease, ReleaseDialog};
 use super::severity::severity;
 use super::snapshot::TimedSnapshot;
 use crate::lease::action::Action;
 use crate::lease::instant::BootInstant;
-use crate::store::LockRecord;
+use crate::report::style::Style;
+use crate::store::{Holder, LockRecord};
 
 /// The complete state of the screen.
 #[derive(Debug, Clone)]
@@ -34,6 +36,17 @@ pub struct ScreenState {
     pub order: SortOrder,
     /// The page on the screen.
     pub page: Page,
+    /// The dialog on top of the page. None if no release is being prepared.
+    pub dialog: Option<Box<ReleaseDialog>>,
+    /// Result of the latest release, or the reason why there is nothing to release, shown until the next key. None if
+    /// there is nothing to show.
+    pub notice: Option<(String, Style)>,
+    /// The release that the user has confirmed. None if there is none, or if the caller has taken it.
+    pub(super) confirmed: Option<ConfirmedRelease>,
+    /// True from the confirmation of a release until its result arrives.
+    pub(super) is_releasing: bool,
+    /// Identity of the user as an operator, without a reason.
+    pub operator: Holder,
     /// True while the user types the filter.
     pub is_typing: bool,
     /// The selected action. None if the list has always been empty.
@@ -91,7 +104,7 @@ pub enum KeyEffect {
 impl ScreenState {
     /// Creates a state that shows the list, with the first action selected.
     #[must_use]
-    pub fn new(title: Header, snapshot: TimedSnapshot, size: Size) -> Self {
+    pub fn new(title: Header, operator: Holder, snapshot: TimedSnapshot, size: Size) -> Self {
         let mut state = Self {
             title,
             now: snapshot.received,
@@ -101,6 +114,11 @@ impl ScreenState {
             filter: String::new(),
             order: SortOrder::Action,
             page: Page::List,
+            dialog: None,
+            notice: None,
+            confirmed: None,
+            is_releasing: false,
+            operator,
             is_typing: false,
             selected: None,
             above: 0,

@@ -1,5 +1,6 @@
 //! Tests of the screen without a terminal: the effect of each key, and the content of screens of several sizes.
 
+mod release;
 mod scene;
 mod screens;
 mod stale;
@@ -258,7 +259,7 @@ proptest! {
         labels in prop::collection::vec(text(), 0..6),
         columns in 1_usize..100,
         rows in 1_usize..30,
-        keys in prop::collection::vec(0_usize..16, 0..12),
+        keys in prop::collection::vec(0_usize..18, 0..12),
         why in text(),
         seconds in 1_000_u64..1_010,
     ) {
@@ -273,6 +274,7 @@ proptest! {
             Key::Up, Key::Down, Key::PageUp, Key::PageDown, Key::Home, Key::End, Key::Enter,
             Key::Escape, Key::Backspace, Key::Text('/'), Key::Text('e'), Key::Text('s'),
             Key::Text('?'), Key::Erase, Key::Text('日'), Key::Down,
+            Key::Text('r'), Key::Text('y'),
         ];
         for key in keys {
             state.press(all[key]);

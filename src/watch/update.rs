@@ -3,17 +3,24 @@
 use super::detail_state::DetailState;
 use super::frame::{Frame, Size};
 use super::key::Key;
+use super::release_dialog::{ConfirmedRelease, DialogResult, ReleaseDialog};
 use super::snapshot::TimedSnapshot;
 use super::state::{KeyEffect, Page, ScreenState, SortOrder};
-use super::{details, list};
+use super::{details, list, release_page};
 use crate::lease::action::Action;
 use crate::lease::instant::BootInstant;
-use crate::store::HistoryEntry;
+use crate::report::release::{changed, done, nothing_to_do};
+use crate::report::style::Style;
+use crate::store::operator::{OperatorAction, OperatorRequest, OperatorResult};
+use crate::store::{Failure, HistoryEntry, LockRecord};
 
 impl ScreenState {
     /// Renders the open page.
     #[must_use]
     pub fn frame(&self) -> Frame {
+        if let Some(dialog) = &self.dialog {
+            return release_page::frame(self, dialog);
+        }
         match &self.page {
             Page::List => list::frame(self),
             Page::Details(details) => details::frame(self, details),
@@ -75,11 +82,20 @@ impl ScreenState {
             Key::Redraw => return KeyEffect::Redraw,
             _ => {}
         }
+        if !self.is_releasing {
+            self.notice = None;
+        }
+        if let Some(dialog) = self.dialog.take() {
+            self.press_in_dialog(dialog, key);
+            self.adjust_view();
+            return KeyEffect::None;
+        }
         match &mut self.page {
             Page::Help => self.page = Page::List,
             Page::Details(_) if matches!(key, Key::Escape | Key::Backspace | Key::Text('q')) => {
                 self.page = Page::List;
             }
+            Page::Details(_) if key == Key::Text('r') => self.open_dialog(),
             Page::Details(details) => {
                 let above = details.above;
                 let page = list::text_room(self).max(1);
@@ -87,6 +103,8 @@ impl ScreenState {
             }
             Page::List if self.is_typing => self.type_filter(key),
             Page::List => match key {
+                // The result of a release is shown first. Ctrl-C quits at any time.
+                Key::Text('q') if self.is_releasing => {}
                 Key::Text('q') => return KeyEffect::Quit,
                 Key::Text('?') => self.page = Page::Help,
                 Key::Text('/') => self.is_typing = true,
@@ -98,6 +116,7 @@ impl ScreenState {
                         SortOrder::Waiters => SortOrder::Action,
                     }
                 }
+                Key::Text('r') => self.open_dialog(),
                 Key::Escape => self.filter.clear(),
                 Key::Enter => self.open(),
                 key => self.select(key),
@@ -134,6 +153,69 @@ impl ScreenState {
             }
             key => self.select(key),
         }
+    }
+
+    /// Opens the release dialog for the action of the details page or for the selected action. If there is nothing to
+    /// release, shows the reason instead.
+    fn open_dialog(&mut self) {
+        let action = match &self.page {
+            Page::Details(details) => Some(&details.record.action),
+            Page::List | Page::Help => self.selected.as_ref(),
+        };
+        let Some(action) = action.filter(|_| !self.is_releasing) else {
+            return;
+        };
+        let free = || LockRecord::never_held(action.clone());
+        let record = self.latest.record(action).cloned().unwrap_or_else(free);
+        match nothing_to_do(action, &record, OperatorAction::Release) {
+            Some((_, why)) => self.notice = Some((why, Style::Doubtful)),
+            None => self.dialog = Some(Box::new(ReleaseDialog::new(record))),
+        }
+    }
+
+    /// Applies a key to the release dialog.
+    fn press_in_dialog(&mut self, mut dialog: Box<ReleaseDialog>, key: Key) {
+        let action = &dialog.record.action;
+        let (unchanged, releasing) = (
+            format!("{action} is unchanged"),
+            format!("releasing {action}"),
+        );
+        match dialog.press(key) {
+            DialogResult::Open => self.dialog = Some(dialog),
+            DialogResult::Cancelled => self.notice = Some((unchanged, Style::Plain)),
+            DialogResult::Confirmed => {
+                self.confirmed = Some(dialog.confirmed(self.operator.clone()));
+                self.notice = Some((releasing, Style::Plain));
+                self.is_releasing = true;
+            }
+        }
+    }
+
+    /// Returns the release that the user has confirmed, once. None if there is none.
+    pub const fn take_confirmed(&mut self) -> Option<ConfirmedRelease> {
+        self.confirmed.take()
+    }
+
+    /// Shows the result of a release.
+    pub fn set_released(
+        &mut self,
+        release: &ConfirmedRelease,
+        outcome: Result<OperatorResult, Failure>,
+    ) {
+        self.is_releasing = false;
+        let OperatorRequest { action, kind, .. } = &release.request;
+        self.notice = Some(match outcome {
+            Ok(OperatorResult::Applied { woken }) => {
+                (done(action, &release.shown, *kind, woken), Style::Good)
+            }
+            Ok(OperatorResult::Conflict) => (changed(action), Style::Bad),
+            // The server may have made the change.
+            Err(failure) => {
+                let why = format!("cannot confirm the release of {action}: {failure}");
+                (why, Style::Bad)
+            }
+        });
+        self.adjust_view();
     }
 
     fn open(&mut self) {

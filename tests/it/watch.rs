@@ -4,6 +4,7 @@
 mod lines;
 mod looks;
 mod outage;
+mod release;
 mod screen;
 
 use std::num::NonZero;

@@ -13,6 +13,7 @@ use crate::event::database::THREAD_NAME;
 use crate::lease::action::Action;
 use crate::lease::instant::BootInstant;
 use crate::store::mysql::{Database, Selection};
+use crate::store::operator::OperatorResult;
 use crate::store::target::Target;
 use crate::store::{Failure, FailureKind, HistoryEntry};
 use crate::sys::clock;
@@ -20,6 +21,7 @@ use crate::sys::signal::SignalFd;
 use crate::sys::socket::Interrupter;
 use crate::watch::key::Key;
 use crate::watch::options::WatchOptions;
+use crate::watch::release_dialog::ConfirmedRelease;
 use crate::watch::selection::ActionSelection;
 use crate::watch::snapshot::TimedSnapshot;
 
@@ -58,6 +60,8 @@ pub enum PollEvent {
     Snapshot(Result<Box<TimedSnapshot>, Failure>),
     /// The most recent runs of an action, newest first, or the failure of the request.
     History(Action, Result<Vec<HistoryEntry>, Failure>),
+    /// The result of a release that the user has confirmed, or the failure of the request.
+    Released(Box<ConfirmedRelease>, Result<OperatorResult, Failure>),
     /// No event occurred, but the screen must be redrawn because ages have changed.
     Tick,
 }
@@ -66,6 +70,7 @@ pub enum PollEvent {
 enum PollRequest {
     Snapshot,
     History(Action),
+    Release(Box<ConfirmedRelease>),
 }
 
 /// A request in flight.
@@ -97,6 +102,8 @@ pub struct Poller {
     was_repeated: bool,
     /// The action whose most recent runs must be requested. None if no such request is needed.
     wanted: Option<Action>,
+    /// The release that must be sent before all other requests. None if there is none.
+    release: Option<Box<ConfirmedRelease>>,
     /// True if the request for these runs failed. The request is repeated after the next successful snapshot.
     history_failed: bool,
 }
@@ -128,6 +135,7 @@ impl Poller {
             is_connected: false,
             was_repeated: false,
             wanted: None,
+            release: None,
             history_failed: false,
         })
     }
@@ -145,6 +153,12 @@ impl Poller {
             self.wanted = action.cloned();
             self.history_failed = false;
         }
+    }
+
+    /// Sends `release` once, as soon as no other request is in flight. It is not repeated after a failure, because the
+    /// server may have made the change.
+    pub fn release(&mut self, release: ConfirmedRelease) {
+        self.release = Some(Box::new(release));
     }
 
     /// Waits for the next event, and sends the requests that become due during the wait.
@@ -184,17 +198,19 @@ impl Poller {
     /// Sends the next request if one is due.
     fn send_due_request(&mut self, now: BootInstant) {
         let history = self.wanted.clone().filter(|_| !self.history_failed);
-        let request = match history {
+        let release = self.release.take();
+        let limit = match self.is_connected && release.is_none() {
+            true => RESPONSE_TIMEOUT,
+            false => CONNECT_TIMEOUT,
+        };
+        let request = match (history, release) {
+            (_, Some(release)) => PollRequest::Release(release),
             _ if now >= self.due => {
                 self.due = now + self.interval;
                 PollRequest::Snapshot
             }
-            Some(action) => PollRequest::History(action),
-            None => return,
-        };
-        let limit = match self.is_connected {
-            true => RESPONSE_TIMEOUT,
-            false => CONNECT_TIMEOUT,
+            (Some(action), None) => PollRequest::History(action),
+            (None, None) => return,
         };
         self.in_flight = Some(InFlight {
             since: now,
@@ -213,6 +229,12 @@ impl Poller {
             }
             PollEvent::History(_, outcome) => {
                 self.is_connected = outcome.is_ok();
+                self.in_flight.take()
+            }
+            PollEvent::Released(_, outcome) => {
+                self.is_connected = outcome.is_ok();
+                // The screen shows the effect without delay.
+                self.due = clock::now();
                 self.in_flight.take()
             }
             PollEvent::Key(_) | PollEvent::Signal(_) | PollEvent::Tick => return Some(event),
@@ -244,6 +266,7 @@ impl Poller {
                 }
             }
             PollEvent::Snapshot(Err(_))
+            | PollEvent::Released(..)
             | PollEvent::Key(_)
             | PollEvent::Signal(_)
             | PollEvent::Tick => {}
@@ -306,6 +329,13 @@ fn start_database_thread(
                         let only = Selection::Named(std::slice::from_ref(&action));
                         let entries = database.history(only, MAX_RUNS);
                         PollEvent::History(action, entries)
+                    }
+                    PollRequest::Release(release) => {
+                        // If the server has closed the connection, the result of a request on it would be unknown.
+                        database.hang_up();
+                        let wakes = release.request.wakes_holder(&release.shown);
+                        let outcome = database.apply_operator_request(&release.request, wakes);
+                        PollEvent::Released(release, outcome)
                     }
                 };
                 if events.send(event).is_err() {

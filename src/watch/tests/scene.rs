@@ -104,7 +104,12 @@ pub(super) fn state(records: Vec<LockRecord>, size: Size) -> ScreenState {
         interval: Duration::from_secs(1),
     };
     let waiters = vec![waiter("b", "web-2/1"), waiter("b", "web-3/1")];
-    ScreenState::new(title, snapshot(records, waiters), size)
+    ScreenState::new(
+        title,
+        holder("alice@admin-1"),
+        snapshot(records, waiters),
+        size,
+    )
 }
 
 /// Returns a state with the actions `a` to `e`. The label of each holder contains the number of seconds for which the

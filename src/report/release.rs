@@ -1,0 +1,85 @@
+//! The texts of a release, a pause and a resumption, for `dlock release` and for the screen of `status --watch`.
+
+#[cfg(test)]
+mod tests;
+
+use super::messages;
+use crate::exit::Status;
+use crate::lease::action::Action;
+use crate::lease::timing::renewal_overdue_after;
+use crate::store::operator::OperatorAction;
+use crate::store::{LockRecord, LockState};
+
+/// Returns the exit status and the reason if there is nothing to do. None if the operation must be
+/// performed.
+#[must_use]
+pub fn nothing_to_do(
+    action: &Action,
+    record: &LockRecord,
+    kind: OperatorAction,
+) -> Option<(Status, String)> {
+    let diagnosis = messages::diagnosis(record);
+    match kind {
+        OperatorAction::Resume if record.pause.is_none() => {
+            Some((Status::NOTHING, format!("{action} is not paused")))
+        }
+        OperatorAction::Resume | OperatorAction::Pause(_) => None,
+        OperatorAction::Release if record.state() == LockState::Revoked => {
+            Some((Status::OK, format!("{action} is released: {diagnosis}")))
+        }
+        OperatorAction::Release if record.owner_id.is_some() => None,
+        OperatorAction::Release if record.version.token.0 == 0 => Some((
+            Status::NOTHING,
+            format!("{action} is unknown: no process has ever held it"),
+        )),
+        OperatorAction::Release => Some((
+            Status::NOTHING,
+            format!("there is nothing to release: {action} is {diagnosis}"),
+        )),
+    }
+}
+
+/// Returns the question before the operation.
+#[must_use]
+pub fn prompt(action: &Action, kind: OperatorAction) -> String {
+    match kind {
+        OperatorAction::Release => format!("release {action}?"),
+        OperatorAction::Pause(time) => format!("pause {action} for {}?", messages::duration(time)),
+        OperatorAction::Resume => format!("resume {action}?"),
+    }
+}
+
+/// Returns the message if the record had a different token, so that nothing was changed.
+#[must_use]
+pub fn changed(action: &Action) -> String {
+    format!("{action} has changed, so nothing was done")
+}
+
+/// Returns the message after the operation. `is_woken` is true if the holder's session was killed.
+#[must_use]
+pub fn done(action: &Action, record: &LockRecord, kind: OperatorAction, is_woken: bool) -> String {
+    let paused = match kind {
+        OperatorAction::Resume => return format!("{action} is resumed"),
+        OperatorAction::Release => "released".to_owned(),
+        OperatorAction::Pause(time) => format!("paused for {}", messages::duration(time)),
+    };
+    if !record.is_leased() {
+        return format!("{action} is {paused}");
+    }
+    let label = &record.holder.label;
+    let soon = match (is_woken, record.state()) {
+        (true, _) => "now".to_owned(),
+        (false, LockState::Held) => {
+            format!(
+                "within {}",
+                messages::duration(renewal_overdue_after(record.ttl))
+            )
+        }
+        (false, _) => "if it is alive".to_owned(),
+    };
+    let end = messages::duration(crate::store::diagnosis::takeover_in(record));
+    format!(
+        "{action} is {paused}: {label} stops its command {soon}; its lease ends in {end} at the \
+         latest"
+    )
+}

@@ -1,0 +1,92 @@
+//! The page of the release dialog: the facts about the action, the effect of the release, and the question.
+
+use super::frame::Frame;
+use super::list::{header, text_room};
+use super::release_dialog::{DialogStep, ReleaseDialog};
+use super::state::ScreenState;
+use crate::report::escape::printable;
+use crate::report::line::{StyledLine, folded};
+use crate::report::release::prompt;
+use crate::report::status;
+use crate::report::style::Style;
+use crate::store::operator::OperatorAction;
+use crate::store::session_states::SessionStates;
+
+/// Screen column at which the names of facts and the texts begin.
+const INDENT: usize = 2;
+
+/// Screen column at which the values of facts begin, to the right of the longest name.
+const FACTS: usize = 16;
+
+/// Renders the page of the dialog: the facts that `dlock release` also shows, the effect, and the question. If the
+/// screen has too few rows, facts are omitted.
+pub(super) fn frame(state: &ScreenState, dialog: &ReleaseDialog) -> Frame {
+    let room = text_room(state).max(1);
+    let mut question = question(state, dialog);
+    question.drain(..question.len().saturating_sub(room));
+    let mut body = facts(state, dialog);
+    body.truncate(room - question.len());
+    body.extend(question);
+    let keys = match dialog.step {
+        DialogStep::Reason => "Enter: continue  Ctrl-U: clear  Esc: cancel",
+        DialogStep::Confirmation => "y: release  n, Esc: cancel",
+    };
+    let footer = StyledLine::of(keys, Style::Faint);
+    Frame::new(state.size, header(state), body, vec![footer])
+}
+
+fn facts(state: &ScreenState, dialog: &ReleaseDialog) -> Vec<StyledLine> {
+    let room = state.size.columns.saturating_sub(FACTS).max(1);
+    let mut lines = vec![StyledLine::default()];
+    // The ages are current as long as the action has the same token.
+    let shown = &dialog.record;
+    let latest = state.latest.record(&shown.action);
+    let latest = latest.filter(|latest| latest.version.token == shown.version.token);
+    let record = latest.unwrap_or(shown);
+    let facts = status::facts(record, &SessionStates::NotQueried);
+    for (name, text) in state.without_remaining_time(record, facts) {
+        let mut name = Some(name);
+        for text in folded(&printable(&text), room) {
+            let line =
+                StyledLine::default().with(INDENT, FACTS, name.take().unwrap_or(""), Style::Faint);
+            lines.push(line.with(FACTS, room, &text, Style::Plain));
+        }
+    }
+    lines
+}
+
+fn question(state: &ScreenState, dialog: &ReleaseDialog) -> Vec<StyledLine> {
+    let ReleaseDialog { record, reason, .. } = dialog;
+    let room = state.size.columns.saturating_sub(INDENT).max(1);
+    let mut lines = vec![StyledLine::default()];
+    let mut add = |text: &str, style| {
+        let texts = folded(&printable(text), room);
+        lines.extend(
+            texts
+                .iter()
+                .map(|text| StyledLine::default().with(INDENT, room, text, style)),
+        );
+    };
+    let token = record.version.token;
+    let effect = format!(
+        "{} revokes the lease of {} with token {token}. The holder stops its command. The reason \
+         and the name of the operator are shown to the holder and the waiters.",
+        state.operator.label, record.holder.label
+    );
+    add(&effect, Style::Plain);
+    let latest = state.latest.record(&record.action);
+    if latest.is_none_or(|latest| latest.version.token != token) {
+        let changed = "The action has changed since then: nothing will be done.";
+        add(changed, Style::Bad);
+    }
+    match dialog.step {
+        DialogStep::Reason => add(&format!("reason (optional): {reason}_"), Style::Strong),
+        DialogStep::Confirmation => {
+            let reason = if reason.is_empty() { "none" } else { reason };
+            add(&format!("reason: {reason}"), Style::Plain);
+            let question = prompt(&record.action, OperatorAction::Release);
+            add(&format!("{question} [y/N]"), Style::Strong);
+        }
+    }
+    lines
+}
