@@ -167,3 +167,18 @@ fn doctor_shows_where_each_setting_is_set() {
     assert_eq!(document["config_files"], read);
     assert!(!outcome.stdout.contains(&database.password), "{outcome:#?}");
 }
+
+#[test]
+fn setup_prints_statements_for_the_database_in_the_config_file() {
+    let stage = Stage::new();
+    let print = |folder: &Path| {
+        let dlock = Dlock::new(["setup", "--print"]).env("XDG_CONFIG_HOME", folder);
+        dlock.run()
+    };
+    let folder = user_folder(&stage, "config", "[dlock]\ndatabase = locks_of_app\n");
+    let outcome = print(&folder);
+    assert_eq!(outcome.status, Some(0), "{outcome:#?}");
+    assert!(outcome.stdout.contains("`locks_of_app`"), "{outcome:#?}");
+    let folder = user_folder(&stage, "invalid", "[dlock]\ndatabase\n");
+    print(&folder).expect(78, "", "dlock.cnf:2: database needs a value");
+}
