@@ -14,6 +14,8 @@ test chaos stress migrations: export TMPDIR := $(SCRATCH)
 
 .PHONY: help all check demo test model static chaos stress migrations lint deny bench generated install clean
 
+# `dlock version` prints this commit.
+all static: export DLOCK_COMMIT ?= $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
 all: ## Build the release program
 	$(CARGO) build --release --locked
 

@@ -48,13 +48,18 @@ complete -c dlock -n "__fish_dlock_needs_command" -s h -l help -d 'Print help (s
 complete -c dlock -n "__fish_dlock_needs_command" -s V -l version -d 'Print version'
 complete -c dlock -n "__fish_dlock_needs_command" -f -a "exec" -d 'Run a command while holding the lock'
 complete -c dlock -n "__fish_dlock_needs_command" -f -a "status" -d 'Show holders and waiters'
+complete -c dlock -n "__fish_dlock_needs_command" -f -a "list" -d 'List all locks'
+complete -c dlock -n "__fish_dlock_needs_command" -f -a "ls" -d 'List all locks'
 complete -c dlock -n "__fish_dlock_needs_command" -f -a "wait" -d 'Wait until a lock is free, or until a run with --once has succeeded'
-complete -c dlock -n "__fish_dlock_needs_command" -f -a "check" -d 'Show by the exit status whether a token is current, or print an SQL statement for this check'
+complete -c dlock -n "__fish_dlock_needs_command" -f -a "check" -d 'Check whether a token is current'
 complete -c dlock -n "__fish_dlock_needs_command" -f -a "history" -d 'Show the most recent runs and their outcomes'
-complete -c dlock -n "__fish_dlock_needs_command" -f -a "forget" -d 'Delete the recorded success of exec --once, so that the next exec runs the command again'
-complete -c dlock -n "__fish_dlock_needs_command" -f -a "release" -d 'Revoke a lease, pause a lock for a given duration, or resume a paused lock'
-complete -c dlock -n "__fish_dlock_needs_command" -f -a "setup" -d 'Create or upgrade the tables, or print SQL statements for a database administrator'
-complete -c dlock -n "__fish_dlock_needs_command" -f -a "doctor" -d 'Check the server, the account, the tables and everything else that dlock depends on'
+complete -c dlock -n "__fish_dlock_needs_command" -f -a "forget" -d 'Delete the recorded success of exec --once'
+complete -c dlock -n "__fish_dlock_needs_command" -f -a "release" -d 'Revoke a lease, or pause or resume a lock'
+complete -c dlock -n "__fish_dlock_needs_command" -f -a "explain" -d 'Explain an exit status, and what to do next'
+complete -c dlock -n "__fish_dlock_needs_command" -f -a "setup" -d 'Create or upgrade the tables, or print the SQL statements'
+complete -c dlock -n "__fish_dlock_needs_command" -f -a "doctor" -d 'Check the server, the account, the tables and the settings'
+complete -c dlock -n "__fish_dlock_needs_command" -f -a "version" -d 'Print the versions of the program and the schema'
+complete -c dlock -n "__fish_dlock_needs_command" -f -a "help" -d 'Print the long help of dlock or of a subcommand'
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -s a -l action -d 'Name of the lock, instead of NAME' -r
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -s t -l ttl -d 'Length of the lease' -r
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -s w -l wait -d 'Maximum time to wait for the lock; 0 makes one attempt' -r
@@ -64,15 +69,15 @@ complete -c dlock -n "__fish_dlock_using_subcommand exec" -l once-per -d 'Run th
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -l min-hold -d 'Minimum time for which the lock is held after the grant' -r
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -l connect-timeout -d 'Maximum time to wait for the server\'s first response; 0 makes one attempt' -r
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -l grace -d 'Time between the stop signal and SIGKILL when dlock stops the command [default: a sixth of the ttl, at most 10s]' -r
-complete -c dlock -n "__fish_dlock_using_subcommand exec" -l stop-signal -d 'First signal to the command and all its descendants when dlock stops the command: a name or a number' -r
-complete -c dlock -n "__fish_dlock_using_subcommand exec" -l max-runtime -d 'Maximum runtime; if the command runs longer, dlock stops it and exits with 124' -r
-complete -c dlock -n "__fish_dlock_using_subcommand exec" -l server-sessions -d 'What dlock does with sessions that a killed or failed command leaves on dlock\'s server' -r -f -a "kill\t'Kill the sessions, and wait until they are gone'
+complete -c dlock -n "__fish_dlock_using_subcommand exec" -l stop-signal -d 'First signal when dlock stops the command and its descendants' -r
+complete -c dlock -n "__fish_dlock_using_subcommand exec" -l max-runtime -d 'Maximum runtime; a longer run is stopped, and dlock exits with 124' -r
+complete -c dlock -n "__fish_dlock_using_subcommand exec" -l server-sessions -d 'What happens to sessions that a killed or failed command leaves on the server' -r -f -a "kill\t'Kill the sessions, and wait until they are gone'
 wait\t'Wait until the sessions execute no statement any more'
 ignore\t'Do not look for sessions, and do not wait for them'"
-complete -c dlock -n "__fish_dlock_using_subcommand exec" -l heartbeat-file -d 'File that the command must change regularly; if it does not, dlock does not renew the lease' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand exec" -l heartbeat-file -d 'File that the command must change regularly to keep the lease' -r -F
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -l holder -d 'Name of this holder, as shown by dlock status [default: HOST/PID]' -r
-complete -c dlock -n "__fish_dlock_using_subcommand exec" -l note -d 'Text that dlock status shows as a note, for example the reason for the run' -r
-complete -c dlock -n "__fish_dlock_using_subcommand exec" -l history -d 'Number of runs of this action to keep in the history; if 0, dlock does not record this run' -r
+complete -c dlock -n "__fish_dlock_using_subcommand exec" -l note -d 'Note in dlock status, for example the reason for the run' -r
+complete -c dlock -n "__fish_dlock_using_subcommand exec" -l history -d 'Number of runs to keep in the history; 0 does not record this run' -r
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -l metrics-file -d 'File to which dlock writes the metrics of this run, in the Prometheus text format' -r -F
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -l on-event -d 'Hook to run with sh -c when the lease is granted, lost or released, and when the run is skipped' -r -f -a "(__fish_complete_command)"
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -l log-format -d 'Format of messages on stderr' -r -f -a "text\t'One line of text for each message, for users'
@@ -94,8 +99,8 @@ complete -c dlock -n "__fish_dlock_using_subcommand exec" -l ssl-ca -d 'PEM file
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -l ssl-cert -d 'PEM file with the client certificate, if the server requires one' -r -F
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -l ssl-key -d 'PEM file with the private key for the certificate in --ssl-cert' -r -F
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -s n -l nonblock -d 'Do not wait for the lock; overrides --wait'
-complete -c dlock -n "__fish_dlock_using_subcommand exec" -l fence -d 'Write the token of the grant to the action\'s fence, for use with dlock check --sql'
-complete -c dlock -n "__fish_dlock_using_subcommand exec" -l hide-credentials -d 'Remove the connection variables, such as DLOCK_URL and DLOCK_PASSWORD, from the environment of the command'
+complete -c dlock -n "__fish_dlock_using_subcommand exec" -l fence -d 'Write the token to the action\'s fence, for dlock check --sql'
+complete -c dlock -n "__fish_dlock_using_subcommand exec" -l hide-credentials -d 'Keep the connection variables, such as DLOCK_URL, from the command'
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -s q -l quiet -d 'Print only the reason if dlock fails; overrides --verbose'
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -s v -l verbose -d 'Print a message for each step'
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -s h -l help -d 'Print help (see more with \'--help\')'
@@ -132,6 +137,58 @@ complete -c dlock -n "__fish_dlock_using_subcommand status" -s q -l quiet -d 'Pr
 complete -c dlock -n "__fish_dlock_using_subcommand status" -s v -l verbose -d 'Print a message for each step'
 complete -c dlock -n "__fish_dlock_using_subcommand status" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c dlock -n "__fish_dlock_using_subcommand status" -s V -l version -d 'Print version'
+complete -c dlock -n "__fish_dlock_using_subcommand list" -l color -d 'Use of colours; auto uses colours on a terminal, unless NO_COLOR is set and not empty' -r -f -a "auto\t'Use colours on a terminal, unless NO_COLOR is set and not empty'
+always\t'Always use colours'
+never\t'Never use colours'"
+complete -c dlock -n "__fish_dlock_using_subcommand list" -l log-format -d 'Format of messages on stderr' -r -f -a "text\t'One line of text for each message, for users'
+json\t'One JSON object on one line for each message, for programs'"
+complete -c dlock -n "__fish_dlock_using_subcommand list" -l url -d 'Server and database, as mysql://USER@HOST/DATABASE' -r
+complete -c dlock -n "__fish_dlock_using_subcommand list" -l url-file -d 'File that contains the URL, for example a mounted Kubernetes secret' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand list" -l defaults-file -d 'Option file in the format of the mysql client; dlock reads the groups [client] and [dlock]' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand list" -l host -d 'Host name or address of the server' -r
+complete -c dlock -n "__fish_dlock_using_subcommand list" -l port -d 'TCP port of the server [default: 3306]' -r
+complete -c dlock -n "__fish_dlock_using_subcommand list" -l socket -d 'Unix socket of the server, instead of host and port' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand list" -l user -d 'User name of the account on the server' -r
+complete -c dlock -n "__fish_dlock_using_subcommand list" -l password-file -d 'File that contains the password; dlock ignores a trailing newline' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand list" -l database -d 'Database that contains dlock\'s tables' -r
+complete -c dlock -n "__fish_dlock_using_subcommand list" -l ssl-mode -d 'TLS mode [default: verify_identity; disabled for localhost, loopback addresses and Unix sockets]' -r -f -a "disabled\t'No TLS'
+required\t'TLS. The certificate is not verified'
+verify_ca\t'TLS with a certificate that is signed by a trusted authority'
+verify_identity\t'TLS with a certificate that is signed by a trusted authority and names the host'"
+complete -c dlock -n "__fish_dlock_using_subcommand list" -l ssl-ca -d 'PEM file with CA certificates that dlock trusts in addition to the public certificate authorities' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand list" -l ssl-cert -d 'PEM file with the client certificate, if the server requires one' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand list" -l ssl-key -d 'PEM file with the private key for the certificate in --ssl-cert' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand list" -l wide -d 'Show all columns in full, also on a terminal that is too narrow for them'
+complete -c dlock -n "__fish_dlock_using_subcommand list" -s q -l quiet -d 'Print only the reason if dlock fails; overrides --verbose'
+complete -c dlock -n "__fish_dlock_using_subcommand list" -s v -l verbose -d 'Print a message for each step'
+complete -c dlock -n "__fish_dlock_using_subcommand list" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c dlock -n "__fish_dlock_using_subcommand list" -s V -l version -d 'Print version'
+complete -c dlock -n "__fish_dlock_using_subcommand ls" -l color -d 'Use of colours; auto uses colours on a terminal, unless NO_COLOR is set and not empty' -r -f -a "auto\t'Use colours on a terminal, unless NO_COLOR is set and not empty'
+always\t'Always use colours'
+never\t'Never use colours'"
+complete -c dlock -n "__fish_dlock_using_subcommand ls" -l log-format -d 'Format of messages on stderr' -r -f -a "text\t'One line of text for each message, for users'
+json\t'One JSON object on one line for each message, for programs'"
+complete -c dlock -n "__fish_dlock_using_subcommand ls" -l url -d 'Server and database, as mysql://USER@HOST/DATABASE' -r
+complete -c dlock -n "__fish_dlock_using_subcommand ls" -l url-file -d 'File that contains the URL, for example a mounted Kubernetes secret' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand ls" -l defaults-file -d 'Option file in the format of the mysql client; dlock reads the groups [client] and [dlock]' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand ls" -l host -d 'Host name or address of the server' -r
+complete -c dlock -n "__fish_dlock_using_subcommand ls" -l port -d 'TCP port of the server [default: 3306]' -r
+complete -c dlock -n "__fish_dlock_using_subcommand ls" -l socket -d 'Unix socket of the server, instead of host and port' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand ls" -l user -d 'User name of the account on the server' -r
+complete -c dlock -n "__fish_dlock_using_subcommand ls" -l password-file -d 'File that contains the password; dlock ignores a trailing newline' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand ls" -l database -d 'Database that contains dlock\'s tables' -r
+complete -c dlock -n "__fish_dlock_using_subcommand ls" -l ssl-mode -d 'TLS mode [default: verify_identity; disabled for localhost, loopback addresses and Unix sockets]' -r -f -a "disabled\t'No TLS'
+required\t'TLS. The certificate is not verified'
+verify_ca\t'TLS with a certificate that is signed by a trusted authority'
+verify_identity\t'TLS with a certificate that is signed by a trusted authority and names the host'"
+complete -c dlock -n "__fish_dlock_using_subcommand ls" -l ssl-ca -d 'PEM file with CA certificates that dlock trusts in addition to the public certificate authorities' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand ls" -l ssl-cert -d 'PEM file with the client certificate, if the server requires one' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand ls" -l ssl-key -d 'PEM file with the private key for the certificate in --ssl-cert' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand ls" -l wide -d 'Show all columns in full, also on a terminal that is too narrow for them'
+complete -c dlock -n "__fish_dlock_using_subcommand ls" -s q -l quiet -d 'Print only the reason if dlock fails; overrides --verbose'
+complete -c dlock -n "__fish_dlock_using_subcommand ls" -s v -l verbose -d 'Print a message for each step'
+complete -c dlock -n "__fish_dlock_using_subcommand ls" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c dlock -n "__fish_dlock_using_subcommand ls" -s V -l version -d 'Print version'
 complete -c dlock -n "__fish_dlock_using_subcommand wait" -s a -l action -d 'Name of the lock, instead of NAME' -r
 complete -c dlock -n "__fish_dlock_using_subcommand wait" -l done -d 'Wait until exec --once (or --once=KEY) has succeeded, not until the lock is free' -r
 complete -c dlock -n "__fish_dlock_using_subcommand wait" -l timeout -d 'Maximum time to wait, measured from the start of dlock wait; 0 checks once' -r
@@ -267,6 +324,28 @@ complete -c dlock -n "__fish_dlock_using_subcommand release" -s q -l quiet -d 'P
 complete -c dlock -n "__fish_dlock_using_subcommand release" -s v -l verbose -d 'Print a message for each step'
 complete -c dlock -n "__fish_dlock_using_subcommand release" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c dlock -n "__fish_dlock_using_subcommand release" -s V -l version -d 'Print version'
+complete -c dlock -n "__fish_dlock_using_subcommand explain" -l log-format -d 'Format of messages on stderr' -r -f -a "text\t'One line of text for each message, for users'
+json\t'One JSON object on one line for each message, for programs'"
+complete -c dlock -n "__fish_dlock_using_subcommand explain" -l url -d 'Server and database, as mysql://USER@HOST/DATABASE' -r
+complete -c dlock -n "__fish_dlock_using_subcommand explain" -l url-file -d 'File that contains the URL, for example a mounted Kubernetes secret' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand explain" -l defaults-file -d 'Option file in the format of the mysql client; dlock reads the groups [client] and [dlock]' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand explain" -l host -d 'Host name or address of the server' -r
+complete -c dlock -n "__fish_dlock_using_subcommand explain" -l port -d 'TCP port of the server [default: 3306]' -r
+complete -c dlock -n "__fish_dlock_using_subcommand explain" -l socket -d 'Unix socket of the server, instead of host and port' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand explain" -l user -d 'User name of the account on the server' -r
+complete -c dlock -n "__fish_dlock_using_subcommand explain" -l password-file -d 'File that contains the password; dlock ignores a trailing newline' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand explain" -l database -d 'Database that contains dlock\'s tables' -r
+complete -c dlock -n "__fish_dlock_using_subcommand explain" -l ssl-mode -d 'TLS mode [default: verify_identity; disabled for localhost, loopback addresses and Unix sockets]' -r -f -a "disabled\t'No TLS'
+required\t'TLS. The certificate is not verified'
+verify_ca\t'TLS with a certificate that is signed by a trusted authority'
+verify_identity\t'TLS with a certificate that is signed by a trusted authority and names the host'"
+complete -c dlock -n "__fish_dlock_using_subcommand explain" -l ssl-ca -d 'PEM file with CA certificates that dlock trusts in addition to the public certificate authorities' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand explain" -l ssl-cert -d 'PEM file with the client certificate, if the server requires one' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand explain" -l ssl-key -d 'PEM file with the private key for the certificate in --ssl-cert' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand explain" -s q -l quiet -d 'Print only the reason if dlock fails; overrides --verbose'
+complete -c dlock -n "__fish_dlock_using_subcommand explain" -s v -l verbose -d 'Print a message for each step'
+complete -c dlock -n "__fish_dlock_using_subcommand explain" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c dlock -n "__fish_dlock_using_subcommand explain" -s V -l version -d 'Print version'
 complete -c dlock -n "__fish_dlock_using_subcommand setup" -l log-format -d 'Format of messages on stderr' -r -f -a "text\t'One line of text for each message, for users'
 json\t'One JSON object on one line for each message, for programs'"
 complete -c dlock -n "__fish_dlock_using_subcommand setup" -l url -d 'Server and database, as mysql://USER@HOST/DATABASE' -r
@@ -314,3 +393,47 @@ complete -c dlock -n "__fish_dlock_using_subcommand doctor" -s q -l quiet -d 'Pr
 complete -c dlock -n "__fish_dlock_using_subcommand doctor" -s v -l verbose -d 'Print a message for each step'
 complete -c dlock -n "__fish_dlock_using_subcommand doctor" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c dlock -n "__fish_dlock_using_subcommand doctor" -s V -l version -d 'Print version'
+complete -c dlock -n "__fish_dlock_using_subcommand version" -l log-format -d 'Format of messages on stderr' -r -f -a "text\t'One line of text for each message, for users'
+json\t'One JSON object on one line for each message, for programs'"
+complete -c dlock -n "__fish_dlock_using_subcommand version" -l url -d 'Server and database, as mysql://USER@HOST/DATABASE' -r
+complete -c dlock -n "__fish_dlock_using_subcommand version" -l url-file -d 'File that contains the URL, for example a mounted Kubernetes secret' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand version" -l defaults-file -d 'Option file in the format of the mysql client; dlock reads the groups [client] and [dlock]' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand version" -l host -d 'Host name or address of the server' -r
+complete -c dlock -n "__fish_dlock_using_subcommand version" -l port -d 'TCP port of the server [default: 3306]' -r
+complete -c dlock -n "__fish_dlock_using_subcommand version" -l socket -d 'Unix socket of the server, instead of host and port' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand version" -l user -d 'User name of the account on the server' -r
+complete -c dlock -n "__fish_dlock_using_subcommand version" -l password-file -d 'File that contains the password; dlock ignores a trailing newline' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand version" -l database -d 'Database that contains dlock\'s tables' -r
+complete -c dlock -n "__fish_dlock_using_subcommand version" -l ssl-mode -d 'TLS mode [default: verify_identity; disabled for localhost, loopback addresses and Unix sockets]' -r -f -a "disabled\t'No TLS'
+required\t'TLS. The certificate is not verified'
+verify_ca\t'TLS with a certificate that is signed by a trusted authority'
+verify_identity\t'TLS with a certificate that is signed by a trusted authority and names the host'"
+complete -c dlock -n "__fish_dlock_using_subcommand version" -l ssl-ca -d 'PEM file with CA certificates that dlock trusts in addition to the public certificate authorities' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand version" -l ssl-cert -d 'PEM file with the client certificate, if the server requires one' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand version" -l ssl-key -d 'PEM file with the private key for the certificate in --ssl-cert' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand version" -s q -l quiet -d 'Print only the reason if dlock fails; overrides --verbose'
+complete -c dlock -n "__fish_dlock_using_subcommand version" -s v -l verbose -d 'Print a message for each step'
+complete -c dlock -n "__fish_dlock_using_subcommand version" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c dlock -n "__fish_dlock_using_subcommand version" -s V -l version -d 'Print version'
+complete -c dlock -n "__fish_dlock_using_subcommand help" -l log-format -d 'Format of messages on stderr' -r -f -a "text\t'One line of text for each message, for users'
+json\t'One JSON object on one line for each message, for programs'"
+complete -c dlock -n "__fish_dlock_using_subcommand help" -l url -d 'Server and database, as mysql://USER@HOST/DATABASE' -r
+complete -c dlock -n "__fish_dlock_using_subcommand help" -l url-file -d 'File that contains the URL, for example a mounted Kubernetes secret' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand help" -l defaults-file -d 'Option file in the format of the mysql client; dlock reads the groups [client] and [dlock]' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand help" -l host -d 'Host name or address of the server' -r
+complete -c dlock -n "__fish_dlock_using_subcommand help" -l port -d 'TCP port of the server [default: 3306]' -r
+complete -c dlock -n "__fish_dlock_using_subcommand help" -l socket -d 'Unix socket of the server, instead of host and port' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand help" -l user -d 'User name of the account on the server' -r
+complete -c dlock -n "__fish_dlock_using_subcommand help" -l password-file -d 'File that contains the password; dlock ignores a trailing newline' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand help" -l database -d 'Database that contains dlock\'s tables' -r
+complete -c dlock -n "__fish_dlock_using_subcommand help" -l ssl-mode -d 'TLS mode [default: verify_identity; disabled for localhost, loopback addresses and Unix sockets]' -r -f -a "disabled\t'No TLS'
+required\t'TLS. The certificate is not verified'
+verify_ca\t'TLS with a certificate that is signed by a trusted authority'
+verify_identity\t'TLS with a certificate that is signed by a trusted authority and names the host'"
+complete -c dlock -n "__fish_dlock_using_subcommand help" -l ssl-ca -d 'PEM file with CA certificates that dlock trusts in addition to the public certificate authorities' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand help" -l ssl-cert -d 'PEM file with the client certificate, if the server requires one' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand help" -l ssl-key -d 'PEM file with the private key for the certificate in --ssl-cert' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand help" -s q -l quiet -d 'Print only the reason if dlock fails; overrides --verbose'
+complete -c dlock -n "__fish_dlock_using_subcommand help" -s v -l verbose -d 'Print a message for each step'
+complete -c dlock -n "__fish_dlock_using_subcommand help" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c dlock -n "__fish_dlock_using_subcommand help" -s V -l version -d 'Print version'

@@ -12,9 +12,12 @@ pub mod connection;
 pub mod doctor;
 pub mod environment;
 pub mod exec;
+pub mod explain;
 mod footer;
 pub mod forget;
+pub mod help;
 pub mod history;
+pub mod list;
 pub mod name;
 pub mod observe;
 pub mod once;
@@ -34,9 +37,12 @@ use self::check::CheckArgs;
 use self::connection::ConnectionArgs;
 use self::doctor::DoctorArgs;
 use self::exec::ExecArgs;
-use self::footer::{SEE_ALSO, long_footer};
+use self::explain::ExplainArgs;
+use self::footer::SEE_ALSO;
 use self::forget::ForgetArgs;
+use self::help::{HelpArgs, VersionArgs};
 use self::history::HistoryArgs;
+use self::list::ListArgs;
 use self::release::ReleaseArgs;
 use self::setup::SetupArgs;
 use self::status::StatusArgs;
@@ -45,7 +51,7 @@ use self::wait::WaitArgs;
 /// Run a command on one machine at a time, with a lease in your MySQL or MariaDB database.
 #[derive(Debug, Parser)]
 #[command(name = "dlock", version, about, long_about = None, max_term_width = 100)]
-#[command(after_help = SEE_ALSO, after_long_help = long_footer())]
+#[command(after_help = SEE_ALSO, after_long_help = footer::all_statuses())]
 #[command(propagate_version = true, disable_help_subcommand = true)]
 #[command(args_override_self = true)]
 pub struct Cli {
@@ -82,20 +88,29 @@ pub enum Command {
     Exec(Box<ExecArgs>),
     /// Show holders and waiters.
     Status(StatusArgs),
+    /// List all locks.
+    #[command(visible_alias = "ls")]
+    List(ListArgs),
     /// Wait until a lock is free, or until a run with --once has succeeded.
     Wait(WaitArgs),
-    /// Show by the exit status whether a token is current, or print an SQL statement for this check.
+    /// Check whether a token is current.
     Check(CheckArgs),
     /// Show the most recent runs and their outcomes.
     History(HistoryArgs),
-    /// Delete the recorded success of exec --once, so that the next exec runs the command again.
+    /// Delete the recorded success of exec --once.
     Forget(ForgetArgs),
-    /// Revoke a lease, pause a lock for a given duration, or resume a paused lock.
+    /// Revoke a lease, or pause or resume a lock.
     Release(ReleaseArgs),
-    /// Create or upgrade the tables, or print SQL statements for a database administrator.
+    /// Explain an exit status, and what to do next.
+    Explain(ExplainArgs),
+    /// Create or upgrade the tables, or print the SQL statements.
     Setup(SetupArgs),
-    /// Check the server, the account, the tables and everything else that dlock depends on.
+    /// Check the server, the account, the tables and the settings.
     Doctor(DoctorArgs),
+    /// Print the versions of the program and the schema.
+    Version(VersionArgs),
+    /// Print the long help of dlock or of a subcommand.
+    Help(HelpArgs),
 }
 
 /// Format of the messages on stderr.

@@ -3,8 +3,11 @@
 pub mod check;
 pub mod doctor;
 pub mod exec;
+pub mod explain;
 pub mod forget;
+pub mod help;
 pub mod history;
+pub mod list;
 pub mod release;
 pub mod setup;
 pub mod status;

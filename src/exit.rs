@@ -1,11 +1,14 @@
-//! The exit statuses of dlock. The help prints [`TABLE`], and a test compares the tables in dlock(7) and the README
-//! with it.
+//! The exit statuses of dlock, and the table that describes them.
 //!
 //! If the command ran, dlock usually exits with the command's status. dlock's own statuses follow `sysexits.h` if that
 //! file defines a status for the case, and otherwise `timeout(1)`, `env(1)` and the shell. This module never ends the
 //! process; `main` does.
 
+mod table;
+
 use std::fmt;
+
+pub use self::table::{TABLE, TableRow, help, row_of, rows};
 
 use crate::lease::action::Action;
 
@@ -133,63 +136,22 @@ impl fmt::Display for ExitError {
 
 impl std::error::Error for ExitError {}
 
-/// Every exit status: (number or description, meaning).
-pub const TABLE: &[(&str, &str)] = &[
-    (
-        "the command's own",
-        "passed on unchanged; 128+n if signal n killed the command",
-    ),
-    (
-        "0",
-        "the command or the dlock subcommand succeeded; for status --check: no action is held or paused",
-    ),
-    (
-        "64",
-        "usage error: the command line or an environment variable is invalid, the ttl is too short, or release was not confirmed",
-    ),
-    ("66", "for release: there was nothing to release or resume"),
-    (
-        "69",
-        "the server could not be reached or did not respond in time; for exec and wait, --connect-timeout sets the limit",
-    ),
-    ("70", "internal error"),
-    (
-        "75",
-        "the action was held or paused, or sessions of an earlier run had not ended on the server, until the waiting time ran out (for exec, -E changes this status); for wait --done: no success until the timeout; for status --check: an action is held or paused",
-    ),
-    (
-        "76",
-        "the lease was lost or could not be renewed, and the command was stopped; with --once or --once-per: the command's success could not be recorded; for check and release: the token is not current",
-    ),
-    ("77", "the server denied access, or privileges are missing"),
-    (
-        "78",
-        "configuration error: unknown database, missing or incompatible tables, invalid file, or TLS failure; for doctor: a check failed",
-    ),
-    ("124", "the command ran for longer than --max-runtime"),
-    ("126", "the command was found but cannot be executed"),
-    ("127", "the command was not found"),
-    ("128+n", "signal n ended dlock before it started a command"),
-];
-
-/// Returns the table as plain text in two columns, for `--help`.
+/// Returns `why`, followed by the exit status that dlock sets. `is_custom` is true if the user chose the status with -E.
 #[must_use]
-pub fn help() -> String {
-    let width = TABLE.iter().map(|(status, _)| status.len()).max();
-    let rows: Vec<String> = TABLE
-        .iter()
-        .map(|(status, meaning)| format!("  {status:<w$}  {meaning}", w = width.unwrap_or(0)))
-        .collect();
-    format!("Exit status:\n{}", rows.join("\n"))
+pub fn with_status(why: &str, status: Status, is_custom: bool) -> String {
+    match is_custom {
+        true => format!("{why} (exit status {status}, set by -E)"),
+        false => format!("{why} (exit status {status}; see dlock explain {status})"),
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Status, TABLE, help};
+    use super::{Status, TABLE, help, row_of};
 
     #[test]
     fn help_lists_every_status() {
-        insta::assert_snapshot!(help());
+        insta::assert_snapshot!(help(None));
     }
 
     #[test]
@@ -209,9 +171,33 @@ mod tests {
             Status::NOT_FOUND,
         ] {
             assert!(
-                TABLE.iter().any(|(code, _)| *code == status.to_string()),
+                TABLE.iter().any(|row| row.status == status.to_string()),
                 "{status} is missing from the table"
             );
+        }
+    }
+
+    #[test]
+    fn help_of_a_subcommand_lists_only_its_statuses() {
+        insta::assert_snapshot!(
+            ["exec", "release", "status", "version"]
+                .map(|name| format!("{name}: {}", help(Some(name))))
+                .join("\n")
+        );
+    }
+
+    #[test]
+    fn every_status_has_a_row() {
+        for (code, status) in [
+            (76, "76"),
+            (137, "128+n"),
+            (1, "the command's own"),
+            (128, "the command's own"),
+        ] {
+            assert_eq!(row_of(code).status, status);
+        }
+        for code in 0..=u8::MAX {
+            assert!(!row_of(code).next.is_empty(), "{code}");
         }
     }
 

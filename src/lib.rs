@@ -61,16 +61,18 @@ pub fn run() -> Status {
         (false, true) => Verbosity::Verbose,
     };
     let report = Report::new(verbosity, cli.log_format);
+    let is_exec = matches!(cli.command, Command::Exec(_));
     let status = match dispatch(cli, &report) {
         Ok(status) => status,
         Err(error) => {
             let status = status_of(&error);
-            let why = format_args!("{error:#}");
-            let meta = event_meta(&error).ending_with(status.code());
+            let why = format!("{error:#}");
+            let meta = event_meta(&error);
             // With -E 0, a held lock is not a failure.
             match status {
-                Status::OK => report.info(meta, why),
-                _ => report.error(meta, why),
+                Status::OK => report.info(meta.ending_with(status.code()), why),
+                _ if is_exec => report.exit_status(meta, status, &why),
+                _ => report.error(meta.ending_with(status.code()), why),
             }
             status
         }
@@ -112,6 +114,10 @@ fn dispatch(cli: Cli, report: &Report) -> anyhow::Result<Status> {
             }
         }
         Command::Setup(_) => commands::setup::run(target()?, report),
+        Command::List(args) => commands::list::run(&args, target()?),
+        Command::Version(_) => commands::help::version(),
+        Command::Help(args) => commands::help::help(&args),
+        Command::Explain(args) => commands::explain::run(&args),
         Command::Doctor(args) => commands::doctor::run(&args, &settings()?),
     }
 }

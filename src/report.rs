@@ -12,6 +12,7 @@
 pub mod columns;
 pub mod doctor;
 pub mod escape;
+pub mod explain;
 mod format;
 pub mod history;
 pub mod layout;
@@ -35,6 +36,7 @@ pub use self::log::Verbosity;
 use self::log::{Context, EventKind, EventMeta};
 use self::stderr::{Message, Stderr};
 use crate::cli::Format;
+use crate::exit::{self, Status};
 use crate::lease::Token;
 use crate::lease::action::Action;
 use crate::lease::instant::BootInstant;
@@ -106,6 +108,18 @@ impl Report {
     /// Reports why dlock fails or stops the command. Prints at every verbosity.
     pub fn error<'a>(&self, meta: impl Into<EventMeta<'a>>, text: impl Display) {
         self.line(Verbosity::Quiet, meta.into(), &text);
+    }
+
+    /// Reports why dlock itself sets the exit status of `exec`, as the last message. Text contains the status; JSON
+    /// has a field for it. Prints at every verbosity.
+    pub fn exit_status(&self, meta: EventMeta, status: Status, why: &str) {
+        // Only a lock that is held or paused can have a status that the user chose.
+        let is_custom = meta.is_skipped() && status != Status::HELD;
+        let meta = meta.ending_with(status.code());
+        match self.format {
+            Format::Text => self.error(meta, exit::with_status(why, status, is_custom)),
+            Format::Json => self.error(meta, why),
+        }
     }
 
     /// Reports the progress of a wait, a result, or an unexpected event. Prints unless the verbosity is

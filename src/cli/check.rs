@@ -2,9 +2,14 @@
 
 use crate::lease::action::Action;
 
+/// The examples in the help text.
+const EXAMPLES: &str = "\
+dlock check || exit    # in a command that runs under dlock exec\n\
+dlock check init --token 1795172174223117";
+
 /// Options of `check`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = super::footer::SEE_ALSO, after_long_help = super::footer::long_footer())]
+#[command(after_help = super::footer::footer(EXAMPLES), after_long_help = super::footer::long_footer("check", EXAMPLES))]
 pub struct CheckArgs {
     /// Name of the lock; under dlock exec, the default is the lock of the current run.
     #[arg(value_name = "NAME", required_unless_present = "action")]

@@ -2,11 +2,13 @@
 
 use clap::builder::NonEmptyStringValueParser;
 
-use super::footer::{SEE_ALSO, long_footer};
+/// The examples in the help text.
+const EXAMPLES: &str = "\
+dlock doctor";
 
 /// Options of `doctor`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = SEE_ALSO, after_long_help = long_footer())]
+#[command(after_help = super::footer::footer(EXAMPLES), after_long_help = super::footer::long_footer("doctor", EXAMPLES))]
 pub struct DoctorArgs {
     /// Account of the command's own connections, to check whether dlock can see and end its sessions.
     ///

@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::footer::{SEE_ALSO, long_footer};
 use super::name::NameArgs;
 use super::observe::ObserveArgs;
 use super::once::OnceArgs;
@@ -15,13 +14,19 @@ use crate::exit;
 use crate::store::session::SessionPolicy;
 use crate::sys::stop_signal;
 
+/// The examples in the help text.
+const EXAMPLES: &str = "\
+dlock exec init -- ./migrate.sh\n\
+dlock exec report --nonblock -- ./report.sh      # skip if it runs\n\
+dlock exec init --once=v42 -- ./migrate.sh       # once for each release\n\
+dlock exec report --once-per 1h -- ./report.sh   # cron on several hosts";
+
 /// Options of `exec`.
 #[derive(Debug, Args)]
 #[command(
-    override_usage = "dlock exec [OPTIONS] <NAME> -- <COMMAND> [ARG]...\n\n\
-                      Example: dlock exec init -- ./migrate.sh",
-    after_help = SEE_ALSO,
-    after_long_help = long_footer()
+    override_usage = "dlock exec [OPTIONS] <NAME> -- <COMMAND> [ARG]...",
+    after_help = super::footer::footer(EXAMPLES),
+    after_long_help = super::footer::long_footer("exec", EXAMPLES)
 )]
 pub struct ExecArgs {
     /// Name of the lock.
@@ -40,6 +45,7 @@ pub struct ExecArgs {
         default_value = "30s"
     )]
     #[arg(value_parser = humantime::parse_duration)]
+    #[arg(help_heading = "Lock")]
     pub ttl: Duration,
 
     /// Maximum time to wait for the lock; 0 makes one attempt.
@@ -47,11 +53,13 @@ pub struct ExecArgs {
     /// The time is measured from the server's first response.
     #[arg(short, long, env = "DLOCK_OPT_WAIT", value_name = "DURATION|forever")]
     #[arg(default_value = "forever")]
+    #[arg(help_heading = "Waiting")]
     pub wait: Wait,
 
     /// Do not wait for the lock; overrides --wait.
     #[arg(short, long, env = "DLOCK_OPT_NONBLOCK")]
     #[arg(value_parser = super::value::switch)]
+    #[arg(help_heading = "Waiting")]
     pub nonblock: bool,
 
     /// Exit status if the lock was held or paused until the waiting time ran out.
@@ -64,6 +72,7 @@ pub struct ExecArgs {
         value_name = "N"
     )]
     #[arg(default_value_t = exit::Status::HELD.code())]
+    #[arg(help_heading = "Waiting")]
     pub conflict_exit_code: u8,
 
     /// Options that skip a run or hold the lock after it.
@@ -78,16 +87,18 @@ pub struct ExecArgs {
         default_value = "1m"
     )]
     #[arg(value_parser = humantime::parse_duration)]
+    #[arg(help_heading = "Waiting")]
     pub connect_timeout: Duration,
 
     /// Time between the stop signal and SIGKILL when dlock stops the command [default: a sixth of the ttl, at most 10s].
     #[arg(long, env = "DLOCK_OPT_GRACE", value_name = "DURATION")]
     #[arg(value_parser = humantime::parse_duration)]
+    #[arg(help_heading = "Limits")]
     pub grace: Option<Duration>,
 
-    /// First signal to the command and all its descendants when dlock stops the command: a name or a number.
+    /// First signal when dlock stops the command and its descendants.
     ///
-    /// SIGKILL follows after the grace period. Signals that dlock receives are forwarded unchanged.
+    /// SIGNAL is a name or a number. SIGKILL follows after the grace period. Signals that dlock receives are forwarded unchanged.
     #[arg(
         long,
         env = "DLOCK_OPT_STOP_SIGNAL",
@@ -95,14 +106,16 @@ pub struct ExecArgs {
         default_value = "TERM"
     )]
     #[arg(value_parser = stop_signal::parse)]
+    #[arg(help_heading = "Limits")]
     pub stop_signal: i32,
 
-    /// Maximum runtime; if the command runs longer, dlock stops it and exits with 124.
+    /// Maximum runtime; a longer run is stopped, and dlock exits with 124.
     #[arg(long, env = "DLOCK_OPT_MAX_RUNTIME", value_name = "DURATION")]
     #[arg(value_parser = positive_duration)]
+    #[arg(help_heading = "Limits")]
     pub max_runtime: Option<Duration>,
 
-    /// What dlock does with sessions that a killed or failed command leaves on dlock's server.
+    /// What happens to sessions that a killed or failed command leaves on the server.
     ///
     /// The server continues the statement of a killed client. With kill, dlock kills the sessions and waits until they
     /// are gone, before another command starts. With wait, dlock only waits until they execute no statement. With
@@ -114,38 +127,44 @@ pub struct ExecArgs {
         default_value = "kill",
         hide_possible_values = true
     )]
+    #[arg(help_heading = "Limits")]
     pub server_sessions: SessionPolicy,
 
-    /// File that the command must change regularly; if it does not, dlock does not renew the lease.
+    /// File that the command must change regularly to keep the lease.
     #[arg(long, env = "DLOCK_OPT_HEARTBEAT_FILE", value_name = "FILE")]
     #[arg(value_hint = clap::ValueHint::FilePath)]
+    #[arg(help_heading = "Limits")]
     pub heartbeat_file: Option<PathBuf>,
 
     /// Name of this holder, as shown by dlock status [default: HOST/PID].
     #[arg(long, env = "DLOCK_OPT_HOLDER", value_name = "TEXT", value_parser = label)]
+    #[arg(help_heading = "Lock")]
     pub holder: Option<String>,
 
-    /// Text that dlock status shows as a note, for example the reason for the run.
+    /// Note in dlock status, for example the reason for the run.
     #[arg(long, env = "DLOCK_OPT_NOTE", value_name = "TEXT", value_parser = note)]
+    #[arg(help_heading = "Lock")]
     pub note: Option<String>,
 
-    /// Write the token of the grant to the action's fence, for use with dlock check --sql.
+    /// Write the token to the action's fence, for dlock check --sql.
     ///
     /// The fence is a row that the command can lock in its own transaction.
     #[arg(long, env = "DLOCK_OPT_FENCE")]
     #[arg(value_parser = super::value::switch)]
+    #[arg(help_heading = "Lock")]
     pub fence: bool,
 
-    /// Remove the connection variables, such as DLOCK_URL and DLOCK_PASSWORD, from the environment of the command.
+    /// Keep the connection variables, such as DLOCK_URL, from the command.
     ///
     /// This applies to the variables of all options below Connection and to DLOCK_PASSWORD. Hooks do not get these
     /// variables either. A dlock that the command runs needs its own connection settings, for example a configuration
     /// file.
     #[arg(long, env = "DLOCK_OPT_HIDE_CREDENTIALS")]
-    #[arg(value_parser = clap::builder::FalseyValueParser::new())]
+    #[arg(value_parser = super::value::switch)]
+    #[arg(help_heading = "Connection")]
     pub hide_credentials: bool,
 
-    /// Number of runs of this action to keep in the history; if 0, dlock does not record this run.
+    /// Number of runs to keep in the history; 0 does not record this run.
     #[arg(
         long,
         env = "DLOCK_OPT_HISTORY",
@@ -153,6 +172,7 @@ pub struct ExecArgs {
         default_value_t = 100
     )]
     #[arg(value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
+    #[arg(help_heading = "Observing")]
     pub history: u32,
 
     /// Options for metrics and hooks.

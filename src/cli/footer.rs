@@ -6,7 +6,27 @@ use crate::exit;
 pub(super) const SEE_ALSO: &str =
     "See dlock(7) for how dlock works and what happens on each failure.";
 
-/// Returns the text at the end of each long help text: the exit statuses and [`SEE_ALSO`].
-pub(super) fn long_footer() -> String {
-    format!("{}\n\n{SEE_ALSO}", exit::help())
+/// The reference to the long help, which ends each short help text.
+const MORE: &str = "Connection options, variables and exit statuses: --help. The manual: dlock(7).";
+
+/// Returns the text at the end of the long help text of `subcommand`: `examples`, the exit statuses and [`SEE_ALSO`].
+pub(super) fn long_footer(subcommand: &str, examples: &str) -> String {
+    let examples = examples_section(examples);
+    format!("{examples}{}\n\n{SEE_ALSO}", exit::help(Some(subcommand)))
+}
+
+/// Returns the text at the end of the short help text: `examples` and [`SEE_ALSO`].
+pub(super) fn footer(examples: &str) -> String {
+    format!("{}{MORE}", examples_section(examples))
+}
+
+/// Returns `examples` as a section. The examples are separated by line breaks.
+fn examples_section(examples: &str) -> String {
+    let lines: Vec<String> = examples.lines().map(|line| format!("  {line}")).collect();
+    format!("Examples:\n{}\n\n", lines.join("\n"))
+}
+
+/// Returns the text at the end of the long help text of dlock.
+pub(super) fn all_statuses() -> String {
+    format!("{}\n\n{SEE_ALSO}", exit::help(None))
 }

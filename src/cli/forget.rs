@@ -3,9 +3,14 @@
 use super::name::NameArgs;
 use crate::lease::once::OnceKey;
 
+/// The examples in the help text.
+const EXAMPLES: &str = "\
+dlock forget init --once\n\
+dlock forget init --once=v42";
+
 /// Options of `forget`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = super::footer::SEE_ALSO, after_long_help = super::footer::long_footer())]
+#[command(after_help = super::footer::footer(EXAMPLES), after_long_help = super::footer::long_footer("forget", EXAMPLES))]
 pub struct ForgetArgs {
     /// Name of the lock.
     #[command(flatten)]

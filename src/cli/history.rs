@@ -3,9 +3,14 @@
 use super::table::TableArgs;
 use crate::lease::action::Action;
 
+/// The examples in the help text.
+const EXAMPLES: &str = "\
+dlock history\n\
+dlock history init --number 5";
+
 /// Options of `history`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = super::footer::SEE_ALSO, after_long_help = super::footer::long_footer())]
+#[command(after_help = super::footer::footer(EXAMPLES), after_long_help = super::footer::long_footer("history", EXAMPLES))]
 pub struct HistoryArgs {
     /// Actions to show [default: all actions].
     #[arg(value_name = "ACTION")]

@@ -13,6 +13,7 @@ pub struct ObserveArgs {
     #[arg(long, env = "DLOCK_OPT_METRICS_FILE", value_name = "FILE")]
     #[arg(value_parser = PathBufValueParser::new().try_map(file))]
     #[arg(value_hint = clap::ValueHint::FilePath)]
+    #[arg(help_heading = "Observing")]
     pub metrics_file: Option<PathBuf>,
 
     /// Hook to run with sh -c when the lease is granted, lost or released, and when the run is skipped.
@@ -22,6 +23,7 @@ pub struct ObserveArgs {
     #[arg(long, env = "DLOCK_OPT_ON_EVENT", value_name = "COMMAND")]
     #[arg(value_parser = NonEmptyStringValueParser::new())]
     #[arg(value_hint = clap::ValueHint::CommandString)]
+    #[arg(help_heading = "Observing")]
     pub on_event: Option<String>,
 }
 

@@ -13,6 +13,7 @@ pub struct OnceArgs {
     /// If KEY is set, for example to an image tag, only a success under the same key counts. A waiter
     /// exits with 0 if another run succeeds first.
     #[arg(long, env = "DLOCK_OPT_ONCE", value_name = "KEY", num_args = 0..=1, require_equals = true)]
+    #[arg(help_heading = "Once")]
     pub once: Option<Option<OnceKey>>,
 
     /// Run the command only if no run has succeeded within this period; otherwise exit with 0.
@@ -26,6 +27,7 @@ pub struct OnceArgs {
         conflicts_with = "once"
     )]
     #[arg(value_parser = humantime::parse_duration)]
+    #[arg(help_heading = "Once")]
     pub once_per: Option<Duration>,
 
     /// Minimum time for which the lock is held after the grant.
@@ -33,6 +35,7 @@ pub struct OnceArgs {
     /// If the command ends earlier, dlock exits immediately, but the lock stays held until this time has
     /// passed. This option has no effect if the lease is lost or revoked.
     #[arg(long, env = "DLOCK_OPT_MIN_HOLD", value_name = "DURATION", value_parser = min_hold)]
+    #[arg(help_heading = "Once")]
     pub min_hold: Option<Duration>,
 }
 

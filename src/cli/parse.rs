@@ -8,7 +8,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Command, CommandFactory, FromArgMatches};
 
-use super::{Cli, environment, words};
+use super::{Cli, Command as Cmd, environment, words};
 
 /// Pairs of options that contradict each other. If one of them is on the command line, dlock ignores the variable of
 /// the other.
@@ -39,6 +39,14 @@ pub fn parse(arguments: &[OsString], others: &[&str]) -> Result<Cli, clap::Error
             },
         )
     });
+    if is_short_help(&typed, arguments) {
+        let command = each_command(command.clone(), &|command| command.mut_args(shortened));
+        if let Err(help) = command.try_get_matches_from(arguments)
+            && help.kind() == ErrorKind::DisplayHelp
+        {
+            return Err(help);
+        }
+    }
     let matches = command
         .try_get_matches_from(arguments)
         .map_err(|error| words::correct(name_variable(error, &typed), arguments))?;
@@ -48,10 +56,33 @@ pub fn parse(arguments: &[OsString], others: &[&str]) -> Result<Cli, clap::Error
     {
         words::check_separated_value(arguments)?;
     }
-    environment::check(std::env::vars_os(), others)?;
     let mut cli = Cli::from_arg_matches(&matches)?;
+    if !matches!(
+        cli.command,
+        Cmd::Explain(_) | Cmd::Version(_) | Cmd::Help(_)
+    ) {
+        environment::check(std::env::vars_os(), others)?;
+    }
     cli.connection.note_command_line(&matches);
     Ok(cli)
+}
+
+/// Returns the message for a subcommand that does not exist.
+#[must_use]
+pub fn unknown_subcommand(word: &str) -> String {
+    words::unknown_subcommand(word)
+}
+
+/// Returns true if the command line may ask for the short help.
+fn is_short_help(typed: &Typed, arguments: &[OsString]) -> bool {
+    let mut words = arguments.iter().take_while(|word| *word != "--");
+    typed.is_incomplete && !words.any(|word| word == "--help")
+}
+
+/// Returns `argument` as the short help shows it: without its variable, and hidden if it is a connection option.
+fn shortened(argument: clap::Arg) -> clap::Arg {
+    let is_hidden = argument.get_help_heading() == Some("Connection");
+    argument.hide_env(true).hide_short_help(is_hidden)
 }
 
 /// Adds the name of the variable to `error` if a variable has an invalid value.
@@ -89,7 +120,11 @@ fn variable(command: &Command, option: &str, typed: &Typed) -> Option<String> {
 }
 
 /// The options and arguments on the command line, without those that are set by a variable or by default.
-struct Typed(Vec<String>);
+struct Typed {
+    names: Vec<String>,
+    /// True if the command line asks for help or the version.
+    is_incomplete: bool,
+}
 
 impl Typed {
     fn new(arguments: &[OsString]) -> Self {
@@ -97,21 +132,23 @@ impl Typed {
             command.mut_args(without_variable)
         });
         // The parser that also reads the variables reports the errors.
-        let matches = command
-            .ignore_errors(true)
-            .try_get_matches_from(arguments)
-            .unwrap_or_default();
+        let matches = command.ignore_errors(true).try_get_matches_from(arguments);
+        let is_incomplete = matches.is_err();
+        let matches = matches.unwrap_or_default();
         let mut names = Vec::new();
         let mut level = Some(&matches);
         while let Some(matches) = level {
             names.extend(typed_on(matches));
             level = matches.subcommand().map(|(_, matches)| matches);
         }
-        Self(names)
+        Self {
+            names,
+            is_incomplete,
+        }
     }
 
     fn has(&self, name: &str) -> bool {
-        self.0.iter().any(|typed| typed == name)
+        self.names.iter().any(|typed| typed == name)
     }
 
     /// Returns true if the option `name` or one that contradicts it is on the command line.

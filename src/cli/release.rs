@@ -4,9 +4,15 @@ use std::time::Duration;
 
 use super::name::NameArgs;
 
+/// The examples in the help text.
+const EXAMPLES: &str = "\
+dlock release init --reason 'the command hangs'\n\
+dlock release init --pause 2h\n\
+dlock release init --resume";
+
 /// Options of `release`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = super::footer::SEE_ALSO, after_long_help = super::footer::long_footer())]
+#[command(after_help = super::footer::footer(EXAMPLES), after_long_help = super::footer::long_footer("release", EXAMPLES))]
 pub struct ReleaseArgs {
     /// Name of the lock.
     #[command(flatten)]

@@ -2,11 +2,14 @@
 
 use clap::Args;
 
-use super::footer::{SEE_ALSO, long_footer};
+/// The examples in the help text.
+const EXAMPLES: &str = "\
+dlock setup\n\
+dlock setup --print | mysql app";
 
 /// Options of `setup`.
 #[derive(Debug, Args)]
-#[command(after_help = SEE_ALSO, after_long_help = long_footer())]
+#[command(after_help = super::footer::footer(EXAMPLES), after_long_help = super::footer::long_footer("setup", EXAMPLES))]
 pub struct SetupArgs {
     /// Print the table definitions and minimal GRANT statements, without connecting to the server.
     #[arg(long, env = "DLOCK_OPT_PRINT")]

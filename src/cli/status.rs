@@ -2,10 +2,15 @@
 
 use clap::Args;
 
-use super::footer::{SEE_ALSO, long_footer};
 use super::table::TableArgs;
 use super::watch::WatchArgs;
 use crate::lease::action::Action;
+
+/// The examples in the help text.
+const EXAMPLES: &str = "\
+dlock status           # all locks that are not free\n\
+dlock status init      # one lock in detail\n\
+dlock status --watch   # a screen that is updated";
 
 /// Options of `status`.
 #[derive(Debug, Args)]
@@ -13,7 +18,7 @@ use crate::lease::action::Action;
     clippy::struct_excessive_bools,
     reason = "each of them is a separate option"
 )]
-#[command(after_help = SEE_ALSO, after_long_help = long_footer())]
+#[command(after_help = super::footer::footer(EXAMPLES), after_long_help = super::footer::long_footer("status", EXAMPLES))]
 pub struct StatusArgs {
     /// Actions to show [default: all actions that have waiters or are not free].
     #[arg(value_name = "ACTION")]

@@ -6,13 +6,17 @@ use super::name::NameArgs;
 use super::value::Wait;
 use crate::lease::once::OnceKey;
 
+/// The examples in the help text.
+const EXAMPLES: &str = "\
+dlock wait init --timeout 5m\n\
+dlock wait init --done=v42";
+
 /// Options of `wait`.
 #[derive(Debug, clap::Args)]
 #[command(
-    override_usage = "dlock wait [OPTIONS] <NAME>\n\n\
-                      Example: dlock wait init --done=v42",
-    after_help = super::footer::SEE_ALSO,
-    after_long_help = super::footer::long_footer()
+    override_usage = "dlock wait [OPTIONS] <NAME>",
+    after_help = super::footer::footer(EXAMPLES),
+    after_long_help = super::footer::long_footer("wait", EXAMPLES)
 )]
 pub struct WaitArgs {
     /// Name of the lock.

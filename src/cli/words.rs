@@ -10,8 +10,55 @@ use clap::{Arg, Command, CommandFactory};
 
 use super::{Cli, watch};
 
+/// Words that users of similar programs type, with the command lines to suggest.
+const SIMILAR: &[(&str, &str)] = &[
+    ("lock run acquire flock do", "dlock exec NAME -- COMMAND"),
+    ("unlock free revoke break kill", "dlock release NAME"),
+    ("pause", "dlock release NAME --pause 1h"),
+    ("resume unpause", "dlock release NAME --resume"),
+    ("top watch monitor", "dlock status --watch"),
+    ("ps show info stat who holder", "dlock status"),
+    ("log logs runs", "dlock history"),
+    ("init install create migrate upgrade", "dlock setup"),
+    ("test ping diagnose config", "dlock doctor"),
+    ("reset clear delete", "dlock forget NAME --once"),
+];
+
+/// Returns the message for a subcommand that does not exist.
+#[must_use]
+pub(super) fn unknown_subcommand(word: &str) -> String {
+    let similar = SIMILAR
+        .iter()
+        .find(|(words, _)| words.split(' ').any(|known| known == word));
+    let advice = similar.map_or_else(
+        || nearest_subcommand(word).unwrap_or_else(|| "dlock -h lists the subcommands".to_owned()),
+        |(_, line)| format!("did you mean {line}?"),
+    );
+    format!(
+        "there is no subcommand {}; {advice}",
+        quoted(OsStr::new(word))
+    )
+}
+
+/// Returns a suggestion if at most two letters of `word` differ from a subcommand.
+fn nearest_subcommand(word: &str) -> Option<String> {
+    let root = Cli::command();
+    let names = root.get_subcommands().map(Command::get_name);
+    let distance = |name: &&str| strsim::damerau_levenshtein(word, name);
+    let nearest = names.min_by_key(distance)?;
+    (distance(&nearest) <= 2).then(|| format!("did you mean dlock {nearest}?"))
+}
+
 /// Returns the usage error `error`, or a clearer one if a word of `arguments` is at the wrong place.
 pub(super) fn correct(error: clap::Error, arguments: &[OsString]) -> clap::Error {
+    if error.kind() == ErrorKind::InvalidSubcommand
+        && let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand)
+    {
+        return clap::Error::raw(
+            ErrorKind::InvalidSubcommand,
+            unknown_subcommand(word) + "\n",
+        );
+    }
     let is_word = match error.kind() {
         ErrorKind::UnknownArgument => match error.get(ContextKind::InvalidArg) {
             Some(ContextValue::String(word)) => !word.starts_with('-'),
@@ -206,6 +253,23 @@ fn quoted(word: &OsStr) -> String {
 
 #[cfg(test)]
 mod tests {
+    #[test]
+    fn unknown_subcommand_is_a_usage_error_that_suggests_a_line() {
+        for (word, advice) in [
+            ("lock", "did you mean dlock exec NAME -- COMMAND?"),
+            ("run", "did you mean dlock exec NAME -- COMMAND?"),
+            ("unlock", "did you mean dlock release NAME?"),
+            ("top", "did you mean dlock status --watch?"),
+            ("statsu", "did you mean dlock status?"),
+            ("frobnicate", "dlock -h lists the subcommands"),
+        ] {
+            assert_eq!(
+                message(&format!("dlock {word}")),
+                format!("error: there is no subcommand {word}; {advice}\n")
+            );
+        }
+    }
+
     use std::ffi::OsString;
 
     use super::super::parse::parse;

@@ -14,10 +14,10 @@ use crate::report::layout::Layout;
 use crate::report::log::EventKind;
 use crate::report::release::{changed, done, nothing_to_do, prompt};
 use crate::report::{self, Report, messages};
+use crate::store::LockRecord;
 use crate::store::mysql::Selection;
 use crate::store::operator::{OperatorAction, OperatorRequest, OperatorResult};
 use crate::store::target::Target;
-use crate::store::LockRecord;
 
 /// Shows the lock, asks for confirmation, and sends the operator request.
 ///

@@ -172,6 +172,11 @@ pub struct EventMeta<'a> {
 }
 
 impl EventMeta<'_> {
+    /// Returns true if the message is about a run that dlock skipped.
+    pub(super) const fn is_skipped(&self) -> bool {
+        matches!(self.kind, EventKind::Skipped)
+    }
+
     /// Adds the status with which dlock exits after this message.
     #[must_use]
     pub const fn ending_with(mut self, status: u8) -> Self {

@@ -36,6 +36,13 @@ const SIGNALS: [(&str, i32); 23] = [
     ("SYS", SIGSYS),
 ];
 
+/// Returns the name of `signal` without SIG. None if the signal is not one of the accepted ones.
+#[must_use]
+pub fn name(signal: i32) -> Option<&'static str> {
+    let found = SIGNALS.iter().find(|(_, number)| *number == signal);
+    found.map(|(name, _)| *name)
+}
+
 /// Returns the number of the signal in `text`, which is a name with or without SIG, in upper or lower case, or a number.
 ///
 /// # Errors

@@ -33,6 +33,11 @@ use dlock::store::{
 
 #[test]
 fn every_list_of_exit_statuses_is_complete() {
+    let table = exit::rows(None);
+    let table: Vec<(&str, &str)> = table
+        .iter()
+        .map(|(status, meaning)| (*status, meaning.as_str()))
+        .collect();
     let readme = document("README.md");
     let rows: Vec<(&str, &str)> = section(&readme, "## Exit statuses")
         .lines()
@@ -43,7 +48,7 @@ fn every_list_of_exit_statuses_is_complete() {
         })
         .filter(|row| *row != ("status", "meaning"))
         .collect();
-    assert_eq!(rows, exit::TABLE, "README.md");
+    assert_eq!(rows, table, "README.md");
 
     let page = document("man/dlock.7");
     let text = section(&page, ".Sh EXIT STATUS");
@@ -52,7 +57,7 @@ fn every_list_of_exit_statuses_is_complete() {
         .zip(text.lines().skip(1))
         .filter_map(|(item, meaning)| Some((item.strip_prefix(".It Sy ")?, meaning)))
         .collect();
-    assert_eq!(rows, exit::TABLE, "man/dlock.7");
+    assert_eq!(rows, table, "man/dlock.7");
 }
 
 #[test]

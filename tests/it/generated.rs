@@ -131,7 +131,7 @@ fn page(command: &Command) -> String {
         description,
         section(|text| man.render_options_section(text)),
         subcommands,
-        section(|text| exit_statuses().to_writer(text)),
+        section(|text| exit_statuses(command).to_writer(text)),
         rest,
     ]
     .concat();
@@ -166,13 +166,15 @@ fn written(page: &str) -> (String, String) {
     (description.to_owned(), rest.to_owned())
 }
 
-fn exit_statuses() -> Roff {
+/// Returns the exit statuses of `command`. The page of `dlock` lists all of them.
+fn exit_statuses(command: &Command) -> Roff {
+    let subcommand = (!command.has_subcommands()).then_some(command.get_name());
     let mut roff = Roff::new();
     roff.control("SH", ["EXIT STATUS"]);
-    for (status, meaning) in exit::TABLE {
+    for (status, meaning) in exit::rows(subcommand) {
         roff.control("TP", []);
-        roff.text([bold(*status)]);
-        roff.text([roman(*meaning)]);
+        roff.text([bold(status)]);
+        roff.text([roman(meaning)]);
     }
     roff
 }

@@ -33,6 +33,7 @@ mod examples;
 mod exec;
 mod faults;
 mod fence;
+mod first_steps;
 mod generated;
 mod handoff;
 mod hide_credentials;

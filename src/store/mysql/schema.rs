@@ -17,6 +17,9 @@ pub(super) use self::version::{Schema, TablesVersion, VERSION_COLUMNS};
 #[cfg(feature = "mutants")]
 use crate::mutant::{self, Safeguard};
 
+/// The version of the schema of this program.
+pub const VERSION: u64 = present::PRESENT.version;
+
 /// Returns the schema of this program.
 pub(super) fn current() -> &'static Schema {
     #[cfg(feature = "mutants")]

@@ -109,7 +109,10 @@ fn an_incomplete_command_line_is_rejected_and_corrected() {
             &["exec", "-a", "init", "-a", "other", "true"],
             "write: dlock exec [OPTIONS] -- true",
         ),
-        (&["run"], "unrecognized subcommand 'run'"),
+        (
+            &["run"],
+            "there is no subcommand run; did you mean dlock exec",
+        ),
         (&[], "Usage"),
     ] {
         let outcome = Dlock::new(line)

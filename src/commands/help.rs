@@ -1,0 +1,46 @@
+//! `dlock help` and `dlock version`, which do not connect to the server.
+
+use clap::CommandFactory;
+
+use crate::cli::help::HelpArgs;
+use crate::cli::{Cli, parse};
+use crate::exit::{ExitError, Status};
+use crate::report;
+use crate::store::mysql::schema;
+
+/// The commit of the source, which the Makefile sets.
+const COMMIT: Option<&str> = option_env!("DLOCK_COMMIT");
+
+/// Prints the long help of a subcommand, or of dlock.
+///
+/// # Errors
+/// Fails if there is no such subcommand, or if stdout cannot be written.
+pub fn help(args: &HelpArgs) -> anyhow::Result<Status> {
+    let mut root = Cli::command();
+    root.build();
+    let command = match &args.subcommand {
+        None => &mut root,
+        Some(name) => match root.find_subcommand_mut(name) {
+            Some(command) => command,
+            None => {
+                return Err(ExitError::new(Status::USAGE, parse::unknown_subcommand(name)).into());
+            }
+        },
+    };
+    report::result(&command.render_long_help().to_string())?;
+    Ok(Status::OK)
+}
+
+/// Prints the version of the program, its commit, and the version of the schema.
+///
+/// # Errors
+/// Fails if stdout cannot be written.
+pub fn version() -> anyhow::Result<Status> {
+    report::result(&format!(
+        "dlock {}\ncommit: {}\nschema version: {}\n",
+        env!("CARGO_PKG_VERSION"),
+        COMMIT.unwrap_or("unknown"),
+        schema::VERSION,
+    ))?;
+    Ok(Status::OK)
+}

@@ -1,0 +1,343 @@
+//! The table of the exit statuses: what each status means, which subcommands return it, who sets it, and what to do next.
+//! The help, `dlock explain` and the man pages are written from this table, and a test compares the tables in dlock(7)
+//! and the README with it.
+
+/// The subcommands that connect to the server.
+const CONNECTING: &[&str] = &[
+    "exec", "status", "list", "wait", "check", "history", "forget", "release", "setup", "doctor",
+];
+
+/// All subcommands.
+const ALL: &[&str] = &[
+    "exec", "status", "list", "wait", "check", "history", "forget", "release", "setup", "doctor",
+    "explain", "version", "help",
+];
+
+const DLOCK_OR_COMMAND_SUCCEEDED: &str =
+    "dlock, or the command, because dlock passes the status of the command on";
+
+const ONLY_DLOCK: &str = "dlock";
+
+const DLOCK_OR_COMMAND: &str = "dlock, or the command, because dlock passes the status of the command on. If dlock sets \
+     the status, its last message on stderr ends with the status";
+
+/// One exit status.
+pub struct TableRow {
+    /// The number, or a description.
+    pub status: &'static str,
+    /// The meanings, each with the subcommands to which it applies. The text of a meaning that does not apply to all
+    /// subcommands of the row begins with "for SUBCOMMAND: ".
+    meanings: &'static [(&'static [&'static str], &'static str)],
+    /// Who sets the status.
+    pub set_by: &'static str,
+    /// What to do next: (command or other measure, reason).
+    pub next: &'static [(&'static str, &'static str)],
+}
+
+impl TableRow {
+    /// Returns all meanings in one line.
+    #[must_use]
+    pub fn meaning(&self) -> String {
+        let texts: Vec<&str> = self.meanings.iter().map(|(_, text)| *text).collect();
+        texts.join("; ")
+    }
+
+    /// Returns the meanings for `subcommand` in one line. None if `subcommand` never returns this status.
+    #[must_use]
+    pub fn meaning_for(&self, subcommand: &str) -> Option<String> {
+        let meanings = self.meanings.iter();
+        let texts: Vec<&str> = meanings
+            .filter(|(subcommands, _)| subcommands.contains(&subcommand))
+            .map(|(_, text)| without_subcommands(text))
+            .collect();
+        (!texts.is_empty()).then(|| texts.join("; "))
+    }
+}
+
+/// Returns `text` without the beginning "for SUBCOMMAND: ". A beginning that contains an option remains.
+fn without_subcommands(text: &'static str) -> &'static str {
+    let rest = text
+        .strip_prefix("for ")
+        .and_then(|rest| rest.split_once(": "));
+    match rest {
+        Some((subcommands, rest)) if !subcommands.contains("--") => rest,
+        _ => text,
+    }
+}
+
+/// Every exit status.
+pub const TABLE: &[TableRow] = &[
+    TableRow {
+        status: "the command's own",
+        meanings: &[(
+            &["exec"],
+            "passed on unchanged; 128+n if signal n killed the command",
+        )],
+        set_by: "the command",
+        next: &[("dlock history NAME", "shows the results of the last runs")],
+    },
+    TableRow {
+        status: "0",
+        meanings: &[
+            (ALL, "the command or the dlock subcommand succeeded"),
+            (
+                &["status"],
+                "for status --check: no action is held or paused",
+            ),
+        ],
+        set_by: DLOCK_OR_COMMAND_SUCCEEDED,
+        next: &[("dlock history NAME", "shows the results of the last runs")],
+    },
+    TableRow {
+        status: "64",
+        meanings: &[
+            (
+                ALL,
+                "usage error: the command line or an environment variable is invalid",
+            ),
+            (&["exec"], "for exec: the ttl is too short"),
+            (&["release"], "for release: the user did not confirm"),
+        ],
+        set_by: DLOCK_OR_COMMAND,
+        next: &[
+            ("dlock SUBCOMMAND -h", "lists the options"),
+            ("env | grep DLOCK_", "lists the variables that dlock reads"),
+        ],
+    },
+    TableRow {
+        status: "66",
+        meanings: &[(
+            &["release"],
+            "for release: there was nothing to release or resume",
+        )],
+        set_by: ONLY_DLOCK,
+        next: &[(
+            "dlock status --all",
+            "shows the names and states of all locks",
+        )],
+    },
+    TableRow {
+        status: "69",
+        meanings: &[
+            (
+                CONNECTING,
+                "the server could not be reached or did not respond in time",
+            ),
+            (
+                &["exec", "wait"],
+                "for exec and wait: --connect-timeout sets the limit",
+            ),
+        ],
+        set_by: DLOCK_OR_COMMAND,
+        next: &[
+            (
+                "dlock doctor",
+                "checks the address, the connection and the server",
+            ),
+            (
+                "dlock exec --connect-timeout 5m NAME -- COMMAND",
+                "waits longer for the server",
+            ),
+        ],
+    },
+    TableRow {
+        status: "70",
+        meanings: &[(ALL, "internal error")],
+        set_by: DLOCK_OR_COMMAND,
+        next: &[
+            (
+                "dlock -v SUBCOMMAND ...",
+                "shows the steps before the error",
+            ),
+            (
+                "dlock version",
+                "prints what a report of the error has to contain",
+            ),
+        ],
+    },
+    TableRow {
+        status: "75",
+        meanings: &[
+            (
+                &["exec", "wait"],
+                "the action was held or paused, or sessions of an earlier run had not ended on the server, until the waiting time ran out",
+            ),
+            (&["exec"], "for exec: -E changes this status"),
+            (&["wait"], "for wait --done: no success until the timeout"),
+            (
+                &["status"],
+                "for status --check: an action is held or paused",
+            ),
+        ],
+        set_by: DLOCK_OR_COMMAND,
+        next: &[
+            (
+                "dlock status NAME",
+                "shows the holder, the waiters and the pause",
+            ),
+            ("dlock exec --wait 10m NAME -- COMMAND", "waits longer"),
+            (
+                "dlock release NAME",
+                "revokes the lease of a holder that hangs",
+            ),
+            ("dlock release NAME --resume", "resumes a paused lock"),
+        ],
+    },
+    TableRow {
+        status: "76",
+        meanings: &[
+            (
+                &["exec"],
+                "the lease was lost or could not be renewed, and the command was stopped",
+            ),
+            (
+                &["exec"],
+                "with --once or --once-per: the command's success could not be recorded",
+            ),
+            (
+                &["check", "release"],
+                "for check and release: the token is not current",
+            ),
+        ],
+        set_by: DLOCK_OR_COMMAND,
+        next: &[
+            (
+                "dlock history NAME",
+                "shows whether the lease was lost or an operator revoked it",
+            ),
+            (
+                "dlock status NAME",
+                "shows who holds the lock now, and the token",
+            ),
+            ("dlock doctor", "checks the server and the connection"),
+            (
+                "dlock exec --ttl 2m NAME -- COMMAND",
+                "survives longer outages of the server",
+            ),
+        ],
+    },
+    TableRow {
+        status: "77",
+        meanings: &[(
+            CONNECTING,
+            "the server denied access, or privileges are missing",
+        )],
+        set_by: DLOCK_OR_COMMAND,
+        next: &[
+            ("dlock doctor", "lists the missing privileges"),
+            ("dlock setup --print", "prints the GRANT statements"),
+        ],
+    },
+    TableRow {
+        status: "78",
+        meanings: &[
+            (
+                CONNECTING,
+                "configuration error: unknown database, missing or incompatible tables, invalid file, or TLS failure",
+            ),
+            (&["doctor"], "for doctor: a check failed"),
+        ],
+        set_by: DLOCK_OR_COMMAND,
+        next: &[
+            (
+                "dlock doctor",
+                "shows the settings and how to fix each failure",
+            ),
+            ("dlock setup", "creates or upgrades the tables"),
+        ],
+    },
+    TableRow {
+        status: "124",
+        meanings: &[(&["exec"], "the command ran for longer than --max-runtime")],
+        set_by: DLOCK_OR_COMMAND,
+        next: &[
+            ("dlock history NAME", "shows the durations of the last runs"),
+            (
+                "dlock exec --max-runtime 2h NAME -- COMMAND",
+                "allows a longer run",
+            ),
+        ],
+    },
+    TableRow {
+        status: "126",
+        meanings: &[(&["exec"], "the command was found but cannot be executed")],
+        set_by: "dlock, or a shell that the command starts. If dlock sets the status, its last message on stderr ends \
+                 with the status",
+        next: &[("chmod +x FILE", "makes a script executable")],
+    },
+    TableRow {
+        status: "127",
+        meanings: &[(&["exec"], "the command was not found")],
+        set_by: "dlock, or a shell that the command starts. If dlock sets the status, its last message on stderr ends \
+                 with the status",
+        next: &[
+            (
+                "command -v COMMAND",
+                "shows whether the shell finds the command in PATH",
+            ),
+            (
+                "dlock exec NAME -- sh -c '...'",
+                "runs a line that needs a shell, for example with && or a pipe",
+            ),
+        ],
+    },
+    TableRow {
+        status: "128+n",
+        meanings: &[(
+            &["exec", "wait"],
+            "signal n ended dlock before it started a command",
+        )],
+        set_by: "dlock, the command or a shell: signal n ended the command, or it ended dlock before the command started",
+        next: &[
+            (
+                "dlock history NAME",
+                "shows whether the signal ended the command",
+            ),
+            (
+                "dmesg",
+                "shows whether memory ran out, so that the kernel sent SIGKILL (137)",
+            ),
+        ],
+    },
+];
+
+/// Returns the status and the meaning of each row for `subcommand`. If `subcommand` is None, returns all rows with all
+/// meanings.
+#[must_use]
+pub fn rows(subcommand: Option<&str>) -> Vec<(&'static str, String)> {
+    let meaning = |row: &TableRow| match subcommand {
+        Some(subcommand) => row.meaning_for(subcommand),
+        None => Some(row.meaning()),
+    };
+    let rows = TABLE.iter();
+    rows.filter_map(|row| Some((row.status, meaning(row)?)))
+        .collect()
+}
+
+/// Returns the rows for `subcommand`, or all rows, as plain text in two columns, for `--help`.
+#[must_use]
+pub fn help(subcommand: Option<&str>) -> String {
+    let rows = rows(subcommand);
+    let width = rows.iter().map(|(status, _)| status.len()).max();
+    let lines = rows
+        .iter()
+        .map(|(status, meaning)| format!("  {status:<w$}  {meaning}", w = width.unwrap_or(0)));
+    format!("Exit status:\n{}", lines.collect::<Vec<_>>().join("\n"))
+}
+
+/// Returns the row of the exit status `code`. A status above 128 that is not in the table is the row of the signals. Any
+/// other status is the command's own.
+///
+/// # Panics
+/// Panics if the table has no row for one of these kinds.
+#[must_use]
+pub fn row_of(code: u8) -> &'static TableRow {
+    let named = |name: &str| TABLE.iter().find(|row| row.status == name);
+    let kind = match code {
+        129..=192 => "128+n",
+        _ => "the command's own",
+    };
+    named(&code.to_string())
+        .or_else(|| named(kind))
+        .expect("the table has both kinds")
+}

@@ -1,0 +1,127 @@
+//! Tests of the subcommands that help a new user: `help`, `version`, `explain` and `list`, and of the short help.
+
+use crate::cli_runner::{Dlock, Outcome};
+use crate::servers::{Flavour, shared};
+
+/// The subcommands that a user may type.
+const SUBCOMMANDS: [&str; 13] = [
+    "exec", "status", "list", "wait", "check", "history", "forget", "release", "explain", "setup",
+    "doctor", "version", "help",
+];
+
+fn at_80_columns(arguments: &[&str]) -> Outcome {
+    Dlock::new(arguments).env("COLUMNS", "80").run()
+}
+
+#[test]
+fn short_help_fits_80_columns_and_omits_connection_options_and_variables() {
+    for subcommand in SUBCOMMANDS {
+        let help = at_80_columns(&[subcommand, "-h"]);
+        assert_eq!((help.status, &*help.stderr), (Some(0), ""), "{subcommand}");
+        for absent in ["--ssl-ca", "--url", "DLOCK_", "[env"] {
+            assert!(!help.stdout.contains(absent), "{subcommand}: {absent}");
+        }
+        for present in ["Examples:\n  dlock", "--help"] {
+            assert!(help.stdout.contains(present), "{subcommand}: {present}");
+        }
+        let wide = help.stdout.lines().find(|line| line.chars().count() > 80);
+        assert_eq!(wide, None, "{subcommand}");
+    }
+    let help = at_80_columns(&["exec", "-h"]).stdout;
+    for group in ["Lock", "Waiting", "Once", "Limits", "Observing"] {
+        assert!(help.contains(&format!("\n{group}:\n")), "{group}: {help}");
+    }
+}
+
+#[test]
+fn long_help_has_everything_and_only_the_statuses_of_the_subcommand() {
+    for subcommand in SUBCOMMANDS {
+        let long = at_80_columns(&[subcommand, "--help"]);
+        let help = at_80_columns(&["help", subcommand]);
+        assert_eq!(long.stdout, help.stdout, "{subcommand}");
+        for present in [
+            "--ssl-ca",
+            "[env: DLOCK_HOST=]",
+            "Exit status:",
+            "Examples:",
+        ] {
+            assert!(long.stdout.contains(present), "{subcommand}: {present}");
+        }
+        let has = |status: &str| long.stdout.contains(&format!("\n  {status}  "));
+        assert_eq!(has("124"), subcommand == "exec", "{subcommand}");
+        assert_eq!(has("66"), subcommand == "release", "{subcommand}");
+    }
+    at_80_columns(&["help", "lock"]).expect(64, "", "did you mean dlock exec NAME -- COMMAND?");
+}
+
+#[test]
+fn explain_and_version_need_no_server_and_no_valid_environment() {
+    let explain = Dlock::new(["explain", "76"])
+        .env("DLOCK_NONSENSE", "1")
+        .run();
+    assert_eq!(explain.status, Some(0), "{explain:?}");
+    assert!(explain.stdout.contains("dlock history NAME"), "{explain:?}");
+    let version = Dlock::new(["version"]).env("DLOCK_NONSENSE", "1").run();
+    let first = format!("dlock {}\ncommit: ", env!("CARGO_PKG_VERSION"));
+    assert!(version.stdout.starts_with(&first), "{version:?}");
+    assert!(version.stdout.contains("\nschema version: "), "{version:?}");
+    Dlock::new(["explain", "256"])
+        .run()
+        .expect(64, "", "'[STATUS]'");
+}
+
+#[test]
+fn list_prints_all_names_in_natural_order() {
+    for flavour in Flavour::ALL {
+        let database = shared(flavour).database("list");
+        for name in ["job-10", "job-2", "init"] {
+            let run = Dlock::on(&database, ["exec", name, "--", "true"]);
+            run.run().expect(0, "", "");
+        }
+        for subcommand in ["list", "ls"] {
+            let names = Dlock::on(&database, [subcommand]).run();
+            names.expect(0, "init\njob-2\njob-10\n", "");
+        }
+    }
+}
+
+#[test]
+fn last_message_of_exec_contains_the_status_that_dlock_sets() {
+    for flavour in Flavour::ALL {
+        let database = shared(flavour).database("statuses");
+        let exec = |options: &[&str], command: &[&str]| {
+            let exec = Dlock::on(&database, ["exec", "init"]).args(options);
+            exec.arg("--").args(command).run()
+        };
+        let last = |outcome: &Outcome| outcome.stderr.lines().last().unwrap_or("").to_owned();
+
+        let run = exec(&["--max-runtime=100ms"], &["sleep", "60"]);
+        assert_eq!(run.status, Some(124), "{run:?}");
+        assert_eq!(
+            last(&run),
+            "dlock: the command ran for longer than --max-runtime (exit status 124; see dlock explain 124)"
+        );
+        let run = exec(&[], &["no-such-command"]);
+        assert!(
+            last(&run).ends_with(" (exit status 127; see dlock explain 127)"),
+            "{run:?}"
+        );
+
+        // dlock passes this status on, so it explains nothing.
+        let run = exec(&[], &["sh", "-c", "exit 124"]);
+        assert_eq!((run.status, &*run.stderr), (Some(124), ""));
+
+        let pause = ["release", "init", "--pause=1h", "--yes"];
+        assert_eq!(Dlock::on(&database, pause).run().status, Some(0));
+        let run = exec(&["-n"], &["true"]);
+        assert!(
+            last(&run).ends_with(" (exit status 75; see dlock explain 75)"),
+            "{run:?}"
+        );
+        let run = exec(&["-n", "-E", "9"], &["true"]);
+        assert!(
+            last(&run).ends_with(" (exit status 9, set by -E)"),
+            "{run:?}"
+        );
+    }
+}
