@@ -1,1284 +1,319 @@
-_dlock() {
-    local i cur prev opts cmd
-    COMPREPLY=()
-    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
-        cur="$2"
-    else
-        cur="${COMP_WORDS[COMP_CWORD]}"
-    fi
-    prev="$3"
-    cmd=""
-    opts=""
+# Rendered from the grammar and completions/parts/dlock.bash by:
+# DLOCK_UPDATE=1 cargo test --locked --test it generated
 
-    for i in "${COMP_WORDS[@]:0:COMP_CWORD}"
-    do
-        case "${cmd},${i}" in
-            ",$1")
-                cmd="dlock"
-                ;;
-            dlock,check)
-                cmd="dlock__subcmd__check"
-                ;;
-            dlock,doctor)
-                cmd="dlock__subcmd__doctor"
-                ;;
-            dlock,exec)
-                cmd="dlock__subcmd__exec"
-                ;;
-            dlock,explain)
-                cmd="dlock__subcmd__explain"
-                ;;
-            dlock,forget)
-                cmd="dlock__subcmd__forget"
-                ;;
-            dlock,help)
-                cmd="dlock__subcmd__help"
-                ;;
-            dlock,history)
-                cmd="dlock__subcmd__history"
-                ;;
-            dlock,list)
-                cmd="dlock__subcmd__list"
-                ;;
-            dlock,ls)
-                cmd="dlock__subcmd__list"
-                ;;
-            dlock,release)
-                cmd="dlock__subcmd__release"
-                ;;
-            dlock,setup)
-                cmd="dlock__subcmd__setup"
-                ;;
-            dlock,status)
-                cmd="dlock__subcmd__status"
-                ;;
-            dlock,version)
-                cmd="dlock__subcmd__version"
-                ;;
-            dlock,wait)
-                cmd="dlock__subcmd__wait"
-                ;;
-            *)
-                ;;
-        esac
-    done
-
-    case "${cmd}" in
-        dlock)
-            opts="-q -v -h -V --quiet --verbose --log-format --url --url-file --defaults-file --host --port --socket --user --password-file --database --ssl-mode --ssl-ca --ssl-cert --ssl-key --help --version exec status list ls wait check history forget release explain setup doctor version help"
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
-                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-                return 0
-            fi
-            case "${prev}" in
-                --log-format)
-                    COMPREPLY=($(compgen -W "text json" -- "${cur}"))
-                    return 0
-                    ;;
-                --url)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --url-file)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --defaults-file)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --host)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --port)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --socket)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --user)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --password-file)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --database)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --ssl-mode)
-                    COMPREPLY=($(compgen -W "disabled required verify_ca verify_identity" -- "${cur}"))
-                    return 0
-                    ;;
-                --ssl-ca)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --ssl-cert)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --ssl-key)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                *)
-                    COMPREPLY=()
-                    ;;
+# Sets `options` to the options of the subcommand $1, `arguments` to the kinds of its arguments, `kind` to the kind of
+# the value of its option $2, and `subcommands` to all subcommands.
+_dlock_option() {
+    subcommands='exec status list wait check history forget release explain setup doctor version help'
+    options='' arguments='' kind=''
+    case $1 in
+        '')
+            options='-q --quiet -v --verbose --log-format --url --url-file --defaults-file --host --port --socket --user --password-file --database --ssl-mode --ssl-ca --ssl-cert --ssl-key -h --help -V --version'
+            case $2 in
+                --log-format) kind='text json' ;;
+                --url | --host | --port | --user | --database) kind='text' ;;
+                --url-file | --defaults-file | --socket | --password-file | --ssl-ca | --ssl-cert | --ssl-key) kind='file' ;;
+                --ssl-mode) kind='disabled required verify_ca verify_identity' ;;
             esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-            return 0
             ;;
-        dlock__subcmd__check)
-            opts="-a -q -v -h -V --action --token --sql --quiet --verbose --log-format --url --url-file --defaults-file --host --port --socket --user --password-file --database --ssl-mode --ssl-ca --ssl-cert --ssl-key --help --version"
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
-                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-                return 0
-            fi
-            case "${prev}" in
-                --action)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                -a)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --token)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --log-format)
-                    COMPREPLY=($(compgen -W "text json" -- "${cur}"))
-                    return 0
-                    ;;
-                --url)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --url-file)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --defaults-file)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --host)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --port)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --socket)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --user)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --password-file)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --database)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --ssl-mode)
-                    COMPREPLY=($(compgen -W "disabled required verify_ca verify_identity" -- "${cur}"))
-                    return 0
-                    ;;
-                --ssl-ca)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --ssl-cert)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --ssl-key)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                *)
-                    COMPREPLY=()
-                    ;;
+        exec)
+            options='-a --action -t --ttl -w --wait -n --nonblock -E --conflict-exit-code --once --once-per --min-hold --connect-timeout --grace --stop-signal --max-runtime --server-sessions --heartbeat-file --holder --note --fence --hide-credentials --history --metrics-file --on-event -q --quiet -v --verbose --log-format --url --url-file --defaults-file --host --port --socket --user --password-file --database --ssl-mode --ssl-ca --ssl-cert --ssl-key -h --help -V --version'
+            arguments='name'
+            case $2 in
+                -a | --action) kind='name' ;;
+                -t | --ttl | -w | --wait | -E | --conflict-exit-code | --once-per | --min-hold | --connect-timeout | --grace | --stop-signal | --max-runtime | --holder | --note | --history | --url | --host | --port | --user | --database) kind='text' ;;
+                --server-sessions) kind='kill wait ignore' ;;
+                --heartbeat-file | --metrics-file | --url-file | --defaults-file | --socket | --password-file | --ssl-ca | --ssl-cert | --ssl-key) kind='file' ;;
+                --on-event) kind='command' ;;
+                --log-format) kind='text json' ;;
+                --ssl-mode) kind='disabled required verify_ca verify_identity' ;;
             esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-            return 0
             ;;
-        dlock__subcmd__doctor)
-            opts="-q -v -h -V --session-user --json --quiet --verbose --log-format --url --url-file --defaults-file --host --port --socket --user --password-file --database --ssl-mode --ssl-ca --ssl-cert --ssl-key --help --version"
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
-                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-                return 0
-            fi
-            case "${prev}" in
-                --session-user)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --log-format)
-                    COMPREPLY=($(compgen -W "text json" -- "${cur}"))
-                    return 0
-                    ;;
-                --url)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --url-file)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --defaults-file)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --host)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --port)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --socket)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --user)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --password-file)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --database)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --ssl-mode)
-                    COMPREPLY=($(compgen -W "disabled required verify_ca verify_identity" -- "${cur}"))
-                    return 0
-                    ;;
-                --ssl-ca)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --ssl-cert)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --ssl-key)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                *)
-                    COMPREPLY=()
-                    ;;
+        status)
+            options='-a --action --all --json --check --statements --wide --color --watch -q --quiet -v --verbose --log-format --url --url-file --defaults-file --host --port --socket --user --password-file --database --ssl-mode --ssl-ca --ssl-cert --ssl-key -h --help -V --version'
+            arguments='name...'
+            case $2 in
+                -a | --action) kind='name' ;;
+                --color) kind='auto always never' ;;
+                --log-format) kind='text json' ;;
+                --url | --host | --port | --user | --database) kind='text' ;;
+                --url-file | --defaults-file | --socket | --password-file | --ssl-ca | --ssl-cert | --ssl-key) kind='file' ;;
+                --ssl-mode) kind='disabled required verify_ca verify_identity' ;;
             esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-            return 0
             ;;
-        dlock__subcmd__exec)
-            opts="-a -t -w -n -E -q -v -h -V --action --ttl --wait --nonblock --conflict-exit-code --once --once-per --min-hold --connect-timeout --grace --stop-signal --max-runtime --server-sessions --heartbeat-file --holder --note --fence --hide-credentials --history --metrics-file --on-event --quiet --verbose --log-format --url --url-file --defaults-file --host --port --socket --user --password-file --database --ssl-mode --ssl-ca --ssl-cert --ssl-key --help --version"
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
-                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-                return 0
-            fi
-            case "${prev}" in
-                --action)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                -a)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --ttl)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                -t)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --wait)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                -w)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --conflict-exit-code)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                -E)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --once)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --once-per)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --min-hold)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --connect-timeout)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --grace)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --stop-signal)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --max-runtime)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --server-sessions)
-                    COMPREPLY=($(compgen -W "kill wait ignore" -- "${cur}"))
-                    return 0
-                    ;;
-                --heartbeat-file)
-                    local oldifs
-                    if [ -n "${IFS+x}" ]; then
-                        oldifs="$IFS"
-                    fi
-                    IFS=$'\n'
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    if [ -n "${oldifs+x}" ]; then
-                        IFS="$oldifs"
-                    fi
-                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
-                        compopt -o filenames
-                    fi
-                    return 0
-                    ;;
-                --holder)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --note)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --history)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --metrics-file)
-                    local oldifs
-                    if [ -n "${IFS+x}" ]; then
-                        oldifs="$IFS"
-                    fi
-                    IFS=$'\n'
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    if [ -n "${oldifs+x}" ]; then
-                        IFS="$oldifs"
-                    fi
-                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
-                        compopt -o filenames
-                    fi
-                    return 0
-                    ;;
-                --on-event)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --log-format)
-                    COMPREPLY=($(compgen -W "text json" -- "${cur}"))
-                    return 0
-                    ;;
-                --url)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --url-file)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --defaults-file)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --host)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --port)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --socket)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --user)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --password-file)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --database)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --ssl-mode)
-                    COMPREPLY=($(compgen -W "disabled required verify_ca verify_identity" -- "${cur}"))
-                    return 0
-                    ;;
-                --ssl-ca)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --ssl-cert)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --ssl-key)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                *)
-                    COMPREPLY=()
-                    ;;
+        list)
+            options='--wide --color -q --quiet -v --verbose --log-format --url --url-file --defaults-file --host --port --socket --user --password-file --database --ssl-mode --ssl-ca --ssl-cert --ssl-key -h --help -V --version'
+            case $2 in
+                --color) kind='auto always never' ;;
+                --log-format) kind='text json' ;;
+                --url | --host | --port | --user | --database) kind='text' ;;
+                --url-file | --defaults-file | --socket | --password-file | --ssl-ca | --ssl-cert | --ssl-key) kind='file' ;;
+                --ssl-mode) kind='disabled required verify_ca verify_identity' ;;
             esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-            return 0
             ;;
-        dlock__subcmd__explain)
-            opts="-q -v -h -V --quiet --verbose --log-format --url --url-file --defaults-file --host --port --socket --user --password-file --database --ssl-mode --ssl-ca --ssl-cert --ssl-key --help --version"
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
-                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-                return 0
-            fi
-            case "${prev}" in
-                --log-format)
-                    COMPREPLY=($(compgen -W "text json" -- "${cur}"))
-                    return 0
-                    ;;
-                --url)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --url-file)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --defaults-file)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --host)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --port)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --socket)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --user)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --password-file)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --database)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --ssl-mode)
-                    COMPREPLY=($(compgen -W "disabled required verify_ca verify_identity" -- "${cur}"))
-                    return 0
-                    ;;
-                --ssl-ca)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --ssl-cert)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --ssl-key)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                *)
-                    COMPREPLY=()
-                    ;;
+        wait)
+            options='-a --action --done --timeout --connect-timeout -q --quiet -v --verbose --log-format --url --url-file --defaults-file --host --port --socket --user --password-file --database --ssl-mode --ssl-ca --ssl-cert --ssl-key -h --help -V --version'
+            arguments='name'
+            case $2 in
+                -a | --action) kind='name' ;;
+                --timeout | --connect-timeout | --url | --host | --port | --user | --database) kind='text' ;;
+                --log-format) kind='text json' ;;
+                --url-file | --defaults-file | --socket | --password-file | --ssl-ca | --ssl-cert | --ssl-key) kind='file' ;;
+                --ssl-mode) kind='disabled required verify_ca verify_identity' ;;
             esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-            return 0
             ;;
-        dlock__subcmd__forget)
-            opts="-a -q -v -h -V --action --once --operator --note --quiet --verbose --log-format --url --url-file --defaults-file --host --port --socket --user --password-file --database --ssl-mode --ssl-ca --ssl-cert --ssl-key --help --version"
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
-                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-                return 0
-            fi
-            case "${prev}" in
-                --action)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                -a)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --once)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --operator)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --note)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --log-format)
-                    COMPREPLY=($(compgen -W "text json" -- "${cur}"))
-                    return 0
-                    ;;
-                --url)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --url-file)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --defaults-file)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --host)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --port)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --socket)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --user)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --password-file)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --database)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --ssl-mode)
-                    COMPREPLY=($(compgen -W "disabled required verify_ca verify_identity" -- "${cur}"))
-                    return 0
-                    ;;
-                --ssl-ca)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --ssl-cert)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --ssl-key)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                *)
-                    COMPREPLY=()
-                    ;;
+        check)
+            options='-a --action --token --sql -q --quiet -v --verbose --log-format --url --url-file --defaults-file --host --port --socket --user --password-file --database --ssl-mode --ssl-ca --ssl-cert --ssl-key -h --help -V --version'
+            arguments='name'
+            case $2 in
+                -a | --action) kind='name' ;;
+                --token | --url | --host | --port | --user | --database) kind='text' ;;
+                --log-format) kind='text json' ;;
+                --url-file | --defaults-file | --socket | --password-file | --ssl-ca | --ssl-cert | --ssl-key) kind='file' ;;
+                --ssl-mode) kind='disabled required verify_ca verify_identity' ;;
             esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-            return 0
             ;;
-        dlock__subcmd__help)
-            opts="-q -v -h -V --quiet --verbose --log-format --url --url-file --defaults-file --host --port --socket --user --password-file --database --ssl-mode --ssl-ca --ssl-cert --ssl-key --help --version"
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
-                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-                return 0
-            fi
-            case "${prev}" in
-                --log-format)
-                    COMPREPLY=($(compgen -W "text json" -- "${cur}"))
-                    return 0
-                    ;;
-                --url)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --url-file)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --defaults-file)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --host)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --port)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --socket)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --user)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --password-file)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --database)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --ssl-mode)
-                    COMPREPLY=($(compgen -W "disabled required verify_ca verify_identity" -- "${cur}"))
-                    return 0
-                    ;;
-                --ssl-ca)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --ssl-cert)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --ssl-key)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                *)
-                    COMPREPLY=()
-                    ;;
+        history)
+            options='-a --action -n --number --json --wide --color -q --quiet -v --verbose --log-format --url --url-file --defaults-file --host --port --socket --user --password-file --database --ssl-mode --ssl-ca --ssl-cert --ssl-key -h --help -V --version'
+            arguments='name...'
+            case $2 in
+                -a | --action) kind='name' ;;
+                -n | --number | --url | --host | --port | --user | --database) kind='text' ;;
+                --color) kind='auto always never' ;;
+                --log-format) kind='text json' ;;
+                --url-file | --defaults-file | --socket | --password-file | --ssl-ca | --ssl-cert | --ssl-key) kind='file' ;;
+                --ssl-mode) kind='disabled required verify_ca verify_identity' ;;
             esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-            return 0
             ;;
-        dlock__subcmd__history)
-            opts="-a -n -q -v -h -V --action --number --json --wide --color --quiet --verbose --log-format --url --url-file --defaults-file --host --port --socket --user --password-file --database --ssl-mode --ssl-ca --ssl-cert --ssl-key --help --version"
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
-                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-                return 0
-            fi
-            case "${prev}" in
-                --action)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                -a)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --number)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                -n)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --color)
-                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
-                    return 0
-                    ;;
-                --log-format)
-                    COMPREPLY=($(compgen -W "text json" -- "${cur}"))
-                    return 0
-                    ;;
-                --url)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --url-file)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --defaults-file)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --host)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --port)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --socket)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --user)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --password-file)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --database)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --ssl-mode)
-                    COMPREPLY=($(compgen -W "disabled required verify_ca verify_identity" -- "${cur}"))
-                    return 0
-                    ;;
-                --ssl-ca)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --ssl-cert)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --ssl-key)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                *)
-                    COMPREPLY=()
-                    ;;
+        forget)
+            options='-a --action --once --operator --note -q --quiet -v --verbose --log-format --url --url-file --defaults-file --host --port --socket --user --password-file --database --ssl-mode --ssl-ca --ssl-cert --ssl-key -h --help -V --version'
+            arguments='name'
+            case $2 in
+                -a | --action) kind='name' ;;
+                --operator | --note | --url | --host | --port | --user | --database) kind='text' ;;
+                --log-format) kind='text json' ;;
+                --url-file | --defaults-file | --socket | --password-file | --ssl-ca | --ssl-cert | --ssl-key) kind='file' ;;
+                --ssl-mode) kind='disabled required verify_ca verify_identity' ;;
             esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-            return 0
             ;;
-        dlock__subcmd__list)
-            opts="-q -v -h -V --wide --color --quiet --verbose --log-format --url --url-file --defaults-file --host --port --socket --user --password-file --database --ssl-mode --ssl-ca --ssl-cert --ssl-key --help --version"
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
-                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-                return 0
-            fi
-            case "${prev}" in
-                --color)
-                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
-                    return 0
-                    ;;
-                --log-format)
-                    COMPREPLY=($(compgen -W "text json" -- "${cur}"))
-                    return 0
-                    ;;
-                --url)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --url-file)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --defaults-file)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --host)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --port)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --socket)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --user)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --password-file)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --database)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --ssl-mode)
-                    COMPREPLY=($(compgen -W "disabled required verify_ca verify_identity" -- "${cur}"))
-                    return 0
-                    ;;
-                --ssl-ca)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --ssl-cert)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --ssl-key)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                *)
-                    COMPREPLY=()
-                    ;;
+        release)
+            options='-a --action --token --reason -y --yes --pause --resume --operator -q --quiet -v --verbose --log-format --url --url-file --defaults-file --host --port --socket --user --password-file --database --ssl-mode --ssl-ca --ssl-cert --ssl-key -h --help -V --version'
+            arguments='name'
+            case $2 in
+                -a | --action) kind='name' ;;
+                --token | --reason | --pause | --operator | --url | --host | --port | --user | --database) kind='text' ;;
+                --log-format) kind='text json' ;;
+                --url-file | --defaults-file | --socket | --password-file | --ssl-ca | --ssl-cert | --ssl-key) kind='file' ;;
+                --ssl-mode) kind='disabled required verify_ca verify_identity' ;;
             esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-            return 0
             ;;
-        dlock__subcmd__release)
-            opts="-a -y -q -v -h -V --action --token --reason --yes --pause --resume --operator --quiet --verbose --log-format --url --url-file --defaults-file --host --port --socket --user --password-file --database --ssl-mode --ssl-ca --ssl-cert --ssl-key --help --version"
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
-                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-                return 0
-            fi
-            case "${prev}" in
-                --action)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                -a)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --token)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --reason)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --pause)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --operator)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --log-format)
-                    COMPREPLY=($(compgen -W "text json" -- "${cur}"))
-                    return 0
-                    ;;
-                --url)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --url-file)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --defaults-file)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --host)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --port)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --socket)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --user)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --password-file)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --database)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --ssl-mode)
-                    COMPREPLY=($(compgen -W "disabled required verify_ca verify_identity" -- "${cur}"))
-                    return 0
-                    ;;
-                --ssl-ca)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --ssl-cert)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --ssl-key)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                *)
-                    COMPREPLY=()
-                    ;;
+        explain)
+            options='-q --quiet -v --verbose --log-format --url --url-file --defaults-file --host --port --socket --user --password-file --database --ssl-mode --ssl-ca --ssl-cert --ssl-key -h --help -V --version'
+            arguments='text'
+            case $2 in
+                --log-format) kind='text json' ;;
+                --url | --host | --port | --user | --database) kind='text' ;;
+                --url-file | --defaults-file | --socket | --password-file | --ssl-ca | --ssl-cert | --ssl-key) kind='file' ;;
+                --ssl-mode) kind='disabled required verify_ca verify_identity' ;;
             esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-            return 0
             ;;
-        dlock__subcmd__setup)
-            opts="-q -v -h -V --print --quiet --verbose --log-format --url --url-file --defaults-file --host --port --socket --user --password-file --database --ssl-mode --ssl-ca --ssl-cert --ssl-key --help --version"
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
-                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-                return 0
-            fi
-            case "${prev}" in
-                --log-format)
-                    COMPREPLY=($(compgen -W "text json" -- "${cur}"))
-                    return 0
-                    ;;
-                --url)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --url-file)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --defaults-file)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --host)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --port)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --socket)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --user)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --password-file)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --database)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --ssl-mode)
-                    COMPREPLY=($(compgen -W "disabled required verify_ca verify_identity" -- "${cur}"))
-                    return 0
-                    ;;
-                --ssl-ca)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --ssl-cert)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --ssl-key)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                *)
-                    COMPREPLY=()
-                    ;;
+        setup)
+            options='--print -q --quiet -v --verbose --log-format --url --url-file --defaults-file --host --port --socket --user --password-file --database --ssl-mode --ssl-ca --ssl-cert --ssl-key -h --help -V --version'
+            case $2 in
+                --log-format) kind='text json' ;;
+                --url | --host | --port | --user | --database) kind='text' ;;
+                --url-file | --defaults-file | --socket | --password-file | --ssl-ca | --ssl-cert | --ssl-key) kind='file' ;;
+                --ssl-mode) kind='disabled required verify_ca verify_identity' ;;
             esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-            return 0
             ;;
-        dlock__subcmd__status)
-            opts="-a -q -v -h -V --action --all --json --check --statements --wide --color --watch --quiet --verbose --log-format --url --url-file --defaults-file --host --port --socket --user --password-file --database --ssl-mode --ssl-ca --ssl-cert --ssl-key --help --version"
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
-                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-                return 0
-            fi
-            case "${prev}" in
-                --action)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                -a)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --color)
-                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
-                    return 0
-                    ;;
-                --watch)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --log-format)
-                    COMPREPLY=($(compgen -W "text json" -- "${cur}"))
-                    return 0
-                    ;;
-                --url)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --url-file)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --defaults-file)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --host)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --port)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --socket)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --user)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --password-file)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --database)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --ssl-mode)
-                    COMPREPLY=($(compgen -W "disabled required verify_ca verify_identity" -- "${cur}"))
-                    return 0
-                    ;;
-                --ssl-ca)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --ssl-cert)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --ssl-key)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                *)
-                    COMPREPLY=()
-                    ;;
+        doctor)
+            options='--session-user --json -q --quiet -v --verbose --log-format --url --url-file --defaults-file --host --port --socket --user --password-file --database --ssl-mode --ssl-ca --ssl-cert --ssl-key -h --help -V --version'
+            case $2 in
+                --session-user | --url | --host | --port | --user | --database) kind='text' ;;
+                --log-format) kind='text json' ;;
+                --url-file | --defaults-file | --socket | --password-file | --ssl-ca | --ssl-cert | --ssl-key) kind='file' ;;
+                --ssl-mode) kind='disabled required verify_ca verify_identity' ;;
             esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-            return 0
             ;;
-        dlock__subcmd__version)
-            opts="-q -v -h -V --quiet --verbose --log-format --url --url-file --defaults-file --host --port --socket --user --password-file --database --ssl-mode --ssl-ca --ssl-cert --ssl-key --help --version"
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
-                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-                return 0
-            fi
-            case "${prev}" in
-                --log-format)
-                    COMPREPLY=($(compgen -W "text json" -- "${cur}"))
-                    return 0
-                    ;;
-                --url)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --url-file)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --defaults-file)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --host)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --port)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --socket)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --user)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --password-file)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --database)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --ssl-mode)
-                    COMPREPLY=($(compgen -W "disabled required verify_ca verify_identity" -- "${cur}"))
-                    return 0
-                    ;;
-                --ssl-ca)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --ssl-cert)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --ssl-key)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                *)
-                    COMPREPLY=()
-                    ;;
+        version)
+            options='-q --quiet -v --verbose --log-format --url --url-file --defaults-file --host --port --socket --user --password-file --database --ssl-mode --ssl-ca --ssl-cert --ssl-key -h --help -V --version'
+            case $2 in
+                --log-format) kind='text json' ;;
+                --url | --host | --port | --user | --database) kind='text' ;;
+                --url-file | --defaults-file | --socket | --password-file | --ssl-ca | --ssl-cert | --ssl-key) kind='file' ;;
+                --ssl-mode) kind='disabled required verify_ca verify_identity' ;;
             esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-            return 0
             ;;
-        dlock__subcmd__wait)
-            opts="-a -q -v -h -V --action --done --timeout --connect-timeout --quiet --verbose --log-format --url --url-file --defaults-file --host --port --socket --user --password-file --database --ssl-mode --ssl-ca --ssl-cert --ssl-key --help --version"
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
-                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-                return 0
-            fi
-            case "${prev}" in
-                --action)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                -a)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --done)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --timeout)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --connect-timeout)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --log-format)
-                    COMPREPLY=($(compgen -W "text json" -- "${cur}"))
-                    return 0
-                    ;;
-                --url)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --url-file)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --defaults-file)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --host)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --port)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --socket)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --user)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --password-file)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --database)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --ssl-mode)
-                    COMPREPLY=($(compgen -W "disabled required verify_ca verify_identity" -- "${cur}"))
-                    return 0
-                    ;;
-                --ssl-ca)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --ssl-cert)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --ssl-key)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                *)
-                    COMPREPLY=()
-                    ;;
+        help)
+            options='-q --quiet -v --verbose --log-format --url --url-file --defaults-file --host --port --socket --user --password-file --database --ssl-mode --ssl-ca --ssl-cert --ssl-key -h --help -V --version'
+            arguments='text'
+            case $2 in
+                --log-format) kind='text json' ;;
+                --url | --host | --port | --user | --database) kind='text' ;;
+                --url-file | --defaults-file | --socket | --password-file | --ssl-ca | --ssl-cert | --ssl-key) kind='file' ;;
+                --ssl-mode) kind='disabled required verify_ca verify_identity' ;;
             esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-            return 0
             ;;
     esac
 }
 
-if [[ "${BASH_VERSINFO[0]}" -eq 4 && "${BASH_VERSINFO[1]}" -ge 4 || "${BASH_VERSINFO[0]}" -gt 4 ]]; then
-    complete -F _dlock -o nosort -o bashdefault -o default dlock
-else
-    complete -F _dlock -o bashdefault -o default dlock
-fi
+# Sets `text` to the value of the word $1, and `quote` to a quote that the word opens and does not close. Executes
+# nothing: fails if the word contains an expansion.
+_dlock_unquote() {
+    local rest=$1 char
+    text='' quote=''
+    while [[ -n $rest ]]; do
+        char=${rest:0:1} rest=${rest:1}
+        case $quote$char in
+            \' | \") quote=$char ;;
+            \'\' | \"\") quote='' ;;
+            \'*) text+=$char ;;
+            \$ | \` | \"\$ | \"\`) return 1 ;;
+            \\) text+=${rest:0:1} rest=${rest:1} ;;
+            \"\\)
+                [[ $rest == [\"\\\$\`]* ]] || text+=$char
+                text+=${rest:0:1} rest=${rest:1}
+                ;;
+            *) text+=$char ;;
+        esac
+    done
+}
+
+# Completes the name of a lock. $1 is the value as typed. $2 is what stands before it in the word, for example
+# --action=. $3 is the part of the word that readline does not replace.
+_dlock_names() {
+    local text quote prefix open program=dlock skip='' name candidate i
+    _dlock_unquote "${words[0]}" && [[ $text == */* ]] && program=${text/#\~\//"$HOME/"}
+    local before=()
+    for ((i = 1; i < last; i++)); do
+        # A word with an expansion is passed unchanged.
+        _dlock_unquote "${words[i]}" || text=${words[i]}
+        [[ ${words[i]} != \~/* ]] || text=$HOME/${text:2}
+        before+=("$text")
+    done
+    _dlock_unquote "$1" || return
+    prefix=$text open=$quote
+    # readline replaces the text after an open quote, which must be the first character.
+    [[ -z $open || $1 == "$open"* ]] || return
+    if [[ -n $3 ]]; then
+        _dlock_unquote "${3#"$2"}" || return
+        printf -v skip %q "$text"
+        [[ -n $text ]] || skip=''
+        skip=$2$skip
+    fi
+    while IFS= read -r name; do
+        case $open in
+            '') printf -v candidate %q "$name" && candidate=$2$candidate ;;
+            \') candidate=${name//\'/\'\\\'\'} ;;
+            \")
+                # No escape sequence stops the history expansion.
+                [[ $name != *!* ]] || continue
+                candidate=${name//\\/\\\\} candidate=${candidate//\"/\\\"}
+                candidate=${candidate//\$/\\\$} candidate=${candidate//\`/\\\`}
+                ;;
+        esac
+        [[ $candidate == "$skip"* ]] && COMPREPLY+=("${candidate#"$skip"}")
+    done < <(command "$program" complete-names "$prefix" -- "${before[@]}" 2>/dev/null)
+}
+
+# Completes the command of exec, which begins at the word $1 of COMP_WORDS. $2 is the current word.
+_dlock_command() {
+    local name
+    if declare -F _comp_command_offset >/dev/null; then
+        _comp_command_offset "$1"
+    elif declare -F _command_offset >/dev/null; then
+        _command_offset "$1"
+    elif (($1 == COMP_CWORD)); then
+        while IFS= read -r name; do
+            COMPREPLY+=("$name")
+        done < <(compgen -c -- "$2")
+    else
+        compopt -o default 2>/dev/null
+    fi
+}
+
+# Completes a value. $1 is its kind, and the other parameters are those of _dlock_names. A kind is name, file, command,
+# text, or a list of words.
+_dlock_value() {
+    case $1 in
+        name) _dlock_names "$2" "$3" "$4" ;;
+        file) compopt -o default 2>/dev/null ;;
+        command) COMPREPLY=($(compgen -c -- "$2")) ;;
+        text | '') ;;
+        *) COMPREPLY=($(compgen -W "$1" -- "$2")) ;;
+    esac
+}
+
+_dlock() {
+    local line=${COMP_LINE:0:COMP_POINT} words=() starts=() last=-1 part head i j
+    COMPREPLY=()
+    # Joins the words that readline splits at = and :.
+    for ((i = 0; i <= COMP_CWORD; i++)); do
+        if ((i == 0)) || [[ $line == [[:blank:]]* ]]; then
+            line=${line#"${line%%[![:blank:]]*}"}
+            starts[++last]=$i words[last]=''
+        fi
+        part=${COMP_WORDS[i]}
+        ((i < COMP_CWORD)) || part=$line
+        head=${words[last]}
+        words[last]+=$part
+        line=${line#"$part"}
+    done
+    local current=${words[last]}
+    [[ $part != [=:]* ]] || head=$current
+
+    # Finds the subcommand, the number of its arguments, and the option that awaits its value.
+    local options kinds kind subcommands subcommand='' option='' count=0 word text quote arguments only_arguments=''
+    for ((i = 1; i < last; i++)); do
+        _dlock_unquote "${words[i]}" && word=$text || word=${words[i]}
+        if [[ -n $option ]]; then
+            option=''
+        elif [[ -z $only_arguments && $word == -- ]]; then
+            if [[ $subcommand == exec ]]; then
+                _dlock_command "${starts[i + 1]}" "$current"
+                return
+            fi
+            only_arguments=1
+        elif [[ -z $only_arguments && $word == --* ]]; then
+            _dlock_option "$subcommand" "$word"
+            [[ -z $kind ]] || option=$word
+        elif [[ -z $only_arguments && $word == -?* ]]; then
+            for ((j = 1; j < ${#word}; j++)); do
+                _dlock_option "$subcommand" "-${word:j:1}"
+                [[ -z $kind ]] || break
+            done
+            ((j + 1 != ${#word})) || option=-${word:j:1}
+        elif [[ -z $subcommand ]]; then
+            subcommand=$word
+        else
+            _dlock_option "$subcommand" ''
+            kinds=($arguments)
+            if [[ ${kinds[count]} == command* ]]; then
+                _dlock_command "${starts[i]}" "$current"
+                return
+            fi
+            [[ ${kinds[count]} == *... ]] || ((++count))
+        fi
+    done
+
+    _dlock_option "$subcommand" "${option:-${current%%=*}}"
+    if [[ -n $option ]]; then
+        _dlock_value "$kind" "$current" '' "$head"
+    elif [[ -z $only_arguments && $current == --*=* ]]; then
+        _dlock_value "$kind" "${current#*=}" "${current%%=*}=" "$head"
+    elif [[ -z $only_arguments && $current == -* ]]; then
+        COMPREPLY=($(compgen -W "$options" -- "$current"))
+    elif [[ -z $subcommand ]]; then
+        COMPREPLY=($(compgen -W "$subcommands" -- "$current"))
+    else
+        kinds=($arguments)
+        kind=${kinds[count]%...}
+        if [[ $kind == command ]]; then
+            _dlock_command "${starts[last]}" "$current"
+        else
+            _dlock_value "$kind" "$current" '' "$head"
+        fi
+    fi
+}
+
+complete -F _dlock dlock

@@ -1,3 +1,5 @@
+# Rendered from the grammar and completions/parts/dlock.fish by:
+# DLOCK_UPDATE=1 cargo test --locked --test it generated
 # Print an optspec for argparse to handle cmd's options that are independent of any subcommand.
 function __fish_dlock_global_optspecs
     string join \n q/quiet v/verbose log-format= url= url-file= defaults-file= host= port= socket= user= password-file= database= ssl-mode= ssl-ca= ssl-cert= ssl-key= h/help V/version
@@ -8,6 +10,7 @@ function __fish_dlock_needs_command
     set -l cmd (commandline -opc)
     set -e cmd[1]
     argparse -s (__fish_dlock_global_optspecs) -- $cmd 2>/dev/null
+    or argparse -s (__fish_dlock_global_optspecs) -- $cmd '' 2>/dev/null
     or return
     if set -q argv[1]
         # Also print the command, so this can be used to figure out what it is.
@@ -26,15 +29,15 @@ end
 
 complete -c dlock -n "__fish_dlock_needs_command" -l log-format -d 'Format of messages on stderr' -r -f -a "text\t'One line of text for each message, for users'
 json\t'One JSON object on one line for each message, for programs'"
-complete -c dlock -n "__fish_dlock_needs_command" -l url -d 'Server and database, as mysql://USER@HOST/DATABASE' -r
+complete -c dlock -n "__fish_dlock_needs_command" -l url -d 'Server and database, as mysql://USER@HOST/DATABASE' -r -f
 complete -c dlock -n "__fish_dlock_needs_command" -l url-file -d 'File that contains the URL, for example a mounted Kubernetes secret' -r -F
 complete -c dlock -n "__fish_dlock_needs_command" -l defaults-file -d 'Option file in the format of the mysql client; dlock reads the groups [client] and [dlock]' -r -F
-complete -c dlock -n "__fish_dlock_needs_command" -l host -d 'Host name or address of the server' -r
-complete -c dlock -n "__fish_dlock_needs_command" -l port -d 'TCP port of the server [default: 3306]' -r
+complete -c dlock -n "__fish_dlock_needs_command" -l host -d 'Host name or address of the server' -r -f
+complete -c dlock -n "__fish_dlock_needs_command" -l port -d 'TCP port of the server [default: 3306]' -r -f
 complete -c dlock -n "__fish_dlock_needs_command" -l socket -d 'Unix socket of the server, instead of host and port' -r -F
-complete -c dlock -n "__fish_dlock_needs_command" -l user -d 'User name of the account on the server' -r
+complete -c dlock -n "__fish_dlock_needs_command" -l user -d 'User name of the account on the server' -r -f
 complete -c dlock -n "__fish_dlock_needs_command" -l password-file -d 'File that contains the password; dlock ignores a trailing newline' -r -F
-complete -c dlock -n "__fish_dlock_needs_command" -l database -d 'Database that contains dlock\'s tables' -r
+complete -c dlock -n "__fish_dlock_needs_command" -l database -d 'Database that contains dlock\'s tables' -r -f
 complete -c dlock -n "__fish_dlock_needs_command" -l ssl-mode -d 'TLS mode [default: verify_identity; disabled for localhost, loopback addresses and Unix sockets]' -r -f -a "disabled\t'No TLS'
 required\t'TLS. The certificate is not verified'
 verify_ca\t'TLS with a certificate that is signed by a trusted authority'
@@ -60,37 +63,37 @@ complete -c dlock -n "__fish_dlock_needs_command" -f -a "setup" -d 'Create or up
 complete -c dlock -n "__fish_dlock_needs_command" -f -a "doctor" -d 'Check the server, the account, the tables and the settings'
 complete -c dlock -n "__fish_dlock_needs_command" -f -a "version" -d 'Print the versions of the program and the schema'
 complete -c dlock -n "__fish_dlock_needs_command" -f -a "help" -d 'Print the long help of dlock or of a subcommand'
-complete -c dlock -n "__fish_dlock_using_subcommand exec" -s a -l action -d 'Name of the lock, instead of NAME' -r
-complete -c dlock -n "__fish_dlock_using_subcommand exec" -s t -l ttl -d 'Length of the lease' -r
-complete -c dlock -n "__fish_dlock_using_subcommand exec" -s w -l wait -d 'Maximum time to wait for the lock; 0 makes one attempt' -r
-complete -c dlock -n "__fish_dlock_using_subcommand exec" -s E -l conflict-exit-code -d 'Exit status if the lock was held or paused until the waiting time ran out' -r
-complete -c dlock -n "__fish_dlock_using_subcommand exec" -l once -d 'Run the command only if no run with this option has succeeded yet; otherwise exit with 0' -r
-complete -c dlock -n "__fish_dlock_using_subcommand exec" -l once-per -d 'Run the command only if no run has succeeded within this period; otherwise exit with 0' -r
-complete -c dlock -n "__fish_dlock_using_subcommand exec" -l min-hold -d 'Minimum time for which the lock is held after the grant' -r
-complete -c dlock -n "__fish_dlock_using_subcommand exec" -l connect-timeout -d 'Maximum time to wait for the server\'s first response; 0 makes one attempt' -r
-complete -c dlock -n "__fish_dlock_using_subcommand exec" -l grace -d 'Time between the stop signal and SIGKILL when dlock stops the command [default: a sixth of the ttl, at most 10s]' -r
-complete -c dlock -n "__fish_dlock_using_subcommand exec" -l stop-signal -d 'First signal when dlock stops the command and its descendants' -r
-complete -c dlock -n "__fish_dlock_using_subcommand exec" -l max-runtime -d 'Maximum runtime; a longer run is stopped, and dlock exits with 124' -r
+complete -c dlock -n "__fish_dlock_using_subcommand exec" -s a -l action -d 'Name of the lock, instead of NAME' -r -f -a "(__fish_dlock_lock_names)"
+complete -c dlock -n "__fish_dlock_using_subcommand exec" -s t -l ttl -d 'Length of the lease' -r -f
+complete -c dlock -n "__fish_dlock_using_subcommand exec" -s w -l wait -d 'Maximum time to wait for the lock; 0 makes one attempt' -r -f
+complete -c dlock -n "__fish_dlock_using_subcommand exec" -s E -l conflict-exit-code -d 'Exit status if the lock was held or paused until the waiting time ran out' -r -f
+complete -c dlock -n "__fish_dlock_using_subcommand exec" -l once -d 'Run the command only if no run with this option has succeeded yet; otherwise exit with 0' -r -f
+complete -c dlock -n "__fish_dlock_using_subcommand exec" -l once-per -d 'Run the command only if no run has succeeded within this period; otherwise exit with 0' -r -f
+complete -c dlock -n "__fish_dlock_using_subcommand exec" -l min-hold -d 'Minimum time for which the lock is held after the grant' -r -f
+complete -c dlock -n "__fish_dlock_using_subcommand exec" -l connect-timeout -d 'Maximum time to wait for the server\'s first response; 0 makes one attempt' -r -f
+complete -c dlock -n "__fish_dlock_using_subcommand exec" -l grace -d 'Time between the stop signal and SIGKILL when dlock stops the command [default: a sixth of the ttl, at most 10s]' -r -f
+complete -c dlock -n "__fish_dlock_using_subcommand exec" -l stop-signal -d 'First signal when dlock stops the command and its descendants' -r -f
+complete -c dlock -n "__fish_dlock_using_subcommand exec" -l max-runtime -d 'Maximum runtime; a longer run is stopped, and dlock exits with 124' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -l server-sessions -d 'What happens to sessions that a killed or failed command leaves on the server' -r -f -a "kill\t'Kill the sessions, and wait until they are gone'
 wait\t'Wait until the sessions execute no statement any more'
 ignore\t'Do not look for sessions, and do not wait for them'"
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -l heartbeat-file -d 'File that the command must change regularly to keep the lease' -r -F
-complete -c dlock -n "__fish_dlock_using_subcommand exec" -l holder -d 'Name of this holder, as shown by dlock status [default: HOST/PID]' -r
-complete -c dlock -n "__fish_dlock_using_subcommand exec" -l note -d 'Note in dlock status, for example the reason for the run' -r
-complete -c dlock -n "__fish_dlock_using_subcommand exec" -l history -d 'Number of runs to keep in the history; 0 does not record this run' -r
+complete -c dlock -n "__fish_dlock_using_subcommand exec" -l holder -d 'Name of this holder, as shown by dlock status [default: HOST/PID]' -r -f
+complete -c dlock -n "__fish_dlock_using_subcommand exec" -l note -d 'Note in dlock status, for example the reason for the run' -r -f
+complete -c dlock -n "__fish_dlock_using_subcommand exec" -l history -d 'Number of runs to keep in the history; 0 does not record this run' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -l metrics-file -d 'File to which dlock writes the metrics of this run, in the Prometheus text format' -r -F
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -l on-event -d 'Hook to run with sh -c when the lease is granted, lost or released, and when the run is skipped' -r -f -a "(__fish_complete_command)"
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -l log-format -d 'Format of messages on stderr' -r -f -a "text\t'One line of text for each message, for users'
 json\t'One JSON object on one line for each message, for programs'"
-complete -c dlock -n "__fish_dlock_using_subcommand exec" -l url -d 'Server and database, as mysql://USER@HOST/DATABASE' -r
+complete -c dlock -n "__fish_dlock_using_subcommand exec" -l url -d 'Server and database, as mysql://USER@HOST/DATABASE' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -l url-file -d 'File that contains the URL, for example a mounted Kubernetes secret' -r -F
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -l defaults-file -d 'Option file in the format of the mysql client; dlock reads the groups [client] and [dlock]' -r -F
-complete -c dlock -n "__fish_dlock_using_subcommand exec" -l host -d 'Host name or address of the server' -r
-complete -c dlock -n "__fish_dlock_using_subcommand exec" -l port -d 'TCP port of the server [default: 3306]' -r
+complete -c dlock -n "__fish_dlock_using_subcommand exec" -l host -d 'Host name or address of the server' -r -f
+complete -c dlock -n "__fish_dlock_using_subcommand exec" -l port -d 'TCP port of the server [default: 3306]' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -l socket -d 'Unix socket of the server, instead of host and port' -r -F
-complete -c dlock -n "__fish_dlock_using_subcommand exec" -l user -d 'User name of the account on the server' -r
+complete -c dlock -n "__fish_dlock_using_subcommand exec" -l user -d 'User name of the account on the server' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -l password-file -d 'File that contains the password; dlock ignores a trailing newline' -r -F
-complete -c dlock -n "__fish_dlock_using_subcommand exec" -l database -d 'Database that contains dlock\'s tables' -r
+complete -c dlock -n "__fish_dlock_using_subcommand exec" -l database -d 'Database that contains dlock\'s tables' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -l ssl-mode -d 'TLS mode [default: verify_identity; disabled for localhost, loopback addresses and Unix sockets]' -r -f -a "disabled\t'No TLS'
 required\t'TLS. The certificate is not verified'
 verify_ca\t'TLS with a certificate that is signed by a trusted authority'
@@ -105,22 +108,22 @@ complete -c dlock -n "__fish_dlock_using_subcommand exec" -s q -l quiet -d 'Prin
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -s v -l verbose -d 'Print a message for each step'
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -s V -l version -d 'Print version'
-complete -c dlock -n "__fish_dlock_using_subcommand status" -s a -l action -d 'Action to show; this option may be repeated' -r
+complete -c dlock -n "__fish_dlock_using_subcommand status" -s a -l action -d 'Action to show; this option may be repeated' -r -f -a "(__fish_dlock_lock_names)"
 complete -c dlock -n "__fish_dlock_using_subcommand status" -l color -d 'Use of colours; auto uses colours on a terminal, unless NO_COLOR is set and not empty' -r -f -a "auto\t'Use colours on a terminal, unless NO_COLOR is set and not empty'
 always\t'Always use colours'
 never\t'Never use colours'"
-complete -c dlock -n "__fish_dlock_using_subcommand status" -l watch -d 'Refresh the output at the given interval, until the user presses q or Ctrl-C [default interval: 1s]' -r
+complete -c dlock -n "__fish_dlock_using_subcommand status" -l watch -d 'Refresh the output at the given interval, until the user presses q or Ctrl-C [default interval: 1s]' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand status" -l log-format -d 'Format of messages on stderr' -r -f -a "text\t'One line of text for each message, for users'
 json\t'One JSON object on one line for each message, for programs'"
-complete -c dlock -n "__fish_dlock_using_subcommand status" -l url -d 'Server and database, as mysql://USER@HOST/DATABASE' -r
+complete -c dlock -n "__fish_dlock_using_subcommand status" -l url -d 'Server and database, as mysql://USER@HOST/DATABASE' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand status" -l url-file -d 'File that contains the URL, for example a mounted Kubernetes secret' -r -F
 complete -c dlock -n "__fish_dlock_using_subcommand status" -l defaults-file -d 'Option file in the format of the mysql client; dlock reads the groups [client] and [dlock]' -r -F
-complete -c dlock -n "__fish_dlock_using_subcommand status" -l host -d 'Host name or address of the server' -r
-complete -c dlock -n "__fish_dlock_using_subcommand status" -l port -d 'TCP port of the server [default: 3306]' -r
+complete -c dlock -n "__fish_dlock_using_subcommand status" -l host -d 'Host name or address of the server' -r -f
+complete -c dlock -n "__fish_dlock_using_subcommand status" -l port -d 'TCP port of the server [default: 3306]' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand status" -l socket -d 'Unix socket of the server, instead of host and port' -r -F
-complete -c dlock -n "__fish_dlock_using_subcommand status" -l user -d 'User name of the account on the server' -r
+complete -c dlock -n "__fish_dlock_using_subcommand status" -l user -d 'User name of the account on the server' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand status" -l password-file -d 'File that contains the password; dlock ignores a trailing newline' -r -F
-complete -c dlock -n "__fish_dlock_using_subcommand status" -l database -d 'Database that contains dlock\'s tables' -r
+complete -c dlock -n "__fish_dlock_using_subcommand status" -l database -d 'Database that contains dlock\'s tables' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand status" -l ssl-mode -d 'TLS mode [default: verify_identity; disabled for localhost, loopback addresses and Unix sockets]' -r -f -a "disabled\t'No TLS'
 required\t'TLS. The certificate is not verified'
 verify_ca\t'TLS with a certificate that is signed by a trusted authority'
@@ -142,15 +145,15 @@ always\t'Always use colours'
 never\t'Never use colours'"
 complete -c dlock -n "__fish_dlock_using_subcommand list" -l log-format -d 'Format of messages on stderr' -r -f -a "text\t'One line of text for each message, for users'
 json\t'One JSON object on one line for each message, for programs'"
-complete -c dlock -n "__fish_dlock_using_subcommand list" -l url -d 'Server and database, as mysql://USER@HOST/DATABASE' -r
+complete -c dlock -n "__fish_dlock_using_subcommand list" -l url -d 'Server and database, as mysql://USER@HOST/DATABASE' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand list" -l url-file -d 'File that contains the URL, for example a mounted Kubernetes secret' -r -F
 complete -c dlock -n "__fish_dlock_using_subcommand list" -l defaults-file -d 'Option file in the format of the mysql client; dlock reads the groups [client] and [dlock]' -r -F
-complete -c dlock -n "__fish_dlock_using_subcommand list" -l host -d 'Host name or address of the server' -r
-complete -c dlock -n "__fish_dlock_using_subcommand list" -l port -d 'TCP port of the server [default: 3306]' -r
+complete -c dlock -n "__fish_dlock_using_subcommand list" -l host -d 'Host name or address of the server' -r -f
+complete -c dlock -n "__fish_dlock_using_subcommand list" -l port -d 'TCP port of the server [default: 3306]' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand list" -l socket -d 'Unix socket of the server, instead of host and port' -r -F
-complete -c dlock -n "__fish_dlock_using_subcommand list" -l user -d 'User name of the account on the server' -r
+complete -c dlock -n "__fish_dlock_using_subcommand list" -l user -d 'User name of the account on the server' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand list" -l password-file -d 'File that contains the password; dlock ignores a trailing newline' -r -F
-complete -c dlock -n "__fish_dlock_using_subcommand list" -l database -d 'Database that contains dlock\'s tables' -r
+complete -c dlock -n "__fish_dlock_using_subcommand list" -l database -d 'Database that contains dlock\'s tables' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand list" -l ssl-mode -d 'TLS mode [default: verify_identity; disabled for localhost, loopback addresses and Unix sockets]' -r -f -a "disabled\t'No TLS'
 required\t'TLS. The certificate is not verified'
 verify_ca\t'TLS with a certificate that is signed by a trusted authority'
@@ -168,15 +171,15 @@ always\t'Always use colours'
 never\t'Never use colours'"
 complete -c dlock -n "__fish_dlock_using_subcommand ls" -l log-format -d 'Format of messages on stderr' -r -f -a "text\t'One line of text for each message, for users'
 json\t'One JSON object on one line for each message, for programs'"
-complete -c dlock -n "__fish_dlock_using_subcommand ls" -l url -d 'Server and database, as mysql://USER@HOST/DATABASE' -r
+complete -c dlock -n "__fish_dlock_using_subcommand ls" -l url -d 'Server and database, as mysql://USER@HOST/DATABASE' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand ls" -l url-file -d 'File that contains the URL, for example a mounted Kubernetes secret' -r -F
 complete -c dlock -n "__fish_dlock_using_subcommand ls" -l defaults-file -d 'Option file in the format of the mysql client; dlock reads the groups [client] and [dlock]' -r -F
-complete -c dlock -n "__fish_dlock_using_subcommand ls" -l host -d 'Host name or address of the server' -r
-complete -c dlock -n "__fish_dlock_using_subcommand ls" -l port -d 'TCP port of the server [default: 3306]' -r
+complete -c dlock -n "__fish_dlock_using_subcommand ls" -l host -d 'Host name or address of the server' -r -f
+complete -c dlock -n "__fish_dlock_using_subcommand ls" -l port -d 'TCP port of the server [default: 3306]' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand ls" -l socket -d 'Unix socket of the server, instead of host and port' -r -F
-complete -c dlock -n "__fish_dlock_using_subcommand ls" -l user -d 'User name of the account on the server' -r
+complete -c dlock -n "__fish_dlock_using_subcommand ls" -l user -d 'User name of the account on the server' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand ls" -l password-file -d 'File that contains the password; dlock ignores a trailing newline' -r -F
-complete -c dlock -n "__fish_dlock_using_subcommand ls" -l database -d 'Database that contains dlock\'s tables' -r
+complete -c dlock -n "__fish_dlock_using_subcommand ls" -l database -d 'Database that contains dlock\'s tables' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand ls" -l ssl-mode -d 'TLS mode [default: verify_identity; disabled for localhost, loopback addresses and Unix sockets]' -r -f -a "disabled\t'No TLS'
 required\t'TLS. The certificate is not verified'
 verify_ca\t'TLS with a certificate that is signed by a trusted authority'
@@ -189,21 +192,21 @@ complete -c dlock -n "__fish_dlock_using_subcommand ls" -s q -l quiet -d 'Print 
 complete -c dlock -n "__fish_dlock_using_subcommand ls" -s v -l verbose -d 'Print a message for each step'
 complete -c dlock -n "__fish_dlock_using_subcommand ls" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c dlock -n "__fish_dlock_using_subcommand ls" -s V -l version -d 'Print version'
-complete -c dlock -n "__fish_dlock_using_subcommand wait" -s a -l action -d 'Name of the lock, instead of NAME' -r
-complete -c dlock -n "__fish_dlock_using_subcommand wait" -l done -d 'Wait until exec --once (or --once=KEY) has succeeded, not until the lock is free' -r
-complete -c dlock -n "__fish_dlock_using_subcommand wait" -l timeout -d 'Maximum time to wait, measured from the start of dlock wait; 0 checks once' -r
-complete -c dlock -n "__fish_dlock_using_subcommand wait" -l connect-timeout -d 'Maximum time without a response from the server; 0 makes one attempt' -r
+complete -c dlock -n "__fish_dlock_using_subcommand wait" -s a -l action -d 'Name of the lock, instead of NAME' -r -f -a "(__fish_dlock_lock_names)"
+complete -c dlock -n "__fish_dlock_using_subcommand wait" -l done -d 'Wait until exec --once (or --once=KEY) has succeeded, not until the lock is free' -r -f
+complete -c dlock -n "__fish_dlock_using_subcommand wait" -l timeout -d 'Maximum time to wait, measured from the start of dlock wait; 0 checks once' -r -f
+complete -c dlock -n "__fish_dlock_using_subcommand wait" -l connect-timeout -d 'Maximum time without a response from the server; 0 makes one attempt' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand wait" -l log-format -d 'Format of messages on stderr' -r -f -a "text\t'One line of text for each message, for users'
 json\t'One JSON object on one line for each message, for programs'"
-complete -c dlock -n "__fish_dlock_using_subcommand wait" -l url -d 'Server and database, as mysql://USER@HOST/DATABASE' -r
+complete -c dlock -n "__fish_dlock_using_subcommand wait" -l url -d 'Server and database, as mysql://USER@HOST/DATABASE' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand wait" -l url-file -d 'File that contains the URL, for example a mounted Kubernetes secret' -r -F
 complete -c dlock -n "__fish_dlock_using_subcommand wait" -l defaults-file -d 'Option file in the format of the mysql client; dlock reads the groups [client] and [dlock]' -r -F
-complete -c dlock -n "__fish_dlock_using_subcommand wait" -l host -d 'Host name or address of the server' -r
-complete -c dlock -n "__fish_dlock_using_subcommand wait" -l port -d 'TCP port of the server [default: 3306]' -r
+complete -c dlock -n "__fish_dlock_using_subcommand wait" -l host -d 'Host name or address of the server' -r -f
+complete -c dlock -n "__fish_dlock_using_subcommand wait" -l port -d 'TCP port of the server [default: 3306]' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand wait" -l socket -d 'Unix socket of the server, instead of host and port' -r -F
-complete -c dlock -n "__fish_dlock_using_subcommand wait" -l user -d 'User name of the account on the server' -r
+complete -c dlock -n "__fish_dlock_using_subcommand wait" -l user -d 'User name of the account on the server' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand wait" -l password-file -d 'File that contains the password; dlock ignores a trailing newline' -r -F
-complete -c dlock -n "__fish_dlock_using_subcommand wait" -l database -d 'Database that contains dlock\'s tables' -r
+complete -c dlock -n "__fish_dlock_using_subcommand wait" -l database -d 'Database that contains dlock\'s tables' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand wait" -l ssl-mode -d 'TLS mode [default: verify_identity; disabled for localhost, loopback addresses and Unix sockets]' -r -f -a "disabled\t'No TLS'
 required\t'TLS. The certificate is not verified'
 verify_ca\t'TLS with a certificate that is signed by a trusted authority'
@@ -215,19 +218,19 @@ complete -c dlock -n "__fish_dlock_using_subcommand wait" -s q -l quiet -d 'Prin
 complete -c dlock -n "__fish_dlock_using_subcommand wait" -s v -l verbose -d 'Print a message for each step'
 complete -c dlock -n "__fish_dlock_using_subcommand wait" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c dlock -n "__fish_dlock_using_subcommand wait" -s V -l version -d 'Print version'
-complete -c dlock -n "__fish_dlock_using_subcommand check" -s a -l action -d 'Name of the lock, instead of NAME' -r
-complete -c dlock -n "__fish_dlock_using_subcommand check" -l token -d 'Fencing token to check; under dlock exec, the default is the token of the current run' -r
+complete -c dlock -n "__fish_dlock_using_subcommand check" -s a -l action -d 'Name of the lock, instead of NAME' -r -f -a "(__fish_dlock_lock_names)"
+complete -c dlock -n "__fish_dlock_using_subcommand check" -l token -d 'Fencing token to check; under dlock exec, the default is the token of the current run' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand check" -l log-format -d 'Format of messages on stderr' -r -f -a "text\t'One line of text for each message, for users'
 json\t'One JSON object on one line for each message, for programs'"
-complete -c dlock -n "__fish_dlock_using_subcommand check" -l url -d 'Server and database, as mysql://USER@HOST/DATABASE' -r
+complete -c dlock -n "__fish_dlock_using_subcommand check" -l url -d 'Server and database, as mysql://USER@HOST/DATABASE' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand check" -l url-file -d 'File that contains the URL, for example a mounted Kubernetes secret' -r -F
 complete -c dlock -n "__fish_dlock_using_subcommand check" -l defaults-file -d 'Option file in the format of the mysql client; dlock reads the groups [client] and [dlock]' -r -F
-complete -c dlock -n "__fish_dlock_using_subcommand check" -l host -d 'Host name or address of the server' -r
-complete -c dlock -n "__fish_dlock_using_subcommand check" -l port -d 'TCP port of the server [default: 3306]' -r
+complete -c dlock -n "__fish_dlock_using_subcommand check" -l host -d 'Host name or address of the server' -r -f
+complete -c dlock -n "__fish_dlock_using_subcommand check" -l port -d 'TCP port of the server [default: 3306]' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand check" -l socket -d 'Unix socket of the server, instead of host and port' -r -F
-complete -c dlock -n "__fish_dlock_using_subcommand check" -l user -d 'User name of the account on the server' -r
+complete -c dlock -n "__fish_dlock_using_subcommand check" -l user -d 'User name of the account on the server' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand check" -l password-file -d 'File that contains the password; dlock ignores a trailing newline' -r -F
-complete -c dlock -n "__fish_dlock_using_subcommand check" -l database -d 'Database that contains dlock\'s tables' -r
+complete -c dlock -n "__fish_dlock_using_subcommand check" -l database -d 'Database that contains dlock\'s tables' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand check" -l ssl-mode -d 'TLS mode [default: verify_identity; disabled for localhost, loopback addresses and Unix sockets]' -r -f -a "disabled\t'No TLS'
 required\t'TLS. The certificate is not verified'
 verify_ca\t'TLS with a certificate that is signed by a trusted authority'
@@ -240,22 +243,22 @@ complete -c dlock -n "__fish_dlock_using_subcommand check" -s q -l quiet -d 'Pri
 complete -c dlock -n "__fish_dlock_using_subcommand check" -s v -l verbose -d 'Print a message for each step'
 complete -c dlock -n "__fish_dlock_using_subcommand check" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c dlock -n "__fish_dlock_using_subcommand check" -s V -l version -d 'Print version'
-complete -c dlock -n "__fish_dlock_using_subcommand history" -s a -l action -d 'Action to show; this option may be repeated' -r
-complete -c dlock -n "__fish_dlock_using_subcommand history" -s n -l number -d 'Maximum number of entries to show, newest first' -r
+complete -c dlock -n "__fish_dlock_using_subcommand history" -s a -l action -d 'Action to show; this option may be repeated' -r -f -a "(__fish_dlock_lock_names)"
+complete -c dlock -n "__fish_dlock_using_subcommand history" -s n -l number -d 'Maximum number of entries to show, newest first' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand history" -l color -d 'Use of colours; auto uses colours on a terminal, unless NO_COLOR is set and not empty' -r -f -a "auto\t'Use colours on a terminal, unless NO_COLOR is set and not empty'
 always\t'Always use colours'
 never\t'Never use colours'"
 complete -c dlock -n "__fish_dlock_using_subcommand history" -l log-format -d 'Format of messages on stderr' -r -f -a "text\t'One line of text for each message, for users'
 json\t'One JSON object on one line for each message, for programs'"
-complete -c dlock -n "__fish_dlock_using_subcommand history" -l url -d 'Server and database, as mysql://USER@HOST/DATABASE' -r
+complete -c dlock -n "__fish_dlock_using_subcommand history" -l url -d 'Server and database, as mysql://USER@HOST/DATABASE' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand history" -l url-file -d 'File that contains the URL, for example a mounted Kubernetes secret' -r -F
 complete -c dlock -n "__fish_dlock_using_subcommand history" -l defaults-file -d 'Option file in the format of the mysql client; dlock reads the groups [client] and [dlock]' -r -F
-complete -c dlock -n "__fish_dlock_using_subcommand history" -l host -d 'Host name or address of the server' -r
-complete -c dlock -n "__fish_dlock_using_subcommand history" -l port -d 'TCP port of the server [default: 3306]' -r
+complete -c dlock -n "__fish_dlock_using_subcommand history" -l host -d 'Host name or address of the server' -r -f
+complete -c dlock -n "__fish_dlock_using_subcommand history" -l port -d 'TCP port of the server [default: 3306]' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand history" -l socket -d 'Unix socket of the server, instead of host and port' -r -F
-complete -c dlock -n "__fish_dlock_using_subcommand history" -l user -d 'User name of the account on the server' -r
+complete -c dlock -n "__fish_dlock_using_subcommand history" -l user -d 'User name of the account on the server' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand history" -l password-file -d 'File that contains the password; dlock ignores a trailing newline' -r -F
-complete -c dlock -n "__fish_dlock_using_subcommand history" -l database -d 'Database that contains dlock\'s tables' -r
+complete -c dlock -n "__fish_dlock_using_subcommand history" -l database -d 'Database that contains dlock\'s tables' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand history" -l ssl-mode -d 'TLS mode [default: verify_identity; disabled for localhost, loopback addresses and Unix sockets]' -r -f -a "disabled\t'No TLS'
 required\t'TLS. The certificate is not verified'
 verify_ca\t'TLS with a certificate that is signed by a trusted authority'
@@ -269,21 +272,21 @@ complete -c dlock -n "__fish_dlock_using_subcommand history" -s q -l quiet -d 'P
 complete -c dlock -n "__fish_dlock_using_subcommand history" -s v -l verbose -d 'Print a message for each step'
 complete -c dlock -n "__fish_dlock_using_subcommand history" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c dlock -n "__fish_dlock_using_subcommand history" -s V -l version -d 'Print version'
-complete -c dlock -n "__fish_dlock_using_subcommand forget" -s a -l action -d 'Name of the lock, instead of NAME' -r
-complete -c dlock -n "__fish_dlock_using_subcommand forget" -l once -d 'Delete the success of exec --once, or of exec --once=KEY if KEY is set' -r
-complete -c dlock -n "__fish_dlock_using_subcommand forget" -l operator -d 'Name of the operator, as shown in the history [default: USER@HOST]' -r
-complete -c dlock -n "__fish_dlock_using_subcommand forget" -l note -d 'Text that the history shows as a note, for example the reason' -r
+complete -c dlock -n "__fish_dlock_using_subcommand forget" -s a -l action -d 'Name of the lock, instead of NAME' -r -f -a "(__fish_dlock_lock_names)"
+complete -c dlock -n "__fish_dlock_using_subcommand forget" -l once -d 'Delete the success of exec --once, or of exec --once=KEY if KEY is set' -r -f
+complete -c dlock -n "__fish_dlock_using_subcommand forget" -l operator -d 'Name of the operator, as shown in the history [default: USER@HOST]' -r -f
+complete -c dlock -n "__fish_dlock_using_subcommand forget" -l note -d 'Text that the history shows as a note, for example the reason' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand forget" -l log-format -d 'Format of messages on stderr' -r -f -a "text\t'One line of text for each message, for users'
 json\t'One JSON object on one line for each message, for programs'"
-complete -c dlock -n "__fish_dlock_using_subcommand forget" -l url -d 'Server and database, as mysql://USER@HOST/DATABASE' -r
+complete -c dlock -n "__fish_dlock_using_subcommand forget" -l url -d 'Server and database, as mysql://USER@HOST/DATABASE' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand forget" -l url-file -d 'File that contains the URL, for example a mounted Kubernetes secret' -r -F
 complete -c dlock -n "__fish_dlock_using_subcommand forget" -l defaults-file -d 'Option file in the format of the mysql client; dlock reads the groups [client] and [dlock]' -r -F
-complete -c dlock -n "__fish_dlock_using_subcommand forget" -l host -d 'Host name or address of the server' -r
-complete -c dlock -n "__fish_dlock_using_subcommand forget" -l port -d 'TCP port of the server [default: 3306]' -r
+complete -c dlock -n "__fish_dlock_using_subcommand forget" -l host -d 'Host name or address of the server' -r -f
+complete -c dlock -n "__fish_dlock_using_subcommand forget" -l port -d 'TCP port of the server [default: 3306]' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand forget" -l socket -d 'Unix socket of the server, instead of host and port' -r -F
-complete -c dlock -n "__fish_dlock_using_subcommand forget" -l user -d 'User name of the account on the server' -r
+complete -c dlock -n "__fish_dlock_using_subcommand forget" -l user -d 'User name of the account on the server' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand forget" -l password-file -d 'File that contains the password; dlock ignores a trailing newline' -r -F
-complete -c dlock -n "__fish_dlock_using_subcommand forget" -l database -d 'Database that contains dlock\'s tables' -r
+complete -c dlock -n "__fish_dlock_using_subcommand forget" -l database -d 'Database that contains dlock\'s tables' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand forget" -l ssl-mode -d 'TLS mode [default: verify_identity; disabled for localhost, loopback addresses and Unix sockets]' -r -f -a "disabled\t'No TLS'
 required\t'TLS. The certificate is not verified'
 verify_ca\t'TLS with a certificate that is signed by a trusted authority'
@@ -295,22 +298,22 @@ complete -c dlock -n "__fish_dlock_using_subcommand forget" -s q -l quiet -d 'Pr
 complete -c dlock -n "__fish_dlock_using_subcommand forget" -s v -l verbose -d 'Print a message for each step'
 complete -c dlock -n "__fish_dlock_using_subcommand forget" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c dlock -n "__fish_dlock_using_subcommand forget" -s V -l version -d 'Print version'
-complete -c dlock -n "__fish_dlock_using_subcommand release" -s a -l action -d 'Name of the lock, instead of NAME' -r
-complete -c dlock -n "__fish_dlock_using_subcommand release" -l token -d 'Change the lock only if its token is TOKEN; dlock status shows the token' -r
-complete -c dlock -n "__fish_dlock_using_subcommand release" -l reason -d 'Reason to show to the holder and the waiters, and to record in the history' -r
-complete -c dlock -n "__fish_dlock_using_subcommand release" -l pause -d 'Pause the lock for the given duration, and revoke its lease if there is one' -r
-complete -c dlock -n "__fish_dlock_using_subcommand release" -l operator -d 'Name of the operator, shown with the reason [default: USER@HOST]' -r
+complete -c dlock -n "__fish_dlock_using_subcommand release" -s a -l action -d 'Name of the lock, instead of NAME' -r -f -a "(__fish_dlock_lock_names)"
+complete -c dlock -n "__fish_dlock_using_subcommand release" -l token -d 'Change the lock only if its token is TOKEN; dlock status shows the token' -r -f
+complete -c dlock -n "__fish_dlock_using_subcommand release" -l reason -d 'Reason to show to the holder and the waiters, and to record in the history' -r -f
+complete -c dlock -n "__fish_dlock_using_subcommand release" -l pause -d 'Pause the lock for the given duration, and revoke its lease if there is one' -r -f
+complete -c dlock -n "__fish_dlock_using_subcommand release" -l operator -d 'Name of the operator, shown with the reason [default: USER@HOST]' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand release" -l log-format -d 'Format of messages on stderr' -r -f -a "text\t'One line of text for each message, for users'
 json\t'One JSON object on one line for each message, for programs'"
-complete -c dlock -n "__fish_dlock_using_subcommand release" -l url -d 'Server and database, as mysql://USER@HOST/DATABASE' -r
+complete -c dlock -n "__fish_dlock_using_subcommand release" -l url -d 'Server and database, as mysql://USER@HOST/DATABASE' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand release" -l url-file -d 'File that contains the URL, for example a mounted Kubernetes secret' -r -F
 complete -c dlock -n "__fish_dlock_using_subcommand release" -l defaults-file -d 'Option file in the format of the mysql client; dlock reads the groups [client] and [dlock]' -r -F
-complete -c dlock -n "__fish_dlock_using_subcommand release" -l host -d 'Host name or address of the server' -r
-complete -c dlock -n "__fish_dlock_using_subcommand release" -l port -d 'TCP port of the server [default: 3306]' -r
+complete -c dlock -n "__fish_dlock_using_subcommand release" -l host -d 'Host name or address of the server' -r -f
+complete -c dlock -n "__fish_dlock_using_subcommand release" -l port -d 'TCP port of the server [default: 3306]' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand release" -l socket -d 'Unix socket of the server, instead of host and port' -r -F
-complete -c dlock -n "__fish_dlock_using_subcommand release" -l user -d 'User name of the account on the server' -r
+complete -c dlock -n "__fish_dlock_using_subcommand release" -l user -d 'User name of the account on the server' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand release" -l password-file -d 'File that contains the password; dlock ignores a trailing newline' -r -F
-complete -c dlock -n "__fish_dlock_using_subcommand release" -l database -d 'Database that contains dlock\'s tables' -r
+complete -c dlock -n "__fish_dlock_using_subcommand release" -l database -d 'Database that contains dlock\'s tables' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand release" -l ssl-mode -d 'TLS mode [default: verify_identity; disabled for localhost, loopback addresses and Unix sockets]' -r -f -a "disabled\t'No TLS'
 required\t'TLS. The certificate is not verified'
 verify_ca\t'TLS with a certificate that is signed by a trusted authority'
@@ -326,15 +329,15 @@ complete -c dlock -n "__fish_dlock_using_subcommand release" -s h -l help -d 'Pr
 complete -c dlock -n "__fish_dlock_using_subcommand release" -s V -l version -d 'Print version'
 complete -c dlock -n "__fish_dlock_using_subcommand explain" -l log-format -d 'Format of messages on stderr' -r -f -a "text\t'One line of text for each message, for users'
 json\t'One JSON object on one line for each message, for programs'"
-complete -c dlock -n "__fish_dlock_using_subcommand explain" -l url -d 'Server and database, as mysql://USER@HOST/DATABASE' -r
+complete -c dlock -n "__fish_dlock_using_subcommand explain" -l url -d 'Server and database, as mysql://USER@HOST/DATABASE' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand explain" -l url-file -d 'File that contains the URL, for example a mounted Kubernetes secret' -r -F
 complete -c dlock -n "__fish_dlock_using_subcommand explain" -l defaults-file -d 'Option file in the format of the mysql client; dlock reads the groups [client] and [dlock]' -r -F
-complete -c dlock -n "__fish_dlock_using_subcommand explain" -l host -d 'Host name or address of the server' -r
-complete -c dlock -n "__fish_dlock_using_subcommand explain" -l port -d 'TCP port of the server [default: 3306]' -r
+complete -c dlock -n "__fish_dlock_using_subcommand explain" -l host -d 'Host name or address of the server' -r -f
+complete -c dlock -n "__fish_dlock_using_subcommand explain" -l port -d 'TCP port of the server [default: 3306]' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand explain" -l socket -d 'Unix socket of the server, instead of host and port' -r -F
-complete -c dlock -n "__fish_dlock_using_subcommand explain" -l user -d 'User name of the account on the server' -r
+complete -c dlock -n "__fish_dlock_using_subcommand explain" -l user -d 'User name of the account on the server' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand explain" -l password-file -d 'File that contains the password; dlock ignores a trailing newline' -r -F
-complete -c dlock -n "__fish_dlock_using_subcommand explain" -l database -d 'Database that contains dlock\'s tables' -r
+complete -c dlock -n "__fish_dlock_using_subcommand explain" -l database -d 'Database that contains dlock\'s tables' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand explain" -l ssl-mode -d 'TLS mode [default: verify_identity; disabled for localhost, loopback addresses and Unix sockets]' -r -f -a "disabled\t'No TLS'
 required\t'TLS. The certificate is not verified'
 verify_ca\t'TLS with a certificate that is signed by a trusted authority'
@@ -348,15 +351,15 @@ complete -c dlock -n "__fish_dlock_using_subcommand explain" -s h -l help -d 'Pr
 complete -c dlock -n "__fish_dlock_using_subcommand explain" -s V -l version -d 'Print version'
 complete -c dlock -n "__fish_dlock_using_subcommand setup" -l log-format -d 'Format of messages on stderr' -r -f -a "text\t'One line of text for each message, for users'
 json\t'One JSON object on one line for each message, for programs'"
-complete -c dlock -n "__fish_dlock_using_subcommand setup" -l url -d 'Server and database, as mysql://USER@HOST/DATABASE' -r
+complete -c dlock -n "__fish_dlock_using_subcommand setup" -l url -d 'Server and database, as mysql://USER@HOST/DATABASE' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand setup" -l url-file -d 'File that contains the URL, for example a mounted Kubernetes secret' -r -F
 complete -c dlock -n "__fish_dlock_using_subcommand setup" -l defaults-file -d 'Option file in the format of the mysql client; dlock reads the groups [client] and [dlock]' -r -F
-complete -c dlock -n "__fish_dlock_using_subcommand setup" -l host -d 'Host name or address of the server' -r
-complete -c dlock -n "__fish_dlock_using_subcommand setup" -l port -d 'TCP port of the server [default: 3306]' -r
+complete -c dlock -n "__fish_dlock_using_subcommand setup" -l host -d 'Host name or address of the server' -r -f
+complete -c dlock -n "__fish_dlock_using_subcommand setup" -l port -d 'TCP port of the server [default: 3306]' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand setup" -l socket -d 'Unix socket of the server, instead of host and port' -r -F
-complete -c dlock -n "__fish_dlock_using_subcommand setup" -l user -d 'User name of the account on the server' -r
+complete -c dlock -n "__fish_dlock_using_subcommand setup" -l user -d 'User name of the account on the server' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand setup" -l password-file -d 'File that contains the password; dlock ignores a trailing newline' -r -F
-complete -c dlock -n "__fish_dlock_using_subcommand setup" -l database -d 'Database that contains dlock\'s tables' -r
+complete -c dlock -n "__fish_dlock_using_subcommand setup" -l database -d 'Database that contains dlock\'s tables' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand setup" -l ssl-mode -d 'TLS mode [default: verify_identity; disabled for localhost, loopback addresses and Unix sockets]' -r -f -a "disabled\t'No TLS'
 required\t'TLS. The certificate is not verified'
 verify_ca\t'TLS with a certificate that is signed by a trusted authority'
@@ -369,18 +372,18 @@ complete -c dlock -n "__fish_dlock_using_subcommand setup" -s q -l quiet -d 'Pri
 complete -c dlock -n "__fish_dlock_using_subcommand setup" -s v -l verbose -d 'Print a message for each step'
 complete -c dlock -n "__fish_dlock_using_subcommand setup" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c dlock -n "__fish_dlock_using_subcommand setup" -s V -l version -d 'Print version'
-complete -c dlock -n "__fish_dlock_using_subcommand doctor" -l session-user -d 'Account of the command\'s own connections, to check whether dlock can see and end its sessions' -r
+complete -c dlock -n "__fish_dlock_using_subcommand doctor" -l session-user -d 'Account of the command\'s own connections, to check whether dlock can see and end its sessions' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand doctor" -l log-format -d 'Format of messages on stderr' -r -f -a "text\t'One line of text for each message, for users'
 json\t'One JSON object on one line for each message, for programs'"
-complete -c dlock -n "__fish_dlock_using_subcommand doctor" -l url -d 'Server and database, as mysql://USER@HOST/DATABASE' -r
+complete -c dlock -n "__fish_dlock_using_subcommand doctor" -l url -d 'Server and database, as mysql://USER@HOST/DATABASE' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand doctor" -l url-file -d 'File that contains the URL, for example a mounted Kubernetes secret' -r -F
 complete -c dlock -n "__fish_dlock_using_subcommand doctor" -l defaults-file -d 'Option file in the format of the mysql client; dlock reads the groups [client] and [dlock]' -r -F
-complete -c dlock -n "__fish_dlock_using_subcommand doctor" -l host -d 'Host name or address of the server' -r
-complete -c dlock -n "__fish_dlock_using_subcommand doctor" -l port -d 'TCP port of the server [default: 3306]' -r
+complete -c dlock -n "__fish_dlock_using_subcommand doctor" -l host -d 'Host name or address of the server' -r -f
+complete -c dlock -n "__fish_dlock_using_subcommand doctor" -l port -d 'TCP port of the server [default: 3306]' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand doctor" -l socket -d 'Unix socket of the server, instead of host and port' -r -F
-complete -c dlock -n "__fish_dlock_using_subcommand doctor" -l user -d 'User name of the account on the server' -r
+complete -c dlock -n "__fish_dlock_using_subcommand doctor" -l user -d 'User name of the account on the server' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand doctor" -l password-file -d 'File that contains the password; dlock ignores a trailing newline' -r -F
-complete -c dlock -n "__fish_dlock_using_subcommand doctor" -l database -d 'Database that contains dlock\'s tables' -r
+complete -c dlock -n "__fish_dlock_using_subcommand doctor" -l database -d 'Database that contains dlock\'s tables' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand doctor" -l ssl-mode -d 'TLS mode [default: verify_identity; disabled for localhost, loopback addresses and Unix sockets]' -r -f -a "disabled\t'No TLS'
 required\t'TLS. The certificate is not verified'
 verify_ca\t'TLS with a certificate that is signed by a trusted authority'
@@ -395,15 +398,15 @@ complete -c dlock -n "__fish_dlock_using_subcommand doctor" -s h -l help -d 'Pri
 complete -c dlock -n "__fish_dlock_using_subcommand doctor" -s V -l version -d 'Print version'
 complete -c dlock -n "__fish_dlock_using_subcommand version" -l log-format -d 'Format of messages on stderr' -r -f -a "text\t'One line of text for each message, for users'
 json\t'One JSON object on one line for each message, for programs'"
-complete -c dlock -n "__fish_dlock_using_subcommand version" -l url -d 'Server and database, as mysql://USER@HOST/DATABASE' -r
+complete -c dlock -n "__fish_dlock_using_subcommand version" -l url -d 'Server and database, as mysql://USER@HOST/DATABASE' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand version" -l url-file -d 'File that contains the URL, for example a mounted Kubernetes secret' -r -F
 complete -c dlock -n "__fish_dlock_using_subcommand version" -l defaults-file -d 'Option file in the format of the mysql client; dlock reads the groups [client] and [dlock]' -r -F
-complete -c dlock -n "__fish_dlock_using_subcommand version" -l host -d 'Host name or address of the server' -r
-complete -c dlock -n "__fish_dlock_using_subcommand version" -l port -d 'TCP port of the server [default: 3306]' -r
+complete -c dlock -n "__fish_dlock_using_subcommand version" -l host -d 'Host name or address of the server' -r -f
+complete -c dlock -n "__fish_dlock_using_subcommand version" -l port -d 'TCP port of the server [default: 3306]' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand version" -l socket -d 'Unix socket of the server, instead of host and port' -r -F
-complete -c dlock -n "__fish_dlock_using_subcommand version" -l user -d 'User name of the account on the server' -r
+complete -c dlock -n "__fish_dlock_using_subcommand version" -l user -d 'User name of the account on the server' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand version" -l password-file -d 'File that contains the password; dlock ignores a trailing newline' -r -F
-complete -c dlock -n "__fish_dlock_using_subcommand version" -l database -d 'Database that contains dlock\'s tables' -r
+complete -c dlock -n "__fish_dlock_using_subcommand version" -l database -d 'Database that contains dlock\'s tables' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand version" -l ssl-mode -d 'TLS mode [default: verify_identity; disabled for localhost, loopback addresses and Unix sockets]' -r -f -a "disabled\t'No TLS'
 required\t'TLS. The certificate is not verified'
 verify_ca\t'TLS with a certificate that is signed by a trusted authority'
@@ -417,15 +420,15 @@ complete -c dlock -n "__fish_dlock_using_subcommand version" -s h -l help -d 'Pr
 complete -c dlock -n "__fish_dlock_using_subcommand version" -s V -l version -d 'Print version'
 complete -c dlock -n "__fish_dlock_using_subcommand help" -l log-format -d 'Format of messages on stderr' -r -f -a "text\t'One line of text for each message, for users'
 json\t'One JSON object on one line for each message, for programs'"
-complete -c dlock -n "__fish_dlock_using_subcommand help" -l url -d 'Server and database, as mysql://USER@HOST/DATABASE' -r
+complete -c dlock -n "__fish_dlock_using_subcommand help" -l url -d 'Server and database, as mysql://USER@HOST/DATABASE' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand help" -l url-file -d 'File that contains the URL, for example a mounted Kubernetes secret' -r -F
 complete -c dlock -n "__fish_dlock_using_subcommand help" -l defaults-file -d 'Option file in the format of the mysql client; dlock reads the groups [client] and [dlock]' -r -F
-complete -c dlock -n "__fish_dlock_using_subcommand help" -l host -d 'Host name or address of the server' -r
-complete -c dlock -n "__fish_dlock_using_subcommand help" -l port -d 'TCP port of the server [default: 3306]' -r
+complete -c dlock -n "__fish_dlock_using_subcommand help" -l host -d 'Host name or address of the server' -r -f
+complete -c dlock -n "__fish_dlock_using_subcommand help" -l port -d 'TCP port of the server [default: 3306]' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand help" -l socket -d 'Unix socket of the server, instead of host and port' -r -F
-complete -c dlock -n "__fish_dlock_using_subcommand help" -l user -d 'User name of the account on the server' -r
+complete -c dlock -n "__fish_dlock_using_subcommand help" -l user -d 'User name of the account on the server' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand help" -l password-file -d 'File that contains the password; dlock ignores a trailing newline' -r -F
-complete -c dlock -n "__fish_dlock_using_subcommand help" -l database -d 'Database that contains dlock\'s tables' -r
+complete -c dlock -n "__fish_dlock_using_subcommand help" -l database -d 'Database that contains dlock\'s tables' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand help" -l ssl-mode -d 'TLS mode [default: verify_identity; disabled for localhost, loopback addresses and Unix sockets]' -r -f -a "disabled\t'No TLS'
 required\t'TLS. The certificate is not verified'
 verify_ca\t'TLS with a certificate that is signed by a trusted authority'
@@ -437,3 +440,36 @@ complete -c dlock -n "__fish_dlock_using_subcommand help" -s q -l quiet -d 'Prin
 complete -c dlock -n "__fish_dlock_using_subcommand help" -s v -l verbose -d 'Print a message for each step'
 complete -c dlock -n "__fish_dlock_using_subcommand help" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c dlock -n "__fish_dlock_using_subcommand help" -s V -l version -d 'Print version'
+
+# Only the values of some options are files.
+complete -c dlock -f
+
+# Prints the names of locks that begin with the current token. fish has expanded no variable in the words.
+function __fish_dlock_lock_names
+    set -l words (commandline -opc | string replace -r '^~/' $HOME/)
+    set -l program dlock
+    string match -q '*/*' -- $words[1]; and set program $words[1]
+    set -l prefix (commandline -oct | string replace -r '^(--[a-z-]+=|-a)' '')
+    command $program complete-names "$prefix" -- $words[2..-1] 2>/dev/null
+end
+
+# Returns whether the cursor is after the -- of exec.
+function __fish_dlock_in_command
+    __fish_dlock_using_subcommand exec; and contains -- -- (commandline -opc)
+end
+
+# Completes the command after -- as a command line without dlock.
+function __fish_dlock_wrapped_command
+    set -l words (commandline -opc)
+    set -l dashes (contains -i -- -- $words)
+    complete -C (string join ' ' -- (string escape -- $words[(math $dashes + 1)..-1]) (commandline -ct))
+end
+
+complete -c dlock -n __fish_dlock_in_command -f -a "(__fish_dlock_wrapped_command)"
+complete -c dlock -n "__fish_dlock_using_subcommand exec; and not contains -- -- (commandline -opc)" -f -a "(__fish_dlock_lock_names)"
+complete -c dlock -n "__fish_dlock_using_subcommand status; and not contains -- -- (commandline -opc)" -f -a "(__fish_dlock_lock_names)"
+complete -c dlock -n "__fish_dlock_using_subcommand wait; and not contains -- -- (commandline -opc)" -f -a "(__fish_dlock_lock_names)"
+complete -c dlock -n "__fish_dlock_using_subcommand check; and not contains -- -- (commandline -opc)" -f -a "(__fish_dlock_lock_names)"
+complete -c dlock -n "__fish_dlock_using_subcommand history; and not contains -- -- (commandline -opc)" -f -a "(__fish_dlock_lock_names)"
+complete -c dlock -n "__fish_dlock_using_subcommand forget; and not contains -- -- (commandline -opc)" -f -a "(__fish_dlock_lock_names)"
+complete -c dlock -n "__fish_dlock_using_subcommand release; and not contains -- -- (commandline -opc)" -f -a "(__fish_dlock_lock_names)"

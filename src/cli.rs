@@ -8,6 +8,7 @@
 #![allow(clippy::doc_markdown, rustdoc::broken_intra_doc_links)]
 
 pub mod check;
+pub mod complete_names;
 pub mod connection;
 pub mod doctor;
 pub mod environment;
@@ -34,6 +35,7 @@ mod words;
 use clap::{Parser, Subcommand};
 
 use self::check::CheckArgs;
+use self::complete_names::CompleteNamesArgs;
 use self::connection::ConnectionArgs;
 use self::doctor::DoctorArgs;
 use self::exec::ExecArgs;
@@ -111,6 +113,9 @@ pub enum Command {
     Version(VersionArgs),
     /// Print the long help of dlock or of a subcommand.
     Help(HelpArgs),
+    /// Print the names of locks that begin with a prefix, for the shell completions.
+    #[command(hide = true)]
+    CompleteNames(CompleteNamesArgs),
 }
 
 /// Format of the messages on stderr.

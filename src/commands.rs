@@ -1,6 +1,7 @@
 //! The subcommands, with one file for each subcommand, and the code that they share.
 
 pub mod check;
+pub mod complete_names;
 pub mod doctor;
 pub mod exec;
 pub mod explain;

@@ -119,6 +119,7 @@ fn dispatch(cli: Cli, report: &Report) -> anyhow::Result<Status> {
         Command::Help(args) => commands::help::help(&args),
         Command::Explain(args) => commands::explain::run(&args),
         Command::Doctor(args) => commands::doctor::run(&args, &settings()?),
+        Command::CompleteNames(args) => Ok(commands::complete_names::run(args)),
     }
 }
 

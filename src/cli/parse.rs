@@ -30,6 +30,18 @@ const CONTRADICTIONS: [(&str, &str); 9] = [
 /// # Errors
 /// Returns the help, the version or the usage error to print.
 pub fn parse(arguments: &[OsString], others: &[&str]) -> Result<Cli, clap::Error> {
+    let cli = parse_options(arguments)?;
+    if !matches!(
+        cli.command,
+        Cmd::Explain(_) | Cmd::Version(_) | Cmd::Help(_) | Cmd::CompleteNames(_)
+    ) {
+        environment::check(std::env::vars_os(), others)?;
+    }
+    Ok(cli)
+}
+
+/// Does the same as [`parse`], and ignores unknown variables of dlock.
+pub(super) fn parse_options(arguments: &[OsString]) -> Result<Cli, clap::Error> {
     let typed = Typed::new(arguments);
     let command = each_command(Cli::command(), &|command| {
         command.mut_args(
@@ -57,12 +69,6 @@ pub fn parse(arguments: &[OsString], others: &[&str]) -> Result<Cli, clap::Error
         words::check_separated_value(arguments)?;
     }
     let mut cli = Cli::from_arg_matches(&matches)?;
-    if !matches!(
-        cli.command,
-        Cmd::Explain(_) | Cmd::Version(_) | Cmd::Help(_)
-    ) {
-        environment::check(std::env::vars_os(), others)?;
-    }
     cli.connection.note_command_line(&matches);
     Ok(cli)
 }

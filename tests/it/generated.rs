@@ -4,12 +4,13 @@
 //! `DLOCK_UPDATE=1` is in the environment, the test writes the files before it compares the files. The content of the
 //! files does not depend on the machine or the date.
 
+mod completions;
+
 use std::fs;
 use std::io;
 use std::path::PathBuf;
 
 use clap::{Command, CommandFactory};
-use clap_complete::Shell;
 use clap_mangen::Man;
 use clap_mangen::roff::{Roff, bold, roman};
 
@@ -81,14 +82,15 @@ fn root() -> PathBuf {
 
 /// Returns the path and the rendered content of all generated files.
 fn rendered() -> Vec<(PathBuf, String)> {
-    pages().into_iter().chain(completions()).collect()
+    pages().into_iter().chain(completions::rendered()).collect()
 }
 
 /// Returns `dlock` and its subcommands, with their shared options.
 fn commands() -> Vec<Command> {
     let mut cli = Cli::command();
     cli.build();
-    let subcommands: Vec<Command> = cli.get_subcommands().cloned().collect();
+    let visible = cli.get_subcommands().filter(|one| !one.is_hide_set());
+    let subcommands: Vec<Command> = visible.cloned().collect();
     std::iter::once(cli).chain(subcommands).collect()
 }
 
@@ -177,19 +179,4 @@ fn exit_statuses(command: &Command) -> Roff {
         roff.text([roman(meaning)]);
     }
     roff
-}
-
-fn completions() -> Vec<(PathBuf, String)> {
-    [
-        (Shell::Bash, "dlock.bash"),
-        (Shell::Zsh, "_dlock"),
-        (Shell::Fish, "dlock.fish"),
-    ]
-    .map(|(shell, name)| {
-        let mut text = Vec::new();
-        clap_complete::generate(shell, &mut Cli::command(), "dlock", &mut text);
-        let text = String::from_utf8(text).expect("the renderer writes UTF-8");
-        (root().join("completions").join(name), text)
-    })
-    .into()
 }

@@ -23,6 +23,7 @@ mod servers;
 mod terminal;
 
 mod clocks;
+mod completions;
 mod cron;
 mod crowd;
 mod deadline_properties;

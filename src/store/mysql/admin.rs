@@ -28,6 +28,15 @@ impl Database {
         }
     }
 
+    /// Returns the names of at most `limit` actions whose names begin with `prefix`, in byte order. Changes no row.
+    ///
+    /// # Errors
+    /// Returns any failure. The kind is `NoTables` if a table is missing.
+    pub fn names(&mut self, prefix: &str, limit: u32) -> Result<Vec<Action>, Failure> {
+        let names = statements::select_names(prefix, limit);
+        self.exchange(RequestKind::Plain, &names, rows::names)
+    }
+
     /// Returns the most recent entries of the history, at most `limit`, newest first.
     ///
     /// # Errors

@@ -89,6 +89,11 @@ pub(super) fn snapshot(sets: &[Vec<Row>]) -> Result<Snapshot, Failure> {
     })
 }
 
+/// Reads the rows of a `select_names` statement.
+pub(super) fn names(sets: &[Vec<Row>]) -> Result<Vec<Action>, Failure> {
+    each(sets.iter().flatten(), |_, action| Ok(action))
+}
+
 /// Reads the rows of an `entries` statement.
 pub(super) fn entries(sets: &[Vec<Row>]) -> Result<Vec<HistoryEntry>, Failure> {
     versioned(sets)?;

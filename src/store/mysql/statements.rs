@@ -32,7 +32,7 @@ pub(super) use self::history::{entries, forget, may_record};
 pub(super) use self::operator::apply_operator_request;
 pub(super) use self::queue::{dead_entries, enqueue, wait_turn};
 pub(super) use self::renew_release::{reconcile, release, renew};
-pub(super) use self::select::{proof, select_record, select_snapshot};
+pub(super) use self::select::{proof, select_names, select_record, select_snapshot};
 pub use self::selection::Selection;
 pub(super) use self::session::session;
 pub(super) use self::sessions::{kill_session, process_list, session_states};

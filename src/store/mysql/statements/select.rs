@@ -89,3 +89,18 @@ fn rows(more: &str, from: &str) -> String {
         renewed = ago("l.renewed_at"),
     )
 }
+
+/// Reads the names of at most `limit` actions whose names begin with `prefix`, in byte order. The condition is a range
+/// of the primary key, so the server reads only these rows.
+pub(in crate::store::mysql) fn select_names(prefix: &str, limit: u32) -> String {
+    let mut end = prefix.as_bytes().to_vec();
+    let range = match end.last_mut() {
+        None => String::new(),
+        Some(last) => {
+            // No byte of UTF-8 is 0xff, so the byte cannot overflow.
+            *last += 1;
+            format!(" WHERE action>={} AND action<{}", hex(prefix), hex(end))
+        }
+    };
+    format!("SELECT {REQUEST},action FROM dlock_lock{range} ORDER BY action LIMIT {limit}")
+}

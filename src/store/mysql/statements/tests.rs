@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::fragments::hex;
 use super::{
-    Selection, attempt, dead_entries, enqueue, fence_check, hand_off, release, select_record,
-    select_snapshot, session, wait_turn,
+    Selection, attempt, dead_entries, enqueue, fence_check, hand_off, release, select_names,
+    select_record, select_snapshot, session, wait_turn,
 };
 use crate::lease::once::Once;
 use crate::lease::{OwnerId, Token};
@@ -89,6 +89,7 @@ fn packets_contain_user_strings_only_as_hex_literals() {
                 queue_lock,
             }),
         ),
+        select_names(hostile, 9),
         select_snapshot(Selection::Named(&only), queue_lock),
         fence_check("db", &contender.action, Token(5)),
     ] {
