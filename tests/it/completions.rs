@@ -216,6 +216,7 @@ fn files_are_offered_only_for_paths_and_nothing_for_text() {
             shell.keeps(&format!("dlock exec {option} pa"), &words);
         }
         shell.keeps("dlock status pa", &["dlock", "status", "pa"]);
+        shell.keeps("dlock setup pa", &["dlock", "setup", "pa"]);
         // fish also offers a subcommand that contains the letters of the word in this order.
         shell.keeps("dlock pat", &["dlock", "pat"]);
     }
