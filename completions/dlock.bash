@@ -30,13 +30,13 @@ _dlock_option() {
             esac
             ;;
         status)
-            options='-a --action --all --json --check --statements --wide --color --watch -q --quiet -v --verbose --log-format --url --url-file --defaults-file --host --port --socket --user --password-file --database --ssl-mode --ssl-ca --ssl-cert --ssl-key -h --help -V --version'
+            options='-a --action --all --json --check --statements --wide --color --watch --operator -q --quiet -v --verbose --log-format --url --url-file --defaults-file --host --port --socket --user --password-file --database --ssl-mode --ssl-ca --ssl-cert --ssl-key -h --help -V --version'
             arguments='name...'
             case $2 in
                 -a | --action) kind='name' ;;
                 --color) kind='auto always never' ;;
+                --operator | --url | --host | --port | --user | --database) kind='text' ;;
                 --log-format) kind='text json' ;;
-                --url | --host | --port | --user | --database) kind='text' ;;
                 --url-file | --defaults-file | --socket | --password-file | --ssl-ca | --ssl-cert | --ssl-key) kind='file' ;;
                 --ssl-mode) kind='disabled required verify_ca verify_identity' ;;
             esac

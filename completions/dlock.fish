@@ -113,6 +113,7 @@ complete -c dlock -n "__fish_dlock_using_subcommand status" -l color -d 'Use of 
 always\t'Always use colours'
 never\t'Never use colours'"
 complete -c dlock -n "__fish_dlock_using_subcommand status" -l watch -d 'Refresh the output at the given interval, until the user presses q or Ctrl-C [default interval: 1s]' -r -f
+complete -c dlock -n "__fish_dlock_using_subcommand status" -l operator -d 'Name of the operator for a release on the --watch screen [default: USER@HOST]' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand status" -l log-format -d 'Format of messages on stderr' -r -f -a "text\t'One line of text for each message, for users'
 json\t'One JSON object on one line for each message, for programs'"
 complete -c dlock -n "__fish_dlock_using_subcommand status" -l url -d 'Server and database, as mysql://USER@HOST/DATABASE' -r -f

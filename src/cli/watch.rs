@@ -20,6 +20,10 @@ pub struct WatchArgs {
     #[arg(num_args = 0..=1, require_equals = true, default_missing_value = "1s")]
     #[arg(value_parser = interval)]
     pub watch: Option<Duration>,
+
+    /// Name of the operator for a release on the --watch screen [default: USER@HOST].
+    #[arg(long, env = "DLOCK_OPT_OPERATOR", value_name = "TEXT", value_parser = super::value::label)]
+    pub operator: Option<String>,
 }
 
 /// Parses the interval of `--watch`.

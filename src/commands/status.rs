@@ -36,7 +36,7 @@ pub fn run(args: StatusArgs, target: Target, report: &Report) -> anyhow::Result<
             actions: selection,
             json: args.json,
             interval,
-            operator: operator(None, None),
+            operator: operator(args.repeat.operator, None),
             layout,
         };
         return app::run(options, target, report);
