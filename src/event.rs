@@ -9,6 +9,7 @@ use crate::metrics::writer;
 use crate::process::hook::{HookResult, HookTrigger};
 use crate::process::monitor::ParentMessage;
 use crate::store::TimedResponse;
+use crate::store::connected::ConnectedServer;
 use crate::store::session::CommandConnections;
 use crate::sys::signal::Signal;
 
@@ -27,6 +28,8 @@ pub enum Event {
     Hook(HookTrigger, HookResult),
     /// The metrics thread sent a notification.
     Metrics(writer::Note),
+    /// The database thread has opened a connection.
+    Connected(Box<ConnectedServer>),
     /// The server closed the connection while no request was in flight.
     Disconnected,
     /// The database thread has handled a request. Contains the response or the failure.

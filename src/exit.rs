@@ -11,6 +11,7 @@ use std::fmt;
 pub use self::table::{TABLE, TableRow, help, row_of, rows};
 
 use crate::lease::action::Action;
+use crate::sys::signal_name;
 
 /// The exit status of the process, 0 to 255.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -114,7 +115,10 @@ impl ExitError {
     /// Creates the error for a `signal` that ended the wait for `action`.
     #[must_use]
     pub fn interrupted(signal: i32, action: &Action) -> Self {
-        let why = format!("signal {signal} while waiting for {action}");
+        let why = format!(
+            "{} while waiting for {action}",
+            signal_name::describe(signal)
+        );
         Self::new(Status::from_signal(signal), why).because(ExitCause::Interrupted)
     }
 

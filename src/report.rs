@@ -45,8 +45,13 @@ use crate::sys::{self, clock};
 /// Minimum time between two reminders on a terminal, where a reminder overwrites the previous one.
 const REWRITE_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Minimum time between two reminders that are printed on separate lines, as in a log file.
-const REMINDER_INTERVAL: Duration = Duration::from_secs(10);
+/// Time between the first two reminders that are printed on separate lines, as in a log file. Each later pause is twice as
+/// long as the previous one.
+const FIRST_REMINDER_PAUSE: Duration = Duration::from_secs(10);
+
+/// Longest pause between two reminders that are printed on separate lines. A log of a long wait stays short, and still
+/// shows that dlock is alive.
+const LONGEST_REMINDER_PAUSE: Duration = Duration::from_mins(5);
 
 /// Writes messages to stderr.
 pub struct Report {
@@ -55,6 +60,8 @@ pub struct Report {
     terminal: bool,
     stderr: RefCell<Stderr>,
     reminded_at: Cell<Option<BootInstant>>,
+    /// Time from the latest reminder to the next one, if reminders are printed on separate lines.
+    reminder_pause: Cell<Duration>,
     /// The context is shared with the writer thread. Its mutex is held only to copy or change the context.
     context: Arc<Mutex<Context>>,
 }
@@ -70,6 +77,7 @@ impl Report {
             terminal: format == Format::Text && io::stderr().is_terminal(),
             stderr: RefCell::new(Stderr::direct()),
             reminded_at: Cell::new(None),
+            reminder_pause: Cell::new(FIRST_REMINDER_PAUSE),
             context: Arc::default(),
         }
     }
@@ -141,14 +149,18 @@ impl Report {
     /// Reports why dlock waits. Prints the first reminder immediately, and later reminders at most once per
     /// interval. On a terminal, the next message overwrites the reminder.
     pub fn remind<'a>(&self, meta: impl Into<EventMeta<'a>>, text: impl Display) {
+        let pause = self.reminder_pause.get();
         let interval = match self.terminal {
             true => REWRITE_INTERVAL,
-            false => REMINDER_INTERVAL,
+            false => pause,
         };
         let now = clock::now();
         let reminded_at = self.reminded_at.get();
         if reminded_at.is_some_and(|reminded| now.since(reminded) < interval) {
             return;
+        }
+        if reminded_at.is_some() {
+            self.reminder_pause.set(next_reminder_pause(pause));
         }
         self.reminded_at.set(Some(now));
         if !self.terminal {
@@ -191,6 +203,11 @@ impl Report {
     fn send(&self, message: Message) {
         self.stderr.borrow_mut().send(message);
     }
+}
+
+/// Returns the pause between two reminders that follows `pause`.
+fn next_reminder_pause(pause: Duration) -> Duration {
+    (pause * 2).min(LONGEST_REMINDER_PAUSE)
 }
 
 /// Locks the context. Ignores poisoning, because a panic cannot leave the context half changed.

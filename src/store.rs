@@ -5,6 +5,7 @@
 //! based on data that the same request *reads back* from the server, never on a count of affected rows alone.
 
 pub mod check;
+pub mod connected;
 mod contender;
 pub mod diagnosis;
 mod failure;

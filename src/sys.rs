@@ -14,6 +14,7 @@ pub mod process;
 pub mod random;
 pub mod signal;
 mod signal_mask;
+pub mod signal_name;
 pub mod socket;
 pub mod stderr;
 pub mod stop_signal;

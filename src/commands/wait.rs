@@ -3,6 +3,7 @@
 //! `dlock wait` polls the server and changes nothing, so its account needs only read access. It does not join
 //! the queue, because a process in the queue delays the waiters behind it.
 
+use std::mem::replace;
 use std::time::Duration;
 
 use anyhow::Context;
@@ -17,7 +18,7 @@ use crate::lease::action::Action;
 use crate::lease::instant::BootInstant;
 use crate::lease::once::{Once, OnceKey};
 use crate::lease::timing::Timing;
-use crate::report::log::EventKind;
+use crate::report::log::{EventKind, WaitFacts};
 use crate::report::{Report, messages};
 use crate::store::takeover::{HolderSession, allowed_in};
 use crate::store::target::Target;
@@ -25,13 +26,18 @@ use crate::store::{
     Contender, Failure, FailureKind, FenceMode, Holder, LockRecord, LockState, Request, Response,
 };
 use crate::sys::clock;
-use crate::sys::signal::{self, SignalFd};
+use crate::sys::signal::{self, JobControl, SignalFd};
 
 /// The initial interval between two polls. It is short, because the holder's run may be short.
 const FIRST_POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// The maximum interval between two polls. At this interval, each waiting process sends one cheap
 /// request per second.
 const LONGEST_POLL_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Time for the first poll if a limit is zero: one connect and one response.
+const FIRST_POLL_LIMIT: Duration = Duration::from_secs(4);
+/// Time for the poll at the end of a limit. It is too short for a user to notice.
+const FINAL_POLL_LIMIT: Duration = Duration::from_millis(250);
 
 /// The ttl from which the time limits of requests are derived. `wait` itself holds no lease.
 const TTL: Duration = Duration::from_secs(30);
@@ -48,6 +54,8 @@ struct SuccessWait<'a> {
     has_warned: bool,
     /// Time of the most recent valid response. The start time if no valid response has arrived.
     responded_at: BootInstant,
+    /// True after the first valid response.
+    has_response: bool,
 }
 
 /// Waits until the action is free, or until the success is recorded.
@@ -68,11 +76,12 @@ pub fn run(args: WaitArgs, target: Target, report: &Report) -> anyhow::Result<St
         history: 0,
         fence: FenceMode::Unchanged,
     };
-    let signals = SignalFd::open(true).context("cannot receive signals")?;
+    let signals = SignalFd::open(JobControl::Announced).context("cannot receive signals")?;
     report.write_behind();
     let (events, sender) = EventQueue::new(signals, None).context("cannot wait for events")?;
     let mut event_loop = EventLoop::open(report, timing, contender, target, events, sender)
         .context("cannot start a thread")?;
+    event_loop.job_control = JobControl::Announced;
     let started = clock::now();
     let limit = match args.timeout {
         Wait::Forever => None,
@@ -86,6 +95,7 @@ pub fn run(args: WaitArgs, target: Target, report: &Report) -> anyhow::Result<St
         failure: None,
         has_warned: false,
         responded_at: started,
+        has_response: false,
     };
     let outcome = wait.run(&mut event_loop, started, limit, args.connect_timeout);
     report.finish();
@@ -103,8 +113,22 @@ impl SuccessWait<'_> {
         connect_timeout: Duration,
     ) -> Result<Status, ExitError> {
         let mut pause = FIRST_POLL_INTERVAL;
+        let mut least = FIRST_POLL_LIMIT;
         loop {
-            if self.poll(event_loop)? {
+            // With a limit of zero, there is one poll, which has time for one connect and one response.
+            let connect_limit = Some(self.responded_at + connect_timeout);
+            // A slow connect must not end a wait with a short limit.
+            let limit_here = limit.map(|limit| match self.has_response {
+                true => limit,
+                false => limit.max(started + FIRST_POLL_LIMIT),
+            });
+            let limits = limit_here.into_iter().chain(connect_limit).min();
+            let least = match limits {
+                Some(until) if until > clock::now() => Duration::ZERO,
+                _ => replace(&mut least, FINAL_POLL_LIMIT),
+            };
+            let until = limits.unwrap_or(started).max(clock::now() + least);
+            if self.poll(event_loop, until)? {
                 return Ok(Status::OK);
             }
             let now = clock::now();
@@ -125,7 +149,9 @@ impl SuccessWait<'_> {
             }
             let holder = self.record.as_ref().and_then(messages::whose);
             let text = format_args!("waiting: {}", self.state());
-            self.report.remind(EventKind::Waiting.by(holder), text);
+            let facts = WaitFacts::new(now.since(started), None, self.record.as_ref());
+            self.report
+                .remind(EventKind::Waiting.by(holder).waiting(facts), text);
             let next_at = now + pause;
             pause = (pause * 3 / 2).min(LONGEST_POLL_INTERVAL);
             self.sleep_until(
@@ -135,14 +161,18 @@ impl SuccessWait<'_> {
         }
     }
 
-    /// Polls once. Returns true if the action is free or the success is recorded.
-    fn poll(&mut self, event_loop: &mut EventLoop) -> Result<bool, ExitError> {
+    /// Polls once. Returns true if the action is free or the success is recorded. Gives up at `until`, because name
+    /// resolution has no time limit.
+    fn poll(&mut self, event_loop: &mut EventLoop, until: BootInstant) -> Result<bool, ExitError> {
         event_loop.send(Request::Get);
         let response = loop {
-            match event_loop.event(clock::now() + LONGEST_POLL_INTERVAL) {
+            match event_loop.event(until) {
                 Some(Event::Response(response)) => break response,
                 Some(Event::Signal(signal)) => self.handle_signal(signal.number)?,
-                // The event loop interrupts a request that takes too long, so a response always arrives.
+                None if clock::now() >= until => {
+                    self.failure.get_or_insert_with(|| event_loop.no_response());
+                    return Ok(false);
+                }
                 Some(_) | None => {}
             }
         };
@@ -151,6 +181,7 @@ impl SuccessWait<'_> {
             Ok(Response::AlreadyDone(_)) => return Ok(true),
             Ok(Response::Record(record)) => {
                 (self.responded_at, self.failure) = (now, None);
+                self.has_response = true;
                 if !record.is_known && !self.has_warned {
                     let text = messages::unknown(&self.action);
                     self.report.info(EventKind::Message, text);

@@ -108,7 +108,13 @@ impl DatabaseWorker {
     /// Carries out one request, or reports that the connection has ended. Returns None when the thread must end.
     fn serve(&mut self, contender: &Contender) -> Option<()> {
         let event = match self.requests.try_recv() {
-            Ok(request) => Event::Response(Box::new(self.database.request(contender, &request))),
+            Ok(request) => {
+                let response = self.database.request(contender, &request);
+                if let Some(server) = self.database.take_connected() {
+                    self.events.send(Event::Connected(Box::new(server))).ok()?;
+                }
+                Event::Response(Box::new(response))
+            }
             Err(TryRecvError::Disconnected) => return None,
             Err(TryRecvError::Empty) => match self.wait() {
                 WakeReason::Woken => return Some(()),

@@ -23,6 +23,7 @@ use crate::report::messages;
 use crate::sys::channel::{Channel, Received};
 use crate::sys::group_child;
 use crate::sys::process::ExecError;
+use crate::sys::signal_name;
 use crate::sys::tree::ExitReason;
 
 /// Maximum runtime of a hook. This time is long enough for a network request with a retry. Hooks are not designed for
@@ -143,7 +144,9 @@ impl HookResult {
         Some(match self {
             Self::Ended(ExitReason::Exited(0)) => return None,
             Self::Ended(ExitReason::Exited(status)) => format!("exited with {status}"),
-            Self::Ended(ExitReason::Killed(signal)) => format!("was killed by signal {signal}"),
+            Self::Ended(ExitReason::Killed(signal)) => {
+                format!("was killed by {}", signal_name::describe(signal))
+            }
             Self::TimedOut => {
                 let limit = messages::duration(LIMIT);
                 format!("took more than {limit} and was killed")

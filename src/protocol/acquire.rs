@@ -48,8 +48,8 @@ const LONG_WAIT: Duration = Duration::from_secs(10);
 pub struct WaitLimits {
     /// Maximum time to wait for the lease after the server's first response. None waits forever.
     pub wait: Option<Duration>,
-    /// Maximum time from the start to the server's first response, and maximum time to confirm a grant. At least one
-    /// attempt is always sent, and has time for one connect and one response. If the server has too many connections,
+    /// Maximum time from the start to the server's first response, and maximum time to confirm a grant. If it
+    /// is zero, one attempt is sent, and has time for one connect and one response. If the server has too many connections,
     /// the longer of `wait` and `connect` limits the time to the first response.
     pub connect: Duration,
 }

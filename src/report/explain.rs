@@ -1,7 +1,7 @@
 //! The text of `dlock explain`.
 
 use crate::exit::{self, TableRow};
-use crate::sys::stop_signal;
+use crate::sys::signal_name;
 
 /// Width of the text in columns.
 const WIDTH: usize = 80;
@@ -39,7 +39,7 @@ fn meaning(row: &TableRow, code: u8) -> String {
         };
     }
     let number = code - 128;
-    let name = stop_signal::name(i32::from(number));
+    let name = signal_name::name(i32::from(number));
     let name = name.map_or_else(|| format!("signal {number}"), |name| format!("SIG{name}"));
     format!(
         "128 + {number}: {name} killed the command, or ended dlock before it started the command"

@@ -7,7 +7,9 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use serde::Serialize;
 
-use super::format::json_line;
+use super::format::{json_line, millis};
+use crate::lease::Token;
+use crate::store::{Expiry, LockRecord};
 use crate::sys::clock;
 
 /// Last second that RFC 3339 can represent, as the time since 1970.
@@ -42,12 +44,18 @@ pub enum EventKind {
     Granted,
     /// An outer dlock holds the lease, and the command runs under the outer lease.
     Nested,
+    /// dlock has connected to the server.
+    Connected,
     /// The server has closed the connection, and dlock reconnects.
     Disconnected,
     /// A renewal failed, and dlock retries the renewal.
     RenewalFailed,
     /// A renewal succeeded after one or more failed renewals.
     Renewed,
+    /// A renewal succeeded. Printed only with `-v`.
+    Renewal,
+    /// Ctrl-Z stops dlock, which cannot renew the lease before it continues.
+    Suspended,
     /// The lease was lost or cannot be kept, so dlock stops the command.
     Lost,
     /// dlock stops the command for a reason other than a lost lease.
@@ -87,15 +95,18 @@ pub enum EventKind {
 
 impl EventKind {
     /// All kinds, in the order of dlock(7).
-    pub const ALL: [Self; 27] = [
+    pub const ALL: [Self; 30] = [
         Self::Waiting,
         Self::NoNamedLocks,
+        Self::Connected,
         Self::Granted,
         Self::Nested,
         Self::Skipped,
         Self::Disconnected,
         Self::RenewalFailed,
         Self::Renewed,
+        Self::Renewal,
+        Self::Suspended,
         Self::Lost,
         Self::Stopping,
         Self::Signal,
@@ -126,6 +137,7 @@ impl EventKind {
             Self::NoNamedLocks => "no-named-locks",
             Self::ClockStep => "clock-step",
             Self::ClockDifference => "clock-difference",
+            Self::Connected => "connected",
             Self::Disconnected => "disconnected",
             Self::Paused => "paused",
             Self::Resumed => "resumed",
@@ -133,6 +145,8 @@ impl EventKind {
             Self::Nested => "nested",
             Self::RenewalFailed => "renewal-failed",
             Self::Renewed => "renewed",
+            Self::Renewal => "renewal",
+            Self::Suspended => "suspended",
             Self::Lost => "lost",
             Self::Stopping => "stopping",
             Self::Signal => "signal",
@@ -159,6 +173,7 @@ impl EventKind {
             kind: self,
             holder,
             status: None,
+            wait: None,
         }
     }
 }
@@ -169,12 +184,47 @@ pub struct EventMeta<'a> {
     kind: EventKind,
     holder: Option<&'a str>,
     status: Option<u8>,
+    wait: Option<WaitFacts>,
+}
+
+/// State of a wait, for the event `waiting`.
+#[derive(Debug, Clone, Copy)]
+pub struct WaitFacts {
+    /// Time since this process began to wait.
+    pub waited: Duration,
+    /// Number of waiters ahead of this process. None if this process does not wait in the queue, or if the number is
+    /// unknown.
+    pub ahead: Option<u64>,
+    /// Token and expiry of the lease of the present holder. None if no lease is known.
+    pub lease: Option<(Token, Expiry)>,
+}
+
+impl WaitFacts {
+    /// Returns the state of a wait of the length `waited` behind `ahead` other waiters. `record` is the latest known
+    /// record, if any.
+    #[must_use]
+    pub fn new(waited: Duration, ahead: Option<u64>, record: Option<&LockRecord>) -> Self {
+        let leased = record.filter(|record| record.is_leased());
+        let lease = leased.map(|record| (record.version.token, record.expiry));
+        Self {
+            waited,
+            ahead,
+            lease,
+        }
+    }
 }
 
 impl EventMeta<'_> {
     /// Returns true if the message is about a run that dlock skipped.
     pub(super) const fn is_skipped(&self) -> bool {
         matches!(self.kind, EventKind::Skipped)
+    }
+
+    /// Adds the state of the wait.
+    #[must_use]
+    pub const fn waiting(mut self, wait: WaitFacts) -> Self {
+        self.wait = Some(wait);
+        self
     }
 
     /// Adds the status with which dlock exits after this message.
@@ -212,12 +262,21 @@ struct LogLine<'a> {
     holder: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     status: Option<u8>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ahead: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    waited_ms: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    expires_in_ms: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    holder_token: Option<u64>,
     message: &'a str,
 }
 
 /// Formats a message as one line of JSON, including the newline. Escapes the characters that a terminal
 /// would interpret.
 pub(super) fn line(level: Verbosity, meta: EventMeta, context: &Context, text: &str) -> String {
+    let lease = meta.wait.and_then(|wait| wait.lease);
     let line = LogLine {
         time: time(clock::wall()),
         level: match level {
@@ -230,10 +289,23 @@ pub(super) fn line(level: Verbosity, meta: EventMeta, context: &Context, text: &
         token: context.token,
         holder: meta.holder,
         status: meta.status,
+        ahead: meta.wait.and_then(|wait| wait.ahead),
+        waited_ms: meta.wait.map(|wait| millis(wait.waited)),
+        expires_in_ms: lease.map(|(_, expiry)| expires_in_ms(expiry)),
+        holder_token: lease.map(|(token, _)| token.0),
         message: text,
     };
     // Serialization fails only for maps whose keys are not strings.
     json_line(&line).unwrap_or_default()
+}
+
+/// Returns the time until the lease expires in milliseconds, which is negative if the lease has expired.
+fn expires_in_ms(expiry: Expiry) -> i64 {
+    let signed = |time| i64::try_from(millis(time)).unwrap_or(i64::MAX);
+    match expiry {
+        Expiry::In(left) => signed(left),
+        Expiry::Ago(ago) => -signed(ago),
+    }
 }
 
 /// Formats a time since 1970 as RFC 3339, in UTC, with milliseconds.

@@ -65,6 +65,8 @@ pub fn dropped(count: u64) -> String {
 pub fn waiting(action: &Action, seen: &LockRecord, ahead: u64) -> String {
     let holding = holding(action, seen);
     match ahead {
+        // While an action is paused, no contender is next.
+        0 if seen.pause.is_some() => holding,
         0 => format!("{holding}; you are next"),
         _ => format!("{holding}; {ahead} ahead of you"),
     }
@@ -330,6 +332,15 @@ pub fn clock_difference(server: Duration, ours: Duration) -> Option<String> {
             duration(difference)
         )
     })
+}
+
+/// Returns the message of a holder that Ctrl-Z stops. `left` is the time until the command is stopped.
+#[must_use]
+pub fn suspended(action: &Action, left: Duration) -> String {
+    let left = duration(left);
+    format!(
+        "dlock is stopped and cannot renew {action}; the command is ended in {left} unless dlock continues before"
+    )
 }
 
 /// Returns a description of a session on the server.

@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::contender::Holder;
 use crate::lease::Token;
 use crate::lease::action::Action;
+use crate::sys::signal_name::describe;
 
 /// Outcome of a run, or kind of an operator request, in a history entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -82,7 +83,7 @@ impl fmt::Display for HistoryOutcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Exited(status) => write!(f, "exited {status}"),
-            Self::Killed(signal) => write!(f, "killed {signal}"),
+            Self::Killed(signal) => write!(f, "killed by {}", describe(i32::from(*signal))),
             _ => f.write_str(self.as_str()),
         }
     }

@@ -10,8 +10,8 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::time::Duration;
 
-pub use libc::{SIGCHLD, SIGCONT, SIGWINCH};
-use libc::{SIGHUP, SIGINT, SIGQUIT, SIGTSTP, SIGTTIN, SIGTTOU, SIGURG};
+pub use libc::{SIGCHLD, SIGCONT, SIGTSTP, SIGWINCH};
+use libc::{SIGHUP, SIGINT, SIGQUIT, SIGTTIN, SIGTTOU, SIGURG};
 use rustix::process::{getpid, getsid};
 use serde::{Deserialize, Serialize};
 
@@ -51,6 +51,18 @@ pub struct Signal {
     pub origin: Origin,
 }
 
+/// What SIGTSTP, SIGTTIN and SIGTTOU do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum JobControl {
+    /// All three are read from the descriptor, and stop no process.
+    Off,
+    /// SIGTSTP (Ctrl-Z) is read from the descriptor, and the reader calls [`stop_this_process`]. The other two stop this
+    /// process as usual.
+    Announced,
+    /// All three stop this process as usual.
+    Usual,
+}
+
 /// The sender of a signal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Origin {
@@ -86,15 +98,15 @@ impl SignalFd {
     ///
     /// Threads and processes that are started later inherit the signal mask, so call this function before any thread is
     /// started. Signals that were ignored when dlock was started (nohup), except SIGCHLD, stay ignored. A fault such as
-    /// an invalid memory access still kills this process, because the kernel does not delay the signal for a fault. If
-    /// `job_control` is true, SIGTSTP, SIGTTIN and SIGTTOU are not blocked and stop this process as usual.
+    /// an invalid memory access still kills this process, because the kernel does not delay the signal for a fault.
     ///
     /// # Errors
     /// Fails if the kernel has no free descriptor.
-    pub fn open(job_control: bool) -> io::Result<Self> {
+    pub fn open(job_control: JobControl) -> io::Result<Self> {
         let taken = SignalMask::of((1..=64).filter(|number| match *number {
             SIGCHLD => true,
-            SIGTSTP | SIGTTIN | SIGTTOU if job_control => false,
+            SIGTTIN | SIGTTOU if job_control != JobControl::Off => false,
+            SIGTSTP if job_control == JobControl::Usual => false,
             // If an ignored signal were blocked, the kernel would queue it instead of discarding it.
             number => !was_ignored(number),
         }));
@@ -160,6 +172,17 @@ pub fn suspend_self() {
     // SAFETY: raise takes a plain number.
     unsafe { libc::raise(SIGTSTP) };
     send(0, SIGTSTP);
+    before.apply(libc::SIG_SETMASK);
+}
+
+/// Stops this process, as SIGTSTP does by default. Returns when the process is resumed, or immediately if no process could
+/// resume it. Call this function only if SIGTSTP is blocked, after SIGTSTP was read from the descriptor. The other
+/// processes of the group have received their own SIGTSTP.
+pub fn stop_this_process() {
+    // If SIGCONT arrives before the signal is unblocked, the kernel discards the signal, and the process continues.
+    // SAFETY: raise takes a plain number.
+    unsafe { libc::raise(SIGTSTP) };
+    let before = SignalMask::of([SIGTSTP]).apply(libc::SIG_UNBLOCK);
     before.apply(libc::SIG_SETMASK);
 }
 

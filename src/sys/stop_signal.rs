@@ -3,44 +3,15 @@
 //! These are all signals with a name whose default action ends a process. Real-time signals have no names of their own
 //! and are not accepted.
 
-use libc::{
-    SIGABRT, SIGALRM, SIGBUS, SIGFPE, SIGHUP, SIGILL, SIGINT, SIGIO, SIGKILL, SIGPIPE, SIGPROF,
-    SIGPWR, SIGQUIT, SIGSEGV, SIGSTKFLT, SIGSYS, SIGTERM, SIGTRAP, SIGUSR1, SIGUSR2, SIGVTALRM,
-    SIGXCPU, SIGXFSZ,
-};
+use libc::SIGSTOP;
 
-/// The accepted signals with their names, in the order of the numbers.
-const SIGNALS: [(&str, i32); 23] = [
-    ("HUP", SIGHUP),
-    ("INT", SIGINT),
-    ("QUIT", SIGQUIT),
-    ("ILL", SIGILL),
-    ("TRAP", SIGTRAP),
-    ("ABRT", SIGABRT),
-    ("BUS", SIGBUS),
-    ("FPE", SIGFPE),
-    ("KILL", SIGKILL),
-    ("USR1", SIGUSR1),
-    ("SEGV", SIGSEGV),
-    ("USR2", SIGUSR2),
-    ("PIPE", SIGPIPE),
-    ("ALRM", SIGALRM),
-    ("TERM", SIGTERM),
-    ("STKFLT", SIGSTKFLT),
-    ("XCPU", SIGXCPU),
-    ("XFSZ", SIGXFSZ),
-    ("VTALRM", SIGVTALRM),
-    ("PROF", SIGPROF),
-    ("IO", SIGIO),
-    ("PWR", SIGPWR),
-    ("SYS", SIGSYS),
-];
+use super::signal::is_fatal;
+use super::signal_name::NAMES;
 
-/// Returns the name of `signal` without SIG. None if the signal is not one of the accepted ones.
-#[must_use]
-pub fn name(signal: i32) -> Option<&'static str> {
-    let found = SIGNALS.iter().find(|(_, number)| *number == signal);
-    found.map(|(name, _)| *name)
+/// Returns the accepted signals with their names, in the order of the numbers.
+fn accepted() -> impl Iterator<Item = (&'static str, i32)> {
+    let is_accepted = |signal: &(&str, i32)| is_fatal(signal.1) && signal.1 != SIGSTOP;
+    NAMES.into_iter().filter(is_accepted)
 }
 
 /// Returns the number of the signal in `text`, which is a name with or without SIG, in upper or lower case, or a number.
@@ -50,20 +21,22 @@ pub fn name(signal: i32) -> Option<&'static str> {
 pub fn parse(text: &str) -> Result<i32, String> {
     let upper = text.to_ascii_uppercase();
     let name = upper.strip_prefix("SIG").unwrap_or(&upper);
-    let is_chosen = |(known, number): &&(&str, i32)| *known == name || number.to_string() == text;
-    match SIGNALS.iter().find(is_chosen) {
-        Some((_, number)) => Ok(*number),
+    let is_chosen = |(known, number): &(&str, i32)| *known == name || number.to_string() == text;
+    match accepted().find(is_chosen) {
+        Some((_, number)) => Ok(number),
         None => Err(format!(
             "must be the name or the number of a signal that ends a process: {}",
-            SIGNALS.map(|(known, _)| known).join(", ")
+            accepted()
+                .map(|(known, _)| known)
+                .collect::<Vec<_>>()
+                .join(", ")
         )),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{SIGNALS, parse};
-    use crate::sys::signal::is_fatal;
+    use super::{accepted, parse};
 
     #[test]
     fn signal_is_a_name_in_any_case_or_a_number() {
@@ -107,9 +80,8 @@ mod tests {
 
     #[test]
     fn every_signal_with_a_name_that_ends_a_process_is_accepted() {
-        const STOP: i32 = 19;
-        let fatal = (1..32).filter(|number| is_fatal(*number) && *number != STOP);
-        let accepted = SIGNALS.map(|(_, number)| number);
-        assert_eq!(fatal.collect::<Vec<_>>(), accepted);
+        let accepted: Vec<i32> = accepted().map(|(_, number)| number).collect();
+        assert_eq!(accepted.len(), 23);
+        assert!(!accepted.contains(&19), "SIGSTOP");
     }
 }

@@ -20,7 +20,7 @@ use crate::report::Report;
 use crate::report::style::Colors;
 use crate::store::Holder;
 use crate::store::target::Target;
-use crate::sys::signal::{self, SignalFd};
+use crate::sys::signal::{self, JobControl, SignalFd};
 use crate::sys::{clock, terminal};
 
 /// Shows the state of the locks until the user quits, a fatal signal arrives, or the reader of stdout closes the pipe.
@@ -37,7 +37,7 @@ pub fn run(options: WatchOptions, target: Target, report: &Report) -> anyhow::Re
     let operator = options.operator.clone();
     // The descriptor is opened before any thread starts, so that all threads inherit the signal mask. The job control
     // signals are not blocked, so SIGTSTP and terminal access from the background stop this process as usual.
-    let signals = SignalFd::open(true).context("cannot receive signals")?;
+    let signals = SignalFd::open(JobControl::Usual).context("cannot receive signals")?;
     let mut poller = Poller::start(options, target, signals).context("cannot start a thread")?;
     let first = match first_snapshot(&mut poller)? {
         Ok(snapshot) => snapshot,

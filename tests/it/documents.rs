@@ -230,7 +230,18 @@ fn every_name_in_logs_metrics_and_hooks_is_documented() {
         panic!("expected two lists");
     };
     let all = [
-        "time", "level", "event", "action", "token", "holder", "status", "message",
+        "time",
+        "level",
+        "event",
+        "action",
+        "token",
+        "holder",
+        "status",
+        "ahead",
+        "waited_ms",
+        "expires_in_ms",
+        "holder_token",
+        "message",
     ];
     assert_eq!(fields, &all);
     assert_eq!(events, &EventKind::ALL.map(EventKind::as_str));

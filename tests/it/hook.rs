@@ -361,7 +361,7 @@ fn a_failed_hook_is_reported_and_does_not_affect_the_run() {
         for (hook, how) in [
             ("exit 5", "exited with 5"),
             // If the hook inherited dlock's signal mask, the hook would not receive SIGTERM.
-            ("kill -TERM $$; exit 6", "was killed by signal 15"),
+            ("kill -TERM $$; exit 6", "was killed by SIGTERM (15)"),
             ("no-such-command 2> /dev/null", "exited with 127"),
         ] {
             let outcome = exec(&database, &format!("--on-event={hook}"), &[])

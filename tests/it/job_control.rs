@@ -126,6 +126,7 @@ fn ctrl_z_stops_dlock_and_command_and_fg_or_bg_resumes_them() {
         let command = read_message(&stage.path("ready"));
         for (resume, count) in [("fg", 1), ("bg", 2)] {
             terminal.types(CTRL_Z);
+            terminal.sees("dlock is stopped and cannot renew init; the command is ended in 2");
             terminal.sees("Stopped");
             terminal.prompts();
             eventually("the command is stopped", || state(&command) == 'T');
@@ -133,7 +134,7 @@ fn ctrl_z_stops_dlock_and_command_and_fg_or_bg_resumes_them() {
             eventually("the command is resumed", || state(&command) != 'T');
             // If Ctrl-Z arrived before the monitor has forwarded SIGCONT, the command would keep running.
             eventually("SIGCONT is forwarded", || {
-                let forwarded = terminal.screen().matches("forwarded signal 18");
+                let forwarded = terminal.screen().matches("forwarded SIGCONT (18)");
                 forwarded.count() == count
             });
         }
@@ -172,7 +173,7 @@ fn command_stopped_longer_than_its_lease_is_killed_and_fg_reports_the_loss() {
             .run()
             .expect(0, "alone\n", "init is held by");
         terminal.enters("fg");
-        terminal.sees("cannot keep init");
+        terminal.sees("cannot keep init: dlock was stopped for ");
         terminal.prompts();
         terminal.enters("echo status=$?");
         terminal.sees("status=76");
@@ -186,6 +187,7 @@ fn ctrl_z_stops_a_waiter_and_fg_resumes_it() {
     terminal.types(CTRL_Z);
     terminal.prompts();
     terminal.enters("fg");
+    terminal.sees("when dlock joined the queue, init was held by");
     recorder.exit(0);
     holder.wait().expect(0, "", "");
     // dlock erases its message about waiting before the command prints.

@@ -1,5 +1,6 @@
 //! Tests of messages as JSON. Each line on stderr is one JSON object, with the same fields on both servers.
 
+use mysql::prelude::Queryable;
 use serde_json::Value;
 
 use crate::cli_runner::{Dlock, Outcome};
@@ -57,13 +58,47 @@ fn verbose_run_logs_each_step_with_action_and_token() {
             .iter()
             .map(|message| message["event"].as_str().expect("a string"))
             .collect();
-        assert_eq!(events, ["granted", "ended", "released"], "{flavour}");
+        assert_eq!(
+            events,
+            ["connected", "granted", "ended", "released"],
+            "{flavour}"
+        );
         for message in &messages {
             assert_eq!(message["action"], "init", "{flavour}");
-            assert_eq!(message["token"], token(&database), "{flavour}");
             assert_eq!(message["level"], "debug", "{flavour}");
         }
-        assert_eq!(messages[1]["message"], "the command exited with 3");
+        for message in &messages[1..] {
+            assert_eq!(message["token"], token(&database), "{flavour}");
+        }
+        let connected = messages[0]["message"].as_str().expect("a string");
+        let address = format!("connected to 127.0.0.1:{} (server version ", database.port);
+        assert!(connected.starts_with(&address), "{connected}");
+        assert!(connected.contains(", no TLS, session "), "{connected}");
+        let version: Option<String> = database
+            .admin_conn()
+            .query_first("SELECT VERSION()")
+            .expect("the server responds");
+        let version = version.expect("the server has a version");
+        assert!(connected.contains(&version), "{connected}");
+        assert_eq!(messages[2]["message"], "the command exited with 3");
+    }
+}
+
+#[test]
+fn verbose_run_logs_each_renewal_with_its_duration() {
+    for flavour in Flavour::ALL {
+        let database = shared(flavour).database("logs");
+        let holder = holder(&database, &["-v", "--ttl=2s"]);
+        holder
+            .running
+            .wait_for_output("renewed the lease of init in ");
+        let messages = logged(&holder.end());
+        let renewal = first(&messages, "renewal");
+        assert_eq!(renewal["level"], "debug", "{flavour}");
+        let text = renewal["message"].as_str().expect("a string");
+        let took = text.strip_prefix("renewed the lease of init in ");
+        let took = took.and_then(|took| humantime::parse_duration(took).ok());
+        assert!(took.is_some(), "{text}");
     }
 }
 
@@ -90,6 +125,11 @@ fn waiting_and_skipped_messages_name_the_holder() {
         let text = waiting["message"].as_str().expect("a string");
         assert!(text.starts_with("init is held by web-1 (token "), "{text}");
         assert!(text.ends_with("; you are next"), "{text}");
+        assert_eq!(waiting["ahead"], 0, "{flavour}");
+        assert_eq!(waiting["holder_token"], token(&database), "{flavour}");
+        assert!(waiting["waited_ms"].is_u64(), "{flavour}: {waiting}");
+        let expires_in = waiting["expires_in_ms"].as_i64().expect("a number");
+        assert!((1..=30_000).contains(&expires_in), "{flavour}: {waiting}");
 
         for (options, status, level) in [(&["-n"][..], 75, "error"), (&["-nE0"], 0, "info")] {
             let skipped = Dlock::on(&database, ["exec", "-a", "init"])
@@ -205,7 +245,10 @@ fn other_subcommands_log_json_messages() {
 
         let holder = holder(&database, &["--holder=web-1"]);
         let messages = logged(&run(&["wait", "init", "--timeout=2s"]));
-        assert_eq!(first(&messages, "waiting")["holder"], "web-1", "{flavour}");
+        let waiting = first(&messages, "waiting");
+        assert_eq!(waiting["holder"], "web-1", "{flavour}");
+        assert_eq!(waiting["holder_token"], token(&database), "{flavour}");
+        assert!(waiting.get("ahead").is_none(), "{flavour}: {waiting}");
         assert_eq!(first(&messages, "failed")["status"], 75, "{flavour}");
         holder.end();
     }

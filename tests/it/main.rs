@@ -71,6 +71,7 @@ mod store_contract;
 mod tables;
 mod tls;
 mod tree;
+mod true_messages;
 mod versions;
 mod vocabulary;
 mod wait_command;

@@ -26,7 +26,7 @@ fn statement_of_a_killed_client_has_ended_when_dlock_exits() {
         outcome.expect(137, "", ENDED);
         assert!(!scene.is_noted(), "{flavour}");
         let history = scene.dlock(["history", "init"]).run();
-        let ended = "killed 9, ended 1 session ";
+        let ended = "killed by SIGKILL (9), ended 1 session ";
         assert!(history.stdout.contains(ended), "{flavour}: {history:#?}");
     }
 }

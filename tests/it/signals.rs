@@ -133,6 +133,14 @@ fn stopping_command_still_gets_signals_and_a_second_request_kills() {
     }
 }
 
+/// Returns the end of the text for the signal `number` in a message. Real-time signals have no name.
+fn named(number: i32) -> String {
+    match number {
+        ..32 => format!(" ({number})"),
+        _ => format!("signal {number}"),
+    }
+}
+
 #[test]
 fn fatal_signal_to_the_command_exits_with_128_plus_its_number() {
     for flavour in Flavour::ALL {
@@ -178,7 +186,7 @@ fn signal_ends_a_waiter_without_changing_lock_or_queue() {
             });
         };
         for (number, outcome) in each(&signals, start, all_wait) {
-            let message = format!("signal {number} while waiting for init");
+            let message = named(number) + " while waiting for init";
             outcome.expect(128 + number, "", &message);
         }
         // A waiter that leaves the queue has 0.1 s to remove its queue entry. On a busy machine, some entries may
@@ -221,7 +229,7 @@ fn signal_ends_a_dlock_that_is_connecting() {
     let mut silent = Vec::new();
     let ready = || silent = accept_all();
     for (number, outcome) in each(&signals, start, ready) {
-        let message = format!("signal {number} while waiting for init");
+        let message = named(number) + " while waiting for init";
         outcome.expect(128 + number, "", &message);
     }
     assert_eq!(silent.len(), signals.len());
@@ -232,7 +240,7 @@ fn signal_ends_a_dlock_that_is_connecting() {
         patient.signal(&number.to_string());
     }
     patient.signal("USR1");
-    patient.wait().expect(138, "", "signal 10 while waiting");
+    patient.wait().expect(138, "", "SIGUSR1 (10) while waiting");
 }
 
 #[test]

@@ -12,17 +12,18 @@ use crate::event::database::DatabaseThread;
 use crate::event::queue::{EventQueue, EventSender};
 use crate::exit::{ExitError, Status};
 use crate::lease::action::Action;
-use crate::lease::instant::BootInstant;
+use crate::lease::instant::{BootInstant, Deadline};
 use crate::lease::once::Once;
 use crate::lease::timing::Timing;
 use crate::process::hook;
 use crate::protocol::clock_jump::ClockComparison;
-use crate::report::Report;
 use crate::report::log::EventKind;
+use crate::report::{Report, messages};
 use crate::store::mysql::Database;
-use crate::store::target::Target;
-use crate::store::{Contender, Request};
-use crate::sys::{clock, signal};
+use crate::store::target::{Address, Target};
+use crate::store::{Contender, Failure, FailureKind, Request};
+use crate::sys::clock;
+use crate::sys::signal::{self, JobControl, SIGTSTP};
 
 /// Maximum sleep of the loop. The timer of the sleep stops while the machine is suspended, but
 /// leases continue to expire. If a deadline passes while the machine is suspended, the loop detects
@@ -49,7 +50,13 @@ pub(in crate::commands) struct EventLoop<'a> {
     /// True if an open request waits for the queue lock. The duration of such a wait depends on the
     /// queue, so the loop does not interrupt it.
     pub(super) is_waiting_turn: bool,
+    /// Address of the server.
+    address: Address,
     clock: ClockComparison,
+    /// Whether this loop stops the process on Ctrl-Z.
+    pub(in crate::commands) job_control: JobControl,
+    /// Deadline of the lease under which the command runs. None while no command runs.
+    pub(super) deadline: Option<Deadline>,
     /// Metrics file and hooks of the run.
     pub(in crate::commands) observers: RunObservers,
 }
@@ -64,6 +71,7 @@ impl EventLoop<'_> {
         events: EventQueue,
         sender: EventSender,
     ) -> io::Result<EventLoop<'_>> {
+        let address = target.address.clone();
         let database = Database::new(target, timing.request_timeout, timing.ttl);
         Ok(EventLoop {
             report,
@@ -77,7 +85,10 @@ impl EventLoop<'_> {
             open: 0,
             open_since: clock::now(),
             is_waiting_turn: false,
+            address,
             clock: ClockComparison::default(),
+            job_control: JobControl::Off,
+            deadline: None,
         })
     }
 
@@ -89,6 +100,12 @@ impl EventLoop<'_> {
         self.open += 1;
         self.is_waiting_turn |= matches!(request, Request::WaitTurn(_));
         self.database.send(request);
+    }
+
+    /// Returns the failure of a request to which the server has not responded in time.
+    pub(in crate::commands) fn no_response(&self) -> Failure {
+        let message = format!("cannot reach {}: no response in time", self.address);
+        Failure::new(FailureKind::Unreachable, message)
     }
 
     /// Returns a sender of events to this loop.
@@ -128,6 +145,12 @@ impl EventLoop<'_> {
                     }
                     return Some(Event::Response(response));
                 }
+                Some(Event::Connected(server)) => self.report.debug(EventKind::Connected, server),
+                Some(Event::Signal(signal))
+                    if signal.number == SIGTSTP && self.job_control == JobControl::Announced =>
+                {
+                    self.suspend();
+                }
                 Some(event) => {
                     self.observers.handle_event(self.report, &event);
                     return Some(event);
@@ -136,6 +159,18 @@ impl EventLoop<'_> {
                 None => {}
             }
         }
+    }
+
+    /// Stops this process after Ctrl-Z. A holder first reports that it cannot renew its lease. The monitor still enforces
+    /// the deadline.
+    fn suspend(&self) {
+        if let Some(deadline) = self.deadline {
+            let left = deadline.term.since(clock::now());
+            let text = messages::suspended(&self.action, left);
+            self.report.info(EventKind::Suspended, text);
+        }
+        self.report.finish();
+        signal::stop_this_process();
     }
 
     /// Notifies the observers that dlock ends, waits a short time for them to finish, and then

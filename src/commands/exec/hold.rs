@@ -1,5 +1,7 @@
 //! Holds the lease from the grant until the command's process tree is dead or is left behind. Runs on the main thread.
 
+mod renewal;
+
 use std::time::Duration;
 
 use super::event_loop::{EventLoop, LONGEST_SLEEP};
@@ -14,7 +16,7 @@ use crate::outcome::RunOutcome;
 use crate::process::monitor::{Killing, LATE, Monitor, MonitorMessage, ParentMessage, Start};
 use crate::process::supervisor::{Effect, INT, KILL, StopReason, SupervisorInput, TERM};
 use crate::protocol::acquire::AcquiredLease;
-use crate::protocol::renew::{Liveness, RenewalOutcome, Renewals};
+use crate::protocol::renew::{Liveness, Renewals};
 use crate::protocol::sessions::SessionTracker;
 use crate::report::log::EventKind;
 use crate::report::messages;
@@ -22,11 +24,15 @@ use crate::store::session::SessionPolicy;
 use crate::store::{Failure, Loss, Request};
 use crate::sys::clock;
 use crate::sys::process::ExecError;
+use crate::sys::signal_name::describe;
 use crate::sys::tree::{ExitReason, Leftovers, Tree};
 
 /// Time from the grant to the first look at the connections of the command. A command without a connection to the
 /// database often ends sooner, and then costs nothing.
 const FIRST_LOOK: Duration = Duration::from_millis(50);
+
+/// Minimum time by which a sleep of the event loop must be too long to count as a stop of this process.
+const MIN_STOP: Duration = Duration::from_millis(500);
 
 /// The parent's state of a command that runs under a lease.
 struct RunState<'a> {
@@ -42,6 +48,10 @@ struct RunState<'a> {
     /// Time of the first failed renewal or closed connection since the most recent successful renewal. None if neither
     /// has occurred.
     failing_since: Option<BootInstant>,
+    /// Time at which the server closed the connection, if this has not been reported. None if there is nothing to report.
+    disconnected_at: Option<BootInstant>,
+    /// Time for which this process did not run since the most recent successful renewal. None if it was not stopped.
+    stopped_for: Option<Duration>,
     /// Failure of the most recent renewal. None if no renewal has failed since the most recent success.
     failure: Option<Failure>,
     /// How the lease was lost. None if the server has not reported a loss.
@@ -69,9 +79,13 @@ impl RunState<'_> {
     fn why_not_renewed(&self) -> String {
         match (&self.failure, &self.args.heartbeat_file) {
             (_, Some(file)) if self.renewals.is_silent() => {
-                format!("{} does not change", file.display())
+                format!("no heartbeat, because {} does not change", file.display())
             }
             (Some(failure), _) => failure.to_string(),
+            (None, _) if self.stopped_for.is_some() => {
+                let stopped_for = messages::duration(self.stopped_for.unwrap_or_default());
+                format!("dlock was stopped for {stopped_for}")
+            }
             (None, _) => "no response from the server".to_owned(),
         }
     }
@@ -142,6 +156,7 @@ impl EventLoop<'_> {
             token: lease.grant.token,
         }));
         self.observers.granted(lease.grant.token);
+        self.deadline = Some(renewals.deadline());
         let mut run = RunState {
             args,
             monitor,
@@ -155,6 +170,8 @@ impl EventLoop<'_> {
             watch_at: (args.server_sessions != SessionPolicy::Ignore)
                 .then_some(started + FIRST_LOOK),
             failing_since: None,
+            disconnected_at: None,
+            stopped_for: None,
             failure: None,
             loss: None,
             killed: false,
@@ -162,6 +179,7 @@ impl EventLoop<'_> {
             orphans: None,
         };
         let (outcome, reason) = self.run(&mut run);
+        self.deadline = None;
         FinishedRun {
             outcome,
             reason,
@@ -188,6 +206,12 @@ impl EventLoop<'_> {
                 request.look = run.sessions.look().map(Box::new);
                 self.send(Request::Renew(request));
             }
+            let report_at = run
+                .disconnected_at
+                .map(|at| at + self.timing.request_timeout);
+            if report_at.is_some_and(|at| now >= at) {
+                self.report_disconnected(run);
+            }
             if run.watch_at.is_some_and(|at| now >= at) {
                 run.watch_at = None;
                 run.watcher = self.watch_connections(run.monitor);
@@ -197,9 +221,16 @@ impl EventLoop<'_> {
                 run.overdue_at(),
                 kill_again_at,
                 run.watch_at,
+                run.disconnected_at
+                    .map(|at| at + self.timing.request_timeout),
             ];
             let until = wake.into_iter().flatten().filter(|wake| *wake > now).min();
-            match self.event(until.unwrap_or(now + LONGEST_SLEEP)) {
+            let event = self.event(until.unwrap_or(now + LONGEST_SLEEP));
+            let took = clock::now().since(now);
+            if took >= LONGEST_SLEEP + MIN_STOP {
+                run.stopped_for = Some(took);
+            }
+            match event {
                 Some(Event::Signal(signal)) => match run.stuck {
                     Some(pid) if [INT, TERM].contains(&signal.number) => {
                         let action = &self.action;
@@ -214,8 +245,9 @@ impl EventLoop<'_> {
                     }
                 },
                 Some(Event::Response(response)) => {
+                    let took = response.received.since(response.sent);
                     let outcome = run.renewals.handle_response(clock::now(), *response);
-                    self.handle_renewal(outcome, run);
+                    self.handle_renewal(outcome, took, run);
                 }
                 Some(Event::Connections(connections)) => {
                     run.sessions.update(connections);
@@ -225,11 +257,7 @@ impl EventLoop<'_> {
                     let now = clock::now();
                     run.failing_since.get_or_insert(now);
                     run.renewals.expedite(now);
-                    let action = &self.action;
-                    let text = format_args!(
-                        "the server has closed the connection of {action}; reconnecting"
-                    );
-                    self.report.info(EventKind::Disconnected, text);
+                    run.disconnected_at.get_or_insert(now);
                 }
                 Some(Event::Monitor(message)) => {
                     if let Some(ended_run) = self.handle_message(message, run) {
@@ -241,7 +269,7 @@ impl EventLoop<'_> {
                 None if run.overdue_at().is_some_and(|at| clock::now() >= at) => {
                     run.monitor.kill();
                 }
-                Some(Event::Hook(..) | Event::Metrics(_)) | None => {}
+                Some(Event::Connected(_) | Event::Hook(..) | Event::Metrics(_)) | None => {}
             }
             if let Some((tree, killing)) = &mut run.orphans {
                 // The monitor is dead, so the parent kills and reaps the tree.
@@ -266,7 +294,7 @@ impl EventLoop<'_> {
     ) -> (RunOutcome, String) {
         let how = match end {
             ExitReason::Exited(code) => format!("the command exited with {code}"),
-            ExitReason::Killed(signal) => format!("the command was killed by signal {signal}"),
+            ExitReason::Killed(signal) => format!("the command was killed by {}", describe(signal)),
         };
         self.report.debug(EventKind::Ended, &how);
         let reason = match stop_reason {
@@ -284,17 +312,19 @@ impl EventLoop<'_> {
         run: &mut RunState<'_>,
     ) -> Option<(RunOutcome, String)> {
         match message {
-            ParentMessage::Sent(Effect::Forward(signal)) => self
-                .report
-                .debug(EventKind::Signal, format_args!("forwarded signal {signal}")),
+            ParentMessage::Sent(Effect::Forward(signal)) => {
+                let text = format_args!("forwarded {} to the command", describe(signal));
+                self.report.debug(EventKind::Signal, text);
+            }
             ParentMessage::Sent(Effect::Stop(signal)) => {
                 run.killed |= signal == KILL;
-                let text =
-                    format_args!("sent signal {signal} to the command and all its descendants");
+                let signal = describe(signal);
+                let text = format_args!("sent {signal} to the command and all its descendants");
                 self.report.debug(EventKind::Signal, text);
             }
             ParentMessage::Stopping(StopReason::Expired) => {
                 run.look_now();
+                self.report_disconnected(run);
                 let why = format!("cannot keep {}: {}", self.action, run.why_not_renewed());
                 self.lost(None, &why, "stopping");
             }
@@ -345,52 +375,5 @@ impl EventLoop<'_> {
     fn timeout_reason(&self, args: &ExecArgs) -> String {
         let limit = messages::duration(args.max_runtime.unwrap_or_default());
         format!("{} has run for {limit}", self.action)
-    }
-
-    /// Applies the outcome of a renewal to the run. Reports a lost lease, each failed renewal, and the first success
-    /// after a failure.
-    fn handle_renewal(&mut self, outcome: RenewalOutcome, run: &mut RunState<'_>) {
-        match outcome {
-            RenewalOutcome::Renewed(deadline, look) => {
-                self.observers.renewed();
-                let result = run.sessions.looked(look.map(|look| *look));
-                self.handle_look(result, &mut run.renewals);
-                run.send(SupervisorInput::Renewed(deadline));
-                run.failure = None;
-                if let Some(since) = run.failing_since.take() {
-                    let ago = messages::duration(clock::now().since(since));
-                    let text = format_args!("{} is renewed again after {ago}", self.action);
-                    self.report.info(EventKind::Renewed, text);
-                }
-            }
-            RenewalOutcome::Failed(failure) => {
-                run.sessions.looked(None);
-                self.observers.renewal_failed();
-                run.failing_since.get_or_insert_with(clock::now);
-                let text = format!("cannot renew {}: {failure}; trying again", self.action);
-                match run.failure.replace(failure) {
-                    None => self.report.info(EventKind::RenewalFailed, text),
-                    Some(_) => self.report.debug(EventKind::RenewalFailed, text),
-                }
-            }
-            RenewalOutcome::Lost(loss, record) => {
-                run.look_now();
-                run.send(SupervisorInput::Lost);
-                run.loss = Some(loss);
-                let (why, other) = match (loss, record.owner_id) {
-                    (Loss::Revoked, _) => {
-                        (messages::released(&record), messages::operator(&record))
-                    }
-                    (Loss::TakenOver, Some(_)) => {
-                        let other = Some(&*record.holder.label);
-                        (messages::holding(&self.action, &record), other)
-                    }
-                    (Loss::TakenOver, None) => {
-                        ("its record was freed by another session".to_owned(), None)
-                    }
-                };
-                self.lost(other, &format!("lost {}: {why}", self.action), "stopping");
-            }
-        }
     }
 }

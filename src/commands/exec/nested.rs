@@ -99,7 +99,12 @@ fn read_record(
     timeout: Duration,
 ) -> anyhow::Result<Response> {
     let until = clock::now() + timeout;
-    query_within(target, timeout + QUERY_TIMEOUT, move |database| {
+    // With a limit of zero, there is one attempt, which has time for one connect and one response.
+    let limit = match timeout {
+        Duration::ZERO => QUERY_TIMEOUT,
+        timeout => timeout,
+    };
+    query_within(target, limit, move |database| {
         loop {
             match database.request(&contender, &Request::Get).outcome {
                 Err(failure) if failure.kind == FailureKind::NoTables => {

@@ -30,7 +30,7 @@ use crate::store::target::Target;
 use crate::store::{Contender, FenceMode, Holder};
 use crate::sys::pending_child::PreparedCommand;
 use crate::sys::process::find_program;
-use crate::sys::signal::SignalFd;
+use crate::sys::signal::{JobControl, SignalFd};
 use crate::sys::{clock, inherited, random, terminal};
 
 /// Number of checks of the heartbeat file in one renewal interval.
@@ -119,7 +119,11 @@ impl Plan {
         ];
         let owner_id = OwnerId::new(random::bytes().context("cannot get random bytes")?);
         let shares_terminal = terminal::is_controlling();
-        let signals = SignalFd::open(shares_terminal).context("cannot receive signals")?;
+        let job_control = match shares_terminal {
+            true => JobControl::Announced,
+            false => JobControl::Off,
+        };
+        let signals = SignalFd::open(job_control).context("cannot receive signals")?;
         let hidden = self.hidden_variables();
         let command = PreparedCommand::new(&args.command, &additions, &hidden, shares_terminal);
         let monitor = Monitor::start(command, args.stop_signal, timing.grace, shares_terminal)
@@ -137,6 +141,7 @@ impl Plan {
         let mut event_loop =
             EventLoop::open(report, timing, contender, target, queue, events.clone())
                 .context(NO_THREAD)?;
+        event_loop.job_control = job_control;
         (event_loop.observers.start(&args.observe, hidden, &events)).context(NO_THREAD)?;
         let limits = WaitLimits {
             wait: match args.wait {

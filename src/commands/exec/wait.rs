@@ -12,7 +12,7 @@ use crate::exit::{ExitCause, ExitError, Status};
 use crate::lease::instant::BootInstant;
 use crate::process::monitor::ParentMessage;
 use crate::protocol::acquire::{Acquire, AcquiredLease, NextRequest};
-use crate::report::log::EventKind;
+use crate::report::log::{EventKind, WaitFacts};
 use crate::report::messages;
 use crate::store::{FailureKind, QueueLock, ReleaseRequest, Request, Response, TimedResponse};
 use crate::sys::{clock, signal};
@@ -72,7 +72,7 @@ impl EventLoop<'_> {
                     );
                     self.report.debug(EventKind::NoNamedLocks, text);
                 }
-                self.report_wait(acquire, &response);
+                self.report_wait(acquire, &response, now.since(started));
             }
             let waited = || messages::duration(now.since(started));
             match next {
@@ -101,9 +101,8 @@ impl EventLoop<'_> {
                     return Err(ExitError::new(status, why).because(cause));
                 }
                 NextRequest::Unreachable(failure) => {
-                    let cause = failure.map(|failure| failure.message);
-                    let cause = cause.as_deref().unwrap_or("the server does not respond");
-                    let why = format!("{cause}; gave up after {}", waited());
+                    let failure = failure.unwrap_or_else(|| self.no_response());
+                    let why = format!("{failure}; gave up after {}", waited());
                     return Err(ExitError::new(Status::UNAVAILABLE, why));
                 }
                 NextRequest::Refused(failure) => {
@@ -126,8 +125,9 @@ impl EventLoop<'_> {
                         if let Some((record, ahead)) = acquire.observed() {
                             let waited = clock::now().since(started);
                             let text = messages::still_waiting(&self.action, record, ahead, waited);
-                            self.report
-                                .remind(EventKind::Waiting.by(messages::whose(record)), text);
+                            let facts = WaitFacts::new(waited, Some(ahead), Some(record));
+                            let meta = EventKind::Waiting.by(messages::whose(record));
+                            self.report.remind(meta.waiting(facts), text);
                         }
                     }
                     Some(_) | None => {}
@@ -137,7 +137,7 @@ impl EventLoop<'_> {
     }
 
     /// Reports why this contender waits.
-    fn report_wait(&self, acquire: &Acquire, response: &TimedResponse) {
+    fn report_wait(&self, acquire: &Acquire, response: &TimedResponse, waited: Duration) {
         let text = match (&response.outcome, acquire.observed()) {
             // The failure of the queue lock has already been reported, and is not the reason for the wait.
             (Err(failure), _) if failure.kind == FailureKind::NoQueueLock => return,
@@ -151,10 +151,12 @@ impl EventLoop<'_> {
             }
             _ => return,
         };
-        let holder = acquire
-            .observed()
-            .and_then(|(record, _)| messages::whose(record));
-        self.report.remind(EventKind::Waiting.by(holder), text);
+        let observed = acquire.observed();
+        let holder = observed.and_then(|(record, _)| messages::whose(record));
+        let ahead = observed.map(|(_, ahead)| ahead);
+        let facts = WaitFacts::new(waited, ahead, observed.map(|(record, _)| record));
+        self.report
+            .remind(EventKind::Waiting.by(holder).waiting(facts), text);
     }
 
     /// Releases a lease that may have been granted, and removes the queue entry. Gives up if the

@@ -15,7 +15,7 @@ use crate::process::supervisor::{CONT, Effect, KILL, StopReason, Supervisor, Sup
 use crate::sys::boot_timer::{BootTimer, wait_for};
 use crate::sys::channel::{Channel, Received};
 use crate::sys::pending_child::{PendingChild, PreparedCommand};
-use crate::sys::signal::SignalFd;
+use crate::sys::signal::{JobControl, SignalFd};
 use crate::sys::tree::{Broadcast, ExitReason, Leftovers, Tree};
 use crate::sys::{clock, inherited, process};
 
@@ -49,7 +49,7 @@ pub(super) fn run_event_loop(
         timer: BootTimer::new()?,
         // All signals that can be blocked are blocked or ignored, so other processes can stop or end the monitor only
         // with SIGSTOP or SIGKILL.
-        children: SignalFd::open(false)?,
+        children: SignalFd::open(JobControl::Off)?,
     };
     let mut command = command.spawn_pending()?;
     inherited::close_descriptors();

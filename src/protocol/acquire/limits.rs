@@ -18,9 +18,9 @@ impl Acquire {
                 // The server has responded that it has too many connections, so the wait for a connection counts as a
                 // wait for the lock.
                 _ if self.was_full => wait.map(|wait| self.started + wait.max(connect)),
-                // The first attempt may use its full timeouts: one connect and one response.
-                None => Some(self.started + connect.max(2 * self.timing.request_timeout)),
-                Some(_) => Some(self.started + connect),
+                // With a limit of zero, there is one attempt, which has time for one connect and one response.
+                None if connect.is_zero() => Some(self.started + 2 * self.timing.request_timeout),
+                _ => Some(self.started + connect),
             };
         };
         let (least, confirmed_by) = match self.phase {

@@ -11,8 +11,10 @@ use crate::lease::Token;
 use crate::lease::once::{Once, OnceKey};
 use crate::report::log::{Context, EventKind};
 use crate::report::messages::{self, duration};
-use crate::report::{Verbosity, line};
+use crate::report::{FIRST_REMINDER_PAUSE, Verbosity, line, next_reminder_pause};
+use crate::store::connected::ConnectedServer;
 use crate::store::session::{SessionNote, SessionPolicy};
+use crate::store::target::{Address, SslMode};
 use crate::store::{LockRecord, Success};
 
 /// Returns the texts about the action `init` in the state of `record`, with their names.
@@ -177,13 +179,27 @@ fn sample(kind: EventKind) -> Sample {
         ),
         EventKind::RenewalFailed => plain(Normal, "cannot renew init: refused; trying again"),
         EventKind::Renewed => plain(Normal, "init is renewed again after 4s"),
+        EventKind::Connected => {
+            let server = ConnectedServer {
+                address: Address::Tcp {
+                    host: "db".to_owned(),
+                    port: 3306,
+                },
+                version: Some("10.11.19-MariaDB".to_owned()),
+                tls: Some(SslMode::VerifyIdentity),
+                session_id: 35,
+            };
+            plain(Verbose, &server.to_string())
+        }
+        EventKind::Renewal => plain(Verbose, "renewed the lease of init in 3ms"),
+        EventKind::Suspended => plain(Normal, &messages::suspended(init, seconds(23))),
         EventKind::Lost => {
             let why = messages::holding(init, &seen);
             let text = format!("lost init: {why}; stopping the command");
             (Quiet, other, None, text)
         }
         EventKind::Stopping => plain(Quiet, "init has run for 1h; stopping the command"),
-        EventKind::Signal => plain(Verbose, "forwarded signal 15"),
+        EventKind::Signal => plain(Verbose, "forwarded SIGTERM (15) to the command"),
         EventKind::Ended => plain(Verbose, "the command exited with 3"),
         EventKind::Stuck => plain(
             Quiet,
@@ -222,6 +238,7 @@ const fn has_no_grant(kind: EventKind) -> bool {
         EventKind::Message
             | EventKind::Waiting
             | EventKind::NoNamedLocks
+            | EventKind::Connected
             | EventKind::ClockDifference
             | EventKind::Paused
             | EventKind::Resumed
@@ -307,4 +324,13 @@ fn messages_with_long_and_hostile_text() {
 fn texts_for_dropped_messages() {
     let texts = [1, 2].map(messages::dropped);
     assert_snapshot!(texts.join("\n"));
+}
+
+#[test]
+fn pauses_between_reminders_grow_to_five_minutes() {
+    let pauses = std::iter::successors(Some(FIRST_REMINDER_PAUSE), |pause| {
+        Some(next_reminder_pause(*pause))
+    });
+    let pauses: Vec<u64> = pauses.take(7).map(|pause| pause.as_secs()).collect();
+    assert_eq!(pauses, [10, 20, 40, 80, 160, 300, 300]);
 }

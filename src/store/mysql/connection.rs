@@ -17,6 +17,7 @@ use mysql::{ClientIdentity, Conn, OptsBuilder, Row, SslOpts};
 
 use super::errors::{ConnectError, Phase, connect_error, failure};
 use crate::store::check::Check;
+use crate::store::connected::ConnectedServer;
 use crate::store::target::{Address, Secret, SslMode, Target, Tls};
 use crate::store::{Failure, FailureKind};
 use crate::sys::socket::{self, Interrupter};
@@ -93,6 +94,18 @@ impl Connection {
     /// Returns the session id in the server's greeting, which contains only the lower 32 bits of the id.
     pub(super) fn greeting_id(&self) -> u32 {
         self.conn.connection_id()
+    }
+
+    /// Returns the facts about this connection to `target`.
+    pub(super) fn facts(&self, target: &Target) -> ConnectedServer {
+        let is_tcp = matches!(target.address, Address::Tcp { .. });
+        ConnectedServer {
+            address: target.address.clone(),
+            version: None,
+            // The driver fails if the server does not offer TLS.
+            tls: Some(target.tls.mode).filter(|mode| is_tcp && *mode != SslMode::Disabled),
+            session_id: self.greeting_id(),
+        }
     }
 
     /// Returns the addresses of the connection. None if it uses a Unix socket.

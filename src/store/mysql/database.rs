@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::connection::Connection;
 use super::{rows, statements};
 use crate::lease::instant::BootInstant;
+use crate::store::connected::ConnectedServer;
 use crate::store::target::Target;
 use crate::store::{
     Contender, Failure, FailureKind, LockRecord, Request, Response, ServerTime, TimedResponse,
@@ -44,6 +45,8 @@ pub struct Database {
     /// A second connection, which ends the sessions of a command. A failed KILL does not affect the first connection.
     /// None before the first session to end.
     pub(super) second: Option<Box<Self>>,
+    /// Facts about the latest connection. None after [`Database::take_connected`].
+    pub(super) connected: Option<ConnectedServer>,
     /// Timing of the current request.
     pub(super) timing: RequestTiming,
 }
@@ -59,6 +62,7 @@ impl Database {
             connection: None,
             interrupter: Interrupter::default(),
             second: None,
+            connected: None,
             timing: RequestTiming::new(),
         }
     }
@@ -74,6 +78,11 @@ impl Database {
     #[must_use]
     pub const fn sent(&self) -> BootInstant {
         self.timing.sent
+    }
+
+    /// Returns the facts about a connection that was opened since the previous call. None if none was opened.
+    pub fn take_connected(&mut self) -> Option<ConnectedServer> {
+        self.connected.take()
     }
 
     /// Drops the connection after the server has closed it. The next request reconnects.
@@ -95,17 +104,23 @@ impl Database {
         }
     }
 
-    /// Returns the reason for `failure` if the tables have a version with which this dlock does not work. A statement
-    /// fails if it names a column that older tables do not have. All other failures are returned unchanged.
+    /// Returns the reason for `failure` if the tables do not exist, or if they have a version with which this dlock does
+    /// not work. A server checks the privileges before it looks for a table, and a statement fails if it names a column
+    /// that older tables do not have. All other failures are returned unchanged.
     fn explain(&mut self, failure: Failure) -> Failure {
-        if failure.kind != FailureKind::Config {
+        if !matches!(failure.kind, FailureKind::Config | FailureKind::Denied) {
             return failure;
         }
         let sent = self.timing.sent;
         let version = self.check_version();
         self.timing.sent = sent;
-        match version {
-            Err(mismatch) if mismatch.kind == FailureKind::Config => mismatch,
+        match (failure.kind, version) {
+            (FailureKind::Config, Err(mismatch)) if mismatch.kind == FailureKind::Config => {
+                mismatch
+            }
+            (FailureKind::Denied, Err(missing)) if missing.kind == FailureKind::NoTables => {
+                self.tables_are_missing(&failure)
+            }
             _ => failure,
         }
     }

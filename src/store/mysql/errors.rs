@@ -113,7 +113,9 @@ fn advice(code: u16, target: &Target) -> String {
             "; check the account and its password, and check if the account requires TLS (--ssl-mode)"
         }
         1045 | 1698 => "; check the account and its password",
-        1044 | 1142 | 1143 => "; dlock setup --print shows the tables and the grants",
+        1044 | 1142 | 1143 => {
+            "; if the tables do not exist, run dlock setup; dlock setup --print shows the tables and the grants"
+        }
         1665 => "; the server uses statement-based logging; set binlog_format=ROW or MIXED",
         3159 => "; the server requires TLS; set --ssl-mode verify_identity",
         _ => "",

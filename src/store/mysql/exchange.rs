@@ -44,12 +44,14 @@ impl Database {
         read: impl FnOnce(&[Vec<Row>]) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
         // The connection is moved out of `self`, so that any error below drops it.
-        let (connection, session) = match self.connection.take() {
-            Some(connection) => (connection, String::new()),
-            None => (
-                Connection::open(&self.target, self.limit, &self.interrupter)?,
-                statements::session(self.idle),
-            ),
+        let mut is_new = false;
+        let (connection, session) = if let Some(connection) = self.connection.take() {
+            (connection, String::new())
+        } else {
+            let connection = Connection::open(&self.target, self.limit, &self.interrupter)?;
+            self.connected = Some(connection.facts(&self.target));
+            is_new = true;
+            (connection, statements::session(self.idle))
         };
         let request_id = random::bytes().map_err(|error| {
             let message = format!("cannot get random numbers: {error}");
@@ -57,7 +59,13 @@ impl Database {
         })?;
         let packet = format!(
             "{session}{}",
-            statements::with_request_id(packet, request_id)
+            match is_new {
+                true => statements::with_request_id(
+                    &statements::with_server_version(packet),
+                    request_id
+                ),
+                false => statements::with_request_id(packet, request_id),
+            }
         );
         if kind == RequestKind::Wait {
             connection.limit_reads(None)?;
@@ -71,6 +79,9 @@ impl Database {
         let outcome = response.and_then(|sets| {
             let time = rows::check(&sets, request_id)?;
             self.timing.server_time = time.or(self.timing.server_time);
+            if let Some(server) = self.connected.as_mut().filter(|_| is_new) {
+                server.version = rows::server_version(&sets);
+            }
             read(&sets)
         });
         if outcome.is_ok() || mutant::is_disabled(Safeguard::FreshConnection) {

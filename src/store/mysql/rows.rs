@@ -61,6 +61,12 @@ pub(super) fn check(sets: &[Vec<Row>], request_id: [u8; 8]) -> Result<Option<Ser
     Ok(time)
 }
 
+/// Returns the version of the server from the response to the first packet of a session. None if it contains none.
+pub(super) fn server_version(sets: &[Vec<Row>]) -> Option<String> {
+    let version: Option<Vec<u8>> = optional(sets.first()?.first()?, "server_version").ok()?;
+    Some(String::from_utf8_lossy(&version?).into_owned())
+}
+
 /// Reads the row of a `select_record` statement.
 ///
 /// # Errors

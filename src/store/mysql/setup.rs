@@ -176,20 +176,26 @@ impl Database {
     /// different schema version.
     pub(super) fn create_tables(&mut self) -> Result<(), Failure> {
         let outcome = self.try_create_tables();
-        outcome.map_err(|mut failure| {
-            if failure.kind == FailureKind::Denied {
-                let database = &self.target.database;
-                let account = format!("'{}'@'…'", self.target.user);
-                let advice = format!(
-                    "; run dlock setup with an account that may create tables ({}), \
-                     then this account needs: {}",
-                    one_line(&schema::setup_grants(database, "'…'@'…'")),
-                    one_line(&schema::runtime_grants(database, &account)),
-                );
-                failure.message.push_str(&advice);
-            }
-            failure
+        outcome.map_err(|failure| match failure.kind {
+            FailureKind::Denied => self.tables_are_missing(&failure),
+            _ => failure,
         })
+    }
+
+    /// Returns the failure of an account that lacks a privilege if the tables do not exist either. The tables come first,
+    /// because no GRANT for a table succeeds before the table exists.
+    pub(super) fn tables_are_missing(&self, denied: &Failure) -> Failure {
+        let database = &self.target.database;
+        let account = format!("'{}'@'…'", self.target.user);
+        let message = format!(
+            "the database {database} does not have all tables of dlock; \
+             run dlock setup with an account that may create tables ({}), \
+             then this account needs: {} ({})",
+            one_line(&schema::setup_grants(database, "'…'@'…'")),
+            one_line(&schema::runtime_grants(database, &account)),
+            denied.message,
+        );
+        Failure::new(FailureKind::Denied, message)
     }
 
     fn try_create_tables(&mut self) -> Result<(), Failure> {

@@ -124,7 +124,7 @@ fn maintenance(flavour: Flavour) -> Vec<Block> {
         "dlock release --action init --pause 2h --reason \"restoring a backup\"",
     );
     let paused_waiter = hosts.user_starts("web-2", EXEC);
-    paused_waiter.wait_for_output("you are next");
+    paused_waiter.wait_for_output("init is paused for another");
     let resume = hosts.operator_runs("dlock release --action init --resume --yes", 0);
     paused_waiter.wait_for_output("migrating");
     hosts.wait_for_migration();

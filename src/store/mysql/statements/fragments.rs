@@ -35,6 +35,11 @@ pub(in crate::store::mysql) fn with_request_id(packet: &str, request_id: [u8; 8]
     packet.replace(REQUEST, &format!("{} AS request", hex(request_id)))
 }
 
+/// Adds the column `server_version` to each SELECT of `packet`, the first packet of a session.
+pub(in crate::store::mysql) fn with_server_version(packet: &str) -> String {
+    packet.replace(REQUEST, &format!("VERSION() AS server_version,{REQUEST}"))
+}
+
 /// Columns for the fields of a [`Holder`]. All tables with these fields use the same names.
 pub(super) const FACTS: &str = "holder,host,pid,user,note,pod,namespace,command";
 

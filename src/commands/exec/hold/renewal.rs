@@ -1,0 +1,87 @@
+//! Applies the outcomes of renewals to a run, and reports them. Runs on the main thread.
+
+use std::time::Duration;
+
+use super::RunState;
+use crate::commands::exec::event_loop::EventLoop;
+use crate::process::supervisor::SupervisorInput;
+use crate::protocol::renew::RenewalOutcome;
+use crate::report::log::EventKind;
+use crate::report::messages;
+use crate::store::Loss;
+use crate::sys::clock;
+
+impl EventLoop<'_> {
+    /// Reports that the server has closed the connection, unless this has been reported.
+    ///
+    /// `dlock release` and a take-over also close the connection, and the next renewal reports the loss. Therefore this
+    /// report waits for the outcome of that renewal, but no longer than one request timeout.
+    pub(super) fn report_disconnected(&self, run: &mut RunState<'_>) {
+        if run.disconnected_at.take().is_some() {
+            let action = &self.action;
+            let text =
+                format_args!("the server has closed the connection of {action}; reconnecting");
+            self.report.info(EventKind::Disconnected, text);
+        }
+    }
+
+    /// Applies the outcome of a renewal, which took the time `took`, to the run. Reports a lost lease, each failed renewal, and the first success
+    /// after a failure.
+    pub(super) fn handle_renewal(
+        &mut self,
+        outcome: RenewalOutcome,
+        took: Duration,
+        run: &mut RunState<'_>,
+    ) {
+        match outcome {
+            RenewalOutcome::Renewed(deadline, look) => {
+                self.observers.renewed();
+                self.report_disconnected(run);
+                self.deadline = Some(deadline);
+                run.stopped_for = None;
+                let (action, took) = (&self.action, messages::duration(took));
+                let text = format_args!("renewed the lease of {action} in {took}");
+                self.report.debug(EventKind::Renewal, text);
+                let result = run.sessions.looked(look.map(|look| *look));
+                self.handle_look(result, &mut run.renewals);
+                run.send(SupervisorInput::Renewed(deadline));
+                run.failure = None;
+                if let Some(since) = run.failing_since.take() {
+                    let ago = messages::duration(clock::now().since(since));
+                    let text = format_args!("{} is renewed again after {ago}", self.action);
+                    self.report.info(EventKind::Renewed, text);
+                }
+            }
+            RenewalOutcome::Failed(failure) => {
+                run.sessions.looked(None);
+                self.observers.renewal_failed();
+                self.report_disconnected(run);
+                run.failing_since.get_or_insert_with(clock::now);
+                let text = format!("cannot renew {}: {failure}; trying again", self.action);
+                match run.failure.replace(failure) {
+                    None => self.report.info(EventKind::RenewalFailed, text),
+                    Some(_) => self.report.debug(EventKind::RenewalFailed, text),
+                }
+            }
+            RenewalOutcome::Lost(loss, record) => {
+                run.look_now();
+                run.disconnected_at = None;
+                run.send(SupervisorInput::Lost);
+                run.loss = Some(loss);
+                let (why, other) = match (loss, record.owner_id) {
+                    (Loss::Revoked, _) => {
+                        (messages::released(&record), messages::operator(&record))
+                    }
+                    (Loss::TakenOver, Some(_)) => {
+                        let other = Some(&*record.holder.label);
+                        (messages::holding(&self.action, &record), other)
+                    }
+                    (Loss::TakenOver, None) => {
+                        ("its record was freed by another session".to_owned(), None)
+                    }
+                };
+                self.lost(other, &format!("lost {}: {why}", self.action), "stopping");
+            }
+        }
+    }
+}
