@@ -21,7 +21,7 @@ pub struct TableArgs {
     /// Without this option, a table on a terminal fits its width: dlock cuts texts and omits columns. If standard
     /// output is not a terminal, dlock always shows all columns in full.
     #[arg(long, env = "DLOCK_OPT_WIDE")]
-    #[arg(value_parser = clap::builder::FalseyValueParser::new())]
+    #[arg(value_parser = super::value::switch)]
     pub wide: bool,
 
     /// Use of colours; auto uses colours on a terminal, unless NO_COLOR is set and not empty.
