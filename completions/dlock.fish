@@ -104,6 +104,7 @@ complete -c dlock -n "__fish_dlock_using_subcommand exec" -l ssl-key -d 'PEM fil
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -s n -l nonblock -d 'Do not wait for the lock; overrides --wait'
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -l fence -d 'Write the token to the action\'s fence, for dlock check --sql'
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -l hide-credentials -d 'Keep the connection variables, such as DLOCK_URL, from the command'
+complete -c dlock -n "__fish_dlock_using_subcommand exec" -l hide-args -d 'Store only the name of the command in the tables, not its arguments'
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -s q -l quiet -d 'Print only the reason if dlock fails; overrides --verbose'
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -s v -l verbose -d 'Print a message for each step'
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -s h -l help -d 'Print help (see more with \'--help\')'
@@ -246,6 +247,7 @@ complete -c dlock -n "__fish_dlock_using_subcommand check" -s h -l help -d 'Prin
 complete -c dlock -n "__fish_dlock_using_subcommand check" -s V -l version -d 'Print version'
 complete -c dlock -n "__fish_dlock_using_subcommand history" -s a -l action -d 'Action to show; this option may be repeated' -r -f -a "(__fish_dlock_lock_names)"
 complete -c dlock -n "__fish_dlock_using_subcommand history" -s n -l number -d 'Maximum number of entries to show, newest first' -r -f
+complete -c dlock -n "__fish_dlock_using_subcommand history" -l since -d 'Show only entries that ended within a duration (2h) or after a time in UTC (2026-11-22, 2026-11-22T21:04:00Z)' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand history" -l color -d 'Use of colours; auto uses colours on a terminal, unless NO_COLOR is set and not empty' -r -f -a "auto\t'Use colours on a terminal, unless NO_COLOR is set and not empty'
 always\t'Always use colours'
 never\t'Never use colours'"
@@ -267,6 +269,8 @@ verify_identity\t'TLS with a certificate that is signed by a trusted authority a
 complete -c dlock -n "__fish_dlock_using_subcommand history" -l ssl-ca -d 'PEM file with CA certificates that dlock trusts in addition to the public certificate authorities' -r -F
 complete -c dlock -n "__fish_dlock_using_subcommand history" -l ssl-cert -d 'PEM file with the client certificate, if the server requires one' -r -F
 complete -c dlock -n "__fish_dlock_using_subcommand history" -l ssl-key -d 'PEM file with the private key for the certificate in --ssl-cert' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand history" -l failed -d 'Show only runs that failed: all runs except those whose command exited with 0'
+complete -c dlock -n "__fish_dlock_using_subcommand history" -s f -l follow -d 'Print the entries oldest first, and then print new entries until the user presses Ctrl-C'
 complete -c dlock -n "__fish_dlock_using_subcommand history" -l json -d 'Print JSON instead of a table; see dlock-history(1) for the format'
 complete -c dlock -n "__fish_dlock_using_subcommand history" -l wide -d 'Show all columns in full, also on a terminal that is too narrow for them'
 complete -c dlock -n "__fish_dlock_using_subcommand history" -s q -l quiet -d 'Print only the reason if dlock fails; overrides --verbose'

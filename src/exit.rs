@@ -58,6 +58,17 @@ impl Status {
         Self(u8::try_from(128 + signal).unwrap_or(u8::MAX))
     }
 
+    /// Returns words for the end of a run for which dlock chose this status.
+    #[must_use]
+    pub const fn run_end(self) -> &'static str {
+        match self {
+            Self::TIMED_OUT => "timed out",
+            Self::NOT_EXECUTABLE | Self::NOT_FOUND => "not started",
+            Self::LOST => "lease lost",
+            _ => "failed",
+        }
+    }
+
     /// Returns the number for `exit(3)`.
     #[must_use]
     pub const fn code(self) -> u8 {

@@ -101,7 +101,7 @@ fn dispatch(cli: Cli, report: &Report) -> anyhow::Result<Status> {
         Command::Status(args) => commands::status::run(args, target()?, report),
         Command::Wait(args) => commands::wait::run(args, target()?, report),
         Command::Check(args) => commands::check::run(args, target()?),
-        Command::History(args) => commands::history::run(args, target()?),
+        Command::History(args) => commands::history::run(args, target()?, report),
         Command::Release(args) => commands::release::run(args, target()?, report),
         Command::Forget(args) => commands::forget::run(args, target()?, report),
         Command::Setup(args) if args.print => {

@@ -75,6 +75,19 @@ impl RunOutcome {
         }
     }
 
+    /// Returns the exit status that dlock chooses for this outcome. None if dlock exits with the command's own status.
+    fn dlock_status(self) -> Option<u8> {
+        match self {
+            Self::Exited(_) | Self::Killed(_) => None,
+            Self::TimedOut
+            | Self::NeverRan(_)
+            | Self::Lost
+            | Self::Revoked
+            | Self::Unrecorded
+            | Self::LeftBehind => Some(self.status().code()),
+        }
+    }
+
     /// Returns the release request for `lease` after a run with this outcome. `took` is the time since the grant. A
     /// lease that this process still holds stays held until `min_hold` after the grant. `sessions_ended` is the number of
     /// sessions that dlock has killed on the server.
@@ -99,6 +112,7 @@ impl RunOutcome {
                 outcome,
                 duration: took,
                 sessions_ended,
+                dlock_status: self.dlock_status(),
             }),
             clears_sessions: false,
             handed_off: false,

@@ -25,7 +25,9 @@ use std::time::Duration;
 
 pub use self::contender::{Contender, FenceMode, Holder};
 pub use self::failure::{Failure, FailureKind};
-pub use self::history::{HistoryEntry, HistoryOutcome, RunRecord, Success};
+pub use self::history::{
+    HistoryEntry, HistoryFilter, HistoryOutcome, HistorySince, RunRecord, Success,
+};
 pub use self::record::{
     Expiry, LastRun, LockRecord, LockState, Operator, Owner, Pause, QueueLockOwner, QueueState,
     ServerTime, Snapshot, Version, Waiter,

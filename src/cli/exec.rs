@@ -23,6 +23,10 @@ dlock exec report --once-per 1h -- ./report.sh   # cron on several hosts";
 
 /// Options of `exec`.
 #[derive(Debug, Args)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each of them is a separate option"
+)]
 #[command(
     override_usage = "dlock exec [OPTIONS] <NAME> -- <COMMAND> [ARG]...",
     after_help = super::footer::footer(EXAMPLES),
@@ -174,6 +178,15 @@ pub struct ExecArgs {
     #[arg(value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
     #[arg(help_heading = "Observing")]
     pub history: u32,
+
+    /// Store only the name of the command in the tables, not its arguments.
+    ///
+    /// dlock always replaces values that look like secrets, such as --password=… and passwords in URLs. It stores no
+    /// arguments with --history=0.
+    #[arg(long, env = "DLOCK_OPT_HIDE_ARGS")]
+    #[arg(value_parser = super::value::switch)]
+    #[arg(help_heading = "Observing")]
+    pub hide_args: bool,
 
     /// Options for metrics and hooks.
     #[command(flatten)]

@@ -10,6 +10,7 @@
 //!
 //! The module `start` prepares the settings, the processes and the threads of a run.
 
+mod command_line;
 pub(super) mod event_loop;
 mod exits;
 mod hold;

@@ -40,7 +40,6 @@ fn meaning(row: &TableRow, code: u8) -> String {
     }
     let number = code - 128;
     let name = signal_name::name(i32::from(number));
-    let name = name.map_or_else(|| format!("signal {number}"), |name| format!("SIG{name}"));
     format!(
         "128 + {number}: {name} killed the command, or ended dlock before it started the command"
     )

@@ -7,13 +7,15 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::columns::{Painted, TableColumn};
+use super::columns::{Painted, TableColumn, Widths};
 use super::escape::printable;
 use super::format::{json_line, millis};
 use super::layout::Layout;
 use super::messages::{self, age, count, duration};
 use super::style::Style;
+use crate::exit::Status;
 use crate::store::{HistoryEntry, HistoryOutcome, LockRecord};
+use crate::sys::signal_name;
 
 /// The columns of the table.
 const COLUMNS: [TableColumn; 10] = [
@@ -29,38 +31,97 @@ const COLUMNS: [TableColumn; 10] = [
     TableColumn::whole("STARTED", 9),
 ];
 
+/// The times in the column ENDED.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum EndTime {
+    /// The time since the end, which is correct only when it is printed.
+    Ago,
+    /// The server's time in UTC.
+    At,
+}
+
 /// Formats a table with a heading and one line per run.
 #[must_use]
 pub fn table(entries: &[HistoryEntry], layout: Layout) -> String {
-    let rows: Vec<_> = entries.iter().map(|entry| cells(entry, layout)).collect();
+    let rows = rows(entries, layout, EndTime::Ago);
     let widths = layout.widths(&COLUMNS, &rows);
     layout.table(&COLUMNS, &widths, &rows)
 }
 
+fn rows(entries: &[HistoryEntry], layout: Layout, ended: EndTime) -> Vec<[Painted; 10]> {
+    let cells = |entry| cells(entry, layout, ended);
+    entries.iter().map(cells).collect()
+}
+
+/// A table that grows while runs end.
+#[derive(Debug)]
+pub struct Following {
+    layout: Layout,
+    /// The first rows, from which the widths are computed together with each batch.
+    first_rows: Vec<[Painted; 10]>,
+    /// The widths of the most recent batch. None before the first batch.
+    widths: Option<Widths<10>>,
+}
+
+impl Following {
+    /// Maximum number of rows that determine the widths of later batches.
+    const MAX_ROWS: usize = 1000;
+
+    /// Creates a table without rows.
+    #[must_use]
+    pub const fn new(layout: Layout) -> Self {
+        Self {
+            layout,
+            first_rows: Vec::new(),
+            widths: None,
+        }
+    }
+
+    /// Formats more runs. Before the first batch, and when the widths of the columns change, the heading precedes the
+    /// runs.
+    pub fn batch(&mut self, entries: &[HistoryEntry]) -> String {
+        let rows = rows(entries, self.layout, EndTime::At);
+        let all: Vec<_> = self.first_rows.iter().chain(&rows).cloned().collect();
+        let widths = self.layout.widths(&COLUMNS, &all);
+        let text = match self.widths.as_ref() == Some(&widths) {
+            true => self.layout.rows(&widths, &rows),
+            false => self.layout.table(&COLUMNS, &widths, &rows),
+        };
+        self.widths = Some(widths);
+        if all.len() <= Self::MAX_ROWS {
+            self.first_rows = all;
+        }
+        text
+    }
+}
+
 /// Describes why there is no entry, with one line for each of the named actions. `named` is empty if no action was
-/// named.
+/// named. `is_filtered` is true if the user selected only some entries.
 #[must_use]
-pub fn no_runs(named: &[LockRecord]) -> String {
+pub fn no_runs(named: &[LockRecord], is_filtered: bool) -> String {
     let line = |record: &LockRecord| {
         let action = &record.action;
         let text = match record.is_known {
             false => messages::unknown(action),
             true if record.is_unused() => format!("{action} was never used"),
+            true if is_filtered => format!("{action} has no matching runs"),
             true => format!("{action} has no recorded runs"),
         };
         printable(&text).into_owned() + "\n"
     };
     match named {
+        [] if is_filtered => "no recorded run matches\n".to_owned(),
         [] => "no runs are recorded\n".to_owned(),
         _ => named.iter().map(line).collect(),
     }
 }
 
-fn cells(entry: &HistoryEntry, layout: Layout) -> [Painted; 10] {
+fn cells(entry: &HistoryEntry, layout: Layout, ended: EndTime) -> [Painted; 10] {
     let plain = |text: &str| (text.to_owned(), Style::Plain);
-    let (ended, lasted) = match layout.is_full() {
-        true => (entry.ended_at.clone(), duration(entry.duration)),
-        false => (format!("{} ago", age(entry.ago)), short(entry.duration)),
+    let (ended, lasted) = match (layout.is_full(), ended) {
+        (true, _) => (entry.ended_at.clone(), duration(entry.duration)),
+        (false, EndTime::Ago) => (format!("{} ago", age(entry.ago)), short(entry.duration)),
+        (false, EndTime::At) => (to_seconds(&entry.ended_at), short(entry.duration)),
     };
     [
         plain(entry.action.as_str()),
@@ -74,6 +135,14 @@ fn cells(entry: &HistoryEntry, layout: Layout) -> [Painted; 10] {
         (entry.token.to_string(), Style::Faint),
         plain(&entry.started_at),
     ]
+}
+
+/// Returns a time in the format of RFC 3339 without the fraction of the second.
+fn to_seconds(time: &str) -> String {
+    match time.split_once('.') {
+        Some((seconds, _)) => format!("{seconds}Z"),
+        None => time.to_owned(),
+    }
 }
 
 /// Formats the duration of a run: in milliseconds if it is below one second, otherwise in at most two units.
@@ -102,12 +171,49 @@ pub const fn paint(outcome: HistoryOutcome) -> Style {
 }
 
 /// Returns the outcome of a run and the number of sessions that dlock ended.
-fn result(entry: &HistoryEntry) -> String {
+#[must_use]
+pub fn result(entry: &HistoryEntry) -> String {
     let ended = match entry.sessions_ended {
         0 => String::new(),
         number => format!(", ended {}", count(number, "session")),
     };
-    format!("{}{ended}", entry.outcome)
+    let result = outcome_text(
+        entry.outcome,
+        entry.dlock_status,
+        entry.revoked_by.as_deref(),
+    );
+    format!("{result}{ended}")
+}
+
+/// Describes the end of a run, or an operator request. The description shows whether dlock chose the exit status
+/// `dlock_status`: `exit 124` is the command's own status, and `timed out (124)` is dlock's.
+#[must_use]
+pub fn outcome_text(
+    outcome: HistoryOutcome,
+    dlock_status: Option<u8>,
+    revoked_by: Option<&str>,
+) -> String {
+    let chosen = |code| {
+        let status = Status::from_code(code);
+        format!("{} ({status})", status.run_end())
+    };
+    match (outcome, dlock_status) {
+        (HistoryOutcome::Exited(_) | HistoryOutcome::Lost, Some(code)) => chosen(code),
+        (HistoryOutcome::Exited(code), None) => format!("exit {code}"),
+        (HistoryOutcome::Killed(signal), _) => signal_name::name(signal.into()),
+        (HistoryOutcome::Lost, None) => "lease lost".to_owned(),
+        (HistoryOutcome::Revoked, _) => match revoked_by {
+            Some(operator) => format!("revoked by {operator}"),
+            None => "revoked".to_owned(),
+        },
+        (
+            HistoryOutcome::Forgotten
+            | HistoryOutcome::Released
+            | HistoryOutcome::Paused
+            | HistoryOutcome::Resumed,
+            _,
+        ) => outcome.as_str().to_owned(),
+    }
 }
 
 /// A run in the JSON document.
@@ -128,6 +234,9 @@ struct RunJson<'a> {
     outcome: &'static str,
     code: Option<u8>,
     sessions_ended: u32,
+    dlock_status: Option<u8>,
+    revoked_by: Option<&'a str>,
+    command: &'a str,
 }
 
 #[derive(Serialize)]
@@ -156,6 +265,9 @@ pub fn json(entries: &[HistoryEntry]) -> serde_json::Result<String> {
         outcome: entry.outcome.as_str(),
         code: entry.outcome.code(),
         sessions_ended: entry.sessions_ended,
+        dlock_status: entry.dlock_status,
+        revoked_by: entry.revoked_by.as_deref(),
+        command: &entry.holder.command,
     });
     json_line(&HistoryDocument {
         runs: runs.collect(),

@@ -22,7 +22,7 @@ pub struct Holder {
     pub pod: String,
     /// Namespace of the pod. Empty if the environment does not contain it.
     pub namespace: String,
-    /// Name of the command without its arguments, which may contain secrets.
+    /// The words of the command, with secrets replaced, or only its name.
     pub command: String,
 }
 

@@ -1,12 +1,10 @@
 //! Records of runs: the outcome of each run, and the successes that make another run unnecessary.
 
-use std::fmt;
 use std::time::Duration;
 
 use super::contender::Holder;
 use crate::lease::Token;
 use crate::lease::action::Action;
-use crate::sys::signal_name::describe;
 
 /// Outcome of a run, or kind of an operator request, in a history entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -79,16 +77,6 @@ impl HistoryOutcome {
     }
 }
 
-impl fmt::Display for HistoryOutcome {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Exited(status) => write!(f, "exited {status}"),
-            Self::Killed(signal) => write!(f, "killed by {}", describe(i32::from(*signal))),
-            _ => f.write_str(self.as_str()),
-        }
-    }
-}
-
 /// A completed run, as its holder reports it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct RunRecord {
@@ -98,6 +86,9 @@ pub struct RunRecord {
     pub duration: Duration,
     /// Number of sessions on the server that dlock killed: those of the command, and those that an earlier holder left.
     pub sessions_ended: u32,
+    /// Exit status that dlock chose, for example because the command ran for too long. None if dlock exits with the
+    /// command's own status.
+    pub dlock_status: Option<u8>,
 }
 
 /// One entry of the history.
@@ -124,6 +115,32 @@ pub struct HistoryEntry {
     pub outcome: HistoryOutcome,
     /// Number of sessions on the server that dlock killed.
     pub sessions_ended: u32,
+    /// Exit status that dlock chose. None if dlock exited with the command's own status, if dlock died, or if an
+    /// operator request recorded the run.
+    pub dlock_status: Option<u8>,
+    /// Label of the operator who revoked the lease of the run. None if the lease was not revoked, or if the operator is
+    /// not recorded.
+    pub revoked_by: Option<String>,
+}
+
+/// The entries of the history that a request reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HistoryFilter {
+    /// Maximum number of entries. The request reads the most recent ones.
+    pub limit: u32,
+    /// True to read only runs that did not succeed, and no operator requests.
+    pub failed: bool,
+    /// Earliest end of an entry. None reads entries of any age.
+    pub since: Option<HistorySince>,
+}
+
+/// The earliest end of a history entry, by the server's clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HistorySince {
+    /// The given duration before the request.
+    Ago(Duration),
+    /// The given duration after 1970-01-01 UTC.
+    At(Duration),
 }
 
 /// A recorded success that makes another run unnecessary.

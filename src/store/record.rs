@@ -123,6 +123,8 @@ pub struct LastRun {
     pub token: Token,
     /// Outcome of the run.
     pub outcome: HistoryOutcome,
+    /// Exit status that dlock chose. None as in [`HistoryEntry`](super::HistoryEntry).
+    pub dlock_status: Option<u8>,
     /// Time since the run ended.
     pub ago: Duration,
 }

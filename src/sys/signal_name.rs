@@ -41,19 +41,21 @@ pub(super) const NAMES: [(&str, i32); 31] = [
     ("SYS", SIGSYS),
 ];
 
-/// Returns the name of `signal` without SIG. None if the signal has no name.
+/// Returns the name of a signal, for example `SIGKILL`, or `signal 34` if the signal has no name.
 #[must_use]
-pub fn name(signal: i32) -> Option<&'static str> {
-    let found = NAMES.iter().find(|(_, number)| *number == signal);
-    found.map(|(name, _)| *name)
+pub fn name(signal: i32) -> String {
+    match NAMES.iter().find(|(_, number)| *number == signal) {
+        Some((name, _)) => format!("SIG{name}"),
+        None => format!("signal {signal}"),
+    }
 }
 
 /// Returns the name and the number of a signal, for example `SIGKILL (9)`, or `signal 34` if the signal has no name.
 #[must_use]
 pub fn describe(signal: i32) -> String {
     match name(signal) {
-        Some(name) => format!("SIG{name} ({signal})"),
-        None => format!("signal {signal}"),
+        name if name.starts_with("SIG") => format!("{name} ({signal})"),
+        name => name,
     }
 }
 

@@ -171,7 +171,7 @@ fn run_cells(entry: &HistoryEntry) -> [Painted; 7] {
     let plain = |text: &str| (text.to_owned(), Style::Plain);
     [
         (
-            format!("{}, {} ago", entry.outcome, age(entry.ago)),
+            format!("{}, {} ago", history::result(entry), age(entry.ago)),
             history::paint(entry.outcome),
         ),
         plain(&entry.holder.label),

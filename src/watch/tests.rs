@@ -154,12 +154,13 @@ fn history_is_requested_again_when_a_run_has_ended() {
     next.last = Some(LastRun {
         token: Token(17),
         outcome: HistoryOutcome::Exited(0),
+        dlock_status: None,
         ago: Duration::from_secs(1),
     });
     state.set_snapshot(snapshot(vec![next], Vec::new()));
     assert_eq!(state.history_request(), Some(&action("a")));
     assert!(
-        screen(&state).contains("exited 0"),
+        screen(&state).contains("exit 0"),
         "the old history is still shown"
     );
     // The action is no longer held, so the response does not contain it.

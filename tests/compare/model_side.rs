@@ -453,6 +453,7 @@ impl ModelSide {
                         },
                         duration: Duration::from_secs(1),
                         sessions_ended: 0,
+                        dlock_status: None,
                     }),
                     clears_sessions,
                     handed_off,

@@ -205,6 +205,11 @@ impl Running {
         );
     }
 
+    /// Returns the text that dlock has printed on stdout so far.
+    pub(crate) fn stdout_so_far(&self) -> String {
+        self.stdout.so_far()
+    }
+
     /// Returns the text that dlock has printed on stderr so far.
     pub(crate) fn stderr_so_far(&self) -> String {
         self.stderr.so_far()

@@ -193,6 +193,8 @@ fn every_field_and_column_of_history_is_documented() {
         ago: Duration::ZERO,
         outcome: HistoryOutcome::Lost,
         sessions_ended: 0,
+        dlock_status: None,
+        revoked_by: None,
     }];
     let text = history::json(&runs).expect("the JSON can be written");
     let value: serde_json::Value = serde_json::from_str(&text).expect("the output is JSON");

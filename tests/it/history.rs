@@ -1,5 +1,7 @@
 //! Tests of the history of runs, and of `forget`, which removes a recorded success.
 
+mod queries;
+
 use mysql::prelude::Queryable;
 
 use crate::cli_runner::{Dlock, eventually};
@@ -96,7 +98,7 @@ fn the_history_contains_every_run_with_its_outcome() {
         let table = Dlock::on(database, ["history", "init", "-n1"]).run().stdout;
         let lines: Vec<&str> = table.lines().collect();
         assert_eq!(lines.len(), 2, "{table}");
-        for fact in ["init", "v1", "web-1", "exited 0 ", "release 42"] {
+        for fact in ["init", "v1", "web-1", "exit 0 ", "release 42"] {
             assert!(lines[1].contains(fact), "{fact}: {table}");
         }
     });
@@ -164,7 +166,7 @@ fn status_shows_the_last_run() {
     everywhere(|database| {
         exec(database, &["-a", "init"], "exit 7", 7);
         let table = Dlock::on(database, ["status", "init"]).run().stdout;
-        assert!(table.contains("exited 7, "), "{table}");
+        assert!(table.contains("exit 7, "), "{table}");
         let text = Dlock::on(database, ["status", "--json", "init", "never"])
             .run()
             .stdout;
@@ -277,7 +279,7 @@ fn a_forgotten_action_runs_again_and_the_operation_is_recorded() {
         exec(database, &once, "exit 9", 9);
         // The entry that `forget` wrote is not the latest run.
         let status = Dlock::on(database, ["status", "init"]).run().stdout;
-        assert!(status.contains("exited 9, "), "{status}");
+        assert!(status.contains("exit 9, "), "{status}");
     });
     Dlock::new(["forget", "-a", "init"])
         .run()

@@ -58,7 +58,7 @@ fn nested_exec_of_the_same_action_runs_under_the_outer_lease() {
         // The history contains only the outer run.
         let history = Dlock::on(&database, ["history", "init"]).run().stdout;
         assert_eq!(history.lines().count(), 2, "{flavour}: {history}");
-        assert!(history.contains("exited 5"), "{flavour}: {history}");
+        assert!(history.contains("exit 5"), "{flavour}: {history}");
         assert!(is_free(&database), "{flavour}");
     }
 }

@@ -26,7 +26,7 @@ fn statement_of_a_killed_client_has_ended_when_dlock_exits() {
         outcome.expect(137, "", ENDED);
         assert!(!scene.is_noted(), "{flavour}");
         let history = scene.dlock(["history", "init"]).run();
-        let ended = "killed by SIGKILL (9), ended 1 session ";
+        let ended = "SIGKILL, ended 1 session ";
         assert!(history.stdout.contains(ended), "{flavour}: {history:#?}");
     }
 }
@@ -126,7 +126,7 @@ fn next_command_starts_after_the_statement_of_a_dead_holder_has_ended() {
             "ended 1 session that an earlier run of init left on the server",
         );
         let history = scene.dlock(["history", "init"]).run();
-        let ended = "exited 0, ended 1 session ";
+        let ended = "exit 0, ended 1 session ";
         assert!(history.stdout.contains(ended), "{flavour}: {history:#?}");
     }
 }

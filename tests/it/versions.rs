@@ -217,7 +217,7 @@ fn an_older_program_works_with_columns_that_it_does_not_know() {
                 "{flavour}, {arguments}: {outcome:#?}"
             );
         }
-        for (arguments, text) in [("status init", "free"), ("history init", "exited")] {
+        for (arguments, text) in [("status init", "free"), ("history init", "exit 0")] {
             let outcome = Dlock::on(&database, arguments.split(' ')).run();
             assert!(
                 outcome.status == Some(0) && outcome.stdout.contains(text),

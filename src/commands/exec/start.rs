@@ -4,12 +4,12 @@
 //! with threads must not fork.
 
 use std::ffi::OsString;
-use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Context;
 use humantime::format_duration;
 
+use super::command_line;
 use super::event_loop::EventLoop;
 use super::exits::unstartable;
 use super::nested;
@@ -55,11 +55,14 @@ impl Plan {
         let program = args.command.first().context("no command")?;
         find_program(program, std::env::var_os("PATH").as_deref())
             .map_err(|why| unstartable(&args.command, &why))?;
-        let name = Path::new(program).file_name().unwrap_or(program);
+        let command = match args.hide_args || args.history == 0 {
+            true => command_line::program(&args.command),
+            false => command_line::redacted(&args.command),
+        };
         let contender = Contender {
             action: args.name.action().clone(),
             holder: Holder {
-                command: truncated(name.to_string_lossy().into_owned()),
+                command: truncated(command),
                 ..holder(args.holder.clone(), args.note.clone())
             },
             ttl: timing.ttl,

@@ -49,6 +49,7 @@ struct LockJson<'a> {
     last_token: Option<u64>,
     last_outcome: Option<&'static str>,
     last_code: Option<u8>,
+    last_dlock_status: Option<u8>,
     last_ended_ago_ms: Option<u64>,
     waiters: Vec<WaiterJson<'a>>,
     sessions: Vec<SessionJson<'a>>,
@@ -140,6 +141,7 @@ fn lock<'a>(record: &'a LockRecord, snapshot: &'a Snapshot, queues: &Queues<'a>)
         last_token: record.last.map(|last| last.token.0),
         last_outcome: record.last.map(|last| last.outcome.as_str()),
         last_code: record.last.and_then(|last| last.outcome.code()),
+        last_dlock_status: record.last.and_then(|last| last.dlock_status),
         last_ended_ago_ms: record.last.map(|last| millis(last.ago)),
         waiters: queues
             .of(&record.action)

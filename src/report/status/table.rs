@@ -2,6 +2,7 @@
 
 use super::waiters::{Queues, waiter_table};
 use crate::report::columns::{Painted, TableColumn};
+use crate::report::history::outcome_text;
 use crate::report::layout::Layout;
 use crate::report::line::StyledLine;
 use crate::report::messages::{self, age, duration};
@@ -119,7 +120,8 @@ pub(super) fn state(record: &LockRecord) -> String {
 
 /// Formats the outcome and the age of the last run.
 pub(super) fn last_run(last: LastRun, time: fn(std::time::Duration) -> String) -> String {
-    format!("{}, {} ago", last.outcome, time(last.ago))
+    let result = outcome_text(last.outcome, last.dlock_status, None);
+    format!("{result}, {} ago", time(last.ago))
 }
 
 /// Returns the style in which the state and the diagnosis of an action are shown.

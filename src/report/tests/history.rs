@@ -5,7 +5,8 @@ use insta::assert_snapshot;
 use super::records::*;
 use super::{at_each_width, by_field, whole_lines};
 use crate::lease::Token;
-use crate::report::history::{json, no_runs, table};
+use crate::report::history::{Following, json, no_runs, table};
+use crate::report::layout::Layout;
 use crate::store::{HistoryEntry, HistoryOutcome, LockRecord};
 
 fn entry(outcome: HistoryOutcome) -> HistoryEntry {
@@ -20,6 +21,8 @@ fn entry(outcome: HistoryOutcome) -> HistoryEntry {
         ago: seconds(3_600),
         outcome,
         sessions_ended: 0,
+        dlock_status: None,
+        revoked_by: None,
     }
 }
 
@@ -39,7 +42,8 @@ fn next(outcome: HistoryOutcome) -> Option<HistoryOutcome> {
     })
 }
 
-/// Returns one entry for each outcome, and entries of `--once` with and without a key.
+/// Returns one entry for each outcome, entries of `--once` with and without a key, and entries whose exit status dlock
+/// or the command chose.
 fn outcomes() -> Vec<HistoryEntry> {
     let outcomes = std::iter::successors(Some(HistoryOutcome::Exited(0)), |one| next(*one));
     let keyed = |key: &str| HistoryEntry {
@@ -51,12 +55,32 @@ fn outcomes() -> Vec<HistoryEntry> {
         ..entry(HistoryOutcome::Exited(0))
     };
     let entries = outcomes.map(entry);
+    let chosen = [
+        (HistoryOutcome::Exited(124), 124),
+        (HistoryOutcome::Exited(127), 127),
+        (HistoryOutcome::Lost, 76),
+    ];
+    let chosen = chosen.map(|(outcome, status)| HistoryEntry {
+        dlock_status: Some(status),
+        ..entry(outcome)
+    });
+    let revoked = HistoryEntry {
+        revoked_by: Some("ops".to_owned()),
+        ..entry(HistoryOutcome::Revoked)
+    };
+    let own = [
+        entry(HistoryOutcome::Exited(124)),
+        entry(HistoryOutcome::Killed(40)),
+        revoked,
+    ];
     let killed = |sessions_ended| HistoryEntry {
         sessions_ended,
         ..entry(HistoryOutcome::Killed(9))
     };
     (entries.chain([keyed("v1.42"), keyed("")]))
         .chain([killed(1), killed(2)])
+        .chain(chosen)
+        .chain(own)
         .collect()
 }
 
@@ -94,7 +118,11 @@ fn texts_without_runs() {
         },
         LockRecord::unknown(action(HOSTILE_NAME)),
     ];
-    assert_snapshot!(whole_lines(no_runs(&[]) + &no_runs(&named)));
+    assert_snapshot!(whole_lines(
+        [false, true]
+            .map(|is_filtered| no_runs(&[], is_filtered) + &no_runs(&named, is_filtered))
+            .concat()
+    ));
 }
 
 #[test]
@@ -105,6 +133,28 @@ fn table_of_every_outcome() {
 #[test]
 fn table_with_long_and_hostile_text() {
     assert_snapshot!(tables(&texts()));
+}
+
+#[test]
+fn followed_table_repeats_the_heading_only_when_widths_change() {
+    let layout = Layout {
+        width: Some(80),
+        ..Layout::FULL
+    };
+    let mut following = Following::new(layout);
+    let [first, second, third] = ["init", "x", "a longer name"].map(|name| HistoryEntry {
+        action: action(name),
+        ..entry(HistoryOutcome::Exited(0))
+    });
+    let batches = [
+        vec![first],
+        vec![second.clone()],
+        vec![],
+        vec![third],
+        vec![second],
+    ];
+    let batches = batches.map(|entries| following.batch(&entries));
+    assert_snapshot!(batches.join("--\n"));
 }
 
 #[test]

@@ -81,6 +81,7 @@ pub(super) fn held(name: &str) -> LockRecord {
         last: Some(LastRun {
             token: Token(1_795_166_000_000_016),
             outcome: HistoryOutcome::Exited(0),
+            dlock_status: None,
             ago: seconds(900),
         }),
         ..LockRecord::never_held(action(name))
@@ -153,6 +154,7 @@ pub(super) fn free(name: &str) -> LockRecord {
         last: Some(LastRun {
             token: TOKEN,
             outcome: HistoryOutcome::Killed(9),
+            dlock_status: None,
             ago: Duration::from_millis(250),
         }),
         expiry: Expiry::Ago(Duration::ZERO),

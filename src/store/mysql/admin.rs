@@ -8,7 +8,9 @@ use super::statements::{self, Selection};
 use crate::lease::action::Action;
 use crate::lease::once::OnceKey;
 use crate::store::operator::{OperatorAction, OperatorRequest, OperatorResult};
-use crate::store::{Failure, FailureKind, HistoryEntry, Holder, QueueLock, Snapshot};
+use crate::store::{
+    Failure, FailureKind, HistoryEntry, HistoryFilter, Holder, QueueLock, Snapshot,
+};
 
 impl Database {
     /// Returns the records of the actions in `selection`, sorted by action, and their waiters, sorted by position.
@@ -44,9 +46,9 @@ impl Database {
     pub fn history(
         &mut self,
         selection: Selection,
-        limit: u32,
+        filter: &HistoryFilter,
     ) -> Result<Vec<HistoryEntry>, Failure> {
-        let entries = statements::entries(selection, limit);
+        let entries = statements::entries(selection, filter);
         self.exchange(RequestKind::Plain, &entries, rows::entries)
     }
 

@@ -264,6 +264,8 @@ fn entry(row: &Row, action: Action) -> Result<Option<HistoryEntry>, Failure> {
         ago: elapsed(row, "ended_us")?,
         outcome,
         sessions_ended: optional(row, "sessions_ended")?.unwrap_or(0),
+        dlock_status: optional(row, "dlock_status")?,
+        revoked_by: Some(text(row, "revoked_by")?).filter(|operator| !operator.is_empty()),
     }))
 }
 
@@ -271,9 +273,11 @@ fn last(row: &Row) -> Result<Option<LastRun>, Failure> {
     let token = optional(row, "last_token")?.map(Token);
     let ago = elapsed(row, "ended_us")?;
     let last = token.zip(outcome(row)?);
+    let dlock_status = optional(row, "dlock_status")?;
     Ok(last.map(|(token, outcome)| LastRun {
         token,
         outcome,
+        dlock_status,
         ago,
     }))
 }

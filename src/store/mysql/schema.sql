@@ -70,6 +70,7 @@ CREATE TABLE IF NOT EXISTS dlock_history (
                                                       -- an operator request: forgotten, released, paused, resumed
   code         TINYINT UNSIGNED NULL,                 -- exit status or signal number
   sessions_ended INT UNSIGNED NULL,                   -- number of sessions on the server that dlock killed
+  dlock_status TINYINT UNSIGNED NULL,                 -- exit status that dlock chose; NULL: the command's own
   PRIMARY KEY (action, token, kind)
 ) ENGINE=InnoDB;
 

@@ -15,7 +15,7 @@ use crate::lease::instant::BootInstant;
 use crate::store::mysql::{Database, Selection};
 use crate::store::operator::OperatorResult;
 use crate::store::target::Target;
-use crate::store::{Failure, FailureKind, HistoryEntry};
+use crate::store::{Failure, FailureKind, HistoryEntry, HistoryFilter};
 use crate::sys::clock;
 use crate::sys::signal::SignalFd;
 use crate::sys::socket::Interrupter;
@@ -46,8 +46,12 @@ const CLOSE_TIMEOUT: Duration = Duration::from_millis(200);
 /// ends the session after two intervals. A short suspension of this process must not end the session.
 const MIN_SESSION_TIMEOUT: Duration = Duration::from_mins(1);
 
-/// Maximum number of runs on the details page.
-const MAX_RUNS: u32 = 50;
+/// The runs on the details page.
+const RUNS: HistoryFilter = HistoryFilter {
+    limit: 50,
+    failed: false,
+    since: None,
+};
 
 /// An event for the main thread.
 #[derive(Debug)]
@@ -327,7 +331,7 @@ fn start_database_thread(
                     }
                     PollRequest::History(action) => {
                         let only = Selection::Named(std::slice::from_ref(&action));
-                        let entries = database.history(only, MAX_RUNS);
+                        let entries = database.history(only, &RUNS);
                         PollEvent::History(action, entries)
                     }
                     PollRequest::Release(release) => {

@@ -84,6 +84,8 @@ pub(super) fn entry(name: &str, token: u64) -> HistoryEntry {
         ago: Duration::from_hours(1),
         outcome: HistoryOutcome::Exited(0),
         sessions_ended: 0,
+        dlock_status: None,
+        revoked_by: None,
     }
 }
 

@@ -58,6 +58,7 @@ fn states() -> Vec<LockRecord> {
         last: Some(LastRun {
             token: Token(17),
             outcome: HistoryOutcome::Killed(9),
+            dlock_status: None,
             ago: 3_600 * SECOND,
         }),
         ..held(name)

@@ -113,11 +113,7 @@ impl Tool {
                 assert_eq!(outcome.status, Some(0), "{outcomes:#?}");
             }
             let history = Dlock::on(&host.database, ["history", self.name]).run();
-            assert_eq!(
-                history.stdout.matches("exited 0").count(),
-                1,
-                "{history:#?}"
-            );
+            assert_eq!(history.stdout.matches("exit 0").count(), 1, "{history:#?}");
 
             let mut admin = host.database.admin_conn();
             let recorded: Vec<String> = admin.query(self.recorded).expect("recorded migrations");

@@ -73,7 +73,7 @@ fn the_script_locks_itself_under_a_dlock_of_another_action() {
         assert_eq!(outcome.status, Some(0), "{outcome:#?}");
         assert_eq!(host.log(), ["deploy", "deploy"]);
         let history = Dlock::on(&host.database, ["history", "deploy"]).run();
-        let runs = history.stdout.matches("exited 0").count();
+        let runs = history.stdout.matches("exit 0").count();
         assert_eq!(runs, 2, "{history:#?}");
     });
 }

@@ -85,11 +85,11 @@ fn details_show_the_outcome_of_each_new_run() {
         let mut screen = Screen::watch(&database, &[]);
         screen.shows("web-1/7");
         screen.types(ENTER);
-        screen.shows("exited 3, ");
+        screen.shows("exit 3, ");
         write_message(&go, "on");
         holder.wait().expect(0, "", "");
         screen.shows("free, no waiters");
-        screen.shows("exited 0, ");
+        screen.shows("exit 0, ");
         screen.types(CTRL_C);
         screen.ends_with(0);
     }

@@ -11,7 +11,8 @@ pub(super) const PRESENT: Schema = Schema {
     upgrades: &[TO_VERSION_2],
 };
 
-/// Adds the sessions of a command. A program of version 1 neither notes nor ends sessions, as before the upgrade.
+/// Adds the sessions of a command, and the exit status that dlock chose. A program of version 1 neither notes nor ends
+/// sessions, as before the upgrade, and records no such status.
 pub(super) const TO_VERSION_2: Upgrade = Upgrade {
     version: 2,
     min_version: 1,
@@ -20,6 +21,11 @@ pub(super) const TO_VERSION_2: Upgrade = Upgrade {
             table: "dlock_history",
             name: "sessions_ended",
             definition: "INT UNSIGNED NULL",
+        },
+        NewColumn {
+            table: "dlock_history",
+            name: "dlock_status",
+            definition: "TINYINT UNSIGNED NULL",
         },
         NewColumn {
             table: "dlock_lock",

@@ -13,12 +13,15 @@ use crate::lease::Token;
 use crate::lease::action::Action;
 use crate::lease::once::{Once, OnceKey};
 use crate::mutant::{self, Safeguard};
-use crate::store::{Contender, HistoryOutcome, Holder, RunRecord};
+use crate::store::{Contender, HistoryFilter, HistoryOutcome, HistorySince, Holder, RunRecord};
 
 /// Average number of releases per pruning of the history. A release that prunes reads all entries of the action.
 /// With a larger interval, the history may exceed its limit by more entries. The remainder of the token determines
 /// which releases prune. Tokens are normally microseconds, so the remainders are practically random.
 const PRUNE_INTERVAL: u64 = 16;
+
+/// Largest interval in a statement, in microseconds: about 10 000 years.
+const MAX_INTERVAL: u128 = 315_000_000_000_000_000;
 
 /// Values of the column `kind` for entries that are not runs.
 const FORGOTTEN: u8 = 1;
@@ -174,10 +177,16 @@ pub(super) fn insert_run(
         0 => "NULL".to_owned(),
         number => number.to_string(),
     };
+    let dlock_status = match run.dlock_status {
+        None => "NULL".to_owned(),
+        Some(status) => status.to_string(),
+    };
     let entry = entry(
         run.outcome,
-        "once_key,started_at,sessions_ended",
-        &format!("{values},UTC_TIMESTAMP(6)-INTERVAL {took} MICROSECOND,{sessions_ended}"),
+        "once_key,started_at,sessions_ended,dlock_status",
+        &format!(
+            "{values},UTC_TIMESTAMP(6)-INTERVAL {took} MICROSECOND,{sessions_ended},{dlock_status}"
+        ),
         &format!("DUAL WHERE {freed}"),
     );
     format!("{success}{entry}")
@@ -221,17 +230,43 @@ pub(in crate::store::mysql) fn forget(action: &Action, key: &OnceKey, operator: 
     )
 }
 
-/// Reads the most recent entries of the history, at most `limit`, newest first. Returns at least one row, as
-/// `select_record` does.
-pub(in crate::store::mysql) fn entries(selection: Selection, limit: u32) -> String {
+/// Reads the most recent entries of the history that meet `filter`, newest first. Returns at least one row, as
+/// `select_record` does. An operator's entry for a revocation has the token of the revoked run.
+pub(in crate::store::mysql) fn entries(selection: Selection, filter: &HistoryFilter) -> String {
+    let failed = match filter.failed {
+        true => " AND r.kind=0 AND NOT (r.outcome='exited' AND COALESCE(r.code,1)=0)",
+        false => "",
+    };
+    let since = filter.since.map_or_else(String::new, |since| {
+        let earliest = earliest_end(since);
+        // A time that the server cannot represent is NULL. It is before all entries.
+        format!(" AND NOT COALESCE(r.ended_at<{earliest},FALSE)")
+    });
     format!(
         "SELECT {REQUEST},{VERSION_COLUMNS},r.*,\
-         TIMESTAMPDIFF(MICROSECOND,r.started_at,r.ended_at) AS took_us,{ended} AS ended_us \
-         FROM (SELECT 1) AS one LEFT JOIN dlock_history AS r ON {selected} \
+         TIMESTAMPDIFF(MICROSECOND,r.started_at,r.ended_at) AS took_us,{ended} AS ended_us,\
+         IF(r.outcome='revoked',(SELECT o.holder FROM dlock_history AS o \
+         WHERE o.action=r.action AND o.token=r.token AND o.kind={OPERATOR_ACTION}),NULL) AS revoked_by \
+         FROM (SELECT 1) AS one LEFT JOIN dlock_history AS r ON {selected}{failed}{since} \
          ORDER BY r.ended_at DESC,r.token DESC LIMIT {limit}",
         ended = ago("r.ended_at"),
         selected = selection.includes("r.action"),
+        limit = filter.limit,
     )
+}
+
+/// Returns an expression for the time `since`.
+fn earliest_end(since: HistorySince) -> String {
+    let micros = |duration: Duration| duration.as_micros().min(MAX_INTERVAL);
+    match since {
+        HistorySince::Ago(ago) => {
+            format!("UTC_TIMESTAMP(6)-INTERVAL {} MICROSECOND", micros(ago))
+        }
+        HistorySince::At(at) => format!(
+            "TIMESTAMPADD(MICROSECOND,{},'1970-01-01 00:00:00')",
+            micros(at)
+        ),
+    }
 }
 
 /// Returns an expression that is 1 if the success of the grant `token` is recorded, otherwise 0. The expression is NULL

@@ -64,7 +64,9 @@ pub(in crate::store::mysql) fn select_snapshot(
         _ => format!("dlock_lock AS l ON {}", selection.includes("l.action")),
     };
     let locks = rows(
-        &format!(",r.token AS last_token,r.outcome,r.code,{ended} AS ended_us,{alive} AS alive"),
+        &format!(
+            ",r.token AS last_token,r.outcome,r.code,r.dlock_status,{ended} AS ended_us,{alive} AS alive"
+        ),
         &format!(
             "{selected} LEFT JOIN dlock_history AS r ON r.action=l.action AND r.kind=0 AND r.token=(\
              SELECT MAX(m.token) FROM dlock_history AS m WHERE m.action=l.action AND m.kind=0)"

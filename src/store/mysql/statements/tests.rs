@@ -57,6 +57,7 @@ fn packets_contain_user_strings_only_as_hex_literals() {
             outcome: HistoryOutcome::Exited(0),
             duration: Duration::from_secs(1),
             sessions_ended: 2,
+            dlock_status: Some(124),
         }),
         clears_sessions: true,
         handed_off: true,
