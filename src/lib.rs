@@ -86,7 +86,7 @@ pub fn run() -> Status {
 #[must_use]
 pub fn variables_without_option() -> Vec<&'static str> {
     let set_by_dlock = nested::VARIABLES.into_iter().chain(hook::VARIABLES);
-    let of_tests = mutant::TEST_VARIABLES.into_iter();
+    let of_tests = mutant::TEST_VARIABLES.iter().copied();
     set_by_dlock
         .chain([config::PASSWORD_VARIABLE])
         .chain(of_tests)

@@ -137,19 +137,6 @@ impl RunOutcome {
         }
     }
 
-    /// Returns the reason for the exit status if dlock sets it after the command has ended. None if dlock passes the
-    /// status of the command on, or if the command never ended.
-    #[must_use]
-    pub const fn reason_for_status(self) -> Option<&'static str> {
-        match self {
-            Self::TimedOut => Some("the command ran for longer than --max-runtime"),
-            Self::Lost => Some("the lease was lost"),
-            Self::Revoked => Some("the lease was revoked"),
-            Self::Unrecorded => Some("the success could not be recorded"),
-            Self::Exited(_) | Self::Killed(_) | Self::NeverRan(_) | Self::LeftBehind => None,
-        }
-    }
-
     /// Returns the result for metrics and hooks.
     #[must_use]
     pub const fn result(self) -> MetricsResult {

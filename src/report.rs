@@ -118,8 +118,8 @@ impl Report {
         self.line(Verbosity::Quiet, meta.into(), &text);
     }
 
-    /// Reports why dlock itself sets the exit status of `exec`, as the last message. Text contains the status; JSON
-    /// has a field for it. Prints at every verbosity.
+    /// Reports why dlock itself sets the exit status of `exec`. Text contains the status; JSON has a field for it. Prints
+    /// at every verbosity.
     pub fn exit_status(&self, meta: EventMeta, status: Status, why: &str) {
         // Only a lock that is held or paused can have a status that the user chose.
         let is_custom = meta.is_skipped() && status != Status::HELD;

@@ -26,7 +26,6 @@ use self::start::Plan;
 use crate::cli::exec::ExecArgs;
 use crate::exit::Status;
 use crate::report::Report;
-use crate::report::log::EventKind;
 use crate::store::target::Target;
 use crate::sys::clock;
 
@@ -46,7 +45,6 @@ pub fn run(args: ExecArgs, target: Target, report: &Report) -> anyhow::Result<St
     let started = clock::now();
     let lease = event_loop.acquire(acquire, &plan.args);
     let lease = lease.and_then(|lease| event_loop.end_earlier_sessions(lease, &plan.args, started));
-    let mut reason_for_status = None;
     let outcome = lease.and_then(|(lease, ended)| {
         report.finish();
         let mut run = event_loop.supervise(&lease, &plan.args, &monitor);
@@ -56,14 +54,10 @@ pub fn run(args: ExecArgs, target: Target, report: &Report) -> anyhow::Result<St
         event_loop
             .observers
             .ended(run.outcome.result(), &run.reason, "");
-        reason_for_status = run.outcome.reason_for_status();
         run.result()
     });
     report.finish();
     event_loop.finish_observers(outcome.as_ref().copied());
     event_loop.stop();
-    if let (Some(reason), Ok(status)) = (reason_for_status, &outcome) {
-        report.exit_status(EventKind::Failed.into(), *status, reason);
-    }
     Ok(outcome?)
 }

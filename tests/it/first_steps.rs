@@ -99,7 +99,7 @@ fn last_message_of_exec_contains_the_status_that_dlock_sets() {
         assert_eq!(run.status, Some(124), "{run:?}");
         assert_eq!(
             last(&run),
-            "dlock: the command ran for longer than --max-runtime (exit status 124; see dlock explain 124)"
+            "dlock: init has run for 100ms; stopping the command (exit status 124; see dlock explain 124)"
         );
         let run = exec(&[], &["no-such-command"]);
         assert!(

@@ -78,7 +78,11 @@ fn dlock_itself_does_not_read_the_mutant_variable() {
     );
     let dlock = Path::new(env!("CARGO_BIN_EXE_dlock"));
     assert!(!named_in(dlock), "dlock contains {VARIABLE}");
-    with_an_unknown_mutant(dlock).expect(64, "", "ttl 1ms is too short");
+    with_an_unknown_mutant(dlock).expect(
+        64,
+        "",
+        "the environment variable DLOCK_MUTANT is unknown",
+    );
 }
 
 #[test]

@@ -86,7 +86,7 @@ fn option_on_the_command_line_overrides_the_variables_that_contradict_it() {
             .env("DLOCK_QUIET", "true")
             .run();
         assert!(
-            waited.status == Some(75) && waited.stderr.contains("you are next"),
+            waited.status == Some(75) && waited.stderr.contains("gave up after 3"),
             "{waited:?}"
         );
         Dlock::on(&database, ["release", "init", "--resume", "--yes"])

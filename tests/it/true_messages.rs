@@ -28,7 +28,8 @@ fn released_holder_reads_one_message() {
         assert_eq!(released.status, Some(0), "{flavour}: {released:#?}");
         let outcome = holder.running.wait();
         assert_eq!(outcome.status, Some(76), "{flavour}: {outcome:#?}");
-        let message = "dlock: lost init: released by eve (reason: stuck); stopping the command\n";
+        let message = "dlock: lost init: released by eve (reason: stuck); stopping the command \
+             (exit status 76; see dlock explain 76)\n";
         assert_eq!(outcome.stderr, message, "{flavour}");
     }
 }
@@ -60,7 +61,8 @@ fn missing_heartbeat_is_not_reported_as_a_lost_lease() {
         assert_eq!(outcome.status, Some(76), "{flavour}: {outcome:#?}");
         let file = file.display();
         let message = format!(
-            "dlock: cannot keep init: no heartbeat, because {file} does not change; stopping the command\n"
+            "dlock: cannot keep init: no heartbeat, because {file} does not change; stopping the command \
+             (exit status 76; see dlock explain 76)\n"
         );
         assert_eq!(outcome.stderr, message, "{flavour}");
     }

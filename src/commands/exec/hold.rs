@@ -330,8 +330,10 @@ impl EventLoop<'_> {
             }
             ParentMessage::Stopping(StopReason::TimedOut) => {
                 run.look_now();
-                let text = format_args!("{}; stopping the command", self.timeout_reason(run.args));
-                self.report.error(EventKind::Stopping, text);
+                let why = format!("{}; stopping the command", self.timeout_reason(run.args));
+                let meta = EventKind::Stopping.into();
+                self.report
+                    .exit_status(meta, RunOutcome::TimedOut.status(), &why);
             }
             ParentMessage::Stopping(_) => {}
             ParentMessage::Stuck(pid) => self.stuck(pid, run),
@@ -365,8 +367,10 @@ impl EventLoop<'_> {
     /// Reports that the lease is lost or will be lost. `other` is the label of the new holder or of the operator who
     /// revoked the lease. None if there is no such label.
     fn lost(&mut self, other: Option<&str>, why: &str, doing: &str) {
-        let text = format_args!("{why}; {doing} the command");
-        self.report.error(EventKind::Lost.by(other), text);
+        let text = format!("{why}; {doing} the command");
+        let meta = EventKind::Lost.by(other);
+        self.report
+            .exit_status(meta, RunOutcome::Lost.status(), &text);
         self.observers
             .ended(MetricsResult::Lost, why, other.unwrap_or_default());
     }

@@ -84,10 +84,11 @@ impl EventLoop<'_> {
         if must_record {
             run.reason = String::from("its success could not be recorded");
             run.outcome = RunOutcome::Unrecorded;
-            let text = format_args!(
+            let text = format!(
                 "{action} succeeded, but the success could not be recorded: {why}; it does not count as done"
             );
-            self.report.error(EventKind::NotRecorded, text);
+            let meta = EventKind::NotRecorded.into();
+            self.report.exit_status(meta, run.outcome.status(), &text);
         } else if run.outcome.held_lease() {
             let ttl = messages::duration(self.timing.ttl);
             let text = format_args!("cannot release {action}: {why}; it expires within {ttl}");

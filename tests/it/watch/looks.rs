@@ -29,7 +29,7 @@ const LIST: &str = r"30 actions, 29 held, 1 expired, 3 waiting
   tenant-15     held     web-15/4711               10d 3h    5d 1h
 größe-日本語: held and renewing
 
-Enter: open  /: filter  s: sort  ?: keys  q: quit                           1/30
+Enter: open  /: filter  s: sort  r: release  ?: keys  q: quit               1/30
 ";
 
 /// The expected details page of an action, without its first line and normalized by [`without_times`].
@@ -55,7 +55,7 @@ init: held
 
 no recorded runs
 
-up, down: scroll  Esc: back  Ctrl-C: quit
+up, down: scroll  r: release  Esc: back  Ctrl-C: quit
 ";
 
 #[test]
