@@ -249,10 +249,8 @@ impl SessionLook {
                 Err(why) => (BTreeSet::new(), Vec::new(), Some(why)),
             },
         };
-        let is_found = |listed: &&ListedSession| {
-            is_noted(listed)
-                || found.contains(&listed.session.id) && listed.session.account != LOGGING_IN
-        };
+        let is_found =
+            |listed: &&ListedSession| is_noted(listed) || found.contains(&listed.session.id);
         let listed: Vec<ListedSession> = list.sessions.iter().filter(is_found).cloned().collect();
         let sessions: Vec<ServerSession> = listed.iter().map(|one| one.session.clone()).collect();
         let note = SessionNote {
@@ -313,9 +311,11 @@ impl ProcessList {
                 client_port == Some(*port) && is_same_host(host)
             });
             // On the loopback interface, IPv4 and IPv6 connections can have the same port. One of two such sessions
-            // may belong to another program.
+            // may belong to another program. The address of a session that still logs in can change.
             match sessions.collect::<Vec<_>>()[..] {
-                [listed] => drop(found.insert(listed.session.id)),
+                [listed] if listed.session.account != LOGGING_IN => {
+                    found.insert(listed.session.id);
+                }
                 _ => unseen.push(*port),
             }
         }
@@ -323,6 +323,7 @@ impl ProcessList {
             let (host, port) = host_and_port(&listed.session.client);
             let is_local = is_own_machine && port.is_none() && is_loopback_name(host);
             is_local
+                && listed.session.account != LOGGING_IN
                 && listed
                     .pid
                     .is_some_and(|pid| connections.pids.contains(&pid))

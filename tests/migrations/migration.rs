@@ -204,7 +204,7 @@ impl<'a> Migrations<'a> {
         let history = Dlock::of(&self.options.dlock, ["history", self.tool.name])
             .env("DLOCK_URL", app.dlock.url())
             .run();
-        let successes = history.stdout.matches("exited 0").count();
+        let successes = history.stdout.matches("exit 0").count();
         if successes != 1 {
             differences.push(format!("{successes} runs have succeeded"));
         }

@@ -117,6 +117,8 @@ fn a_session_that_still_logs_in_is_not_noted() {
     one.session.account = "unauthenticated user".to_owned();
     let found = look(&[50_001], None).find(&list("localhost", "127.0.0.1", vec![one]));
     assert_eq!(found.note, None);
+    // The caller looks again soon.
+    assert_eq!(found.unseen, [50_001]);
 }
 
 #[test]
