@@ -40,7 +40,7 @@ use crate::exit::{self, Status};
 use crate::lease::Token;
 use crate::lease::action::Action;
 use crate::lease::instant::BootInstant;
-use crate::sys::{self, clock};
+use crate::sys::{self, clock, terminal};
 
 /// Minimum time between two reminders on a terminal, where a reminder overwrites the previous one.
 const REWRITE_INTERVAL: Duration = Duration::from_secs(1);
@@ -147,7 +147,8 @@ impl Report {
     }
 
     /// Reports why dlock waits. Prints the first reminder immediately, and later reminders at most once per
-    /// interval. On a terminal, the next message overwrites the reminder.
+    /// interval. On a terminal, the next message overwrites the reminder, which is cut to the width of the terminal. In
+    /// the background of a terminal, prints nothing, because the user may be typing.
     pub fn remind<'a>(&self, meta: impl Into<EventMeta<'a>>, text: impl Display) {
         let pause = self.reminder_pause.get();
         let interval = match self.terminal {
@@ -166,9 +167,25 @@ impl Report {
         if !self.terminal {
             return self.info(meta, text);
         }
-        if self.verbosity >= Verbosity::Normal {
-            let text = escape::printable(&text.to_string()).into_owned();
-            self.send(Message::Transient(format!("dlock: {text}")));
+        if self.verbosity >= Verbosity::Normal
+            && let Some(width) = terminal::foreground_stderr_width()
+        {
+            let text = format!("dlock: {}", escape::printable(&text.to_string()));
+            // Some terminals wrap as soon as the last column is written.
+            let text = line::fit(&text, width.saturating_sub(1));
+            self.send(Message::Transient(text));
+        }
+    }
+
+    /// Returns true if reminders are rewritten in place, on a terminal.
+    pub const fn rewrites_reminders(&self) -> bool {
+        self.terminal
+    }
+
+    /// Makes the next reminder on a terminal print without a pause, because the size of the terminal has changed.
+    pub fn resized(&self) {
+        if self.terminal {
+            self.reminded_at.set(None);
         }
     }
 

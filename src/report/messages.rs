@@ -86,6 +86,21 @@ pub fn still_waiting(action: &Action, seen: &LockRecord, ahead: u64, waited: Dur
     format!("still waiting after {waited}; when dlock joined the queue, {was_held}{queue}")
 }
 
+/// Describes the same state as [`still_waiting`], on one short line for a terminal.
+#[must_use]
+pub fn waiting_line(action: &Action, seen: &LockRecord, ahead: u64, waited: Duration) -> String {
+    let state = match (&seen.pause, whose(seen)) {
+        (Some(pause), by) => {
+            let by = by.unwrap_or("an operator");
+            format!("paused by {by} for another {}", age(pause.left))
+        }
+        (None, Some(holder)) if ahead > 0 => format!("held by {holder}, {ahead} ahead"),
+        (None, Some(holder)) => format!("held by {holder}"),
+        (None, None) => "being handed over".to_owned(),
+    };
+    format!("waiting {} for {action}: {state}", age(waited))
+}
+
 /// Returns the label of the holder, or of the operator who paused the action. None if the action is free,
 /// or if it is paused and the record contains no operator.
 #[must_use]

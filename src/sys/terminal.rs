@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::IsTerminal;
+use std::os::fd::AsFd;
 
 /// Returns true if this process has a controlling terminal, which can send it the signals of Ctrl-C and Ctrl-Z.
 #[must_use]
@@ -23,12 +24,22 @@ const DEFAULT_WIDTH: usize = 80;
 #[must_use]
 pub fn stdout_width() -> Option<usize> {
     let stdout = std::io::stdout();
-    if !stdout.is_terminal() {
-        return None;
-    }
-    match rustix::termios::tcgetwinsize(&stdout) {
-        Ok(size) if size.ws_col > 0 => Some(size.ws_col.into()),
-        _ => Some(DEFAULT_WIDTH),
+    stdout.is_terminal().then(|| width(stdout))
+}
+
+/// Returns the number of columns of the terminal on stderr. None if stderr is not a terminal, or if this process is not
+/// in the foreground process group of this terminal.
+#[must_use]
+pub fn foreground_stderr_width() -> Option<usize> {
+    let stderr = std::io::stderr();
+    let foreground = rustix::termios::tcgetpgrp(&stderr).ok()?;
+    (foreground == rustix::process::getpgrp()).then(|| width(stderr))
+}
+
+fn width(terminal: impl AsFd) -> usize {
+    match rustix::termios::tcgetwinsize(terminal) {
+        Ok(size) if size.ws_col > 0 => size.ws_col.into(),
+        _ => DEFAULT_WIDTH,
     }
 }
 

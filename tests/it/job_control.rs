@@ -187,7 +187,7 @@ fn ctrl_z_stops_a_waiter_and_fg_resumes_it() {
     terminal.types(CTRL_Z);
     terminal.prompts();
     terminal.enters("fg");
-    terminal.sees("when dlock joined the queue, init was held by");
+    terminal.sees("s for init: held by ");
     recorder.exit(0);
     holder.wait().expect(0, "", "");
     // dlock erases its message about waiting before the command prints.

@@ -76,5 +76,6 @@ mod versions;
 mod vocabulary;
 mod wait_command;
 mod waiting;
+mod waiting_line;
 mod walkthrough;
 mod watch;

@@ -15,7 +15,8 @@ use crate::protocol::acquire::{Acquire, AcquiredLease, NextRequest};
 use crate::report::log::{EventKind, WaitFacts};
 use crate::report::messages;
 use crate::store::{FailureKind, QueueLock, ReleaseRequest, Request, Response, TimedResponse};
-use crate::sys::{clock, signal};
+use crate::sys::clock;
+use crate::sys::signal::{self, SIGWINCH};
 
 /// Maximum time to release a lease that may have been granted and to leave the queue, after the contender has
 /// given up. A user who set a time limit or sent a signal expects dlock to end within a tenth of a second.
@@ -120,19 +121,28 @@ impl EventLoop<'_> {
                         return Err(ExitError::new(Status::INTERNAL, "the monitor was killed"));
                     }
                     Some(Event::Disconnected) => acquire.disconnected(),
-                    // A waiter in the queue has no new information, so report the latest known state again.
-                    None if self.is_waiting_turn => {
-                        if let Some((record, ahead)) = acquire.observed() {
-                            let waited = clock::now().since(started);
-                            let text = messages::still_waiting(&self.action, record, ahead, waited);
-                            let facts = WaitFacts::new(waited, Some(ahead), Some(record));
-                            let meta = EventKind::Waiting.by(messages::whose(record));
-                            self.report.remind(meta.waiting(facts), text);
-                        }
+                    Some(Event::Signal(signal)) if signal.number == SIGWINCH => {
+                        self.report.resized();
+                        self.report_turn(acquire, started);
                     }
-                    Some(_) | None => {}
+                    None => self.report_turn(acquire, started),
+                    Some(_) => {}
                 },
             }
+        }
+    }
+
+    /// Reports the latest known state again if this contender waits in the queue, where it has no new information.
+    fn report_turn(&self, acquire: &Acquire, started: BootInstant) {
+        if let Some((record, ahead)) = acquire.observed().filter(|_| self.is_waiting_turn) {
+            let waited = clock::now().since(started);
+            let text = match self.report.rewrites_reminders() {
+                true => messages::waiting_line(&self.action, record, ahead, waited),
+                false => messages::still_waiting(&self.action, record, ahead, waited),
+            };
+            let facts = WaitFacts::new(waited, Some(ahead), Some(record));
+            let meta = EventKind::Waiting.by(messages::whose(record));
+            self.report.remind(meta.waiting(facts), text);
         }
     }
 

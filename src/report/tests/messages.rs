@@ -27,6 +27,10 @@ fn texts(record: &LockRecord) -> Vec<(&'static str, String)> {
             "later",
             messages::still_waiting(&init, record, 2, seconds(75)),
         ),
+        (
+            "line",
+            messages::waiting_line(&init, record, 2, seconds(75)),
+        ),
         ("was held", messages::was_held(&init, record)),
         ("last grant", messages::last_granted(&init, record)),
         ("diagnosis", messages::diagnosis(record)),

@@ -1,0 +1,55 @@
+//! Tests of the line that a waiter rewrites on a terminal.
+
+use crate::holder::Holder;
+use crate::servers::{Flavour, shared};
+use crate::terminal::Terminal;
+
+/// The sequence that erases the line.
+const ERASE: &str = "\r\x1b[K";
+
+/// A label that does not fit into 40 columns.
+const LABEL: &str = "a holder whose label is longer than 40 columns";
+
+#[test]
+fn waiter_rewrites_one_line_that_fits_the_terminal() {
+    let database = shared(Flavour::MariaDb).database("line");
+    let holder = Holder::on(&database, &["--holder", LABEL]);
+    let mut terminal = Terminal::shell(&database);
+    terminal.becomes(40, 24);
+    terminal.enters("$dlock exec -a init -- echo r''an");
+    terminal.sees("dlock: init is held by");
+    for _ in 0..2 {
+        terminal.sees(&format!("{ERASE}dlock: waiting "));
+    }
+    // The last text may not be complete yet.
+    terminal.sees(ERASE);
+    let screen = terminal.screen().to_owned();
+    let mut texts: Vec<&str> = screen.split(ERASE).skip(1).collect();
+    texts.pop();
+    for text in texts {
+        assert_eq!(text.chars().count(), 39, "{text:?}");
+        assert!(text.ends_with('…') && !text.contains('\n'), "{text:?}");
+    }
+    terminal.becomes(120, 24);
+    terminal.sees(&format!("s for init: held by {LABEL}{ERASE}"));
+    assert_eq!(holder.end().status, Some(3));
+    terminal.sees(&format!("{ERASE}ran\r\n"));
+}
+
+#[test]
+fn waiter_in_the_background_prints_no_line() {
+    let database = shared(Flavour::MariaDb).database("line");
+    let holder = Holder::on(&database, &["--holder", "web-1"]);
+    let mut terminal = Terminal::shell(&database);
+    terminal.enters("$dlock exec -a init -- echo r''an &");
+    terminal.prompts();
+    // The user runs a command for longer than the pause between two lines.
+    terminal.enters("sleep 2; echo sl''ept");
+    terminal.sees("slept");
+    let screen = terminal.screen();
+    assert!(!screen.contains("dlock: ") && !screen.contains(ERASE));
+    terminal.enters("fg");
+    terminal.sees("s for init: held by web-1");
+    assert_eq!(holder.end().status, Some(3));
+    terminal.sees(&format!("{ERASE}ran\r\n"));
+}
