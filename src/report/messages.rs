@@ -90,8 +90,8 @@ pub fn still_waiting(action: &Action, seen: &LockRecord, ahead: u64, waited: Dur
 #[must_use]
 pub fn waiting_line(action: &Action, seen: &LockRecord, ahead: u64, waited: Duration) -> String {
     let state = match (&seen.pause, whose(seen)) {
-        (Some(pause), by) => {
-            let by = by.unwrap_or("an operator");
+        (Some(pause), _) => {
+            let by = operator(seen).unwrap_or("an operator");
             format!("paused by {by} for another {}", age(pause.left))
         }
         (None, Some(holder)) if ahead > 0 => format!("held by {holder}, {ahead} ahead"),
