@@ -1,6 +1,6 @@
 //! `dlock complete-names`: prints names of locks for the shell completions.
 //!
-//! The completions run this subcommand while a user waits for the reaction to a key, so it ends within [`LIMIT`]. It
+//! The completions run this subcommand while a user waits for the reaction to a key, so it ends within `LIMIT`. It
 //! prints no errors: a user who presses the Tab key has not asked for a diagnosis.
 
 use std::sync::mpsc;

@@ -20,7 +20,7 @@ const MIN_STALE_AGE: Duration = Duration::from_secs(2);
 const MAX_LINES: usize = 3;
 
 impl ScreenState {
-    /// Returns true if the data is older than two intervals (at least [`MIN_STALE_AGE`]), or if a request has failed
+    /// Returns true if the data is older than two intervals (at least `MIN_STALE_AGE`), or if a request has failed
     /// since the latest snapshot.
     #[must_use]
     pub fn is_stale(&self) -> bool {
