@@ -28,7 +28,7 @@ mod tests;
 
 use std::cell::{Cell, RefCell};
 use std::fmt::Display;
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, Write};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -74,7 +74,7 @@ impl Report {
             verbosity,
             format,
             // Programs read JSON messages line by line, so a JSON message must never be overwritten.
-            terminal: format == Format::Text && io::stderr().is_terminal(),
+            terminal: format == Format::Text && terminal::is_stderr_controlling(),
             stderr: RefCell::new(Stderr::direct()),
             reminded_at: Cell::new(None),
             reminder_pause: Cell::new(FIRST_REMINDER_PAUSE),

@@ -27,6 +27,12 @@ pub fn stdout_width() -> Option<usize> {
     stdout.is_terminal().then(|| width(stdout))
 }
 
+/// Returns true if stderr is the controlling terminal of this process, so that its foreground process group is known.
+#[must_use]
+pub fn is_stderr_controlling() -> bool {
+    rustix::termios::tcgetpgrp(std::io::stderr()).is_ok()
+}
+
 /// Returns the number of columns of the terminal on stderr. None if stderr is not a terminal, or if this process is not
 /// in the foreground process group of this terminal.
 #[must_use]
