@@ -19,7 +19,7 @@ const DLOCK_OR_COMMAND_SUCCEEDED: &str =
 const ONLY_DLOCK: &str = "dlock";
 
 const DLOCK_OR_COMMAND: &str = "dlock, or the command, because dlock passes the status of the command on. If dlock sets \
-     the status, its last message on stderr ends with the status";
+     the status, a message on stderr names the status";
 
 /// One exit status.
 pub struct TableRow {
@@ -261,15 +261,15 @@ pub const TABLE: &[TableRow] = &[
     TableRow {
         status: "126",
         meanings: &[(&["exec"], "the command was found but cannot be executed")],
-        set_by: "dlock, or a shell that the command starts. If dlock sets the status, its last message on stderr ends \
-                 with the status",
+        set_by: "dlock, or a shell that the command starts. If dlock sets the status, a message on stderr names \
+                 the status",
         next: &[("chmod +x FILE", "makes a script executable")],
     },
     TableRow {
         status: "127",
         meanings: &[(&["exec"], "the command was not found")],
-        set_by: "dlock, or a shell that the command starts. If dlock sets the status, its last message on stderr ends \
-                 with the status",
+        set_by: "dlock, or a shell that the command starts. If dlock sets the status, a message on stderr names \
+                 the status",
         next: &[
             (
                 "command -v COMMAND",

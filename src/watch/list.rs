@@ -154,7 +154,8 @@ pub(super) fn header(state: &ScreenState) -> Vec<StyledLine> {
 fn counts(state: &ScreenState) -> StyledLine {
     use crate::store::LockState::{Expired, Free, Held, Paused, Revoked};
     let snapshot = &state.latest;
-    let mut counts = vec![format!("{} actions", snapshot.snapshot.locks.len())];
+    let actions = u32::try_from(snapshot.snapshot.locks.len()).unwrap_or(u32::MAX);
+    let mut counts = vec![messages::count(actions, "action")];
     for kind in [Held, Expired, Revoked, Paused, Free] {
         match snapshot.count(kind) {
             0 => {}

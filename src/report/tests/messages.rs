@@ -129,7 +129,7 @@ struct Sample {
     level: Verbosity,
     /// Label of the other process or of the operator. None if there is neither.
     holder: Option<&'static str>,
-    /// The exit status. None if the message is not dlock's last message.
+    /// The exit status. None if the message does not contain the reason for it.
     status: Option<u8>,
     text: String,
 }
