@@ -9,6 +9,8 @@ use std::io::{Read, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use rustix::fs::{Mode, OFlags, fcntl_setfl, open};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
@@ -123,6 +125,22 @@ impl Terminal {
             at.is_some()
         });
         self.seen += at.expect("the string was found") + text.len();
+    }
+
+    /// Waits at most `time` until `text` is on the screen, and returns true if it is. Like [`sees`](Self::sees) otherwise.
+    pub(crate) fn sees_within(&mut self, time: Duration, text: &str) -> bool {
+        let started = Instant::now();
+        loop {
+            self.read_output();
+            if let Some(at) = self.screen[self.seen..].find(text) {
+                self.seen += at + text.len();
+                return true;
+            }
+            if started.elapsed() > time {
+                return false;
+            }
+            thread::sleep(Duration::from_millis(10));
+        }
     }
 
     /// Waits for the prompt of the shell.

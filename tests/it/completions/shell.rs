@@ -4,6 +4,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use tempfile::TempDir;
 
@@ -14,6 +15,12 @@ use crate::terminal::Terminal;
 const TAB: &str = "\t";
 /// The key that moves the cursor to the start of the line.
 const CTRL_A: &str = "\x01";
+
+/// Cancels the command line.
+const CTRL_C: &str = "\x03";
+
+/// Maximum time until a shell has printed the words of a command line.
+const MAX_PRINT: Duration = Duration::from_secs(10);
 
 /// Number of attempts to complete a command line.
 const ATTEMPTS: u32 = 20;
@@ -171,12 +178,19 @@ impl Shell {
     }
 
     /// Types `typed` and the Tab key. Then prints the words of the command line instead of executing it, and returns
-    /// what was printed.
+    /// what was printed. Returns an empty string if the shell prints nothing: if the Tab key does not complete a word that
+    /// begins with a quote, the shell waits for the end of the quote.
     #[track_caller]
     fn presses_tab(&mut self, typed: &str) -> String {
         self.terminal.types(&format!("{typed}{TAB}{CTRL_A}"));
         self.terminal.enters("printf '[%s]' ");
-        self.terminal.sees("[dlock]");
+        if !self.terminal.sees_within(MAX_PRINT, "[dlock]") {
+            self.terminal.types(CTRL_C);
+            self.terminal.enters("echo can''celled");
+            self.terminal.sees("cancelled");
+            self.terminal.prompts();
+            return String::new();
+        }
         self.terminal.prompts();
         let screen = self.terminal.screen();
         let start = screen.rfind("[dlock]").expect("the string was seen");
