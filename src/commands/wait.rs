@@ -56,6 +56,8 @@ struct SuccessWait<'a> {
     responded_at: BootInstant,
     /// True after the first valid response.
     has_response: bool,
+    /// Time without a valid response after which the wait fails.
+    connect_timeout: Duration,
 }
 
 /// Waits until the action is free, or until the success is recorded.
@@ -96,8 +98,9 @@ pub fn run(args: WaitArgs, target: Target, report: &Report) -> anyhow::Result<St
         has_warned: false,
         responded_at: started,
         has_response: false,
+        connect_timeout: args.connect_timeout,
     };
-    let outcome = wait.run(&mut event_loop, started, limit, args.connect_timeout);
+    let outcome = wait.run(&mut event_loop, started, limit);
     report.finish();
     event_loop.stop();
     Ok(outcome?)
@@ -110,13 +113,12 @@ impl SuccessWait<'_> {
         event_loop: &mut EventLoop,
         started: BootInstant,
         limit: Option<BootInstant>,
-        connect_timeout: Duration,
     ) -> Result<Status, ExitError> {
         let mut pause = FIRST_POLL_INTERVAL;
         let mut least = FIRST_POLL_LIMIT;
         loop {
             // With a limit of zero, there is one poll, which has time for one connect and one response.
-            let connect_limit = Some(self.responded_at + connect_timeout);
+            let connect_limit = Some(self.responded_at + self.connect_timeout);
             // A slow connect must not end a wait with a short limit.
             let limit_here = limit.map(|limit| match self.has_response {
                 true => limit,
@@ -134,7 +136,7 @@ impl SuccessWait<'_> {
             let now = clock::now();
             let waited = messages::duration(now.since(started));
             if let Some(failure) = &self.failure
-                && now.since(self.responded_at) >= connect_timeout
+                && now.since(self.responded_at) >= self.connect_timeout
             {
                 let why = format!("{failure}; gave up after {waited}");
                 return Err(ExitError::new(failure.kind.status(), why));
@@ -164,13 +166,22 @@ impl SuccessWait<'_> {
     /// Polls once. Returns true if the action is free or the success is recorded. Gives up at `until`, because name
     /// resolution has no time limit.
     fn poll(&mut self, event_loop: &mut EventLoop, until: BootInstant) -> Result<bool, ExitError> {
+        let sent = clock::now();
         event_loop.send(Request::Get);
         let response = loop {
             match event_loop.event(until) {
                 Some(Event::Response(response)) => break response,
                 Some(Event::Signal(signal)) => self.handle_signal(signal.number)?,
                 None if clock::now() >= until => {
-                    self.failure.get_or_insert_with(|| event_loop.no_response());
+                    let now = clock::now();
+                    // The time limit of the wait can end a poll early. Then the latest record is more useful to the
+                    // user than a late response.
+                    if self.record.is_none()
+                        || now.since(sent) >= FIRST_POLL_LIMIT
+                        || now.since(self.responded_at) >= self.connect_timeout
+                    {
+                        self.failure.get_or_insert_with(|| event_loop.no_response());
+                    }
                     return Ok(false);
                 }
                 Some(_) | None => {}

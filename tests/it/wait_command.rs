@@ -4,6 +4,7 @@ use mysql::prelude::Queryable;
 
 use crate::cli_runner::{Dlock, Running};
 use crate::command::{Stage, read_message, write_message};
+use crate::proxy::{Flow, Proxy};
 use crate::servers::{Database, Flavour, shared};
 
 /// A database, and a second account that can only read this database.
@@ -124,6 +125,25 @@ fn wait_ends_at_its_timeout_or_on_a_signal() {
             waiter.signal(signal);
             waiter.wait().expect(status, "", "while waiting for init");
         }
+        scene.let_go("0");
+        holder.wait().expect(0, "", "");
+    });
+}
+
+#[test]
+fn wait_that_ends_during_a_slow_poll_names_the_holder() {
+    everywhere(|scene| {
+        let holder = scene.holder(&[]);
+        let proxy = Proxy::to(scene.reader.port);
+        let waiter = scene
+            .wait(&["init", "--timeout=1500ms"])
+            .env("DLOCK_URL", scene.reader.url_through(proxy.port()))
+            .start();
+        waiter.wait_for_output("waiting: ");
+        proxy.responses(Flow::Hold);
+        let outcome = waiter.wait();
+        outcome.expect(75, "", "dlock: init is held by web-1 (token ");
+        outcome.expect(75, "", "; gave up after 1s");
         scene.let_go("0");
         holder.wait().expect(0, "", "");
     });

@@ -185,10 +185,7 @@ impl Shell {
         self.terminal.types(&format!("{typed}{TAB}{CTRL_A}"));
         self.terminal.enters("printf '[%s]' ");
         if !self.terminal.sees_within(MAX_PRINT, "[dlock]") {
-            self.terminal.types(CTRL_C);
-            self.terminal.enters("echo can''celled");
-            self.terminal.sees("cancelled");
-            self.terminal.prompts();
+            self.cancels();
             return String::new();
         }
         self.terminal.prompts();
@@ -196,6 +193,21 @@ impl Shell {
         let start = screen.rfind("[dlock]").expect("the string was seen");
         let end = screen[start..].rfind(']').expect("the string was seen");
         screen[start..=start + end].to_owned()
+    }
+
+    /// Cancels the command line. The terminal drops keys that it receives before the shell has handled Ctrl-C, so the
+    /// command that shows the end of the cancellation is typed until it is complete.
+    #[track_caller]
+    fn cancels(&mut self) {
+        self.terminal.types(CTRL_C);
+        for _ in 0..ATTEMPTS {
+            self.terminal.enters("echo can''celled");
+            if self.terminal.sees_within(MAX_PRINT, "cancelled") {
+                self.terminal.prompts();
+                return;
+            }
+        }
+        panic!("{:?}: Ctrl-C does not cancel the line", self.kind);
     }
 
     /// Returns everything that was on the screen.
