@@ -32,7 +32,7 @@ pub mod wait;
 pub mod watch;
 mod words;
 
-use clap::{Parser, Subcommand};
+use clap::{Args, Parser, Subcommand};
 
 use self::check::CheckArgs;
 use self::complete_names::CompleteNamesArgs;
@@ -61,6 +61,14 @@ pub struct Cli {
     #[command(subcommand)]
     pub command: Command,
 
+    /// Options of all subcommands.
+    #[command(flatten)]
+    pub common: CommonArgs,
+}
+
+/// Options of all subcommands.
+#[derive(Debug, Args)]
+pub struct CommonArgs {
     /// Print only the reason if dlock fails; overrides --verbose.
     #[arg(short, long, global = true, env = "DLOCK_QUIET", display_order = 100)]
     #[arg(value_parser = value::switch)]

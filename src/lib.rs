@@ -44,23 +44,25 @@ use crate::exit::{ExitError, Status};
 use crate::process::hook;
 use crate::report::log::{EventKind, EventMeta};
 use crate::report::{Report, Verbosity};
+use crate::sys::heap;
 
 /// Runs dlock with the command line and the environment of this process, and returns the exit status.
 #[must_use]
 pub fn run() -> Status {
+    heap::configure();
     report_panics(Format::Text);
     let arguments: Vec<OsString> = std::env::args_os().collect();
     let cli = match cli::parse::parse(&arguments, &variables_without_option()) {
         Ok(cli) => cli,
         Err(error) => return report_parse_error(&error),
     };
-    report_panics(cli.log_format);
-    let verbosity = match (cli.quiet, cli.verbose) {
+    report_panics(cli.common.log_format);
+    let verbosity = match (cli.common.quiet, cli.common.verbose) {
         (true, _) => Verbosity::Quiet,
         (false, false) => Verbosity::Normal,
         (false, true) => Verbosity::Verbose,
     };
-    let report = Report::new(verbosity, cli.log_format);
+    let report = Report::new(verbosity, cli.common.log_format);
     let is_exec = matches!(cli.command, Command::Exec(_));
     let status = match dispatch(cli, &report) {
         Ok(status) => status,
@@ -94,7 +96,8 @@ pub fn variables_without_option() -> Vec<&'static str> {
 }
 
 fn dispatch(cli: Cli, report: &Report) -> anyhow::Result<Status> {
-    let settings = || config::connection_settings(&cli.connection, |name| std::env::var_os(name));
+    let settings =
+        || config::connection_settings(&cli.common.connection, |name| std::env::var_os(name));
     let target = || settings()?.target();
     match cli.command {
         Command::Exec(args) => commands::exec::run(*args, target()?, report),
@@ -108,7 +111,7 @@ fn dispatch(cli: Cli, report: &Report) -> anyhow::Result<Status> {
             let settings = settings()?;
             match settings.target() {
                 Ok(target) => commands::setup::print(&target.database),
-                Err(error) if cli.connection.names_a_source() => Err(error.into()),
+                Err(error) if cli.common.connection.names_a_source() => Err(error.into()),
                 // Only the database name is needed.
                 Err(_) => commands::setup::print(settings.database().unwrap_or("dlock")),
             }

@@ -6,6 +6,7 @@ pub mod boot_timer;
 pub mod channel;
 pub mod clock;
 pub mod group_child;
+pub mod heap;
 pub mod host;
 pub mod inherited;
 pub mod pending_child;

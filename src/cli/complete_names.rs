@@ -44,7 +44,7 @@ impl CompleteNamesArgs {
         }
         // The parser needs a subcommand.
         options.extend(["complete-names", ""].map(OsString::from));
-        Some(parse_options(&options).ok()?.connection)
+        Some(parse_options(&options).ok()?.common.connection)
     }
 }
 

@@ -3,10 +3,10 @@
 
 use std::ffi::{OsStr, OsString};
 
-use clap::error::ErrorKind;
 use clap::{Command, CommandFactory};
 
 use super::Cli;
+use clap::error::ErrorKind;
 
 /// Beginning of the names of dlock's variables.
 const PREFIX: &str = "DLOCK_";
@@ -14,6 +14,11 @@ const PREFIX: &str = "DLOCK_";
 /// Returns the names of the variables of all options.
 #[must_use]
 pub fn option_variables() -> Vec<String> {
+    variables(&Cli::command())
+}
+
+/// Returns the names of the variables of the options of `command` and its subcommands.
+fn variables(command: &Command) -> Vec<String> {
     fn collect(command: &Command, names: &mut Vec<String>) {
         let variables = command.get_arguments().filter_map(clap::Arg::get_env);
         names.extend(variables.map(|name| name.to_string_lossy().into_owned()));
@@ -22,11 +27,12 @@ pub fn option_variables() -> Vec<String> {
         }
     }
     let mut names = Vec::new();
-    collect(&Cli::command(), &mut names);
+    collect(command, &mut names);
     names
 }
 
 /// Checks that each variable in `environment` whose name begins with `DLOCK_` belongs to an option or is one of `others`.
+/// `used` is the command line with the options of at least one subcommand.
 ///
 /// Kubernetes sets variables for each Service. For a Service whose name is `dlock` or begins with `dlock-`, their names
 /// also begin with `DLOCK_`. These variables are ignored.
@@ -36,14 +42,17 @@ pub fn option_variables() -> Vec<String> {
 pub(super) fn check(
     environment: impl IntoIterator<Item = (OsString, OsString)>,
     others: &[&str],
+    used: &Command,
 ) -> Result<(), clap::Error> {
     let ours = environment
         .into_iter()
         .filter(|(name, _)| name.to_string_lossy().starts_with(PREFIX));
+    let of_used = variables(used);
     let mut known = None;
     for (name, value) in ours {
         let name = name.to_string_lossy();
-        if others.contains(&&*name) || is_service_link(&name, &value) {
+        let is_known = others.contains(&&*name) || of_used.iter().any(|option| **option == *name);
+        if is_known || is_service_link(&name, &value) {
             continue;
         }
         let known = known.get_or_insert_with(option_variables);
@@ -88,11 +97,13 @@ fn is_service_link(name: &str, value: &OsStr) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::check;
+    use clap::CommandFactory;
+
+    use super::{Cli, check};
 
     fn message(name: &str, value: &str) -> Option<String> {
         let environment = [(name.into(), value.into()), ("PATH".into(), "/bin".into())];
-        let checked = check(environment, &["DLOCK_TOKEN"]);
+        let checked = check(environment, &["DLOCK_TOKEN"], &Cli::command());
         checked.err().map(|error| error.to_string())
     }
 

@@ -6,9 +6,13 @@ use std::ffi::OsString;
 use clap::builder::{OsStr, Resettable};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::parser::ValueSource;
-use clap::{ArgMatches, Command, CommandFactory, FromArgMatches};
+use clap::{ArgMatches, Args, Command, CommandFactory, FromArgMatches, Id};
 
-use super::{Cli, Command as Cmd, environment, words};
+use super::check::CheckArgs;
+use super::exec::ExecArgs;
+use super::status::StatusArgs;
+use super::wait::WaitArgs;
+use super::{Cli, Command as Cmd, CommonArgs, environment, words};
 
 /// Pairs of options that contradict each other. If one of them is on the command line, dlock ignores the variable of
 /// the other.
@@ -24,24 +28,85 @@ const CONTRADICTIONS: [(&str, &str); 9] = [
     ("host", "socket"),
 ];
 
+/// What `dlock --version` prints. It is printed before the options are built, because scripts often ask for the version.
+const VERSION: &str = concat!("dlock ", env!("CARGO_PKG_VERSION"), "\n");
+
+/// Options whose value must follow `=`, because a word after the option may be an argument.
+const SEPARABLE: [&str; 3] = ["once", "done", "watch"];
+
+/// Adds the options of a subcommand to it.
+type AddOptions = fn(Command) -> Command;
+
+/// The subcommands that scripts run often.
+const FREQUENT: [(&str, AddOptions); 4] = [
+    ("exec", ExecArgs::augment_args),
+    ("status", StatusArgs::augment_args),
+    ("wait", WaitArgs::augment_args),
+    ("check", CheckArgs::augment_args),
+];
+
 /// Parses `arguments`, which begin with the name of the program, and the environment variables of the options. `others`
 /// are the variables of dlock that belong to no option.
 ///
 /// # Errors
 /// Returns the help, the version or the usage error to print.
 pub fn parse(arguments: &[OsString], others: &[&str]) -> Result<Cli, clap::Error> {
-    let cli = parse_options(arguments)?;
+    if let [_, word] = arguments
+        && (word == "--version" || word == "-V")
+    {
+        return Err(clap::Error::raw(ErrorKind::DisplayVersion, VERSION));
+    }
+    let (cli, used) = match parse_quickly(arguments) {
+        Some(found) => found,
+        None => (parse_thoroughly(arguments)?, Cli::command()),
+    };
     if !matches!(
         cli.command,
         Cmd::Explain(_) | Cmd::Version(_) | Cmd::Help(_) | Cmd::CompleteNames(_)
     ) {
-        environment::check(std::env::vars_os(), others)?;
+        environment::check(std::env::vars_os(), others, &used)?;
     }
     Ok(cli)
 }
 
 /// Does the same as [`parse`], and ignores unknown variables of dlock.
 pub(super) fn parse_options(arguments: &[OsString]) -> Result<Cli, clap::Error> {
+    match parse_quickly(arguments) {
+        Some((cli, _)) => Ok(cli),
+        None => parse_thoroughly(arguments),
+    }
+}
+
+/// Does the same as [`parse_options`] for a valid command line that begins with one of the [`FREQUENT`] subcommands, and
+/// also returns this subcommand with its options. Builds no other options, to save time. None in all other cases, and if
+/// a variable contradicts the command line.
+fn parse_quickly(arguments: &[OsString]) -> Option<(Cli, Command)> {
+    let word = arguments.get(1)?;
+    let (name, add_options) = *FREQUENT.iter().find(|(name, _)| word == name)?;
+    let root = CommonArgs::augment_args(Command::new("dlock").args_override_self(true));
+    let mut command = root.subcommand(add_options(Command::new(name)));
+    let matches = command.try_get_matches_from_mut(arguments).ok()?;
+    let typed = Typed::from(&matches);
+    let has_separable_value = SEPARABLE.into_iter().any(|name| typed.has(name));
+    let has_contradiction = levels(&matches).any(|level| {
+        let variables = from(level, ValueSource::EnvVariable);
+        let mut contradicted = variables.filter(|name| typed.overrides(name.as_str()));
+        contradicted.next().is_some()
+    });
+    if has_separable_value || has_contradiction {
+        return None;
+    }
+    Some((cli(&matches).ok()?, command))
+}
+
+fn cli(matches: &ArgMatches) -> Result<Cli, clap::Error> {
+    let mut cli = Cli::from_arg_matches(matches)?;
+    cli.common.connection.note_command_line(matches);
+    Ok(cli)
+}
+
+/// Parses with the options of all subcommands, so that an error can name any of them.
+fn parse_thoroughly(arguments: &[OsString]) -> Result<Cli, clap::Error> {
     let typed = Typed::new(arguments);
     let command = each_command(Cli::command(), &|command| {
         command.mut_args(
@@ -62,15 +127,10 @@ pub(super) fn parse_options(arguments: &[OsString]) -> Result<Cli, clap::Error> 
     let matches = command
         .try_get_matches_from(arguments)
         .map_err(|error| words::correct(name_variable(error, &typed), arguments))?;
-    if ["once", "done", "watch"]
-        .into_iter()
-        .any(|name| typed.has(name))
-    {
+    if SEPARABLE.into_iter().any(|name| typed.has(name)) {
         words::check_separated_value(arguments)?;
     }
-    let mut cli = Cli::from_arg_matches(&matches)?;
-    cli.connection.note_command_line(&matches);
-    Ok(cli)
+    cli(&matches)
 }
 
 /// Returns the message for a subcommand that does not exist.
@@ -139,17 +199,19 @@ impl Typed {
         });
         // The parser that also reads the variables reports the errors.
         let matches = command.ignore_errors(true).try_get_matches_from(arguments);
-        let is_incomplete = matches.is_err();
-        let matches = matches.unwrap_or_default();
-        let mut names = Vec::new();
-        let mut level = Some(&matches);
-        while let Some(matches) = level {
-            names.extend(typed_on(matches));
-            level = matches.subcommand().map(|(_, matches)| matches);
-        }
         Self {
-            names,
-            is_incomplete,
+            is_incomplete: matches.is_err(),
+            ..Self::from(&matches.unwrap_or_default())
+        }
+    }
+
+    fn from(matches: &ArgMatches) -> Self {
+        Self {
+            names: levels(matches)
+                .flat_map(|level| from(level, ValueSource::CommandLine))
+                .map(ToString::to_string)
+                .collect(),
+            is_incomplete: false,
         }
     }
 
@@ -166,10 +228,18 @@ impl Typed {
     }
 }
 
-fn typed_on(matches: &ArgMatches) -> impl Iterator<Item = String> {
-    let is_typed =
-        |name: &&clap::Id| matches.value_source(name.as_str()) == Some(ValueSource::CommandLine);
-    matches.ids().filter(is_typed).map(ToString::to_string)
+/// Returns the matches of the program and of its subcommand.
+fn levels(matches: &ArgMatches) -> impl Iterator<Item = &ArgMatches> {
+    std::iter::successors(Some(matches), |matches| {
+        matches.subcommand().map(|(_, matches)| matches)
+    })
+}
+
+/// Returns the options in `matches` whose values come from `source`.
+fn from(matches: &ArgMatches, source: ValueSource) -> impl Iterator<Item = &Id> {
+    matches
+        .ids()
+        .filter(move |id| matches.value_source(id.as_str()) == Some(source))
 }
 
 fn without_variable(argument: clap::Arg) -> clap::Arg {
@@ -186,7 +256,7 @@ mod tests {
     use std::ffi::OsString;
 
     use super::super::{Cli, Command};
-    use super::{CONTRADICTIONS, parse};
+    use super::{CONTRADICTIONS, parse, parse_quickly, parse_thoroughly};
     use crate::store::session::SessionPolicy;
     use clap::CommandFactory;
 
@@ -217,6 +287,27 @@ mod tests {
         }
         for line in ["dlock forget init --once", "dlock check init --token 1"] {
             parsed(line);
+        }
+    }
+
+    #[test]
+    fn quick_and_thorough_parsing_have_the_same_result() {
+        for line in [
+            "dlock exec init -- ls -a",
+            "dlock exec -q -t 5s -a init --wait 1m --url mysql://db/x -- ls --once -q",
+            "dlock exec init --ttl 1s --ttl 5s --history 0 --host a --host b -- true",
+            "dlock status --all --wide --log-format json",
+            "dlock wait init --timeout 5s -v",
+            "dlock check init --token 7",
+        ] {
+            let words: Vec<OsString> = line.split(' ').map(Into::into).collect();
+            let (quick, _) = parse_quickly(&words).expect(line);
+            let thorough = parse_thoroughly(&words).expect(line);
+            assert_eq!(format!("{quick:?}"), format!("{thorough:?}"), "{line}");
+        }
+        for line in ["dlock exec --once init -- ls", "dlock list", "dlock exec"] {
+            let words: Vec<OsString> = line.split(' ').map(Into::into).collect();
+            assert!(parse_quickly(&words).is_none(), "{line}");
         }
     }
 
