@@ -4,6 +4,7 @@ pub mod connections;
 pub mod database;
 pub mod heartbeat;
 pub mod queue;
+pub mod queue_reader;
 
 use crate::metrics::writer;
 use crate::process::hook::{HookResult, HookTrigger};
@@ -32,6 +33,8 @@ pub enum Event {
     Connected(Box<ConnectedServer>),
     /// The server closed the connection while no request was in flight.
     Disconnected,
+    /// A read for a reminder of a waiter has ended. Contains the response or the failure.
+    QueueRead(Box<TimedResponse>),
     /// The database thread has handled a request. Contains the response or the failure.
     Response(Box<TimedResponse>),
 }

@@ -25,6 +25,7 @@ mod stderr;
 pub mod style;
 #[cfg(test)]
 mod tests;
+pub mod waiting;
 
 use std::cell::{Cell, RefCell};
 use std::fmt::Display;
@@ -150,20 +151,13 @@ impl Report {
     /// interval. On a terminal, the next message overwrites the reminder, which is cut to the width of the terminal. In
     /// the background of a terminal, prints nothing, because the user may be typing.
     pub fn remind<'a>(&self, meta: impl Into<EventMeta<'a>>, text: impl Display) {
-        let pause = self.reminder_pause.get();
-        let interval = match self.terminal {
-            true => REWRITE_INTERVAL,
-            false => pause,
-        };
-        let now = clock::now();
-        let reminded_at = self.reminded_at.get();
-        if reminded_at.is_some_and(|reminded| now.since(reminded) < interval) {
+        if !self.has_pause_passed() {
             return;
         }
-        if reminded_at.is_some() {
+        if self.reminded_at.replace(Some(clock::now())).is_some() {
+            let pause = self.reminder_pause.get();
             self.reminder_pause.set(next_reminder_pause(pause));
         }
-        self.reminded_at.set(Some(now));
         if !self.terminal {
             return self.info(meta, text);
         }
@@ -175,6 +169,22 @@ impl Report {
             let text = line::fit(&text, width.saturating_sub(1));
             self.send(Message::Transient(text));
         }
+    }
+
+    /// Returns true if [`Report::remind`] would print a reminder now.
+    pub fn is_reminder_due(&self) -> bool {
+        self.verbosity >= Verbosity::Normal
+            && self.has_pause_passed()
+            && (!self.terminal || terminal::foreground_stderr_width().is_some())
+    }
+
+    fn has_pause_passed(&self) -> bool {
+        let interval = match self.terminal {
+            true => REWRITE_INTERVAL,
+            false => self.reminder_pause.get(),
+        };
+        let reminded_at = self.reminded_at.get();
+        reminded_at.is_none_or(|reminded| clock::now().since(reminded) >= interval)
     }
 
     /// Returns true if reminders are rewritten in place, on a terminal.

@@ -12,8 +12,10 @@ use crate::waiters::Crowd;
 
 const TIME: Duration = Duration::from_secs(30);
 
-/// Maximum number of queries per waiter and second.
-const ALLOWED: f64 = 0.02;
+/// Maximum number of queries per waiter and second. In [`TIME`], a waiter that has just arrived prints two reminders, 10
+/// and 30 seconds after its arrival. The read for a reminder takes four queries, including the end of the connection.
+/// Later reminders follow after pauses that grow to 5 minutes.
+const ALLOWED: f64 = 0.3;
 
 /// A pattern for the names of the counters of all queries and of each kind of query.
 const COUNTERS: &str =
@@ -118,7 +120,8 @@ pub(crate) fn section(page: &mut Page, costs: &[ServerCost]) {
         "Waiting",
         &format!(
             "The increase of the server's `Questions` counter in {} s, while the waiters of the previous section \
-             wait. The increase includes the holder's renewals and {OWN} queries from the benchmark.",
+             wait. The increase includes the reads for the waiters' reminders, the holder's renewals, and {OWN} queries \
+             from the benchmark.",
             TIME.as_secs()
         ),
     );
@@ -154,7 +157,7 @@ pub(crate) fn section(page: &mut Page, costs: &[ServerCost]) {
             "server's CPU, ms",
             "waiters' CPU, ms",
             "memory per waiter, MiB",
-            "< 0.02",
+            "< 0.3",
         ],
         &rows,
     );

@@ -1,4 +1,4 @@
-//! The database thread: the only thread that waits for the server.
+//! The database thread: the only thread that sends requests of the protocol and waits for the responses.
 //!
 //! The thread takes one request at a time and sends the response as an event. Between two requests, the thread watches
 //! the connection, and sends an event if the server closes it. After this event, a holder sends the next renewal early.

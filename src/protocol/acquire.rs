@@ -4,10 +4,11 @@
 //! The caller calls [`Acquire::next`], carries out the result, and passes every response to
 //! [`Acquire::handle_response`]. If the first attempt does not acquire the lease, the contender inserts a queue entry
 //! and waits for the queue lock, the named lock that the holder keeps. The server grants the queue lock to the waiters
-//! one by one, in order of arrival. A waiter sends nothing until the server grants it the queue lock. If the holder
-//! loses its session or dies, the next waiter gets the queue lock but normally finds the record held. This waiter is
-//! the queue head. The queue head keeps the queue lock and watches the record. If the queue lock does not work, waiters
-//! poll the record, and normally acquire the lease in the order of their queue entries.
+//! one by one, in order of arrival. A waiter sends nothing until the server grants it the queue lock; the reads
+//! for reminders are not part of the acquisition. If the holder loses its session or dies, the next waiter gets the
+//! queue lock but normally finds the record held. This waiter is the queue head. The queue head keeps the queue lock and
+//! watches the record. If the queue lock does not work, waiters poll the record, and normally acquire the lease in the
+//! order of their queue entries.
 //!
 //! - `queue`: decides the next request from the record and the queue
 //! - `confirm`: decides when a grant counts, and creates the request that releases everything when the contender gives
@@ -31,8 +32,8 @@ use crate::lease::timing::Timing;
 use crate::lease::{Grant, OwnerId, Token};
 use crate::store::takeover::Observation;
 use crate::store::{
-    AcquireMode, AcquireRequest, Failure, LockRecord, QueueEntry, QueueLock, ReleaseRequest,
-    RenewRequest, Request, Response, Success, TimedResponse, WaitRequest,
+    AcquireMode, AcquireRequest, Failure, LockRecord, QueueLock, ReleaseRequest, RenewRequest,
+    Request, Response, Success, TimedResponse, WaitRequest,
 };
 
 /// If the contender at the head of the queue has waited at least this long, the next wait also prunes the queue entries
@@ -228,10 +229,7 @@ impl Acquire {
     }
 
     fn request(&mut self, left: Option<Duration>) -> Request {
-        let entry = QueueEntry {
-            owner_id: self.owner_id,
-            queue_lock: self.queue_lock,
-        };
+        let entry = self.queue_entry();
         if matches!(self.phase, AcquirePhase::Enqueue | AcquirePhase::WaitTurn) {
             self.entry = OwnEntry::Outdated;
         }
@@ -330,13 +328,13 @@ impl Acquire {
         self.queue_lock
     }
 
-    /// Returns the most recently read record, and the number of waiters that were ahead of this contender. None before
-    /// the first read.
+    /// Returns the most recently read record, the number of waiters that were ahead of this contender, and the instant at
+    /// which they were read. None before the first read.
     #[must_use]
-    pub fn observed(&self) -> Option<(&LockRecord, u64)> {
+    pub fn observed(&self) -> Option<(&LockRecord, u64, BootInstant)> {
         self.observed
             .as_ref()
-            .map(|last| (&last.record, last.ahead))
+            .map(|last| (&last.record, last.ahead, last.at))
     }
 
     /// Removes the history of the acquisition: counts and start times of attempts, and values that are only displayed.

@@ -59,48 +59,6 @@ pub fn dropped(count: u64) -> String {
     }
 }
 
-/// Describes the state of `action` like [`holding`], followed by the number of waiters ahead of this
-/// process.
-#[must_use]
-pub fn waiting(action: &Action, seen: &LockRecord, ahead: u64) -> String {
-    let holding = holding(action, seen);
-    match ahead {
-        // While an action is paused, no contender is next.
-        0 if seen.pause.is_some() => holding,
-        0 => format!("{holding}; you are next"),
-        _ => format!("{holding}; {ahead} ahead of you"),
-    }
-}
-
-/// Describes the holder of `action` and the queue position of this process, both as of the time when this
-/// process joined the queue. A waiter in the queue sends the server no requests, so it has no newer
-/// information. `waited` is the duration of the wait so far.
-#[must_use]
-pub fn still_waiting(action: &Action, seen: &LockRecord, ahead: u64, waited: Duration) -> String {
-    let queue = match ahead {
-        0 => String::new(),
-        _ => format!(", with {ahead} ahead of you"),
-    };
-    let waited = duration(waited);
-    let was_held = was_held(action, seen);
-    format!("still waiting after {waited}; when dlock joined the queue, {was_held}{queue}")
-}
-
-/// Describes the same state as [`still_waiting`], on one short line for a terminal.
-#[must_use]
-pub fn waiting_line(action: &Action, seen: &LockRecord, ahead: u64, waited: Duration) -> String {
-    let state = match (&seen.pause, whose(seen)) {
-        (Some(pause), _) => {
-            let by = operator(seen).unwrap_or("an operator");
-            format!("paused by {by} for another {}", age(pause.left))
-        }
-        (None, Some(holder)) if ahead > 0 => format!("held by {holder}, {ahead} ahead"),
-        (None, Some(holder)) => format!("held by {holder}"),
-        (None, None) => "being handed over".to_owned(),
-    };
-    format!("waiting {} for {action}: {state}", age(waited))
-}
-
 /// Returns the label of the holder, or of the operator who paused the action. None if the action is free,
 /// or if it is paused and the record contains no operator.
 #[must_use]

@@ -57,6 +57,7 @@ mod pid_one;
 mod queue;
 mod regressions;
 mod release;
+mod reminders;
 mod runtime_limits;
 mod server_sessions;
 mod sessions;

@@ -10,6 +10,7 @@ use super::observers::RunObservers;
 use crate::event::Event;
 use crate::event::database::DatabaseThread;
 use crate::event::queue::{EventQueue, EventSender};
+use crate::event::queue_reader::QueueReader;
 use crate::exit::{ExitError, Status};
 use crate::lease::action::Action;
 use crate::lease::instant::{BootInstant, Deadline};
@@ -50,6 +51,8 @@ pub(in crate::commands) struct EventLoop<'a> {
     /// True if an open request waits for the queue lock. The duration of such a wait depends on the
     /// queue, so the loop does not interrupt it.
     pub(super) is_waiting_turn: bool,
+    /// Reads the queue for the reminders of a waiter.
+    pub(super) queue_reader: QueueReader,
     /// Address of the server.
     address: Address,
     clock: ClockComparison,
@@ -72,6 +75,8 @@ impl EventLoop<'_> {
         sender: EventSender,
     ) -> io::Result<EventLoop<'_>> {
         let address = target.address.clone();
+        let queue_reader =
+            QueueReader::new(target.clone(), contender.clone(), timing, sender.clone());
         let database = Database::new(target, timing.request_timeout, timing.ttl);
         Ok(EventLoop {
             report,
@@ -85,6 +90,7 @@ impl EventLoop<'_> {
             open: 0,
             open_since: clock::now(),
             is_waiting_turn: false,
+            queue_reader,
             address,
             clock: ClockComparison::default(),
             job_control: JobControl::Off,

@@ -269,7 +269,10 @@ impl EventLoop<'_> {
                 None if run.overdue_at().is_some_and(|at| clock::now() >= at) => {
                     run.monitor.kill();
                 }
-                Some(Event::Connected(_) | Event::Hook(..) | Event::Metrics(_)) | None => {}
+                Some(
+                    Event::Connected(_) | Event::Hook(..) | Event::Metrics(_) | Event::QueueRead(_),
+                )
+                | None => {}
             }
             if let Some((tree, killing)) = &mut run.orphans {
                 // The monitor is dead, so the parent kills and reaps the tree.

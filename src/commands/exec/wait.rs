@@ -8,13 +8,16 @@ use super::event_loop::EventLoop;
 use super::exits::done;
 use crate::cli::exec::ExecArgs;
 use crate::event::Event;
+use crate::event::queue_reader::READ_INTERVAL;
 use crate::exit::{ExitCause, ExitError, Status};
 use crate::lease::instant::BootInstant;
 use crate::process::monitor::ParentMessage;
 use crate::protocol::acquire::{Acquire, AcquiredLease, NextRequest};
 use crate::report::log::{EventKind, WaitFacts};
-use crate::report::messages;
-use crate::store::{FailureKind, QueueLock, ReleaseRequest, Request, Response, TimedResponse};
+use crate::report::{messages, waiting};
+use crate::store::{
+    FailureKind, LockRecord, QueueLock, ReleaseRequest, Request, Response, TimedResponse,
+};
 use crate::sys::clock;
 use crate::sys::signal::{self, SIGWINCH};
 
@@ -90,14 +93,18 @@ impl EventLoop<'_> {
                     return Err(done(&self.action, self.once.as_ref(), success));
                 }
                 NextRequest::HeldByOther(record, read_at) => {
-                    // A waiter in the queue has not read the record since it joined the queue.
+                    // A waiter in the queue may have read the record for a reminder.
+                    let (record, read_at) = match self.queue_reader.latest() {
+                        Some((newer, _, at)) if at > read_at => (newer, at),
+                        _ => (&*record, read_at),
+                    };
                     let held = match now.since(read_at) < STALE {
-                        true => messages::holding(&self.action, &record),
-                        false => messages::was_held(&self.action, &record),
+                        true => messages::holding(&self.action, record),
+                        false => messages::was_held(&self.action, record),
                     };
                     let why = format!("{held}; gave up after {}", waited());
                     let cause =
-                        ExitCause::Held(messages::whose(&record).unwrap_or_default().to_owned());
+                        ExitCause::Held(messages::whose(record).unwrap_or_default().to_owned());
                     let status = Status::from_code(args.conflict_exit_code);
                     return Err(ExitError::new(status, why).because(cause));
                 }
@@ -125,6 +132,10 @@ impl EventLoop<'_> {
                         self.report.resized();
                         self.report_turn(acquire, started);
                     }
+                    Some(Event::QueueRead(response)) => {
+                        self.queue_reader.finish(*response);
+                        self.report_turn(acquire, started);
+                    }
                     None => self.report_turn(acquire, started),
                     Some(_) => {}
                 },
@@ -132,18 +143,52 @@ impl EventLoop<'_> {
         }
     }
 
-    /// Reports the latest known state again if this contender waits in the queue, where it has no new information.
-    fn report_turn(&self, acquire: &Acquire, started: BootInstant) {
-        if let Some((record, ahead)) = acquire.observed().filter(|_| self.is_waiting_turn) {
-            let waited = clock::now().since(started);
-            let text = match self.report.rewrites_reminders() {
-                true => messages::waiting_line(&self.action, record, ahead, waited),
-                false => messages::still_waiting(&self.action, record, ahead, waited),
-            };
-            let facts = WaitFacts::new(waited, Some(ahead), Some(record));
-            let meta = EventKind::Waiting.by(messages::whose(record));
-            self.report.remind(meta.waiting(facts), text);
+    /// Reports the present state again if this contender waits in the queue and a reminder is due. The database thread
+    /// waits for the queue lock, so another thread reads the state. A reminder on a separate line waits for the end of
+    /// this read, but not longer than the request timeout.
+    fn report_turn(&mut self, acquire: &Acquire, started: BootInstant) {
+        if !self.is_waiting_turn || !self.report.is_reminder_due() {
+            return;
         }
+        let now = clock::now();
+        let is_rewritten = self.report.rewrites_reminders();
+        let Some((_, ahead, read_at)) = self.latest_state(acquire) else {
+            return;
+        };
+        if now.since(read_at) >= READ_INTERVAL {
+            self.queue_reader.start(acquire.queue_entry(), ahead, now);
+        }
+        if !is_rewritten && self.queue_reader.is_awaited() {
+            return;
+        }
+        let Some((record, ahead, read_at)) = self.latest_state(acquire) else {
+            return;
+        };
+        let waited = now.since(started);
+        let (current_for, describe): (_, fn(_, _, _, _, _) -> _) = match is_rewritten {
+            // The state on a terminal is read again while it is displayed.
+            true => (2 * READ_INTERVAL, waiting::waiting_line),
+            false => (READ_INTERVAL, waiting::still_waiting),
+        };
+        let age = Some(now.since(read_at)).filter(|age| *age >= current_for);
+        let text = describe(&self.action, record, ahead, waited, age);
+        // The lease of an outdated record may have been renewed.
+        let leased = Some(record).filter(|_| age.is_none());
+        let facts = WaitFacts::new(waited, Some(ahead), leased);
+        let meta = EventKind::Waiting.by(messages::whose(record));
+        self.report.remind(meta.waiting(facts), text);
+    }
+
+    /// Returns the record and the number of waiters ahead that were read last, and the time at which they were read. None
+    /// before the first read.
+    fn latest_state<'a>(
+        &'a self,
+        acquire: &'a Acquire,
+    ) -> Option<(&'a LockRecord, u64, BootInstant)> {
+        let states = self.queue_reader.latest().into_iter();
+        states
+            .chain(acquire.observed())
+            .max_by_key(|(_, _, read_at)| *read_at)
     }
 
     /// Reports why this contender waits.
@@ -154,17 +199,17 @@ impl EventLoop<'_> {
             (Err(failure), _) => {
                 format!("waiting for {}: {failure}; trying again", self.action)
             }
-            (Ok(Response::NotAcquired(..) | Response::Enqueued(..)), Some((record, ahead)))
+            (Ok(Response::NotAcquired(..) | Response::Enqueued(..)), Some((record, ahead, _)))
                 if record.owner_id.is_some() || record.fenced || record.pause.is_some() =>
             {
-                messages::waiting(&self.action, record, ahead)
+                waiting::waiting(&self.action, record, ahead)
             }
             _ => return,
         };
         let observed = acquire.observed();
-        let holder = observed.and_then(|(record, _)| messages::whose(record));
-        let ahead = observed.map(|(_, ahead)| ahead);
-        let facts = WaitFacts::new(waited, ahead, observed.map(|(record, _)| record));
+        let holder = observed.and_then(|(record, ..)| messages::whose(record));
+        let ahead = observed.map(|(_, ahead, _)| ahead);
+        let facts = WaitFacts::new(waited, ahead, observed.map(|(record, ..)| record));
         self.report
             .remind(EventKind::Waiting.by(holder).waiting(facts), text);
     }

@@ -9,7 +9,7 @@ use crate::lease::instant::BootInstant;
 use crate::mutant::{self, Safeguard};
 use crate::store::takeover::{HolderSession, Observation, allowed_at};
 use crate::store::{
-    AcquireMode, LockRecord, POLLER_TIMEOUT, QueueLock, QueueLockOwner, QueueState,
+    AcquireMode, LockRecord, POLLER_TIMEOUT, QueueEntry, QueueLock, QueueLockOwner, QueueState,
 };
 
 /// Longest pause of a poller that is not the first poller. Such a poller only has to detect that the pollers ahead of
@@ -29,6 +29,15 @@ const MAX_ANOMALIES: u32 = 3;
 const HEAD_PRIORITY: Duration = Duration::from_secs(3);
 
 impl Acquire {
+    /// Returns the queue entry of this contender, which the server may not contain.
+    #[must_use]
+    pub const fn queue_entry(&self) -> QueueEntry {
+        QueueEntry {
+            owner_id: self.owner_id,
+            queue_lock: self.queue_lock,
+        }
+    }
+
     /// Stores the record and the queue from a response, and decides the next request.
     pub(super) fn observe(
         &mut self,

@@ -165,7 +165,7 @@ fn waiter_sends_nothing_while_it_waits_for_the_queue_lock() {
     ));
     let later = START + secs(3600);
     assert!(matches!(acquire.next(later), NextRequest::Wait(_)));
-    assert_eq!(acquire.observed().map(|(_, ahead)| ahead), Some(3));
+    assert_eq!(acquire.observed().map(|(_, ahead, _)| ahead), Some(3));
     acquire.handle_response(
         later,
         &timed_response(

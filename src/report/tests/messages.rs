@@ -11,7 +11,7 @@ use crate::lease::Token;
 use crate::lease::once::{Once, OnceKey};
 use crate::report::log::{Context, EventKind};
 use crate::report::messages::{self, duration};
-use crate::report::{FIRST_REMINDER_PAUSE, Verbosity, line, next_reminder_pause};
+use crate::report::{FIRST_REMINDER_PAUSE, Verbosity, line, next_reminder_pause, waiting};
 use crate::store::connected::ConnectedServer;
 use crate::store::session::{SessionNote, SessionPolicy};
 use crate::store::target::{Address, SslMode};
@@ -22,14 +22,22 @@ fn texts(record: &LockRecord) -> Vec<(&'static str, String)> {
     let init = action("init");
     let label = |label: Option<&str>| label.unwrap_or("none").to_owned();
     let mut texts = vec![
-        ("waiting", messages::waiting(&init, record, 0)),
+        ("waiting", waiting::waiting(&init, record, 0)),
         (
             "later",
-            messages::still_waiting(&init, record, 2, seconds(75)),
+            waiting::still_waiting(&init, record, 2, seconds(75), None),
+        ),
+        (
+            "outdated",
+            waiting::still_waiting(&init, record, 2, seconds(75), Some(seconds(30))),
         ),
         (
             "line",
-            messages::waiting_line(&init, record, 2, seconds(75)),
+            waiting::waiting_line(&init, record, 2, seconds(75), None),
+        ),
+        (
+            "old line",
+            waiting::waiting_line(&init, record, 2, seconds(75), Some(seconds(30))),
         ),
         ("was held", messages::was_held(&init, record)),
         ("last grant", messages::last_granted(&init, record)),
@@ -88,9 +96,10 @@ fn diagnoses_of_actions_with_sessions_on_the_server() {
 fn texts_for_positions_in_the_queue() {
     let (init, seen) = (action("init"), held("init"));
     let texts = [0, 1, 2].map(|ahead| {
-        let first = messages::waiting(&init, &seen, ahead);
-        let later = messages::still_waiting(&init, &seen, ahead, seconds(75));
-        format!("{first}\n{later}\n")
+        let first = waiting::waiting(&init, &seen, ahead);
+        let [now, old] = [None, Some(seconds(30))]
+            .map(|age| waiting::still_waiting(&init, &seen, ahead, seconds(75), age));
+        format!("{first}\n{now}\n{old}\n")
     });
     assert_snapshot!(texts.concat());
 }
@@ -145,7 +154,7 @@ fn sample(kind: EventKind) -> Sample {
     let plain = |level, text: &str| (level, None, None, text.to_owned());
     let (level, holder, status, text) = match kind {
         EventKind::Message => plain(Normal, "init (v1) was not recorded as done"),
-        EventKind::Waiting => (Normal, other, None, messages::waiting(init, &seen, 1)),
+        EventKind::Waiting => (Normal, other, None, waiting::waiting(init, &seen, 1)),
         EventKind::NoNamedLocks => plain(
             Verbose,
             "named locks do not work on this server: waiting for init by polling",
