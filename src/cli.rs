@@ -19,6 +19,7 @@ pub mod forget;
 pub mod help;
 pub mod history;
 pub mod list;
+mod missing;
 pub mod name;
 pub mod observe;
 pub mod once;

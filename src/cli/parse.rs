@@ -12,7 +12,7 @@ use super::check::CheckArgs;
 use super::exec::ExecArgs;
 use super::status::StatusArgs;
 use super::wait::WaitArgs;
-use super::{Cli, Command as Cmd, CommonArgs, environment, words};
+use super::{Cli, Command as Cmd, CommonArgs, environment, missing, words};
 
 /// Pairs of options that contradict each other. If one of them is on the command line, dlock ignores the variable of
 /// the other.
@@ -126,7 +126,8 @@ fn parse_thoroughly(arguments: &[OsString]) -> Result<Cli, clap::Error> {
     }
     let matches = command
         .try_get_matches_from(arguments)
-        .map_err(|error| words::correct(name_variable(error, &typed), arguments))?;
+        .map_err(|error| words::correct(name_variable(error, &typed), arguments))
+        .map_err(|error| missing::shorten(error, arguments))?;
     if SEPARABLE.into_iter().any(|name| typed.has(name)) {
         words::check_separated_value(arguments)?;
     }

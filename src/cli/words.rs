@@ -101,17 +101,19 @@ fn usage(why: String) -> clap::Error {
 }
 
 /// The words of a command line after the subcommand.
-struct Line<'a> {
+pub(super) struct Line<'a> {
     subcommand: &'a Command,
     /// The words up to `--`.
     words: &'a [OsString],
+    /// The words after `--`.
+    command: &'a [OsString],
     /// True if `--` follows the words.
     has_marker: bool,
 }
 
 impl<'a> Line<'a> {
     /// Splits `arguments`. None if there is no subcommand.
-    fn new(root: &'a Command, arguments: &'a [OsString]) -> Option<Self> {
+    pub(super) fn new(root: &'a Command, arguments: &'a [OsString]) -> Option<Self> {
         let arguments = arguments.get(1..)?;
         let at = next_word(root, arguments, 0)?;
         let subcommand = root.find_subcommand(&arguments[at])?;
@@ -120,8 +122,46 @@ impl<'a> Line<'a> {
         Some(Self {
             subcommand,
             words: &rest[..end.unwrap_or(rest.len())],
+            command: end.map_or(&[], |end| &rest[end + 1..]),
             has_marker: end.is_some(),
         })
+    }
+
+    pub(super) fn subcommand_name(&self) -> &str {
+        self.subcommand.get_name()
+    }
+
+    /// Returns the words after `--`.
+    pub(super) fn command(&self) -> &[OsString] {
+        self.command
+    }
+
+    /// Returns the first word that is neither an option nor the value of an option.
+    fn name(&self) -> Option<&OsStr> {
+        let at = next_word(self.subcommand, self.words, 0)?;
+        Some(&self.words[at])
+    }
+
+    /// Returns the words before `--` as a user may write them again. A placeholder replaces all options if one of them
+    /// is a connection option, which may contain a password.
+    pub(super) fn typed(&self) -> Vec<String> {
+        let is_connection_option = |word: &OsString| {
+            let found = option(self.subcommand, word);
+            found.is_some_and(|(option, _)| option.get_help_heading() == Some("Connection"))
+        };
+        match self.words.iter().any(is_connection_option) {
+            true => ["[OPTIONS]".to_owned()]
+                .into_iter()
+                .chain(self.name().map(quoted))
+                .collect(),
+            false => self.words.iter().map(|word| quoted(word)).collect(),
+        }
+    }
+
+    /// Returns the option that clap displays as `text`. None if the subcommand has no such option.
+    pub(super) fn option_displayed_as(&self, text: &str) -> Option<&Arg> {
+        let mut arguments = self.subcommand.get_arguments();
+        arguments.find(|argument| argument.get_long().is_some() && argument.to_string() == text)
     }
 
     /// Returns the correction if the words contain a command, which must follow `--`.
@@ -242,7 +282,7 @@ fn option<'a>(command: &'a Command, word: &OsStr) -> Option<(&'a Arg, Option<Str
 }
 
 /// Returns `word` as a shell reads it as one word.
-fn quoted(word: &OsStr) -> String {
+pub(super) fn quoted(word: &OsStr) -> String {
     let word = word.to_string_lossy();
     let is_plain = |c: char| c.is_alphanumeric() || "_-./=:@%+,".contains(c);
     match !word.is_empty() && word.chars().all(is_plain) {

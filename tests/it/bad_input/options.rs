@@ -98,9 +98,13 @@ fn an_invalid_command_line_is_rejected_before_dlock_connects() {
 #[test]
 fn an_incomplete_command_line_is_rejected_and_corrected() {
     for (line, why) in [
-        (&["exec", "-a", "init"][..], "<COMMAND>"),
-        (&["exec", "-a", "init", "--"], "<COMMAND>"),
-        (&["exec", "--", "true"], "<NAME|--action <NAME>>"),
+        (
+            &["exec", "-a", "init"][..],
+            "error: the command is missing\n\nwrite: dlock exec -a init -- COMMAND\n",
+        ),
+        (&["exec", "init", "--"], "write: dlock exec init -- COMMAND"),
+        (&["exec", "--", "true"], "write: dlock exec NAME -- true"),
+        (&["history", "--since"], "error: --since needs a value"),
         (
             &["exec", "init", "true", "-x"],
             "write: dlock exec init -- true -x",
