@@ -93,6 +93,28 @@ fn option_on_the_command_line_overrides_the_variables_that_contradict_it() {
             .env("DLOCK_OPT_PAUSE", "1h")
             .run()
             .expect(0, "", "resumed");
+        let statements = Dlock::on(&database, ["status", "--json", "--statements", "init"])
+            .env("DLOCK_OPT_WATCH", "1s")
+            .run();
+        assert_eq!(statements.status, Some(0), "{statements:?}");
+        exec(&database, ["-v", "init", "--", "true"])
+            .env("DLOCK_QUIET", "true")
+            .run()
+            .expect(0, "", "acquired");
+        let url = database.url();
+        Dlock::new(["--url", &url, "wait", "init"])
+            .env("DLOCK_URL_FILE", "/nonexistent")
+            .run()
+            .expect(0, "", "");
+        let port = database.port.to_string();
+        let server = ["--host=127.0.0.1", "--port", &port];
+        Dlock::new(server)
+            .args(["--user", &database.user, "--database", &database.name])
+            .args(["wait", "init"])
+            .env("DLOCK_PASSWORD", &database.password)
+            .env("DLOCK_SOCKET", "/nonexistent")
+            .run()
+            .expect(0, "", "");
     }
 }
 

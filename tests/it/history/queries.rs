@@ -5,6 +5,7 @@ use mysql::prelude::Queryable;
 use super::{everywhere, exec, runs};
 use crate::cli_runner::{Dlock, Running, eventually};
 use crate::command::{Stage, read_message};
+use crate::proxy::{AcceptMode, Proxy};
 use crate::servers::Database;
 
 /// Returns the column RESULT of the runs of `init`, newest first.
@@ -159,6 +160,8 @@ fn follow_prints_runs_as_they_end_also_after_a_lost_connection() {
         shows(&text, "exit 23");
         shows(&json, r#""code":23"#);
         assert!(!text.is_over());
+        // dlock repeats the request of a closed connection without a message.
+        assert_eq!(text.stderr_so_far(), "");
         text.signal("INT");
         json.signal("INT");
         let outcome = text.wait();
@@ -180,6 +183,49 @@ fn follow_prints_runs_as_they_end_also_after_a_lost_connection() {
             })
             .collect();
         assert_eq!(codes, [12, 13, 22, 23]);
+    });
+}
+
+#[test]
+fn follow_prints_a_run_that_commits_late_once_and_survives_an_unreachable_server() {
+    everywhere(|database| {
+        exec(database, &["-a", "init"], "exit 11", 11);
+        let proxy = Proxy::to(database.port);
+        let follower = Dlock::new(["history", "--follow"])
+            .env("DLOCK_URL", database.url_through(proxy.port()))
+            .start();
+        let shows = |result: &str| {
+            eventually(result, || follower.stdout_so_far().contains(result));
+        };
+        shows("exit 11");
+        let mut late = database.admin_conn();
+        late.query_drop(
+            "BEGIN;INSERT INTO dlock_history (action,token,holder,host,pid,user,note,started_at,\
+             ended_at,outcome,code) VALUES ('late',1,'','',0,'','',UTC_TIMESTAMP(6),\
+             UTC_TIMESTAMP(6),'exited',21)",
+        )
+        .expect("the entry can be inserted");
+        exec(database, &["-a", "init"], "exit 22", 22);
+        shows("exit 22");
+        proxy.door(AcceptMode::Refused);
+        proxy.reset();
+        eventually("dlock reports the server", || {
+            follower.stderr_so_far().contains("cannot reach")
+        });
+        late.query_drop("COMMIT").expect("the server responds");
+        proxy.door(AcceptMode::Open);
+        shows("exit 21");
+        exec(database, &["-a", "init"], "exit 23", 23);
+        shows("exit 23");
+        follower.signal("INT");
+        let outcome = follower.wait();
+        for once in ["exit 11", "exit 21", "exit 22", "exit 23"] {
+            assert_eq!(
+                outcome.stdout.matches(&format!("{once}  2")).count(),
+                1,
+                "{outcome:#?}"
+            );
+        }
     });
 }
 
