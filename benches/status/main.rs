@@ -5,13 +5,28 @@
 //! minute and 1.5 GB, and writes Markdown to stdout and to `target/bench/status.md`. The benchmark fails if a program
 //! fails, but not if a target is missed. Each program is timed `ROUNDS` times (100 by default).
 //!
+//! Arguments select sections: `cargo bench --bench status -- cost screen completion`. Without arguments, all sections
+//! run. `cost` contains all comparisons above. `screen` measures the time until a user sees the first screen of
+//! `dlock status` with 10 000 actions. `completion` measures the completion of a name in the shells. These two sections
+//! need neither etcd nor the large tables.
+//!
 //! - `site` is a server with its databases, which `population` fills. `pair` is a holder and a waiter.
 //! - `timing` measures the run times of whole processes. `etcd` starts the etcd server, and `servers` the other
 //!   servers.
+//! - `screen` measures and writes the section `screen`. `pty` opens a pseudo-terminal.
+//! - `completion` measures and writes the section `completion`, with the `shell` and the `terminal` of the tests.
 //! - `traffic` counts packets with the `proxy` of the tests. `fifo` blocks a command.
 //! - `tables` formats the tables, and `markdown` writes the page. `sample` computes percentiles. `machine` and `host`
 //!   describe the machine.
 
+// This benchmark uses only some items of the modules of the tests.
+#[allow(dead_code, reason = "the tests use the other items")]
+#[path = "../../tests/it/cli_runner.rs"]
+mod cli_runner;
+#[allow(dead_code, reason = "the tests use the other items")]
+#[path = "../../tests/it/command.rs"]
+mod command;
+mod completion;
 #[path = "../peers/etcd.rs"]
 mod etcd;
 #[path = "../machine/fifo.rs"]
@@ -24,6 +39,9 @@ mod machine;
 mod markdown;
 mod pair;
 mod population;
+#[path = "../machine/pty.rs"]
+mod pty;
+mod screen;
 #[path = "../machine/spawn.rs"]
 mod spawn;
 // This benchmark uses only some items of `proxy`. The tests use the others.
@@ -34,8 +52,14 @@ mod proxy;
 mod sample;
 #[path = "../../tests/it/servers.rs"]
 mod servers;
+#[allow(dead_code, reason = "the tests use the other items")]
+#[path = "../../tests/it/completions/shell.rs"]
+mod shell;
 mod site;
 mod tables;
+#[allow(dead_code, reason = "the tests use the other items")]
+#[path = "../../tests/it/terminal.rs"]
+mod terminal;
 #[allow(dead_code, reason = "the benchmark `exec` uses the other items")]
 #[path = "../exec/timing.rs"]
 mod timing;
@@ -60,6 +84,9 @@ use self::timing::Contestant;
 /// account caches of the servers.
 const WARM_UP: usize = 5;
 
+/// The sections, in the order in which they run.
+const SECTIONS: [&str; 3] = ["cost", "screen", "completion"];
+
 /// The action with a holder and a waiter.
 const ACTION: &str = "init";
 
@@ -76,6 +103,40 @@ fn main() {
     let rounds = std::env::var("ROUNDS").map_or(100, |rounds| {
         rounds.parse().expect("ROUNDS is a number of rounds")
     });
+    let chosen: Vec<String> = std::env::args()
+        .skip(1)
+        .filter(|argument| !argument.starts_with('-'))
+        .collect();
+    if let Some(unknown) = chosen
+        .iter()
+        .find(|name| !SECTIONS.contains(&name.as_str()))
+    {
+        panic!(
+            "no section {unknown}; the sections are {}",
+            SECTIONS.join(", ")
+        );
+    }
+    let wanted = |name: &str| chosen.is_empty() || chosen.iter().any(|section| section == name);
+
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("bench");
+    fs::create_dir_all(&target).expect("a folder can be created in the target folder");
+    let mut page = Page::new("What `dlock status` costs", target.join("status.md"));
+    if wanted("cost") {
+        cost(&mut page, rounds);
+        page.publish();
+    }
+    if wanted("screen") {
+        screen::section(&mut page, rounds);
+        page.publish();
+    }
+    if wanted("completion") {
+        completion::section(&mut page, rounds.min(completion::MAX_ROUNDS));
+        page.publish();
+    }
+}
+
+/// Measures and writes the sections that compare dlock with etcd, and few actions with many.
+fn cost(page: &mut Page, rounds: usize) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let folder = folder.path();
     let sites = start_all();
@@ -84,22 +145,18 @@ fn main() {
     let pairs = pairs(&sites, &etcd, folder);
     sites.iter().for_each(Site::check);
 
-    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("bench");
-    fs::create_dir_all(&target).expect("a folder can be created in the target folder");
-    let mut page = Page::new("What `dlock status` costs", target.join("status.md"));
     for (name, value) in facts(&sites, &etcd, folder) {
         page.item(format_args!("{name}: {value}"));
     }
     // These contestants are measured separately, because commits by other contestants would not slow them down equally.
     let read_contestants = timing::run(read_contestants(&sites, &etcd), WARM_UP, rounds);
-    tables::one(&mut page, &read_contestants);
+    tables::one(page, &read_contestants);
     let contestants = sites.iter().flat_map(Site::contestants).collect();
     let records = timing::run(contestants, WARM_UP, rounds);
-    tables::many(&mut page, &records);
+    tables::many(page, &records);
     let costs = sites.each_ref().map(Site::traffic);
-    tables::requests(&mut page, &sites, &costs);
+    tables::requests(page, &sites, &costs);
     page.section("Load", &machine::load());
-    page.publish();
     drop(pairs);
 }
 

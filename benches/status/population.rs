@@ -1,4 +1,4 @@
-//! Creates a database with many actions, of which a hundred are held. The rows are like those of real runs.
+//! Creates a database with many actions, of which some are held. The rows are like those of real runs.
 //!
 //! The history contains one run of each action. The ttl of each lease is an hour. One session owns all queue locks,
 //! although normally each holder's session owns its own queue lock. [`ACTION`] is one of the held actions. This file
@@ -15,7 +15,7 @@ use crate::{ACTION, bare_command};
 /// Path of dlock, which `cargo bench` builds with the release profile.
 const DLOCK: &str = env!("CARGO_BIN_EXE_dlock");
 
-/// Number of held actions, including [`ACTION`].
+/// Number of held actions in the databases that [`Population::of`] creates, including [`ACTION`].
 pub(crate) const HELD: u32 = 100;
 
 /// Number of rows in a transaction. The number is limited because the logs of the servers are small.
@@ -31,6 +31,20 @@ pub(crate) struct Population {
 impl Population {
     /// Creates a database with `actions` actions.
     pub(crate) fn of(server: &Server, actions: u32) -> Self {
+        Self::holding(server, actions, HELD)
+    }
+
+    /// Creates a database with `actions` actions, of which `held` are held. `awaited` of the held actions have two
+    /// waiters.
+    pub(crate) fn with_waiters(server: &Server, actions: u32, held: u32, awaited: u32) -> Self {
+        let mut population = Self::holding(server, actions, held);
+        for _ in 0..2 {
+            population.run(&waiters(awaited));
+        }
+        population
+    }
+
+    fn holding(server: &Server, actions: u32, held: u32) -> Self {
         let database = server.database("bench");
         let mut population = Self {
             session: database.admin_conn(),
@@ -40,11 +54,11 @@ impl Population {
         assert!(setup.expect("dlock runs").success(), "dlock setup");
         // The binary log is not needed, and writing it would take longer than filling the tables.
         population.run("SET SESSION sql_log_bin=0");
-        let held = format!("number%{}=0", actions / HELD);
+        let is_held = format!("number%{}=0", actions / held);
         for batch_start in (0..actions).step_by(BATCH as usize) {
             // Number 0 is `ACTION`.
             let (first, end) = (batch_start.max(1), actions.min(batch_start + BATCH));
-            population.run(&rows(&held, first, end));
+            population.run(&rows(&is_held, first, end));
             population.run(&runs(first, end));
         }
         let locks = format!(
@@ -52,7 +66,7 @@ impl Population {
         );
         let locks = population.session.query_first(locks);
         let locks: Option<u32> = locks.expect("the server responds");
-        assert_eq!(locks, Some(HELD - 1), "number of queue locks");
+        assert_eq!(locks, Some(held - 1), "number of queue locks");
         population
     }
 
@@ -116,6 +130,17 @@ fn runs(first: u32, end: u32) -> String {
          FROM dlock_lock WHERE action BETWEEN {} AND {}",
         name(&first.to_string()),
         name(&(end - 1).to_string()),
+    )
+}
+
+/// Returns the statement that inserts one waiter for each of the last `actions` held actions.
+fn waiters(actions: u32) -> String {
+    format!(
+        "INSERT INTO dlock_waiter (action,owner_id,holder,host,pid,user,note,command,polls,\
+         server,session_id,account,enqueued_at,last_seen_at) \
+         SELECT action,UNHEX(LEFT(SHA2(UUID(),256),32)),holder,host,pid,user,note,command,0,\
+         server,session_id,CURRENT_USER(),UTC_TIMESTAMP(6),UTC_TIMESTAMP(6) \
+         FROM dlock_lock WHERE owner_id IS NOT NULL ORDER BY action DESC LIMIT {actions}"
     )
 }
 

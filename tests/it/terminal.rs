@@ -129,6 +129,16 @@ impl Terminal {
 
     /// Waits at most `time` until `text` is on the screen, and returns true if it is. Like [`sees`](Self::sees) otherwise.
     pub(crate) fn sees_within(&mut self, time: Duration, text: &str) -> bool {
+        self.finds(text, time, Duration::from_millis(10))
+    }
+
+    /// Like [`Self::sees_within`], but checks the screen every millisecond, so that the caller can measure the time.
+    #[allow(dead_code, reason = "only a benchmark measures the time")]
+    pub(crate) fn shows_soon(&mut self, time: Duration, text: &str) -> bool {
+        self.finds(text, time, Duration::from_millis(1))
+    }
+
+    fn finds(&mut self, text: &str, time: Duration, pause: Duration) -> bool {
         let started = Instant::now();
         loop {
             self.read_output();
@@ -139,7 +149,7 @@ impl Terminal {
             if started.elapsed() > time {
                 return false;
             }
-            thread::sleep(Duration::from_millis(10));
+            thread::sleep(pause);
         }
     }
 
