@@ -12,12 +12,27 @@ SCRATCH := $(shell [ "$$(df --output=avail -B1G /dev/shm 2>/dev/null | tail -n 1
 	[ -w /dev/shm ] && echo /dev/shm || echo $${TMPDIR:-/tmp})
 test chaos stress migrations: export TMPDIR := $(SCRATCH)
 
+# All programs that users get are static: they need no C library and no name service in the image or on the machine.
+# The flags are here and not in .cargo/config.toml, because they require --target, and because the compiler could not
+# load procedural macros with these flags. The flags would cause a full rebuild in the shared target folder, so the
+# static programs have their own folder. The program contains no path of this machine, so that builds in different
+# folders are identical. With the default of getrandom, a static program reads /dev/urandom, which an empty root
+# directory does not contain; linux_getrandom calls the kernel.
+TARGET := $(or $(CARGO_TARGET_DIR),target)
+STATIC := $(TARGET)/static
+HOST = $(shell rustc -vV | sed -n 's/^host: //p')
+STATIC_FLAGS = -C target-feature=+crt-static -C relocation-model=static --remap-path-prefix=$(CURDIR)=/dlock \
+	--remap-path-prefix=$(or $(CARGO_HOME),$(HOME)/.cargo)/registry/src=/registry --cfg getrandom_backend="linux_getrandom"
+BUILD_STATIC = build --locked --bin dlock --target $(HOST) --target-dir $(STATIC)
+
 .PHONY: help all check demo test model static chaos stress migrations lint deny bench generated install clean
 
 # `dlock version` prints this commit.
 all static: export DLOCK_COMMIT ?= $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
-all: ## Build the release program
-	$(CARGO) build --release --locked
+all static: export RUSTFLAGS = $(STATIC_FLAGS)
+all: ## Build the release program target/dlock, which is static
+	$(CARGO) $(BUILD_STATIC) --release
+	install $(STATIC)/$(HOST)/release/dlock $(TARGET)/dlock
 
 help: ## List the targets
 	@sed -nE 's/^([a-z]+):.*## (.*)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 14
@@ -41,12 +56,9 @@ test: static ## Run all tests, on MariaDB and MySQL
 model: ## Check the model of the protocol
 	$(CARGO) test --locked --profile model --test model -- --nocapture --test-threads=1
 
-# Builds dlock as a static program, in a separate target folder. In the shared target folder, the different compiler
-# flags would cause a full rebuild.
-static: HOST = $(shell rustc -vV | sed -n 's/^host: //p')
-static: ## Build dlock as a static program, which one of the tests needs
-	RUSTFLAGS='-C target-feature=+crt-static -C relocation-model=static' CARGO_PROFILE_DEV_DEBUG=0 \
-		$(CARGO) build --locked --bin dlock --target $(HOST) --target-dir $${CARGO_TARGET_DIR:-target}/static
+static: export CARGO_PROFILE_DEV_DEBUG = 0
+static: ## Build dlock as a static program without optimisation, for the tests
+	$(CARGO) $(BUILD_STATIC)
 
 # First runs SEQUENCES random sequences of requests on the simulated server of the protocol model and on both real
 # servers. All servers must return the same results. Then runs contenders (dlock processes that want the same lock) on
@@ -107,7 +119,7 @@ generated: ## Render the man pages, the completions and the sample output
 	DLOCK_UPDATE=1 $(CARGO) test --locked --test it -- generated walkthrough
 
 install: all ## Install the program, the man pages and the completions below PREFIX
-	install -D -m 755 target/release/dlock $(DESTDIR)$(PREFIX)/bin/dlock
+	install -D -m 755 $(TARGET)/dlock $(DESTDIR)$(PREFIX)/bin/dlock
 	install -d $(DESTDIR)$(PREFIX)/share/man/man1 $(DESTDIR)$(PREFIX)/share/man/man7
 	install -m 644 man/*.1 $(DESTDIR)$(PREFIX)/share/man/man1
 	install -m 644 man/*.7 $(DESTDIR)$(PREFIX)/share/man/man7

@@ -1,7 +1,8 @@
-//! Tests of the static build of dlock, for images without a C library. dlock may close only the descriptors that it has
-//! inherited.
+//! Tests of the static build of dlock, which runs in images without a C library.
 //!
-//! A static C library needs other descriptors to stay open, for example a descriptor for /dev/urandom.
+//! dlock may close only the descriptors that it has inherited. A static C library needs other descriptors to stay open, for example a descriptor for /dev/urandom.
+
+mod empty_root;
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -21,10 +21,10 @@ use crate::proxy::{Proxy, packet};
 use crate::servers::{Database, Flavour, Server, shared};
 
 /// The host name in the server's certificate.
-const NAME: &str = "db.test";
+pub(crate) const NAME: &str = "db.test";
 
 /// Test authorities and certificates, as PEM files in a folder.
-struct TestCerts(TempDir);
+pub(crate) struct TestCerts(TempDir);
 
 impl TestCerts {
     /// Creates the files. The authority `ca.pem` has signed `client.pem` and `server.pem`. The certificate `server.pem`
@@ -73,22 +73,22 @@ impl TestCerts {
         fs::write(self.path(name), pem).expect("the folder is writable");
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.0.path().join(format!("{name}.pem"))
     }
 }
 
 /// A server with [`TestCerts`].
-struct TlsServer {
+pub(crate) struct TlsServer {
     server: Server,
-    certs: TestCerts,
+    pub(crate) certs: TestCerts,
 }
 
 impl TlsServer {
     /// Returns the server of this flavour that the tests in this file share. The server stops when the last test that
     /// uses it ends.
     #[track_caller]
-    fn shared(flavour: Flavour) -> Arc<Self> {
+    pub(crate) fn shared(flavour: Flavour) -> Arc<Self> {
         static MARIADB: Mutex<Weak<TlsServer>> = Mutex::new(Weak::new());
         static MYSQL: Mutex<Weak<TlsServer>> = Mutex::new(Weak::new());
         let slot = match flavour {
@@ -124,7 +124,7 @@ impl TlsServer {
     /// Creates a database with dlock's tables. The account requires `require`, for example `SSL` or `X509`, from its
     /// clients.
     #[track_caller]
-    fn database(&self, require: &str) -> Database {
+    pub(crate) fn database(&self, require: &str) -> Database {
         let database = self.server.database("tls");
         Dlock::on(&database, ["setup"])
             .run()

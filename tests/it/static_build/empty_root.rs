@@ -1,0 +1,171 @@
+//! Tests of the static program in a root directory that contains no C library, no name service and no `/proc`.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::path::{Path, PathBuf};
+use std::{fs, process, thread};
+
+use tempfile::TempDir;
+
+use super::program;
+use crate::cli_runner::Dlock;
+use crate::servers::{Database, Flavour, shared};
+use crate::tls::{NAME, TlsServer};
+
+/// The command that dlock runs. The folder contains no other program.
+const COMMAND: [&str; 3] = ["--", "/dlock", "version"];
+
+/// A folder that contains the static program as `/dlock`, and the files that a test adds.
+struct EmptyRoot(TempDir);
+
+impl EmptyRoot {
+    fn new() -> Self {
+        let root = Self(tempfile::tempdir().expect("a temporary folder can be created"));
+        root.copy(&program(), "dlock");
+        root
+    }
+
+    fn copy(&self, source: &Path, name: &str) {
+        fs::copy(source, self.path(name)).expect("the folder is writable");
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    /// Returns a `dlock exec` that runs [`COMMAND`] with this folder as its root directory.
+    fn exec(&self, url: &str, options: &[&str]) -> Dlock {
+        Dlock::of(Path::new("chroot"), [self.0.path()])
+            .args(["/dlock", "exec", "init", "--connect-timeout", "0"])
+            .args(options)
+            .args(COMMAND)
+            .env("DLOCK_URL", url)
+    }
+}
+
+/// Returns the output of [`COMMAND`].
+fn version() -> String {
+    Dlock::of(&program(), ["version"]).run().stdout
+}
+
+/// Starts a DNS server in which [`NAME`] has the address `::1` and no IPv4 address, and no other name exists. Returns the
+/// address of the server. The server has an address of its own, because `/etc/resolv.conf` cannot contain a port.
+#[track_caller]
+fn name_server() -> Ipv4Addr {
+    let [_, high, middle, low] = process::id().to_be_bytes();
+    let address = Ipv4Addr::new(127, 128 + high, middle, low);
+    let socket = UdpSocket::bind((address, 53));
+    let socket = socket.expect("port 53 can be bound; run this test as root");
+    thread::spawn(move || {
+        let mut query = [0; 512];
+        while let Ok((length, client)) = socket.recv_from(&mut query) {
+            let response = answer(&query[..length]);
+            // The client asks again if a response is lost.
+            let _ = socket.send_to(&response, client);
+        }
+    });
+    address
+}
+
+/// Returns the response to a DNS query that contains one question.
+fn answer(query: &[u8]) -> Vec<u8> {
+    const HEADER: usize = 12;
+    const AAAA: [u8; 2] = [0, 28];
+    let mut name = vec![];
+    for label in NAME.split('.') {
+        name.push(u8::try_from(label.len()).expect("a label has at most 63 bytes"));
+        name.extend(label.bytes());
+    }
+    name.push(0);
+    let is_known = query[HEADER..].starts_with(&name);
+    let end = query[HEADER..].iter().position(|byte| *byte == 0);
+    let end = HEADER + end.expect("the name ends with 0") + 1;
+    let is_answered = is_known && query[end..].starts_with(&AAAA);
+    // The response has the id of the query. 0x8180 is a successful response, and 3 means that the name does not exist.
+    let mut response = vec![query[0], query[1], 0x81, if is_known { 0x80 } else { 0x83 }];
+    response.extend([0, 1, 0, u8::from(is_answered), 0, 0, 0, 0]);
+    response.extend(&query[HEADER..end + 4]);
+    if is_answered {
+        // A pointer to the name in the question, the type, the class IN, a time to live of 0 s, the length, the address.
+        response.extend([0xc0, 12, 0, 28, 0, 1, 0, 0, 0, 0, 0, 16]);
+        response.extend(Ipv6Addr::LOCALHOST.octets());
+    }
+    response
+}
+
+/// Forwards each connection on the returned port of `::1` to `port` of 127.0.0.1.
+#[track_caller]
+fn forward_from_ipv6(port: u16) -> u16 {
+    let listener = TcpListener::bind((Ipv6Addr::LOCALHOST, 0)).expect("::1 has a free port");
+    let own = listener.local_addr().expect("the listener is bound").port();
+    thread::spawn(move || {
+        for client in listener.incoming().map_while(Result::ok) {
+            let server = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port);
+            let server = TcpStream::connect(server).expect("the server runs");
+            for (mut from, mut to) in [
+                (client.try_clone(), server.try_clone()),
+                (Ok(server), Ok(client)),
+            ]
+            .map(|(from, to)| (from.expect("a descriptor"), to.expect("a descriptor")))
+            {
+                thread::spawn(move || {
+                    // The other side sees the end of the connection.
+                    let _ = io::copy(&mut from, &mut to);
+                    let _ = to.shutdown(std::net::Shutdown::Both);
+                });
+            }
+        }
+    });
+    own
+}
+
+#[test]
+fn static_dlock_resolves_a_name_to_ipv6_and_verifies_the_certificate_in_an_empty_root() {
+    let root = EmptyRoot::new();
+    fs::create_dir(root.path("etc")).expect("the folder is writable");
+    let resolver = format!("nameserver {}\n", name_server());
+    fs::write(root.path("etc/resolv.conf"), resolver).expect("the folder is writable");
+    for flavour in Flavour::ALL {
+        let tls = TlsServer::shared(flavour);
+        for authority in ["ca", "other"] {
+            root.copy(&tls.certs.path(authority), authority);
+        }
+        // The server accepts this account only over TLS.
+        let database = tls.database("SSL");
+        let Database {
+            name,
+            user,
+            password,
+            ..
+        } = &database;
+        let port = forward_from_ipv6(database.port);
+        let url = |host: &str| format!("mysql://{user}:{password}@{host}:{port}/{name}");
+
+        println!("{flavour}");
+        let run = |host, authority| root.exec(&url(host), &["--ssl-ca", authority]).run();
+        run(NAME, "/ca").expect(0, &version(), "");
+        run(NAME, "/other").expect(78, "", "verify_identity");
+        run("[::1]", "/ca").expect(78, "", "not valid for");
+        run("missing.test", "/ca").expect(69, "", "missing.test");
+    }
+}
+
+#[test]
+fn static_dlock_connects_to_a_unix_socket_in_an_empty_root() {
+    let root = EmptyRoot::new();
+    for flavour in Flavour::ALL {
+        let server = shared(flavour);
+        let database = server.database("static");
+        let socket = flavour.to_string();
+        fs::hard_link(server.socket(), root.path(&socket))
+            .expect("the folders are in the same file system");
+        let Database {
+            name,
+            user,
+            password,
+            ..
+        } = &database;
+        let url = format!("mysql://{user}:{password}@localhost/{name}?socket=/{socket}");
+        root.exec(&url, &[]).run().expect(0, &version(), "");
+    }
+}
