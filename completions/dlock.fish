@@ -61,6 +61,7 @@ complete -c dlock -n "__fish_dlock_needs_command" -f -a "release" -d 'Revoke a l
 complete -c dlock -n "__fish_dlock_needs_command" -f -a "explain" -d 'Explain an exit status, and what to do next'
 complete -c dlock -n "__fish_dlock_needs_command" -f -a "setup" -d 'Create or upgrade the tables, or print the SQL statements'
 complete -c dlock -n "__fish_dlock_needs_command" -f -a "doctor" -d 'Check the server, the account, the tables and the settings'
+complete -c dlock -n "__fish_dlock_needs_command" -f -a "copy-to" -d 'Copy this program to a path, for images without a shell'
 complete -c dlock -n "__fish_dlock_needs_command" -f -a "version" -d 'Print the versions of the program and the schema'
 complete -c dlock -n "__fish_dlock_needs_command" -f -a "help" -d 'Print the long help of dlock or of a subcommand'
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -s a -l action -d 'Name of the lock, instead of NAME' -r -f -a "(__fish_dlock_lock_names)"
@@ -401,6 +402,28 @@ complete -c dlock -n "__fish_dlock_using_subcommand doctor" -s q -l quiet -d 'Pr
 complete -c dlock -n "__fish_dlock_using_subcommand doctor" -s v -l verbose -d 'Print a message for each step'
 complete -c dlock -n "__fish_dlock_using_subcommand doctor" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c dlock -n "__fish_dlock_using_subcommand doctor" -s V -l version -d 'Print version'
+complete -c dlock -n "__fish_dlock_using_subcommand copy-to" -l log-format -d 'Format of messages on stderr' -r -f -a "text\t'One line of text for each message, for users'
+json\t'One JSON object on one line for each message, for programs'"
+complete -c dlock -n "__fish_dlock_using_subcommand copy-to" -l url -d 'Server and database, as mysql://USER@HOST/DATABASE' -r -f
+complete -c dlock -n "__fish_dlock_using_subcommand copy-to" -l url-file -d 'File that contains the URL, for example a mounted Kubernetes secret' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand copy-to" -l defaults-file -d 'Option file in the format of the mysql client; dlock reads the groups [client] and [dlock]' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand copy-to" -l host -d 'Host name or address of the server' -r -f
+complete -c dlock -n "__fish_dlock_using_subcommand copy-to" -l port -d 'TCP port of the server [default: 3306]' -r -f
+complete -c dlock -n "__fish_dlock_using_subcommand copy-to" -l socket -d 'Unix socket of the server, instead of host and port' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand copy-to" -l user -d 'User name of the account on the server' -r -f
+complete -c dlock -n "__fish_dlock_using_subcommand copy-to" -l password-file -d 'File that contains the password; dlock ignores a trailing newline' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand copy-to" -l database -d 'Database that contains dlock\'s tables' -r -f
+complete -c dlock -n "__fish_dlock_using_subcommand copy-to" -l ssl-mode -d 'TLS mode [default: verify_identity; disabled for localhost, loopback addresses and Unix sockets]' -r -f -a "disabled\t'No TLS'
+required\t'TLS. The certificate is not verified'
+verify_ca\t'TLS with a certificate that is signed by a trusted authority'
+verify_identity\t'TLS with a certificate that is signed by a trusted authority and names the host'"
+complete -c dlock -n "__fish_dlock_using_subcommand copy-to" -l ssl-ca -d 'PEM file with CA certificates that dlock trusts in addition to the public certificate authorities' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand copy-to" -l ssl-cert -d 'PEM file with the client certificate, if the server requires one' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand copy-to" -l ssl-key -d 'PEM file with the private key for the certificate in --ssl-cert' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand copy-to" -s q -l quiet -d 'Print only the reason if dlock fails; overrides --verbose'
+complete -c dlock -n "__fish_dlock_using_subcommand copy-to" -s v -l verbose -d 'Print a message for each step'
+complete -c dlock -n "__fish_dlock_using_subcommand copy-to" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c dlock -n "__fish_dlock_using_subcommand copy-to" -s V -l version -d 'Print version'
 complete -c dlock -n "__fish_dlock_using_subcommand version" -l log-format -d 'Format of messages on stderr' -r -f -a "text\t'One line of text for each message, for users'
 json\t'One JSON object on one line for each message, for programs'"
 complete -c dlock -n "__fish_dlock_using_subcommand version" -l url -d 'Server and database, as mysql://USER@HOST/DATABASE' -r -f

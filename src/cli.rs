@@ -10,6 +10,7 @@
 pub mod check;
 pub mod complete_names;
 pub mod connection;
+pub mod copy_to;
 pub mod doctor;
 pub mod environment;
 pub mod exec;
@@ -38,6 +39,7 @@ use clap::{Args, Parser, Subcommand};
 use self::check::CheckArgs;
 use self::complete_names::CompleteNamesArgs;
 use self::connection::ConnectionArgs;
+use self::copy_to::CopyToArgs;
 use self::doctor::DoctorArgs;
 use self::exec::ExecArgs;
 use self::explain::ExplainArgs;
@@ -118,6 +120,8 @@ pub enum Command {
     Setup(SetupArgs),
     /// Check the server, the account, the tables and the settings.
     Doctor(DoctorArgs),
+    /// Copy this program to a path, for images without a shell.
+    CopyTo(CopyToArgs),
     /// Print the versions of the program and the schema.
     Version(VersionArgs),
     /// Print the long help of dlock or of a subcommand.

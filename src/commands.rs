@@ -2,6 +2,7 @@
 
 pub mod check;
 pub mod complete_names;
+pub mod copy_to;
 pub mod doctor;
 pub mod exec;
 pub mod explain;

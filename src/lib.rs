@@ -118,6 +118,7 @@ fn dispatch(cli: Cli, report: &Report) -> anyhow::Result<Status> {
         }
         Command::Setup(_) => commands::setup::run(target()?, report),
         Command::List(args) => commands::list::run(&args, target()?),
+        Command::CopyTo(args) => commands::copy_to::run(&args),
         Command::Version(_) => commands::help::version(),
         Command::Help(args) => commands::help::help(&args),
         Command::Explain(args) => commands::explain::run(&args),

@@ -62,7 +62,7 @@ pub fn parse(arguments: &[OsString], others: &[&str]) -> Result<Cli, clap::Error
     };
     if !matches!(
         cli.command,
-        Cmd::Explain(_) | Cmd::Version(_) | Cmd::Help(_) | Cmd::CompleteNames(_)
+        Cmd::Explain(_) | Cmd::CopyTo(_) | Cmd::Version(_) | Cmd::Help(_) | Cmd::CompleteNames(_)
     ) {
         environment::check(std::env::vars_os(), others, &used)?;
     }

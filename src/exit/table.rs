@@ -10,7 +10,7 @@ const CONNECTING: &[&str] = &[
 /// All subcommands.
 const ALL: &[&str] = &[
     "exec", "status", "list", "wait", "check", "history", "forget", "release", "setup", "doctor",
-    "explain", "version", "help",
+    "explain", "copy-to", "version", "help",
 ];
 
 const DLOCK_OR_COMMAND_SUCCEEDED: &str =

@@ -3,7 +3,7 @@
 //! A test types the start of a command line and the Tab key on a terminal, and checks the words that the shell would
 //! pass to dlock.
 
-mod shell;
+pub(crate) mod shell;
 
 use std::fs;
 use std::net::TcpListener;

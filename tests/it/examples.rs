@@ -4,7 +4,7 @@
 //! example contains only the variables that the kubelet, cron or systemd would set, and a PATH with dlock's folder.
 //! Parts of an example that can run in a test run unchanged. The tests parse and check the other parts.
 //!
-//! - `kubernetes`: the containers of the YAML files
+//! - `kubernetes`: the containers of the YAML files; `mounted`: those that get dlock from a volume
 //! - `image`: the Dockerfile and its entrypoint, as process 1
 //! - `cron`, `systemd`: the commands that cron and systemd would start
 //! - `migrations`: the projects of migration tools
@@ -16,6 +16,7 @@ mod fencing;
 mod image;
 mod kubernetes;
 mod migrations;
+mod mounted;
 mod script;
 mod systemd;
 

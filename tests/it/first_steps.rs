@@ -4,9 +4,9 @@ use crate::cli_runner::{Dlock, Outcome};
 use crate::servers::{Flavour, shared};
 
 /// The subcommands that a user may type.
-const SUBCOMMANDS: [&str; 13] = [
+const SUBCOMMANDS: [&str; 14] = [
     "exec", "status", "list", "wait", "check", "history", "forget", "release", "explain", "setup",
-    "doctor", "version", "help",
+    "doctor", "copy-to", "version", "help",
 ];
 
 fn at_80_columns(arguments: &[&str]) -> Outcome {

@@ -14,7 +14,7 @@ use crate::servers::{Flavour, shared};
 
 /// Returns the path of the static program. `make static` builds the program in the target folder.
 #[track_caller]
-fn program() -> PathBuf {
+pub(crate) fn program() -> PathBuf {
     let target = Path::new(env!("CARGO_BIN_EXE_dlock")).ancestors().nth(2);
     let folder = target
         .expect("dlock is in a subfolder of the target folder")

@@ -1,6 +1,6 @@
 # Functions of the script `fetch` that install migration tools, and the interpreters that the machine lacks.
 #
-# They use these of `fetch`: path_of, write_program, and the variable recipes.
+# They use these of `fetch`: path_of, write_program, and the variables here and recipes.
 
 # Returns true if TypeORM accepts the machine's Node.js.
 is_recent_node() {
@@ -12,6 +12,14 @@ is_recent_node() {
 interpreter() {
 	local path
 	path=$(path_of "$1") && echo "$path" && "$path" --version
+}
+
+# Prints the path of the list of packages that pip installs for the tool $1.
+requirements() {
+	case $1 in
+	kubernetes-validate) echo "$here/$1.txt" ;;
+	*) echo "$recipes/$1/requirements.txt" ;;
+	esac
 }
 
 # Writes bin/rake into the unpacked folder $1. Ruby gets the unpacked libraries instead of the machine's.

@@ -91,7 +91,7 @@ impl Kind {
 
 /// Returns the path of a program that `tests/servers/fetch` provides.
 #[track_caller]
-fn fetched(program: &str) -> PathBuf {
+pub(crate) fn fetched(program: &str) -> PathBuf {
     let fetch = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/servers/fetch");
     let found = Command::new(fetch)
         .args(["--path", program])

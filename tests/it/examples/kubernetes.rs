@@ -22,18 +22,18 @@ fn documents(name: &str) -> Vec<Value> {
 
 /// Returns the document of `kind` in the file `name`.
 #[track_caller]
-fn document(name: &str, kind: &str) -> Value {
+pub(super) fn document(name: &str, kind: &str) -> Value {
     let found = documents(name).into_iter().find(|it| it["kind"] == kind);
     found.unwrap_or_else(|| panic!("{name} has no {kind}"))
 }
 
 #[track_caller]
-fn list(value: &Value) -> &[Value] {
+pub(super) fn list(value: &Value) -> &[Value] {
     value.as_array().expect("a list")
 }
 
 #[track_caller]
-fn text(value: &Value) -> &str {
+pub(super) fn text(value: &Value) -> &str {
     value.as_str().expect("a string")
 }
 
