@@ -15,8 +15,8 @@ use super::wait::WaitArgs;
 use super::{Cli, Command as Cmd, CommonArgs, environment, missing, words};
 
 /// Pairs of options that contradict each other. If one of them is on the command line, dlock ignores the variable of
-/// the other.
-const CONTRADICTIONS: [(&str, &str); 9] = [
+/// the other. The connection options need no pair, because the configuration prefers the command line anyway.
+const CONTRADICTIONS: [(&str, &str); 7] = [
     ("name", "action"),
     ("wait", "nonblock"),
     ("once", "once_per"),
@@ -24,8 +24,6 @@ const CONTRADICTIONS: [(&str, &str); 9] = [
     ("check", "watch"),
     ("statements", "watch"),
     ("quiet", "verbose"),
-    ("url", "url_file"),
-    ("host", "socket"),
 ];
 
 /// What `dlock --version` prints. It is printed before the options are built, because scripts often ask for the version.

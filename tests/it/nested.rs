@@ -251,7 +251,7 @@ fn nested_exec_of_another_action_has_its_own_lock_and_defaults() {
         outcome.expect(4, "30s\n", "");
         // The inner dlock does not inherit the action of the outer dlock.
         let outcome = outer(&database, r#""$dlock" exec -- true"#).run();
-        outcome.expect(64, "", "--action");
+        outcome.expect(64, "", "the name of the lock is missing");
     }
 }
 
