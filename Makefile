@@ -22,10 +22,11 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 STATIC := $(TARGET)/static
 HOST = $(shell rustc -vV | sed -n 's/^host: //p')
 STATIC_FLAGS = -C target-feature=+crt-static -C relocation-model=static --remap-path-prefix=$(CURDIR)=/dlock \
+	--remap-path-prefix=$(shell rustc --print sysroot)/lib/rustlib/src/rust=/rust \
 	--remap-path-prefix=$(or $(CARGO_HOME),$(HOME)/.cargo)/registry/src=/registry --cfg getrandom_backend="linux_getrandom"
 BUILD_STATIC = build --locked --bin dlock --target $(HOST) --target-dir $(STATIC)
 
-.PHONY: help all check demo test model static chaos stress migrations lint deny bench generated install clean
+.PHONY: help all check demo test model static chaos stress migrations lint deny bench generated install clean deb archive image packages reproducible
 
 # `dlock version` prints this commit.
 all static: export DLOCK_COMMIT ?= $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
@@ -95,6 +96,20 @@ migrations: ## Kill the holder of real migrations on real servers (ROUNDS=30 ALT
 	tests/servers/fetch mariadb mysql alembic django knex
 	$(CARGO) test --locked --test migrations -- --timed --rounds=$(ROUNDS) --alters=$(ALTERS) --seed=$(SEED) \
 		--flavour=$(FLAVOUR) --only=$(ONLY)
+
+# cargo-auditable adds the list of all packages to the program. packaging/build describes the packages.
+deb archive image: export DLOCK_COMMIT ?= $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
+deb archive image: export RUSTFLAGS = $(STATIC_FLAGS)
+deb archive image: DIST = $(TARGET)/dist
+deb archive image:
+	auditable=$$(tests/servers/fetch --path cargo-auditable) && "$$auditable" auditable $(BUILD_STATIC) --release
+	env --unset=RUSTFLAGS packaging/build $@ $(STATIC)/$(HOST)/release/dlock $(DIST)
+
+packages: deb archive image ## Build a .deb, an archive and an image in target/dist, and check them
+	packaging/check $(TARGET)/dist
+
+reproducible: packages ## Build the packages in two folders, and compare them
+	packaging/reproducible $(TARGET)/dist
 
 lint: deny ## Check the format, the lints, the documentation and the dependencies, as in CI
 	$(CARGO) fmt --check
