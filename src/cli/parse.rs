@@ -85,16 +85,23 @@ fn parse_quickly(arguments: &[OsString]) -> Option<(Cli, Command)> {
     let mut command = root.subcommand(add_options(Command::new(name)));
     let matches = command.try_get_matches_from_mut(arguments).ok()?;
     let typed = Typed::from(&matches);
-    let has_separable_value = SEPARABLE.into_iter().any(|name| typed.has(name));
     let has_contradiction = levels(&matches).any(|level| {
         let variables = from(level, ValueSource::EnvVariable);
         let mut contradicted = variables.filter(|name| typed.overrides(name.as_str()));
         contradicted.next().is_some()
     });
-    if has_separable_value || has_contradiction {
+    if has_contradiction || check_values(&typed, &command, arguments).is_err() {
         return None;
     }
     Some((cli(&matches).ok()?, command))
+}
+
+/// Checks the words after options whose value must follow `=`.
+fn check_values(typed: &Typed, root: &Command, arguments: &[OsString]) -> Result<(), clap::Error> {
+    match SEPARABLE.into_iter().any(|name| typed.has(name)) {
+        true => words::check_separated_value(root, arguments),
+        false => Ok(()),
+    }
 }
 
 fn cli(matches: &ArgMatches) -> Result<Cli, clap::Error> {
@@ -126,9 +133,7 @@ fn parse_thoroughly(arguments: &[OsString]) -> Result<Cli, clap::Error> {
         .try_get_matches_from(arguments)
         .map_err(|error| words::correct(name_variable(error, &typed), arguments))
         .map_err(|error| missing::shorten(error, arguments))?;
-    if SEPARABLE.into_iter().any(|name| typed.has(name)) {
-        words::check_separated_value(arguments)?;
-    }
+    check_values(&typed, &built(), arguments)?;
     cli(&matches)
 }
 
@@ -294,6 +299,8 @@ mod tests {
         for line in [
             "dlock exec init -- ls -a",
             "dlock exec -q -t 5s -a init --wait 1m --url mysql://db/x -- ls --once -q",
+            "dlock exec --once init -- ls",
+            "dlock exec --once=v1 init -- ls",
             "dlock exec init --ttl 1s --ttl 5s --history 0 --host a --host b -- true",
             "dlock status --all --wide --log-format json",
             "dlock wait init --timeout 5s -v",
@@ -304,7 +311,7 @@ mod tests {
             let thorough = parse_thoroughly(&words).expect(line);
             assert_eq!(format!("{quick:?}"), format!("{thorough:?}"), "{line}");
         }
-        for line in ["dlock exec --once init -- ls", "dlock list", "dlock exec"] {
+        for line in ["dlock status --watch 2s", "dlock list", "dlock exec"] {
             let words: Vec<OsString> = line.split(' ').map(Into::into).collect();
             assert!(parse_quickly(&words).is_none(), "{line}");
         }

@@ -83,14 +83,15 @@ pub(super) fn correct(error: clap::Error, arguments: &[OsString]) -> clap::Error
 
 /// Checks the word that directly follows `--once`, `--done` or `--watch`. The word is an argument of the subcommand. It
 /// is refused if it probably is the value of the option: if the variable `DLOCK_OPT_ACTION` already contains the name, or
-/// if the word is an interval.
+/// if the word is an interval. `root` is the command line with the options of at least this subcommand.
 ///
 /// # Errors
 /// Returns the usage error.
-pub(super) fn check_separated_value(arguments: &[OsString]) -> Result<(), clap::Error> {
-    let mut root = Cli::command();
-    root.build();
-    let why = Line::new(&root, arguments)
+pub(super) fn check_separated_value(
+    root: &Command,
+    arguments: &[OsString],
+) -> Result<(), clap::Error> {
+    let why = Line::new(root, arguments)
         .filter(|line| line.has_name_in_environment() || line.has_separated_interval())
         .and_then(|line| line.separated_value());
     why.map_or(Ok(()), |why| Err(usage(why)))
