@@ -138,6 +138,9 @@ fn unexpected_bytes_cost_only_the_connection() {
             let before = scene.proxy.connections();
             scene.proxy.inject(bytes);
             scene.proxy.wait_connections(before + 1);
+            // The proxy injects bytes only into a connection that is complete, so this connection must be in use.
+            let asked = scene.proxy.asked(Kind::Renew);
+            scene.proxy.wait_asked(Kind::Renew, asked + 1);
             scene.renewed();
         }
         holder.unharmed();
