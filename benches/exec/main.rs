@@ -151,10 +151,13 @@ fn contestants(sites: &[Site], etcd: &Etcd, folder: &TempDir) -> Vec<Contestant>
     let exec = ["-a", "x", "--", "true"];
     let mut flock = bare_command("flock");
     flock.arg(folder.path().join("f")).arg("true");
+    let mut version = bare_command(DLOCK);
+    version.arg("--version");
     let mut list = vec![
         Contestant::program("`etcdctl lock x true`", etcd.lock("x", &["true"])),
         Contestant::program("`flock f true`", flock),
         Contestant::program("`true`", bare_command("true")),
+        Contestant::program("`dlock --version`", version),
         Contestant::sync("4 KiB appended and synced", &folder.path().join("synced")),
     ];
     for site in sites {
