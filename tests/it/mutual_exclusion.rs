@@ -7,7 +7,7 @@ use std::thread;
 
 use crate::cli_runner::Dlock;
 use crate::command::{Stage, read_message, write_message};
-use crate::servers::{Flavour, shared};
+use crate::servers::{Series, shared};
 
 const CONTENDERS: usize = 20;
 
@@ -29,8 +29,8 @@ fn count_with(start: impl Fn(&Path) + Sync) -> usize {
 
 #[test]
 fn twenty_locked_processes_lose_no_increment() {
-    for flavour in Flavour::ALL {
-        let database = shared(flavour).database("count");
+    for series in Series::ALL {
+        let database = shared(series).database("count");
         let total = count_with(|counter| {
             Dlock::on(
                 &database,
@@ -39,7 +39,7 @@ fn twenty_locked_processes_lose_no_increment() {
             .arg(counter)
             .run();
         });
-        assert_eq!(total, CONTENDERS, "{flavour}");
+        assert_eq!(total, CONTENDERS, "{series}");
     }
 }
 
@@ -59,8 +59,8 @@ fn twenty_unlocked_processes_lose_increments() {
 
 #[test]
 fn actions_do_not_block_each_other() {
-    for flavour in Flavour::ALL {
-        let database = shared(flavour).database("apart");
+    for series in Series::ALL {
+        let database = shared(series).database("apart");
         let stage = Stage::new();
         let (ready, go) = (stage.fifo("ready"), stage.fifo("go"));
         let holder = Dlock::on(&database, ["exec", "-a", "one", "--", "sh", "-c"])

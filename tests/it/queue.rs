@@ -10,7 +10,7 @@ use mysql::prelude::Queryable;
 use crate::cli_runner::{Dlock, Running, eventually};
 use crate::command::{Stage, read_message, signal, write_message};
 use crate::proxy::Proxy;
-use crate::servers::{Database, Flavour, SESSIONS, Server, shared};
+use crate::servers::{Database, SESSIONS, Series, Server, shared};
 
 /// A set of contenders for `init`. Each command appends the contender's name to one log file.
 struct Queue {
@@ -115,23 +115,23 @@ const NAMES: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
 
 #[test]
 fn waiters_are_granted_in_order_of_arrival_and_leave_no_entries() {
-    for flavour in Flavour::ALL {
-        let mut queue = Queue::on(shared(flavour));
+    for series in Series::ALL {
+        let mut queue = Queue::on(shared(series));
         let holder = queue.holder();
         let waiters = queue.enqueue(&NAMES);
         queue.let_go();
         holder.wait().expect(3, "", "");
         expect_success(waiters);
-        assert_eq!(queue.served(), NAMES, "{flavour}");
-        assert_eq!(queue.count("dlock_waiter"), 0, "{flavour}");
+        assert_eq!(queue.served(), NAMES, "{series}");
+        assert_eq!(queue.count("dlock_waiter"), 0, "{series}");
     }
 }
 
 #[test]
 fn new_contender_does_not_overtake_the_queue() {
-    for flavour in Flavour::ALL {
+    for series in Series::ALL {
         // The holder must not detect the loss before the newcomer has ended.
-        let mut queue = Queue::with_ttl(shared(flavour), "1h");
+        let mut queue = Queue::with_ttl(shared(series), "1h");
         let holder = queue.holder();
         let waiters = queue.enqueue(&["a"]);
         // During a release, the row is free for a moment while the queue lock passes to the next waiter. This update
@@ -153,14 +153,14 @@ fn new_contender_does_not_overtake_the_queue() {
         killed.expect("root has the privilege");
         holder.wait().expect(76, "", "lost init");
         expect_success(waiters);
-        assert_eq!(queue.served(), ["a"], "{flavour}");
+        assert_eq!(queue.served(), ["a"], "{series}");
     }
 }
 
 #[test]
 fn waiter_that_leaves_or_dies_is_skipped() {
-    for flavour in Flavour::ALL {
-        let mut queue = Queue::on(shared(flavour));
+    for series in Series::ALL {
+        let mut queue = Queue::on(shared(series));
         let holder = queue.holder();
         let mut waiters = queue.enqueue(&NAMES);
         waiters.remove(3).signal("KILL");
@@ -170,14 +170,14 @@ fn waiter_that_leaves_or_dies_is_skipped() {
         queue.let_go();
         holder.wait().expect(3, "", "");
         expect_success(waiters);
-        assert_eq!(queue.served(), ["a", "c", "e", "f"], "{flavour}");
+        assert_eq!(queue.served(), ["a", "c", "e", "f"], "{series}");
     }
 }
 
 #[test]
 fn queue_entry_of_a_killed_waiter_is_removed_by_the_next_contender() {
-    for flavour in Flavour::ALL {
-        let mut queue = Queue::on(shared(flavour));
+    for series in Series::ALL {
+        let mut queue = Queue::on(shared(series));
         let holder = queue.holder();
         let [killed, other] = ["a", "b"].map(|name| queue.enqueue(&[name]).remove(0));
         killed.signal("KILL");
@@ -201,8 +201,8 @@ fn queue_entry_of_a_killed_waiter_is_removed_by_the_next_contender() {
 
 #[test]
 fn holder_that_reconnects_keeps_the_lock_and_the_queue_order() {
-    for flavour in Flavour::ALL {
-        let mut queue = Queue::on(shared(flavour));
+    for series in Series::ALL {
+        let mut queue = Queue::on(shared(series));
         let holder = queue.holder();
         let waiters = queue.enqueue(&NAMES);
         let session: u64 = queue
@@ -225,19 +225,19 @@ fn holder_that_reconnects_keeps_the_lock_and_the_queue_order() {
                 now != session && renewals > 12 && has_queue_lock == 0
             })
         });
-        assert_eq!(queue.served(), Vec::<String>::new(), "{flavour}");
+        assert_eq!(queue.served(), Vec::<String>::new(), "{series}");
         queue.let_go();
         let outcome = holder.wait();
         outcome.expect(3, "", "is renewed again");
         expect_success(waiters);
-        assert_eq!(queue.served(), NAMES, "{flavour}");
+        assert_eq!(queue.served(), NAMES, "{series}");
     }
 }
 
 #[test]
 fn twenty_waiters_are_all_granted_after_a_server_restart() {
-    for flavour in Flavour::ALL {
-        let mut server = Server::start(flavour, &[]);
+    for series in Series::ALL {
+        let mut server = Server::start(series, &[]);
         let mut queue = Queue::with_ttl(&server, "30s");
         let holder = queue.holder();
         let names: Vec<String> = (10..30).map(|number| number.to_string()).collect();
@@ -252,35 +252,35 @@ fn twenty_waiters_are_all_granted_after_a_server_restart() {
             now > before
         });
         queue.let_go();
-        assert_eq!(holder.wait().status, Some(3), "{flavour}");
+        assert_eq!(holder.wait().status, Some(3), "{series}");
         for waiter in waiters {
             waiter.wait().expect(0, "", "init is held by");
         }
         let mut all = queue.served();
         all.sort();
-        assert_eq!(all, names, "{flavour}");
+        assert_eq!(all, names, "{series}");
     }
 }
 
 #[test]
 fn frozen_holder_is_taken_over_and_reports_the_loss_when_resumed() {
-    for flavour in Flavour::ALL {
-        let mut queue = Queue::on(shared(flavour));
+    for series in Series::ALL {
+        let mut queue = Queue::on(shared(series));
         let holder = queue.holder();
         let waiters = queue.enqueue(&["a", "b"]);
         signal(holder.pid(), "STOP");
         expect_success(waiters);
-        assert_eq!(queue.served(), ["a", "b"], "{flavour}");
+        assert_eq!(queue.served(), ["a", "b"], "{series}");
         signal(holder.pid(), "CONT");
         let outcome = holder.wait();
-        assert_eq!(outcome.status, Some(76), "{flavour}: {outcome:?}");
+        assert_eq!(outcome.status, Some(76), "{series}: {outcome:?}");
     }
 }
 
 #[test]
 fn frozen_waiter_delays_the_queue_only_while_its_session_lives() {
-    for flavour in Flavour::ALL {
-        let mut queue = Queue::on(shared(flavour));
+    for series in Series::ALL {
+        let mut queue = Queue::on(shared(series));
         let holder = queue.holder();
         let mut waiters = queue.enqueue(&["a", "b", "c", "d"]);
         // This waiter is stopped when the server grants the queue lock to it.
@@ -289,17 +289,17 @@ fn frozen_waiter_delays_the_queue_only_while_its_session_lives() {
         queue.let_go();
         holder.wait().expect(3, "", "");
         expect_success(waiters);
-        assert_eq!(queue.served(), ["a", "c", "d"], "{flavour}");
+        assert_eq!(queue.served(), ["a", "c", "d"], "{series}");
         signal(frozen.pid(), "CONT");
         expect_success(vec![frozen]);
-        assert_eq!(queue.served(), ["a", "c", "d", "b"], "{flavour}");
+        assert_eq!(queue.served(), ["a", "c", "d", "b"], "{series}");
     }
 }
 
 #[test]
 fn frozen_queue_head_is_replaced() {
-    for flavour in Flavour::ALL {
-        let mut queue = Queue::on(shared(flavour));
+    for series in Series::ALL {
+        let mut queue = Queue::on(shared(series));
         let holder = queue.holder();
         let mut waiters = queue.enqueue(&["a", "b"]);
         // The holder is killed. The first waiter gets the queue lock and is then stopped until the lease expires.
@@ -317,17 +317,17 @@ fn frozen_queue_head_is_replaced() {
         let head = waiters.remove(0);
         signal(head.pid(), "STOP");
         expect_success(waiters);
-        assert_eq!(queue.served(), ["b"], "{flavour}");
+        assert_eq!(queue.served(), ["b"], "{series}");
         signal(head.pid(), "CONT");
         expect_success(vec![head]);
-        assert_eq!(queue.served(), ["b", "a"], "{flavour}");
+        assert_eq!(queue.served(), ["b", "a"], "{series}");
     }
 }
 
 #[test]
 fn queue_lock_held_by_a_foreign_session_for_a_ttl_is_not_used() {
-    for flavour in Flavour::ALL {
-        let mut queue = Queue::on(shared(flavour));
+    for series in Series::ALL {
+        let mut queue = Queue::on(shared(series));
         let name: String = queue
             .admin
             .query_first("SELECT CONCAT('dlock:',LEFT(SHA2(CONCAT(DATABASE(),'/','init'),256),40))")
@@ -348,17 +348,17 @@ fn queue_lock_held_by_a_foreign_session_for_a_ttl_is_not_used() {
         let waiter = queue.contender("c", &[]).start();
         waiter.wait_for_output("init is held by holder");
         queue.let_go();
-        assert_eq!(holder.wait().status, Some(3), "{flavour}");
+        assert_eq!(holder.wait().status, Some(3), "{series}");
         expect_success(vec![waiter]);
-        assert_eq!(queue.served(), ["a", "c"], "{flavour}");
+        assert_eq!(queue.served(), ["a", "c"], "{series}");
     }
 }
 
 #[test]
 fn more_contenders_than_connections_are_all_granted() {
     const CONTENDERS: usize = 300;
-    for flavour in Flavour::ALL {
-        let server = Server::start(flavour, &[]);
+    for series in Series::ALL {
+        let server = Server::start(series, &[]);
         let queue = Queue::on(&server);
         let names: Vec<String> = (0..CONTENDERS)
             .map(|number| format!("{number:03}"))
@@ -368,18 +368,18 @@ fn more_contenders_than_connections_are_all_granted() {
             .map(|name| queue.contender(name, &[]).start())
             .collect();
         for running in running {
-            assert_eq!(running.wait().status, Some(0), "{flavour}");
+            assert_eq!(running.wait().status, Some(0), "{series}");
         }
         let mut all = queue.served();
         all.sort();
-        assert_eq!(all, names, "{flavour}");
+        assert_eq!(all, names, "{series}");
     }
 }
 
 #[test]
 fn status_lists_the_queue_in_order_with_live_sessions() {
-    for flavour in Flavour::ALL {
-        let mut queue = Queue::on(shared(flavour));
+    for series in Series::ALL {
+        let mut queue = Queue::on(shared(series));
         let holder = queue.holder();
         let waiters = queue.enqueue(&["web-2", "web-3"]);
         let text = Dlock::on(&queue.database, ["status", "--json"])
@@ -406,7 +406,7 @@ fn status_lists_the_queue_in_order_with_live_sessions() {
             (Some(1), Some("web-2"), Some(true)),
             (Some(2), Some("web-3"), Some(true)),
         ];
-        assert_eq!(seen, expected, "{flavour}");
+        assert_eq!(seen, expected, "{series}");
         assert_eq!(entries[1]["pid"].as_u64(), Some(waiters[1].pid().into()));
         let table = Dlock::on(&queue.database, ["status"]).run().stdout;
         assert!(
@@ -429,9 +429,9 @@ const BROKEN_NAMED_LOCKS: [(&str, Option<&str>); 3] = [
 
 #[test]
 fn waiters_poll_without_named_locks_and_are_granted_one_at_a_time() {
-    for flavour in Flavour::ALL {
+    for series in Series::ALL {
         for (function, body) in BROKEN_NAMED_LOCKS {
-            let server = shared(flavour);
+            let server = shared(series);
             let mut queue = Queue::on(server);
             if let Some(body) = body {
                 let name = function.trim_end_matches('(');
@@ -452,7 +452,7 @@ fn waiters_poll_without_named_locks_and_are_granted_one_at_a_time() {
             assert_eq!(
                 (verbose.status, messages),
                 (Some(0), 1),
-                "{flavour} {function}: {verbose:?}"
+                "{series} {function}: {verbose:?}"
             );
 
             let holder = queue.holder();
@@ -467,15 +467,15 @@ fn waiters_poll_without_named_locks_and_are_granted_one_at_a_time() {
             queue.let_go();
             holder.wait().expect(3, "", "");
             expect_success(waiters);
-            assert_eq!(queue.served(), ["a", "b", "c", "d"], "{flavour} {function}");
+            assert_eq!(queue.served(), ["a", "b", "c", "d"], "{series} {function}");
         }
     }
 }
 
 #[test]
 fn account_that_cannot_delete_queue_entries_is_refused_before_the_run() {
-    for flavour in Flavour::ALL {
-        let mut queue = Queue::on(shared(flavour));
+    for series in Series::ALL {
+        let mut queue = Queue::on(shared(series));
         let holder = queue.holder();
         let Database { name, user, .. } = queue.database.clone();
         let pattern = name.replace('_', "\\_");
@@ -490,15 +490,15 @@ fn account_that_cannot_delete_queue_entries_is_refused_before_the_run() {
             "dlock setup --print shows the tables and the grants",
         );
         queue.let_go();
-        assert_eq!(holder.wait().status, Some(3), "{flavour}");
-        assert_eq!(queue.served(), Vec::<String>::new(), "{flavour}");
+        assert_eq!(holder.wait().status, Some(3), "{series}");
+        assert_eq!(queue.served(), Vec::<String>::new(), "{series}");
     }
 }
 
 #[test]
 fn waiter_that_leaves_removes_its_queue_entry() {
-    for flavour in Flavour::ALL {
-        let mut queue = Queue::on(shared(flavour));
+    for series in Series::ALL {
+        let mut queue = Queue::on(shared(series));
         let holder = queue.holder();
         for waiter in queue.enqueue(&NAMES) {
             waiter.signal("TERM");
@@ -509,7 +509,7 @@ fn waiter_that_leaves_removes_its_queue_entry() {
         let left = queue.count("dlock_waiter");
         assert!(
             left < NAMES.len() as u64,
-            "{flavour}: {left} entries are left"
+            "{series}: {left} entries are left"
         );
         queue.let_go();
         holder.wait().expect(3, "", "");

@@ -19,6 +19,48 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use mysql::prelude::Queryable;
 use mysql::{Conn, OptsBuilder};
 
+/// A release series of a server. The tests of the contract, of mutual exclusion, of the queue and of `dlock doctor` run
+/// on all series; the other tests run on one series of each [`Flavour`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Series {
+    MariaDb1011,
+    MariaDb118,
+    MySql97,
+}
+
+impl Series {
+    /// All tested series.
+    pub(crate) const ALL: [Self; 3] = [Self::MariaDb1011, Self::MariaDb118, Self::MySql97];
+
+    /// Returns the kind of server.
+    pub(crate) const fn flavour(self) -> Flavour {
+        match self {
+            Self::MariaDb1011 | Self::MariaDb118 => Flavour::MariaDb,
+            Self::MySql97 => Flavour::MySql,
+        }
+    }
+}
+
+impl From<Flavour> for Series {
+    fn from(flavour: Flavour) -> Self {
+        match flavour {
+            Flavour::MariaDb => Self::MariaDb1011,
+            Flavour::MySql => Self::MySql97,
+        }
+    }
+}
+
+impl fmt::Display for Series {
+    /// Writes the series as an argument of the script `tests/servers/run`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::MariaDb1011 => "mariadb",
+            Self::MariaDb118 => "mariadb-11.8",
+            Self::MySql97 => "mysql",
+        })
+    }
+}
+
 /// A kind of server that dlock supports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Flavour {
@@ -46,12 +88,8 @@ impl Flavour {
 }
 
 impl fmt::Display for Flavour {
-    /// Writes the flavour as an argument of the script `tests/servers/run`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::MariaDb => "mariadb",
-            Self::MySql => "mysql",
-        })
+        Series::from(*self).fmt(f)
     }
 }
 
@@ -61,36 +99,39 @@ impl fmt::Display for Flavour {
 pub(crate) const SESSIONS: &str = "(SELECT id,user,info FROM information_schema.processlist\
      /*!80022 WHERE FALSE UNION ALL SELECT id,user,info FROM performance_schema.processlist*/)";
 
-/// Returns the server of this flavour that all tests of this process share. The first call starts the server.
+/// Returns the server of this series that all tests of this process share. The first call starts the server.
 ///
 /// No test may restart or stop a shared server. A test that needs a restart or special options starts a separate
 /// [`Server`].
-pub(crate) fn shared(flavour: Flavour) -> &'static Server {
-    static MARIADB: OnceLock<Server> = OnceLock::new();
+pub(crate) fn shared(series: impl Into<Series>) -> &'static Server {
+    static MARIADB_10_11: OnceLock<Server> = OnceLock::new();
+    static MARIADB_11_8: OnceLock<Server> = OnceLock::new();
     static MYSQL: OnceLock<Server> = OnceLock::new();
-    let server = match flavour {
-        Flavour::MariaDb => &MARIADB,
-        Flavour::MySql => &MYSQL,
+    let series = series.into();
+    let server = match series {
+        Series::MariaDb1011 => &MARIADB_10_11,
+        Series::MariaDb118 => &MARIADB_11_8,
+        Series::MySql97 => &MYSQL,
     };
     // The server is never dropped. When this process ends, the kernel closes the pipe to the script, which stops the
     // server.
-    server.get_or_init(|| Server::start(flavour, &[]))
+    server.get_or_init(|| Server::start(series, &[]))
 }
 
 /// A running server. Dropping this value stops the server.
 pub(crate) struct Server {
-    flavour: Flavour,
+    series: Series,
     script: Script,
     ready: Ready,
 }
 
 impl Server {
-    /// Starts a server of this flavour and returns once it accepts connections.
+    /// Starts a server of this series and returns once it accepts connections.
     ///
     /// The server receives `extra_options` after all other options, so `extra_options` have precedence.
     #[track_caller]
-    pub(crate) fn start(flavour: Flavour, extra_options: &[&str]) -> Self {
-        Self::start_in(flavour, extra_options, &[])
+    pub(crate) fn start(series: impl Into<Series>, extra_options: &[&str]) -> Self {
+        Self::start_in(series, extra_options, &[])
     }
 
     /// Starts a server like [`Self::start`], with a separate disk of `size`, for example `8M`. `extra_options` can
@@ -105,14 +146,15 @@ impl Server {
     /// script documents these variables.
     #[track_caller]
     pub(crate) fn start_in(
-        flavour: Flavour,
+        series: impl Into<Series>,
         extra_options: &[&str],
         environment: &[(&str, String)],
     ) -> Self {
-        let mut script = Script::start(flavour, extra_options, environment);
+        let series = series.into();
+        let mut script = Script::start(series, extra_options, environment);
         let ready = script.ready();
         Self {
-            flavour,
+            series,
             script,
             ready,
         }
@@ -131,8 +173,12 @@ impl Server {
         drop(self);
     }
 
+    pub(crate) fn series(&self) -> Series {
+        self.series
+    }
+
     pub(crate) fn flavour(&self) -> Flavour {
-        self.flavour
+        self.series.flavour()
     }
 
     /// Returns the TCP port on 127.0.0.1.
@@ -331,10 +377,10 @@ struct Script {
 
 impl Script {
     #[track_caller]
-    fn start(flavour: Flavour, extra_options: &[&str], environment: &[(&str, String)]) -> Self {
+    fn start(series: Series, extra_options: &[&str], environment: &[(&str, String)]) -> Self {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/servers/run");
         let mut child = Command::new(&path)
-            .arg(flavour.to_string())
+            .arg(series.to_string())
             .args(extra_options)
             .envs(environment.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::piped())

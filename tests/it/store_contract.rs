@@ -13,7 +13,7 @@ use dlock::store::{
 };
 use mysql::prelude::Queryable;
 
-use crate::servers::{self, Flavour, shared};
+use crate::servers::{self, Series, shared};
 
 const TTL: Duration = Duration::from_secs(30);
 
@@ -147,8 +147,8 @@ impl Peer {
 
 /// Runs `test` with two peers on a new database of each kind of server.
 fn everywhere(test: impl Fn(&servers::Database, Peer, Peer)) {
-    for flavour in Flavour::ALL {
-        let database = shared(flavour).database("contract");
+    for series in Series::ALL {
+        let database = shared(series).database("contract");
         let one = Peer::new(&database, 1);
         let other = Peer::new(&database, 2);
         test(&database, one, other);

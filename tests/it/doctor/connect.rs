@@ -4,12 +4,12 @@ use super::{CHECKS, Findings, set_up};
 use crate::cli_runner::Dlock;
 use crate::network::{local, refusing};
 use crate::proxy::{AcceptMode, Fault, Kind, Port, Proxy};
-use crate::servers::{Flavour, shared};
+use crate::servers::{Flavour, Series, shared};
 
 #[test]
 fn a_proxy_that_changes_the_protocol_is_recognised() {
-    for flavour in Flavour::ALL {
-        let database = set_up(shared(flavour));
+    for series in Series::ALL {
+        let database = set_up(shared(series));
         // This proxy changes the connection id in the greeting. The id is in the four bytes after the version.
         let greeting = Proxy::tampering(database.port, |greeting| {
             let mut greeting = greeting.to_vec();
@@ -79,8 +79,8 @@ fn a_failed_connect_step_is_reported_and_later_checks_are_skipped() {
         69,
         "No such file",
     );
-    for flavour in Flavour::ALL {
-        let database = shared(flavour).database("doctor");
+    for series in Series::ALL {
+        let database = shared(series).database("doctor");
         let url = database.url().replace(&database.password, "another");
         ends(&url, "login", 77, "Access denied");
     }
@@ -116,9 +116,9 @@ fn an_unreadable_file_skips_the_other_checks() {
 
 #[test]
 fn the_server_is_checked_even_without_the_database() {
-    for flavour in Flavour::ALL {
-        let database = shared(flavour).database("doctor");
-        let socket = shared(flavour).socket().to_str().expect("UTF-8").to_owned();
+    for series in Series::ALL {
+        let database = shared(series).database("doctor");
+        let socket = shared(series).socket().to_str().expect("UTF-8").to_owned();
         let as_root = ["--user", "root", "--socket", &socket, "--database", "none"];
         let findings = Findings::of(Dlock::new(as_root));
         let fix = findings.reports("database", "fail", "Unknown database");
@@ -137,8 +137,8 @@ fn the_server_is_checked_even_without_the_database() {
 
 #[test]
 fn a_lost_session_skips_one_check_and_a_lost_server_ends_the_run() {
-    for flavour in Flavour::ALL {
-        let database = set_up(shared(flavour));
+    for series in Series::ALL {
+        let database = set_up(shared(series));
         let proxy = Proxy::to(database.port);
         proxy.next(Kind::WaitTurn, Fault::Reset);
         let findings = Findings::through(&proxy, &database);

@@ -2,7 +2,7 @@
 
 use super::{Findings, account_without_grants, execute, set_up};
 use crate::cli_runner::Dlock;
-use crate::servers::{Database, Flavour, shared};
+use crate::servers::{Database, Flavour, Series, shared};
 
 /// Returns the privileges that `dlock setup --print` prints for exec, as pairs of a table and its privileges.
 fn printed_grants(database: &Database) -> Vec<(String, Vec<String>)> {
@@ -18,8 +18,8 @@ fn printed_grants(database: &Database) -> Vec<(String, Vec<String>)> {
 
 #[test]
 fn each_missing_grant_is_found_and_the_fix_grants_it() {
-    for flavour in Flavour::ALL {
-        let database = set_up(shared(flavour));
+    for series in Series::ALL {
+        let database = set_up(shared(series));
         let account = account_without_grants(&database, "poor");
         let user = &account.user;
         let grants = printed_grants(&database);
@@ -54,8 +54,8 @@ fn each_missing_grant_is_found_and_the_fix_grants_it() {
 
 #[test]
 fn a_grant_through_a_role_or_on_the_whole_server_counts() {
-    for flavour in Flavour::ALL {
-        let database = set_up(shared(flavour));
+    for series in Series::ALL {
+        let database = set_up(shared(series));
         let name = &database.name;
         let by_role = account_without_grants(&database, "role");
         let user = &by_role.user;
@@ -65,7 +65,7 @@ fn a_grant_through_a_role_or_on_the_whole_server_counts() {
         execute(&database, &format!("GRANT {role} TO '{user}'@'%'"));
         execute(
             &database,
-            &match flavour {
+            &match series.flavour() {
                 Flavour::MariaDb => format!("SET DEFAULT ROLE {role} FOR '{user}'@'%'"),
                 Flavour::MySql => format!("SET DEFAULT ROLE {role} TO '{user}'@'%'"),
             },
@@ -83,8 +83,8 @@ fn a_grant_through_a_role_or_on_the_whole_server_counts() {
 
 #[test]
 fn tables_hidden_by_missing_grants_are_reported() {
-    for flavour in Flavour::ALL {
-        let database = set_up(shared(flavour));
+    for series in Series::ALL {
+        let database = set_up(shared(series));
         let account = account_without_grants(&database, "blind");
         let Database { name, user, .. } = &account;
         execute(
@@ -104,8 +104,8 @@ fn tables_hidden_by_missing_grants_are_reported() {
 
 #[test]
 fn a_low_session_limit_is_reported_before_it_is_reached() {
-    for flavour in Flavour::ALL {
-        let database = set_up(shared(flavour));
+    for series in Series::ALL {
+        let database = set_up(shared(series));
         for (limit, status) in [(2, "fail"), (10, "warn")] {
             let alter = format!(
                 "ALTER USER '{}'@'%' WITH MAX_USER_CONNECTIONS {limit}",

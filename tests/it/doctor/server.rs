@@ -5,12 +5,12 @@ use mysql::prelude::Queryable;
 use super::{Findings, contents, execute, set_up};
 use crate::cli_runner::Dlock;
 use crate::proxy::Proxy;
-use crate::servers::{Database, Flavour, Server, shared};
+use crate::servers::{Database, Flavour, Series, Server, shared};
 
 #[test]
 fn a_good_server_passes_all_checks_and_is_not_changed() {
-    for flavour in Flavour::ALL {
-        let database = set_up(shared(flavour));
+    for series in Series::ALL {
+        let database = set_up(shared(series));
         Dlock::on(&database, ["exec", "-a", "init", "--", "true"])
             .run()
             .expect(0, "", "");
@@ -46,16 +46,16 @@ fn a_good_server_passes_all_checks_and_is_not_changed() {
 
 #[test]
 fn server_settings_are_checked() {
-    for flavour in Flavour::ALL {
+    for series in Series::ALL {
         let mut options = vec!["--log-bin", "--server-id=1", "--sync-binlog=1"];
-        let semi_sync = match flavour {
+        let semi_sync = match series.flavour() {
             Flavour::MariaDb => "rpl_semi_sync_master_enabled",
             Flavour::MySql => {
                 options.push("--plugin-load-add=semisync_source.so");
                 "rpl_semi_sync_source_enabled"
             }
         };
-        let server = Server::start(flavour, &options);
+        let server = Server::start(series, &options);
         let database = set_up(&server);
         Findings::on(&database).are_good_except(&[]);
         let set = |name: &str, value: &str| {
@@ -66,7 +66,7 @@ fn server_settings_are_checked() {
             execute(&database, &format!("SET GLOBAL {name}={value}"));
             before[0].1.clone()
         };
-        let limit = match flavour {
+        let limit = match series.flavour() {
             Flavour::MariaDb => "max_statement_time",
             Flavour::MySql => "max_execution_time",
         };
@@ -151,7 +151,7 @@ fn assert_replica_is_reported(server: &Server, database: &Database) {
         database,
         &format!("GRANT REPLICATION SLAVE, PROCESS ON *.* TO '{user}'@'%'"),
     );
-    let replica = Server::start(server.flavour(), &["--server-id=2"]);
+    let replica = Server::start(server.series(), &["--server-id=2"]);
     let statements = match server.flavour() {
         Flavour::MariaDb => [
             format!(
@@ -205,8 +205,8 @@ fn a_group_member_is_distinguished_from_a_single_server() {
 
 #[test]
 fn broken_named_locks_are_a_warning() {
-    for flavour in Flavour::ALL {
-        let database = set_up(shared(flavour));
+    for series in Series::ALL {
+        let database = set_up(shared(series));
         for (replacement, fact) in [
             ("NO_LOCK1(", "the server refuses named locks"),
             // This function returns success to every session, although no session holds the lock.
@@ -216,15 +216,15 @@ fn broken_named_locks_are_a_warning() {
             let findings = Findings::through(&proxy, &database);
             findings.reports("named-locks", "warn", fact);
             findings.are_good_except(&["named-locks"]);
-            assert_eq!(findings.status, 0, "{flavour}: {findings:#?}");
+            assert_eq!(findings.status, 0, "{series}: {findings:#?}");
         }
     }
 }
 
 #[test]
 fn slow_responses_clock_differences_and_old_versions_are_reported() {
-    for flavour in Flavour::ALL {
-        let database = set_up(shared(flavour));
+    for series in Series::ALL {
+        let database = set_up(shared(series));
         let through = |text, replacement| {
             let proxy = Proxy::rewriting(database.port, text, replacement);
             Findings::through(&proxy, &database)

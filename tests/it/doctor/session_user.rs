@@ -6,7 +6,7 @@ use mysql::{Conn, Opts};
 
 use super::{Findings, account_without_grants, execute, set_up};
 use crate::cli_runner::Dlock;
-use crate::servers::{Database, Flavour, SESSIONS, Server, shared};
+use crate::servers::{Database, Flavour, SESSIONS, Series, Server, shared};
 
 const CHECK: &str = "session-user";
 
@@ -77,10 +77,10 @@ fn finding_is_true_and_the_fix_works(account: &Database, target: &Database) {
 
 #[test]
 fn each_combination_of_privileges_has_a_true_finding_and_a_working_fix() {
-    for flavour in Flavour::ALL {
-        let database = set_up(shared(flavour));
+    for series in Series::ALL {
+        let database = set_up(shared(series));
         let target = account(&database, "app");
-        let end = match flavour {
+        let end = match series.flavour() {
             Flavour::MariaDb => "CONNECTION ADMIN",
             Flavour::MySql => "CONNECTION_ADMIN",
         };
@@ -98,10 +98,10 @@ fn each_combination_of_privileges_has_a_true_finding_and_a_working_fix() {
 
 #[test]
 fn privileges_count_only_if_they_are_in_effect() {
-    for flavour in Flavour::ALL {
-        let database = set_up(shared(flavour));
+    for series in Series::ALL {
+        let database = set_up(shared(series));
         let target = account(&database, "app");
-        let (end, set_default) = match flavour {
+        let (end, set_default) = match series.flavour() {
             Flavour::MariaDb => ("CONNECTION ADMIN", "FOR"),
             Flavour::MySql => ("CONNECTION_ADMIN", "TO"),
         };
@@ -167,8 +167,8 @@ fn sessions_of_an_account_with_system_user_can_be_ended_only_with_system_user() 
 
 #[test]
 fn sessions_of_the_own_account_need_no_privilege() {
-    for flavour in Flavour::ALL {
-        let database = set_up(shared(flavour));
+    for series in Series::ALL {
+        let database = set_up(shared(series));
         let user = &database.user;
         assert_eq!(sees_and_ends(&database, &database), (true, true));
         let found = findings(&database, user);

@@ -2,12 +2,12 @@
 
 use super::{Findings, account_without_grants, contents, execute, set_up};
 use crate::cli_runner::Dlock;
-use crate::servers::{Database, Flavour, shared};
+use crate::servers::{Database, Series, shared};
 
 #[test]
 fn an_altered_table_is_found_and_the_fix_repairs_it() {
-    for flavour in Flavour::ALL {
-        let database = set_up(shared(flavour));
+    for series in Series::ALL {
+        let database = set_up(shared(series));
         for (alter, status, fact) in [
             (
                 "ALTER TABLE dlock_lock ENGINE=MyISAM",
@@ -65,8 +65,8 @@ fn an_altered_table_is_found_and_the_fix_repairs_it() {
 
 #[test]
 fn a_table_of_another_version_is_found() {
-    for flavour in Flavour::ALL {
-        let database = set_up(shared(flavour));
+    for series in Series::ALL {
+        let database = set_up(shared(series));
         for (change, fact) in [
             (
                 "UPDATE dlock_schema SET version=99,min_version=99",
@@ -92,8 +92,8 @@ fn a_table_of_another_version_is_found() {
 
 #[test]
 fn missing_tables_fail_only_if_the_account_cannot_create_them() {
-    for flavour in Flavour::ALL {
-        let database = shared(flavour).database("doctor");
+    for series in Series::ALL {
+        let database = shared(series).database("doctor");
         let findings = Findings::on(&database);
         findings.reports("tables", "warn", "missing: dlock_schema, ");
         findings.reports("grants", "skip", "privileges cannot be tested");

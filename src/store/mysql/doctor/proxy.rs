@@ -7,12 +7,13 @@ use crate::store::check::{Check, Finding};
 
 /// Settings that a session must have, as `statements::session` sets them. For each setting, all names that servers use
 /// for it, and the value.
-const WANTED: [(&[&str], &str); 5] = [
+const WANTED: [(&[&str], &str); 6] = [
     (&["autocommit"], "ON"),
     (&["transaction_isolation", "tx_isolation"], "READ-COMMITTED"),
     (&["sql_mode"], "STRICT_ALL_TABLES"),
     (&["innodb_lock_wait_timeout"], "1"),
     (&["lock_wait_timeout"], "1"),
+    (&["innodb_snapshot_isolation"], "OFF"),
 ];
 
 /// Variables that limit the time of one statement: on MariaDB in seconds, on MySQL in milliseconds. 0 means no limit.

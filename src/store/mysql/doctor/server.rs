@@ -11,7 +11,7 @@ const OLDEST_MYSQL: (u32, u32) = (8, 0);
 /// Judges product and version.
 pub(super) fn server(facts: &ServerFacts) -> Finding {
     let version = &facts.version;
-    let tested = "dlock is tested on MariaDB 10.11 and MySQL 9.7";
+    let tested = "dlock is tested on MariaDB 10.11 and 11.8 and MySQL 9.7";
     let lower = version.to_lowercase();
     if let Some(name) = ["tidb", "vitess"].iter().find(|name| lower.contains(*name)) {
         return Finding::warn(
