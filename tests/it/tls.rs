@@ -150,8 +150,8 @@ impl TlsServer {
             "mysql://{user}:{password}@{host}:{}/{name}",
             self.server.port()
         );
-        let dlock =
-            Dlock::new(["exec", "-a", "init", "--connect-timeout", "0"]).env("DLOCK_URL", url);
+        // A server on a busy machine may not respond within the time limit of one attempt, so dlock may retry.
+        let dlock = Dlock::new(["exec", "-a", "init"]).env("DLOCK_URL", url);
         resolving(dlock, &format!("{NAME}=127.0.0.1"))
     }
 }
