@@ -20,11 +20,14 @@ test chaos stress migrations: export TMPDIR := $(SCRATCH)
 # directory does not contain; linux_getrandom calls the kernel.
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 STATIC := $(TARGET)/static
-HOST = $(shell rustc -vV | sed -n 's/^host: //p')
+HOST := $(shell rustc -vV | sed -n 's/^host: //p')
+# The platform of the program. RELEASING.md describes how to build the archive for another platform than this machine's.
+export TRIPLE ?= $(HOST)
 STATIC_FLAGS = -C target-feature=+crt-static -C relocation-model=static --remap-path-prefix=$(CURDIR)=/dlock \
 	--remap-path-prefix=$(shell rustc --print sysroot)/lib/rustlib/src/rust=/rust \
 	--remap-path-prefix=$(or $(CARGO_HOME),$(HOME)/.cargo)/registry/src=/registry --cfg getrandom_backend="linux_getrandom"
-BUILD_STATIC = build --locked --bin dlock --target $(HOST) --target-dir $(STATIC)
+DIST = $(TARGET)/dist$(if $(filter-out $(HOST),$(TRIPLE)),/$(TRIPLE))
+BUILD_STATIC = build --locked --bin dlock --target $(TRIPLE) --target-dir $(STATIC)
 
 .PHONY: help all check demo test model static chaos stress migrations lint deny bench generated install clean deb archive image packages reproducible
 
@@ -33,7 +36,7 @@ all static: export DLOCK_COMMIT ?= $(shell git rev-parse --short=12 HEAD 2>/dev/
 all static: export RUSTFLAGS = $(STATIC_FLAGS)
 all: ## Build the release program target/dlock, which is static
 	$(CARGO) $(BUILD_STATIC) --release
-	install $(STATIC)/$(HOST)/release/dlock $(TARGET)/dlock
+	install $(STATIC)/$(TRIPLE)/release/dlock $(TARGET)/dlock
 
 help: ## List the targets
 	@sed -nE 's/^([a-z]+):.*## (.*)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 14
@@ -100,16 +103,15 @@ migrations: ## Kill the holder of real migrations on real servers (ROUNDS=30 ALT
 # cargo-auditable adds the list of all packages to the program. packaging/build describes the packages.
 deb archive image: export DLOCK_COMMIT ?= $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
 deb archive image: export RUSTFLAGS = $(STATIC_FLAGS)
-deb archive image: DIST = $(TARGET)/dist
 deb archive image:
 	auditable=$$(tests/servers/fetch --path cargo-auditable) && "$$auditable" auditable $(BUILD_STATIC) --release
-	env --unset=RUSTFLAGS packaging/build $@ $(STATIC)/$(HOST)/release/dlock $(DIST)
+	env --unset=RUSTFLAGS packaging/build $@ $(STATIC)/$(TRIPLE)/release/dlock $(DIST)
 
 packages: deb archive image ## Build a .deb, an archive and an image in target/dist, and check them
-	packaging/check $(TARGET)/dist
+	packaging/check $(DIST)
 
 reproducible: packages ## Build the packages in two folders, and compare them
-	packaging/reproducible $(TARGET)/dist
+	packaging/reproducible $(DIST)
 
 lint: deny ## Check the format, the lints, the documentation and the dependencies, as in CI
 	$(CARGO) fmt --check
