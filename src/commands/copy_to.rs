@@ -24,7 +24,7 @@ pub fn run(args: &CopyToArgs) -> anyhow::Result<Status> {
     let unfinished = unfinished(&args.path);
     let copied = fs::copy(PROGRAM, &unfinished)
         .and_then(|_| fs::rename(&unfinished, &args.path))
-        .with_context(|| format!("cannot copy dlock to {}", args.path.display()));
+        .with_context(|| format!("cannot copy {PROGRAM} to {}", args.path.display()));
     if copied.is_err() {
         // The error of the copy is more useful than an error of the removal.
         let _ = fs::remove_file(&unfinished);

@@ -108,14 +108,14 @@ fn copy_to_a_missing_folder_names_the_path_and_leaves_no_file() {
     outcome.expect(
         70,
         "",
-        "dlock: cannot copy dlock to /nonexistent/dlock: No such file or directory (os error 2)\n",
+        "dlock: cannot copy /proc/self/exe to /nonexistent/dlock: No such file or directory (os error 2)\n",
     );
     // A folder cannot be replaced.
     let folder = tempfile::tempdir().expect("a temporary folder can be created");
     let target = folder.path().join("dlock");
     fs::create_dir(&target).expect("the folder is writable");
     let outcome = Dlock::new(["copy-to"]).arg(&target).run();
-    outcome.expect(70, "", "cannot copy dlock to ");
+    outcome.expect(70, "", "cannot copy /proc/self/exe to ");
     let files = fs::read_dir(folder.path()).expect("the folder exists");
     assert_eq!(files.count(), 1);
 }
