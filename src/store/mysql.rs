@@ -12,6 +12,7 @@ mod database;
 pub mod doctor;
 mod errors;
 mod exchange;
+mod group;
 mod release;
 mod rows;
 pub mod schema;

@@ -46,7 +46,7 @@ const CHECKS: [&str; 19] = [
 /// The findings of one run of `dlock doctor --json`.
 #[derive(Debug)]
 pub(crate) struct Findings {
-    status: i32,
+    pub(crate) status: i32,
     checks: Vec<Value>,
 }
 

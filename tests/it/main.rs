@@ -1,7 +1,7 @@
 //! The integration tests check the behaviour of the `dlock` program on real servers. All integration tests are in one
 //! binary, so that they share one server of each kind.
 //!
-//! - Tools that run programs: `servers` starts MariaDB and MySQL, `cli_runner` runs dlock, `holder` starts a holder
+//! - Tools that run programs: `servers` starts MariaDB and MySQL, `clusters` starts clusters of them, `cli_runner` runs dlock, `holder` starts a holder
 //!   that a test controls, and `terminal` provides a pseudo-terminal.
 //! - Tools that provide commands: `command` and `recorder` contain commands for dlock to run, and `compiler` builds C
 //!   programs and libraries.
@@ -10,6 +10,7 @@
 
 mod bad_input;
 mod cli_runner;
+mod clusters;
 mod command;
 mod compiler;
 mod connection;
@@ -71,6 +72,7 @@ mod stop_signal;
 mod store_contract;
 mod tables;
 mod tls;
+mod topologies;
 mod tree;
 mod true_messages;
 mod versions;

@@ -26,17 +26,21 @@ pub(crate) enum Series {
     MariaDb1011,
     MariaDb118,
     MySql97,
+    /// A node of a Galera cluster, with MariaDB 10.11.
+    Galera,
+    /// A server that is configured for Group Replication, with MySQL 9.7.
+    Group,
 }
 
 impl Series {
-    /// All tested series.
+    /// All tested series, as single servers.
     pub(crate) const ALL: [Self; 3] = [Self::MariaDb1011, Self::MariaDb118, Self::MySql97];
 
     /// Returns the kind of server.
     pub(crate) const fn flavour(self) -> Flavour {
         match self {
-            Self::MariaDb1011 | Self::MariaDb118 => Flavour::MariaDb,
-            Self::MySql97 => Flavour::MySql,
+            Self::MariaDb1011 | Self::MariaDb118 | Self::Galera => Flavour::MariaDb,
+            Self::MySql97 | Self::Group => Flavour::MySql,
         }
     }
 }
@@ -57,6 +61,8 @@ impl fmt::Display for Series {
             Self::MariaDb1011 => "mariadb",
             Self::MariaDb118 => "mariadb-11.8",
             Self::MySql97 => "mysql",
+            Self::Galera => "galera",
+            Self::Group => "group",
         })
     }
 }
@@ -112,6 +118,7 @@ pub(crate) fn shared(series: impl Into<Series>) -> &'static Server {
         Series::MariaDb1011 => &MARIADB_10_11,
         Series::MariaDb118 => &MARIADB_11_8,
         Series::MySql97 => &MYSQL,
+        Series::Galera | Series::Group => panic!("the nodes of a cluster are started together"),
     };
     // The server is never dropped. When this process ends, the kernel closes the pipe to the script, which stops the
     // server.
@@ -221,6 +228,15 @@ impl Server {
     #[track_caller]
     pub(crate) fn admin(&self) -> Conn {
         admin(&self.ready.socket, None)
+    }
+
+    /// Returns `database`, which another node of the same cluster has created, as it is reached through this server.
+    pub(crate) fn same(&self, database: &Database) -> Database {
+        Database {
+            port: self.port(),
+            socket: self.socket().to_owned(),
+            ..database.clone()
+        }
     }
 
     /// Creates a database, and an account that has all privileges on this database and no other privileges.

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use mysql::Row;
 use mysql::prelude::FromValue;
+use mysql::{Row, Value};
 
 use crate::store::{Failure, FailureKind};
 
@@ -54,6 +54,18 @@ pub(super) fn non_negative(micros: i64) -> Duration {
 pub(super) fn time(row: &Row, name: &str) -> Result<Option<String>, Failure> {
     let time: Option<String> = optional(row, name)?;
     Ok(time.map(|time| format!("{}Z", time.replacen(' ', "T", 1))))
+}
+
+/// Returns all values of `rows` as text. None represents NULL.
+pub(super) fn cells(rows: Vec<Row>) -> Vec<Vec<Option<String>>> {
+    let text = |value| match value {
+        Value::NULL => None,
+        Value::Bytes(bytes) => Some(String::from_utf8_lossy(&bytes).into_owned()),
+        // The text protocol returns no other types.
+        other => Some(other.as_sql(true)),
+    };
+    let row = |row: Row| row.unwrap().into_iter().map(text).collect();
+    rows.into_iter().map(row).collect()
 }
 
 pub(super) fn malformed(why: &str) -> Failure {

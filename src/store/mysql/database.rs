@@ -45,6 +45,8 @@ pub struct Database {
     /// A second connection, which ends the sessions of a command. A failed KILL does not affect the first connection.
     /// None before the first session to end.
     pub(super) second: Option<Box<Self>>,
+    /// True if the server is configured for Group Replication. Each packet then checks the state of the member.
+    pub(super) is_in_group: bool,
     /// Facts about the latest connection. None after [`Database::take_connected`].
     pub(super) connected: Option<ConnectedServer>,
     /// Timing of the current request.
@@ -62,6 +64,7 @@ impl Database {
             connection: None,
             interrupter: Interrupter::default(),
             second: None,
+            is_in_group: false,
             connected: None,
             timing: RequestTiming::new(),
         }

@@ -5,6 +5,7 @@
 //! nothing. If the server refuses the request of one check, the other checks normally still run.
 
 mod actual_schema;
+mod cluster;
 mod connect;
 mod durability;
 mod expected_schema;
@@ -97,7 +98,13 @@ fn examine_all(
         Some(failure) => connect::check_failed(Some(Check::Database), &failure.message),
     });
     emit(server::server(&facts));
-    emit(server::cluster(&facts));
+    match cluster::query_group(session, &facts) {
+        Ok(group) => emit(cluster::cluster(&facts, group.as_ref())),
+        Err(QueryError::Refused(_)) => emit(cluster::group_is_hidden(&facts)),
+        Err(QueryError::Disconnected(failure)) => {
+            return Err(connection_lost(Check::Cluster, failure, emit));
+        }
+    }
     if let Some(identities) = identities {
         emit(identities.judge());
     }

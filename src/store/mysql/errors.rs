@@ -73,7 +73,8 @@ const fn kind_of(code: u16) -> Option<FailureKind> {
         | 3159 | 4151 => FailureKind::Denied,
         // Unknown database, column, column named twice, syntax, bad value, too long, no default,
         // statement-based log.
-        1046 | 1049 | 1054 | 1060 | 1064 | 1136 | 1292 | 1364 | 1366 | 1406 | 1665 => {
+        // Packets with several statements are refused by a router that shares connections.
+        4501 | 1046 | 1049 | 1054 | 1060 | 1064 | 1136 | 1292 | 1364 | 1366 | 1406 | 1665 => {
             FailureKind::Config
         }
         // Unknown thread id.
@@ -94,6 +95,10 @@ const fn kind_of(code: u16) -> Option<FailureKind> {
     })
 }
 
+/// Advice for an account that may not read the state of its server in the group.
+const GROUP_GRANT: &str = "; the server is configured for Group Replication, and dlock must know whether it is ONLINE in \
+    its group; as an administrator: GRANT SELECT ON performance_schema.replication_group_members TO the account of dlock";
+
 /// Returns the advice to append to the server's message. The result is empty if there is no advice.
 fn advice(code: u16, target: &Target) -> String {
     let is_plain_tcp = matches!(target.address, Address::Tcp { .. }) && !requires_tls(target);
@@ -106,6 +111,13 @@ fn advice(code: u16, target: &Target) -> String {
         }
         // MySQL and MariaDB return this code if the tables lack a column that a statement names.
         1054 => "; dlock doctor compares the tables with those that this dlock needs",
+        1047 => {
+            "; this node has no contact with the majority of its Galera cluster, or is not ready; use another node"
+        }
+        4501 => {
+            "; MySQL Router shares its connections; set connection_sharing=0 in the route that dlock uses, or connect \
+             to the server directly"
+        }
         1146 => "; run dlock setup, or dlock exec with an account that may create tables",
         1290 | 1792 | 1836 => "; the server is read-only, but dlock needs the primary",
         // MariaDB also returns these codes when the account or the whole server requires TLS.
@@ -142,7 +154,10 @@ pub(super) fn failure(error: &Error, phase: Phase, target: &Target) -> Failure {
                 kind => kind,
             };
             let (text, code) = (&error.message, error.code);
-            let advice = advice(code, target);
+            let advice = match code {
+                1142 if text.contains("replication_group_members") => GROUP_GRANT.to_owned(),
+                _ => advice(code, target),
+            };
             (
                 kind,
                 format!("{address} returned error {code}: {text}{advice}"),

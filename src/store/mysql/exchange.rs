@@ -4,8 +4,10 @@ use mysql::Row;
 
 use super::connection::Connection;
 use super::database::Database;
+use super::group::{GroupView, MemberState};
 use super::rows::ReadResult;
-use super::{rows, statements};
+use super::statements::MemberCheck;
+use super::{columns, rows, statements};
 use crate::mutant::{self, Safeguard};
 use crate::store::{Contender, Failure, FailureKind, QueueEntry};
 use crate::sys::{clock, random};
@@ -43,15 +45,90 @@ impl Database {
         packet: &str,
         read: impl FnOnce(&[Vec<Row>]) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
+        let mut response = self.send(kind, packet);
+        let is_first_refusal = !self.is_in_group
+            && matches!(&response, Err(failure) if failure.message.contains(statements::IN_GROUP));
+        if is_first_refusal {
+            // The server executed nothing of the packet. From now on, each packet checks the state of the member.
+            self.is_in_group = true;
+            response = self.send(kind, packet);
+        }
+        let outcome = response.and_then(|(connection, sets)| {
+            let outcome = read(&sets);
+            if outcome.is_ok() || mutant::is_disabled(Safeguard::FreshConnection) {
+                self.keep(kind, connection)?;
+            }
+            outcome
+        });
+        outcome.map_err(|failure| match self.is_in_group {
+            true => self.explain_member(failure),
+            false => failure,
+        })
+    }
+
+    /// Keeps the connection for the next packet.
+    fn keep(&mut self, kind: RequestKind, connection: Option<Connection>) -> Result<(), Failure> {
+        if let (Some(connection), RequestKind::Wait) = (&connection, kind) {
+            connection.limit_reads(Some(self.limit))?;
+        }
+        self.connection = connection;
+        Ok(())
+    }
+
+    /// Adds the state of the group member to `failure`, if the server refused a statement because of this state.
+    fn explain_member(&mut self, failure: Failure) -> Failure {
+        let is_refused = failure.message.contains(statements::NOT_USABLE);
+        if !is_refused && failure.kind != FailureKind::Unreachable {
+            return failure;
+        }
+        let Ok(connection) = Connection::open(&self.target, self.limit, &self.interrupter) else {
+            return failure;
+        };
+        let (connection, sets) = connection.exchange(statements::GROUP_MEMBERS, &self.target);
+        drop(connection);
+        let rows = sets.ok().and_then(|sets| sets.into_iter().next());
+        let view = GroupView::read(columns::cells(rows.unwrap_or_default()));
+        let (state, advice) = (view.own_state(), view.advice());
+        match (is_refused, &state) {
+            (true, MemberState::Secondary | MemberState::Primary(_)) => Failure::new(
+                FailureKind::Unreachable,
+                format!("{} has just returned to its group", self.target.address),
+            ),
+            (true, _) => Failure::new(
+                FailureKind::Unreachable,
+                format!("{} is {state}; {advice}", self.target.address),
+            ),
+            (false, MemberState::Primary(_)) => failure,
+            (false, _) => Failure::new(
+                failure.kind,
+                format!("{}; it is {state}; {advice}", failure.message),
+            ),
+        }
+    }
+
+    /// Sends one packet, and returns the connection and the rows of the response after the check of the request id.
+    fn send(
+        &mut self,
+        kind: RequestKind,
+        packet: &str,
+    ) -> Result<(Option<Connection>, Vec<Vec<Row>>), Failure> {
         // The connection is moved out of `self`, so that any error below drops it.
         let mut is_new = false;
         let (connection, session) = if let Some(connection) = self.connection.take() {
-            (connection, String::new())
+            let check = match self.is_in_group {
+                true => statements::check_member(),
+                false => String::new(),
+            };
+            (connection, check)
         } else {
             let connection = Connection::open(&self.target, self.limit, &self.interrupter)?;
             self.connected = Some(connection.facts(&self.target));
             is_new = true;
-            (connection, statements::session(self.idle))
+            let check = match self.is_in_group {
+                true => MemberCheck::Require,
+                false => MemberCheck::Detect,
+            };
+            (connection, statements::session(self.idle, check))
         };
         let request_id = random::bytes().map_err(|error| {
             let message = format!("cannot get random numbers: {error}");
@@ -76,20 +153,22 @@ impl Database {
         if mutant::is_disabled(Safeguard::SendTime) {
             self.timing.sent = clock::now();
         }
-        let outcome = response.and_then(|sets| {
+        let sets = response.and_then(|sets| {
             let time = rows::check(&sets, request_id)?;
             self.timing.server_time = time.or(self.timing.server_time);
             if let Some(server) = self.connected.as_mut().filter(|_| is_new) {
                 server.version = rows::server_version(&sets);
             }
-            read(&sets)
+            Ok(sets)
         });
-        if outcome.is_ok() || mutant::is_disabled(Safeguard::FreshConnection) {
-            if let (Some(connection), RequestKind::Wait) = (&connection, kind) {
-                connection.limit_reads(Some(self.limit))?;
+        match sets {
+            Ok(sets) => Ok((connection, sets)),
+            Err(failure) => {
+                if mutant::is_disabled(Safeguard::FreshConnection) {
+                    self.keep(kind, connection)?;
+                }
+                Err(failure)
             }
-            self.connection = connection;
         }
-        outcome
     }
 }

@@ -179,24 +179,7 @@ fn assert_replica_is_reported(server: &Server, database: &Database) {
 }
 
 #[test]
-fn a_group_member_is_distinguished_from_a_single_server() {
-    let group = "--group_replication_group_name=8a94f357-aab4-11df-86ab-c80aa9429562";
-    let options = [
-        "--plugin-load-add=group_replication.so",
-        group,
-        "--log-bin",
-        "--server-id=1",
-        "--gtid-mode=ON",
-        "--enforce-gtid-consistency=ON",
-        "--group_replication_single_primary_mode=OFF",
-        // With ON, the server would stay read-only until it finds other members.
-        "--group_replication_start_on_boot=OFF",
-    ];
-    let server = Server::start(Flavour::MySql, &options);
-    let findings = Findings::on(&set_up(&server));
-    findings.reports("cluster", "warn", "every member accepts writes");
-    findings.are_good_except(&["cluster"]);
-
+fn a_server_without_a_galera_provider_is_a_single_server() {
     let server = Server::start(Flavour::MariaDb, &["--wsrep-on=ON", "--binlog-format=ROW"]);
     let findings = Findings::on(&set_up(&server));
     findings.reports("cluster", "ok", "a single server");

@@ -144,7 +144,8 @@ mod tests {
     use super::super::variables::ServerFacts;
     use super::{Identities, WANTED, judge};
     use crate::store::check::CheckStatus;
-    use crate::store::mysql::statements;
+    use crate::store::mysql::statements::{self, MemberCheck};
+    use std::time::Duration;
 
     #[test]
     fn a_proxy_is_detected_by_the_session_ids() {
@@ -172,7 +173,7 @@ mod tests {
 
     #[test]
     fn expected_session_settings_are_those_that_are_set() {
-        let set = statements::session(std::time::Duration::from_secs(30)).to_uppercase();
+        let set = statements::session(Duration::from_secs(30), MemberCheck::Skip).to_uppercase();
         for (names, wanted) in WANTED {
             let value = match wanted {
                 "ON" => "1",

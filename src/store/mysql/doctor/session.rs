@@ -5,11 +5,10 @@
 
 use std::time::Duration;
 
-use mysql::{Row, Value};
-
+use super::super::columns;
 use super::super::connection::Connection;
 use super::super::errors::ConnectError;
-use super::super::statements;
+use super::super::statements::{self, MemberCheck};
 use crate::store::target::Target;
 use crate::store::{Failure, FailureKind};
 use crate::sys::random;
@@ -75,7 +74,7 @@ impl<'a> Session<'a> {
         };
         let settings = match self.is_new {
             // The session may be idle while the other session sends a few requests.
-            true => statements::session(self.limit * 6),
+            true => statements::session(self.limit * 6, MemberCheck::Skip),
             false => String::new(),
         };
         let request_id = new_request_id().map_err(QueryError::Disconnected)?;
@@ -83,7 +82,7 @@ impl<'a> Session<'a> {
         let (connection, outcome) = connection.exchange(&packet, self.target);
         match outcome {
             Ok(sets) => {
-                let mut sets: Vec<Rows> = sets.into_iter().map(to_text).collect();
+                let mut sets: Vec<Rows> = sets.into_iter().map(columns::cells).collect();
                 let last = sets.pop();
                 if last != Some(vec![vec![Some(request_id.to_string())]]) {
                     return Err(QueryError::Refused(mismatched_response()));
@@ -125,15 +124,4 @@ fn mismatched_response() -> Failure {
         kind: FailureKind::Unknown,
         message: "the response belongs to another request".to_owned(),
     }
-}
-
-fn to_text(rows: Vec<Row>) -> Rows {
-    let text = |value| match value {
-        Value::NULL => None,
-        Value::Bytes(bytes) => Some(String::from_utf8_lossy(&bytes).into_owned()),
-        // The text protocol returns no other types.
-        other => Some(other.as_sql(true)),
-    };
-    let row = |row: Row| row.unwrap().into_iter().map(text).collect();
-    rows.into_iter().map(row).collect()
 }

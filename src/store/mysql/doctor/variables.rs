@@ -13,7 +13,8 @@ use super::session::{QueryError, Rows, Session};
 const VARIABLES: &str = "'version','version_comment','aurora_version','read_only',\
     'super_read_only','innodb_read_only','offline_mode','autocommit','log_bin','binlog_format',\
     'innodb_flush_log_at_trx_commit','sync_binlog','rpl_semi_sync_master_enabled',\
-    'rpl_semi_sync_source_enabled','wsrep_on','wsrep_provider','group_replication_group_name',\
+    'rpl_semi_sync_source_enabled','wsrep_on','wsrep_provider','wsrep_cluster_address',\
+    'wsrep_node_address','wsrep_desync','group_replication_group_name',\
     'group_replication_single_primary_mode','max_connections'";
 
 /// Global counters that the checks need.
@@ -72,25 +73,40 @@ pub(super) struct ServerFacts {
 }
 
 impl ServerFacts {
-    /// Queries the server for all facts in one round trip.
+    /// Queries the server for all facts in two round trips. The statements of the first one are executed even by a
+    /// Galera node that has lost its cluster. Such a node refuses the second one, and the numbers of sessions are then
+    /// 0.
     pub(super) fn query(session: &mut Session) -> Result<Self, QueryError> {
         let sets = session.query(&format!(
-            "SELECT VERSION(),CURRENT_USER(),@@max_user_connections,\
-             (SELECT COUNT(*) FROM {SESSIONS} AS p \
-             WHERE user=LEFT(CURRENT_USER(),CHAR_LENGTH(CURRENT_USER())-\
-             LOCATE('@',REVERSE(CURRENT_USER())))),\
-             (SELECT COUNT(*) FROM {SESSIONS} AS p WHERE command LIKE 'Binlog Dump%');\
+            "SELECT VERSION(),CURRENT_USER(),@@max_user_connections;\
              SHOW GLOBAL VARIABLES WHERE Variable_name IN ({VARIABLES});\
              SHOW GLOBAL STATUS WHERE Variable_name IN ({COUNTERS});\
              SHOW SESSION STATUS WHERE Variable_name='Ssl_cipher';"
         ))?;
+        let counts = session.query(&format!(
+            "SELECT (SELECT COUNT(*) FROM {SESSIONS} AS p \
+             WHERE user=LEFT(CURRENT_USER(),CHAR_LENGTH(CURRENT_USER())-\
+             LOCATE('@',REVERSE(CURRENT_USER())))),\
+             (SELECT COUNT(*) FROM {SESSIONS} AS p WHERE command LIKE 'Binlog Dump%');"
+        ));
+        let counts = match counts {
+            Ok(counts) => counts,
+            Err(QueryError::Refused(_)) => Vec::new(),
+            Err(lost) => return Err(lost),
+        };
         let mut sets = sets.into_iter();
         let mut set = || sets.next().unwrap_or_default();
         let mut about = set().into_iter().flatten().map(Option::unwrap_or_default);
         let mut text = || about.next().unwrap_or_default();
         let (version, account) = (text(), text());
-        let mut number = || text().parse().unwrap_or(0);
-        let (sessions_allowed, sessions, dumps) = (number(), number(), number());
+        let sessions_allowed = text().parse().unwrap_or(0);
+        let mut counts = (counts.into_iter().flatten().flatten()).map(|count| {
+            count
+                .and_then(|count| count.parse::<u64>().ok())
+                .unwrap_or(0)
+        });
+        let mut count = || counts.next().unwrap_or(0);
+        let (sessions, dumps) = (count(), count());
         let mut global = set();
         global.append(&mut set());
         let global = Settings::read(global);

@@ -1,6 +1,55 @@
-//! The settings of a session.
+//! The settings of a session, and the check that the server is a usable member of its group.
 
 use std::time::Duration;
+
+/// Text in the error of [`MemberCheck::Detect`].
+pub(in crate::store::mysql) const IN_GROUP: &str = "dlock_group";
+
+/// Text in the error of [`MemberCheck::Require`].
+pub(in crate::store::mysql) const NOT_USABLE: &str = "dlock_member";
+
+/// What the settings of a session check on a MySQL server. A check that fails sets `sql_mode` to an invalid value, so
+/// that the server executes nothing of the packet. MariaDB, which has no Group Replication, skips the comments.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::store::mysql) enum MemberCheck {
+    /// No check.
+    Skip,
+    /// Fails with [`IN_GROUP`] if the server is configured for Group Replication. This check needs no privilege. A
+    /// group requires GTIDs, so the check reads only one variable if the server does not use GTIDs.
+    Detect,
+    /// Fails with [`NOT_USABLE`] if the server is not an ONLINE member of a group, or if the members that it reaches
+    /// are not a majority. A member outside its group may accept writes that the group never gets, and without a
+    /// majority each write waits for ever. The account needs SELECT on `replication_group_members`.
+    Require,
+}
+
+/// Sets `sql_mode`, or fails as `check` specifies.
+fn sql_mode(check: MemberCheck) -> String {
+    const MODE: &str = "'STRICT_ALL_TABLES'";
+    match check {
+        MemberCheck::Skip => format!("sql_mode={MODE}"),
+        MemberCheck::Detect => format!(
+            "sql_mode=/*!80000 IF(@@gtid_mode<>'ON' OR (SELECT COUNT(*) FROM information_schema.plugins \
+             WHERE plugin_name='group_replication' AND plugin_status='ACTIVE')=0 OR (SELECT COUNT(*) \
+             FROM performance_schema.global_variables WHERE variable_name='group_replication_group_name' \
+             AND variable_value<>'')=0,*/{MODE}/*!80000 ,'{IN_GROUP}')*/"
+        ),
+        MemberCheck::Require => format!(
+            "sql_mode=/*!80000 IF(COALESCE((SELECT SUM(member_id=@@server_uuid AND member_state='ONLINE')>0 \
+             AND SUM(member_state<>'UNREACHABLE')*2>COUNT(*) \
+             FROM performance_schema.replication_group_members),TRUE),*/{MODE}/*!80000 ,'{NOT_USABLE}')*/"
+        ),
+    }
+}
+
+/// Returns the statement that checks the server again on an open session.
+pub(in crate::store::mysql) fn check_member() -> String {
+    format!("SET SESSION {};", sql_mode(MemberCheck::Require))
+}
+
+/// Reads the members of the group that the server knows. Returns no row if the server has no such plugin.
+pub(in crate::store::mysql) const GROUP_MEMBERS: &str = "SELECT member_id=@@server_uuid,member_state,member_role,\
+     CONCAT(member_host,':',member_port) FROM performance_schema.replication_group_members;";
 
 /// Returns the statements that set up a new session. They are sent at the beginning of the first packet of the session.
 ///
@@ -14,12 +63,13 @@ use std::time::Duration;
 /// - `wait_timeout`: the server ends the session of a frozen client, which also releases the client's queue lock.
 /// - `sql_mode`: MariaDB's `SIMULTANEOUS_ASSIGNMENT` and similar modes must not change the meaning of a statement. In
 ///   strict mode, a value that does not fit into its column causes an error and is never truncated.
-pub(in crate::store::mysql) fn session(ttl: Duration) -> String {
+pub(in crate::store::mysql) fn session(ttl: Duration, check: MemberCheck) -> String {
     let idle = ttl.as_secs() + u64::from(ttl.subsec_nanos() > 0);
     format!(
         "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED;\
-         SET SESSION autocommit=1,sql_mode='STRICT_ALL_TABLES',\
+         SET SESSION autocommit=1,{},\
          innodb_lock_wait_timeout=1,lock_wait_timeout=1,\
-         /*M!110602 innodb_snapshot_isolation=OFF,*/wait_timeout={idle};"
+         /*M!110602 innodb_snapshot_isolation=OFF,*/wait_timeout={idle};",
+        sql_mode(check)
     )
 }

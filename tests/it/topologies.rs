@@ -1,0 +1,4 @@
+//! Tests on clusters and behind proxies: dlock works, or refuses the server and states the reason.
+
+mod galera;
+mod group;
