@@ -52,7 +52,7 @@ demo: all ## Show three replicas that compete for the same lock, on a private se
 
 # Eight tests run at the same time, even on fewer processors, because tests mostly wait.
 test: static ## Run all tests, on MariaDB and MySQL
-	tests/servers/fetch mariadb mariadb-11.8 mysql galera faketime alembic django knex typeorm activerecord zsh fish bash-completion \
+	tests/servers/fetch mariadb mariadb-11.8 mysql galera haproxy mysqlrouter faketime alembic django knex typeorm activerecord zsh fish bash-completion \
 		kubernetes-validate
 	$(CARGO) build --locked --features mutants --bin dlock-mutant
 	$(CARGO) test --locked -- --test-threads=8

@@ -214,6 +214,7 @@ impl SuccessWait<'_> {
                 FailureKind::LoginRefused
                 | FailureKind::Denied
                 | FailureKind::Config
+                | FailureKind::SharedSessions
                 | FailureKind::NoTables => {
                     return Err(ExitError::new(failure.kind.status(), failure));
                 }

@@ -33,6 +33,9 @@ pub enum FailureKind {
     Denied,
     /// The configuration of dlock, of the server or of the database must be changed. A retry does not help.
     Config,
+    /// A proxy shares the sessions of the server among its clients, and refuses packets with several statements. A
+    /// retry does not help.
+    SharedSessions,
     /// The session to be killed does not exist.
     NoSuchSession,
     /// A table does not exist.
@@ -53,7 +56,7 @@ impl FailureKind {
             | Self::Unknown
             | Self::NoQueueLock => Status::UNAVAILABLE,
             Self::LoginRefused | Self::Denied => Status::DENIED,
-            Self::Config | Self::NoTables => Status::CONFIG,
+            Self::Config | Self::NoTables | Self::SharedSessions => Status::CONFIG,
         }
     }
 }

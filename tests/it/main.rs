@@ -5,7 +5,7 @@
 //!   that a test controls, and `terminal` provides a pseudo-terminal.
 //! - Tools that provide commands: `command` and `recorder` contain commands for dlock to run, and `compiler` builds C
 //!   programs and libraries.
-//! - Network tools: `proxy` and `network` inject faults, and `multiplexer` shares one session among clients.
+//! - Network tools: `proxy` and `network` inject faults, `middle` starts HAProxy and MySQL Router, and `multiplexer` shares one session among clients.
 //! - Tests: each other module tests one subject.
 
 mod bad_input;
@@ -15,6 +15,7 @@ mod command;
 mod compiler;
 mod connection;
 mod holder;
+mod middle;
 mod multiplexer;
 mod network;
 mod proxy;

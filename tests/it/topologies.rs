@@ -2,3 +2,5 @@
 
 mod galera;
 mod group;
+mod proxies;
+mod tidb;

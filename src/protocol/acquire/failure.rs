@@ -23,7 +23,10 @@ impl Acquire {
         }
         match failure.kind {
             FailureKind::LoginRefused if self.first_response.is_some() => {}
-            FailureKind::LoginRefused | FailureKind::Denied | FailureKind::Config => {
+            FailureKind::LoginRefused
+            | FailureKind::Denied
+            | FailureKind::Config
+            | FailureKind::SharedSessions => {
                 self.phase = AcquirePhase::Refused(failure.clone());
                 return;
             }

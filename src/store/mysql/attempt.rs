@@ -54,6 +54,7 @@ impl Database {
             let create = statements::create_row(&contender.action);
             outcome = self.run_attempt(contender, &format!("{create}{packet}"))?;
         }
+        self.check_queue_lock(request)?;
         self.outcome(contender, request, outcome)
     }
 
@@ -94,6 +95,19 @@ impl Database {
     ) -> Result<AttemptOutcome, Failure> {
         let packet = format!("{attempt}{}", statements::proof(contender));
         self.exchange(RequestKind::Grant, &packet, rows::proof)
+    }
+
+    /// Returns an error if `request` relies on a named lock that does not exclude other sessions. The outcome of the
+    /// attempt then counts as unknown, and the next attempt does not use the queue lock.
+    fn check_queue_lock(&mut self, request: &AcquireRequest) -> Result<(), Failure> {
+        if !self.has_shared_locks || request.queue_lock == QueueLock::Unavailable {
+            return Ok(());
+        }
+        self.hang_up();
+        Err(Failure::new(
+            FailureKind::NoQueueLock,
+            "named locks on this server do not exclude other sessions",
+        ))
     }
 
     /// Returns the response to `request`, whose attempt had this `outcome`. A contender that was not granted the lease

@@ -47,6 +47,8 @@ pub struct Database {
     pub(super) second: Option<Box<Self>>,
     /// True if the server is configured for Group Replication. Each packet then checks the state of the member.
     pub(super) is_in_group: bool,
+    /// True if named locks of the server are known to let in several sessions at the same time.
+    pub(super) has_shared_locks: bool,
     /// Facts about the latest connection. None after [`Database::take_connected`].
     pub(super) connected: Option<ConnectedServer>,
     /// Timing of the current request.
@@ -65,6 +67,7 @@ impl Database {
             interrupter: Interrupter::default(),
             second: None,
             is_in_group: false,
+            has_shared_locks: false,
             connected: None,
             timing: RequestTiming::new(),
         }

@@ -29,9 +29,9 @@ use self::session::{QueryError, Session};
 use self::session_user::SessionAccess;
 use self::variables::ServerFacts;
 use super::errors::ConnectError;
-use crate::store::Failure;
 use crate::store::check::{Check, Finding};
 use crate::store::target::Target;
+use crate::store::{Failure, FailureKind};
 
 /// Callback that receives each finding as soon as it is available.
 pub type FindingSink<'a> = dyn FnMut(Finding) + 'a;
@@ -83,6 +83,15 @@ fn examine_all(
     emit: &mut FindingSink,
 ) -> Result<(), Failure> {
     let session = &mut session;
+    match session.query("DO 0;") {
+        Err(QueryError::Refused(failure)) if failure.kind == FailureKind::SharedSessions => {
+            emit_all(connect::reached(target), emit);
+            emit(proxy::shares_sessions(&failure.message));
+            return Err(failure);
+        }
+        // The next request shows other problems.
+        _ => {}
+    }
     let identities = or_skip(Check::Proxy, Identities::query(session), emit)?;
     let facts = match ServerFacts::query(session) {
         Ok(facts) => facts,

@@ -73,10 +73,11 @@ const fn kind_of(code: u16) -> Option<FailureKind> {
         | 3159 | 4151 => FailureKind::Denied,
         // Unknown database, column, column named twice, syntax, bad value, too long, no default,
         // statement-based log.
-        // Packets with several statements are refused by a router that shares connections.
-        4501 | 1046 | 1049 | 1054 | 1060 | 1064 | 1136 | 1292 | 1364 | 1366 | 1406 | 1665 => {
+        1046 | 1049 | 1054 | 1060 | 1064 | 1136 | 1292 | 1364 | 1366 | 1406 | 1665 => {
             FailureKind::Config
         }
+        // MySQL Router with connection_sharing=1: packets with several statements are forbidden.
+        4501 => FailureKind::SharedSessions,
         // Unknown thread id.
         1094 => FailureKind::NoSuchSession,
         // Lock wait, deadlock, changed table, XA, certification, killed query, time limit.
@@ -160,7 +161,11 @@ pub(super) fn failure(error: &Error, phase: Phase, target: &Target) -> Failure {
             };
             (
                 kind,
-                format!("{address} returned error {code}: {text}{advice}"),
+                format!(
+                    "{address} returned error {code}: {}{advice}",
+                    // Some texts are sentences.
+                    text.trim_end_matches('.')
+                ),
             )
         }
         Error::DriverError(DriverError::TlsNotSupported) => (

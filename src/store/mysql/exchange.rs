@@ -156,8 +156,12 @@ impl Database {
         let sets = response.and_then(|sets| {
             let time = rows::check(&sets, request_id)?;
             self.timing.server_time = time.or(self.timing.server_time);
-            if let Some(server) = self.connected.as_mut().filter(|_| is_new) {
-                server.version = rows::server_version(&sets);
+            if is_new {
+                let version = rows::server_version(&sets);
+                self.has_shared_locks = version.as_deref().is_some_and(has_shared_locks);
+                if let Some(server) = self.connected.as_mut() {
+                    server.version = version;
+                }
             }
             Ok(sets)
         });
@@ -171,4 +175,10 @@ impl Database {
             }
         }
     }
+}
+
+/// Returns true if two sessions can hold the same named lock on a server with this version. On TiDB, this was observed
+/// (issue 38706 of pingcap/tidb), and `IS_USED_LOCK` does not return the id of a session.
+fn has_shared_locks(version: &str) -> bool {
+    version.to_ascii_lowercase().contains("tidb")
 }

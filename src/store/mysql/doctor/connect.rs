@@ -16,6 +16,14 @@ pub(super) fn failed(target: &Target, at: Option<Check>, message: &str) -> Vec<F
     findings
 }
 
+/// Returns the findings of all steps of a connection on which the server or a proxy then refused the first request.
+pub(super) fn reached(target: &Target) -> Vec<Finding> {
+    let steps = Check::ALL
+        .into_iter()
+        .filter(|check| *check < Check::Server);
+    steps.map(|check| passed(target, check)).collect()
+}
+
 /// Returns the findings of the steps before the database check. All these steps have succeeded.
 pub(super) fn connected(target: &Target, facts: &ServerFacts) -> Vec<Finding> {
     let mut findings = vec![

@@ -73,6 +73,16 @@ impl Identities {
     }
 }
 
+/// Returns the finding for a proxy that shares the sessions of the server among its clients. `message` is its error.
+pub(super) fn shares_sessions(message: &str) -> Finding {
+    Finding::fail(
+        Check::Proxy,
+        message,
+        "each packet of dlock contains several statements, and the server's named locks belong to a session",
+        "set connection_sharing=0 in the route of MySQL Router that dlock uses, or connect to the server directly",
+    )
+}
+
 /// Queries the server for the settings of the session. dlock set them several packets earlier.
 pub(super) fn settings(session: &mut Session) -> Result<Settings, QueryError> {
     let wanted = WANTED.iter().flat_map(|(names, _)| *names);

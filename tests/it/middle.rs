@@ -1,0 +1,128 @@
+//! Starts HAProxy and MySQL Router between dlock and a server.
+
+use std::fs;
+use std::io::Read;
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use crate::cli_runner::eventually;
+use crate::command::Stage;
+use crate::servers::Server;
+
+/// A running program that forwards connections. Dropping this value ends the program.
+pub(crate) struct Middle {
+    child: Child,
+    port: u16,
+    _stage: Stage,
+}
+
+impl Middle {
+    /// Starts HAProxy in TCP mode.
+    #[track_caller]
+    pub(crate) fn haproxy(server: &Server) -> Self {
+        let (stage, port) = (Stage::new(), free_port());
+        let config = stage.path("haproxy.cfg");
+        let text = format!(
+            "defaults\n mode tcp\n timeout connect 5s\n timeout client 1h\n timeout server 1h\n\
+             listen mysql\n bind 127.0.0.1:{port}\n server one 127.0.0.1:{}\n",
+            server.port()
+        );
+        fs::write(&config, text).expect("the folder can be written");
+        Self::start(&program("haproxy"), &["-db", "-f"], &config, port, stage)
+    }
+
+    /// Starts MySQL Router. If `shares` is true, its route shares connections, for which clients must use TLS.
+    #[track_caller]
+    pub(crate) fn router(server: &Server, shares: bool) -> Self {
+        let (stage, port) = (Stage::new(), free_port());
+        let router = program("mysqlrouter");
+        let folder = router.ancestors().nth(2).expect("a program is in bin");
+        let plugins = fs::canonicalize(folder.join("root/usr/lib/mysqlrouter/plugin"))
+            .expect("the packages contain the plugins");
+        let data = server.dir().join("data");
+        // The server has created a certificate.
+        let tls = match shares {
+            true => format!(
+                "client_ssl_mode=PREFERRED\nserver_ssl_mode=PREFERRED\nconnection_sharing=1\n\
+                 client_ssl_cert={data}/server-cert.pem\nclient_ssl_key={data}/server-key.pem\n",
+                data = data.display()
+            ),
+            false => "client_ssl_mode=DISABLED\nserver_ssl_mode=DISABLED\n".to_owned(),
+        };
+        let config = stage.path("router.conf");
+        let folder = config.parent().expect("a file is in a folder").display();
+        let text = format!(
+            "[DEFAULT]\nplugin_folder={}\nlogging_folder=\nruntime_folder={folder}\ndata_folder={folder}\n\
+             [routing:mysql]\nbind_address=127.0.0.1\nbind_port={port}\ndestinations=127.0.0.1:{}\n\
+             routing_strategy=first-available\nprotocol=classic\n{tls}",
+            plugins.display(),
+            server.port()
+        );
+        fs::write(&config, text).expect("the folder can be written");
+        Self::start(&router, &["-c"], &config, port, stage)
+    }
+
+    #[track_caller]
+    fn start(program: &Path, options: &[&str], config: &Path, port: u16, stage: Stage) -> Self {
+        // The shell kills the program when the pipe closes, which also happens when the test process dies.
+        let script = r#""$@" </dev/null & read line; kill -KILL $!; wait"#;
+        let mut child = Command::new("sh")
+            .args(["-c", script, "sh"])
+            .arg(program)
+            .args(options)
+            .arg(config)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("sh runs");
+        eventually("the program accepts connections", || {
+            let ended = child.try_wait().expect("the child can be waited for");
+            assert!(ended.is_none(), "{} ended: {ended:?}", program.display());
+            let connection = TcpStream::connect(("127.0.0.1", port));
+            // Both programs send the greeting of the server.
+            connection.is_ok_and(|mut connection| connection.read(&mut [0; 1]).is_ok())
+        });
+        Self {
+            child,
+            port,
+            _stage: stage,
+        }
+    }
+
+    /// Returns the port on 127.0.0.1 that clients connect to.
+    pub(crate) const fn port(&self) -> u16 {
+        self.port
+    }
+}
+
+impl Drop for Middle {
+    fn drop(&mut self) {
+        drop(self.child.stdin.take());
+        // The wait fails only if the process no longer exists.
+        let _ = self.child.wait();
+    }
+}
+
+/// Returns the path of `name`, and fetches the program if it is missing.
+#[track_caller]
+fn program(name: &str) -> PathBuf {
+    let fetch = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/servers/fetch");
+    let fetched = Command::new(fetch).args(["--path", name]).output();
+    let fetched = fetched.expect("fetch runs");
+    assert!(fetched.status.success(), "{fetched:?}");
+    let path = String::from_utf8(fetched.stdout).expect("the path is UTF-8");
+    path.trim_end().into()
+}
+
+/// Returns a port without a listener, below the ports that the kernel assigns to clients.
+fn free_port() -> u16 {
+    loop {
+        let random = getrandom::u32().expect("the system has random numbers");
+        let port = 10_000 + u16::try_from(random % 22_000).expect("the number is small");
+        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return port;
+        }
+    }
+}
