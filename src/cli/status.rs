@@ -41,7 +41,7 @@ pub struct StatusArgs {
     /// Print nothing, and exit with 75 if any of the actions is held or paused, or with 0 if none is.
     ///
     /// An action whose lease is revoked counts as held; an action whose lease has expired does not. Any
-    /// other exit status means that the state is unknown.
+    /// other exit status means that the state is unknown, for example 69 on a read-only server.
     #[arg(long, env = "DLOCK_OPT_CHECK")]
     #[arg(value_parser = super::value::switch)]
     pub check: bool,

@@ -11,13 +11,13 @@ use crate::lease::Token;
 use crate::report::{self, messages};
 use crate::store::mysql::fence_check;
 use crate::store::target::Target;
-use crate::store::{Contender, FenceMode, Holder, LockRecord, Request, Response};
+use crate::store::{Contender, FenceMode, Holder, LockRecord};
 
 /// Checks that the token is current. With `--sql`, prints SQL that checks the token instead.
 ///
 /// # Errors
-/// Without `--sql`, fails if the token is not current, or if the server cannot be reached or
-/// refuses the request. With `--sql`, fails if stdout cannot be written.
+/// Without `--sql`, fails if the token is not current, or if the server cannot be reached, is
+/// read-only or refuses the request. With `--sql`, fails if stdout cannot be written.
 pub fn run(args: CheckArgs, target: Target) -> anyhow::Result<Status> {
     let action = args.name.or(args.action).context("no action")?;
     let token = Token(args.token);
@@ -33,16 +33,7 @@ pub fn run(args: CheckArgs, target: Target) -> anyhow::Result<Status> {
         history: 0,
         fence: FenceMode::Unchanged,
     };
-    let response = query_once(target, move |database| {
-        database.request(&contender, &Request::Get).outcome
-    })?;
-    let Response::Record(record) = response else {
-        return Err(ExitError::new(
-            Status::INTERNAL,
-            format!("unexpected response: {response:?}"),
-        )
-        .into());
-    };
+    let record = query_once(target, move |database| database.current_record(&contender))?;
     if is_current(&record, token) {
         return Ok(Status::OK);
     }

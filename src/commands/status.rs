@@ -19,7 +19,8 @@ use crate::watch::selection::ActionSelection;
 /// and returns a status that shows whether at least one of the actions is held or paused.
 ///
 /// # Errors
-/// Fails if the server cannot be reached, refuses the query, or does not have dlock's tables.
+/// Fails if the server cannot be reached, refuses the query, or does not have dlock's tables. With
+/// `--check`, also fails if the server is read-only.
 pub fn run(args: StatusArgs, target: Target, report: &Report) -> anyhow::Result<Status> {
     let selection = ActionSelection::new(args.actions.into_iter().chain(args.action), args.all);
     let layout = Layout::for_stdout(args.table);
@@ -49,7 +50,10 @@ pub fn run(args: StatusArgs, target: Target, report: &Report) -> anyhow::Result<
     } = args;
     let is_named = selection.is_named();
     let snapshot = query_once(target, move |database| {
-        let mut snapshot = database.snapshot(selection.selection())?;
+        let mut snapshot = match check {
+            true => database.current_snapshot(selection.selection())?,
+            false => database.snapshot(selection.selection())?,
+        };
         selection.complete(&mut snapshot);
         // The table does not show the sessions.
         if !check && (json || is_named && snapshot.locks.len() == 1) {
@@ -73,6 +77,9 @@ pub fn run(args: StatusArgs, target: Target, report: &Report) -> anyhow::Result<
         _ => report::status::table(&snapshot, layout),
     };
     report::result(&text)?;
+    if snapshot.is_read_only {
+        report.info(EventKind::ReadOnly, messages::READ_ONLY);
+    }
     let server = Duration::from_micros(snapshot.server_time.0);
     if let Some(difference) = messages::clock_difference(server, local_time) {
         report.info(EventKind::ClockDifference, difference);

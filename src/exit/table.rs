@@ -127,6 +127,10 @@ pub const TABLE: &[TableRow] = &[
                 &["exec", "wait"],
                 "for exec and wait: --connect-timeout sets the limit",
             ),
+            (
+                &["check", "status"],
+                "for check and status --check: the server is read-only, so its data may be old",
+            ),
         ],
         set_by: DLOCK_OR_COMMAND,
         next: &[

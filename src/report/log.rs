@@ -40,6 +40,8 @@ pub enum EventKind {
     ClockStep,
     /// The server's clock and the clock of this machine differ.
     ClockDifference,
+    /// The server from which `status` reads is read-only.
+    ReadOnly,
     /// This process acquired the lease.
     Granted,
     /// An outer dlock holds the lease, and the command runs under the outer lease.
@@ -95,7 +97,7 @@ pub enum EventKind {
 
 impl EventKind {
     /// All kinds, in the order of dlock(7).
-    pub const ALL: [Self; 30] = [
+    pub const ALL: [Self; 31] = [
         Self::Waiting,
         Self::NoNamedLocks,
         Self::Connected,
@@ -124,6 +126,7 @@ impl EventKind {
         Self::MessagesDropped,
         Self::ClockStep,
         Self::ClockDifference,
+        Self::ReadOnly,
         Self::Failed,
         Self::Message,
     ];
@@ -137,6 +140,7 @@ impl EventKind {
             Self::NoNamedLocks => "no-named-locks",
             Self::ClockStep => "clock-step",
             Self::ClockDifference => "clock-difference",
+            Self::ReadOnly => "read-only",
             Self::Connected => "connected",
             Self::Disconnected => "disconnected",
             Self::Paused => "paused",

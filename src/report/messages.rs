@@ -307,6 +307,9 @@ pub fn clock_difference(server: Duration, ours: Duration) -> Option<String> {
     })
 }
 
+/// Message of `status` about a server that is read-only.
+pub const READ_ONLY: &str = "the server is read-only, probably a replica, and its data may be old";
+
 /// Returns the message of a holder that Ctrl-Z stops. `left` is the time until the command is stopped.
 #[must_use]
 pub fn suspended(action: &Action, left: Duration) -> String {

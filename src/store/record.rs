@@ -286,6 +286,8 @@ pub struct Snapshot {
     pub waiters: Vec<Waiter>,
     /// States of the sessions that the records contain.
     pub sessions: SessionStates,
+    /// True if the server is read-only. It is then probably a replica, whose data may be old.
+    pub is_read_only: bool,
 }
 
 /// A waiter in the queue of an action.

@@ -145,6 +145,9 @@ pub(super) fn header(state: &ScreenState) -> Vec<StyledLine> {
     let mut header = vec![first, state.faded(counts(state))];
     // If the screen has too few rows, the last lines of the header are removed, so this message comes first.
     header.extend(state.stale_lines());
+    if state.latest.snapshot.is_read_only {
+        header.push(StyledLine::of(messages::READ_ONLY, Style::Doubtful));
+    }
     if let Some(difference) = state.latest.clock_difference() {
         header.push(StyledLine::of(&difference, Style::Doubtful));
     }

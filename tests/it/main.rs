@@ -19,6 +19,7 @@ mod middle;
 mod multiplexer;
 mod network;
 mod proxy;
+mod read_only_server;
 mod recorder;
 mod secrets;
 mod servers;

@@ -72,6 +72,7 @@ struct WaiterJson<'a> {
 struct StatusDocument<'a> {
     server_time_ms: u64,
     clock_difference_ms: i64,
+    read_only: bool,
     sessions_error: Option<String>,
     locks: Vec<LockJson<'a>>,
 }
@@ -88,6 +89,7 @@ pub fn json(snapshot: &Snapshot, local_time: Duration) -> serde_json::Result<Str
     let document = StatusDocument {
         server_time_ms,
         clock_difference_ms: i64::try_from(difference).unwrap_or(i64::MAX),
+        read_only: snapshot.is_read_only,
         sessions_error: match &snapshot.sessions {
             SessionStates::Failed(failure) => Some(failure.to_string()),
             SessionStates::NotQueried | SessionStates::Known(_) => None,

@@ -167,6 +167,7 @@ fn sample(kind: EventKind) -> Sample {
             let text = messages::clock_difference(seconds(9), seconds(5));
             plain(Normal, text.as_deref().expect("a difference"))
         }
+        EventKind::ReadOnly => plain(Normal, messages::READ_ONLY),
         EventKind::Granted => plain(
             Verbose,
             &format!("acquired init in {} (token {TOKEN})", duration(seconds(3))),
@@ -253,6 +254,7 @@ const fn has_no_grant(kind: EventKind) -> bool {
             | EventKind::NoNamedLocks
             | EventKind::Connected
             | EventKind::ClockDifference
+            | EventKind::ReadOnly
             | EventKind::Paused
             | EventKind::Resumed
             | EventKind::Skipped

@@ -329,5 +329,6 @@ pub(super) fn snapshot(locks: &[LockRecord], waiters: &[Waiter]) -> Snapshot {
         locks: locks.to_vec(),
         waiters: waiters.to_vec(),
         sessions: SessionStates::NotQueried,
+        is_read_only: false,
     }
 }

@@ -48,6 +48,16 @@ fn table_of_one_held_action() {
 }
 
 #[test]
+fn json_of_a_read_only_server() {
+    let snapshot = Snapshot {
+        is_read_only: true,
+        ..snapshot(&[], &[])
+    };
+    let text = json(&snapshot, seconds(1_795_166_999)).expect("the document serializes");
+    assert_snapshot!(by_field(&text));
+}
+
+#[test]
 fn table_of_actions_in_every_state_with_waiters() {
     assert_snapshot!(tables(&states(), &waiters()));
 }

@@ -9,7 +9,8 @@ use crate::lease::action::Action;
 use crate::lease::once::OnceKey;
 use crate::store::operator::{OperatorAction, OperatorRequest, OperatorResult};
 use crate::store::{
-    Failure, FailureKind, HistoryEntry, HistoryFilter, Holder, QueueLock, Snapshot,
+    Contender, Failure, FailureKind, HistoryEntry, HistoryFilter, Holder, LockRecord, QueueLock,
+    Snapshot,
 };
 
 impl Database {
@@ -19,15 +20,58 @@ impl Database {
     /// # Errors
     /// Returns any failure. The kind is `NoTables` if a table is missing.
     pub fn snapshot(&mut self, selection: Selection) -> Result<Snapshot, Failure> {
-        let snapshot = statements::select_snapshot(selection, QueueLock::Available);
-        match self.exchange(RequestKind::Plain, &snapshot, rows::snapshot) {
+        let snapshot = |queue_lock| {
+            statements::with_read_only(&statements::select_snapshot(selection, queue_lock))
+        };
+        match self.exchange(
+            RequestKind::Plain,
+            &snapshot(QueueLock::Available),
+            rows::snapshot,
+        ) {
             // If the server refuses named locks, the state of the holders' sessions is unknown.
             Err(failure) if failure.kind == FailureKind::NoQueueLock => {
-                let snapshot = statements::select_snapshot(selection, QueueLock::Unavailable);
+                let snapshot = snapshot(QueueLock::Unavailable);
                 self.exchange(RequestKind::Plain, &snapshot, rows::snapshot)
             }
             outcome => outcome,
         }
+    }
+
+    /// Returns the same as [`Database::snapshot`], but fails if the server is read-only.
+    ///
+    /// # Errors
+    /// Returns any failure. The kind is `Unreachable` if the server is read-only.
+    pub fn current_snapshot(&mut self, selection: Selection) -> Result<Snapshot, Failure> {
+        let snapshot = self.snapshot(selection)?;
+        match snapshot.is_read_only {
+            true => Err(self.read_only()),
+            false => Ok(snapshot),
+        }
+    }
+
+    /// Returns the record of the contender's action, but fails if the server is read-only. Changes no row.
+    ///
+    /// # Errors
+    /// Returns any failure. The kind is `Unreachable` if the server is read-only.
+    pub fn current_record(&mut self, contender: &Contender) -> Result<LockRecord, Failure> {
+        let select = statements::with_read_only(&statements::select_record(contender, None));
+        let read = |sets: &[Vec<_>]| Ok((rows::is_read_only(sets)?, rows::read_result(sets)?.row));
+        match self.exchange(RequestKind::Plain, &select, read) {
+            Ok((true, _)) => Err(self.read_only()),
+            Ok((false, row)) => {
+                Ok(row.unwrap_or_else(|| LockRecord::unknown(contender.action.clone())))
+            }
+            Err(failure) => Err(self.explain(failure)),
+        }
+    }
+
+    /// Returns the failure of a request that must not read old data from a replica.
+    fn read_only(&self) -> Failure {
+        let message = format!(
+            "{} is read-only, probably a replica, and its data may be old; connect to the primary",
+            self.target.address
+        );
+        Failure::new(FailureKind::Unreachable, message)
     }
 
     /// Returns the names of at most `limit` actions whose names begin with `prefix`, in byte order. Changes no row.

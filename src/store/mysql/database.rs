@@ -113,7 +113,7 @@ impl Database {
     /// Returns the reason for `failure` if the tables do not exist, or if they have a version with which this dlock does
     /// not work. A server checks the privileges before it looks for a table, and a statement fails if it names a column
     /// that older tables do not have. All other failures are returned unchanged.
-    fn explain(&mut self, failure: Failure) -> Failure {
+    pub(super) fn explain(&mut self, failure: Failure) -> Failure {
         if !matches!(failure.kind, FailureKind::Config | FailureKind::Denied) {
             return failure;
         }

@@ -92,7 +92,13 @@ pub(super) fn snapshot(sets: &[Vec<Row>]) -> Result<Snapshot, Failure> {
         locks: each(locks, record)?,
         waiters: each(waiters, waiter)?,
         sessions: SessionStates::NotQueried,
+        is_read_only: is_read_only(sets)?,
     })
+}
+
+/// Returns true if the server is read-only. False if the response does not show it.
+pub(super) fn is_read_only(sets: &[Vec<Row>]) -> Result<bool, Failure> {
+    flag(first_row(sets)?, "read_only")
 }
 
 /// Reads the rows of a `select_names` statement.

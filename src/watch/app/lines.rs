@@ -8,7 +8,7 @@ use crate::exit::Status;
 use crate::report::layout::Layout;
 use crate::report::log::EventKind;
 use crate::report::status::{json, table};
-use crate::report::{self, Reader, Report};
+use crate::report::{self, Reader, Report, messages};
 use crate::sys::signal;
 use crate::watch::snapshot::TimedSnapshot;
 
@@ -25,6 +25,9 @@ pub(super) fn run(
 ) -> anyhow::Result<Status> {
     if let Some(difference) = first.clock_difference() {
         report.info(EventKind::ClockDifference, difference);
+    }
+    if first.snapshot.is_read_only {
+        report.info(EventKind::ReadOnly, messages::READ_ONLY);
     }
     let mut next = PollEvent::Snapshot(Ok(Box::new(first)));
     let mut last_failure = String::new();

@@ -96,6 +96,7 @@ pub(super) fn snapshot(locks: Vec<LockRecord>, waiters: Vec<Waiter>) -> TimedSna
         locks,
         waiters,
         sessions: SessionStates::NotQueried,
+        is_read_only: false,
     };
     TimedSnapshot::new(snapshot, at(1_000), at(1_000), time)
 }

@@ -256,6 +256,13 @@ fn list_while_the_server_does_not_respond_and_its_clock_differs() {
 }
 
 #[test]
+fn list_of_a_read_only_server() {
+    let mut state = five(USUAL);
+    state.latest.snapshot.is_read_only = true;
+    assert_snapshot!(screen(&state));
+}
+
+#[test]
 fn list_while_a_filter_is_typed() {
     let mut state = five(USUAL);
     typed(&mut state, "ss/-30");

@@ -1,0 +1,77 @@
+//! Tests of the subcommands that read from a read-only server, which is normally a replica.
+
+use mysql::prelude::Queryable;
+use serde_json::Value;
+
+use crate::cli_runner::{Dlock, Outcome};
+use crate::servers::{Database, Flavour, Server};
+
+/// Message of `status` on a read-only server.
+const MESSAGE: &str = "the server is read-only, probably a replica, and its data may be old";
+
+/// Part of the message with which a check fails on a read-only server.
+const REFUSAL: &str =
+    "is read-only, probably a replica, and its data may be old; connect to the primary";
+
+fn status(database: &Database, arguments: &[&str]) -> Outcome {
+    Dlock::on(database, ["status"]).args(arguments).run()
+}
+
+fn check(database: &Database, token: &str) -> Outcome {
+    Dlock::on(database, ["check", "init", "--token", token]).run()
+}
+
+/// Returns the field `read_only` of the JSON of `status`.
+fn field(database: &Database) -> Value {
+    let outcome = status(database, &["--json"]);
+    let document: Value = serde_json::from_str(&outcome.stdout).expect("the output is JSON");
+    document["read_only"].clone()
+}
+
+/// Starts a server with a database that has a free action `init`.
+fn server_with_tables(flavour: Flavour) -> (Server, Database) {
+    // A separate server, because the variables are global.
+    let server = Server::start(flavour, &[]);
+    let database = server.database("replica");
+    let run = Dlock::on(&database, ["exec", "-a", "init", "--", "true"]).run();
+    run.expect(0, "", "");
+    (server, database)
+}
+
+#[test]
+fn status_reports_a_read_only_server_and_checks_fail_there() {
+    for flavour in Flavour::ALL {
+        let (server, database) = server_with_tables(flavour);
+        let mut root = server.admin();
+        let variables: &[&str] = match flavour {
+            Flavour::MariaDb => &["read_only"],
+            Flavour::MySql => &["read_only", "super_read_only"],
+        };
+        for variable in variables {
+            let mut set = |value| {
+                root.query_drop(format!("SET GLOBAL {variable}={value}"))
+                    .expect("root has the privilege");
+            };
+            set("ON");
+            for arguments in [&["init"][..], &["--all"], &["init", "--json"]] {
+                let outcome = status(&database, arguments);
+                assert_eq!(outcome.status, Some(0), "{flavour} {variable}");
+                assert!(outcome.stderr.contains(MESSAGE), "{variable}: {outcome:?}");
+            }
+            assert_eq!(field(&database), true, "{flavour} {variable}");
+            status(&database, &["init", "--check"]).expect(69, "", REFUSAL);
+            check(&database, "1").expect(69, "", REFUSAL);
+            set("OFF");
+            if *variable == "super_read_only" {
+                // This variable also turns read_only on.
+                root.query_drop("SET GLOBAL read_only=OFF")
+                    .expect("root has the privilege");
+            }
+        }
+        let outcome = status(&database, &["init"]);
+        assert!(!outcome.stderr.contains(MESSAGE), "{flavour}: {outcome:?}");
+        assert_eq!(field(&database), false, "{flavour}");
+        status(&database, &["init", "--check"]).expect(0, "", "");
+        check(&database, "1").expect(76, "", "token 1 is not current");
+    }
+}
