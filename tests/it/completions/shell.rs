@@ -210,6 +210,30 @@ impl Shell {
         panic!("{:?}: Ctrl-C does not cancel the line", self.kind);
     }
 
+    /// Types `typed`, the Tab key and the letter `X`, and returns the time from the Tab key until the terminal shows
+    /// the letter. Asserts that the last word of `typed` becomes `shown` before the letter.
+    #[allow(dead_code, reason = "only a benchmark measures the time")]
+    #[track_caller]
+    pub(super) fn time_of_tab(&mut self, typed: &str, shown: &str) -> Duration {
+        self.terminal.types(typed);
+        self.terminal.sees(typed);
+        let start = Instant::now();
+        self.terminal.types(&format!("{TAB}X"));
+        let is_shown = self.terminal.shows_soon(MAX_PRINT, "X");
+        let time = start.elapsed();
+        assert!(is_shown, "{:?}: no reaction to the Tab key", self.kind);
+        // A completed word may be followed by a blank.
+        self.terminal.types(CTRL_A);
+        self.terminal.enters("printf '[%s]' ");
+        self.terminal.sees("[dlock]");
+        self.terminal.prompts();
+        let (joined, separate) = (format!("[{shown}X]"), format!("[{shown}][X]"));
+        let screen = self.terminal.screen();
+        let is_as_expected = screen.contains(&joined) || screen.contains(&separate);
+        assert!(is_as_expected, "{:?}: {screen}", self.kind);
+        time
+    }
+
     /// Returns everything that was on the screen.
     pub(super) fn screen(&mut self) -> &str {
         self.terminal.screen()
