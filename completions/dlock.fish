@@ -75,7 +75,7 @@ complete -c dlock -n "__fish_dlock_using_subcommand exec" -l connect-timeout -d 
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -l grace -d 'Time between the stop signal and SIGKILL when dlock stops the command [default: a sixth of the ttl, at most 10s]' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -l stop-signal -d 'First signal when dlock stops the command and its descendants' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -l max-runtime -d 'Maximum runtime; a longer run is stopped, and dlock exits with 124' -r -f
-complete -c dlock -n "__fish_dlock_using_subcommand exec" -l server-sessions -d 'What happens to sessions that a killed or failed command leaves on the server' -r -f -a "kill\t'Kill the sessions, and wait until they are gone'
+complete -c dlock -n "__fish_dlock_using_subcommand exec" -l server-sessions -d 'Treatment of sessions that a killed or failed command leaves on the server' -r -f -a "kill\t'Kill the sessions, and wait until they are gone'
 wait\t'Wait until the sessions execute no statement any more'
 ignore\t'Do not look for sessions, and do not wait for them'"
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -l heartbeat-file -d 'File that the command must change regularly to keep the lease' -r -F

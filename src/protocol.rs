@@ -8,4 +8,5 @@ pub mod acquire;
 pub mod clock_jump;
 pub mod release;
 pub mod renew;
+pub mod session_end;
 pub mod sessions;

@@ -119,7 +119,7 @@ pub struct ExecArgs {
     #[arg(help_heading = "Limits")]
     pub max_runtime: Option<Duration>,
 
-    /// What happens to sessions that a killed or failed command leaves on the server.
+    /// Treatment of sessions that a killed or failed command leaves on the server.
     ///
     /// The server continues the statement of a killed client. With kill, dlock kills the sessions and waits until they
     /// are gone, before another command starts. With wait, dlock only waits until they execute no statement. With

@@ -28,9 +28,9 @@ pub struct TableRow {
     /// The meanings, each with the subcommands to which it applies. The text of a meaning that does not apply to all
     /// subcommands of the row begins with "for SUBCOMMAND: ".
     meanings: &'static [(&'static [&'static str], &'static str)],
-    /// Who sets the status.
+    /// The program or person that sets the status.
     pub set_by: &'static str,
-    /// What to do next: (command or other measure, reason).
+    /// Steps to take next. Each step is a command or another measure, and its reason.
     pub next: &'static [(&'static str, &'static str)],
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use dlock::outcome::RunOutcome;
 use dlock::protocol::acquire::AcquiredLease;
 use dlock::protocol::renew::{Liveness, RenewalOutcome, Renewals};
-use dlock::protocol::sessions::{EndingSessions, EndingStep};
+use dlock::protocol::session_end::{EndingSessions, EndingStep};
 use dlock::store::session::SessionLook;
 use dlock::store::{EarlierSessions, Loss, ReleaseRequest, Request, TimedResponse};
 

@@ -26,10 +26,10 @@ compile() {
 # processes in /proc. The mounts exist only in the mount namespace of the program. The script needs root, or a kernel
 # that allows user namespaces.
 write_chroot_program() {
-	mkdir -p "$1/root/mnt" "$1/root/proc" "$1/root/tmp" "$1/root/var/tmp" "$1/root/etc" || return 1
+	mkdir -p "$1/$tree/mnt" "$1/$tree/proc" "$1/$tree/tmp" "$1/$tree/var/tmp" "$1/$tree/etc" || return 1
 	# The scripts that create the first account have not run.
-	echo 'root:x:0:0:root:/tmp:/bin/sh' >"$1/root/etc/passwd"
-	echo 'root:x:0:' >"$1/root/etc/group"
+	echo 'root:x:0:0:root:/tmp:/bin/sh' >"$1/$tree/etc/passwd"
+	echo 'root:x:0:' >"$1/$tree/etc/group"
 	cat >"$1/bin/$2" <<-END
 		#!/bin/sh
 		[ "\$(id -u)" = 0 ] && user= || user='--user --map-root-user'

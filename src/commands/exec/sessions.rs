@@ -18,7 +18,7 @@ use crate::outcome::RunOutcome;
 use crate::process::monitor::ParentMessage;
 use crate::protocol::acquire::AcquiredLease;
 use crate::protocol::renew::{Liveness, RenewalOutcome, Renewals};
-use crate::protocol::sessions::{EndingSessions, EndingStep};
+use crate::protocol::session_end::{EndingSessions, EndingStep};
 use crate::report::log::EventKind;
 use crate::report::messages;
 use crate::store::session::SessionPolicy;

@@ -3,9 +3,10 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use super::{EndingSessions, EndingStep, LookResult, SessionTracker, TrackingProblem};
+use super::{LookResult, SessionTracker, TrackingProblem};
 use crate::lease::Token;
 use crate::lease::instant::BootInstant;
+use crate::protocol::session_end::{EndingSessions, EndingStep};
 use crate::store::session::{
     CommandConnections, FoundSessions, ListedSession, ServerInstance, ServerSession, SessionLook,
     SessionNote, SessionPolicy,

@@ -8,7 +8,7 @@ pub(in crate::store::mysql) const IN_GROUP: &str = "dlock_group";
 /// Text in the error of [`MemberCheck::Require`].
 pub(in crate::store::mysql) const NOT_USABLE: &str = "dlock_member";
 
-/// What the settings of a session check on a MySQL server. A check that fails sets `sql_mode` to an invalid value, so
+/// A check in the settings of a session on a MySQL server. A check that fails sets `sql_mode` to an invalid value, so
 /// that the server executes nothing of the packet. MariaDB, which has no Group Replication, skips the comments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::store::mysql) enum MemberCheck {

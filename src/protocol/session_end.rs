@@ -1,0 +1,224 @@
+//! Ends the sessions that a command has left on the server. Pure, without a clock or I/O.
+//!
+//! After the end of a command, [`EndingSessions`] decides when no session is left, so that the next command can start. The
+//! holder ends the sessions of its own command, and the next holder those of a dead holder.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use crate::lease::instant::BootInstant;
+use crate::store::session::{CommandConnections, ListedSession, SessionLook, SessionPolicy};
+use crate::store::{EndSessionsRequest, Failure, Request, Response, SessionsLeft, TimedResponse};
+
+/// Pause between the first two looks for sessions that are being ended. The pause doubles with each look. Most killed
+/// statements end within milliseconds.
+const FIRST_PAUSE: Duration = Duration::from_millis(2);
+
+/// Longest pause between two looks. It delays the next command by at most this time.
+const LONGEST_PAUSE: Duration = Duration::from_millis(250);
+
+/// Pause before a failed look is tried again.
+const RETRY_DELAY: Duration = Duration::from_millis(200);
+
+/// The next step of ending the sessions.
+#[derive(Debug)]
+pub enum EndingStep {
+    /// Send this request, then pass exactly one response to [`EndingSessions::handle_response`].
+    Send(Request),
+    /// Send nothing before this instant.
+    Wait(BootInstant),
+    /// No session is left. Contains the number of sessions that were killed.
+    Finished(u32),
+}
+
+/// The sessions that a command has left on the server, until they have ended.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct EndingSessions {
+    /// What to look for. None until the record is read.
+    look: Option<SessionLook>,
+    started: BootInstant,
+    next_at: BootInstant,
+    pause: Duration,
+    killed: BTreeSet<u64>,
+    denied: BTreeSet<u64>,
+    left: Vec<ListedSession>,
+    elsewhere: Option<String>,
+    failure: Option<Failure>,
+    is_finished: bool,
+}
+
+impl EndingSessions {
+    /// Creates the state for the sessions in `look`. They are killed if the policy says so.
+    #[must_use]
+    pub fn new(look: SessionLook, now: BootInstant) -> Self {
+        Self {
+            look: Some(look),
+            ..Self::of_record(now)
+        }
+    }
+
+    /// Creates the state for the sessions that the record contains.
+    #[must_use]
+    pub const fn of_record(now: BootInstant) -> Self {
+        Self {
+            look: None,
+            started: now,
+            next_at: now,
+            pause: FIRST_PAUSE,
+            killed: BTreeSet::new(),
+            denied: BTreeSet::new(),
+            left: Vec::new(),
+            elsewhere: None,
+            failure: None,
+            is_finished: false,
+        }
+    }
+
+    fn kills(&self) -> bool {
+        let look = self.look.as_ref();
+        look.is_some_and(|look| look.policy == SessionPolicy::Kill)
+    }
+
+    /// Returns the next step at `now`. The caller must not call this method while a request is in flight.
+    #[must_use]
+    pub fn next(&self, now: BootInstant) -> EndingStep {
+        if self.is_finished {
+            let killed = u32::try_from(self.killed.len()).unwrap_or(u32::MAX);
+            return EndingStep::Finished(killed);
+        }
+        match now < self.next_at {
+            true => EndingStep::Wait(self.next_at),
+            false => EndingStep::Send(self.request(self.kills())),
+        }
+    }
+
+    /// Returns a request that looks for the sessions and kills none.
+    #[must_use]
+    pub fn look_only(&self) -> Request {
+        self.request(false)
+    }
+
+    fn request(&self, kill: bool) -> Request {
+        match &self.look {
+            None => Request::Get,
+            Some(look) => Request::EndSessions(Box::new(EndSessionsRequest {
+                look: look.clone(),
+                kill,
+                skip: self.killed.union(&self.denied).copied().collect(),
+            })),
+        }
+    }
+
+    /// Handles the response to the request in flight.
+    pub fn handle_response(&mut self, now: BootInstant, response: TimedResponse) {
+        match response.outcome {
+            Ok(Response::Sessions(left)) => self.handle_list(now, *left),
+            Ok(Response::Record(record)) => {
+                self.failure = None;
+                self.look = record.sessions.map(|note| SessionLook {
+                    token: note.token,
+                    policy: note.policy,
+                    connections: CommandConnections::default(),
+                    note: Some(note),
+                });
+                self.is_finished = self.look.is_none();
+            }
+            Ok(other) => self.failed(now, other.unexpected()),
+            Err(failure) => self.failed(now, failure),
+        }
+    }
+
+    fn handle_list(&mut self, now: BootInstant, left: SessionsLeft) {
+        let SessionsLeft {
+            found,
+            killed,
+            denied,
+            elsewhere,
+        } = left;
+        self.failure = None;
+        self.next_at = now + self.pause;
+        self.pause = (2 * self.pause).min(LONGEST_PAUSE);
+        let kills = self.kills();
+        let is_left = |listed: &&ListedSession| kills || listed.is_executing();
+        self.left = found.listed.iter().filter(is_left).cloned().collect();
+        self.killed.extend(killed);
+        self.denied.extend(denied);
+        self.is_finished = self.left.is_empty();
+        self.elsewhere = elsewhere;
+        // The ports of the dead processes can be used again by other programs, so only the sessions that this look has
+        // found count from now on.
+        if let Some(look) = &mut self.look {
+            look.connections = CommandConnections::default();
+            look.note = found.note;
+        }
+    }
+
+    fn failed(&mut self, now: BootInstant, failure: Failure) {
+        self.failure = Some(failure);
+        self.next_at = now + RETRY_DELAY;
+    }
+
+    /// Returns the instant at which the first look was due.
+    #[must_use]
+    pub const fn started(&self) -> BootInstant {
+        self.started
+    }
+
+    /// Returns what a renewal looks for, so that the record contains the sessions that the most recent look has found.
+    /// None if no look has succeeded.
+    #[must_use]
+    pub fn renewal_look(&self) -> Option<SessionLook> {
+        self.look.clone().filter(|_| self.has_looked())
+    }
+
+    /// Returns true if the record contained sessions, as far as it has been read.
+    #[must_use]
+    pub const fn is_needed(&self) -> bool {
+        self.look.is_some()
+    }
+
+    /// Returns true if at least one look has succeeded.
+    #[must_use]
+    pub fn has_looked(&self) -> bool {
+        self.pause > FIRST_PAUSE
+    }
+
+    /// Returns the sessions that the most recent look has found.
+    #[must_use]
+    pub fn left(&self) -> &[ListedSession] {
+        &self.left
+    }
+
+    /// Returns the ids of the sessions that dlock's account may not kill.
+    #[must_use]
+    pub const fn denied(&self) -> &BTreeSet<u64> {
+        &self.denied
+    }
+
+    /// Returns the server that has the sessions, if dlock is connected to a different server.
+    #[must_use]
+    pub fn elsewhere(&self) -> Option<&str> {
+        self.elsewhere.as_deref()
+    }
+
+    /// Returns the most recent failure. None if the most recent look succeeded.
+    #[must_use]
+    pub const fn failure(&self) -> Option<&Failure> {
+        self.failure.as_ref()
+    }
+
+    /// Removes history that does not affect the next steps from `now` on. The protocol model calls this method to
+    /// recognise a state that it has already visited.
+    pub fn normalize_for_model(&mut self, now: BootInstant) {
+        let past = BootInstant::new(Duration::ZERO);
+        self.started = past;
+        if self.next_at <= now {
+            self.next_at = past;
+        }
+        if self.has_looked() {
+            self.pause = LONGEST_PAUSE;
+        }
+        self.left.clear();
+        self.failure = None;
+    }
+}
