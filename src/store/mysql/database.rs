@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::connection::Connection;
+use super::statements::MemberCheck;
 use super::{rows, statements};
 use crate::lease::instant::BootInstant;
 use crate::store::connected::ConnectedServer;
@@ -45,8 +46,8 @@ pub struct Database {
     /// A second connection, which ends the sessions of a command. A failed KILL does not affect the first connection.
     /// None before the first session to end.
     pub(super) second: Option<Box<Self>>,
-    /// True if the server is configured for Group Replication. Each packet then checks the state of the member.
-    pub(super) is_in_group: bool,
+    /// The check that each new session makes.
+    pub(super) member_check: MemberCheck,
     /// True if named locks of the server are known to let in several sessions at the same time.
     pub(super) has_shared_locks: bool,
     /// Facts about the latest connection. None after [`Database::take_connected`].
@@ -66,7 +67,7 @@ impl Database {
             connection: None,
             interrupter: Interrupter::default(),
             second: None,
-            is_in_group: false,
+            member_check: MemberCheck::Suspect,
             has_shared_locks: false,
             connected: None,
             timing: RequestTiming::new(),

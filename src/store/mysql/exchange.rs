@@ -46,11 +46,11 @@ impl Database {
         read: impl FnOnce(&[Vec<Row>]) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
         let mut response = self.send(kind, packet);
-        let is_first_refusal = !self.is_in_group
-            && matches!(&response, Err(failure) if failure.message.contains(statements::IN_GROUP));
-        if is_first_refusal {
-            // The server executed nothing of the packet. From now on, each packet checks the state of the member.
-            self.is_in_group = true;
+        while let Err(failure) = &response
+            && let Some(check) = self.member_check.next(&failure.message)
+        {
+            // The server executed nothing of the packet.
+            self.member_check = check;
             response = self.send(kind, packet);
         }
         let outcome = response.and_then(|(connection, sets)| {
@@ -60,7 +60,7 @@ impl Database {
             }
             outcome
         });
-        outcome.map_err(|failure| match self.is_in_group {
+        outcome.map_err(|failure| match self.is_in_group() {
             true => self.explain_member(failure),
             false => failure,
         })
@@ -73,6 +73,12 @@ impl Database {
         }
         self.connection = connection;
         Ok(())
+    }
+
+    /// Returns true if the server is known to be configured for Group Replication. Each packet then checks the state of
+    /// the member.
+    fn is_in_group(&self) -> bool {
+        self.member_check == MemberCheck::Require
     }
 
     /// Adds the state of the group member to `failure`, if the server refused a statement because of this state.
@@ -115,7 +121,7 @@ impl Database {
         // The connection is moved out of `self`, so that any error below drops it.
         let mut is_new = false;
         let (connection, session) = if let Some(connection) = self.connection.take() {
-            let check = match self.is_in_group {
+            let check = match self.is_in_group() {
                 true => statements::check_member(),
                 false => String::new(),
             };
@@ -124,11 +130,10 @@ impl Database {
             let connection = Connection::open(&self.target, self.limit, &self.interrupter)?;
             self.connected = Some(connection.facts(&self.target));
             is_new = true;
-            let check = match self.is_in_group {
-                true => MemberCheck::Require,
-                false => MemberCheck::Detect,
-            };
-            (connection, statements::session(self.idle, check))
+            (
+                connection,
+                statements::session(self.idle, self.member_check),
+            )
         };
         let request_id = random::bytes().map_err(|error| {
             let message = format!("cannot get random numbers: {error}");

@@ -34,9 +34,7 @@ pub(super) use self::queue::{dead_entries, enqueue, wait_turn};
 pub(super) use self::renew_release::{reconcile, release, renew};
 pub(super) use self::select::{proof, select_names, select_record, select_snapshot};
 pub use self::selection::Selection;
-pub(super) use self::session::{
-    GROUP_MEMBERS, IN_GROUP, MemberCheck, NOT_USABLE, check_member, session,
-};
+pub(super) use self::session::{GROUP_MEMBERS, MemberCheck, NOT_USABLE, check_member, session};
 pub(super) use self::sessions::{kill_session, process_list, session_states};
 pub(super) use self::upgrade::{
     add_column, begin_upgrade, end_upgrade, has_column, tables_version,

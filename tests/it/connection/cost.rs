@@ -5,7 +5,7 @@ use mysql::prelude::Queryable;
 use super::actions;
 use crate::cli_runner::Dlock;
 use crate::proxy::{Proxy, Request};
-use crate::servers::{Flavour, shared};
+use crate::servers::{Flavour, Series, Server, shared};
 
 #[test]
 fn an_exec_costs_one_connection_and_two_packets() {
@@ -87,4 +87,36 @@ fn the_server_also_counts_one_connection_per_exec() {
         // This failure proves that the server counts the connections.
         run().expect(69, "", "max_connections_per_hour");
     }
+}
+
+#[test]
+fn transactions_of_another_server_cost_one_more_packet() {
+    // MySQL with GTIDs may belong to a group, so dlock looks closer if it has transactions of another server.
+    let gtids = ["--gtid-mode=ON", "--enforce-gtid-consistency=ON"];
+    let server = Server::start(Series::MySql97, &gtids);
+    let database = server.database("gtids");
+    let proxy = Proxy::to(server.port());
+    let packets = || {
+        let exec = ["exec", "-a", "init", "--", "true"];
+        let url = database.url_through(proxy.port());
+        let before = proxy.sessions().len();
+        Dlock::new(exec)
+            .env("DLOCK_URL", url)
+            .run()
+            .expect(0, "", "");
+        let sessions = proxy.sessions().split_off(before);
+        let requests = sessions
+            .into_iter()
+            .flat_map(|session| session.requests)
+            .filter(|request| matches!(request, Request::Query(_)));
+        requests.count()
+    };
+    packets();
+    assert_eq!(packets(), 2);
+    let foreign = "SET GLOBAL gtid_purged='+11111111-2222-3333-4444-555555555555:1-7'";
+    server
+        .admin()
+        .query_drop(foreign)
+        .expect("root may add transactions");
+    assert_eq!(packets(), 3);
 }

@@ -107,5 +107,5 @@ fn hex_of_empty_bytes_is_an_empty_literal() {
 #[test]
 fn wait_timeout_is_the_ttl_rounded_up() {
     assert!(session(Duration::from_millis(2_001), MemberCheck::Skip).contains("wait_timeout=3;"));
-    assert!(session(Duration::from_secs(30), MemberCheck::Detect).contains("wait_timeout=30;"));
+    assert!(session(Duration::from_secs(30), MemberCheck::Suspect).contains("wait_timeout=30;"));
 }
