@@ -32,8 +32,8 @@ json\t'One JSON object on one line for each message, for programs'"
 complete -c dlock -n "__fish_dlock_needs_command" -l url -d 'Server and database, as mysql://USER@HOST/DATABASE' -r -f
 complete -c dlock -n "__fish_dlock_needs_command" -l url-file -d 'File that contains the URL, for example a mounted Kubernetes secret' -r -F
 complete -c dlock -n "__fish_dlock_needs_command" -l defaults-file -d 'Option file in the format of the mysql client; dlock reads the groups [client] and [dlock]' -r -F
-complete -c dlock -n "__fish_dlock_needs_command" -l host -d 'Host name or address of the server' -r -f
-complete -c dlock -n "__fish_dlock_needs_command" -l port -d 'TCP port of the server [default: 3306]' -r -f
+complete -c dlock -n "__fish_dlock_needs_command" -l host -d 'Host name or address of the server, or a list of hosts: HOST[:PORT][,...]' -r -f
+complete -c dlock -n "__fish_dlock_needs_command" -l port -d 'TCP port of the hosts that specify no port [default: 3306]' -r -f
 complete -c dlock -n "__fish_dlock_needs_command" -l socket -d 'Unix socket of the server, instead of host and port' -r -F
 complete -c dlock -n "__fish_dlock_needs_command" -l user -d 'User name of the account on the server' -r -f
 complete -c dlock -n "__fish_dlock_needs_command" -l password-file -d 'File that contains the password; dlock ignores a trailing newline' -r -F
@@ -89,8 +89,8 @@ json\t'One JSON object on one line for each message, for programs'"
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -l url -d 'Server and database, as mysql://USER@HOST/DATABASE' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -l url-file -d 'File that contains the URL, for example a mounted Kubernetes secret' -r -F
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -l defaults-file -d 'Option file in the format of the mysql client; dlock reads the groups [client] and [dlock]' -r -F
-complete -c dlock -n "__fish_dlock_using_subcommand exec" -l host -d 'Host name or address of the server' -r -f
-complete -c dlock -n "__fish_dlock_using_subcommand exec" -l port -d 'TCP port of the server [default: 3306]' -r -f
+complete -c dlock -n "__fish_dlock_using_subcommand exec" -l host -d 'Host name or address of the server, or a list of hosts: HOST[:PORT][,...]' -r -f
+complete -c dlock -n "__fish_dlock_using_subcommand exec" -l port -d 'TCP port of the hosts that specify no port [default: 3306]' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -l socket -d 'Unix socket of the server, instead of host and port' -r -F
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -l user -d 'User name of the account on the server' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -l password-file -d 'File that contains the password; dlock ignores a trailing newline' -r -F
@@ -121,8 +121,8 @@ json\t'One JSON object on one line for each message, for programs'"
 complete -c dlock -n "__fish_dlock_using_subcommand status" -l url -d 'Server and database, as mysql://USER@HOST/DATABASE' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand status" -l url-file -d 'File that contains the URL, for example a mounted Kubernetes secret' -r -F
 complete -c dlock -n "__fish_dlock_using_subcommand status" -l defaults-file -d 'Option file in the format of the mysql client; dlock reads the groups [client] and [dlock]' -r -F
-complete -c dlock -n "__fish_dlock_using_subcommand status" -l host -d 'Host name or address of the server' -r -f
-complete -c dlock -n "__fish_dlock_using_subcommand status" -l port -d 'TCP port of the server [default: 3306]' -r -f
+complete -c dlock -n "__fish_dlock_using_subcommand status" -l host -d 'Host name or address of the server, or a list of hosts: HOST[:PORT][,...]' -r -f
+complete -c dlock -n "__fish_dlock_using_subcommand status" -l port -d 'TCP port of the hosts that specify no port [default: 3306]' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand status" -l socket -d 'Unix socket of the server, instead of host and port' -r -F
 complete -c dlock -n "__fish_dlock_using_subcommand status" -l user -d 'User name of the account on the server' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand status" -l password-file -d 'File that contains the password; dlock ignores a trailing newline' -r -F
@@ -151,8 +151,8 @@ json\t'One JSON object on one line for each message, for programs'"
 complete -c dlock -n "__fish_dlock_using_subcommand list" -l url -d 'Server and database, as mysql://USER@HOST/DATABASE' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand list" -l url-file -d 'File that contains the URL, for example a mounted Kubernetes secret' -r -F
 complete -c dlock -n "__fish_dlock_using_subcommand list" -l defaults-file -d 'Option file in the format of the mysql client; dlock reads the groups [client] and [dlock]' -r -F
-complete -c dlock -n "__fish_dlock_using_subcommand list" -l host -d 'Host name or address of the server' -r -f
-complete -c dlock -n "__fish_dlock_using_subcommand list" -l port -d 'TCP port of the server [default: 3306]' -r -f
+complete -c dlock -n "__fish_dlock_using_subcommand list" -l host -d 'Host name or address of the server, or a list of hosts: HOST[:PORT][,...]' -r -f
+complete -c dlock -n "__fish_dlock_using_subcommand list" -l port -d 'TCP port of the hosts that specify no port [default: 3306]' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand list" -l socket -d 'Unix socket of the server, instead of host and port' -r -F
 complete -c dlock -n "__fish_dlock_using_subcommand list" -l user -d 'User name of the account on the server' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand list" -l password-file -d 'File that contains the password; dlock ignores a trailing newline' -r -F
@@ -177,8 +177,8 @@ json\t'One JSON object on one line for each message, for programs'"
 complete -c dlock -n "__fish_dlock_using_subcommand ls" -l url -d 'Server and database, as mysql://USER@HOST/DATABASE' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand ls" -l url-file -d 'File that contains the URL, for example a mounted Kubernetes secret' -r -F
 complete -c dlock -n "__fish_dlock_using_subcommand ls" -l defaults-file -d 'Option file in the format of the mysql client; dlock reads the groups [client] and [dlock]' -r -F
-complete -c dlock -n "__fish_dlock_using_subcommand ls" -l host -d 'Host name or address of the server' -r -f
-complete -c dlock -n "__fish_dlock_using_subcommand ls" -l port -d 'TCP port of the server [default: 3306]' -r -f
+complete -c dlock -n "__fish_dlock_using_subcommand ls" -l host -d 'Host name or address of the server, or a list of hosts: HOST[:PORT][,...]' -r -f
+complete -c dlock -n "__fish_dlock_using_subcommand ls" -l port -d 'TCP port of the hosts that specify no port [default: 3306]' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand ls" -l socket -d 'Unix socket of the server, instead of host and port' -r -F
 complete -c dlock -n "__fish_dlock_using_subcommand ls" -l user -d 'User name of the account on the server' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand ls" -l password-file -d 'File that contains the password; dlock ignores a trailing newline' -r -F
@@ -204,8 +204,8 @@ json\t'One JSON object on one line for each message, for programs'"
 complete -c dlock -n "__fish_dlock_using_subcommand wait" -l url -d 'Server and database, as mysql://USER@HOST/DATABASE' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand wait" -l url-file -d 'File that contains the URL, for example a mounted Kubernetes secret' -r -F
 complete -c dlock -n "__fish_dlock_using_subcommand wait" -l defaults-file -d 'Option file in the format of the mysql client; dlock reads the groups [client] and [dlock]' -r -F
-complete -c dlock -n "__fish_dlock_using_subcommand wait" -l host -d 'Host name or address of the server' -r -f
-complete -c dlock -n "__fish_dlock_using_subcommand wait" -l port -d 'TCP port of the server [default: 3306]' -r -f
+complete -c dlock -n "__fish_dlock_using_subcommand wait" -l host -d 'Host name or address of the server, or a list of hosts: HOST[:PORT][,...]' -r -f
+complete -c dlock -n "__fish_dlock_using_subcommand wait" -l port -d 'TCP port of the hosts that specify no port [default: 3306]' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand wait" -l socket -d 'Unix socket of the server, instead of host and port' -r -F
 complete -c dlock -n "__fish_dlock_using_subcommand wait" -l user -d 'User name of the account on the server' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand wait" -l password-file -d 'File that contains the password; dlock ignores a trailing newline' -r -F
@@ -228,8 +228,8 @@ json\t'One JSON object on one line for each message, for programs'"
 complete -c dlock -n "__fish_dlock_using_subcommand check" -l url -d 'Server and database, as mysql://USER@HOST/DATABASE' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand check" -l url-file -d 'File that contains the URL, for example a mounted Kubernetes secret' -r -F
 complete -c dlock -n "__fish_dlock_using_subcommand check" -l defaults-file -d 'Option file in the format of the mysql client; dlock reads the groups [client] and [dlock]' -r -F
-complete -c dlock -n "__fish_dlock_using_subcommand check" -l host -d 'Host name or address of the server' -r -f
-complete -c dlock -n "__fish_dlock_using_subcommand check" -l port -d 'TCP port of the server [default: 3306]' -r -f
+complete -c dlock -n "__fish_dlock_using_subcommand check" -l host -d 'Host name or address of the server, or a list of hosts: HOST[:PORT][,...]' -r -f
+complete -c dlock -n "__fish_dlock_using_subcommand check" -l port -d 'TCP port of the hosts that specify no port [default: 3306]' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand check" -l socket -d 'Unix socket of the server, instead of host and port' -r -F
 complete -c dlock -n "__fish_dlock_using_subcommand check" -l user -d 'User name of the account on the server' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand check" -l password-file -d 'File that contains the password; dlock ignores a trailing newline' -r -F
@@ -257,8 +257,8 @@ json\t'One JSON object on one line for each message, for programs'"
 complete -c dlock -n "__fish_dlock_using_subcommand history" -l url -d 'Server and database, as mysql://USER@HOST/DATABASE' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand history" -l url-file -d 'File that contains the URL, for example a mounted Kubernetes secret' -r -F
 complete -c dlock -n "__fish_dlock_using_subcommand history" -l defaults-file -d 'Option file in the format of the mysql client; dlock reads the groups [client] and [dlock]' -r -F
-complete -c dlock -n "__fish_dlock_using_subcommand history" -l host -d 'Host name or address of the server' -r -f
-complete -c dlock -n "__fish_dlock_using_subcommand history" -l port -d 'TCP port of the server [default: 3306]' -r -f
+complete -c dlock -n "__fish_dlock_using_subcommand history" -l host -d 'Host name or address of the server, or a list of hosts: HOST[:PORT][,...]' -r -f
+complete -c dlock -n "__fish_dlock_using_subcommand history" -l port -d 'TCP port of the hosts that specify no port [default: 3306]' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand history" -l socket -d 'Unix socket of the server, instead of host and port' -r -F
 complete -c dlock -n "__fish_dlock_using_subcommand history" -l user -d 'User name of the account on the server' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand history" -l password-file -d 'File that contains the password; dlock ignores a trailing newline' -r -F
@@ -287,8 +287,8 @@ json\t'One JSON object on one line for each message, for programs'"
 complete -c dlock -n "__fish_dlock_using_subcommand forget" -l url -d 'Server and database, as mysql://USER@HOST/DATABASE' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand forget" -l url-file -d 'File that contains the URL, for example a mounted Kubernetes secret' -r -F
 complete -c dlock -n "__fish_dlock_using_subcommand forget" -l defaults-file -d 'Option file in the format of the mysql client; dlock reads the groups [client] and [dlock]' -r -F
-complete -c dlock -n "__fish_dlock_using_subcommand forget" -l host -d 'Host name or address of the server' -r -f
-complete -c dlock -n "__fish_dlock_using_subcommand forget" -l port -d 'TCP port of the server [default: 3306]' -r -f
+complete -c dlock -n "__fish_dlock_using_subcommand forget" -l host -d 'Host name or address of the server, or a list of hosts: HOST[:PORT][,...]' -r -f
+complete -c dlock -n "__fish_dlock_using_subcommand forget" -l port -d 'TCP port of the hosts that specify no port [default: 3306]' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand forget" -l socket -d 'Unix socket of the server, instead of host and port' -r -F
 complete -c dlock -n "__fish_dlock_using_subcommand forget" -l user -d 'User name of the account on the server' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand forget" -l password-file -d 'File that contains the password; dlock ignores a trailing newline' -r -F
@@ -314,8 +314,8 @@ json\t'One JSON object on one line for each message, for programs'"
 complete -c dlock -n "__fish_dlock_using_subcommand release" -l url -d 'Server and database, as mysql://USER@HOST/DATABASE' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand release" -l url-file -d 'File that contains the URL, for example a mounted Kubernetes secret' -r -F
 complete -c dlock -n "__fish_dlock_using_subcommand release" -l defaults-file -d 'Option file in the format of the mysql client; dlock reads the groups [client] and [dlock]' -r -F
-complete -c dlock -n "__fish_dlock_using_subcommand release" -l host -d 'Host name or address of the server' -r -f
-complete -c dlock -n "__fish_dlock_using_subcommand release" -l port -d 'TCP port of the server [default: 3306]' -r -f
+complete -c dlock -n "__fish_dlock_using_subcommand release" -l host -d 'Host name or address of the server, or a list of hosts: HOST[:PORT][,...]' -r -f
+complete -c dlock -n "__fish_dlock_using_subcommand release" -l port -d 'TCP port of the hosts that specify no port [default: 3306]' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand release" -l socket -d 'Unix socket of the server, instead of host and port' -r -F
 complete -c dlock -n "__fish_dlock_using_subcommand release" -l user -d 'User name of the account on the server' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand release" -l password-file -d 'File that contains the password; dlock ignores a trailing newline' -r -F
@@ -338,8 +338,8 @@ json\t'One JSON object on one line for each message, for programs'"
 complete -c dlock -n "__fish_dlock_using_subcommand explain" -l url -d 'Server and database, as mysql://USER@HOST/DATABASE' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand explain" -l url-file -d 'File that contains the URL, for example a mounted Kubernetes secret' -r -F
 complete -c dlock -n "__fish_dlock_using_subcommand explain" -l defaults-file -d 'Option file in the format of the mysql client; dlock reads the groups [client] and [dlock]' -r -F
-complete -c dlock -n "__fish_dlock_using_subcommand explain" -l host -d 'Host name or address of the server' -r -f
-complete -c dlock -n "__fish_dlock_using_subcommand explain" -l port -d 'TCP port of the server [default: 3306]' -r -f
+complete -c dlock -n "__fish_dlock_using_subcommand explain" -l host -d 'Host name or address of the server, or a list of hosts: HOST[:PORT][,...]' -r -f
+complete -c dlock -n "__fish_dlock_using_subcommand explain" -l port -d 'TCP port of the hosts that specify no port [default: 3306]' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand explain" -l socket -d 'Unix socket of the server, instead of host and port' -r -F
 complete -c dlock -n "__fish_dlock_using_subcommand explain" -l user -d 'User name of the account on the server' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand explain" -l password-file -d 'File that contains the password; dlock ignores a trailing newline' -r -F
@@ -360,8 +360,8 @@ json\t'One JSON object on one line for each message, for programs'"
 complete -c dlock -n "__fish_dlock_using_subcommand setup" -l url -d 'Server and database, as mysql://USER@HOST/DATABASE' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand setup" -l url-file -d 'File that contains the URL, for example a mounted Kubernetes secret' -r -F
 complete -c dlock -n "__fish_dlock_using_subcommand setup" -l defaults-file -d 'Option file in the format of the mysql client; dlock reads the groups [client] and [dlock]' -r -F
-complete -c dlock -n "__fish_dlock_using_subcommand setup" -l host -d 'Host name or address of the server' -r -f
-complete -c dlock -n "__fish_dlock_using_subcommand setup" -l port -d 'TCP port of the server [default: 3306]' -r -f
+complete -c dlock -n "__fish_dlock_using_subcommand setup" -l host -d 'Host name or address of the server, or a list of hosts: HOST[:PORT][,...]' -r -f
+complete -c dlock -n "__fish_dlock_using_subcommand setup" -l port -d 'TCP port of the hosts that specify no port [default: 3306]' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand setup" -l socket -d 'Unix socket of the server, instead of host and port' -r -F
 complete -c dlock -n "__fish_dlock_using_subcommand setup" -l user -d 'User name of the account on the server' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand setup" -l password-file -d 'File that contains the password; dlock ignores a trailing newline' -r -F
@@ -384,8 +384,8 @@ json\t'One JSON object on one line for each message, for programs'"
 complete -c dlock -n "__fish_dlock_using_subcommand doctor" -l url -d 'Server and database, as mysql://USER@HOST/DATABASE' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand doctor" -l url-file -d 'File that contains the URL, for example a mounted Kubernetes secret' -r -F
 complete -c dlock -n "__fish_dlock_using_subcommand doctor" -l defaults-file -d 'Option file in the format of the mysql client; dlock reads the groups [client] and [dlock]' -r -F
-complete -c dlock -n "__fish_dlock_using_subcommand doctor" -l host -d 'Host name or address of the server' -r -f
-complete -c dlock -n "__fish_dlock_using_subcommand doctor" -l port -d 'TCP port of the server [default: 3306]' -r -f
+complete -c dlock -n "__fish_dlock_using_subcommand doctor" -l host -d 'Host name or address of the server, or a list of hosts: HOST[:PORT][,...]' -r -f
+complete -c dlock -n "__fish_dlock_using_subcommand doctor" -l port -d 'TCP port of the hosts that specify no port [default: 3306]' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand doctor" -l socket -d 'Unix socket of the server, instead of host and port' -r -F
 complete -c dlock -n "__fish_dlock_using_subcommand doctor" -l user -d 'User name of the account on the server' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand doctor" -l password-file -d 'File that contains the password; dlock ignores a trailing newline' -r -F
@@ -407,8 +407,8 @@ json\t'One JSON object on one line for each message, for programs'"
 complete -c dlock -n "__fish_dlock_using_subcommand copy-to" -l url -d 'Server and database, as mysql://USER@HOST/DATABASE' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand copy-to" -l url-file -d 'File that contains the URL, for example a mounted Kubernetes secret' -r -F
 complete -c dlock -n "__fish_dlock_using_subcommand copy-to" -l defaults-file -d 'Option file in the format of the mysql client; dlock reads the groups [client] and [dlock]' -r -F
-complete -c dlock -n "__fish_dlock_using_subcommand copy-to" -l host -d 'Host name or address of the server' -r -f
-complete -c dlock -n "__fish_dlock_using_subcommand copy-to" -l port -d 'TCP port of the server [default: 3306]' -r -f
+complete -c dlock -n "__fish_dlock_using_subcommand copy-to" -l host -d 'Host name or address of the server, or a list of hosts: HOST[:PORT][,...]' -r -f
+complete -c dlock -n "__fish_dlock_using_subcommand copy-to" -l port -d 'TCP port of the hosts that specify no port [default: 3306]' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand copy-to" -l socket -d 'Unix socket of the server, instead of host and port' -r -F
 complete -c dlock -n "__fish_dlock_using_subcommand copy-to" -l user -d 'User name of the account on the server' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand copy-to" -l password-file -d 'File that contains the password; dlock ignores a trailing newline' -r -F
@@ -429,8 +429,8 @@ json\t'One JSON object on one line for each message, for programs'"
 complete -c dlock -n "__fish_dlock_using_subcommand version" -l url -d 'Server and database, as mysql://USER@HOST/DATABASE' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand version" -l url-file -d 'File that contains the URL, for example a mounted Kubernetes secret' -r -F
 complete -c dlock -n "__fish_dlock_using_subcommand version" -l defaults-file -d 'Option file in the format of the mysql client; dlock reads the groups [client] and [dlock]' -r -F
-complete -c dlock -n "__fish_dlock_using_subcommand version" -l host -d 'Host name or address of the server' -r -f
-complete -c dlock -n "__fish_dlock_using_subcommand version" -l port -d 'TCP port of the server [default: 3306]' -r -f
+complete -c dlock -n "__fish_dlock_using_subcommand version" -l host -d 'Host name or address of the server, or a list of hosts: HOST[:PORT][,...]' -r -f
+complete -c dlock -n "__fish_dlock_using_subcommand version" -l port -d 'TCP port of the hosts that specify no port [default: 3306]' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand version" -l socket -d 'Unix socket of the server, instead of host and port' -r -F
 complete -c dlock -n "__fish_dlock_using_subcommand version" -l user -d 'User name of the account on the server' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand version" -l password-file -d 'File that contains the password; dlock ignores a trailing newline' -r -F
@@ -451,8 +451,8 @@ json\t'One JSON object on one line for each message, for programs'"
 complete -c dlock -n "__fish_dlock_using_subcommand help" -l url -d 'Server and database, as mysql://USER@HOST/DATABASE' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand help" -l url-file -d 'File that contains the URL, for example a mounted Kubernetes secret' -r -F
 complete -c dlock -n "__fish_dlock_using_subcommand help" -l defaults-file -d 'Option file in the format of the mysql client; dlock reads the groups [client] and [dlock]' -r -F
-complete -c dlock -n "__fish_dlock_using_subcommand help" -l host -d 'Host name or address of the server' -r -f
-complete -c dlock -n "__fish_dlock_using_subcommand help" -l port -d 'TCP port of the server [default: 3306]' -r -f
+complete -c dlock -n "__fish_dlock_using_subcommand help" -l host -d 'Host name or address of the server, or a list of hosts: HOST[:PORT][,...]' -r -f
+complete -c dlock -n "__fish_dlock_using_subcommand help" -l port -d 'TCP port of the hosts that specify no port [default: 3306]' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand help" -l socket -d 'Unix socket of the server, instead of host and port' -r -F
 complete -c dlock -n "__fish_dlock_using_subcommand help" -l user -d 'User name of the account on the server' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand help" -l password-file -d 'File that contains the password; dlock ignores a trailing newline' -r -F

@@ -24,7 +24,7 @@ use anyhow::Context;
 use crate::event::database::THREAD_NAME;
 use crate::exit::{ExitError, Status};
 use crate::store::mysql::Database;
-use crate::store::target::Target;
+use crate::store::target::Targets;
 use crate::store::{Failure, Holder};
 use crate::sys::{host, user};
 
@@ -75,25 +75,25 @@ fn truncated(mut text: String) -> String {
 /// [`QUERY_TIMEOUT`]. The thread is necessary because some operations of the driver have no time
 /// limit.
 fn query_once<T: Send + 'static>(
-    target: Target,
+    targets: Targets,
     query: impl FnOnce(&mut Database) -> Result<T, Failure> + Send + 'static,
 ) -> anyhow::Result<T> {
-    query_within(target, QUERY_TIMEOUT, query)
+    query_within(targets, QUERY_TIMEOUT, query)
 }
 
 /// Runs `query` on a new thread and returns the result. Fails if there is no result within
 /// `timeout`. If the query returns a result, the thread has ended when this function returns.
 fn query_within<T: Send + 'static>(
-    target: Target,
+    targets: Targets,
     timeout: Duration,
     query: impl FnOnce(&mut Database) -> Result<T, Failure> + Send + 'static,
 ) -> anyhow::Result<T> {
-    let address = target.address.clone();
+    let servers = targets.to_string();
     let (sender, receiver) = mpsc::sync_channel(1);
     let thread = thread::Builder::new()
         .name(THREAD_NAME.to_owned())
         .spawn(move || {
-            let mut database = Database::new(target, IO_TIMEOUT, QUERY_TIMEOUT);
+            let mut database = Database::new(targets, IO_TIMEOUT, QUERY_TIMEOUT);
             // The send fails only if the caller no longer waits.
             let _ = sender.send(query(&mut database));
         })
@@ -101,7 +101,7 @@ fn query_within<T: Send + 'static>(
     let Ok(outcome) = receiver.recv_timeout(timeout) else {
         // The thread is not joined, because it may be stuck in the resolver. It ends with the
         // process, which exits soon.
-        let why = format!("no response from {address} within {timeout:?}");
+        let why = format!("no response from {servers} within {timeout:?}");
         return Err(ExitError::new(Status::UNAVAILABLE, why).into());
     };
     // The thread only has to close its connection now. If it had panicked, `recv_timeout` would

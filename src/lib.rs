@@ -98,26 +98,26 @@ pub fn variables_without_option() -> Vec<&'static str> {
 fn dispatch(cli: Cli, report: &Report) -> anyhow::Result<Status> {
     let settings =
         || config::connection_settings(&cli.common.connection, |name| std::env::var_os(name));
-    let target = || settings()?.target();
+    let targets = || settings()?.targets();
     match cli.command {
-        Command::Exec(args) => commands::exec::run(*args, target()?, report),
-        Command::Status(args) => commands::status::run(args, target()?, report),
-        Command::Wait(args) => commands::wait::run(args, target()?, report),
-        Command::Check(args) => commands::check::run(args, target()?),
-        Command::History(args) => commands::history::run(args, target()?, report),
-        Command::Release(args) => commands::release::run(args, target()?, report),
-        Command::Forget(args) => commands::forget::run(args, target()?, report),
+        Command::Exec(args) => commands::exec::run(*args, targets()?, report),
+        Command::Status(args) => commands::status::run(args, targets()?, report),
+        Command::Wait(args) => commands::wait::run(args, targets()?, report),
+        Command::Check(args) => commands::check::run(args, targets()?),
+        Command::History(args) => commands::history::run(args, targets()?, report),
+        Command::Release(args) => commands::release::run(args, targets()?, report),
+        Command::Forget(args) => commands::forget::run(args, targets()?, report),
         Command::Setup(args) if args.print => {
             let settings = settings()?;
-            match settings.target() {
-                Ok(target) => commands::setup::print(&target.database),
+            match settings.targets() {
+                Ok(targets) => commands::setup::print(targets.database()),
                 Err(error) if cli.common.connection.names_a_source() => Err(error.into()),
                 // Only the database name is needed.
                 Err(_) => commands::setup::print(settings.database().unwrap_or("dlock")),
             }
         }
-        Command::Setup(_) => commands::setup::run(target()?, report),
-        Command::List(args) => commands::list::run(&args, target()?),
+        Command::Setup(_) => commands::setup::run(targets()?, report),
+        Command::List(args) => commands::list::run(&args, targets()?),
         Command::CopyTo(args) => commands::copy_to::run(&args),
         Command::Version(_) => commands::help::version(),
         Command::Help(args) => commands::help::help(&args),

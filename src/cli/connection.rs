@@ -15,8 +15,8 @@ use crate::store::target::SslMode;
 pub struct ConnectionArgs {
     /// Server and database, as mysql://USER@HOST/DATABASE.
     ///
-    /// The full format is mysql://[USER[:PASSWORD]@][HOST[:PORT]][/DATABASE][?KEY=VALUE&...]. KEY is
-    /// socket, ssl-mode, ssl-ca, ssl-cert or ssl-key. Special characters must be percent-encoded.
+    /// The full format is mysql://[USER[:PASSWORD]@][HOST[:PORT][,...]][/DATABASE][?KEY=VALUE&...]. KEY
+    /// is socket, ssl-mode, ssl-ca, ssl-cert or ssl-key. Special characters must be percent-encoded.
     ///
     /// Other users of the machine can read the command line. Therefore pass a password with DLOCK_URL,
     /// --url-file, --password-file, DLOCK_PASSWORD or --defaults-file.
@@ -37,11 +37,14 @@ pub struct ConnectionArgs {
     #[arg(long, env = "DLOCK_DEFAULTS_FILE", value_name = "PATH", global = true)]
     pub defaults_file: Option<PathBuf>,
 
-    /// Host name or address of the server.
-    #[arg(long, env = "DLOCK_HOST", value_name = "HOST", global = true)]
+    /// Host name or address of the server, or a list of hosts: HOST[:PORT][,...].
+    ///
+    /// With several hosts, dlock uses the first one that accepts writes. All of them must store the same
+    /// database. See "Several hosts" in dlock(7).
+    #[arg(long, env = "DLOCK_HOST", value_name = "HOSTS", global = true)]
     pub host: Option<String>,
 
-    /// TCP port of the server [default: 3306].
+    /// TCP port of the hosts that specify no port [default: 3306].
     #[arg(long, env = "DLOCK_PORT", value_name = "PORT", global = true)]
     pub port: Option<u16>,
 

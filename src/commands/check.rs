@@ -10,7 +10,7 @@ use crate::exit::{ExitError, Status};
 use crate::lease::Token;
 use crate::report::{self, messages};
 use crate::store::mysql::fence_check;
-use crate::store::target::Target;
+use crate::store::target::Targets;
 use crate::store::{Contender, FenceMode, Holder, LockRecord};
 
 /// Checks that the token is current. With `--sql`, prints SQL that checks the token instead.
@@ -18,11 +18,11 @@ use crate::store::{Contender, FenceMode, Holder, LockRecord};
 /// # Errors
 /// Without `--sql`, fails if the token is not current, or if the server cannot be reached, is
 /// read-only or refuses the request. With `--sql`, fails if stdout cannot be written.
-pub fn run(args: CheckArgs, target: Target) -> anyhow::Result<Status> {
+pub fn run(args: CheckArgs, targets: Targets) -> anyhow::Result<Status> {
     let action = args.name.or(args.action).context("no action")?;
     let token = Token(args.token);
     if args.sql {
-        report::result(&fence_check(&target.database, &action, token))?;
+        report::result(&fence_check(targets.database(), &action, token))?;
         return Ok(Status::OK);
     }
     let contender = Contender {
@@ -33,7 +33,7 @@ pub fn run(args: CheckArgs, target: Target) -> anyhow::Result<Status> {
         history: 0,
         fence: FenceMode::Unchanged,
     };
-    let record = query_once(target, move |database| database.current_record(&contender))?;
+    let record = query_once(targets, move |database| database.current_record(&contender))?;
     if is_current(&record, token) {
         return Ok(Status::OK);
     }

@@ -54,6 +54,6 @@ pub fn run(args: CompleteNamesArgs) -> Status {
 fn names(args: &CompleteNamesArgs) -> Option<Vec<Action>> {
     let environment = |name: &str| std::env::var_os(name);
     let settings = config::connection_settings(&args.connection()?, environment).ok()?;
-    let mut database = Database::new(settings.target().ok()?, LIMIT, LIMIT);
+    let mut database = Database::new(settings.targets().ok()?, LIMIT, LIMIT);
     database.names(&args.prefix, MAX_NAMES).ok()
 }

@@ -16,7 +16,7 @@ use crate::report::doctor::{ConfigFileLine, SettingLine, SettingsReport};
 use crate::store::Failure;
 use crate::store::check::{Check, Finding};
 use crate::store::mysql::doctor::examine;
-use crate::store::target::{Address, Target};
+use crate::store::target::{Address, Targets};
 use crate::sys::clock;
 
 /// A message from the thread that runs the checks.
@@ -30,10 +30,14 @@ enum CheckProgress {
 /// # Errors
 /// Fails if the settings are incomplete, or if stdout cannot be written.
 pub fn run(args: &DoctorArgs, settings: &ConnectionSettings) -> anyhow::Result<Status> {
-    let target = settings.target()?;
-    let shown = settings_report(settings, &target);
-    let (findings, outcome) = collect(args.session_user.clone(), target)?;
-    let findings = complete(findings, &outcome);
+    let targets = settings.targets()?;
+    let shown = settings_report(settings, &targets);
+    let has_hosts = targets.are_several();
+    let (findings, outcome) = collect(args.session_user.clone(), targets)?;
+    let mut findings = complete(findings, &outcome);
+    if !has_hosts {
+        findings.retain(|finding| finding.check != Check::Hosts);
+    }
     let status = match outcome {
         CheckRun::Over(Err(failure)) => failure.kind.status(),
         CheckRun::Over(Ok(())) if findings.iter().any(Finding::is_failure) => Status::CONFIG,
@@ -48,9 +52,11 @@ pub fn run(args: &DoctorArgs, settings: &ConnectionSettings) -> anyhow::Result<S
     Ok(status)
 }
 
-/// Returns the settings in `target`, where each of them is set, and the configuration files that exist.
-fn settings_report(settings: &ConnectionSettings, target: &Target) -> SettingsReport {
+/// Returns the settings in `targets`, where each of them is set, and the configuration files that exist.
+fn settings_report(settings: &ConnectionSettings, targets: &Targets) -> SettingsReport {
+    let target = targets.first();
     let (server, port) = match &target.address {
+        _ if targets.are_several() => (("host", targets.to_string()), None),
         Address::Tcp { host, port } => (("host", host.clone()), Some(("port", port.to_string()))),
         Address::Socket(path) => (("socket", path.display().to_string()), None),
     };
@@ -72,7 +78,7 @@ fn settings_report(settings: &ConnectionSettings, target: &Target) -> SettingsRe
             ("user", Some(target.user.clone())),
             ("password", None),
             ("database", Some(target.database.clone())),
-            ("ssl-mode", Some(target.tls.mode.to_string())),
+            ("ssl-mode", Some(ssl_modes(targets))),
         ])
         .chain(files);
     let lines = lines.map(|(name, value)| SettingLine {
@@ -98,6 +104,16 @@ fn settings_report(settings: &ConnectionSettings, target: &Target) -> SettingsRe
     }
 }
 
+/// Returns the TLS modes of the hosts, without repetitions.
+fn ssl_modes(targets: &Targets) -> String {
+    let mut modes: Vec<String> = targets
+        .iter()
+        .map(|target| target.tls.mode.to_string())
+        .collect();
+    modes.dedup();
+    modes.join(",")
+}
+
 /// How the checks ended.
 enum CheckRun {
     Over(Result<(), Failure>),
@@ -110,7 +126,7 @@ enum CheckRun {
 /// findings that arrived before the timeout.
 fn collect(
     session_user: Option<String>,
-    target: Target,
+    targets: Targets,
 ) -> anyhow::Result<(Vec<Finding>, CheckRun)> {
     let (sender, receiver) = mpsc::channel();
     let end = clock::now() + QUERY_TIMEOUT;
@@ -119,7 +135,7 @@ fn collect(
         .spawn(move || {
             // A send fails only if the receiver no longer waits.
             let mut emit = |finding| _ = sender.send(CheckProgress::Finding(finding));
-            let outcome = examine(&target, session_user.as_deref(), IO_TIMEOUT, &mut emit);
+            let outcome = examine(&targets, session_user.as_deref(), IO_TIMEOUT, &mut emit);
             _ = sender.send(CheckProgress::Over(outcome));
         })
         .context("cannot start a thread")?;

@@ -26,7 +26,7 @@ use self::start::Plan;
 use crate::cli::exec::ExecArgs;
 use crate::exit::Status;
 use crate::report::Report;
-use crate::store::target::Target;
+use crate::store::target::Targets;
 use crate::sys::clock;
 
 /// Runs the command under the lock.
@@ -34,13 +34,14 @@ use crate::sys::clock;
 /// # Errors
 /// Fails if the command cannot be started, if the lock cannot be acquired, if `--once` finds a
 /// recorded success, if a signal ends the wait, or if a process of the command is left behind.
-pub fn run(args: ExecArgs, target: Target, report: &Report) -> anyhow::Result<Status> {
+pub fn run(args: ExecArgs, targets: Targets, report: &Report) -> anyhow::Result<Status> {
     report.about(args.name.action());
     let plan = Plan::new(args)?;
-    if let Some(token) = nested::outer_token(&plan.contender, &target, plan.args.connect_timeout)? {
+    if let Some(token) = nested::outer_token(&plan.contender, &targets, plan.args.connect_timeout)?
+    {
         return Err(plan.run_under(token, report).into());
     }
-    let (mut event_loop, acquire, monitor) = plan.start(target, report)?;
+    let (mut event_loop, acquire, monitor) = plan.start(targets, report)?;
 
     let started = clock::now();
     let lease = event_loop.acquire(acquire, &plan.args);

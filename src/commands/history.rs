@@ -8,7 +8,7 @@ use crate::exit::Status;
 use crate::report::layout::Layout;
 use crate::report::{self, Report};
 use crate::store::HistoryFilter;
-use crate::store::target::Target;
+use crate::store::target::Targets;
 use crate::watch::selection::ActionSelection;
 
 /// Shows the most recent runs, newest first. If there are none, describes the named actions. With `--follow`, shows
@@ -16,7 +16,7 @@ use crate::watch::selection::ActionSelection;
 ///
 /// # Errors
 /// Fails if the server cannot be reached, refuses the query, or does not have dlock's tables.
-pub fn run(args: HistoryArgs, target: Target, report: &Report) -> anyhow::Result<Status> {
+pub fn run(args: HistoryArgs, targets: Targets, report: &Report) -> anyhow::Result<Status> {
     let actions = ActionSelection::new(args.actions.into_iter().chain(args.action), true);
     let layout = Layout::for_stdout(args.table);
     let filter = HistoryFilter {
@@ -25,11 +25,11 @@ pub fn run(args: HistoryArgs, target: Target, report: &Report) -> anyhow::Result
         since: args.since,
     };
     if args.follow {
-        return follow::run(actions, filter, args.json, layout, target, report);
+        return follow::run(actions, filter, args.json, layout, targets, report);
     }
     let json = args.json;
     let is_filtered = filter.failed || filter.since.is_some();
-    let (entries, named) = query_once(target, move |database| {
+    let (entries, named) = query_once(targets, move |database| {
         let entries = database.history(actions.selection(), &filter)?;
         // The records show whether a name is known.
         let named = match entries.is_empty() && actions.is_named() && !json {

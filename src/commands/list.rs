@@ -5,7 +5,7 @@ use crate::cli::list::ListArgs;
 use crate::exit::Status;
 use crate::report;
 use crate::report::layout::Layout;
-use crate::store::target::Target;
+use crate::store::target::Targets;
 use crate::sys::terminal;
 use crate::watch::selection::ActionSelection;
 
@@ -13,9 +13,9 @@ use crate::watch::selection::ActionSelection;
 ///
 /// # Errors
 /// Fails if the server cannot be reached, refuses the query, or does not have dlock's tables.
-pub fn run(args: &ListArgs, target: Target) -> anyhow::Result<Status> {
+pub fn run(args: &ListArgs, targets: Targets) -> anyhow::Result<Status> {
     let selection = ActionSelection::new([], true);
-    let snapshot = query_once(target, move |database| {
+    let snapshot = query_once(targets, move |database| {
         let mut snapshot = database.snapshot(selection.selection())?;
         selection.complete(&mut snapshot);
         Ok(snapshot)

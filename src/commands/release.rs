@@ -17,7 +17,7 @@ use crate::report::{self, Report, messages};
 use crate::store::LockRecord;
 use crate::store::mysql::Selection;
 use crate::store::operator::{OperatorAction, OperatorRequest, OperatorResult};
-use crate::store::target::Target;
+use crate::store::target::Targets;
 
 /// Shows the lock, asks for confirmation, and sends the operator request.
 ///
@@ -25,11 +25,11 @@ use crate::store::target::Target;
 /// Fails if the server cannot be reached or refuses the request, if the user does not confirm, if
 /// stdin is not a terminal and `--yes` is missing, or if the token of the action is not the
 /// expected one.
-pub fn run(args: ReleaseArgs, target: Target, report: &Report) -> anyhow::Result<Status> {
+pub fn run(args: ReleaseArgs, targets: Targets, report: &Report) -> anyhow::Result<Status> {
     let action = args.name.action().clone();
     report.about(&action);
     let shown_action = action.clone();
-    let snapshot = query_once(target.clone(), move |database| {
+    let snapshot = query_once(targets.clone(), move |database| {
         database.snapshot(Selection::Named(&[shown_action]))
     })?;
     let record = snapshot.locks.first().cloned();
@@ -60,7 +60,7 @@ pub fn run(args: ReleaseArgs, target: Target, report: &Report) -> anyhow::Result
         kind,
     };
     let wakes = request.wakes_holder(&record);
-    let outcome = query_once(target, move |database| {
+    let outcome = query_once(targets, move |database| {
         database.apply_operator_request(&request, wakes)
     })?;
     let OperatorResult::Applied { woken } = outcome else {

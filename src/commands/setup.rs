@@ -7,7 +7,7 @@ use crate::exit::Status;
 use crate::report::log::EventKind;
 use crate::report::{self, Report};
 use crate::store::mysql::{Database, TablesState, schema};
-use crate::store::target::Target;
+use crate::store::target::Targets;
 
 /// Maximum time of an upgrade. The server may have to copy a large table. With a shorter limit, the user might have to
 /// repeat an upgrade that was about to succeed. If an upgrade takes longer than this limit, the server has probably
@@ -28,9 +28,9 @@ pub fn print(database: &str) -> anyhow::Result<Status> {
 /// # Errors
 /// Fails if the server cannot be reached, refuses a request, or has tables with which this version of dlock does not
 /// work.
-pub fn run(target: Target, report: &Report) -> anyhow::Result<Status> {
-    let database = target.database.clone();
-    let state = query_once(target.clone(), Database::setup)?;
+pub fn run(targets: Targets, report: &Report) -> anyhow::Result<Status> {
+    let database = targets.database().to_owned();
+    let state = query_once(targets.clone(), Database::setup)?;
     let text = match state {
         TablesState::Current => format!("the tables are in place in {database}"),
         TablesState::Newer { tables, program } => format!(
@@ -38,7 +38,7 @@ pub fn run(target: Target, report: &Report) -> anyhow::Result<Status> {
              which works with them; nothing was changed"
         ),
         TablesState::Older { tables, program } => {
-            query_within(target, UPGRADE_TIMEOUT, Database::upgrade)?;
+            query_within(targets, UPGRADE_TIMEOUT, Database::upgrade)?;
             format!(
                 "the tables are in place in {database}, upgraded from schema version {tables} to {program}"
             )

@@ -8,7 +8,7 @@ use crate::exit::{ExitError, Status};
 use crate::report::layout::Layout;
 use crate::report::log::EventKind;
 use crate::report::{self, Report, messages};
-use crate::store::target::Target;
+use crate::store::target::Targets;
 use crate::store::{LockRecord, LockState};
 use crate::sys::clock;
 use crate::watch::app;
@@ -21,7 +21,7 @@ use crate::watch::selection::ActionSelection;
 /// # Errors
 /// Fails if the server cannot be reached, refuses the query, or does not have dlock's tables. With
 /// `--check`, also fails if the server is read-only.
-pub fn run(args: StatusArgs, target: Target, report: &Report) -> anyhow::Result<Status> {
+pub fn run(args: StatusArgs, targets: Targets, report: &Report) -> anyhow::Result<Status> {
     let selection = ActionSelection::new(args.actions.into_iter().chain(args.action), args.all);
     let layout = Layout::for_stdout(args.table);
     if let Some(interval) = args.repeat.watch {
@@ -40,7 +40,7 @@ pub fn run(args: StatusArgs, target: Target, report: &Report) -> anyhow::Result<
             operator: operator(args.repeat.operator, None),
             layout,
         };
-        return app::run(options, target, report);
+        return app::run(options, targets, report);
     }
     let StatusArgs {
         json,
@@ -49,7 +49,7 @@ pub fn run(args: StatusArgs, target: Target, report: &Report) -> anyhow::Result<
         ..
     } = args;
     let is_named = selection.is_named();
-    let snapshot = query_once(target, move |database| {
+    let snapshot = query_once(targets, move |database| {
         let mut snapshot = match check {
             true => database.current_snapshot(selection.selection())?,
             false => database.snapshot(selection.selection())?,
@@ -77,6 +77,9 @@ pub fn run(args: StatusArgs, target: Target, report: &Report) -> anyhow::Result<
         _ => report::status::table(&snapshot, layout),
     };
     report::result(&text)?;
+    for text in messages::skipped_hosts(&snapshot) {
+        report.info(EventKind::HostSkipped, text);
+    }
     if snapshot.is_read_only {
         report.info(EventKind::ReadOnly, messages::READ_ONLY);
     }

@@ -21,7 +21,7 @@ use crate::lease::timing::Timing;
 use crate::report::log::{EventKind, WaitFacts};
 use crate::report::{Report, messages};
 use crate::store::takeover::{HolderSession, allowed_in};
-use crate::store::target::Target;
+use crate::store::target::Targets;
 use crate::store::{
     Contender, Failure, FailureKind, FenceMode, Holder, LockRecord, LockState, Request, Response,
 };
@@ -65,7 +65,7 @@ struct SuccessWait<'a> {
 /// # Errors
 /// Fails if `--timeout` expires, if a fatal signal arrives, if the server refuses a request, or if no
 /// request succeeds within `--connect-timeout`.
-pub fn run(args: WaitArgs, target: Target, report: &Report) -> anyhow::Result<Status> {
+pub fn run(args: WaitArgs, targets: Targets, report: &Report) -> anyhow::Result<Status> {
     let action = args.name.action().clone();
     report.about(&action);
     let done = args.done.map(Option::unwrap_or_default);
@@ -81,7 +81,7 @@ pub fn run(args: WaitArgs, target: Target, report: &Report) -> anyhow::Result<St
     let signals = SignalFd::open(JobControl::Announced).context("cannot receive signals")?;
     report.write_behind();
     let (events, sender) = EventQueue::new(signals, None).context("cannot wait for events")?;
-    let mut event_loop = EventLoop::open(report, timing, contender, target, events, sender)
+    let mut event_loop = EventLoop::open(report, timing, contender, targets, events, sender)
         .context("cannot start a thread")?;
     event_loop.job_control = JobControl::Announced;
     let started = clock::now();

@@ -5,7 +5,7 @@
 //! forgotten variable. If dlock used the wrong one, it would acquire the lock on a different server.
 
 use super::error::Error;
-use super::settings::{Endpoint, Partial, Source};
+use super::settings::{Endpoint, Partial, Source, is_localhost};
 use super::value::{self, InvalidValue};
 use crate::cli::connection::ConnectionArgs;
 
@@ -33,13 +33,13 @@ impl Level {
 
 /// Returns the settings in `args`, which are given at `level`. Ignores the URL and the files in `args`.
 pub(super) fn settings(args: &ConnectionArgs, level: Level) -> Result<Source, Error> {
-    let host = checked(args.host.as_deref(), level, "host", value::host)?;
-    let endpoint = match (host, args.socket.clone()) {
-        (Some(host), Some(_)) if !host.eq_ignore_ascii_case("localhost") => {
+    let hosts = checked(args.host.as_deref(), level, "host", value::hosts)?;
+    let endpoint = match (hosts, args.socket.clone()) {
+        (Some(hosts), Some(_)) if !is_localhost(&hosts) => {
             return Err(both_set(level, "host", "socket"));
         }
         (_, Some(socket)) => Some(Endpoint::Socket(socket)),
-        (Some(host), None) => Some(Endpoint::Host(host)),
+        (Some(hosts), None) => Some(Endpoint::Hosts(hosts)),
         (None, None) => None,
     };
     let settings = Partial {
@@ -95,6 +95,11 @@ mod tests {
         let error = settings(&args, Level::Environment).expect_err("host and socket are ambiguous");
         assert!(error.to_string().contains("DLOCK_SOCKET"), "{error}");
         assert_eq!(error.status(), Status::USAGE);
+
+        for host in ["localhost,db", "localhost:3306"] {
+            args.host = Some(host.into());
+            settings(&args, Level::Environment).expect_err("the socket excludes other hosts");
+        }
 
         args.host = Some("localhost".into());
         let source = settings(&args, Level::Environment)

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use super::settings::{Endpoint, Partial, Source};
+use super::settings::{Endpoint, HostEntry, Partial, Source, is_localhost};
 use super::value::{self, InvalidValue};
 use crate::store::target::{Secret, SslMode};
 
@@ -35,7 +35,7 @@ pub(super) const KNOWN: &str = "host, port, socket, user, password, database, ss
 /// The options of one group.
 #[derive(Default)]
 pub(super) struct Group {
-    host: Option<String>,
+    hosts: Option<Vec<HostEntry>>,
     socket: Option<PathBuf>,
     ssl: Option<bool>,
     verify: Option<bool>,
@@ -86,11 +86,9 @@ impl Group {
     pub(super) fn into_source(self) -> Source {
         // As in the `mysql` client, the socket is used only if the host is localhost or not set. Debian sets a socket
         // in [client], which must not override a different host in the same group.
-        let endpoint = match (self.host, self.socket) {
-            (Some(host), Some(socket)) if host.eq_ignore_ascii_case("localhost") => {
-                Some(Endpoint::Socket(socket))
-            }
-            (Some(host), _) => Some(Endpoint::Host(host)),
+        let endpoint = match (self.hosts, self.socket) {
+            (Some(hosts), Some(socket)) if is_localhost(&hosts) => Some(Endpoint::Socket(socket)),
+            (Some(hosts), _) => Some(Endpoint::Hosts(hosts)),
             (None, socket) => socket.map(Endpoint::Socket),
         };
         let (ssl_mode, ssl_mode_key) = match (self.other.ssl_mode, self.ssl, self.verify) {
@@ -125,7 +123,7 @@ type Setter = fn(&mut Group, String) -> Result<Assignment, InvalidValue>;
 /// Returns the function that sets the value of `key`. None if dlock does not use `key`.
 fn setter(key: &str) -> Option<Setter> {
     let setter: Setter = match key {
-        "host" => |group, text| set(&mut group.host, value::host(&text)),
+        "host" => |group, text| set(&mut group.hosts, value::hosts(&text)),
         "port" => |group, text| set(&mut group.other.port, value::port(&text)),
         "socket" => |group, text| set(&mut group.socket, value::path(&text)),
         "user" => |group, text| set(&mut group.other.user, value::name(&text)),
@@ -158,7 +156,7 @@ fn set<T>(
 
 #[cfg(test)]
 mod tests {
-    use super::{Assignment, Group};
+    use super::{Assignment, Group, value};
     use crate::config::settings::{Endpoint, Partial};
     use crate::store::target::SslMode;
 
@@ -183,10 +181,12 @@ mod tests {
 
     #[test]
     fn socket_is_used_only_for_localhost() {
-        let host = |name: &str| Some(Endpoint::Host(name.to_owned()));
+        let host = |text: &str| value::hosts(text).ok().map(Endpoint::Hosts);
         let socket = || Some(Endpoint::Socket("/s".into()));
         for (options, wanted) in [
             (&["host=db"][..], host("db")),
+            (&["host=a,b:3307"], host("a,b:3307")),
+            (&["host=localhost,b", "socket=/s"], host("localhost,b")),
             (&["socket=/s"], socket()),
             (&["host=localhost"], host("localhost")),
             (&["host=localhost", "socket=/s"], socket()),

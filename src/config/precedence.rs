@@ -19,10 +19,10 @@ use std::path::PathBuf;
 use super::config_file::{self, ConfigFile, ConfigFileState};
 use super::error::Error;
 use super::flags::{self, Level, both_set};
-use super::settings::{Endpoint, Partial, Source};
+use super::settings::{Endpoint, HostEntry, Partial, Source};
 use super::{option_file, password, text_file, tls, url};
 use crate::cli::connection::ConnectionArgs;
-use crate::store::target::{Address, Target};
+use crate::store::target::{Address, Target, Targets};
 
 /// The port that IANA has assigned to MySQL.
 const PORT: u16 = 3306;
@@ -113,37 +113,67 @@ impl ConnectionSettings {
     /// Returns the complete settings, with the defaults.
     ///
     /// # Errors
-    /// Fails if the server, the user or the database is missing, or if the TLS settings are incomplete.
-    pub fn target(&self) -> Result<Target, Error> {
+    /// Fails if the server, the user or the database is missing, if the list of hosts contains a server twice, or if the
+    /// TLS settings are incomplete.
+    pub fn targets(&self) -> Result<Targets, Error> {
         let merged = self.source.settings.clone();
         let (Some(endpoint), Some(user), Some(database)) =
             (merged.endpoint, merged.user, merged.database)
         else {
             return Err(Error::usage(self.missing()));
         };
-        let address = match endpoint {
-            Endpoint::Host(host) => Address::Tcp {
-                host,
-                port: merged.port.unwrap_or(PORT),
-            },
-            Endpoint::Socket(path) => Address::Socket(path),
+        let default_port = merged.port.unwrap_or(PORT);
+        let address = |HostEntry { host, port }| Address::Tcp {
+            host,
+            port: port.unwrap_or(default_port),
         };
-        let tls = tls::settings(
-            &address,
-            merged.ssl_mode,
-            merged.ssl_ca,
-            merged.ssl_cert,
-            merged.ssl_key,
-        )?;
-        Ok(Target {
-            address,
-            user,
-            password: merged
-                .password
-                .filter(|password| !password.reveal().is_empty()),
-            database,
-            tls,
-        })
+        let addresses: Vec<Address> = match endpoint {
+            Endpoint::Hosts(hosts) => hosts.into_iter().map(address).collect(),
+            Endpoint::Socket(path) => vec![Address::Socket(path)],
+        };
+        self.refuse_duplicates(&addresses)?;
+        let password = merged
+            .password
+            .filter(|password| !password.reveal().is_empty());
+        let target = |address: Address| {
+            let tls = tls::settings(
+                &address,
+                merged.ssl_mode,
+                merged.ssl_ca.clone(),
+                merged.ssl_cert.clone(),
+                merged.ssl_key.clone(),
+            )?;
+            Ok(Target {
+                address,
+                user: user.clone(),
+                password: password.clone(),
+                database: database.clone(),
+                tls,
+            })
+        };
+        let all: Result<Vec<Target>, Error> = addresses.into_iter().map(target).collect();
+        let mut all = all?.into_iter();
+        let first = all.next().ok_or_else(|| Error::usage(self.missing()))?;
+        let mut targets = Targets::from(first);
+        targets.extend(all);
+        Ok(targets)
+    }
+
+    /// Fails if two of `addresses` are equal. Upper and lower case are equal in host names.
+    fn refuse_duplicates(&self, addresses: &[Address]) -> Result<(), Error> {
+        let names: Vec<String> = addresses.iter().map(ToString::to_string).collect();
+        let is_repeated = |(number, name): (usize, &String)| {
+            names[..number]
+                .iter()
+                .any(|it| it.eq_ignore_ascii_case(name))
+        };
+        match names.iter().enumerate().any(is_repeated) {
+            true => Err(Error::usage(format!(
+                "{} contains the same host and port twice",
+                self.origin("host").unwrap_or("the list of hosts")
+            ))),
+            false => Ok(()),
+        }
     }
 
     /// Returns the database. None if no source sets it.

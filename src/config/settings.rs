@@ -9,13 +9,27 @@ use std::path::PathBuf;
 
 use crate::store::target::{Secret, SslMode};
 
-/// The host or the socket of the server.
+/// The hosts or the socket of the server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Endpoint {
-    /// A valid host name or IP address, without brackets.
-    Host(String),
+    /// The hosts, in the order in which dlock tries them. There is at least one.
+    Hosts(Vec<HostEntry>),
     /// The path of a Unix socket.
     Socket(PathBuf),
+}
+
+/// One entry of a list of hosts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct HostEntry {
+    /// A valid host name or IP address, without brackets.
+    pub(super) host: String,
+    /// The port of this entry. None uses the port of all entries that have none.
+    pub(super) port: Option<u16>,
+}
+
+/// Returns true if `hosts` is only `localhost`, without a port. As in the `mysql` client, a socket is then allowed.
+pub(super) fn is_localhost(hosts: &[HostEntry]) -> bool {
+    matches!(hosts, [HostEntry { host, port: None }] if host.eq_ignore_ascii_case("localhost"))
 }
 
 /// The settings of one source, or of several merged sources. None means that none of these sources sets the field.
@@ -53,7 +67,7 @@ impl Partial {
     /// Returns the names of the fields that are set, as option files spell them.
     pub(super) fn names(&self) -> impl Iterator<Item = &'static str> {
         let endpoint = self.endpoint.as_ref().map(|endpoint| match endpoint {
-            Endpoint::Host(_) => "host",
+            Endpoint::Hosts(_) => "host",
             Endpoint::Socket(_) => "socket",
         });
         [

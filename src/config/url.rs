@@ -1,4 +1,5 @@
-//! The grammar of `mysql://USER:PASSWORD@HOST:PORT/DATABASE?socket=PATH&ssl-mode=MODE`.
+//! The grammar of `mysql://USER:PASSWORD@HOST:PORT/DATABASE?socket=PATH&ssl-mode=MODE`. A list of hosts may replace the
+//! host. The URL standard knows no such list, so each entry is parsed as the host of a URL of its own.
 //!
 //! This module only processes text. A URL is refused before it is parsed if its password contains an unencoded `@`,
 //! `/`, `?` or `#`. According to the URL standard, the host in `mysql://d:p@ss/w0rd@db` is `ss`, so a part of the
@@ -7,13 +8,15 @@
 
 use url::{Host, ParseError, Url};
 
-use super::settings::{Endpoint, Partial};
+use super::settings::{Endpoint, HostEntry, Partial};
 use super::value::{self, InvalidValue};
 use crate::store::target::Secret;
 
 const UNENCODED: InvalidValue = "is ambiguous; percent-encode special characters in user and \
                           password (@ is %40, / is %2F, ? is %3F, # is %23, % is %25)";
 const SCHEME: InvalidValue = "must begin with mysql://";
+const INVALID_PORT: InvalidValue = "must have a number from 1 to 65535 as its port";
+const EMPTY_ENTRY: InvalidValue = "has an empty entry in its list of hosts";
 const PATH: InvalidValue = "must have one database name after the host, without another /";
 const QUERY: InvalidValue =
     "may only have socket, ssl-mode, ssl-ca, ssl-cert and ssl-key after the ?, each as KEY=VALUE";
@@ -21,20 +24,25 @@ const QUERY: InvalidValue =
 /// Parses `text`. An error message consists of "the URL" and the returned string.
 pub(super) fn parse(text: &str) -> Result<Partial, InvalidValue> {
     refuse_ambiguous_text(text)?;
-    let url = Url::parse(text).map_err(|error| match error {
-        ParseError::EmptyHost => "has no host; for a Unix socket, write localhost and ?socket=PATH",
-        ParseError::InvalidPort => "must have a number from 1 to 65535 as its port",
-        ParseError::InvalidIpv6Address => "has an invalid IPv6 address in [ ]",
-        _ => "is malformed",
-    })?;
+    let (first, others) = split_hosts(text)?;
+    let url = parsed(&first)?;
+    let port = port(&url)?;
+    let endpoint = match (host(&url)?, others.as_slice()) {
+        (None, []) => None,
+        (None, _) => return Err(EMPTY_ENTRY),
+        // The port of a single host can be overridden, like every other setting.
+        (Some(host), []) => Some(Endpoint::Hosts(vec![HostEntry { host, port: None }])),
+        (Some(host), others) => {
+            let others = others.iter().map(|text| host_entry(text));
+            let first = Ok(HostEntry { host, port });
+            let entries: Result<_, InvalidValue> = std::iter::once(first).chain(others).collect();
+            Some(Endpoint::Hosts(entries?))
+        }
+    };
 
     let mut partial = Partial {
-        endpoint: host(&url)?.map(Endpoint::Host),
-        port: url
-            .port()
-            .map(value::port_number)
-            .transpose()
-            .map_err(|_| "must have a number from 1 to 65535 as its port")?,
+        port: port.filter(|_| others.is_empty()),
+        endpoint,
         user: Some(decoded(url.username())?)
             .filter(|user| !user.is_empty())
             .map(|user| value::name(&user))
@@ -79,6 +87,47 @@ fn refuse_ambiguous_text(text: &str) -> Result<(), InvalidValue> {
         return Err("must not contain #; percent-encode it as %23");
     }
     Ok(())
+}
+
+/// Returns `text` with only the first host, and the other hosts of the list.
+fn split_hosts(text: &str) -> Result<(String, Vec<&str>), InvalidValue> {
+    let start = text.find("://").ok_or(SCHEME)? + 3;
+    let end = text[start..]
+        .find(['/', '?'])
+        .map_or(text.len(), |at| start + at);
+    let hosts_start = text[start..end]
+        .find('@')
+        .map_or(start, |at| start + at + 1);
+    let mut hosts = text[hosts_start..end].split(',');
+    let first = hosts.next().unwrap_or_default();
+    let others: Vec<&str> = hosts.collect();
+    if others.len() >= value::MAX_HOSTS {
+        return Err(value::TOO_MANY_HOSTS);
+    }
+    let text = format!("{}{first}{}", &text[..hosts_start], &text[end..]);
+    Ok((text, others))
+}
+
+/// Parses an entry of the list of hosts other than the first.
+fn host_entry(text: &str) -> Result<HostEntry, InvalidValue> {
+    let url = parsed(&format!("mysql://{text}"))?;
+    let host = host(&url)?.ok_or(EMPTY_ENTRY)?;
+    let port = port(&url)?;
+    Ok(HostEntry { host, port })
+}
+
+fn parsed(text: &str) -> Result<Url, InvalidValue> {
+    Url::parse(text).map_err(|error| match error {
+        ParseError::EmptyHost => "has no host; for a Unix socket, write localhost and ?socket=PATH",
+        ParseError::InvalidPort => INVALID_PORT,
+        ParseError::InvalidIpv6Address => "has an invalid IPv6 address in [ ]",
+        _ => "is malformed",
+    })
+}
+
+fn port(url: &Url) -> Result<Option<u16>, InvalidValue> {
+    let port = url.port().map(value::port_number).transpose();
+    port.map_err(|_| INVALID_PORT)
 }
 
 fn host(url: &Url) -> Result<Option<String>, InvalidValue> {
@@ -159,203 +208,4 @@ fn decoded(text: &str) -> Result<String, InvalidValue> {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::fmt::Write;
-
-    use proptest::prelude::{Strategy, any, prop_assert, prop_assert_eq, proptest};
-
-    use super::{UNENCODED, parse};
-    use crate::config::settings::{Endpoint, Partial};
-    use crate::store::target::{Secret, SslMode};
-
-    fn host(name: &str) -> Endpoint {
-        Endpoint::Host(name.to_owned())
-    }
-
-    fn text(text: &str) -> String {
-        text.to_owned()
-    }
-
-    fn secret(text: &str) -> Secret {
-        Secret::new(text.to_owned())
-    }
-
-    fn encoded(text: &str) -> String {
-        text.bytes().fold(String::new(), |mut all, byte| {
-            write!(all, "%{byte:02X}").expect("a write to a String never fails");
-            all
-        })
-    }
-
-    #[test]
-    fn urls_are_parsed() {
-        for (url, wanted) in [
-            (
-                "mysql://u:p@db:3307/dlock",
-                Partial {
-                    endpoint: Some(host("db")),
-                    port: Some(3307),
-                    user: Some(text("u")),
-                    password: Some(secret("p")),
-                    database: Some(text("dlock")),
-                    ..Partial::default()
-                },
-            ),
-            (
-                "mysql://db",
-                Partial {
-                    endpoint: Some(host("db")),
-                    ..Partial::default()
-                },
-            ),
-            (
-                "MariaDB://db/",
-                Partial {
-                    endpoint: Some(host("db")),
-                    ..Partial::default()
-                },
-            ),
-            (
-                "mysql://u%40x:p%2F%3a%25+@DB_1/d%20b",
-                Partial {
-                    endpoint: Some(host("DB_1")),
-                    user: Some(text("u@x")),
-                    password: Some(secret("p/:%+")),
-                    database: Some(text("d b")),
-                    ..Partial::default()
-                },
-            ),
-            (
-                "mysql://u:a:b|é\"^@db",
-                Partial {
-                    endpoint: Some(host("db")),
-                    user: Some(text("u")),
-                    password: Some(secret("a:b|é\"^")),
-                    ..Partial::default()
-                },
-            ),
-            (
-                "mysql://u:@[2001:db8::1]:1/x",
-                Partial {
-                    endpoint: Some(host("2001:db8::1")),
-                    port: Some(1),
-                    user: Some(text("u")),
-                    database: Some(text("x")),
-                    ..Partial::default()
-                },
-            ),
-            (
-                "mysql://u@localhost/x?socket=/run/my%20sql+.sock&ssl_mode=Verify_CA",
-                Partial {
-                    endpoint: Some(Endpoint::Socket("/run/my sql+.sock".into())),
-                    user: Some(text("u")),
-                    database: Some(text("x")),
-                    ssl_mode: Some(SslMode::VerifyCa),
-                    ..Partial::default()
-                },
-            ),
-            (
-                "mysql:///x?ssl-ca=/ca&ssl_cert=/c&ssl-key=/k",
-                Partial {
-                    database: Some(text("x")),
-                    ssl_ca: Some("/ca".into()),
-                    ssl_cert: Some("/c".into()),
-                    ssl_key: Some("/k".into()),
-                    ..Partial::default()
-                },
-            ),
-        ] {
-            assert_eq!(parse(url), Ok(wanted), "{url}");
-        }
-    }
-
-    #[test]
-    fn password_with_unencoded_delimiters_is_refused() {
-        for url in [
-            "mysql://d:p@ss/w0rd@host/db",
-            "mysql://d:p@ss@host/db",
-            "mysql://d:pa/ss@host/db",
-            "mysql://d:pa?ss@host/db",
-            "mysql://d:pa#ss@host/db",
-            "mysql://d@corp:pw@host/db",
-            "mysql://d:100%@host/db",
-            "mysql://d:1%zz@host/db",
-            "mysql://d:1%+1@host/db",
-        ] {
-            assert_eq!(parse(url), Err(UNENCODED), "{url}");
-        }
-    }
-
-    #[test]
-    fn malformed_urls_are_refused() {
-        for (url, wanted) in [
-            ("", "must begin with mysql://"),
-            ("db/dlock", "must begin with mysql://"),
-            ("mysql:db", "must begin with mysql://"),
-            ("postgres://u@db/x", "must begin with mysql://"),
-            ("mysql://u@db/x ", "spaces"),
-            ("mysql://u:p\tw@db/x", "spaces"),
-            ("mysql://u@/x", "has no host"),
-            ("mysql://u@:3306/x", "has no host"),
-            ("mysql://u@db:port/x", "as its port"),
-            ("mysql://u@db:0/x", "as its port"),
-            ("mysql://u@db:65536/x", "as its port"),
-            ("mysql://u@[::1/x", "IPv6"),
-            ("mysql://u@%2Frun%2Fsock/x", "as its host"),
-            ("mysql://u@db/x/y", "without another /"),
-            ("mysql://u@db/x%00", "one database name"),
-            ("mysql://u%00@db/x", "in the user"),
-            ("mysql://%FF@db/x", "UTF-8"),
-            ("mysql://u@db/x#y", "#"),
-            ("mysql://u@db/x?sokcet=/s", "may only have socket"),
-            ("mysql://u@db/x?socket", "may only have socket"),
-            ("mysql://u@db/x?socket=", "may only have socket"),
-            ("mysql://u@db/x?password=p", "may only have socket"),
-            ("mysql://u@db/x?socket=/a&socket=/b", "twice"),
-            ("mysql://u@db/x?ssl-ca=/a&ssl_ca=/b", "twice"),
-            ("mysql://u@db/x?ssl-mode=preferred", "verify_identity"),
-        ] {
-            let fault = parse(url).expect_err(url);
-            assert!(fault.contains(wanted), "{url}: {fault}");
-        }
-    }
-
-    proptest! {
-        #[test]
-        fn encoded_parts_round_trip(
-            user in "[^\\pC]{1,20}",
-            password in any::<String>(),
-            database in any::<String>().prop_filter("a name", |name| {
-                !name.chars().any(char::is_control) && !matches!(name.as_str(), "" | "." | "..")
-            }),
-        ) {
-            let [u, p, d] = [&user, &password, &database].map(|part| encoded(part));
-            let partial = parse(&format!("mysql://{u}:{p}@db:3307/{d}"));
-            let partial = partial.expect("all parts are encoded");
-            prop_assert_eq!(partial.endpoint, Some(host("db")));
-            prop_assert_eq!(partial.user, Some(user));
-            let revealed = partial.password.as_ref().map_or("", |password| password.reveal());
-            prop_assert_eq!(revealed, password.as_str());
-            prop_assert_eq!(partial.database, Some(database));
-        }
-
-        #[test]
-        fn unencoded_password_is_read_exactly_or_refused(password in "[ -~&&[^%]]{1,12}") {
-            if let Ok(partial) = parse(&format!("mysql://d:{password}@db/x")) {
-                prop_assert_eq!(partial.endpoint, Some(host("db")));
-                prop_assert_eq!(partial.user, Some(text("d")));
-                prop_assert_eq!(partial.password, Some(secret(&password)));
-            }
-        }
-
-        #[test]
-        fn parse_never_panics_and_never_sets_an_empty_value(tail in any::<String>()) {
-            let _ = parse(&tail);
-            if let Ok(partial) = parse(&format!("mysql://{tail}")) {
-                prop_assert!(partial.user != Some(String::new()));
-                prop_assert!(partial.database != Some(String::new()));
-                prop_assert!(partial.endpoint != Some(host("")));
-            }
-        }
-    }
-}
+mod tests;

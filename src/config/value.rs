@@ -8,12 +8,48 @@ use std::path::PathBuf;
 
 use clap::ValueEnum;
 
+use super::settings::HostEntry;
 use crate::store::target::SslMode;
 
 /// The reason why a value is refused. The error message consists of the name of the option and this string.
 pub(super) type InvalidValue = &'static str;
 
 const EMPTY: InvalidValue = "is empty";
+
+/// Maximum number of hosts. The hosts share the time limit of one connect.
+pub(super) const MAX_HOSTS: usize = 8;
+
+pub(super) const TOO_MANY_HOSTS: InvalidValue = "has more than 8 hosts";
+
+/// Parses a list of hosts, which are separated by commas. Each entry may end with a port.
+pub(super) fn hosts(text: &str) -> Result<Vec<HostEntry>, InvalidValue> {
+    if text.is_empty() {
+        return Err(EMPTY);
+    }
+    let entries: Vec<&str> = text.split(',').collect();
+    if entries.len() > MAX_HOSTS {
+        return Err(TOO_MANY_HOSTS);
+    }
+    entries.into_iter().map(host_entry).collect()
+}
+
+/// Parses a host with an optional port. An IPv6 address with a port must be in brackets.
+fn host_entry(text: &str) -> Result<HostEntry, InvalidValue> {
+    if text.is_empty() {
+        return Err("has an empty entry; separate the hosts by one comma");
+    }
+    let (name, number) = match text.rsplit_once(':') {
+        Some((name, number)) if !name.contains(':') || name.ends_with(']') => (name, Some(number)),
+        _ => (text, None),
+    };
+    Ok(HostEntry {
+        host: host(name)?,
+        port: number.map(port).transpose().map_err(|_| INVALID_HOST)?,
+    })
+}
+
+const INVALID_HOST: InvalidValue =
+    "is not a host name or an IP address, or a list of them, each with an optional :PORT";
 
 /// Checks a host name or an IP address. Removes the brackets around an IPv6 address.
 pub(super) fn host(text: &str) -> Result<String, InvalidValue> {
@@ -39,7 +75,7 @@ pub(super) fn host(text: &str) -> Result<String, InvalidValue> {
     if fits {
         Ok(bare.to_owned())
     } else {
-        Err("is not a host name or an IP address (the port is a separate setting)")
+        Err(INVALID_HOST)
     }
 }
 
@@ -105,7 +141,11 @@ pub(super) fn switch(text: &str) -> Result<bool, InvalidValue> {
 
 #[cfg(test)]
 mod tests {
-    use super::{host, name, path, port, ssl_mode, switch};
+    use proptest::prelude::{
+        Just, Strategy, any, prop_assert, prop_assert_eq, prop_oneof, proptest,
+    };
+
+    use super::{HostEntry, host, hosts, name, path, port, ssl_mode, switch};
     use crate::store::target::SslMode;
 
     #[test]
@@ -128,6 +168,83 @@ mod tests {
             ("ä", None),
         ] {
             assert_eq!(host(text).ok().as_deref(), wanted, "{text:?}");
+        }
+    }
+
+    fn entry(host: &str, port: Option<u16>) -> HostEntry {
+        let host = host.to_owned();
+        HostEntry { host, port }
+    }
+
+    #[test]
+    fn hosts_are_a_list_with_optional_ports() {
+        for (text, wanted) in [
+            ("db", vec![entry("db", None)]),
+            ("db:3307", vec![entry("db", Some(3307))]),
+            (
+                "a,b:3307,c",
+                vec![entry("a", None), entry("b", Some(3307)), entry("c", None)],
+            ),
+            ("::1", vec![entry("::1", None)]),
+            (
+                "[::1]:3307,[::2],::3",
+                vec![
+                    entry("::1", Some(3307)),
+                    entry("::2", None),
+                    entry("::3", None),
+                ],
+            ),
+            ("a,A", vec![entry("a", None), entry("A", None)]),
+        ] {
+            assert_eq!(hosts(text), Ok(wanted), "{text}");
+        }
+    }
+
+    #[test]
+    fn malformed_lists_of_hosts_are_refused() {
+        for (text, wanted) in [
+            ("", "is empty"),
+            (",", "an empty entry"),
+            ("a,", "an empty entry"),
+            (",a", "an empty entry"),
+            ("a,,b", "an empty entry"),
+            ("a, b", "is not a host name"),
+            ("a;b", "is not a host name"),
+            ("a:", "is not a host name"),
+            ("a:0", "is not a host name"),
+            ("a:65536", "is not a host name"),
+            ("a:b:c", "is not a host name"),
+            (":3306", "is empty"),
+            ("[::1]x:1", "is not a host name"),
+            ("/run/sock", "is not a host name"),
+            ("a,b,c,d,e,f,g,h,i", "more than 8 hosts"),
+        ] {
+            let fault = hosts(text).expect_err(text);
+            assert!(fault.contains(wanted), "{text}: {fault}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn lists_of_hosts_round_trip(entries in proptest::collection::vec(
+            (prop_oneof![Just("::1".to_owned()), "[a-z0-9][a-z0-9.-]{0,9}"], any::<Option<u16>>().prop_map(|port| port.filter(|port| *port > 0))),
+            1..=8,
+        )) {
+            let entries: Vec<HostEntry> =
+                entries.iter().map(|(host, port)| entry(host, *port)).collect();
+            let text = entries.iter().map(|HostEntry { host, port }| {
+                let host = if host.contains(':') { format!("[{host}]") } else { host.clone() };
+                port.map_or(host.clone(), |port| format!("{host}:{port}"))
+            });
+            prop_assert_eq!(hosts(&text.collect::<Vec<_>>().join(",")), Ok(entries));
+        }
+
+        #[test]
+        fn any_text_is_refused_or_is_a_list_without_empty_entries(text in any::<String>()) {
+            if let Ok(entries) = hosts(&text) {
+                prop_assert!(!entries.is_empty());
+                prop_assert!(entries.iter().all(|entry| !entry.host.is_empty()));
+            }
         }
     }
 

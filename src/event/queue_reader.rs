@@ -14,7 +14,7 @@ use crate::event::queue::EventSender;
 use crate::lease::instant::BootInstant;
 use crate::lease::timing::Timing;
 use crate::store::mysql::Database;
-use crate::store::target::Target;
+use crate::store::target::Targets;
 use crate::store::{
     Contender, LockRecord, QueueEntry, QueueLock, Request, Response, TimedResponse,
 };
@@ -32,7 +32,7 @@ const PACE: Duration = Duration::from_millis(2);
 /// Starts the reads, at most one at a time, and keeps the latest result.
 #[derive(Debug)]
 pub struct QueueReader {
-    target: Target,
+    targets: Targets,
     contender: Contender,
     timing: Timing,
     events: EventSender,
@@ -55,14 +55,19 @@ struct LatestRead {
 impl QueueReader {
     /// Returns a reader without a thread and without a connection. Each result arrives as an event.
     #[must_use]
-    pub fn new(target: Target, contender: Contender, timing: Timing, events: EventSender) -> Self {
+    pub fn new(
+        targets: Targets,
+        contender: Contender,
+        timing: Timing,
+        events: EventSender,
+    ) -> Self {
         // A read of the holder does not need the recorded success.
         let contender = Contender {
             once: None,
             ..contender
         };
         Self {
-            target,
+            targets,
             contender,
             timing,
             events,
@@ -87,7 +92,7 @@ impl QueueReader {
             ttl,
             ..
         } = self.timing;
-        let mut database = Database::new(self.target.clone(), request_timeout, ttl);
+        let mut database = Database::new(self.targets.clone(), request_timeout, ttl);
         let interrupter = database.interrupter();
         let (contender, events) = (self.contender.clone(), self.events.clone());
         let ahead = u32::try_from(ahead).unwrap_or(u32::MAX);

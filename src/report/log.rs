@@ -48,6 +48,8 @@ pub enum EventKind {
     Nested,
     /// dlock has connected to the server.
     Connected,
+    /// dlock does not use one of several hosts.
+    HostSkipped,
     /// The server has closed the connection, and dlock reconnects.
     Disconnected,
     /// A renewal failed, and dlock retries the renewal.
@@ -97,10 +99,11 @@ pub enum EventKind {
 
 impl EventKind {
     /// All kinds, in the order of dlock(7).
-    pub const ALL: [Self; 31] = [
+    pub const ALL: [Self; 32] = [
         Self::Waiting,
         Self::NoNamedLocks,
         Self::Connected,
+        Self::HostSkipped,
         Self::Granted,
         Self::Nested,
         Self::Skipped,
@@ -142,6 +145,7 @@ impl EventKind {
             Self::ClockDifference => "clock-difference",
             Self::ReadOnly => "read-only",
             Self::Connected => "connected",
+            Self::HostSkipped => "host-skipped",
             Self::Disconnected => "disconnected",
             Self::Paused => "paused",
             Self::Resumed => "resumed",

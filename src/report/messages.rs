@@ -6,7 +6,7 @@ use crate::lease::action::Action;
 use crate::lease::once::{Once, OnceKey};
 use crate::store::diagnosis::{Diagnosis, takeover_in};
 use crate::store::session::{ListedSession, SessionPolicy};
-use crate::store::{Expiry, LockRecord, LockState, Operator, Pause, Success};
+use crate::store::{Expiry, LockRecord, LockState, Operator, Pause, Snapshot, Success};
 
 /// Minimum difference between two clocks at which dlock reports the difference.
 const MIN_CLOCK_DIFFERENCE: Duration = Duration::from_secs(2);
@@ -309,6 +309,17 @@ pub fn clock_difference(server: Duration, ours: Duration) -> Option<String> {
 
 /// Message of `status` about a server that is read-only.
 pub const READ_ONLY: &str = "the server is read-only, probably a replica, and its data may be old";
+
+/// Returns the messages of `status` about the hosts that were not used, and about the server that was used instead. Empty
+/// if the first host was used.
+#[must_use]
+pub fn skipped_hosts(snapshot: &Snapshot) -> Vec<String> {
+    let mut lines: Vec<String> = snapshot.skipped.iter().map(ToString::to_string).collect();
+    if !lines.is_empty() {
+        lines.push(format!("the data is from {}", snapshot.server));
+    }
+    lines
+}
 
 /// Returns the message of a holder that Ctrl-Z stops. `left` is the time until the command is stopped.
 #[must_use]

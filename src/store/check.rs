@@ -5,6 +5,8 @@
 /// The checks, in the order in which they run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Check {
+    /// With several hosts: which hosts respond, accept writes and are used.
+    Hosts,
     /// The host name resolves.
     Address,
     /// The server accepts the connection.
@@ -47,7 +49,8 @@ pub enum Check {
 
 impl Check {
     /// All checks, in the order in which they run.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 20] = [
+        Self::Hosts,
         Self::Address,
         Self::Connect,
         Self::Tls,
@@ -73,6 +76,7 @@ impl Check {
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
+            Self::Hosts => "hosts",
             Self::Address => "address",
             Self::Connect => "connect",
             Self::Tls => "tls",

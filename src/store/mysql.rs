@@ -7,12 +7,14 @@
 mod admin;
 mod attempt;
 mod columns;
+mod connect;
 mod connection;
 mod database;
 pub mod doctor;
 mod errors;
 mod exchange;
 mod group;
+mod hosts;
 mod release;
 mod rows;
 pub mod schema;

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use super::connected::SkippedHost;
 use super::contender::Holder;
 use super::history::HistoryOutcome;
 use super::session::SessionNote;
@@ -288,6 +289,10 @@ pub struct Snapshot {
     pub sessions: SessionStates,
     /// True if the server is read-only. It is then probably a replica, whose data may be old.
     pub is_read_only: bool,
+    /// Address of the server.
+    pub server: String,
+    /// Hosts that dlock did not use. Empty with one host.
+    pub skipped: Vec<SkippedHost>,
 }
 
 /// A waiter in the queue of an action.

@@ -109,3 +109,58 @@ pub struct Target {
     /// TLS settings. They have no effect on a Unix socket.
     pub tls: Tls,
 }
+
+/// The servers of one database, in the order in which dlock tries them. They have the same account and the same name of
+/// the database. There is at least one server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Targets {
+    first: Target,
+    others: Vec<Target>,
+}
+
+impl Targets {
+    /// Returns the server that dlock tries first.
+    #[must_use]
+    pub const fn first(&self) -> &Target {
+        &self.first
+    }
+
+    /// Returns the servers in order.
+    pub fn iter(&self) -> impl Iterator<Item = &Target> {
+        std::iter::once(&self.first).chain(&self.others)
+    }
+
+    /// Returns true if there is more than one server.
+    #[must_use]
+    pub const fn are_several(&self) -> bool {
+        !self.others.is_empty()
+    }
+
+    /// Returns the name of the database that contains dlock's tables.
+    #[must_use]
+    pub fn database(&self) -> &str {
+        &self.first.database
+    }
+}
+
+impl From<Target> for Targets {
+    fn from(first: Target) -> Self {
+        let others = Vec::new();
+        Self { first, others }
+    }
+}
+
+impl Extend<Target> for Targets {
+    fn extend<T: IntoIterator<Item = Target>>(&mut self, others: T) {
+        self.others.extend(others);
+    }
+}
+
+/// Prints the addresses, separated by commas.
+impl fmt::Display for Targets {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.first.address.fmt(f)?;
+        let mut others = self.others.iter();
+        others.try_for_each(|target| write!(f, ",{}", target.address))
+    }
+}

@@ -19,7 +19,7 @@ use crate::exit::{ExitError, Status};
 use crate::report::Report;
 use crate::report::style::Colors;
 use crate::store::Holder;
-use crate::store::target::Target;
+use crate::store::target::Targets;
 use crate::sys::signal::{self, JobControl, SignalFd};
 use crate::sys::{clock, terminal};
 
@@ -28,9 +28,9 @@ use crate::sys::{clock, terminal};
 /// # Errors
 /// Fails if the first request fails, for example because the server is unreachable, refuses the account, or has no
 /// dlock tables. Also fails if the output cannot be written.
-pub fn run(options: WatchOptions, target: Target, report: &Report) -> anyhow::Result<Status> {
+pub fn run(options: WatchOptions, targets: Targets, report: &Report) -> anyhow::Result<Status> {
     let title = Header {
-        server: format!("{}/{}", target.address, target.database),
+        server: format!("{targets}/{}", targets.database()),
         interval: options.interval,
     };
     let (layout, json) = (options.layout, options.json);
@@ -38,7 +38,7 @@ pub fn run(options: WatchOptions, target: Target, report: &Report) -> anyhow::Re
     // The descriptor is opened before any thread starts, so that all threads inherit the signal mask. The job control
     // signals are not blocked, so SIGTSTP and terminal access from the background stop this process as usual.
     let signals = SignalFd::open(JobControl::Usual).context("cannot receive signals")?;
-    let mut poller = Poller::start(options, target, signals).context("cannot start a thread")?;
+    let mut poller = Poller::start(options, targets, signals).context("cannot start a thread")?;
     let first = match first_snapshot(&mut poller)? {
         Ok(snapshot) => snapshot,
         Err(status) => return Ok(status),

@@ -21,6 +21,9 @@ const MIN_ROWS_FOR_DIAGNOSIS: usize = 10;
 /// Maximum number of lines for the result of a release.
 const NOTICE_LINES: usize = 3;
 
+/// Maximum number of lines for a host that is not used.
+const HOST_LINES: usize = 2;
+
 /// Number of lines for the diagnosis below the list.
 const DIAGNOSIS_LINES: usize = 2;
 
@@ -145,6 +148,11 @@ pub(super) fn header(state: &ScreenState) -> Vec<StyledLine> {
     let mut header = vec![first, state.faded(counts(state))];
     // If the screen has too few rows, the last lines of the header are removed, so this message comes first.
     header.extend(state.stale_lines());
+    for text in messages::skipped_hosts(&state.latest.snapshot) {
+        let lines = folded(&printable(&text), columns);
+        let doubtful = |line: &String| StyledLine::of(line, Style::Doubtful);
+        header.extend(lines.iter().take(HOST_LINES).map(doubtful));
+    }
     if state.latest.snapshot.is_read_only {
         header.push(StyledLine::of(messages::READ_ONLY, Style::Doubtful));
     }

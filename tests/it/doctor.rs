@@ -69,6 +69,8 @@ impl Findings {
             .filter_map(|one| one["check"].as_str())
             .collect();
         names.dedup();
+        // This check is reported only with several hosts.
+        names.retain(|name| *name != "hosts");
         assert_eq!(names, CHECKS, "every check is reported, in order");
         Self { status, checks }
     }

@@ -43,6 +43,7 @@ mod handoff;
 mod hide_credentials;
 mod history;
 mod hook;
+mod hosts;
 mod inherited_state;
 mod job_control;
 mod late_grant;

@@ -2,5 +2,6 @@
 
 mod galera;
 mod group;
+mod hosts;
 mod proxies;
 mod tidb;

@@ -21,7 +21,7 @@ use crate::protocol::clock_jump::ClockComparison;
 use crate::report::log::EventKind;
 use crate::report::{Report, messages};
 use crate::store::mysql::Database;
-use crate::store::target::{Address, Target};
+use crate::store::target::Targets;
 use crate::store::{Contender, Failure, FailureKind, Request};
 use crate::sys::clock;
 use crate::sys::signal::{self, JobControl, SIGTSTP};
@@ -53,8 +53,8 @@ pub(in crate::commands) struct EventLoop<'a> {
     pub(super) is_waiting_turn: bool,
     /// Reads the queue for the reminders of a waiter.
     pub(super) queue_reader: QueueReader,
-    /// Address of the server.
-    address: Address,
+    /// Addresses of the servers.
+    servers: String,
     clock: ClockComparison,
     /// Whether this loop stops the process on Ctrl-Z.
     pub(in crate::commands) job_control: JobControl,
@@ -70,14 +70,14 @@ impl EventLoop<'_> {
         report: &Report,
         timing: Timing,
         contender: Contender,
-        target: Target,
+        targets: Targets,
         events: EventQueue,
         sender: EventSender,
     ) -> io::Result<EventLoop<'_>> {
-        let address = target.address.clone();
+        let servers = targets.to_string();
         let queue_reader =
-            QueueReader::new(target.clone(), contender.clone(), timing, sender.clone());
-        let database = Database::new(target, timing.request_timeout, timing.ttl);
+            QueueReader::new(targets.clone(), contender.clone(), timing, sender.clone());
+        let database = Database::new(targets, timing.request_timeout, timing.ttl);
         Ok(EventLoop {
             report,
             observers: RunObservers::none(&contender),
@@ -91,7 +91,7 @@ impl EventLoop<'_> {
             open_since: clock::now(),
             is_waiting_turn: false,
             queue_reader,
-            address,
+            servers,
             clock: ClockComparison::default(),
             job_control: JobControl::Off,
             deadline: None,
@@ -110,7 +110,7 @@ impl EventLoop<'_> {
 
     /// Returns the failure of a request to which the server has not responded in time.
     pub(in crate::commands) fn no_response(&self) -> Failure {
-        let message = format!("cannot reach {}: no response in time", self.address);
+        let message = format!("cannot reach {}: no response in time", self.servers);
         Failure::new(FailureKind::Unreachable, message)
     }
 
@@ -151,7 +151,12 @@ impl EventLoop<'_> {
                     }
                     return Some(Event::Response(response));
                 }
-                Some(Event::Connected(server)) => self.report.debug(EventKind::Connected, server),
+                Some(Event::Connected(server)) => {
+                    for skipped in &server.skipped {
+                        self.report.debug(EventKind::HostSkipped, skipped);
+                    }
+                    self.report.debug(EventKind::Connected, server);
+                }
                 Some(Event::Signal(signal))
                     if signal.number == SIGTSTP && self.job_control == JobControl::Announced =>
                 {

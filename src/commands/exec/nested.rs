@@ -17,7 +17,7 @@ use crate::exit::{ExitError, Status};
 use crate::lease::Token;
 use crate::process::monitor;
 use crate::report::messages;
-use crate::store::target::Target;
+use crate::store::target::{Address, Targets};
 use crate::store::{Contender, FailureKind, LockRecord, Request, Response};
 use crate::sys::{clock, host, proc};
 
@@ -38,10 +38,23 @@ pub const VARIABLES: [&str; 5] = [
 /// Pause between two attempts to reach the server. The attempts end after `--connect-timeout`.
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// Returns the address of the server and the name of the database in `target`, without the account
+/// Returns the addresses of the servers and the name of the database in `targets`, without the account
 /// or the password.
-pub(super) fn address(target: &Target) -> String {
-    format!("{}/{}", target.address, target.database)
+pub(super) fn address(targets: &Targets) -> String {
+    format!("{targets}/{}", targets.database())
+}
+
+/// Returns true if `targets` and `outer`, which [`address`] returned, have a server in common and name
+/// the same database. All servers of a list have the same database.
+fn is_same_database(targets: &Targets, outer: &str) -> bool {
+    targets.iter().any(|target| match &target.address {
+        // Host names contain no slash.
+        Address::Tcp { .. } => outer.split_once('/').is_some_and(|(servers, database)| {
+            let address = target.address.to_string();
+            database == target.database && servers.split(',').any(|server| server == address)
+        }),
+        Address::Socket(path) => outer == format!("{}/{}", path.display(), target.database),
+    })
 }
 
 /// Returns the token of the outer lease if this process belongs to the process tree of the command
@@ -56,7 +69,7 @@ pub(super) fn address(target: &Target) -> String {
 /// unavailable after `timeout`.
 pub(super) fn outer_token(
     contender: &Contender,
-    target: &Target,
+    targets: &Targets,
     timeout: Duration,
 ) -> anyhow::Result<Option<Token>> {
     let [action, token, ..] = VARIABLES.map(env::var_os);
@@ -69,7 +82,7 @@ pub(super) fn outer_token(
     if action.is_none_or(|action| action != contender.action.as_str()) {
         return Ok(None);
     }
-    let record = match read_record(contender.clone(), target.clone(), timeout)? {
+    let record = match read_record(contender.clone(), targets.clone(), timeout)? {
         Response::Record(record) => record,
         Response::AlreadyDone(success) => {
             return Err(done(&contender.action, contender.once.as_ref(), success).into());
@@ -77,7 +90,7 @@ pub(super) fn outer_token(
         other => return Err(other.unexpected().into()),
     };
     let is_current = is_current(&record, token) && record.revoked_ago.is_none();
-    if !is_current && *address(target) == *outer_address {
+    if !is_current && is_same_database(targets, &outer_address.to_string_lossy()) {
         let last_grant = messages::last_granted(&contender.action, &record);
         let why = format!("the outer dlock's token {token} is not current: {last_grant}");
         return Err(ExitError::new(Status::LOST, why).into());
@@ -95,7 +108,7 @@ pub(super) fn outer_token(
 /// that was never held. The query thread has ended when this function returns a response.
 fn read_record(
     contender: Contender,
-    target: Target,
+    targets: Targets,
     timeout: Duration,
 ) -> anyhow::Result<Response> {
     let until = clock::now() + timeout;
@@ -104,7 +117,7 @@ fn read_record(
         Duration::ZERO => QUERY_TIMEOUT,
         timeout => timeout,
     };
-    query_within(target, limit, move |database| {
+    query_within(targets, limit, move |database| {
         loop {
             match database.request(&contender, &Request::Get).outcome {
                 Err(failure) if failure.kind == FailureKind::NoTables => {
@@ -125,9 +138,52 @@ fn read_record(
 mod tests {
     use clap::CommandFactory;
 
-    use super::VARIABLES;
+    use super::{VARIABLES, is_same_database};
     use crate::cli::Cli;
     use crate::process::hook;
+    use crate::store::target::{Address, SslMode, Target, Targets, Tls};
+
+    fn target(address: Address) -> Target {
+        Target {
+            address,
+            user: "u".to_owned(),
+            password: None,
+            database: "x/y".to_owned(),
+            tls: Tls {
+                mode: SslMode::Disabled,
+                chosen: true,
+                ca: None,
+                identity: None,
+            },
+        }
+    }
+
+    #[test]
+    fn one_common_server_means_the_same_database() {
+        let tcp = |host: &str| {
+            target(Address::Tcp {
+                host: host.to_owned(),
+                port: 3306,
+            })
+        };
+        let mut hosts = Targets::from(tcp("a"));
+        hosts.extend([tcp("b")]);
+        for (outer, wanted) in [
+            ("a:3306,b:3306/x/y", true),
+            ("c:3306,b:3306/x/y", true),
+            ("b:3306/x/y", true),
+            ("c:3306/x/y", false),
+            ("b:3307/x/y", false),
+            ("a:3306/x", false),
+            ("/run/a:3306/x/y", false),
+            ("", false),
+        ] {
+            assert_eq!(is_same_database(&hosts, outer), wanted, "{outer}");
+        }
+        let socket = Targets::from(target(Address::Socket("/run/s".into())));
+        assert!(is_same_database(&socket, "/run/s/x/y"));
+        assert!(!is_same_database(&socket, "a:3306/x/y"));
+    }
 
     #[test]
     fn variables_set_by_dlock_are_options_only_of_check() {

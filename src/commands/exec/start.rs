@@ -26,7 +26,7 @@ use crate::process::monitor::Monitor;
 use crate::protocol::acquire::{Acquire, WaitLimits};
 use crate::report::Report;
 use crate::report::log::EventKind;
-use crate::store::target::Target;
+use crate::store::target::Targets;
 use crate::store::{Contender, FenceMode, Holder};
 use crate::sys::pending_child::PreparedCommand;
 use crate::sys::process::find_program;
@@ -109,7 +109,7 @@ impl Plan {
     /// Fails if the kernel cannot create a process, thread or descriptor.
     pub(super) fn start<'a>(
         &self,
-        target: Target,
+        targets: Targets,
         report: &'a Report,
     ) -> anyhow::Result<(EventLoop<'a>, Acquire, Monitor)> {
         const NO_THREAD: &str = "cannot start a thread";
@@ -118,7 +118,7 @@ impl Plan {
             ("DLOCK_ACTION", contender.action.to_string()),
             ("DLOCK_HOLDER", contender.holder.label.clone()),
             ("DLOCK_TTL", format_duration(timing.ttl).to_string()),
-            (nested::ADDRESS, nested::address(&target)),
+            (nested::ADDRESS, nested::address(&targets)),
         ];
         let owner_id = OwnerId::new(random::bytes().context("cannot get random bytes")?);
         let shares_terminal = terminal::is_controlling();
@@ -142,7 +142,7 @@ impl Plan {
         }
         let contender = contender.clone();
         let mut event_loop =
-            EventLoop::open(report, timing, contender, target, queue, events.clone())
+            EventLoop::open(report, timing, contender, targets, queue, events.clone())
                 .context(NO_THREAD)?;
         event_loop.job_control = job_control;
         (event_loop.observers.start(&args.observe, hidden, &events)).context(NO_THREAD)?;

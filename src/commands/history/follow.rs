@@ -18,7 +18,7 @@ use crate::report::layout::Layout;
 use crate::report::log::EventKind;
 use crate::report::{self, Reader, Report};
 use crate::store::mysql::Database;
-use crate::store::target::Target;
+use crate::store::target::Targets;
 use crate::store::{Failure, FailureKind, HistoryEntry, HistoryFilter, HistorySince};
 use crate::sys::clock;
 use crate::watch::selection::ActionSelection;
@@ -53,10 +53,10 @@ pub(super) fn run(
     filter: HistoryFilter,
     as_json: bool,
     layout: Layout,
-    target: Target,
+    targets: Targets,
     report: &Report,
 ) -> anyhow::Result<Status> {
-    let requests = Requests::start(actions, target)?;
+    let requests = Requests::start(actions, targets)?;
     let mut following = Following::new(layout);
     let mut seen = BTreeSet::new();
     let mut next = HistoryFilter {
@@ -135,14 +135,14 @@ fn overlapping(newest: &HistoryEntry) -> Option<HistorySince> {
 
 impl Requests {
     /// Starts the database thread.
-    fn start(actions: ActionSelection, target: Target) -> anyhow::Result<Self> {
-        let server = target.address.to_string();
+    fn start(actions: ActionSelection, targets: Targets) -> anyhow::Result<Self> {
+        let server = targets.to_string();
         let (sender, filters) = mpsc::channel::<HistoryFilter>();
         let (responder, responses) = mpsc::channel();
         thread::Builder::new()
             .name(THREAD_NAME.to_owned())
             .spawn(move || {
-                let mut database = Database::new(target, IO_TIMEOUT, QUERY_TIMEOUT * 4);
+                let mut database = Database::new(targets, IO_TIMEOUT, QUERY_TIMEOUT * 4);
                 for filter in filters {
                     let entries = database.history(actions.selection(), &filter);
                     if responder.send(entries).is_err() {

@@ -10,6 +10,7 @@ use tempfile::TempDir;
 use super::read;
 use crate::config::error::Error;
 use crate::config::settings::{Endpoint, Partial};
+use crate::config::value;
 use crate::exit::Status;
 use crate::store::target::{Secret, SslMode};
 
@@ -40,6 +41,10 @@ fn parsed(text: &str) -> Result<Partial, Error> {
     read(&Folder::new().write("my.cnf", 0o600, text)).map(|source| source.settings)
 }
 
+fn host(text: &str) -> Endpoint {
+    Endpoint::Hosts(value::hosts(text).expect("a list of hosts"))
+}
+
 fn secret(text: &str) -> Secret {
     Secret::new(text.to_owned())
 }
@@ -51,7 +56,7 @@ fn every_option_is_read() {
          ssl_mode=VERIFY_CA\nssl-ca=/ca\nssl_cert=/c\nloose-ssl-key=/k\n",
     );
     let wanted = Partial {
-        endpoint: Some(Endpoint::Host("db".into())),
+        endpoint: Some(host("db")),
         port: Some(3307),
         user: Some("me".into()),
         password: Some(secret("p#\"w")),
@@ -117,7 +122,7 @@ fn included_files_are_read_at_the_position_of_the_include() {
     );
     let partial = read(&path).expect("the settings are valid").settings;
     assert_eq!(partial.user.as_deref(), Some("one"));
-    assert_eq!(partial.endpoint, Some(Endpoint::Host("ten".into())));
+    assert_eq!(partial.endpoint, Some(host("ten")));
     assert_eq!(partial.port, Some(20));
     assert_eq!(partial.database.as_deref(), Some("hidden"));
     assert_eq!(partial.ssl_ca, Some("/after".into()));

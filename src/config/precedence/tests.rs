@@ -18,7 +18,11 @@ fn target(
     args: &ConnectionArgs,
     environment: impl Fn(&str) -> Option<OsString>,
 ) -> Result<Target, Error> {
-    with_files(args, environment, Vec::new())?.target()
+    first(&with_files(args, environment, Vec::new())?)
+}
+
+fn first(settings: &ConnectionSettings) -> Result<Target, Error> {
+    settings.targets().map(|targets| targets.first().clone())
 }
 
 fn none(_: &str) -> Option<OsString> {
@@ -50,6 +54,38 @@ fn url(text: &str) -> ConnectionArgs {
         url: Some(text.to_owned()),
         ..ConnectionArgs::default()
     }
+}
+
+#[test]
+fn several_hosts_share_the_default_port_and_differ_in_their_tls_mode() {
+    let args = ConnectionArgs {
+        host: Some(text("localhost,db:3308,[::1]")),
+        port: Some(3307),
+        ..url("mysql://u@other/x")
+    };
+    let settings = with_files(&args, none, Vec::new()).expect("the settings are valid");
+    let targets = settings.targets().expect("the settings are complete");
+    assert_eq!(targets.to_string(), "localhost:3307,db:3308,[::1]:3307");
+    let modes: Vec<SslMode> = targets.iter().map(|target| target.tls.mode).collect();
+    let (off, on) = (SslMode::Disabled, SslMode::VerifyIdentity);
+    assert_eq!(modes, [off, on, off]);
+    assert!(targets.iter().all(|target| target.user == "u"));
+}
+
+#[test]
+fn host_that_is_listed_twice_is_refused() {
+    for hosts in ["db,db", "db,DB:3306", "a,db:3306,b,db"] {
+        let args = ConnectionArgs {
+            host: Some(text(hosts)),
+            ..url("mysql://u@other/x")
+        };
+        let error = target(&args, none).expect_err("a host is listed twice");
+        assert_eq!(error.status(), Status::USAGE);
+        let wanted = "DLOCK_HOST contains the same host and port twice";
+        assert_eq!(error.to_string(), wanted, "{hosts}");
+    }
+    let args = url("mysql://u@db:3306,db:3307/x");
+    assert!(target(&args, none).is_ok());
 }
 
 #[test]
@@ -242,7 +278,7 @@ fn user_file_overrides_the_system_file_field_by_field() {
     let system = "[dlock]\nuser=b\nhost=db\ndatabase=d\nport=1\n";
     let (folder, settings) = with_config(&ConnectionArgs::default(), user, system);
     let settings = settings.expect("the files are valid");
-    let found = settings.target().expect("the settings are complete");
+    let found = first(&settings).expect("the settings are complete");
     assert_eq!((found.address, &*found.user), (tcp("db", 1), "a"));
     assert_eq!(found.password.as_ref().map(Secret::reveal), Some("p"));
     let origin = |name| settings.origin(name).map(PathBuf::from);
@@ -263,7 +299,7 @@ fn config_file_is_ignored_if_a_source_before_it_sets_the_server() {
     );
     let settings = settings.expect("the files are valid");
     let error = settings
-        .target()
+        .targets()
         .expect_err("the database is missing")
         .to_string();
     assert!(error.starts_with("no database"), "{error}");

@@ -68,11 +68,20 @@ struct WaiterJson<'a> {
     alive: Option<bool>,
 }
 
+/// A host that was not used, in the JSON document.
+#[derive(Serialize)]
+struct SkippedHostJson<'a> {
+    address: String,
+    reason: &'a str,
+}
+
 #[derive(Serialize)]
 struct StatusDocument<'a> {
     server_time_ms: u64,
     clock_difference_ms: i64,
     read_only: bool,
+    server: &'a str,
+    skipped_hosts: Vec<SkippedHostJson<'a>>,
     sessions_error: Option<String>,
     locks: Vec<LockJson<'a>>,
 }
@@ -90,6 +99,15 @@ pub fn json(snapshot: &Snapshot, local_time: Duration) -> serde_json::Result<Str
         server_time_ms,
         clock_difference_ms: i64::try_from(difference).unwrap_or(i64::MAX),
         read_only: snapshot.is_read_only,
+        server: &snapshot.server,
+        skipped_hosts: snapshot
+            .skipped
+            .iter()
+            .map(|host| SkippedHostJson {
+                address: host.address.to_string(),
+                reason: &host.reason,
+            })
+            .collect(),
         sessions_error: match &snapshot.sessions {
             SessionStates::Failed(failure) => Some(failure.to_string()),
             SessionStates::NotQueried | SessionStates::Known(_) => None,

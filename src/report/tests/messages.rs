@@ -12,7 +12,7 @@ use crate::lease::once::{Once, OnceKey};
 use crate::report::log::{Context, EventKind};
 use crate::report::messages::{self, duration};
 use crate::report::{FIRST_REMINDER_PAUSE, Verbosity, line, next_reminder_pause, waiting};
-use crate::store::connected::ConnectedServer;
+use crate::store::connected::{ConnectedServer, SkippedHost};
 use crate::store::session::{SessionNote, SessionPolicy};
 use crate::store::target::{Address, SslMode};
 use crate::store::{LockRecord, Success};
@@ -193,18 +193,8 @@ fn sample(kind: EventKind) -> Sample {
         ),
         EventKind::RenewalFailed => plain(Normal, "cannot renew init: refused; trying again"),
         EventKind::Renewed => plain(Normal, "init is renewed again after 4s"),
-        EventKind::Connected => {
-            let server = ConnectedServer {
-                address: Address::Tcp {
-                    host: "db".to_owned(),
-                    port: 3306,
-                },
-                version: Some("10.11.19-MariaDB".to_owned()),
-                tls: Some(SslMode::VerifyIdentity),
-                session_id: 35,
-            };
-            plain(Verbose, &server.to_string())
-        }
+        EventKind::Connected => plain(Verbose, &connected().to_string()),
+        EventKind::HostSkipped => plain(Verbose, &skipped().to_string()),
         EventKind::Renewal => plain(Verbose, "renewed the lease of init in 3ms"),
         EventKind::Suspended => plain(Normal, &messages::suspended(init, seconds(23))),
         EventKind::Lost => {
@@ -245,6 +235,28 @@ fn sample(kind: EventKind) -> Sample {
     }
 }
 
+fn tcp(host: &str) -> Address {
+    Address::Tcp {
+        host: host.to_owned(),
+        port: 3306,
+    }
+}
+
+fn connected() -> ConnectedServer {
+    ConnectedServer {
+        address: tcp("db"),
+        version: Some("10.11.19-MariaDB".to_owned()),
+        tls: Some(SslMode::VerifyIdentity),
+        session_id: 35,
+        skipped: Vec::new(),
+    }
+}
+
+fn skipped() -> SkippedHost {
+    let reason = "cannot reach a:3306: Connection refused (os error 111)";
+    SkippedHost::new(tcp("a"), reason)
+}
+
 /// Returns true for a kind that is reported before a grant or without one. Such a message has no token.
 const fn has_no_grant(kind: EventKind) -> bool {
     matches!(
@@ -253,6 +265,7 @@ const fn has_no_grant(kind: EventKind) -> bool {
             | EventKind::Waiting
             | EventKind::NoNamedLocks
             | EventKind::Connected
+            | EventKind::HostSkipped
             | EventKind::ClockDifference
             | EventKind::ReadOnly
             | EventKind::Paused

@@ -330,5 +330,7 @@ pub(super) fn snapshot(locks: &[LockRecord], waiters: &[Waiter]) -> Snapshot {
         waiters: waiters.to_vec(),
         sessions: SessionStates::NotQueried,
         is_read_only: false,
+        server: "db:3306".to_owned(),
+        skipped: Vec::new(),
     }
 }

@@ -8,10 +8,13 @@ use super::{at_each_width, by_field, whole_lines};
 use crate::report::escape::is_harmful;
 use crate::report::escape::tests::hostile;
 use crate::report::layout::Layout;
+use crate::report::messages::skipped_hosts;
 use crate::report::status::{details, json, table};
 use crate::report::style::Colors;
+use crate::store::connected::SkippedHost;
 use crate::store::session::ServerInstance;
 use crate::store::session_states::{SessionStates, VisibleSessions};
+use crate::store::target::Address;
 use crate::store::{Failure, FailureKind, LockRecord, Snapshot, Waiter};
 
 /// Returns the facts of each action at each width, separated by empty lines.
@@ -55,6 +58,28 @@ fn json_of_a_read_only_server() {
     };
     let text = json(&snapshot, seconds(1_795_166_999)).expect("the document serializes");
     assert_snapshot!(by_field(&text));
+}
+
+#[test]
+fn hosts_that_were_not_used() {
+    let address = |host: &str| Address::Tcp {
+        host: host.to_owned(),
+        port: 3306,
+    };
+    let snapshot = Snapshot {
+        server: "c:3306".to_owned(),
+        skipped: vec![
+            SkippedHost::new(
+                address("a"),
+                "cannot reach a:3306: Connection refused (os error 111)",
+            ),
+            SkippedHost::new(address("b"), "b:3306 is read-only, probably a replica"),
+        ],
+        ..snapshot(&[], &[])
+    };
+    let text = json(&snapshot, seconds(1_795_166_999)).expect("the document serializes");
+    let lines = skipped_hosts(&snapshot).join("\n");
+    assert_snapshot!(format!("{}\n{lines}", by_field(&text)));
 }
 
 #[test]

@@ -23,18 +23,20 @@ impl Database {
         let snapshot = |queue_lock| {
             statements::with_read_only(&statements::select_snapshot(selection, queue_lock))
         };
-        match self.exchange(
-            RequestKind::Plain,
-            &snapshot(QueueLock::Available),
-            rows::snapshot,
-        ) {
+        let available = snapshot(QueueLock::Available);
+        let found = match self.exchange(RequestKind::Read, &available, rows::snapshot) {
             // If the server refuses named locks, the state of the holders' sessions is unknown.
             Err(failure) if failure.kind == FailureKind::NoQueueLock => {
-                let snapshot = snapshot(QueueLock::Unavailable);
-                self.exchange(RequestKind::Plain, &snapshot, rows::snapshot)
+                let unavailable = snapshot(QueueLock::Unavailable);
+                self.exchange(RequestKind::Read, &unavailable, rows::snapshot)
             }
             outcome => outcome,
-        }
+        };
+        Ok(Snapshot {
+            server: self.target().address.to_string(),
+            skipped: self.skipped.clone(),
+            ..found?
+        })
     }
 
     /// Returns the same as [`Database::snapshot`], but fails if the server is read-only.
@@ -56,7 +58,7 @@ impl Database {
     pub fn current_record(&mut self, contender: &Contender) -> Result<LockRecord, Failure> {
         let select = statements::with_read_only(&statements::select_record(contender, None));
         let read = |sets: &[Vec<_>]| Ok((rows::is_read_only(sets)?, rows::read_result(sets)?.row));
-        match self.exchange(RequestKind::Plain, &select, read) {
+        match self.exchange(RequestKind::Read, &select, read) {
             Ok((true, _)) => Err(self.read_only()),
             Ok((false, row)) => {
                 Ok(row.unwrap_or_else(|| LockRecord::unknown(contender.action.clone())))
@@ -69,9 +71,9 @@ impl Database {
     fn read_only(&self) -> Failure {
         let message = format!(
             "{} is read-only, probably a replica, and its data may be old; connect to the primary",
-            self.target.address
+            self.target().address
         );
-        Failure::new(FailureKind::Unreachable, message)
+        self.with_skipped_hosts(Failure::new(FailureKind::Unreachable, message))
     }
 
     /// Returns the names of at most `limit` actions whose names begin with `prefix`, in byte order. Changes no row.
@@ -80,7 +82,7 @@ impl Database {
     /// Returns any failure. The kind is `NoTables` if a table is missing.
     pub fn names(&mut self, prefix: &str, limit: u32) -> Result<Vec<Action>, Failure> {
         let names = statements::select_names(prefix, limit);
-        self.exchange(RequestKind::Plain, &names, rows::names)
+        self.exchange(RequestKind::Read, &names, rows::names)
     }
 
     /// Returns the most recent entries of the history, at most `limit`, newest first.
@@ -93,7 +95,7 @@ impl Database {
         filter: &HistoryFilter,
     ) -> Result<Vec<HistoryEntry>, Failure> {
         let entries = statements::entries(selection, filter);
-        self.exchange(RequestKind::Plain, &entries, rows::entries)
+        self.exchange(RequestKind::Read, &entries, rows::entries)
     }
 
     /// Removes the recorded success of `action` under `key`, and records that `operator` removed it. Returns true if

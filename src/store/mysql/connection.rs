@@ -30,6 +30,24 @@ const MAX_PACKET: usize = 1 << 20;
 /// Number of unanswered keepalive probes, one per second, after which the peer counts as dead.
 const KEEPALIVE_PROBES: u32 = 3;
 
+/// Time limits of a connection.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Limits {
+    /// Maximum time to connect to one address, and maximum time of each read of the login.
+    pub(super) connect: Duration,
+    /// Maximum time of each write.
+    pub(super) request: Duration,
+}
+
+impl From<Duration> for Limits {
+    fn from(limit: Duration) -> Self {
+        Self {
+            connect: limit,
+            request: limit,
+        }
+    }
+}
+
 /// An open connection.
 pub(super) struct Connection {
     conn: Conn,
@@ -46,11 +64,11 @@ impl Drop for Connection {
 impl Connection {
     /// Connects and logs in. Tries the addresses that the host name resolves to, until a server responds.
     ///
-    /// `limit` is the maximum time to connect to one address, and the maximum time of each read and write. Name
-    /// resolution has no time limit, so a thread with other work must not call this function.
+    /// The limit of each read stays [`Limits::connect`] until [`Self::limit_reads`] changes it. Name resolution has no
+    /// time limit, so a thread with other work must not call this function.
     pub(super) fn open(
         target: &Target,
-        limit: Duration,
+        limits: Limits,
         interrupter: &Interrupter,
     ) -> Result<Self, ConnectError> {
         check_readable(&target.tls).map_err(|why| ConnectError {
@@ -66,7 +84,7 @@ impl Connection {
             .map_err(|error| unresolved(format!("cannot resolve {address}: {error}")))?;
         let mut last = unresolved(format!("{address} resolves to no address"));
         for family in families {
-            last = match catch_panic(|| Conn::new(options(target, limit, family))) {
+            last = match catch_panic(|| Conn::new(options(target, limits, family))) {
                 Ok(Ok(conn)) => {
                     interrupter.watch(conn.as_raw_fd());
                     return Ok(Self {
@@ -105,6 +123,7 @@ impl Connection {
             // The driver fails if the server does not offer TLS.
             tls: Some(target.tls.mode).filter(|mode| is_tcp && *mode != SslMode::Disabled),
             session_id: self.greeting_id(),
+            skipped: Vec::new(),
         }
     }
 
@@ -201,7 +220,8 @@ fn families(address: &Address) -> std::io::Result<Vec<Option<IpAddr>>> {
     Ok(families)
 }
 
-fn options(target: &Target, limit: Duration, bind: Option<IpAddr>) -> OptsBuilder {
+fn options(target: &Target, limits: Limits, bind: Option<IpAddr>) -> OptsBuilder {
+    let limit = limits.request;
     let millis = u32::try_from(limit.as_millis()).unwrap_or(u32::MAX);
     let seconds = u32::try_from(limit.as_secs().max(1)).unwrap_or(1);
     let options = OptsBuilder::new()
@@ -212,9 +232,9 @@ fn options(target: &Target, limit: Duration, bind: Option<IpAddr>) -> OptsBuilde
         .prefer_socket(false)
         .max_allowed_packet(Some(MAX_PACKET))
         .stmt_cache_size(0)
-        .read_timeout(Some(limit))
+        .read_timeout(Some(limits.connect))
         .write_timeout(Some(limit))
-        .tcp_connect_timeout(Some(limit))
+        .tcp_connect_timeout(Some(limits.connect))
         // A peer that dies without closing the connection is detected within twice the time limit.
         .tcp_user_timeout_ms(Some(millis.saturating_mul(2)))
         .tcp_keepalive_time_ms(Some(seconds * 1000))

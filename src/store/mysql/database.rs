@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use super::connection::Connection;
-use super::statements::MemberCheck;
+use super::hosts::Hosts;
 use super::{rows, statements};
 use crate::lease::instant::BootInstant;
-use crate::store::connected::ConnectedServer;
-use crate::store::target::Target;
+use crate::store::connected::{ConnectedServer, SkippedHost};
+use crate::store::target::Targets;
 use crate::store::{
     Contender, Failure, FailureKind, LockRecord, Request, Response, ServerTime, TimedResponse,
 };
@@ -33,9 +33,11 @@ impl RequestTiming {
     }
 }
 
-/// One account on one server, with at most one connection.
+/// One account on the servers of one database, with at most one connection.
 pub struct Database {
-    pub(super) target: Target,
+    pub(super) hosts: Hosts,
+    /// Hosts that the latest search for a server did not use. Empty with one host.
+    pub(super) skipped: Vec<SkippedHost>,
     /// Maximum time of each connect, each read and each write.
     pub(super) limit: Duration,
     /// Time without a request after which the server ends the session.
@@ -46,8 +48,6 @@ pub struct Database {
     /// A second connection, which ends the sessions of a command. A failed KILL does not affect the first connection.
     /// None before the first session to end.
     pub(super) second: Option<Box<Self>>,
-    /// The check that each new session makes.
-    pub(super) member_check: MemberCheck,
     /// True if named locks of the server are known to let in several sessions at the same time.
     pub(super) has_shared_locks: bool,
     /// Facts about the latest connection. None after [`Database::take_connected`].
@@ -59,15 +59,15 @@ pub struct Database {
 impl Database {
     /// Returns a database without a connection. The first request connects.
     #[must_use]
-    pub fn new(target: Target, limit: Duration, idle: Duration) -> Self {
+    pub fn new(targets: impl Into<Targets>, limit: Duration, idle: Duration) -> Self {
         Self {
-            target,
+            hosts: Hosts::new(targets.into()),
+            skipped: Vec::new(),
             limit,
             idle,
             connection: None,
             interrupter: Interrupter::default(),
             second: None,
-            member_check: MemberCheck::Suspect,
             has_shared_locks: false,
             connected: None,
             timing: RequestTiming::new(),

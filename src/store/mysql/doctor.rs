@@ -10,6 +10,7 @@ mod connect;
 mod durability;
 mod expected_schema;
 mod grants;
+mod hosts;
 mod latency;
 mod named_locks;
 mod proxy;
@@ -30,13 +31,13 @@ use self::session_user::SessionAccess;
 use self::variables::ServerFacts;
 use super::errors::ConnectError;
 use crate::store::check::{Check, Finding};
-use crate::store::target::Target;
+use crate::store::target::{Target, Targets};
 use crate::store::{Failure, FailureKind};
 
 /// Callback that receives each finding as soon as it is available.
 pub type FindingSink<'a> = dyn FnMut(Finding) + 'a;
 
-/// Runs all checks in the order of [`Check::ALL`], and passes each finding to `emit`. A check may have
+/// Runs all checks in the order of [`Check::ALL`] on the server that `exec` uses, and passes each finding to `emit`. A check may have
 /// several findings. A check that is not reached has no finding. `session_user` is the name of the account that the
 /// command uses. None skips [`Check::SessionUser`].
 ///
@@ -44,11 +45,13 @@ pub type FindingSink<'a> = dyn FnMut(Finding) + 'a;
 /// Returns an error if the server or the database cannot be used, or if the connection is lost. The findings before the
 /// error, and a finding for the error, are passed to `emit`.
 pub fn examine(
-    target: &Target,
+    targets: &Targets,
     session_user: Option<&str>,
     limit: Duration,
     emit: &mut FindingSink,
 ) -> Result<(), Failure> {
+    let (findings, target) = hosts::examine(targets, limit);
+    emit_all(findings, emit);
     match Session::open(target, limit) {
         Ok(session) => examine_all(target, session_user, session, None, emit),
         Err(ConnectError {

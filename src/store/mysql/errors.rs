@@ -86,9 +86,9 @@ const fn kind_of(code: u16) -> Option<FailureKind> {
         }
         // Too many connections of the server or of the user.
         1040 | 1203 => FailureKind::TooManyConnections,
-        // Limit of the account, read-only (option, transaction, mode), node outside its cluster. The server refused the
-        // statement. A later connection may reach a server that accepts it.
-        1047 | 1226 | 1290 | 1792 | 1836 | 3092 => FailureKind::Unreachable,
+        // Limit of the account, read-only (option, transaction, mode), node outside its cluster, shutdown, commit refused
+        // by Group Replication. The server refused the statement. A later connection may reach a server that accepts it.
+        1047 | 1053 | 1226 | 1290 | 1792 | 1836 | 3092 | 3100 => FailureKind::Unreachable,
         // GET_LOCK is unknown, denied, refused by a cluster's strict mode or a proxy, has a bad name,
         // or is reported as a deadlock.
         1105 | 1235 | 1305 | 1370 | 3057 | 3058 | 4163 => FailureKind::NoQueueLock,

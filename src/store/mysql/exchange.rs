@@ -6,7 +6,6 @@ use super::connection::Connection;
 use super::database::Database;
 use super::group::{GroupView, MemberState};
 use super::rows::ReadResult;
-use super::statements::MemberCheck;
 use super::{columns, rows, statements};
 use crate::mutant::{self, Safeguard};
 use crate::store::{Contender, Failure, FailureKind, QueueEntry};
@@ -15,6 +14,9 @@ use crate::sys::{clock, random};
 /// Kind of a packet. It determines whether the packet can grant the lease, and whether its response has a time limit.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum RequestKind {
+    /// The packet changes nothing, and no read takes longer than the limit. With several hosts, a server that refuses
+    /// writes may respond if no other host accepts them.
+    Read,
     /// The packet cannot grant the lease, and no read takes longer than the limit.
     Plain,
     /// The packet can grant the lease, and no read takes longer than the limit.
@@ -47,10 +49,10 @@ impl Database {
     ) -> Result<T, Failure> {
         let mut response = self.send(kind, packet);
         while let Err(failure) = &response
-            && let Some(check) = self.member_check.next(&failure.message)
+            && let Some(check) = self.hosts.current().member_check.next(&failure.message)
         {
             // The server executed nothing of the packet.
-            self.member_check = check;
+            self.hosts.current_mut().member_check = check;
             response = self.send(kind, packet);
         }
         let outcome = response.and_then(|(connection, sets)| {
@@ -60,7 +62,7 @@ impl Database {
             }
             outcome
         });
-        outcome.map_err(|failure| match self.is_in_group() {
+        outcome.map_err(|failure| match self.hosts.current().is_in_group() {
             true => self.explain_member(failure),
             false => failure,
         })
@@ -71,26 +73,21 @@ impl Database {
         if let (Some(connection), RequestKind::Wait) = (&connection, kind) {
             connection.limit_reads(Some(self.limit))?;
         }
-        self.connection = connection;
+        self.connection = connection.filter(|_| !self.hosts.is_fallback);
         Ok(())
     }
 
-    /// Returns true if the server is known to be configured for Group Replication. Each packet then checks the state of
-    /// the member.
-    fn is_in_group(&self) -> bool {
-        self.member_check == MemberCheck::Require
-    }
-
     /// Adds the state of the group member to `failure`, if the server refused a statement because of this state.
-    fn explain_member(&mut self, failure: Failure) -> Failure {
+    pub(super) fn explain_member(&mut self, failure: Failure) -> Failure {
         let is_refused = failure.message.contains(statements::NOT_USABLE);
         if !is_refused && failure.kind != FailureKind::Unreachable {
             return failure;
         }
-        let Ok(connection) = Connection::open(&self.target, self.limit, &self.interrupter) else {
+        let opened = Connection::open(self.target(), self.limits(), &self.interrupter);
+        let Ok(connection) = opened else {
             return failure;
         };
-        let (connection, sets) = connection.exchange(statements::GROUP_MEMBERS, &self.target);
+        let (connection, sets) = connection.exchange(statements::GROUP_MEMBERS, self.target());
         drop(connection);
         let rows = sets.ok().and_then(|sets| sets.into_iter().next());
         let view = GroupView::read(columns::cells(rows.unwrap_or_default()));
@@ -98,11 +95,11 @@ impl Database {
         match (is_refused, &state) {
             (true, MemberState::Secondary | MemberState::Primary(_)) => Failure::new(
                 FailureKind::Unreachable,
-                format!("{} has just returned to its group", self.target.address),
+                format!("{} has just returned to its group", self.target().address),
             ),
             (true, _) => Failure::new(
                 FailureKind::Unreachable,
-                format!("{} is {state}; {advice}", self.target.address),
+                format!("{} is {state}; {advice}", self.target().address),
             ),
             (false, MemberState::Primary(_)) => failure,
             (false, _) => Failure::new(
@@ -121,24 +118,18 @@ impl Database {
         // The connection is moved out of `self`, so that any error below drops it.
         let mut is_new = false;
         let (connection, session) = if let Some(connection) = self.connection.take() {
-            let check = match self.is_in_group() {
+            let check = match self.hosts.current().is_in_group() {
                 true => statements::check_member(),
                 false => String::new(),
             };
             (connection, check)
         } else {
-            let connection = Connection::open(&self.target, self.limit, &self.interrupter)?;
-            self.connected = Some(connection.facts(&self.target));
+            let connection = self.connect(kind)?;
             is_new = true;
-            (
-                connection,
-                statements::session(self.idle, self.member_check),
-            )
+            let check = self.hosts.current().member_check;
+            (connection, statements::session(self.idle, check))
         };
-        let request_id = random::bytes().map_err(|error| {
-            let message = format!("cannot get random numbers: {error}");
-            Failure::new(FailureKind::Unreachable, message)
-        })?;
+        let request_id = new_request_id()?;
         let packet = format!(
             "{session}{}",
             match is_new {
@@ -154,7 +145,7 @@ impl Database {
         }
         self.timing.could_grant |= kind == RequestKind::Grant;
         self.timing.sent = clock::now();
-        let (connection, response) = connection.exchange(&packet, &self.target);
+        let (connection, response) = connection.exchange(&packet, self.target());
         if mutant::is_disabled(Safeguard::SendTime) {
             self.timing.sent = clock::now();
         }
@@ -173,6 +164,7 @@ impl Database {
         match sets {
             Ok(sets) => Ok((connection, sets)),
             Err(failure) => {
+                self.record_refusal(&failure);
                 if mutant::is_disabled(Safeguard::FreshConnection) {
                     self.keep(kind, connection)?;
                 }
@@ -180,6 +172,17 @@ impl Database {
             }
         }
     }
+}
+
+/// Returns the random id of a new request.
+///
+/// # Errors
+/// Fails if the kernel returns no random bytes.
+pub(super) fn new_request_id() -> Result<[u8; 8], Failure> {
+    random::bytes().map_err(|error| {
+        let message = format!("cannot get random numbers: {error}");
+        Failure::new(FailureKind::Unreachable, message)
+    })
 }
 
 /// Returns true if two sessions can hold the same named lock on a server with this version. On TiDB, this was observed

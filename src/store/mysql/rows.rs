@@ -93,12 +93,19 @@ pub(super) fn snapshot(sets: &[Vec<Row>]) -> Result<Snapshot, Failure> {
         waiters: each(waiters, waiter)?,
         sessions: SessionStates::NotQueried,
         is_read_only: is_read_only(sets)?,
+        server: String::new(),
+        skipped: Vec::new(),
     })
 }
 
 /// Returns true if the server is read-only. False if the response does not show it.
 pub(super) fn is_read_only(sets: &[Vec<Row>]) -> Result<bool, Failure> {
     flag(first_row(sets)?, "read_only")
+}
+
+/// Reads the row of a `server` statement.
+pub(super) fn server(sets: &[Vec<Row>]) -> Result<String, Failure> {
+    text(first_row(sets)?, "server")
 }
 
 /// Reads the rows of a `select_names` statement.

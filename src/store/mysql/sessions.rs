@@ -22,7 +22,7 @@ impl Database {
             return;
         }
         let packet = statements::session_states(&ids, statements);
-        let outcome = self.exchange(RequestKind::Plain, &packet, session_rows::visible_sessions);
+        let outcome = self.exchange(RequestKind::Read, &packet, session_rows::visible_sessions);
         snapshot.sessions = match outcome {
             Ok(visible) => SessionStates::Known(visible),
             Err(failure) => SessionStates::Failed(failure),
@@ -165,10 +165,12 @@ impl Database {
         Ok(())
     }
 
-    /// Returns the second connection, which is not connected at first.
+    /// Returns the second connection, to the server of the first one. It is not connected at first.
     fn second(&mut self) -> &mut Self {
-        let (target, limit, idle) = (&self.target, self.limit, self.idle);
-        self.second
-            .get_or_insert_with(|| Box::new(Self::new(target.clone(), limit, idle)))
+        let (target, limit, idle) = (self.target().clone(), self.limit, self.idle);
+        let present = self.second.take();
+        let same = present.filter(|second| second.target().address == target.address);
+        let second = same.unwrap_or_else(|| Box::new(Self::new(target, limit, idle)));
+        self.second.insert(second)
     }
 }

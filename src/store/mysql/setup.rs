@@ -158,7 +158,7 @@ impl Database {
         outcome.map_err(|mut failure| {
             let advice = match failure.kind {
                 FailureKind::Denied => {
-                    let grants = schema::setup_grants(&self.target.database, "'…'@'…'");
+                    let grants = schema::setup_grants(&self.target().database, "'…'@'…'");
                     let grants = one_line(&grants);
                     format!("; run dlock setup with an account that may alter tables ({grants})")
                 }
@@ -185,8 +185,8 @@ impl Database {
     /// Returns the failure of an account that lacks a privilege if the tables do not exist either. The tables come first,
     /// because no GRANT for a table succeeds before the table exists.
     pub(super) fn tables_are_missing(&self, denied: &Failure) -> Failure {
-        let database = &self.target.database;
-        let account = format!("'{}'@'…'", self.target.user);
+        let database = &self.target().database;
+        let account = format!("'{}'@'…'", self.target().user);
         let message = format!(
             "the database {database} does not have all tables of dlock; \
              run dlock setup with an account that may create tables ({}), \

@@ -26,7 +26,9 @@ mod upgrade;
 pub(super) use self::attempt::attempt;
 pub(super) use self::create_row::create_row;
 pub use self::fence::fence_check;
-pub(super) use self::fragments::{SESSIONS, with_read_only, with_request_id, with_server_version};
+pub(super) use self::fragments::{
+    SESSIONS, server, with_read_only, with_request_id, with_server_version,
+};
 pub(super) use self::handoff::hand_off;
 pub(super) use self::history::{entries, forget, may_record};
 pub(super) use self::operator::apply_operator_request;
@@ -34,7 +36,9 @@ pub(super) use self::queue::{dead_entries, enqueue, wait_turn};
 pub(super) use self::renew_release::{reconcile, release, renew};
 pub(super) use self::select::{proof, select_names, select_record, select_snapshot};
 pub use self::selection::Selection;
-pub(super) use self::session::{GROUP_MEMBERS, MemberCheck, NOT_USABLE, check_member, session};
+pub(super) use self::session::{
+    GROUP_MEMBERS, MemberCheck, NOT_USABLE, check_member, check_server, session,
+};
 pub(super) use self::sessions::{kill_session, process_list, session_states};
 pub(super) use self::upgrade::{
     add_column, begin_upgrade, end_upgrade, has_column, tables_version,

@@ -26,6 +26,9 @@ pub(super) fn run(
     if let Some(difference) = first.clock_difference() {
         report.info(EventKind::ClockDifference, difference);
     }
+    for text in messages::skipped_hosts(&first.snapshot) {
+        report.info(EventKind::HostSkipped, text);
+    }
     if first.snapshot.is_read_only {
         report.info(EventKind::ReadOnly, messages::READ_ONLY);
     }

@@ -14,7 +14,7 @@ use crate::lease::action::Action;
 use crate::lease::instant::BootInstant;
 use crate::store::mysql::{Database, Selection};
 use crate::store::operator::OperatorResult;
-use crate::store::target::Target;
+use crate::store::target::Targets;
 use crate::store::{Failure, FailureKind, HistoryEntry, HistoryFilter};
 use crate::sys::clock;
 use crate::sys::signal::SignalFd;
@@ -117,12 +117,12 @@ impl Poller {
     ///
     /// # Errors
     /// Fails if the kernel cannot create a thread.
-    pub fn start(options: WatchOptions, target: Target, signals: SignalFd) -> io::Result<Self> {
+    pub fn start(options: WatchOptions, targets: Targets, signals: SignalFd) -> io::Result<Self> {
         let interval = options.interval;
-        let server = target.address.to_string();
+        let server = targets.to_string();
         let (sender, events) = mpsc::channel();
         forward_signals(signals, sender.clone())?;
-        let database = Database::new(target, IO_TIMEOUT, (interval * 2).max(MIN_SESSION_TIMEOUT));
+        let database = Database::new(targets, IO_TIMEOUT, (interval * 2).max(MIN_SESSION_TIMEOUT));
         let interrupter = database.interrupter();
         let (requests, database) =
             start_database_thread(options.actions, database, sender.clone())?;

@@ -97,6 +97,8 @@ pub(super) fn snapshot(locks: Vec<LockRecord>, waiters: Vec<Waiter>) -> TimedSna
         waiters,
         sessions: SessionStates::NotQueried,
         is_read_only: false,
+        server: "db:3306".to_owned(),
+        skipped: Vec::new(),
     };
     TimedSnapshot::new(snapshot, at(1_000), at(1_000), time)
 }

@@ -8,7 +8,9 @@ use insta::assert_snapshot;
 
 use super::scene::*;
 use crate::lease::Token;
+use crate::store::connected::SkippedHost;
 use crate::store::session::{ServerInstance, ServerSession, SessionNote, SessionPolicy};
+use crate::store::target::Address;
 use crate::store::{Expiry, HistoryEntry, HistoryOutcome, Holder, LastRun, LockRecord, Operator};
 use crate::store::{Pause, Waiter};
 use crate::watch::frame::Size;
@@ -259,6 +261,18 @@ fn list_while_the_server_does_not_respond_and_its_clock_differs() {
 fn list_of_a_read_only_server() {
     let mut state = five(USUAL);
     state.latest.snapshot.is_read_only = true;
+    assert_snapshot!(screen(&state));
+}
+
+#[test]
+fn list_from_the_second_of_two_hosts() {
+    let mut state = five(USUAL);
+    let address = Address::Tcp {
+        host: "a".to_owned(),
+        port: 3306,
+    };
+    let reason = format!("a:3306 returned error 1047: {HOSTILE}; {LONG}: {LONG}");
+    state.latest.snapshot.skipped = vec![SkippedHost::new(address, reason)];
     assert_snapshot!(screen(&state));
 }
 

@@ -10,7 +10,7 @@ use crate::store::target::{Address, SslMode, Target};
 /// Returns the findings of a connection attempt that failed at the check `at` because of `message`.
 /// `at` is None if the attempt failed at the TLS files, which dlock reads before all checks.
 pub(super) fn failed(target: &Target, at: Option<Check>, message: &str) -> Vec<Finding> {
-    let earlier = Check::ALL.into_iter().filter(|check| Some(*check) < at);
+    let earlier = steps().filter(|check| Some(*check) < at);
     let mut findings: Vec<Finding> = earlier.map(|check| passed(target, check)).collect();
     findings.push(check_failed(at, message));
     findings
@@ -18,10 +18,14 @@ pub(super) fn failed(target: &Target, at: Option<Check>, message: &str) -> Vec<F
 
 /// Returns the findings of all steps of a connection on which the server or a proxy then refused the first request.
 pub(super) fn reached(target: &Target) -> Vec<Finding> {
-    let steps = Check::ALL
-        .into_iter()
-        .filter(|check| *check < Check::Server);
+    let steps = steps().filter(|check| *check < Check::Server);
     steps.map(|check| passed(target, check)).collect()
+}
+
+/// Returns the checks from the first step of a connection on.
+fn steps() -> impl Iterator<Item = Check> {
+    let checks = Check::ALL.into_iter();
+    checks.filter(|check| *check >= Check::Address)
 }
 
 /// Returns the findings of the steps before the database check. All these steps have succeeded.
@@ -207,7 +211,7 @@ mod tests {
         };
         assert_eq!(checks(None), [Check::Tls]);
         assert_eq!(checks(Some(Check::Address)), [Check::Address]);
-        assert_eq!(checks(Some(Check::Tls)), Check::ALL[..3]);
-        assert_eq!(checks(Some(Check::Database)), Check::ALL[..5]);
+        assert_eq!(checks(Some(Check::Tls)), Check::ALL[1..4]);
+        assert_eq!(checks(Some(Check::Database)), Check::ALL[1..6]);
     }
 }

@@ -55,7 +55,7 @@ impl<'a> Session<'a> {
     }
 
     fn connect(&mut self) -> Result<Connection, ConnectError> {
-        let connection = Connection::open(self.target, self.limit, &Interrupter::default())?;
+        let connection = Connection::open(self.target, self.limit.into(), &Interrupter::default())?;
         self.is_new = true;
         Ok(connection)
     }

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use super::fragments::{REQUEST, with_read_only};
+
 /// Text in the error of [`MemberCheck::Suspect`].
 const OTHER_TRANSACTIONS: &str = "dlock_transactions";
 
@@ -68,6 +70,13 @@ fn sql_mode(check: MemberCheck) -> String {
 /// Returns the statement that checks the server again on an open session.
 pub(in crate::store::mysql) fn check_member() -> String {
     format!("SET SESSION {};", sql_mode(MemberCheck::Require))
+}
+
+/// Checks the server as `check` specifies, and reads the column `read_only`. Changes only a setting of the session. The
+/// SELECT has a table, because a Galera node that is not ready refuses each SELECT with a table (error 1047).
+pub(in crate::store::mysql) fn check_server(check: MemberCheck) -> String {
+    let select = with_read_only(&format!("SELECT {REQUEST} FROM (SELECT 1) AS one;"));
+    format!("SET SESSION {};{select}", sql_mode(check))
 }
 
 /// Reads the members of the group that the server knows. Returns no row if the server has no such plugin.
