@@ -55,6 +55,9 @@ pub enum Safeguard {
     /// The sessions that a command has left on the server have ended before another command starts. If disabled, neither
     /// the holder nor a contender ends them or waits for them. Name: `sessions`.
     EndedSessions,
+    /// A contender that finds an earlier state of the record, or another database, treats a lost lease as live for a
+    /// ttl. If disabled, the contender acquires a lease that is free in the record. Name: `lostgrant`.
+    LostGrant,
     /// The program uses the current schema version. If disabled, the program uses the next version, which has one more
     /// column. This is safe. `tests/it/versions.rs` runs both programs on the same tables. Name: `schema`.
     PresentSchema,
@@ -106,6 +109,7 @@ mod switch {
             "tree" => Safeguard::DeadTree,
             "handoff" => Safeguard::HandOff,
             "sessions" => Safeguard::EndedSessions,
+            "lostgrant" => Safeguard::LostGrant,
             "schema" => Safeguard::PresentSchema,
             _ => panic!("DLOCK_MUTANT contains an unknown safeguard: {name}"),
         }

@@ -10,6 +10,7 @@ mod contender;
 pub mod diagnosis;
 mod failure;
 pub mod history;
+pub mod lost_grant;
 pub mod mysql;
 pub mod operator;
 pub mod read_back;
@@ -29,12 +30,12 @@ pub use self::history::{
     HistoryEntry, HistoryFilter, HistoryOutcome, HistorySince, RunRecord, Success,
 };
 pub use self::record::{
-    Expiry, LastRun, LockRecord, LockState, Operator, Owner, Pause, QueueLockOwner, QueueState,
-    ServerTime, Snapshot, Version, Waiter,
+    DatabaseId, Expiry, LastRun, LockRecord, LockState, Operator, Owner, Pause, QueueLockOwner,
+    QueueState, ServerTime, Snapshot, Version, Waiter,
 };
 pub use self::request::{
-    AcquireMode, AcquireRequest, EndSessionsRequest, QueueEntry, QueueLock, ReleaseRequest,
-    RenewRequest, Request, WaitRequest,
+    AcquireMode, AcquireRequest, EndSessionsRequest, LastRead, QueueEntry, QueueLock,
+    ReleaseRequest, RenewRequest, Request, WaitRequest,
 };
 pub use self::response::{EarlierSessions, Loss, Response, SessionsLeft, TimedResponse};
 

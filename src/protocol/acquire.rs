@@ -30,6 +30,7 @@ pub use self::lease::AcquiredLease;
 use crate::lease::instant::BootInstant;
 use crate::lease::timing::Timing;
 use crate::lease::{Grant, OwnerId, Token};
+use crate::store::lost_grant::LostGrants;
 use crate::store::takeover::Observation;
 use crate::store::{
     AcquireMode, AcquireRequest, Failure, LockRecord, QueueLock, ReleaseRequest, RenewRequest,
@@ -148,6 +149,7 @@ pub struct Acquire {
     /// Number of consecutive waits that ended without the queue lock.
     failed_waits: u32,
     observation: Option<Observation>,
+    lost_grants: LostGrants,
     observed: Option<LastObserved>,
     entry: OwnEntry,
     /// If the queue lock is unavailable, the instant since which the record could have been acquired. None if the
@@ -178,6 +180,7 @@ impl Acquire {
             queue_lock_anomalies: 0,
             failed_waits: 0,
             observation: None,
+            lost_grants: LostGrants::new(timing.ttl),
             observed: None,
             entry: OwnEntry::None,
             free_since: None,
@@ -206,6 +209,11 @@ impl Acquire {
             // Only the response or the time limit ends this wait. The caller also limits its own sleep.
             return NextRequest::Wait(at_most(now + LONGEST_PAUSE));
         }
+        if let AcquirePhase::TryAcquire(_) = self.phase
+            && self.lost_grants.live_until(now).is_some()
+        {
+            self.phase = AcquirePhase::Get;
+        }
         let cost = packets(&self.phase);
         let earliest = self.next_at.max(self.backoff.earliest(cost));
         if now < earliest {
@@ -214,7 +222,7 @@ impl Acquire {
         self.in_flight = true;
         self.backoff.sent(now, cost);
         let left = limit.map(|limit| limit.since(now));
-        NextRequest::Send(self.request(left))
+        NextRequest::Send(self.request(now, left))
     }
 
     fn give_up(&mut self) -> NextRequest {
@@ -228,7 +236,7 @@ impl Acquire {
         }
     }
 
-    fn request(&mut self, left: Option<Duration>) -> Request {
+    fn request(&mut self, now: BootInstant, left: Option<Duration>) -> Request {
         let entry = self.queue_entry();
         if matches!(self.phase, AcquirePhase::Enqueue | AcquirePhase::WaitTurn) {
             self.entry = OwnEntry::Outdated;
@@ -238,6 +246,7 @@ impl Acquire {
                 owner_id: self.owner_id,
                 mode,
                 queue_lock: self.queue_lock,
+                last_read: self.lost_grants.last_read(),
             }),
             AcquirePhase::Enqueue => Request::Enqueue(entry),
             AcquirePhase::WaitTurn => Request::WaitTurn(WaitRequest {
@@ -245,6 +254,8 @@ impl Acquire {
                 limit: self.wait_turn_limit(left),
                 prune_dead: (self.observed.as_ref())
                     .is_some_and(|last| last.head_waiting_for >= LONG_WAIT),
+                may_acquire: self.lost_grants.live_until(now).is_none(),
+                last_read: self.lost_grants.last_read(),
             }),
             AcquirePhase::Confirm { token, .. } => {
                 Request::Renew(RenewRequest::new(self.grant(token), self.queue_lock))
@@ -291,8 +302,12 @@ impl Acquire {
                 | Response::NotAcquired(record, _)
                 | Response::Enqueued(record, _),
             ) if record.owner_id == Some(self.owner_id) => {
-                // The record has this owner id, but the lease is unusable, because an operator has revoked it.
-                self.phase = AcquirePhase::FreeOwnRecord(record.version.token);
+                let token = record.version.token;
+                match record.is_held_by(self.owner_id, None) {
+                    true => self.confirm(now, token),
+                    // The lease is unusable, because an operator has revoked it.
+                    false => self.phase = AcquirePhase::FreeOwnRecord(token),
+                }
             }
             Ok(Response::NotAcquired(record, queue)) => {
                 self.observe(now, response.received, record, queue);
@@ -306,6 +321,9 @@ impl Acquire {
             Ok(Response::Lost(_)) => self.phase = AcquirePhase::TryAcquire(AcquireMode::IfFree),
             Ok(Response::Released | Response::ReleasedUnrecorded(_) | Response::NotHolder(_)) => {
                 self.unknown_since = None;
+                if let AcquirePhase::FreeOwnRecord(token) = self.phase {
+                    self.lost_grants.add_spent(token);
+                }
                 self.phase = AcquirePhase::TryAcquire(AcquireMode::IfFree);
             }
             // An acquisition does not send the requests to which these responses belong.
@@ -337,6 +355,19 @@ impl Acquire {
             .map(|last| (&last.record, last.ahead, last.at))
     }
 
+    /// Returns true if this contender has read the record.
+    #[must_use]
+    pub fn has_read(&self) -> bool {
+        self.lost_grants.last_read().is_some()
+    }
+
+    /// Returns the time until which this contender acquires nothing, because the database may have lost a grant. None if
+    /// there is no such time, or if it has passed.
+    #[must_use]
+    pub fn lost_grant_until(&self, now: BootInstant) -> Option<BootInstant> {
+        self.lost_grants.live_until(now)
+    }
+
     /// Removes the history of the acquisition: counts and start times of attempts, and values that are only displayed.
     ///
     /// Two acquisitions that are equal after this call behave identically from `now` on, except for the length of
@@ -344,6 +375,7 @@ impl Acquire {
     pub fn normalize_for_model(&mut self, now: BootInstant) {
         let past = BootInstant::new(Duration::ZERO);
         self.backoff = Backoff::default();
+        self.lost_grants.normalize_for_model(now);
         if self.next_at <= now {
             self.next_at = past;
         }

@@ -63,8 +63,8 @@ pub struct LockRecord {
     pub sessions: Option<SessionNote>,
 }
 
-/// Version of a record. It changes with every grant, every renewal and every operator request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+/// Version of a record. It grows with every grant, every renewal and every operator request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Version {
     /// Token of the grant, or of a later operator request.
     pub token: Token,
@@ -141,7 +141,14 @@ pub struct QueueState {
     /// Time since the first of the current waiters entered the queue. None if the queue is empty, or if the request
     /// does not read the queue.
     pub head_waiting_for: Option<Duration>,
+    /// The database that sent the response. None if the request does not read it.
+    pub database: Option<DatabaseId>,
 }
+
+/// Identity of the database that contains a record: of one server or, in a cluster whose nodes all certify each commit,
+/// of the cluster. A commit that one database has confirmed may be missing in another database.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct DatabaseId(pub u64);
 
 /// Owner of the queue lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::history::RunRecord;
-use super::record::Version;
+use super::record::{DatabaseId, Version};
 use super::session::SessionLook;
 use crate::lease::{Grant, OwnerId, Token};
 
@@ -96,6 +96,10 @@ pub struct WaitRequest {
     pub limit: Option<Duration>,
     /// True if the queue entries of dead waiters are removed before the wait.
     pub prune_dead: bool,
+    /// True if an attempt follows the wait. Otherwise, the response contains the record and the queue.
+    pub may_acquire: bool,
+    /// What the waiter has read, as in [`AcquireRequest`].
+    pub last_read: Option<LastRead>,
 }
 
 /// A release of the lease, the queue lock and the queue entry of a contender.
@@ -130,6 +134,20 @@ pub struct AcquireRequest {
     pub mode: AcquireMode,
     /// If the queue lock is available, the attempt is granted the lease only if this session owns the queue lock.
     pub queue_lock: QueueLock,
+    /// What the contender has read. The attempt is granted the lease only if the server still belongs to that database,
+    /// and if the record is not older. None if the contender has read nothing.
+    pub last_read: Option<LastRead>,
+}
+
+/// What a contender has read most recently.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct LastRead {
+    /// The database. None if it is unknown.
+    pub database: Option<DatabaseId>,
+    /// The version of the record.
+    pub version: Version,
+    /// The highest token that the contender knows. The token of its grant is higher.
+    pub highest_token: Token,
 }
 
 impl AcquireRequest {

@@ -134,6 +134,10 @@ fn model_with_a_broken_rule_is_detected() {
             grant_removes_note: true,
             ..sound
         },
+        Rules {
+            last_read_is_ignored: true,
+            ..sound
+        },
     ];
     for rules in rules {
         let subject = Subject { rules, ..SOUND };
@@ -157,7 +161,7 @@ fn contender_with_a_broken_rule_is_detected() {
 
 /// Replacements that remove a condition or an assignment from a statement: the effect, the original SQL and its
 /// replacement.
-const BROKEN: [(&str, &str, &str); 10] = [
+const BROKEN: [(&str, &str, &str); 12] = [
     (
         "a grant from an unknown time counts as a new grant",
         "=ROW_COUNT()",
@@ -192,6 +196,16 @@ const BROKEN: [(&str, &str, &str); 10] = [
         "a take-over ignores renewals",
         " AND renewals=",
         " AND 1>    -1-",
+    ),
+    (
+        "an attempt ignores the database",
+        "AND @dlock_database=",
+        "AND @dlock_database<",
+    ),
+    (
+        "an attempt ignores that the row is older",
+        " AND renewals>=",
+        " AND -1 <      ",
     ),
     (
         "a release does not remove the note",

@@ -5,8 +5,9 @@ use dlock::lease::{Grant, Token};
 use dlock::store::operator::OperatorAction;
 use dlock::store::session::{CommandConnections, SessionLook, SessionPolicy};
 use dlock::store::{
-    AcquireMode, AcquireRequest, Failure, FailureKind, HistoryOutcome, QueueEntry, QueueLock,
-    ReleaseRequest, RenewRequest, Request, Response, RunRecord, Version, WaitRequest,
+    AcquireMode, AcquireRequest, DatabaseId, Failure, FailureKind, HistoryOutcome, LastRead,
+    QueueEntry, QueueLock, ReleaseRequest, RenewRequest, Request, Response, RunRecord, Version,
+    WaitRequest,
 };
 use std::time::Duration;
 
@@ -16,14 +17,17 @@ use crate::observed::{Observed, ObservedResponse, observed_response};
 use crate::responses::{failure, interpret};
 use crate::server::{Raw, Rules, Server, Session, Stage, owner_id_of_number};
 use crate::step::{
-    CONTENDERS, Fault, FaultKind, GrantChoice, NoteChoice, RequestKind, RunEnd, Sequence, Step,
-    VersionChoice,
+    CONTENDERS, Fault, FaultKind, GrantChoice, LastReadChoice, NoteChoice, RequestKind, RunEnd,
+    Sequence, Step, VersionChoice,
 };
 use crate::time::{Tick, ticks};
 
 /// Maximum time that a contender waits for the queue lock. It is longer than any wait in a sequence for which the
 /// results are equal.
 const WAIT_LIMIT: Duration = Duration::from_secs(4);
+
+/// A database that is not the one of the server.
+pub(crate) const OTHER_DATABASE: DatabaseId = DatabaseId(u64::MAX);
 
 /// A step with all its values, such as the complete request. Owner ids, tokens and sessions are the model's numbers.
 #[derive(Debug, Clone)]
@@ -184,7 +188,7 @@ impl ModelSide {
         fault: Option<Fault>,
     ) -> Option<(ConcreteStep, (usize, ObservedResponse, bool))> {
         let contender = &self.contenders[index];
-        let is_wait = kind == RequestKind::WaitTurn;
+        let is_wait = matches!(kind, RequestKind::WaitTurn(..));
         if contender.waiting.is_some() || is_wait && contender.queue_lock == QueueLock::Unavailable
         {
             return None;
@@ -250,8 +254,10 @@ impl ModelSide {
     ) -> (Option<Result<Response, Failure>>, bool) {
         let mut could_grant = false;
         for packet in 0.. {
-            could_grant |=
-                matches!(request, Request::TryAcquire(_)) || stage == Stage::HasQueueLock;
+            could_grant |= match request {
+                Request::WaitTurn(turn) => stage == Stage::HasQueueLock && turn.may_acquire,
+                request => matches!(request, Request::TryAcquire(_)),
+            };
             let kind = fault
                 .filter(|fault| fault.packet == packet)
                 .map(|fault| fault.kind);
@@ -373,6 +379,27 @@ impl ModelSide {
         observed_response(outcome, rank)
     }
 
+    /// Returns what an attempt of contender `index` requires.
+    fn last_read(&self, index: usize, choice: LastReadChoice) -> Option<LastRead> {
+        let row = &self.server.row;
+        let database = match choice {
+            LastReadChoice::OtherDatabase => OTHER_DATABASE,
+            _ => DatabaseId(self.server.database.into()),
+        };
+        let version = match choice {
+            LastReadChoice::Newer => Version {
+                token: Token(row.token.into()),
+                renewals: u64::from(row.renewals) + 1,
+            },
+            _ => self.contenders[index].last_read,
+        };
+        (choice != LastReadChoice::Nothing).then_some(LastRead {
+            database: Some(database),
+            version,
+            highest_token: version.token,
+        })
+    }
+
     fn request(&self, index: usize, kind: RequestKind) -> Request {
         let contender = &self.contenders[index];
         let (owner_id, queue_lock) = (owner_id_of_number(owner_id_of(index)), contender.queue_lock);
@@ -387,16 +414,19 @@ impl ModelSide {
             owner_id,
             queue_lock,
         };
-        let attempt = |mode| {
+        let last_read = |choice| self.last_read(index, choice);
+        let attempt = |mode, choice| {
             Request::TryAcquire(AcquireRequest {
                 owner_id,
                 mode,
                 queue_lock,
+                last_read: last_read(choice),
             })
         };
+        let nothing = LastReadChoice::Nothing;
         match kind {
-            RequestKind::AcquireFirst => attempt(AcquireMode::First),
-            RequestKind::AcquireIfFree => attempt(AcquireMode::IfFree),
+            RequestKind::AcquireFirst => attempt(AcquireMode::First, nothing),
+            RequestKind::AcquireIfFree(choice) => attempt(AcquireMode::IfFree, choice),
             RequestKind::TakeOver(version_choice) => {
                 let version = match version_choice {
                     VersionChoice::LastRead => contender.last_read,
@@ -406,14 +436,20 @@ impl ModelSide {
                     },
                 };
                 let fenced = false;
-                attempt(AcquireMode::TakeOver { version, fenced })
+                let choice = match version_choice {
+                    VersionChoice::LastRead => LastReadChoice::LastRead,
+                    VersionChoice::Current => nothing,
+                };
+                attempt(AcquireMode::TakeOver { version, fenced }, choice)
             }
             RequestKind::GetWithQueue => Request::GetWithQueue(entry),
             RequestKind::Enqueue => Request::Enqueue(entry),
-            RequestKind::WaitTurn => Request::WaitTurn(WaitRequest {
+            RequestKind::WaitTurn(choice, may_acquire) => Request::WaitTurn(WaitRequest {
                 owner_id,
                 limit: Some(WAIT_LIMIT),
                 prune_dead: false,
+                may_acquire,
+                last_read: last_read(choice),
             }),
             RequestKind::Renew(grant_choice, note) => {
                 let (owner_id, token) = grant(grant_choice);

@@ -246,7 +246,10 @@ impl Route {
             Request::EndSessions(_) => [None, None],
             Request::GetWithQueue(_) | Request::Get => [Some(Kind::Get), None],
             Request::Enqueue(_) => [Some(Kind::Enqueue), None],
-            Request::WaitTurn(_) => [Some(Kind::WaitTurn), Some(Kind::TryAcquire)],
+            Request::WaitTurn(turn) => match turn.may_acquire {
+                true => [Some(Kind::WaitTurn), Some(Kind::TryAcquire)],
+                false => [Some(Kind::WaitTurn), Some(Kind::Get)],
+            },
             Request::Renew(..) => [Some(Kind::Renew), None],
             Request::HandOff(_) => [Some(Kind::Handoff), None],
             Request::Release(_) => [Some(Kind::Release), Some(Kind::Release)],

@@ -6,9 +6,13 @@ use std::time::{Duration, Instant};
 
 use dlock::lease::action::Action;
 use dlock::lease::{OwnerId, Token};
+use dlock::store::mysql::Database;
 use dlock::store::operator::{OperatorRequest, OperatorResult};
 use dlock::store::session::SessionNote;
-use dlock::store::{Contender, FenceMode, Holder, Request, TimedResponse};
+use dlock::store::{
+    Contender, DatabaseId, FenceMode, Holder, QueueEntry, QueueLock, Request, Response,
+    TimedResponse,
+};
 use mysql::prelude::Queryable;
 use mysql::{Conn, Row};
 
@@ -17,7 +21,7 @@ use crate::model_side::{ConcreteStep, owner_id_of};
 use crate::observed::{Observed, ObservedResponse, Rows, UNKNOWN, observed_response, ticks_left};
 use crate::operator::Operator;
 use crate::server::{NUMBER_BYTE, Session};
-use crate::server_contender::{Rewrite, ServerContender, SessionEffect};
+use crate::server_contender::{Rewrite, ServerContender, SessionEffect, target};
 use crate::servers;
 use crate::step::CONTENDERS;
 use crate::time::{TTL, ticks};
@@ -40,6 +44,8 @@ pub(crate) struct ServerSide {
     command: CommandSession,
     contenders: [ServerContender; CONTENDERS],
     contender: Contender,
+    /// The identity of the server's database.
+    database: DatabaseId,
     /// The number of the sequence. It is part of the owner ids and makes them unique.
     serial: u64,
     /// The tokens by rank. The first token, 0, belongs to a row whose action has never been granted.
@@ -57,6 +63,7 @@ impl ServerSide {
             command: CommandSession::open(database, &contender("none".parse().expect("a name"))),
             contenders: [(); CONTENDERS].map(|()| ServerContender::new(database, rewrite)),
             contender: contender("none".parse().expect("a name")),
+            database: database_id(database),
             serial: 0,
             tokens: Vec::new(),
             began: Instant::now(),
@@ -400,7 +407,7 @@ impl ServerSide {
     fn translated(&self, request: &Request) -> Request {
         let owner_id = |owner_id: OwnerId| self.owner_id(owner_id.bytes()[NUMBER_BYTE]);
         let token = |token: Token| self.token(u8::try_from(token.0).expect("few grants"));
-        translated(request, owner_id, token, &self.command.note)
+        translated(request, owner_id, token, &self.command.note, self.database)
     }
 
     fn execute_as_root(&mut self, statement: &str) {
@@ -427,6 +434,27 @@ fn hex(owner_id: OwnerId) -> String {
     let bytes = owner_id.bytes().iter();
     let hex: Vec<String> = bytes.map(|byte| format!("{byte:02X}")).collect();
     hex.concat()
+}
+
+/// Returns the identity of the database, as dlock's own code reads it.
+fn database_id(database: &servers::Database) -> DatabaseId {
+    let entry = QueueEntry {
+        owner_id: OwnerId::new([0; NUMBER_BYTE + 1]),
+        queue_lock: QueueLock::Available,
+    };
+    let mut own = Database::new(
+        target(database, database.port),
+        EFFECT_TIMEOUT,
+        EFFECT_TIMEOUT,
+    );
+    let contender = contender("none".parse().expect("a name"));
+    match own
+        .request(&contender, &Request::GetWithQueue(entry))
+        .outcome
+    {
+        Ok(Response::NotAcquired(_, queue)) => queue.database.expect("the database is read"),
+        other => panic!("no record: {other:?}"),
+    }
 }
 
 fn contender(action: Action) -> Contender {

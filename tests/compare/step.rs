@@ -50,11 +50,12 @@ pub(crate) enum Step {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RequestKind {
     AcquireFirst,
-    AcquireIfFree,
+    AcquireIfFree(LastReadChoice),
     TakeOver(VersionChoice),
     GetWithQueue,
     Enqueue,
-    WaitTurn,
+    /// The flag is true if an attempt follows the wait.
+    WaitTurn(LastReadChoice, bool),
     Renew(GrantChoice, NoteChoice),
     HandOff,
     Release {
@@ -73,6 +74,19 @@ pub(crate) enum VersionChoice {
     Current,
     /// The version that the contender has most recently read.
     LastRead,
+}
+
+/// What the contender has read, according to an attempt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LastReadChoice {
+    /// Nothing.
+    Nothing,
+    /// The version that the contender has most recently read.
+    LastRead,
+    /// The same version in another database.
+    OtherDatabase,
+    /// A newer version than the row has.
+    Newer,
 }
 
 /// The grant that a request contains.
@@ -178,14 +192,14 @@ fn step(rng: &mut Rng, contenders: usize) -> Step {
 fn send(rng: &mut Rng) -> RequestKind {
     match rng.u8(0..22) {
         0..=2 => RequestKind::AcquireFirst,
-        3..=5 => RequestKind::AcquireIfFree,
+        3..=5 => RequestKind::AcquireIfFree(last_read_choice(rng)),
         6..=8 => RequestKind::TakeOver(match rng.u8(..2) {
             0 => VersionChoice::LastRead,
             _ => VersionChoice::Current,
         }),
         9 => RequestKind::GetWithQueue,
         10 => RequestKind::Enqueue,
-        11..=12 => RequestKind::WaitTurn,
+        11..=12 => RequestKind::WaitTurn(last_read_choice(rng), rng.u8(..4) > 0),
         13..=16 => {
             let note = match rng.u8(..4) {
                 0 => NoteChoice::Unchanged,
@@ -206,6 +220,15 @@ fn send(rng: &mut Rng) -> RequestKind {
             handed_off: rng.bool(),
             clears_sessions: rng.bool(),
         },
+    }
+}
+
+fn last_read_choice(rng: &mut Rng) -> LastReadChoice {
+    match rng.u8(..6) {
+        0 => LastReadChoice::OtherDatabase,
+        1 => LastReadChoice::Newer,
+        2..=3 => LastReadChoice::LastRead,
+        _ => LastReadChoice::Nothing,
     }
 }
 

@@ -3,18 +3,35 @@
 use dlock::lease::{Grant, OwnerId, Token};
 use dlock::store::session::{SessionLook, SessionNote};
 use dlock::store::{
-    AcquireMode, AcquireRequest, QueueEntry, ReleaseRequest, RenewRequest, Request, Version,
-    WaitRequest,
+    AcquireMode, AcquireRequest, DatabaseId, LastRead, QueueEntry, ReleaseRequest, RenewRequest,
+    Request, Version, WaitRequest,
 };
 
+use crate::model_side::OTHER_DATABASE;
+
 /// Returns a copy of `request` whose owner ids and tokens are converted by `owner_id` and `token`. `command` is the note
-/// of the command's session on the server.
+/// of the command's session on the server, and `database` is the identity of the server's database.
 pub(crate) fn translated(
     request: &Request,
     owner_id: impl Fn(OwnerId) -> OwnerId,
     token: impl Fn(Token) -> Token,
     command: &SessionNote,
+    database: DatabaseId,
 ) -> Request {
+    let version = |version: Version| Version {
+        token: token(version.token),
+        ..version
+    };
+    let last_read = |last: Option<LastRead>| {
+        last.map(|last| LastRead {
+            database: match last.database {
+                Some(OTHER_DATABASE) => last.database,
+                known => known.and(Some(database)),
+            },
+            version: version(last.version),
+            highest_token: token(last.highest_token),
+        })
+    };
     let grant = |grant: &Grant| Grant {
         owner_id: owner_id(grant.owner_id),
         token: token(grant.token),
@@ -27,22 +44,24 @@ pub(crate) fn translated(
         Request::TryAcquire(request) => Request::TryAcquire(AcquireRequest {
             owner_id: owner_id(request.owner_id),
             mode: match request.mode {
-                AcquireMode::TakeOver { version, fenced } => AcquireMode::TakeOver {
-                    version: Version {
-                        token: token(version.token),
-                        ..version
-                    },
+                AcquireMode::TakeOver {
+                    version: seen,
+                    fenced,
+                } => AcquireMode::TakeOver {
+                    version: version(seen),
                     fenced,
                 },
                 mode => mode,
             },
             queue_lock: request.queue_lock,
+            last_read: last_read(request.last_read),
         }),
         Request::GetWithQueue(queued) => Request::GetWithQueue(entry(queued)),
         Request::Enqueue(queued) => Request::Enqueue(entry(queued)),
         Request::Get | Request::EndSessions(_) => request.clone(),
         Request::WaitTurn(turn) => Request::WaitTurn(WaitRequest {
             owner_id: owner_id(turn.owner_id),
+            last_read: last_read(turn.last_read),
             ..*turn
         }),
         Request::Renew(request) => Request::Renew(RenewRequest {

@@ -18,6 +18,7 @@ mod holder;
 mod middle;
 mod multiplexer;
 mod network;
+mod old_replica;
 mod proxy;
 mod read_only_server;
 mod recorder;

@@ -4,10 +4,11 @@
 //! - `program` is the source of the mutant program. This file checks that the program is not older than the sources,
 //!   and that dlock itself does not read the variable `DLOCK_MUTANT`.
 //! - `scene` runs both programs. The verdict depends on which processes are alive.
-//! - `killing`, `replies` and `granting` contain the scenarios.
+//! - `killing`, `replies`, `granting` and `lost_grants` contain the scenarios.
 
 mod granting;
 mod killing;
+mod lost_grants;
 mod replies;
 pub(crate) mod scene;
 

@@ -81,6 +81,7 @@ impl Peer {
             owner_id,
             mode,
             queue_lock,
+            last_read: None,
         }))
     }
 

@@ -193,6 +193,11 @@ impl Client {
         self.policy == SessionPolicy::Ignore
     }
 
+    /// Returns true if this process waits for the lease and has read nothing.
+    pub(crate) fn is_newcomer(&self) -> bool {
+        matches!(&self.parent, Parent::Acquiring(acquire) if !acquire.has_read())
+    }
+
     /// Returns true if the parent does not wait for a response.
     pub(crate) fn is_quiet(&self) -> bool {
         self.connection
@@ -449,7 +454,14 @@ impl Client {
             connection.pending = Some(pending);
             return;
         }
-        let outcome = interpret(&pending.request, raw, variant);
+        let mut outcome = interpret(&pending.request, raw, variant);
+        if let (
+            Variant::DatabaseIgnored,
+            Ok(Response::NotAcquired(_, queue) | Response::Enqueued(_, queue)),
+        ) = (variant, &mut outcome)
+        {
+            queue.database = None;
+        }
         match &outcome {
             Err(_) => self.connection = None,
             Ok(response) => {

@@ -93,7 +93,11 @@ impl Run {
     pub(crate) fn events_of(&self, world: &World, c: usize, events: &mut Vec<Event>) -> bool {
         let client = &world.clients[c];
         let has_ended = matches!(client.parent, Parent::NotStarted | Parent::Ended { .. });
-        if has_ended && !client.is_running() && client.process < self.processes[c] {
+        if has_ended
+            && !client.is_running()
+            && client.process < self.processes[c]
+            && !world.is_too_early_to_start()
+        {
             events.push(Event::StartProcess(c));
         }
         if client.late.is_some() {

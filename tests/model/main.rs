@@ -11,6 +11,8 @@
 //! - Requests that are lost, delayed, executed late or executed twice, and responses that are lost or delayed.
 //! - Errors in place of the response to an executed request.
 //! - Connections that break. The server may detect the break at any later time.
+//! - A database that loses all writes since any earlier time: a replica replaces the server, or the server continues
+//!   without the writes.
 //! - A server that restarts, that ends idle sessions, or whose clock jumps forward and back.
 //! - Parents that are killed, or stopped for any number of ticks, and monitors that are killed.
 //! - Statements that outlive their command and all dlock processes, until they end, are killed, or the server restarts.
@@ -29,7 +31,9 @@
 //!   the whole margin.
 //! - A monitor that does not check the deadline before it starts the command, and lost data in the pipe to the monitor.
 //! - A queue of more than two, `WaitEnded`, queue entries of sessions that have ended, wait limits, and other ttls.
-//! - Several servers, and lost rows. In these cases, only the fencing token protects a resource.
+//! - Several servers at the same time, and lost rows. In these cases, only the fencing token protects a resource.
+//! - A process that starts within a ttl after the database has lost writes, or that has read nothing before. It cannot
+//!   notice the loss, and only the fencing token protects a resource from it.
 //! - Liveness. The model checks that each expected event is possible. The tests on real servers check that it happens.
 
 mod check;
@@ -47,12 +51,13 @@ mod world;
 use dlock::store::session::SessionPolicy;
 
 use crate::check::{check, search_for};
-use crate::mutation::{FaultKinds, Run, Variant};
+use crate::mutation::{FaultKinds, LostWrites, Run, Variant};
 use crate::properties::{
     DEAD_BY_DEADLINE, DEAD_TAKEN_OVER, EARLIER_STATEMENT_ENDED, EXCLUSION, FROZEN_TAKEN_OVER,
-    HANDED_OFF, HANDED_OVER, LOST_RESPONSE_SURVIVED, NO_FALSE_SUCCESS, NOT_LOST, OWN_CLOCK,
-    OWN_STATEMENT_ENDED, RELEASE_AFTER_DEATH, REVOKED_NOT_RENEWED, REVOKED_RELEASED, ROW_IS_HELD,
-    SESSION_KNOWN, STATEMENTS_ENDED, TOKEN_ORDER, UNKNOWN_GRANT_RELEASED,
+    HANDED_OFF, HANDED_OVER, LOST_GRANT_OUTWAITED, LOST_RESPONSE_SURVIVED, NO_FALSE_SUCCESS,
+    NOT_LOST, OWN_CLOCK, OWN_STATEMENT_ENDED, RELEASE_AFTER_DEATH, REVOKED_NOT_RENEWED,
+    REVOKED_RELEASED, ROW_IS_HELD, SESSION_KNOWN, STATEMENTS_ENDED, TOKEN_ORDER,
+    UNKNOWN_GRANT_RELEASED,
 };
 use crate::server::Rules;
 use crate::time::Tick;
@@ -251,6 +256,89 @@ fn properties_hold_without_named_locks_if_the_clock_is_not_set() {
         LOST_RESPONSE_SURVIVED,
     ]);
 }
+
+/// In these runs, a replica that lacks the latest writes replaces the server.
+#[test]
+fn fail_over_that_loses_a_grant_never_allows_a_second_command() {
+    let (two, no_queue_lock) = ([2, 1], WITHOUT_QUEUE_LOCK);
+    for (name, run) in [
+        ("a fail-over", AFTER_FAIL_OVER),
+        (
+            "a fail-over, two processes",
+            Run {
+                processes: two,
+                faults: 0,
+                horizon: 8,
+                ..AFTER_FAIL_OVER
+            },
+        ),
+        (
+            "a fail-over, no queue lock",
+            Run {
+                rules: no_queue_lock,
+                faults: 0,
+                ..AFTER_FAIL_OVER
+            },
+        ),
+    ] {
+        check(name, run).assert_holds(&[HANDED_OVER, LOST_GRANT_OUTWAITED]);
+    }
+}
+
+/// In this run, a backup is restored on the same server. A contender notices the loss of each grant that it has read.
+#[test]
+fn restored_backup_without_a_known_grant_never_allows_a_second_command() {
+    let run = Run {
+        lost_writes: LostWrites::Restore,
+        horizon: 3,
+        ..AFTER_FAIL_OVER
+    };
+    check("a restored backup", run).assert_holds(&[HANDED_OVER]);
+}
+
+/// This is a documented limit: the backup that is restored on the same server contains the grant, but not its renewals,
+/// and a contender has not read the renewals.
+#[test]
+fn restored_backup_without_unknown_renewals_allows_a_second_command() {
+    let run = Run {
+        lost_writes: LostWrites::Restore,
+        faults: 0,
+        ..AFTER_FAIL_OVER
+    };
+    assert_broken("a restored backup with an old lease", run, EXCLUSION);
+}
+
+#[test]
+fn contender_that_does_not_notice_another_database_is_detected() {
+    let run = Run {
+        variant: Variant::DatabaseIgnored,
+        ..AFTER_FAIL_OVER
+    };
+    assert_broken("the database is ignored", run, EXCLUSION);
+}
+
+#[test]
+fn attempt_on_an_older_row_is_detected() {
+    for lost_writes in [LostWrites::FailOver, LostWrites::Restore] {
+        let run = Run {
+            rules: Rules {
+                last_read_is_ignored: true,
+                ..Run::sound().rules
+            },
+            lost_writes,
+            horizon: 3,
+            ..AFTER_FAIL_OVER
+        };
+        assert_broken("the last read is ignored", run, EXCLUSION);
+    }
+}
+
+const AFTER_FAIL_OVER: Run = Run {
+    lost_writes: LostWrites::FailOver,
+    faults: 1,
+    horizon: 6,
+    ..Run::sound()
+};
 
 /// This is the first of two documented limits: after the holder's connection breaks, a take-over relies on the server's
 /// clock.

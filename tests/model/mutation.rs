@@ -43,6 +43,8 @@ pub(crate) enum Variant {
     EarlierStatementsIgnored,
     /// A release removes the noted sessions although their statements may not have ended, for example after a signal.
     NoteRemovedTooEarly,
+    /// A contender does not notice that another database responds.
+    DatabaseIgnored,
 }
 
 /// The kinds of faults that can happen.
@@ -64,6 +66,19 @@ pub(crate) enum FaultKinds {
     StopsAndQuits,
 }
 
+/// The way in which the database loses its latest writes, once and at any time. All writes since one earlier time are
+/// lost, and all sessions end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LostWrites {
+    /// The database loses nothing.
+    Never,
+    /// The identity of the database changes: a replica that lacks the writes replaces the server, or a server whose
+    /// commits are not durable crashes.
+    FailOver,
+    /// The identity of the database stays: a backup is restored on the same server.
+    Restore,
+}
+
 /// The parameters of a run.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Run {
@@ -82,6 +97,8 @@ pub(crate) struct Run {
     pub(crate) revocations: u8,
     /// Maximum number of statements that commands start on the server.
     pub(crate) statements: u8,
+    /// How the database loses its latest writes.
+    pub(crate) lost_writes: LostWrites,
     /// What each client does with the sessions of its command.
     pub(crate) policies: [SessionPolicy; 2],
 }
@@ -98,6 +115,7 @@ impl Run {
                 revoked_is_held: false,
                 session_is_not_updated: false,
                 grant_removes_note: false,
+                last_read_is_ignored: false,
             },
             horizon: 9,
             processes: [1, 1],
@@ -106,6 +124,7 @@ impl Run {
             clock_steps: &[],
             revocations: 0,
             statements: 0,
+            lost_writes: LostWrites::Never,
             policies: [SessionPolicy::Ignore; 2],
         }
     }

@@ -5,7 +5,7 @@ use dlock::store::Request;
 use stateright::Property;
 
 use crate::client::{Client, Command, Connection, Parent, Progress};
-use crate::mutation::{FaultKinds, Run, Variant};
+use crate::mutation::{FaultKinds, LostWrites, Run, Variant};
 use crate::server::{Raw, Session};
 use crate::time::instant;
 use crate::world::World;
@@ -29,6 +29,8 @@ pub(crate) const LOST_RESPONSE_SURVIVED: &str = "a holder keeps its lease after 
 pub(crate) const OWN_CLOCK: &str = "a waiter takes over a lease by its own clock";
 pub(crate) const FROZEN_TAKEN_OVER: &str = "the lease of a frozen holder is taken over";
 pub(crate) const REVOKED_RELEASED: &str = "the holder of a revoked lease stops and releases it";
+pub(crate) const LOST_GRANT_OUTWAITED: &str =
+    "a waiter acquires the lease after the database has lost the latest writes";
 pub(crate) const RELEASE_AFTER_DEATH: &str = "nothing is released before the tree is dead";
 
 pub(crate) const STATEMENTS_ENDED: &str =
@@ -109,7 +111,9 @@ fn lease_properties() -> Vec<Property<Run>> {
         }),
         Property::always(ROW_IS_HELD, |_, world: &World| {
             world.clients.iter().enumerate().all(|(c, client)| {
-                !client.is_running() || world.server.row.owner_id == Some(client.owner_id(c))
+                !client.is_running()
+                    || world.lost_at.is_some()
+                    || world.server.row.owner_id == Some(client.owner_id(c))
             })
         }),
         Property::always(RELEASE_AFTER_DEATH, |_, world: &World| {
@@ -127,7 +131,10 @@ fn lease_properties() -> Vec<Property<Run>> {
             !world.server.revoked_renewed
         }),
         Property::always(NOT_LOST, |run: &Run, world: &World| {
-            let may_be_lost = run.faults > 0 || run.revocations > 0 || !run.clock_steps.is_empty();
+            let may_be_lost = run.lost_writes != LostWrites::Never
+                || run.faults > 0
+                || run.revocations > 0
+                || !run.clock_steps.is_empty();
             may_be_lost || world.clients.iter().all(Client::is_unharmed)
         }),
         Property::always(SESSION_KNOWN, |_, world: &World| {
@@ -160,6 +167,11 @@ fn lease_properties() -> Vec<Property<Run>> {
         }),
         Property::sometimes(DEAD_TAKEN_OVER, |_, world: &World| {
             world.runs_after(|parent| matches!(parent, Parent::Ended { released: false }))
+        }),
+        Property::sometimes(LOST_GRANT_OUTWAITED, |run: &Run, world: &World| {
+            run.lost_writes == LostWrites::Never
+                || world.lost_at.is_some()
+                    && world.runs_after(|parent| !matches!(parent, Parent::NotStarted))
         }),
         Property::sometimes(FROZEN_TAKEN_OVER, |_, world: &World| {
             world.runs_after(|parent| matches!(parent, Parent::Holding { .. }))

@@ -6,8 +6,8 @@ use dlock::lease::instant::BootInstant;
 use dlock::lease::{OwnerId, Token};
 use dlock::store::session::FoundSessions;
 use dlock::store::{
-    Expiry, Failure, FailureKind, Holder, LockRecord, Pause, QueueState, RenewRequest, Request,
-    Response, SessionsLeft, TimedResponse, Version,
+    DatabaseId, Expiry, Failure, FailureKind, Holder, LockRecord, Pause, QueueState, RenewRequest,
+    Request, Response, SessionsLeft, TimedResponse, Version,
 };
 
 use crate::mutation::Variant;
@@ -49,6 +49,9 @@ pub(crate) fn interpret(
         (_, Raw::NoNamedLocks) => return Err(failure(FailureKind::NoQueueLock)),
         (Request::TryAcquire(request), Raw::Row(view_of_row, changed)) => {
             granted(request.owner_id, view_of_row, changed, variant)
+        }
+        (Request::WaitTurn(turn), Raw::Row(view_of_row, _)) if !turn.may_acquire => {
+            Response::NotAcquired(record(view_of_row), queue_state(view_of_row))
         }
         (Request::WaitTurn(turn), Raw::Row(view_of_row, changed)) => {
             granted(turn.owner_id, view_of_row, changed, variant)
@@ -171,5 +174,6 @@ fn queue_state(view_of_row: RowView) -> QueueState {
         lock_owner: view_of_row.lock_owner,
         ahead: view_of_row.ahead.into(),
         head_waiting_for: None,
+        database: Some(DatabaseId(view_of_row.database.into())),
     }
 }

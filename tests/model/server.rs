@@ -17,7 +17,8 @@ mod types;
 use dlock::lease::{OwnerId, Token};
 use dlock::store::operator::OperatorAction;
 use dlock::store::{
-    AcquireMode, HistoryOutcome, Owner, QueueLock, QueueLockOwner, Request, Version,
+    AcquireMode, DatabaseId, HistoryOutcome, LastRead, Owner, QueueLock, QueueLockOwner,
+    RenewRequest, Request, Version,
 };
 
 use crate::time::{TTL, Tick, whole_ticks};
@@ -48,6 +49,11 @@ pub(crate) struct Server {
     restarts: u8,
     /// True if a revoked lease was renewed.
     pub(crate) revoked_renewed: bool,
+    /// The number of the database. It changes if a replica replaces the server.
+    pub(crate) database: u8,
+    /// The highest token that any database has issued. Real tokens are at least the server time, so a token is not used
+    /// twice even if the database loses a grant.
+    issued: u8,
     /// Number of ticks by which the server's clock is ahead of the true time. Negative if the clock is behind.
     ahead: i8,
 }
@@ -74,6 +80,8 @@ impl Server {
             statement_count: 0,
             restarts: 0,
             revoked_renewed: false,
+            database: 0,
+            issued: 0,
             ahead: 0,
         }
     }
@@ -107,8 +115,34 @@ impl Server {
             OperatorAction::Pause(time) => self.row.paused = Some(clock + whole_ticks(time)),
             OperatorAction::Resume => self.row.paused = None,
         }
-        self.row.token += 1;
+        self.row.token = self.next_token();
         true
+    }
+
+    /// Returns the token that follows the token of the row.
+    fn next_token(&mut self) -> u8 {
+        self.issued = self.issued.max(self.row.token) + 1;
+        self.issued
+    }
+
+    /// Returns the part of the state that a backup or a replica contains. No session belongs to it.
+    pub(crate) fn backup(&self) -> Self {
+        let mut backup = self.clone();
+        backup.restart();
+        backup.restarts = self.restarts;
+        backup
+    }
+
+    /// Replaces the server by `backup`, which lacks the latest writes. The identity of the database changes if
+    /// `is_elsewhere` is true.
+    pub(crate) fn lose_writes(&mut self, backup: Self, is_elsewhere: bool) {
+        *self = Self {
+            database: self.database + u8::from(is_elsewhere),
+            issued: self.issued,
+            ahead: self.ahead,
+            revoked_renewed: self.revoked_renewed,
+            ..backup
+        };
     }
 
     /// Moves the server's clock by `by` ticks.
@@ -254,18 +288,26 @@ impl Server {
                 if queue_lock == QueueLock::Available && !request.is_take_over() {
                     self.try_queue_lock(session);
                 }
-                let changed =
-                    self.try_acquire(clock, session, (owner_id, queue_lock), request.mode, rules);
+                let changed = self.is_not_before(request.last_read, rules)
+                    && self.try_acquire(
+                        clock,
+                        session,
+                        (owner_id, queue_lock),
+                        request.mode,
+                        rules,
+                    );
                 self.read_row_and_queue(clock, session, owner_id, queue_lock, changed)
             }
-            Request::WaitTurn(_) if stage == Stage::HasQueueLock => {
-                let changed = self.try_acquire(
-                    clock,
-                    session,
-                    (owner_id, queue_lock),
-                    AcquireMode::IfFree,
-                    rules,
-                );
+            Request::WaitTurn(turn) if stage == Stage::HasQueueLock => {
+                let changed = turn.may_acquire
+                    && self.is_not_before(turn.last_read, rules)
+                    && self.try_acquire(
+                        clock,
+                        session,
+                        (owner_id, queue_lock),
+                        AcquireMode::IfFree,
+                        rules,
+                    );
                 self.read_row_and_queue(clock, session, owner_id, queue_lock, changed)
             }
             Request::GetWithQueue(_) => {
@@ -285,32 +327,7 @@ impl Server {
                 }
                 Raw::HasQueueLock
             }
-            Request::Renew(request) => {
-                if let Some(list) = self.list_for(session, request, stage) {
-                    return Some(list);
-                }
-                let grant = request.grant;
-                if queue_lock == QueueLock::Available {
-                    self.try_queue_lock(session);
-                }
-                let is_owner = self.is_held_by(owner_id, Some(grant.token), rules);
-                if is_owner {
-                    self.revoked_renewed |= self.row.revoked;
-                    self.row.renewals += 1;
-                    self.row.expires = clock + TTL.cast_signed();
-                    if !rules.session_is_not_updated {
-                        self.row.session = Some(session);
-                        self.row.has_queue_lock = queue_lock == QueueLock::Available
-                            && self.queue_lock.first() == Some(&session);
-                    }
-                    self.note(request, stage);
-                }
-                let view_of_row = self.view_of_row(clock, QueueLockOwner::NotQueried, 0);
-                match stage {
-                    Stage::Note(listed) => Raw::Noted(view_of_row, is_owner, listed),
-                    _ => Raw::Row(view_of_row, is_owner),
-                }
-            }
+            Request::Renew(request) => self.renew(clock, session, request, stage, rules),
             Request::HandOff(_) => {
                 let mut handed_off = self.handed_off.iter();
                 let is_allowed = handed_off.all(|(other, by)| *other != owner_id || *by == session);
@@ -335,6 +352,42 @@ impl Server {
         })
     }
 
+    /// Executes a packet of a renewal.
+    fn renew(
+        &mut self,
+        clock: i8,
+        session: Session,
+        request: &RenewRequest,
+        stage: Stage,
+        rules: Rules,
+    ) -> Raw {
+        let owner_id = request.grant.owner_id.bytes()[NUMBER_BYTE];
+        if let Some(list) = self.list_for(session, request, stage) {
+            return list;
+        }
+        let grant = request.grant;
+        if request.queue_lock == QueueLock::Available {
+            self.try_queue_lock(session);
+        }
+        let is_owner = self.is_held_by(owner_id, Some(grant.token), rules);
+        if is_owner {
+            self.revoked_renewed |= self.row.revoked;
+            self.row.renewals += 1;
+            self.row.expires = clock + TTL.cast_signed();
+            if !rules.session_is_not_updated {
+                self.row.session = Some(session);
+                self.row.has_queue_lock = request.queue_lock == QueueLock::Available
+                    && self.queue_lock.first() == Some(&session);
+            }
+            self.note(request, stage);
+        }
+        let view_of_row = self.view_of_row(clock, QueueLockOwner::NotQueried, 0);
+        match stage {
+            Stage::Note(listed) => Raw::Noted(view_of_row, is_owner, listed),
+            _ => Raw::Row(view_of_row, is_owner),
+        }
+    }
+
     /// Returns true if `owner_id` holds the lease. The condition is the same as in the SQL statements.
     fn is_held_by(&self, owner_id: u8, token: Option<Token>, rules: Rules) -> bool {
         let owner = Owner {
@@ -351,6 +404,19 @@ impl Server {
             token: Token(self.row.token.into()),
             is_revoked: self.row.revoked,
         }
+    }
+
+    /// Returns true if the database is the one of `last_read` and the row is not older.
+    fn is_not_before(&self, last_read: Option<LastRead>, rules: Rules) -> bool {
+        let version = Version {
+            token: Token(self.row.token.into()),
+            renewals: self.row.renewals.into(),
+        };
+        let database = DatabaseId(self.database.into());
+        last_read.is_none_or(|last| {
+            rules.last_read_is_ignored
+                || last.database.is_none_or(|seen| seen == database) && version >= last.version
+        })
     }
 
     /// Executes the conditional UPDATE of an attempt. Returns true if the UPDATE changed the row.
@@ -395,7 +461,7 @@ impl Server {
         }
         self.row = Row {
             owner_id: Some(owner_id),
-            token: self.row.token + 1,
+            token: self.next_token(),
             renewals: 0,
             has_queue_lock: queue_lock == QueueLock::Available,
             session: Some(session),
@@ -436,6 +502,7 @@ impl Server {
             lock_owner,
             ahead,
             note: self.row.note,
+            database: self.database,
         }
     }
 

@@ -5,13 +5,14 @@ use dlock::process::supervisor::SupervisorInput;
 use dlock::store::operator::OperatorAction;
 use dlock::store::{FailureKind, HistoryOutcome, Request};
 use stateright::{Model, Property};
+use std::sync::Arc;
 
 use crate::client::{Client, Command, Parent, Progress, StopState};
-use crate::mutation::{FaultKinds, Run, Variant};
+use crate::mutation::{FaultKinds, LostWrites, Run, Variant};
 use crate::properties::properties;
 use crate::responses::{failure, timed_response};
 use crate::server::{Server, Session};
-use crate::time::Tick;
+use crate::time::{TTL, Tick};
 
 /// A state of the model.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -27,6 +28,11 @@ pub(crate) struct World {
     pub(crate) clients: [Client; 2],
     /// Number of statements that commands have started.
     pub(crate) statements: u8,
+    /// What the database contains after it has lost its latest writes. None before that state exists, and after the
+    /// loss.
+    backup: Option<Arc<Server>>,
+    /// Time at which the database lost its latest writes. None before.
+    pub(crate) lost_at: Option<Tick>,
     /// Token of the last command that was started.
     started: u8,
     /// True if a command was started with a token that is not higher than the token of the command before.
@@ -42,6 +48,10 @@ pub(crate) enum Event {
     StepClock(i8),
     /// The server restarts.
     Restart,
+    /// The database will lose all writes after this event.
+    Backup,
+    /// The database loses the writes.
+    LoseWrites,
     /// An operator revokes the lease.
     Revoke,
     /// A client starts a dlock process.
@@ -100,6 +110,12 @@ impl World {
     /// Returns the number of live commands.
     pub(crate) fn running(&self) -> usize {
         self.clients.iter().filter(|c| c.is_running()).count()
+    }
+
+    /// Returns true if a process that starts now reads the record before the leases of the lost writes have ended. It
+    /// cannot notice the loss.
+    pub(crate) fn is_too_early_to_start(&self) -> bool {
+        self.lost_at.is_some_and(|at| self.now < at + TTL)
     }
 
     /// Counts one fault.
@@ -300,8 +316,9 @@ impl World {
                 .success
                 .take()
                 .and_then(|token| self.server.recorded(token));
-            client.false_success |=
-                matches!(ended, Some(HistoryOutcome::Lost | HistoryOutcome::Revoked));
+            // The database may lose a success that it has confirmed.
+            client.false_success |= self.lost_at.is_none()
+                && matches!(ended, Some(HistoryOutcome::Lost | HistoryOutcome::Revoked));
         }
         let tokens: Vec<u8> = self.clients.iter().filter_map(Client::token).collect();
         self.server.normalize(&tokens);
@@ -361,6 +378,8 @@ impl Model for Run {
             revocations: 0,
             statements: 0,
             server: Server::new(),
+            backup: None,
+            lost_at: None,
             clients,
             started: 0,
             tokens_out_of_order: false,
@@ -380,6 +399,12 @@ impl Model for Run {
             && (self.rules.no_queue_lock || world.server.is_queue_lock_owned())
         {
             events.push(Event::Restart);
+        }
+        if self.lost_writes != LostWrites::Never && world.lost_at.is_none() {
+            events.push(match world.backup {
+                None => Event::Backup,
+                Some(_) => Event::LoseWrites,
+            });
         }
         events.extend((0..world.server.statements.len()).map(Event::EndStatement));
         let mut urgent = false;
@@ -414,6 +439,22 @@ impl Model for Run {
             Event::Restart => {
                 world.count_fault();
                 world.restart();
+            }
+            Event::Backup => world.backup = Some(Arc::new(world.server.backup())),
+            Event::LoseWrites => {
+                let backup = world.backup.take()?;
+                if world.clients.iter().any(Client::is_newcomer) {
+                    return None;
+                }
+                let is_elsewhere = self.lost_writes == LostWrites::FailOver;
+                world.restart();
+                world
+                    .server
+                    .lose_writes(Arc::unwrap_or_clone(backup), is_elsewhere);
+                for client in &mut world.clients {
+                    client.late = None;
+                }
+                world.lost_at = Some(now);
             }
             Event::StartProcess(c) => world.clients[c].begin(now, c),
             Event::Act(c) => {

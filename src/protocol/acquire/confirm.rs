@@ -26,11 +26,13 @@ impl Acquire {
 
     /// Handles a record that has this owner id when the time of the grant is unknown or the response arrived late. The
     /// grant counts only if dlock renews the lease, and reads the record to confirm the renewal, before the lease could
-    /// have expired. If the lease may already have expired, dlock frees the record.
+    /// have expired. If the lease may already have expired, or if it is an earlier lease that the database contains
+    /// again, dlock frees the record.
     pub(super) fn confirm(&mut self, now: BootInstant, token: Token) {
         let granted = self.unknown_since.unwrap_or(self.started);
         let until = self.timing.deadline(granted).kill;
-        self.phase = match now < until {
+        let is_possible = self.lost_grants.is_own_lease_possible(now, token);
+        self.phase = match is_possible && now < until {
             true => AcquirePhase::Confirm {
                 token,
                 since: now,

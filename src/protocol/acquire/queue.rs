@@ -60,7 +60,10 @@ impl Acquire {
             (QueueLock::Available, QueueLockOwner::Own) => HolderSession::LostQueueLock,
             _ => HolderSession::Unknown,
         };
-        let allowed_at = allowed_at(received, record, &observation, session);
+        self.lost_grants.observe(received, record, queue.database);
+        let lost_until = self.lost_grants.live_until(now);
+        let allowed_at =
+            allowed_at(received, record, &observation, session).max(lost_until.unwrap_or(received));
         if mutant::is_disabled(Safeguard::OwnClock) && self.try_if(now, allowed_at, record) {
             return;
         }
@@ -76,8 +79,11 @@ impl Acquire {
                 self.queue_lock_anomalies = 0;
                 self.phase = AcquirePhase::WaitTurn;
             }
-            // The queue lock became free between two packets. The queue entry exists, so wait for the queue lock.
-            (QueueLock::Available, QueueLockOwner::Free) if was_enqueueing => {
+            // The queue lock became free between two packets. The queue entry exists, so wait for the queue lock. While
+            // a lost lease may be live, this contender also waits for it, because an attempt is not allowed.
+            (QueueLock::Available, QueueLockOwner::Free)
+                if was_enqueueing || lost_until.is_some() =>
+            {
                 self.phase = AcquirePhase::WaitTurn;
             }
             (QueueLock::Available, QueueLockOwner::Own) | (QueueLock::Unavailable, _) => {

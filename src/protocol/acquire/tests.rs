@@ -1,6 +1,7 @@
 //! Unit tests of the acquisition. A closure acts as the server, and each test passes the current instant as a value.
 
 mod failures;
+mod lost_grant;
 mod named_locks;
 mod unknown_grant;
 
@@ -69,6 +70,7 @@ fn queue_state(lock_owner: QueueLockOwner, ahead: u64) -> QueueState {
         lock_owner,
         ahead,
         head_waiting_for: Some(secs(1)),
+        database: None,
     }
 }
 

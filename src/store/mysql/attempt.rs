@@ -58,7 +58,7 @@ impl Database {
         self.outcome(contender, request, outcome)
     }
 
-    /// Waits for the queue lock, then attempts to acquire the lease.
+    /// Waits for the queue lock, then attempts to acquire the lease or, if the request says so, only reads the record.
     pub(super) fn wait_then_attempt(
         &mut self,
         contender: &Contender,
@@ -75,6 +75,7 @@ impl Database {
             owner_id: turn.owner_id,
             mode: AcquireMode::IfFree,
             queue_lock: QueueLock::Available,
+            last_read: turn.last_read,
         };
         // The packet is built before the wait, because all waiters behind this session wait for the attempt as soon as
         // this session owns the queue lock.
@@ -82,6 +83,15 @@ impl Database {
         let wait = statements::wait_turn(contender, turn, &dead);
         if !self.exchange(RequestKind::Wait, &wait, rows::is_confirmed)? {
             return Ok(Response::WaitEnded);
+        }
+        if !turn.may_acquire {
+            let entry = QueueEntry {
+                owner_id: turn.owner_id,
+                queue_lock: QueueLock::Available,
+            };
+            let found = self.query(contender, "", Some(entry))?;
+            let found = found.or_unknown(&contender.action);
+            return found.unless_done(Response::NotAcquired);
         }
         let outcome = self.run_attempt(contender, &attempt)?;
         self.outcome(contender, &request, outcome)

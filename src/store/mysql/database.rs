@@ -8,9 +8,7 @@ use super::{rows, statements};
 use crate::lease::instant::BootInstant;
 use crate::store::connected::{ConnectedServer, SkippedHost};
 use crate::store::target::Targets;
-use crate::store::{
-    Contender, Failure, FailureKind, LockRecord, Request, Response, ServerTime, TimedResponse,
-};
+use crate::store::{Contender, Failure, FailureKind, Request, Response, ServerTime, TimedResponse};
 use crate::sys::{clock, socket::Interrupter};
 
 /// Timing of a request. It is also valid if the request fails.
@@ -137,17 +135,18 @@ impl Database {
             Request::TryAcquire(request) => self.attempt_unless_done(contender, request),
             Request::GetWithQueue(entry) => {
                 let found = self.query(contender, "", Some(*entry))?;
+                let found = found.or_unknown(&contender.action);
                 found.unless_done(Response::NotAcquired)
             }
             Request::Get => {
-                let mut found = self.query(contender, "", None)?;
-                let unknown = || LockRecord::unknown(contender.action.clone());
-                found.row.get_or_insert_with(unknown);
+                let found = self.query(contender, "", None)?;
+                let found = found.or_unknown(&contender.action);
                 found.unless_done(|row, _| Response::Record(row))
             }
             Request::Enqueue(entry) => {
                 let queue = statements::enqueue(contender, *entry);
                 let found = self.query(contender, &queue, Some(*entry))?;
+                let found = found.or_unknown(&contender.action);
                 found.unless_done(Response::Enqueued)
             }
             Request::WaitTurn(turn) => self.wait_then_attempt(contender, turn),

@@ -16,9 +16,9 @@ use crate::mutant::{self, Safeguard};
 use crate::store::read_back::{AttemptReadBack, ReleaseReadBack};
 use crate::store::session_states::SessionStates;
 use crate::store::{
-    EarlierSessions, Expiry, Failure, FailureKind, HistoryEntry, HistoryOutcome, Holder, LastRun,
-    LockRecord, Operator, Owner, Pause, QueueLockOwner, QueueState, Response, ServerTime, Snapshot,
-    Success, Version, Waiter,
+    DatabaseId, EarlierSessions, Expiry, Failure, FailureKind, HistoryEntry, HistoryOutcome,
+    Holder, LastRun, LockRecord, Operator, Owner, Pause, QueueLockOwner, QueueState, Response,
+    ServerTime, Snapshot, Success, Version, Waiter,
 };
 
 /// Result of a read of one action.
@@ -34,6 +34,14 @@ pub(super) struct ReadResult {
 }
 
 impl ReadResult {
+    /// Returns this result with the record of an unused action if the action has no row. A database that a backup or an
+    /// older replica has replaced may contain no row of an action that was granted before.
+    pub(super) fn or_unknown(mut self, action: &Action) -> Self {
+        let unknown = || LockRecord::unknown(action.clone());
+        self.row.get_or_insert_with(unknown);
+        self
+    }
+
     /// Returns `AlreadyDone` if there is a success, otherwise the `response` for the record and the queue.
     pub(super) fn unless_done(
         self,
@@ -330,6 +338,7 @@ fn queue(row: &Row) -> Result<QueueState, Failure> {
         },
         ahead: optional(row, "ahead")?.unwrap_or(0),
         head_waiting_for: optional(row, "first_us")?.map(non_negative),
+        database: optional(row, "dlock_database")?.map(DatabaseId),
     })
 }
 

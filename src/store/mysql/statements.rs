@@ -8,6 +8,7 @@
 
 mod attempt;
 mod create_row;
+mod database_id;
 mod fence;
 mod fragments;
 mod handoff;

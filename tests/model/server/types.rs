@@ -93,6 +93,8 @@ pub(crate) struct Rules {
     pub(crate) session_is_not_updated: bool,
     /// A grant removes the noted sessions.
     pub(crate) grant_removes_note: bool,
+    /// An attempt does not require the database and the version that the contender has read.
+    pub(crate) last_read_is_ignored: bool,
 }
 
 /// The row and the state of the queue in a response.
@@ -110,6 +112,7 @@ pub(crate) struct RowView {
     pub(crate) lock_owner: QueueLockOwner,
     pub(crate) ahead: u8,
     pub(crate) note: Option<Note>,
+    pub(crate) database: u8,
 }
 
 /// The raw result of a packet.

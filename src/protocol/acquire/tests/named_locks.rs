@@ -132,7 +132,10 @@ fn without_a_queue_lock_later_pollers_try_after_head_priority() {
         move |now: BootInstant| {
             let record = match now.since(START) < secs(10) {
                 true => record(0, Expiry::In(secs(25))),
-                false => LockRecord::never_held("init".parse().expect("a valid action")),
+                false => LockRecord {
+                    owner_id: None,
+                    ..record(0, LEFT)
+                },
             };
             (record, queue_state(QueueLockOwner::NotQueried, ahead))
         }

@@ -1,6 +1,7 @@
 //! Acquires the lease with one statement, which grants the lease to at most one of any number of contenders.
 
 use super::super::schema;
+use super::database_id::{not_before, read_database};
 use super::fence::{PASSABLE, advance_fence, create_fence, lock_fence};
 use super::fragments::{
     CHANGED, HERE, NOT_PAUSED, SERVER_TIME, assignments, hex, owns_queue_lock, queue_lock_name,
@@ -43,7 +44,10 @@ use crate::store::{
 /// that finds such a success releases the queue lock immediately, so that the next waiter can continue.
 ///
 /// The token is at least the server time in microseconds, so that it normally also increases when a backup is restored,
-/// or when a fail-over loses the latest grants.
+/// or when a fail-over loses the latest grants. It is also higher than every token that this contender has read.
+///
+/// If this contender has read the record, the UPDATE requires that the database is the same, and that the row is not
+/// older than that read. Otherwise, the holder of a grant that the database has lost may still run its command.
 pub(in crate::store::mysql) fn attempt(
     contender: &Contender,
     request: &AcquireRequest,
@@ -67,11 +71,20 @@ pub(in crate::store::mysql) fn attempt(
         }
         _ => format!("DO {};", take_queue_lock(&name, 0)),
     };
+    // A wait for the queue lock has already read the database.
+    let read_database = match request.last_read.and_then(|last| last.database) {
+        Some(_) if !after_wait => read_database(),
+        _ => String::new(),
+    };
     let (has_queue_lock, requires_queue_lock) = match request.queue_lock {
         QueueLock::Available if mutant::is_disabled(Safeguard::OwnClock) => ("1", String::new()),
         QueueLock::Available => ("1", format!(" AND {}", owns_queue_lock(&name))),
         QueueLock::Unavailable => ("0", String::new()),
     };
+    let required = format!("{requires_queue_lock}{}", not_before(request.last_read));
+    let highest = request.last_read.map_or_else(String::new, |last| {
+        format!(",{}", last.highest_token.0.saturating_add(1))
+    });
     let fence = match request.mode {
         AcquireMode::TakeOver { fenced: true, .. } => FenceMode::Advance,
         _ => contender.fence,
@@ -85,9 +98,8 @@ pub(in crate::store::mysql) fn attempt(
         AcquireMode::TakeOver { version, .. } => {
             let Version { token, renewals } = version;
             let seen = format!("token={token} AND renewals={renewals}");
-            let taken_over = format!(
-                "owner_id IS NOT NULL AND {seen} AND {NOT_PAUSED}{requires_queue_lock}{passable}"
-            );
+            let taken_over =
+                format!("owner_id IS NOT NULL AND {seen} AND {NOT_PAUSED}{required}{passable}");
             // The run of a revoked lease is already recorded.
             let unrecorded = format!("min_hold=0 AND revoked_at IS NULL AND {taken_over}");
             let record = match contender.history {
@@ -127,14 +139,14 @@ pub(in crate::store::mysql) fn attempt(
     // first attempt.
     let version = schema::current().accepts_tables();
     format!(
-        "{take}{begin}{record}UPDATE dlock_lock SET {fenced}\
-         token=GREATEST(token+1,{SERVER_TIME}),\
+        "{read_database}{take}{begin}{record}UPDATE dlock_lock SET {fenced}\
+         token=GREATEST(token+1,{SERVER_TIME}{highest}),\
          owner_id={owner_id},{facts},\
          server={HERE},session_id=CONNECTION_ID(),has_queue_lock={has_queue_lock},\
          ttl_us={ttl_us},renewals=0,min_hold=0,revoked_at=NULL,\
          acquired_at=UTC_TIMESTAMP(6),renewed_at=UTC_TIMESTAMP(6),\
          expires_at=UTC_TIMESTAMP(6)+INTERVAL {ttl_us} MICROSECOND,released_at=NULL \
-         WHERE action={action_hex} AND {version}{requires_queue_lock} AND {expected} AND {NOT_PAUSED}{not_done}{passable};\
+         WHERE action={action_hex} AND {version}{required} AND {expected} AND {NOT_PAUSED}{not_done}{passable};\
          SET {CHANGED}=ROW_COUNT();{commit}",
         facts = assignments(&contender.holder),
     )

@@ -1,5 +1,6 @@
 //! The queue: queue entries, the wait for the queue lock, and the list of waiters.
 
+use super::database_id::read_database;
 use super::fragments::{
     HERE, REQUEST, SESSIONS, SESSIONS_LISTED, ago, assignments, hex, queue_lock_name,
     take_queue_lock,
@@ -68,8 +69,9 @@ pub(in crate::store::mysql) fn wait_turn(
         queue_lock: QueueLock::Available,
     };
     format!(
-        "{}SET @dlock_queue_lock={};{}SELECT {REQUEST},{} AS answer",
+        "{}{}SET @dlock_queue_lock={};{}SELECT {REQUEST},{} AS answer",
         clear.concat(),
+        read_database(),
         queue_lock_name(&hex(contender.action.as_str())),
         enqueue(contender, entry),
         take_queue_lock("@dlock_queue_lock", seconds)

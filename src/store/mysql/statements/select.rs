@@ -1,6 +1,7 @@
 //! SELECT statements that read records, waiters and ownership, including the columns that identify the response.
 
 use super::super::schema::VERSION_COLUMNS;
+use super::database_id::{DATABASE, read_database};
 use super::fragments::{CHANGED, HERE, REQUEST, SERVER_TIME, ago, hex, queue_lock_name};
 use super::history::success;
 use super::queue::{queue_columns, waiters};
@@ -20,18 +21,28 @@ pub(in crate::store::mysql) fn proof(contender: &Contender) -> String {
 }
 
 /// Reads the row of the contender's action, the `changed` flag of the preceding statement, and the success that makes a
-/// run unnecessary. If there is an `entry`, also reads the state of the queue.
+/// run unnecessary. If there is an `entry`, also reads the state of the queue and the identity of the database.
 pub(in crate::store::mysql) fn select_record(
     contender: &Contender,
     entry: Option<QueueEntry>,
 ) -> String {
     let action = hex(contender.action.as_str());
     let (success, join) = success(contender);
-    let columns = entry.map_or_else(String::new, |entry| queue_columns(&action, entry));
-    rows(
+    let (prepare, columns) = match entry {
+        Some(entry) => (
+            read_database(),
+            format!(
+                "{},{DATABASE} AS dlock_database",
+                queue_columns(&action, entry)
+            ),
+        ),
+        None => (String::new(), String::new()),
+    };
+    let select = rows(
         &format!(",{CHANGED}>0 AS changed{success}{columns}"),
         &format!("dlock_lock AS l ON l.action={action}{join}"),
-    )
+    );
+    format!("{prepare}{select}")
 }
 
 /// Reads the rows of the actions in `selection`, each with the most recent completed run. If named locks are available,

@@ -16,7 +16,7 @@ const SEES_ALL: &str = "EXISTS(SELECT 1 FROM information_schema.user_privileges 
 ///
 /// If the clock is set to a time before the start, the server returns a negative uptime as an unsigned number. The CAST
 /// makes it negative again.
-const STARTED: &str = "UNIX_TIMESTAMP()-(SELECT CAST(variable_value AS SIGNED) \
+pub(super) const STARTED: &str = "UNIX_TIMESTAMP()-(SELECT CAST(variable_value AS SIGNED) \
      FROM /*!50700 performance_schema.*//*M! information_schema.*/global_status \
      WHERE variable_name='Uptime')";
 

@@ -46,6 +46,7 @@ fn packets_contain_user_strings_only_as_hex_literals() {
         owner_id,
         mode,
         queue_lock,
+        last_read: None,
     };
     let release_request = ReleaseRequest {
         owner_id,
@@ -67,6 +68,8 @@ fn packets_contain_user_strings_only_as_hex_literals() {
         owner_id,
         limit: None,
         prune_dead: true,
+        may_acquire: true,
+        last_read: None,
     };
     for packet in [
         attempt(&contender, &acquire(AcquireMode::First), false),

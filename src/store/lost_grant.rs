@@ -1,0 +1,119 @@
+//! Decides how long a contender waits because the database may have lost a grant. Pure: reads no clock and does no I/O.
+//!
+//! A fail-over to a replica that lacks the latest writes, a restored backup, or a crash of a server whose commits are not
+//! durable can remove a grant from the record while its holder's command runs. A contender concludes that this may have
+//! happened in two cases:
+//! - The record is older than the record that the contender has read before. The version of a record only grows.
+//! - Another database has sent the record. A waiter that waits for the queue lock reads nothing, so it may not know the
+//!   lost grant.
+//!
+//! In both cases, the old database had accepted its last renewal before the contender received the response. A lease
+//! that the holder does not renew in the new database therefore ends at most a ttl after that response. Until then, the
+//! contender acquires nothing. Afterwards, the command of the lost grant is dead, or the record contains its holder
+//! again.
+//!
+//! A process that has read nothing before cannot notice the loss.
+
+use std::time::Duration;
+
+use super::record::{DatabaseId, LockRecord, Version};
+use super::request::LastRead;
+use crate::lease::Token;
+use crate::lease::instant::BootInstant;
+use crate::mutant::{self, Safeguard};
+
+/// What a contender knows about grants that the database may have lost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct LostGrants {
+    /// The database and the version of the most recent read. None before the first read.
+    last_read: Option<(Option<DatabaseId>, Version)>,
+    /// The highest token that certainly does not belong to a live lease of this contender: a token in a record of
+    /// another contender or of a free action, or the token of a lease that this contender has freed.
+    highest_token: Token,
+    /// The longest ttl that the contender knows, at least its own.
+    longest_ttl: Duration,
+    /// Time until which a lost lease may be live. None if the database has lost no grant, as far as is known.
+    until: Option<BootInstant>,
+}
+
+impl LostGrants {
+    /// Creates the state of a contender that has read nothing, and whose own leases last `ttl`.
+    #[must_use]
+    pub const fn new(ttl: Duration) -> Self {
+        Self {
+            last_read: None,
+            highest_token: Token(0),
+            longest_ttl: ttl,
+            until: None,
+        }
+    }
+
+    /// Handles a record of another contender or of a free action that `database` returned at the time `received`.
+    pub fn observe(
+        &mut self,
+        received: BootInstant,
+        record: &LockRecord,
+        database: Option<DatabaseId>,
+    ) {
+        // No command runs during `--min-hold`.
+        if record.min_hold_until.is_none() {
+            self.longest_ttl = self.longest_ttl.max(record.ttl);
+        }
+        if let Some((before, version)) = self.last_read {
+            let is_elsewhere = before.zip(database).is_some_and(|(old, new)| old != new);
+            if is_elsewhere || record.version < version {
+                self.suspect(received);
+            }
+        }
+        let known = self.last_read.and_then(|(before, _)| before);
+        self.last_read = Some((database.or(known), record.version));
+        self.add_spent(record.version.token);
+    }
+
+    /// Records that the lease with `token` is not a live lease of this contender.
+    pub fn add_spent(&mut self, token: Token) {
+        self.highest_token = self.highest_token.max(token);
+    }
+
+    /// Handles a record with this contender's owner id and `token`, read at `now`. Returns true if the record may
+    /// contain a live lease. Returns false if it contains a lease that this contender knows to have ended, because the
+    /// database has lost later writes.
+    pub fn is_own_lease_possible(&mut self, now: BootInstant, token: Token) -> bool {
+        let is_possible = token > self.highest_token || mutant::is_disabled(Safeguard::LostGrant);
+        if !is_possible {
+            self.suspect(now);
+        }
+        is_possible
+    }
+
+    /// Treats a lost lease as live for a ttl from `received`.
+    fn suspect(&mut self, received: BootInstant) {
+        if !mutant::is_disabled(Safeguard::LostGrant) {
+            self.until = Some(received + self.longest_ttl);
+        }
+    }
+
+    /// Returns the time until which a lost lease may be live. None if that time has passed, or if the database has lost
+    /// no grant, as far as is known.
+    #[must_use]
+    pub fn live_until(&self, now: BootInstant) -> Option<BootInstant> {
+        self.until.filter(|until| now < *until)
+    }
+
+    /// Returns what an attempt requires. None before the first read.
+    #[must_use]
+    pub fn last_read(&self) -> Option<LastRead> {
+        let (database, version) = self.last_read?;
+        let last_read = LastRead {
+            database,
+            version,
+            highest_token: self.highest_token,
+        };
+        Some(last_read).filter(|_| !mutant::is_disabled(Safeguard::LostGrant))
+    }
+
+    /// Removes state that no longer has an effect at `now`.
+    pub fn normalize_for_model(&mut self, now: BootInstant) {
+        self.until = self.live_until(now);
+    }
+}

@@ -1,0 +1,36 @@
+//! A second server with the tables of a database as they are at one moment. If it replaces the first server later, all
+//! writes since that moment are lost, as after a fail-over to an asynchronous replica that lacks them.
+
+use mysql::prelude::Queryable;
+use mysql::{Params, Row, Value};
+
+use crate::servers::{Database, Server};
+
+/// Copies the tables and the account of `database` to `server`. Returns the copy.
+#[track_caller]
+pub(crate) fn copy(database: &Database, server: &Server) -> Database {
+    let copy = server.same(database);
+    copy.create(&mut server.admin());
+    let (mut from, mut to) = (database.admin_conn(), copy.admin_conn());
+    let tables: Vec<String> = from.query("SHOW TABLES").expect("tables are listed");
+    for table in tables {
+        let create: Option<(String, String)> = from
+            .query_first(format!("SHOW CREATE TABLE `{table}`"))
+            .expect("the table exists");
+        let (_, create) = create.expect("one row");
+        to.query_drop(create).expect("the table is created");
+        let rows: Vec<Row> = from
+            .query(format!("SELECT * FROM `{table}`"))
+            .expect("the table is read");
+        for row in rows {
+            let values: Vec<Value> = row.unwrap();
+            let marks = vec!["?"; values.len()].join(",");
+            to.exec_drop(
+                format!("INSERT INTO `{table}` VALUES ({marks})"),
+                Params::Positional(values),
+            )
+            .expect("the row is inserted");
+        }
+    }
+    copy
+}
