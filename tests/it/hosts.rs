@@ -1,6 +1,7 @@
 //! Tests of several hosts: dlock uses the first host that accepts writes, and a holder or a waiter follows to the next
 //! host.
 
+use std::thread;
 use std::time::Duration;
 
 use ::mysql::prelude::Queryable;
@@ -11,7 +12,7 @@ use serde_json::Value;
 use crate::cli_runner::{Dlock, Outcome, eventually};
 use crate::doctor::Findings;
 use crate::holder::{Holder, renewals};
-use crate::proxy::{AcceptMode, Flow, Proxy};
+use crate::proxy::{AcceptMode, Fault, Flow, Kind, Proxy, error_packet};
 use crate::servers::{Database, Flavour, Server, shared};
 
 /// Returns `dlock` with `arguments`, for the database through the hosts on `ports`.
@@ -189,6 +190,11 @@ fn a_refused_login_on_the_first_host_is_reported() {
         exec(&database, &both).expect(77, "", "returned error 1044");
         root(&format!("GRANT ALL ON *.* TO '{user}'@'%'"));
         exec(&database, &both).expect(78, "", "returned error 1049");
+        if flavour == Flavour::MariaDb {
+            let exec = dlock(&database, &both, &["exec", "-a", "init", "--", "true"]);
+            let outcome = exec.env("DLOCK_SSL_MODE", "required").run();
+            outcome.expect(78, "", "does not offer TLS");
+        }
         assert_eq!(second.connections(), 0, "the second host was tried");
         let findings = Findings::of(Dlock::new([""; 0]).env("DLOCK_URL", url(&database, &both)));
         findings.reports("hosts", "fail", "returned error 1049");
@@ -200,14 +206,15 @@ fn a_holder_follows_to_the_last_host_before_its_deadline() {
     for flavour in Flavour::ALL {
         let server = shared(flavour);
         let database = server.database("hosts");
-        let [first, second, third] = [(); 3].map(|()| Proxy::to(server.port()));
-        let all = hosts(&[&first, &second, &third]);
+        let [first, second, third, last] = [(); 4].map(|()| Proxy::to(server.port()));
+        let all = hosts(&[&first, &second, &third, &last]);
         second.door(AcceptMode::Silent);
-        let holder = Holder::start(dlock(&database, &all, &["exec"]), &["-v", "--ttl", "6s"]);
+        third.door(AcceptMode::Silent);
+        let holder = Holder::start(dlock(&database, &all, &["exec"]), &["-v", "--ttl", "12s"]);
         // The network to the first host fails, and no packet arrives any more.
         first.both(Flow::Lose);
         first.door(AcceptMode::Silent);
-        let connected = format!("connected to {} (", all[2]);
+        let connected = format!("connected to {} (", all[3]);
         holder.running.wait_for_output(&connected);
         let before = renewals(&database);
         eventually("the holder renews on the last host", || {
@@ -216,6 +223,50 @@ fn a_holder_follows_to_the_last_host_before_its_deadline() {
         let outcome = holder.end();
         assert_eq!(outcome.status, Some(3), "{outcome:#?}");
         assert!(!outcome.stderr.contains("lost init"), "{outcome:#?}");
+    }
+}
+
+#[test]
+fn a_holder_follows_when_its_server_refuses_a_renewal() {
+    let server = shared(Flavour::MySql);
+    let refusals = [1047, 1053, 1290, 1792, 1836, 3100];
+    thread::scope(|scope| {
+        for code in refusals {
+            scope.spawn(move || {
+                let database = server.database("hosts");
+                let (first, second) = (Proxy::to(server.port()), Proxy::to(server.port()));
+                let both = hosts(&[&first, &second]);
+                let dlock = dlock(&database, &both, &["exec"]);
+                let holder = Holder::start(dlock, &["-v", "--ttl", "12s"]);
+                let refusal = error_packet(code, "no");
+                let case = first.every(Kind::Renew, Fault::Respond(refusal));
+                let connected = format!("connected to {} (", both[1]);
+                holder.running.wait_for_output(&connected);
+                case.lift();
+                let before = renewals(&database);
+                eventually("the holder renews", || renewals(&database) > before);
+                // The first host accepts connections and the check, but is tried last.
+                assert_eq!(case.hits(), 1, "{code}");
+                let outcome = holder.end();
+                assert_eq!(outcome.status, Some(3), "{outcome:#?}");
+            });
+        }
+    });
+}
+
+#[test]
+fn doctor_fails_if_two_servers_accept_writes() {
+    for flavour in Flavour::ALL {
+        let server = shared(flavour);
+        let database = server.database("hosts");
+        let other = server_like(&database, flavour, "DO 0");
+        let again = Proxy::to(server.port());
+        let all = [server.port(), again.port(), other.port()].map(host);
+        let findings = Findings::of(Dlock::new([""; 0]).env("DLOCK_URL", url(&database, &all)));
+        assert_eq!(findings.status("hosts"), ["ok", "ok", "fail"]);
+        let fix = findings.reports("hosts", "fail", &format!("{} also accepts writes", all[2]));
+        assert!(fix.contains("remove the host"), "{fix}");
+        assert_eq!(findings.status, 78, "{findings:#?}");
     }
 }
 

@@ -18,6 +18,7 @@ use super::{rows, statements};
 use crate::store::connected::FoundServer;
 use crate::store::target::Target;
 use crate::store::{Failure, FailureKind};
+use crate::sys::clock;
 
 impl Database {
     /// Returns the server of the open connection, or of the latest attempt to connect.
@@ -32,16 +33,18 @@ impl Database {
     /// reads then uses the first server that responds.
     pub(super) fn connect(&mut self, kind: RequestKind) -> Result<Connection, Failure> {
         if !self.hosts.targets.are_several() {
-            return self.open();
+            return self.open(self.limits());
         }
         let mut kinds = Vec::new();
         let mut read_only = None;
         self.skipped.clear();
         self.hosts.is_fallback = false;
         let order = self.hosts.next_order(self.idle);
+        let started = clock::now();
         for (at, (number, _)) in order.iter().enumerate() {
             self.hosts.current = *number;
-            let failure = match self.open_checked() {
+            let limits = self.share(clock::now().since(started), order.len() - at);
+            let failure = match self.open_checked(limits) {
                 Ok((connection, false)) => {
                     // The hosts that have refused a request come last.
                     for (number, refusal) in &order[at + 1..] {
@@ -61,6 +64,7 @@ impl Database {
                 Err(failure) if is_next_tried(failure.kind) => failure,
                 Err(failure) => return Err(self.with_skipped_hosts(failure)),
             };
+            self.connected = None;
             kinds.push(failure.kind);
             let skipped = self.hosts.skipped(*number, failure.message);
             self.skipped.push(skipped);
@@ -69,7 +73,7 @@ impl Database {
             (self.hosts.current, self.hosts.is_fallback) = (number, true);
             let address = self.target().address.clone();
             self.skipped.retain(|skipped| skipped.address != address);
-            let connection = self.open()?;
+            let connection = self.open(self.limits())?;
             return self.ready(connection);
         }
         let is_full = kinds.contains(&FailureKind::TooManyConnections);
@@ -86,8 +90,13 @@ impl Database {
         numbers
             .map(|number| {
                 self.hosts.current = number;
-                let (_, is_read_only) = self.open_checked()?;
-                Ok(FoundHost { is_read_only })
+                let (connection, is_read_only) = self.open_checked(self.limits())?;
+                let (_, sets) = connection.exchange(statements::CLUSTER, self.target());
+                let cluster = rows::cluster(&sets?)?;
+                Ok(FoundHost {
+                    is_read_only,
+                    cluster,
+                })
             })
             .collect()
     }
@@ -107,18 +116,18 @@ impl Database {
     }
 
     /// Connects to the current host.
-    fn open(&mut self) -> Result<Connection, Failure> {
-        let connection = Connection::open(self.target(), self.limits(), &self.interrupter)?;
+    fn open(&mut self, limits: Limits) -> Result<Connection, Failure> {
+        let connection = Connection::open(self.target(), limits, &self.interrupter)?;
         self.connected = Some(connection.facts(self.target()));
         Ok(connection)
     }
 
     /// Connects to the current host, and checks it with a packet that changes nothing. Returns the connection, and true
     /// if the server is read-only.
-    fn open_checked(&mut self) -> Result<(Connection, bool), Failure> {
+    fn open_checked(&mut self, limits: Limits) -> Result<(Connection, bool), Failure> {
         loop {
             let check = self.hosts.current().member_check;
-            let outcome = self.open_and_check(check);
+            let outcome = self.open_and_check(check, limits);
             let Err(failure) = &outcome else {
                 return outcome;
             };
@@ -132,8 +141,12 @@ impl Database {
         }
     }
 
-    fn open_and_check(&mut self, check: MemberCheck) -> Result<(Connection, bool), Failure> {
-        let connection = self.open()?;
+    fn open_and_check(
+        &mut self,
+        check: MemberCheck,
+        limits: Limits,
+    ) -> Result<(Connection, bool), Failure> {
+        let connection = self.open(limits)?;
         let request_id = new_request_id()?;
         let packet = statements::with_request_id(&statements::check_server(check), request_id);
         let (connection, response) = connection.exchange(&packet, self.target());
@@ -156,9 +169,16 @@ impl Database {
     /// Returns the time limits of a new connection. The hosts share the time of one connect, so that a holder reaches
     /// the last host before its deadline if all others are silent.
     pub(super) fn limits(&self) -> Limits {
-        let hosts = u32::try_from(self.hosts.count()).unwrap_or(1);
+        self.share(Duration::ZERO, self.hosts.count())
+    }
+
+    /// Returns the time limits of a connection in a search that has taken `elapsed`, if `left` hosts have not been tried
+    /// yet. They also share the time that the other hosts have not used.
+    fn share(&self, elapsed: Duration, left: usize) -> Limits {
+        let part = |time: Duration, hosts: usize| time / u32::try_from(hosts).unwrap_or(1).max(1);
+        let rest = part(self.limit.saturating_sub(elapsed), left);
         Limits {
-            connect: (self.limit / hosts).max(Duration::from_millis(1)),
+            connect: rest.max(part(self.limit, self.hosts.count())),
             request: self.limit,
         }
     }

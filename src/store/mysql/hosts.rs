@@ -20,6 +20,8 @@ pub(super) type HostState = Result<FoundHost, Failure>;
 pub(super) struct FoundHost {
     /// True if the server refuses writes.
     pub(super) is_read_only: bool,
+    /// Name of its cluster, or of the server if it belongs to no cluster.
+    pub(super) cluster: String,
 }
 
 /// The servers of one database. One of them is the current server.

@@ -111,6 +111,11 @@ pub(super) fn is_read_only(sets: &[Vec<Row>]) -> Result<bool, Failure> {
     flag(first_row(sets)?, "read_only")
 }
 
+/// Reads the row of the `CLUSTER` statement.
+pub(super) fn cluster(sets: &[Vec<Row>]) -> Result<String, Failure> {
+    text(first_row(sets)?, "cluster")
+}
+
 /// Reads the row of a `server` statement.
 pub(super) fn server(sets: &[Vec<Row>]) -> Result<String, Failure> {
     text(first_row(sets)?, "server")

@@ -38,7 +38,7 @@ pub(super) use self::renew_release::{reconcile, release, renew};
 pub(super) use self::select::{proof, select_names, select_record, select_snapshot};
 pub use self::selection::Selection;
 pub(super) use self::session::{
-    GROUP_MEMBERS, MemberCheck, NOT_USABLE, check_member, check_server, session,
+    CLUSTER, GROUP_MEMBERS, MemberCheck, NOT_USABLE, check_member, check_server, session,
 };
 pub(super) use self::sessions::{kill_session, process_list, session_states};
 pub(super) use self::upgrade::{

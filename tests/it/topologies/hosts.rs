@@ -60,6 +60,7 @@ fn a_holder_and_a_waiter_follow_when_their_galera_node_loses_the_majority() {
     );
     outcome.expect(0, "", &skipped);
     let findings = Findings::of(Dlock::new([""; 0]).env("DLOCK_URL", url(&database, &all)));
+    assert_eq!(findings.status("hosts"), ["warn", "ok", "ok"]);
     findings.reports("hosts", "warn", "returned error 1047");
     let used = format!("{} accepts writes, and exec uses it", all[1]);
     findings.reports("hosts", "ok", &used);

@@ -16,8 +16,13 @@ pub(super) fn examine(targets: &Targets, limit: Duration) -> (Vec<Finding>, &Tar
     let states = Database::new(targets.clone(), limit, limit).host_states();
     let used = used(&states);
     let each = targets.iter().zip(&states).enumerate();
-    let findings =
-        each.map(|(number, (target, state))| finding(target, state, used == Some(number)));
+    let own = used.and_then(|number| states[number].as_ref().ok());
+    let findings = each.map(|(number, (target, state))| match (state, own) {
+        (Ok(found), Some(own)) if !found.is_read_only && found.cluster != own.cluster => {
+            other_writer(target)
+        }
+        _ => finding(target, state, used == Some(number)),
+    });
     let findings = findings.collect();
     let read_only = || {
         states
@@ -35,6 +40,19 @@ fn used(states: &[HostState]) -> Option<usize> {
         Ok(found) => !found.is_read_only,
         Err(failure) => !is_next_tried(failure.kind),
     })
+}
+
+/// Returns the finding for a second server that accepts writes and belongs to another cluster than the first one.
+fn other_writer(target: &Target) -> Finding {
+    Finding::fail(
+        Check::Hosts,
+        format!(
+            "{} also accepts writes, and is not in the same cluster as the host that exec uses",
+            target.address
+        ),
+        "dlock processes that use different servers do not exclude each other, so two commands can run at the same time",
+        "make the server read-only if it is a replica or an old primary, or remove the host from the list",
+    )
 }
 
 fn finding(target: &Target, state: &HostState, is_used: bool) -> Finding {
@@ -75,7 +93,12 @@ mod tests {
 
     #[test]
     fn search_ends_at_the_first_writer_or_at_a_refused_login() {
-        let found = |is_read_only| -> HostState { Ok(FoundHost { is_read_only }) };
+        let found = |is_read_only| -> HostState {
+            Ok(FoundHost {
+                is_read_only,
+                cluster: "one".to_owned(),
+            })
+        };
         let failed = |kind| -> HostState { Err(Failure::new(kind, "no")) };
         let silent = || failed(FailureKind::Unreachable);
         let denied = || failed(FailureKind::LoginRefused);

@@ -79,6 +79,16 @@ pub(in crate::store::mysql) fn check_server(check: MemberCheck) -> String {
     format!("SET SESSION {};{select}", sql_mode(check))
 }
 
+/// Reads the name of the Galera cluster or of the group that the server belongs to, or the name of the server. The
+/// variable `wsrep_on` is off on a server that belongs to no cluster.
+pub(in crate::store::mysql) const CLUSTER: &str = "SELECT COALESCE(\
+     /*M!100000 (SELECT MAX(s.variable_value) FROM information_schema.global_status AS s \
+     JOIN information_schema.global_variables AS v ON v.variable_name='wsrep_on' AND v.variable_value='ON' \
+     WHERE s.variable_name='wsrep_cluster_state_uuid')*/\
+     /*!80000 (SELECT NULLIF(MAX(variable_value),'') FROM performance_schema.global_variables \
+     WHERE variable_name='group_replication_group_name')*/\
+     ,CONCAT(@@hostname,':',@@port,'/',@@server_id)) AS cluster;";
+
 /// Reads the members of the group that the server knows. Returns no row if the server has no such plugin.
 pub(in crate::store::mysql) const GROUP_MEMBERS: &str = "SELECT member_id=@@server_uuid,member_state,member_role,\
      CONCAT(member_host,':',member_port) FROM performance_schema.replication_group_members;";
