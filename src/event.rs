@@ -1,5 +1,7 @@
 //! The events of an `exec`: everything that the event loop receives while a lease is acquired, held or released.
 
+pub mod address_reader;
+pub mod background_read;
 pub mod connections;
 pub mod database;
 pub mod heartbeat;
@@ -9,9 +11,9 @@ pub mod queue_reader;
 use crate::metrics::writer;
 use crate::process::hook::{HookResult, HookTrigger};
 use crate::process::monitor::ParentMessage;
-use crate::store::TimedResponse;
 use crate::store::connected::ConnectedServer;
 use crate::store::session::CommandConnections;
+use crate::store::{LockRecord, TimedResponse};
 use crate::sys::signal::Signal;
 
 /// An event of the event loop.
@@ -35,6 +37,9 @@ pub enum Event {
     Disconnected,
     /// A read for a reminder of a waiter has ended. Contains the response or the failure.
     QueueRead(Box<TimedResponse>),
+    /// A read over a new connection to dlock's address has ended. Contains the record. None if the read failed, or if the
+    /// server is read-only.
+    AddressRead(Option<Box<LockRecord>>),
     /// The database thread has handled a request. Contains the response or the failure.
     Response(Box<TimedResponse>),
 }

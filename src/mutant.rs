@@ -58,6 +58,9 @@ pub enum Safeguard {
     /// A contender that finds an earlier state of the record, or another database, treats a lost lease as live for a
     /// ttl. If disabled, the contender acquires a lease that is free in the record. Name: `lostgrant`.
     LostGrant,
+    /// A holder, and a waiter that is granted the lease, checks that its address still leads to the server of its
+    /// connection. If disabled, they trust the connection. Name: `address`.
+    AddressCheck,
     /// The program uses the current schema version. If disabled, the program uses the next version, which has one more
     /// column. This is safe. `tests/it/versions.rs` runs both programs on the same tables. Name: `schema`.
     PresentSchema,
@@ -110,6 +113,7 @@ mod switch {
             "handoff" => Safeguard::HandOff,
             "sessions" => Safeguard::EndedSessions,
             "lostgrant" => Safeguard::LostGrant,
+            "address" => Safeguard::AddressCheck,
             "schema" => Safeguard::PresentSchema,
             _ => panic!("DLOCK_MUTANT contains an unknown safeguard: {name}"),
         }

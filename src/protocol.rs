@@ -5,6 +5,7 @@
 //! code.
 
 pub mod acquire;
+pub mod address;
 pub mod clock_jump;
 pub mod release;
 pub mod renew;

@@ -27,7 +27,7 @@ pub const THREAD_NAME: &str = "database";
 /// A handle to the running thread.
 #[derive(Debug)]
 pub struct DatabaseThread {
-    requests: Sender<Request>,
+    commands: Sender<DatabaseCommand>,
     /// Wakes the thread while it waits for a request or for the server to close the connection.
     waker: Channel,
     interrupter: Interrupter,
@@ -44,12 +44,12 @@ impl DatabaseThread {
         contender: Contender,
         events: EventSender,
     ) -> io::Result<Self> {
-        let (sender, requests) = mpsc::channel();
+        let (sender, commands) = mpsc::channel();
         let (waker, wakeup) = Channel::pair()?;
         let interrupter = database.interrupter();
         let mut worker = DatabaseWorker {
             database,
-            requests,
+            commands,
             wakeup,
             events,
         };
@@ -58,7 +58,7 @@ impl DatabaseThread {
             // The thread ends when the sender of requests or the receiver of events is dropped.
             .spawn(move || while worker.serve(&contender).is_some() {})?;
         Ok(Self {
-            requests: sender,
+            commands: sender,
             waker,
             interrupter,
             thread,
@@ -68,9 +68,18 @@ impl DatabaseThread {
     /// Queues `request`. The response arrives as an event. The thread sends each request only after the response to the
     /// previous request.
     pub fn send(&self, request: Request) {
+        self.command(DatabaseCommand::Send(request));
+    }
+
+    /// Makes the thread drop its connection after the request in flight. The next request reconnects.
+    pub fn reconnect(&self) {
+        self.command(DatabaseCommand::DropConnection);
+    }
+
+    fn command(&self, command: DatabaseCommand) {
         // The send fails only if the thread has ended. In that case no response arrives, and the time limits of the
         // caller apply.
-        let _ = self.requests.send(request);
+        let _ = self.commands.send(command);
         // The send fails only if the thread has ended, or if so many wake-ups are pending that the thread wakes anyway.
         let _ = self.waker.send(&[0]);
     }
@@ -90,16 +99,25 @@ impl DatabaseThread {
     /// Closes the connection properly and waits for the thread to end. Call this method only when no request is in
     /// flight.
     pub fn stop(self) {
-        drop((self.requests, self.waker));
+        drop((self.commands, self.waker));
         // A panic of the thread does not matter here, because no request is in flight.
         let _ = self.thread.join();
     }
 }
 
+/// What the thread does next.
+#[derive(Debug)]
+enum DatabaseCommand {
+    /// Carry out a request.
+    Send(Request),
+    /// Drop the connection.
+    DropConnection,
+}
+
 /// The state of the thread.
 struct DatabaseWorker {
     database: Database,
-    requests: Receiver<Request>,
+    commands: Receiver<DatabaseCommand>,
     wakeup: Channel,
     events: EventSender,
 }
@@ -107,8 +125,12 @@ struct DatabaseWorker {
 impl DatabaseWorker {
     /// Carries out one request, or reports that the connection has ended. Returns None when the thread must end.
     fn serve(&mut self, contender: &Contender) -> Option<()> {
-        let event = match self.requests.try_recv() {
-            Ok(request) => {
+        let event = match self.commands.try_recv() {
+            Ok(DatabaseCommand::DropConnection) => {
+                self.database.search_again();
+                return Some(());
+            }
+            Ok(DatabaseCommand::Send(request)) => {
                 let response = self.database.request(contender, &request);
                 if let Some(server) = self.database.take_connected() {
                     self.events.send(Event::Connected(Box::new(server))).ok()?;

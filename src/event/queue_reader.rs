@@ -1,25 +1,22 @@
 //! Reads the present holder and the queue for the reminders of a waiter.
 //!
-//! The database thread of a waiter waits for the queue lock, so it cannot read anything. Each read here runs on a thread
-//! of its own, over a connection of its own, and changes nothing on the server. The result is only displayed, and
-//! nothing waits for it: if a read fails or takes too long, the reminder shows the older state. Name resolution has no
-//! time limit, so dlock exits without waiting for the thread.
+//! The database thread of a waiter waits for the queue lock, so it cannot read anything. Each read here is a
+//! [`BackgroundRead`] and changes nothing on the server. The result is only displayed, and nothing waits for it: if a
+//! read fails or takes too long, the reminder shows the older state.
 
-use std::thread;
 use std::time::Duration;
 
 use crate::event::Event;
-use crate::event::database::THREAD_NAME;
+use crate::event::background_read::BackgroundRead;
 use crate::event::queue::EventSender;
+use crate::lease::OwnerId;
 use crate::lease::instant::BootInstant;
 use crate::lease::timing::Timing;
-use crate::store::mysql::Database;
 use crate::store::target::Targets;
 use crate::store::{
     Contender, LockRecord, QueueEntry, QueueLock, Request, Response, TimedResponse,
 };
 use crate::sys::clock;
-use crate::sys::socket::Interrupter;
 
 /// Minimum time between the starts of two reads. Each read costs the server a login, and there may be hundreds of
 /// waiters.
@@ -32,24 +29,15 @@ const PACE: Duration = Duration::from_millis(2);
 /// Starts the reads, at most one at a time, and keeps the latest result.
 #[derive(Debug)]
 pub struct QueueReader {
-    targets: Targets,
+    read: BackgroundRead,
     contender: Contender,
     timing: Timing,
     events: EventSender,
-    /// The latest read. None before the first read.
-    read: Option<LatestRead>,
+    /// Owner id of this contender. None before the first read.
+    owner_id: Option<OwnerId>,
     /// The record, the number of waiters ahead, and the time at which they were requested. None before the first
     /// successful read.
     latest: Option<(LockRecord, u64, BootInstant)>,
-}
-
-/// The read that was started last.
-#[derive(Debug)]
-struct LatestRead {
-    entry: QueueEntry,
-    started: BootInstant,
-    interrupter: Interrupter,
-    is_running: bool,
 }
 
 impl QueueReader {
@@ -67,11 +55,11 @@ impl QueueReader {
             ..contender
         };
         Self {
-            targets,
+            read: BackgroundRead::new(targets, timing),
             contender,
             timing,
             events,
-            read: None,
+            owner_id: None,
             latest: None,
         }
     }
@@ -79,55 +67,33 @@ impl QueueReader {
     /// Starts a read for the waiter with `entry`, which has `ahead` waiters ahead of it, unless the latest read started less than [`READ_INTERVAL`] ago. If
     /// that read is still running, interrupts it instead.
     pub fn start(&mut self, entry: QueueEntry, ahead: u64, now: BootInstant) {
-        if let Some(read) = &self.read
-            && (read.is_running || now.since(read.started) < READ_INTERVAL)
-        {
-            if now.since(read.started) >= READ_INTERVAL {
-                read.interrupter.interrupt();
-            }
-            return;
-        }
-        let Timing {
-            request_timeout,
-            ttl,
-            ..
-        } = self.timing;
-        let mut database = Database::new(self.targets.clone(), request_timeout, ttl);
-        let interrupter = database.interrupter();
         let (contender, events) = (self.contender.clone(), self.events.clone());
         let ahead = u32::try_from(ahead).unwrap_or(u32::MAX);
-        let delay = PACE.saturating_mul(ahead).min(request_timeout / 2);
+        let delay = PACE
+            .saturating_mul(ahead)
+            .min(self.timing.request_timeout / 2);
         let request = Request::GetWithQueue(QueueEntry {
             // The state of the queue lock is not displayed.
             queue_lock: QueueLock::Unavailable,
             ..entry
         });
-        let thread = thread::Builder::new()
-            .name(THREAD_NAME.to_owned())
-            .spawn(move || {
-                thread::park_timeout(delay);
-                let response = database.request(&contender, &request);
-                // The send fails only at the end of the process.
-                let _ = events.send(Event::QueueRead(Box::new(response)));
-            });
-        self.read = Some(LatestRead {
-            entry,
-            started: now,
-            interrupter,
-            // If the kernel cannot create the thread, the reminder shows the older state.
-            is_running: thread.is_ok(),
-        });
+        self.owner_id = Some(entry.owner_id);
+        self.read.start(
+            now,
+            READ_INTERVAL,
+            delay,
+            move |database| database.request(&contender, &request),
+            // The send fails only at the end of the process.
+            move |response| drop(events.send(Event::QueueRead(Box::new(response)))),
+        );
     }
 
     /// Handles the end of a read. Ignores a failure.
     pub fn finish(&mut self, response: TimedResponse) {
-        let Some(read) = &mut self.read else {
-            return;
-        };
-        read.is_running = false;
+        self.read.finish();
         // If this process has just acquired the lease, it does not wait any more.
         if let Ok(Response::NotAcquired(record, queue)) = response.outcome
-            && record.owner_id != Some(read.entry.owner_id)
+            && record.owner_id != self.owner_id
         {
             self.latest = Some((record, queue.ahead, response.sent));
         }
@@ -137,9 +103,8 @@ impl QueueReader {
     #[must_use]
     pub fn is_awaited(&self) -> bool {
         let limit = self.timing.request_timeout;
-        self.read
-            .as_ref()
-            .is_some_and(|read| read.is_running && clock::now().since(read.started) < limit)
+        let running_since = self.read.running_since();
+        running_since.is_some_and(|started| clock::now().since(started) < limit)
     }
 
     /// Returns the record and the number of waiters ahead that were read last, and the time at which they were requested.

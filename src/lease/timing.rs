@@ -90,6 +90,17 @@ pub fn renewal_overdue_after(ttl: Duration) -> Duration {
     renew_interval(ttl) + request_timeout(ttl)
 }
 
+/// Returns the time for which a connection proves that dlock's address leads to the server of the connection. After this
+/// time, a holder checks the address over a new connection, and a waiter does so before it uses a grant.
+///
+/// If the address has moved, contenders on the new server take over the lease at the earliest one ttl after they have
+/// first read the record there. Half a ttl leaves time to stop the command. The maximum makes the holder of a long lease
+/// notice a move soon.
+#[must_use]
+pub fn address_check_interval(ttl: Duration) -> Duration {
+    (ttl / 2).clamp(Duration::from_secs(1), Duration::from_secs(30))
+}
+
 impl Timing {
     /// Returns the timing of a lease of `ttl`. If `grace` is None, the grace period is a sixth of the ttl, but at most
     /// 10 s.

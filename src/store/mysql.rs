@@ -4,6 +4,7 @@
 //! arbitrarily long. Therefore `exec` calls it on the database thread, and the event loop has its own time limit for
 //! each response.
 
+mod address;
 mod admin;
 mod attempt;
 mod columns;

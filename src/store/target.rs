@@ -136,6 +136,13 @@ impl Targets {
         !self.others.is_empty()
     }
 
+    /// Returns true if the addresses can lead to another server. A Unix socket cannot.
+    #[must_use]
+    pub fn can_move(&self) -> bool {
+        let is_tcp = |target: &Target| matches!(target.address, Address::Tcp { .. });
+        self.iter().any(is_tcp)
+    }
+
     /// Returns the name of the database that contains dlock's tables.
     #[must_use]
     pub fn database(&self) -> &str {

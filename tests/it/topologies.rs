@@ -3,5 +3,6 @@
 mod galera;
 mod group;
 mod hosts;
+mod moved;
 mod proxies;
 mod tidb;

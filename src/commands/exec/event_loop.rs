@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use super::observers::RunObservers;
 use crate::event::Event;
+use crate::event::address_reader::AddressReader;
 use crate::event::database::DatabaseThread;
 use crate::event::queue::{EventQueue, EventSender};
 use crate::event::queue_reader::QueueReader;
@@ -54,7 +55,9 @@ pub(in crate::commands) struct EventLoop<'a> {
     /// Reads the queue for the reminders of a waiter.
     pub(super) queue_reader: QueueReader,
     /// Addresses of the servers.
-    servers: String,
+    pub(super) servers: String,
+    /// Checks that the address still leads to the server of the holder's connection.
+    pub(super) address_reader: AddressReader,
     clock: ClockComparison,
     /// Whether this loop stops the process on Ctrl-Z.
     pub(in crate::commands) job_control: JobControl,
@@ -77,6 +80,13 @@ impl EventLoop<'_> {
         let servers = targets.to_string();
         let queue_reader =
             QueueReader::new(targets.clone(), contender.clone(), timing, sender.clone());
+        let address_reader = AddressReader::new(
+            targets.clone(),
+            contender.clone(),
+            timing,
+            sender.clone(),
+            clock::now(),
+        );
         let database = Database::new(targets, timing.request_timeout, timing.ttl);
         Ok(EventLoop {
             report,
@@ -92,6 +102,7 @@ impl EventLoop<'_> {
             is_waiting_turn: false,
             queue_reader,
             servers,
+            address_reader,
             clock: ClockComparison::default(),
             job_control: JobControl::Off,
             deadline: None,
@@ -152,6 +163,7 @@ impl EventLoop<'_> {
                     return Some(Event::Response(response));
                 }
                 Some(Event::Connected(server)) => {
+                    self.address_reader.connected(clock::now());
                     for skipped in &server.skipped {
                         self.report.debug(EventKind::HostSkipped, skipped);
                     }

@@ -157,6 +157,7 @@ impl EventLoop<'_> {
         }));
         self.observers.granted(lease.grant.token);
         self.deadline = Some(renewals.deadline());
+        self.address_reader.granted(lease.grant, started);
         let mut run = RunState {
             args,
             monitor,
@@ -216,7 +217,9 @@ impl EventLoop<'_> {
                 run.watch_at = None;
                 run.watcher = self.watch_connections(run.monitor);
             }
+            self.address_reader.start_if_due(now);
             let wake = [
+                self.address_reader.next_at(),
                 run.renewals.wake_at(),
                 run.overdue_at(),
                 kill_again_at,
@@ -251,6 +254,9 @@ impl EventLoop<'_> {
                 }
                 Some(Event::Connections(connections)) => {
                     run.sessions.update(connections);
+                }
+                Some(Event::AddressRead(record)) => {
+                    self.handle_address_read(record.as_deref(), run);
                 }
                 Some(Event::Heartbeat) => run.renewals.record_heartbeat(),
                 Some(Event::Disconnected) => {

@@ -6,6 +6,7 @@
 use super::database::Database;
 use super::exchange::RequestKind;
 use super::{rows, statements};
+use crate::lease::Grant;
 use crate::store::read_back::AttemptReadBack;
 use crate::store::{
     AcquireMode, AcquireRequest, Contender, Failure, FailureKind, QueueEntry, QueueLock,
@@ -158,7 +159,11 @@ impl Database {
                 self.release(contender, &request)?;
                 Ok(Response::AlreadyDone(success))
             }
-            (Some(response), None) => Ok(response),
+            (Some(response), None) => {
+                let token = row.owner.token;
+                self.confirm_address(contender, Grant { owner_id, token }, queue_lock)?;
+                Ok(response)
+            }
             (None, _) => {
                 let found = self.query(
                     contender,

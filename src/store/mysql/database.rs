@@ -48,6 +48,8 @@ pub struct Database {
     pub(super) second: Option<Box<Self>>,
     /// True if named locks of the server are known to let in several sessions at the same time.
     pub(super) has_shared_locks: bool,
+    /// Time at which the latest connection was opened.
+    pub(super) opened: BootInstant,
     /// Facts about the latest connection. None after [`Database::take_connected`].
     pub(super) connected: Option<ConnectedServer>,
     /// Timing of the current request.
@@ -67,6 +69,7 @@ impl Database {
             interrupter: Interrupter::default(),
             second: None,
             has_shared_locks: false,
+            opened: clock::now(),
             connected: None,
             timing: RequestTiming::new(),
         }
@@ -93,6 +96,13 @@ impl Database {
     /// Drops the connection after the server has closed it. The next request reconnects.
     pub fn hang_up(&mut self) {
         self.connection = None;
+    }
+
+    /// Drops the connection, and forgets which hosts have refused a request. The next request reconnects to the server to
+    /// which a new process would connect.
+    pub fn search_again(&mut self) {
+        self.hang_up();
+        self.hosts.forget_refusals();
     }
 
     /// Sends one request about the contender's action. It usually takes one round trip on an open connection.

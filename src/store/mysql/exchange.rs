@@ -125,6 +125,7 @@ impl Database {
             (connection, check)
         } else {
             let connection = self.connect(kind)?;
+            self.opened = clock::now();
             is_new = true;
             let check = self.hosts.current().member_check;
             (connection, statements::session(self.idle, check))

@@ -108,6 +108,11 @@ impl Hosts {
         self.current_mut().refusal = Some(Refusal { at, reason });
     }
 
+    /// Forgets all refusals, so that the next search uses the order of the settings.
+    pub(super) fn forget_refusals(&mut self) {
+        self.all.iter_mut().for_each(|host| host.refusal = None);
+    }
+
     /// Returns the host `number` with the reason why it is not used.
     pub(super) fn skipped(&self, number: usize, reason: impl Into<String>) -> SkippedHost {
         SkippedHost::new(self.all[number].target.address.clone(), reason)

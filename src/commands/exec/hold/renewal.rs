@@ -8,7 +8,7 @@ use crate::process::supervisor::SupervisorInput;
 use crate::protocol::renew::RenewalOutcome;
 use crate::report::log::EventKind;
 use crate::report::messages;
-use crate::store::Loss;
+use crate::store::{LockRecord, Loss};
 use crate::sys::clock;
 
 impl EventLoop<'_> {
@@ -25,6 +25,29 @@ impl EventLoop<'_> {
         }
     }
 
+    /// Handles the end of a read over a new connection. If the address leads to another server, drops the connection and
+    /// renews the lease there. That renewal decides whether this process still holds the lease. It also reports the
+    /// operator if the lease is revoked.
+    pub(super) fn handle_address_read(
+        &mut self,
+        record: Option<&LockRecord>,
+        run: &mut RunState<'_>,
+    ) {
+        if !self.address_reader.has_moved(record) {
+            return;
+        }
+        if record.is_some_and(|record| record.revoked_ago.is_none()) {
+            let (servers, action) = (&self.servers, &self.action);
+            let text = format_args!(
+                "{servers} now leads to another server or to older data; renewing {action} there"
+            );
+            self.report.info(EventKind::Disconnected, text);
+        }
+        run.failing_since.get_or_insert_with(clock::now);
+        self.database.reconnect();
+        run.renewals.expedite(clock::now());
+    }
+
     /// Applies the outcome of a renewal, which took the time `took`, to the run. Reports a lost lease, each failed renewal, and the first success
     /// after a failure.
     pub(super) fn handle_renewal(
@@ -36,6 +59,7 @@ impl EventLoop<'_> {
         match outcome {
             RenewalOutcome::Renewed(deadline, look) => {
                 self.observers.renewed();
+                self.address_reader.renewed();
                 self.report_disconnected(run);
                 self.deadline = Some(deadline);
                 run.stopped_for = None;

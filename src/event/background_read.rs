@@ -1,0 +1,99 @@
+//! Reads from the server on a short thread with a connection of its own, at most one at a time.
+//!
+//! The database thread may wait for the queue lock, or has to be ready for the next renewal, so it cannot read anything
+//! else. No loop waits for such a read. Name resolution has no time limit, so dlock exits without waiting for the
+//! thread, and starts no second thread while one is running.
+
+use std::thread;
+use std::time::Duration;
+
+use crate::event::database::THREAD_NAME;
+use crate::lease::instant::BootInstant;
+use crate::lease::timing::Timing;
+use crate::store::mysql::Database;
+use crate::store::target::Targets;
+use crate::sys::socket::Interrupter;
+
+/// Starts the reads, at most one at a time.
+#[derive(Debug)]
+pub struct BackgroundRead {
+    targets: Targets,
+    timing: Timing,
+    /// The latest read. None before the first read.
+    latest: Option<LatestRead>,
+}
+
+/// The read that was started last.
+#[derive(Debug)]
+struct LatestRead {
+    started: BootInstant,
+    interrupter: Interrupter,
+    is_running: bool,
+}
+
+impl BackgroundRead {
+    /// Returns a reader without a thread and without a connection.
+    #[must_use]
+    pub const fn new(targets: Targets, timing: Timing) -> Self {
+        Self {
+            targets,
+            timing,
+            latest: None,
+        }
+    }
+
+    /// Starts a thread that waits for `delay`, calls `read` with a database without a connection, and passes the result
+    /// to `send`. Does nothing if the latest read started less than `interval` ago. If that read is still running after
+    /// `interval`, ends its connection instead.
+    pub fn start<T>(
+        &mut self,
+        now: BootInstant,
+        interval: Duration,
+        delay: Duration,
+        read: impl FnOnce(&mut Database) -> T + Send + 'static,
+        send: impl FnOnce(T) + Send + 'static,
+    ) {
+        if let Some(latest) = &self.latest
+            && (latest.is_running || now.since(latest.started) < interval)
+        {
+            if now.since(latest.started) >= interval {
+                latest.interrupter.interrupt();
+            }
+            return;
+        }
+        let Timing {
+            request_timeout,
+            ttl,
+            ..
+        } = self.timing;
+        let mut database = Database::new(self.targets.clone(), request_timeout, ttl);
+        let interrupter = database.interrupter();
+        let thread = thread::Builder::new()
+            .name(THREAD_NAME.to_owned())
+            .spawn(move || {
+                thread::park_timeout(delay);
+                let result = read(&mut database);
+                send(result);
+            });
+        self.latest = Some(LatestRead {
+            started: now,
+            interrupter,
+            // If the kernel cannot create the thread, there is no result.
+            is_running: thread.is_ok(),
+        });
+    }
+
+    /// Records that the result of the latest read has arrived.
+    pub const fn finish(&mut self) {
+        if let Some(latest) = &mut self.latest {
+            latest.is_running = false;
+        }
+    }
+
+    /// Returns the start of the read that is running. None if none is running.
+    #[must_use]
+    pub fn running_since(&self) -> Option<BootInstant> {
+        let running = self.latest.as_ref().filter(|latest| latest.is_running);
+        running.map(|latest| latest.started)
+    }
+}

@@ -1,0 +1,102 @@
+//! Checks that the address still leads to the server of an old connection, before a waiter uses a grant.
+//!
+//! A waiter may wait on one connection for hours. If the address has moved to another server while the old server still
+//! accepts writes, the holder continues on the new server, and the end of its session on the old server wakes the
+//! waiter there. A grant on the old server would then start a second command.
+
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use super::database::Database;
+use crate::lease::Grant;
+use crate::lease::timing::address_check_interval;
+use crate::mutant::{self, Safeguard};
+use crate::store::{Contender, Failure, FailureKind, QueueLock, ReleaseRequest};
+use crate::sys::clock;
+
+/// Number of reads after which a server that does not have the grant counts as another server. Another node of the same
+/// cluster may apply the grant a moment later.
+const READS: u32 = 5;
+
+/// Pause between two reads.
+const PAUSE: Duration = Duration::from_millis(20);
+
+impl Database {
+    /// Confirms a grant that this connection has just received, if the connection was opened so long ago that the address
+    /// may have moved since then. Otherwise sends nothing, so that a short wait ends without delay.
+    ///
+    /// # Errors
+    /// Fails if the address leads to another server, which accepts writes and does not have the grant. The grant is
+    /// then released and the connection is dropped.
+    pub(super) fn confirm_address(
+        &mut self,
+        contender: &Contender,
+        grant: Grant,
+        queue_lock: QueueLock,
+    ) -> Result<(), Failure> {
+        let is_recent = clock::now().since(self.opened) < address_check_interval(contender.ttl);
+        if is_recent || !self.leads_elsewhere(contender, grant) {
+            return Ok(());
+        }
+        let request = ReleaseRequest {
+            owner_id: grant.owner_id,
+            token: Some(grant.token),
+            queue_lock,
+            has_entry: true,
+            keep: None,
+            run: None,
+            clears_sessions: false,
+            handed_off: false,
+        };
+        // If the release fails, the lease on the old server expires.
+        let _ = self.release(contender, &request);
+        self.search_again();
+        let message = format!("{} now leads to another server", self.target().address);
+        Err(Failure::new(FailureKind::Unreachable, message))
+    }
+
+    /// Returns true if a new connection leads to a server that accepts writes and does not have the grant. Any failure
+    /// proves nothing. Name resolution has no time limit, so another thread connects.
+    fn leads_elsewhere(&self, contender: &Contender, grant: Grant) -> bool {
+        let targets = &self.hosts.targets;
+        if !targets.can_move() || mutant::is_disabled(Safeguard::AddressCheck) {
+            return false;
+        }
+        let mut fresh = Self::new(targets.clone(), self.limit, self.idle);
+        let interrupter = fresh.interrupter();
+        let contender = Contender {
+            once: None,
+            ..contender.clone()
+        };
+        let (sender, result) = mpsc::channel();
+        // The panic hook knows this thread by its name.
+        let name = thread::current().name().unwrap_or_default().to_owned();
+        let thread = thread::Builder::new().name(name).spawn(move || {
+            // The send fails only if the caller has given up.
+            let _ = sender.send(fresh.has_other_record(&contender, grant));
+        });
+        if thread.is_err() {
+            return false;
+        }
+        result.recv_timeout(self.limit).unwrap_or_else(|_| {
+            interrupter.interrupt();
+            false
+        })
+    }
+
+    /// Returns true if the server accepts writes and its record does not have the grant.
+    fn has_other_record(&mut self, contender: &Contender, grant: Grant) -> bool {
+        for read in 0..READS {
+            if read > 0 {
+                thread::park_timeout(PAUSE);
+            }
+            match self.current_record(contender) {
+                Ok(record) if record.is_held_by(grant.owner_id, Some(grant.token)) => return false,
+                Ok(_) => {}
+                Err(_) => return false,
+            }
+        }
+        true
+    }
+}
