@@ -1,5 +1,5 @@
 //! Tests of network and server faults, on MariaDB and MySQL. Each test in the modules below belongs to a row of the
-//! table in dlock(7).
+//! table in dlock(7), and so does each test in `topologies`.
 //!
 //! A [`Scene`] has the lock `init` in a separate database, a proxy that causes the faults, and a witness. The witness
 //! is a file to which every command writes its name. Every command also locks a second file until all processes of the
@@ -247,7 +247,7 @@ fn the_witness_detects_two_commands_at_the_same_time() {
 }
 
 #[test]
-fn fault_tests_and_rows_of_the_manual_match() {
+fn tests_and_rows_of_the_tables_of_the_manual_match() {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let read = |path: &Path| fs::read_to_string(path).expect("a text file");
     let page = read(&here.join("man/dlock.7"));
@@ -260,19 +260,19 @@ fn fault_tests_and_rows_of_the_manual_match() {
         let found = tests.filter_map(|test| test.split('(').next());
         found.map(|name| format!("{subject}::{name}")).collect()
     };
-    for file in fs::read_dir(here.join("tests/it/faults")).expect("the folder exists") {
-        for name in names_in(&file.expect("the folder can be read").path()) {
-            assert!(rows.contains(&*name), "no row for {name}");
-        }
+    let names_below = |folder: &str| -> Vec<String> {
+        let files = fs::read_dir(here.join(folder)).expect("the folder exists");
+        let paths = files.map(|file| file.expect("the folder can be read").path());
+        let files = paths.filter(|path| path.is_file());
+        files.flat_map(|path| names_in(&path)).collect()
+    };
+    let described = ["tests/it/faults", "tests/it/topologies"].map(names_below);
+    for name in described.iter().flatten() {
+        assert!(rows.contains(&**name), "no row for {name}");
     }
-    let known: Vec<String> = ["tests/it/faults", "tests/it"]
-        .into_iter()
-        .flat_map(|folder| fs::read_dir(here.join(folder)).expect("the folder exists"))
-        .map(|file| file.expect("the folder can be read").path())
-        .filter(|path| path.is_file())
-        .flat_map(|path| names_in(&path))
-        .collect();
+    let others = ["tests/it", "tests/it/mutants"].map(names_below);
+    let known: Vec<&String> = described.iter().chain(&others).flatten().collect();
     for row in rows {
-        assert!(known.iter().any(|name| name == row), "no test {row}");
+        assert!(known.iter().any(|name| *name == row), "no test {row}");
     }
 }
