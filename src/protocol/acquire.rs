@@ -4,11 +4,12 @@
 //! The caller calls [`Acquire::next`], carries out the result, and passes every response to
 //! [`Acquire::handle_response`]. If the first attempt does not acquire the lease, the contender inserts a queue entry
 //! and waits for the queue lock, the named lock that the holder keeps. The server grants the queue lock to the waiters
-//! one by one, in order of arrival. A waiter sends nothing until the server grants it the queue lock; the reads
-//! for reminders are not part of the acquisition. If the holder loses its session or dies, the next waiter gets the
-//! queue lock but normally finds the record held. This waiter is the queue head. The queue head keeps the queue lock and
-//! watches the record. If the queue lock does not work, waiters poll the record, and normally acquire the lease in the
-//! order of their queue entries.
+//! one by one, in the order in which they start to wait. Of waiters that have started again, the one with the earliest
+//! queue entry comes first. A waiter sends nothing until the server grants it the queue lock; the reads for reminders
+//! are not part of the acquisition. If the holder loses its session or dies, the next waiter gets the queue lock but
+//! normally finds the record held. This waiter is the queue head. The queue head keeps the queue lock and watches the
+//! record. If the queue lock does not work, waiters poll the record, and normally acquire the lease in the order of
+//! their queue entries.
 //!
 //! - `queue`: decides the next request from the record and the queue
 //! - `confirm`: decides when a grant counts, and creates the request that releases everything when the contender gives
@@ -33,8 +34,8 @@ use crate::lease::{Grant, OwnerId, Token};
 use crate::store::lost_grant::LostGrants;
 use crate::store::takeover::Observation;
 use crate::store::{
-    AcquireMode, AcquireRequest, Failure, LockRecord, QueueLock, ReleaseRequest, RenewRequest,
-    Request, Response, Success, TimedResponse, WaitRequest,
+    AcquireMode, AcquireRequest, Failure, LockRecord, POLLER_TIMEOUT, QueueLock, ReleaseRequest,
+    RenewRequest, Request, Response, Success, TimedResponse, WaitRequest,
 };
 
 /// If the contender at the head of the queue has waited at least this long, the next wait also prunes the queue entries
@@ -44,6 +45,10 @@ use crate::store::{
 /// milliseconds. On MySQL, the pruning also creates a file that the server must truncate when the session ends. This
 /// cost is too high for a queue that moves quickly.
 const LONG_WAIT: Duration = Duration::from_secs(10);
+
+/// Time for which a waiter leaves a free record to an earlier waiter that polls or is on another node. After this time,
+/// it tries to acquire the record, because it cannot quickly detect that the earlier waiter is dead.
+const HEAD_PRIORITY: Duration = Duration::from_secs(3);
 
 /// Time limits of an acquisition. The final step of a wait may exceed a limit by a fraction of a second (`limits`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -152,8 +157,8 @@ pub struct Acquire {
     lost_grants: LostGrants,
     observed: Option<LastObserved>,
     entry: OwnEntry,
-    /// If the queue lock is unavailable, the instant since which the record could have been acquired. None if the
-    /// record cannot be acquired or the queue lock is available.
+    /// The instant since which a waiter ahead, which the queue lock does not order, could have acquired the record. None
+    /// if there is no such waiter, or if the record cannot be acquired.
     free_since: Option<BootInstant>,
     failure: Option<Failure>,
     /// Send time of the first attempt with an unknown outcome. None if the outcome of every attempt is known.
@@ -247,6 +252,10 @@ impl Acquire {
                 mode,
                 queue_lock: self.queue_lock,
                 last_read: self.lost_grants.last_read(),
+                // A take-over follows a read of the queue immediately.
+                in_order: self.queue_lock == QueueLock::Available
+                    && matches!(mode, AcquireMode::First | AcquireMode::IfFree)
+                    && !self.is_left_free(now),
             }),
             AcquirePhase::Enqueue => Request::Enqueue(entry),
             AcquirePhase::WaitTurn => Request::WaitTurn(WaitRequest {
@@ -318,6 +327,7 @@ impl Acquire {
             }
             Ok(Response::AlreadyDone(success)) => self.phase = AcquirePhase::Done(success.clone()),
             Ok(Response::WaitEnded) => self.wait_ended(now),
+            Ok(Response::HasLetPass) => self.has_let_pass(now),
             Ok(Response::Lost(_)) => self.phase = AcquirePhase::TryAcquire(AcquireMode::IfFree),
             Ok(Response::Released | Response::ReleasedUnrecorded(_) | Response::NotHolder(_)) => {
                 self.unknown_since = None;
@@ -395,13 +405,20 @@ impl Acquire {
                 *until = past;
             }
         }
-        if self.queue_lock == QueueLock::Available {
-            if let OwnEntry::Current(since) = &mut self.entry {
-                *since = past;
-            }
-            if let Some(last) = &mut self.observed {
-                last.ahead = 0;
-            }
+        if let OwnEntry::Current(since) = &mut self.entry
+            && now.since(*since) >= POLLER_TIMEOUT / 3
+        {
+            *since = past;
+        }
+        if let Some(since) = &mut self.free_since
+            && now.since(*since) >= HEAD_PRIORITY
+        {
+            *since = past;
+        }
+        if self.queue_lock == QueueLock::Available
+            && let Some(last) = &mut self.observed
+        {
+            last.ahead = 0;
         }
         if (self.first_response.is_some() || self.was_full) && self.limits.wait.is_none() {
             (self.started, self.first_response) = (past, Some(past));

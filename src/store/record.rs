@@ -138,6 +138,9 @@ pub struct QueueState {
     /// Number of waiters ahead of this process. If this process has no queue entry, the number of all waiters. If this
     /// process holds the lease, 0.
     pub ahead: u64,
+    /// True if a waiter ahead is alive that does not wait for the queue lock of this server, because it is connected to
+    /// another node of the cluster, or because it polls. The queue lock does not order this process and that waiter.
+    pub is_behind_other: bool,
     /// Time since the first of the current waiters entered the queue. None if the queue is empty, or if the request
     /// does not read the queue.
     pub head_waiting_for: Option<Duration>,

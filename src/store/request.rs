@@ -137,6 +137,9 @@ pub struct AcquireRequest {
     /// What the contender has read. The attempt is granted the lease only if the server still belongs to that database,
     /// and if the record is not older. None if the contender has read nothing.
     pub last_read: Option<LastRead>,
+    /// True if the attempt is not granted the lease while a live waiter came first that the queue lock does not order
+    /// (`QueueState::is_behind_other`). False for a take-over and for an attempt without the queue lock.
+    pub in_order: bool,
 }
 
 /// What a contender has read most recently.

@@ -25,6 +25,9 @@ pub enum Response {
     AlreadyDone(Success),
     /// The wait ended without the queue lock.
     WaitEnded,
+    /// This process was granted the queue lock, and released it because a waiter that came before it is waiting for it
+    /// again.
+    HasLetPass,
     /// The renewal changed the record, and this process holds the lease. Contains the sessions of the command that are
     /// now noted in the record, or the failure that prevented dlock from finding them. None if the renewal did not look
     /// for sessions.

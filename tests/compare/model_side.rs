@@ -301,18 +301,24 @@ impl ModelSide {
     /// Executes the attempts of all waiters that have acquired the queue lock, and returns the responses.
     fn run_woken_attempts(&mut self) -> Vec<(usize, ObservedResponse, bool)> {
         let mut responses = Vec::new();
-        for index in 0..CONTENDERS {
-            if self.server.keeps_waiting(Session::current(index)) {
-                continue;
-            }
-            if let Some(request) = self.contenders[index].waiting.take() {
-                let (outcome, could_grant) =
-                    self.execute(index, &request, Stage::HasQueueLock, None);
-                let outcome = outcome.expect("an attempt with the queue lock does not wait");
-                responses.push((index, self.record_response(index, &outcome), could_grant));
-            }
+        // A waiter that lets an earlier one pass wakes another one.
+        while let Some((index, request)) = self.take_woken() {
+            let (outcome, could_grant) = self.execute(index, &request, Stage::First, None);
+            let outcome = outcome.expect("an attempt with the queue lock does not wait");
+            responses.push((index, self.record_response(index, &outcome), could_grant));
         }
+        responses.sort_by_key(|(index, ..)| *index);
         responses
+    }
+
+    /// Takes the request of a waiter that has acquired the queue lock. None if there is none.
+    fn take_woken(&mut self) -> Option<(usize, Request)> {
+        (0..CONTENDERS).find_map(|index| {
+            let keeps_waiting = self.server.keeps_waiting(Session::current(index));
+            let waiting = &mut self.contenders[index].waiting;
+            let request = waiting.take_if(|_| !keeps_waiting);
+            request.map(|request| (index, request))
+        })
     }
 
     /// Returns true if a release would pass the queue lock to a waiter although the release needs another packet. The
@@ -421,6 +427,8 @@ impl ModelSide {
                 mode,
                 queue_lock,
                 last_read: last_read(choice),
+                in_order: queue_lock == QueueLock::Available
+                    && !matches!(mode, AcquireMode::TakeOver { .. }),
             })
         };
         let nothing = LastReadChoice::Nothing;

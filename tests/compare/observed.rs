@@ -40,6 +40,7 @@ pub(crate) enum ObservedResponse {
     Lost(ObservedRow),
     HandedOff,
     WaitEnded,
+    HasLetPass,
     Released,
     NotHolder(Option<Loss>),
     Failed(FailureKind),
@@ -134,6 +135,7 @@ pub(crate) fn observed_response(
             Response::Lost(row) => ObservedResponse::Lost(observed_row(row, rank)),
             Response::HandedOff => ObservedResponse::HandedOff,
             Response::WaitEnded => ObservedResponse::WaitEnded,
+            Response::HasLetPass => ObservedResponse::HasLetPass,
             Response::Released => ObservedResponse::Released,
             Response::NotHolder(loss) => ObservedResponse::NotHolder(*loss),
             Response::Record(_)

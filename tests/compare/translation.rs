@@ -55,6 +55,7 @@ pub(crate) fn translated(
             },
             queue_lock: request.queue_lock,
             last_read: last_read(request.last_read),
+            in_order: request.in_order,
         }),
         Request::GetWithQueue(queued) => Request::GetWithQueue(entry(queued)),
         Request::Enqueue(queued) => Request::Enqueue(entry(queued)),

@@ -1,6 +1,8 @@
 //! Tests of the queue: the order of grants, the effects of a holder or a waiter that dies, freezes or loses its
 //! connection, and polling on servers where the queue lock does not work.
 
+mod order;
+
 use std::fs;
 use std::path::PathBuf;
 
@@ -13,16 +15,16 @@ use crate::proxy::Proxy;
 use crate::servers::{Database, SESSIONS, Series, Server, shared};
 
 /// A set of contenders for `init`. Each command appends the contender's name to one log file.
-struct Queue {
-    database: Database,
+pub(crate) struct Queue {
+    pub(crate) database: Database,
     stage: Stage,
-    admin: Conn,
+    pub(crate) admin: Conn,
     ttl: &'static str,
 }
 
 impl Queue {
     /// Creates a queue whose leases are short enough to expire during a test.
-    fn on(server: &Server) -> Self {
+    pub(crate) fn on(server: &Server) -> Self {
         Self::with_ttl(server, "3s")
     }
 
@@ -43,13 +45,13 @@ impl Queue {
         self.stage.path("log")
     }
 
-    fn served(&self) -> Vec<String> {
+    pub(crate) fn served(&self) -> Vec<String> {
         let log = fs::read_to_string(self.log()).unwrap_or_default();
         log.lines().map(str::to_owned).collect()
     }
 
     /// Returns a contender whose command appends the contender's name to the log and exits.
-    fn contender(&self, name: &str, options: &[&str]) -> Dlock {
+    pub(crate) fn contender(&self, name: &str, options: &[&str]) -> Dlock {
         Dlock::on(
             &self.database,
             ["exec", "-a", "init", "--ttl", self.ttl, "--holder", name],
@@ -60,7 +62,7 @@ impl Queue {
     }
 
     /// Starts a holder whose command runs until [`Self::let_go`] or a signal. Returns once the command runs.
-    fn holder(&self) -> Running {
+    pub(crate) fn holder(&self) -> Running {
         let (ready, go) = (self.stage.fifo("ready"), self.stage.fifo("go"));
         let running = Dlock::on(&self.database, ["exec", "-a", "init", "--ttl", self.ttl])
             .args(["--holder", "holder", "--", "sh", "-c"])
@@ -73,13 +75,13 @@ impl Queue {
         running
     }
 
-    fn let_go(&self) {
+    pub(crate) fn let_go(&self) {
         write_message(&self.stage.path("go"), "on");
     }
 
     /// Starts the contenders `names` in this order. Each contender starts when the previous contender waits for the
     /// queue lock.
-    fn enqueue(&mut self, names: &[&str]) -> Vec<Running> {
+    pub(crate) fn enqueue(&mut self, names: &[&str]) -> Vec<Running> {
         let mut running = Vec::new();
         for name in names {
             running.push(self.contender(name, &[]).start());
@@ -97,7 +99,7 @@ impl Queue {
         running
     }
 
-    fn count(&mut self, what: &str) -> u64 {
+    pub(crate) fn count(&mut self, what: &str) -> u64 {
         self.admin
             .query_first(format!("SELECT COUNT(*) FROM {what}"))
             .expect("the rows can be counted")
@@ -105,7 +107,7 @@ impl Queue {
     }
 }
 
-fn expect_success(waiters: Vec<Running>) {
+pub(crate) fn expect_success(waiters: Vec<Running>) {
     for waiter in waiters {
         waiter.wait().expect(0, "", "init is held by");
     }

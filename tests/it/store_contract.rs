@@ -82,6 +82,8 @@ impl Peer {
             mode,
             queue_lock,
             last_read: None,
+            in_order: queue_lock == QueueLock::Available
+                && !matches!(mode, AcquireMode::TakeOver { .. }),
         }))
     }
 

@@ -4,5 +4,6 @@ mod galera;
 mod group;
 mod hosts;
 mod moved;
+mod order;
 mod proxies;
 mod tidb;

@@ -83,6 +83,7 @@ pub(crate) fn interpret(
                 elsewhere: None,
             }))
         }
+        (Request::WaitTurn(_), Raw::HasLetPass) => Response::HasLetPass,
         (Request::HandOff(_), Raw::HandedOff(true)) => Response::HandedOff,
         (Request::HandOff(_), Raw::HandedOff(false)) => Response::NotHolder(None),
         (Request::Release(_), Raw::Released(read_back) | Raw::Settled(read_back))
@@ -173,6 +174,7 @@ fn queue_state(view_of_row: RowView) -> QueueState {
     QueueState {
         lock_owner: view_of_row.lock_owner,
         ahead: view_of_row.ahead.into(),
+        is_behind_other: view_of_row.is_behind_other,
         head_waiting_for: None,
         database: Some(DatabaseId(view_of_row.database.into())),
     }

@@ -288,7 +288,14 @@ impl Server {
                 if queue_lock == QueueLock::Available && !request.is_take_over() {
                     self.try_queue_lock(session);
                 }
-                let changed = self.is_not_before(request.last_read, rules)
+                let must_wait = request.in_order
+                    && match request.mode {
+                        // The first attempt has no queue entry yet.
+                        AcquireMode::First => self.has_live_poller(clock),
+                        _ => self.is_behind_other(clock, owner_id),
+                    };
+                let changed = !must_wait
+                    && self.is_not_before(request.last_read, rules)
                     && self.try_acquire(
                         clock,
                         session,
@@ -300,6 +307,7 @@ impl Server {
             }
             Request::WaitTurn(turn) if stage == Stage::HasQueueLock => {
                 let changed = turn.may_acquire
+                    && !self.is_behind_other(clock, owner_id)
                     && self.is_not_before(turn.last_read, rules)
                     && self.try_acquire(
                         clock,
@@ -325,7 +333,10 @@ impl Server {
                 if self.queue_lock.first() != Some(&session) {
                     return None;
                 }
-                Raw::HasQueueLock
+                match self.let_earlier_waiter_pass(session, owner_id) {
+                    true => Raw::HasLetPass,
+                    false => Raw::HasQueueLock,
+                }
             }
             Request::Renew(request) => self.renew(clock, session, request, stage, rules),
             Request::HandOff(_) => {
@@ -484,7 +495,13 @@ impl Server {
         changed: bool,
     ) -> Raw {
         let (lock_owner, ahead) = self.queue_state(clock, session, owner_id, queue_lock);
-        Raw::Row(self.view_of_row(clock, lock_owner, ahead), changed)
+        let is_behind_other =
+            queue_lock == QueueLock::Available && self.is_behind_other(clock, owner_id);
+        let view_of_row = RowView {
+            is_behind_other,
+            ..self.view_of_row(clock, lock_owner, ahead)
+        };
+        Raw::Row(view_of_row, changed)
     }
 
     const fn view_of_row(&self, clock: i8, lock_owner: QueueLockOwner, ahead: u8) -> RowView {
@@ -501,6 +518,7 @@ impl Server {
             },
             lock_owner,
             ahead,
+            is_behind_other: false,
             note: self.row.note,
             database: self.database,
         }

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use super::backoff::{LONGEST_PAUSE, RETRY_DELAY};
-use super::{Acquire, AcquirePhase, LastObserved, OwnEntry};
+use super::{Acquire, AcquirePhase, HEAD_PRIORITY, LastObserved, OwnEntry};
 use crate::lease::instant::BootInstant;
 use crate::mutant::{self, Safeguard};
 use crate::store::takeover::{HolderSession, Observation, allowed_at};
@@ -23,10 +23,6 @@ const MAX_TRIES: u32 = 3;
 /// as broken. A single anomaly can be harmless: a session that is granted the lease by its first packet owns the queue
 /// lock for a moment before the record or a queue entry contains that session.
 const MAX_ANOMALIES: u32 = 3;
-
-/// If the queue lock is unavailable, the time for which only the first waiter tries to acquire a free record. After
-/// this time, all waiters try, because they cannot quickly detect that the first waiter is dead.
-const HEAD_PRIORITY: Duration = Duration::from_secs(3);
 
 impl Acquire {
     /// Returns the queue entry of this contender, which the server may not contain.
@@ -88,7 +84,11 @@ impl Acquire {
             }
             (QueueLock::Available, QueueLockOwner::Own) | (QueueLock::Unavailable, _) => {
                 (self.queue_lock_anomalies, self.failed_waits) = (0, 0);
-                self.watch(now, allowed_at, record, queue.ahead);
+                let is_behind = match self.queue_lock {
+                    QueueLock::Available => queue.is_behind_other,
+                    QueueLock::Unavailable => queue.ahead > 0,
+                };
+                self.watch(now, allowed_at, record, is_behind);
             }
             (
                 QueueLock::Available,
@@ -150,20 +150,34 @@ impl Acquire {
         self.disconnected();
     }
 
+    /// Waits again after this session has released the queue lock for an earlier waiter, which may not wait for the queue
+    /// lock again yet.
+    pub(super) fn has_let_pass(&mut self, now: BootInstant) {
+        self.phase = AcquirePhase::WaitTurn;
+        self.next_at = now + RETRY_DELAY;
+    }
+
+    /// Returns true if an earlier waiter that the queue lock does not order has left the record free for
+    /// [`HEAD_PRIORITY`].
+    pub(super) fn is_left_free(&self, now: BootInstant) -> bool {
+        self.free_since
+            .is_some_and(|since| now.since(since) >= HEAD_PRIORITY)
+    }
+
     /// Watches the record as the queue head, which has the queue lock, or as a poller, which has no queue lock. Tries
-    /// to acquire the lease as soon as this is allowed and this contender is next.
+    /// to acquire the lease as soon as this is allowed and this contender is next. `is_behind` is true if a live waiter
+    /// that the queue lock does not order came first.
     fn watch(
         &mut self,
         now: BootInstant,
         allowed_at: BootInstant,
         record: &LockRecord,
-        ahead: u64,
+        is_behind: bool,
     ) {
         let has_queue_lock = self.queue_lock == QueueLock::Available;
-        let is_free = !has_queue_lock && allowed_at <= now;
+        let is_free = is_behind && allowed_at <= now;
         self.free_since = is_free.then(|| self.free_since.unwrap_or(now));
-        let is_left_free = |since| now.since(since) >= HEAD_PRIORITY;
-        let is_turn = has_queue_lock || ahead == 0 || self.free_since.is_some_and(is_left_free);
+        let is_turn = !is_behind || self.is_left_free(now);
         if is_turn && self.try_if(now, allowed_at, record) {
             return;
         }
@@ -171,7 +185,9 @@ impl Acquire {
             self.phase = AcquirePhase::Enqueue;
             return;
         };
-        self.phase = match has_queue_lock || now.since(since) < POLLER_TIMEOUT / 3 {
+        // The first waiter of a node, which has the queue lock there, also shows the waiters of other nodes that it is
+        // alive.
+        self.phase = match now.since(since) < POLLER_TIMEOUT / 3 {
             true => AcquirePhase::Get,
             false => AcquirePhase::Enqueue,
         };
@@ -179,7 +195,7 @@ impl Acquire {
             // If the record is free but the attempts of the queue head fail, a transaction of an earlier command
             // normally still locks the row of the fence. That transaction may take a long time, so poll slowly.
             true if allowed_at <= now => (now + LONGEST_PAUSE, LONGEST_PAUSE),
-            false if ahead > 0 => (now + LONGEST_PAUSE_BEHIND, LONGEST_PAUSE_BEHIND),
+            false if is_behind => (now + LONGEST_PAUSE_BEHIND, LONGEST_PAUSE_BEHIND),
             _ => (allowed_at, LONGEST_PAUSE),
         };
         let pause = self.backoff.next_pause(self.owner_id, longest);

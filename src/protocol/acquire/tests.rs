@@ -69,6 +69,7 @@ fn queue_state(lock_owner: QueueLockOwner, ahead: u64) -> QueueState {
     QueueState {
         lock_owner,
         ahead,
+        is_behind_other: false,
         head_waiting_for: Some(secs(1)),
         database: None,
     }

@@ -77,13 +77,14 @@ impl Database {
             mode: AcquireMode::IfFree,
             queue_lock: QueueLock::Available,
             last_read: turn.last_read,
+            in_order: true,
         };
         // The packet is built before the wait, because all waiters behind this session wait for the attempt as soon as
         // this session owns the queue lock.
         let attempt = statements::attempt(contender, &request, true);
         let wait = statements::wait_turn(contender, turn, &dead);
-        if !self.exchange(RequestKind::Wait, &wait, rows::is_confirmed)? {
-            return Ok(Response::WaitEnded);
+        if let Some(response) = self.exchange(RequestKind::Wait, &wait, rows::wait_result)? {
+            return Ok(response);
         }
         if !turn.may_acquire {
             let entry = QueueEntry {

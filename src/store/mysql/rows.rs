@@ -162,6 +162,20 @@ pub(super) fn is_confirmed(sets: &[Vec<Row>]) -> Result<bool, Failure> {
     flag(first_row(sets)?, "answer")
 }
 
+/// Reads the rows of a `wait_turn` packet. Returns None if this session has the queue lock.
+pub(super) fn wait_result(sets: &[Vec<Row>]) -> Result<Option<Response>, Failure> {
+    let [answer, passed] = sets else {
+        return Err(malformed("it does not have two parts"));
+    };
+    let has_queue_lock = flag(first_row(std::slice::from_ref(answer))?, "answer")?;
+    let has_let_pass = flag(first_row(std::slice::from_ref(passed))?, "passed")?;
+    Ok(match (has_queue_lock, has_let_pass) {
+        (true, true) => Some(Response::HasLetPass),
+        (true, false) => None,
+        (false, _) => Some(Response::WaitEnded),
+    })
+}
+
 /// Reads the row of a `release` packet.
 pub(super) fn release_result(sets: &[Vec<Row>]) -> Result<ReleaseReadBack, Failure> {
     let row = first_row(sets)?;
@@ -342,6 +356,7 @@ fn queue(row: &Row) -> Result<QueueState, Failure> {
             (Some(_), Some(_)) => QueueLockOwner::Foreign,
         },
         ahead: optional(row, "ahead")?.unwrap_or(0),
+        is_behind_other: flag(row, "behind_other")?,
         head_waiting_for: optional(row, "first_us")?.map(non_negative),
         database: optional(row, "dlock_database")?.map(DatabaseId),
     })

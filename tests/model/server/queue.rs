@@ -41,6 +41,36 @@ impl Server {
         }
     }
 
+    /// Returns true if a live poller came before `owner_id`.
+    pub(super) fn is_behind_other(&self, clock: i8, owner_id: u8) -> bool {
+        self.waiters_before(Some(owner_id))
+            .any(|entry| entry.is_live_poller(clock))
+    }
+
+    /// Returns true if there is a live poller.
+    pub(super) fn has_live_poller(&self, clock: i8) -> bool {
+        self.waiters_before(None)
+            .any(|entry| entry.is_live_poller(clock))
+    }
+
+    /// Releases the queue lock and returns true if a waiter with a session came before `owner_id`, which has an entry.
+    pub(super) fn let_earlier_waiter_pass(&mut self, session: Session, owner_id: u8) -> bool {
+        let passes = |entry: &WaiterEntry| entry.last_poll.is_none() && entry.session.is_some();
+        let has_let_pass = self.waiters_before(Some(owner_id)).any(passes);
+        if has_let_pass {
+            self.release_queue_lock(session);
+        }
+        has_let_pass
+    }
+
+    /// Returns the entries before the one of `owner_id`, or all entries if it has none, without the entry of the holder.
+    fn waiters_before(&self, owner_id: Option<u8>) -> impl Iterator<Item = &WaiterEntry> {
+        self.queue
+            .iter()
+            .take_while(move |entry| Some(entry.owner_id) != owner_id)
+            .filter(|entry| self.row.owner_id != Some(entry.owner_id))
+    }
+
     pub(super) fn queue_state(
         &self,
         clock: i8,
@@ -63,16 +93,12 @@ impl Server {
                 }
             }
         };
-        let before = self
-            .queue
-            .iter()
-            .take_while(|entry| entry.owner_id != owner_id);
-        let counts = |entry: &&WaiterEntry| {
-            self.row.owner_id != Some(entry.owner_id) && !entry.is_expired_poller(clock)
-        };
+        let before = self.waiters_before(Some(owner_id));
         let ahead = match self.row.owner_id {
             Some(holder) if holder == owner_id => 0,
-            Some(_) | None => before.filter(counts).count(),
+            Some(_) | None => before
+                .filter(|entry| !entry.is_expired_poller(clock))
+                .count(),
         };
         (lock_owner, u8::try_from(ahead).expect("a short queue"))
     }

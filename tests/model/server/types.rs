@@ -111,6 +111,7 @@ pub(crate) struct RowView {
     pub(crate) paused: u8,
     pub(crate) lock_owner: QueueLockOwner,
     pub(crate) ahead: u8,
+    pub(crate) is_behind_other: bool,
     pub(crate) note: Option<Note>,
     pub(crate) database: u8,
 }
@@ -129,6 +130,8 @@ pub(crate) enum Raw {
     Sessions(Listed, SessionIds),
     /// The session owns the queue lock.
     HasQueueLock,
+    /// The session has released the queue lock for an earlier waiter.
+    HasLetPass,
     /// True if the hand-off was made.
     HandedOff(bool),
     /// The values that the release read back.
@@ -156,6 +159,11 @@ impl Raw {
 }
 
 impl WaiterEntry {
+    /// Returns true if the waiter is a poller whose last poll was less than [`POLLER_TIMEOUT`] ago.
+    pub(super) fn is_live_poller(&self, clock: i8) -> bool {
+        self.last_poll.is_some() && !self.is_expired_poller(clock)
+    }
+
     /// Returns true if the waiter is a poller whose last poll was at least [`POLLER_TIMEOUT`] ago.
     pub(super) fn is_expired_poller(&self, clock: i8) -> bool {
         self.last_poll

@@ -145,8 +145,8 @@ fn multiple_writers(what: &str) -> Finding {
     Finding::warn(
         Check::Cluster,
         what,
-        "each node has its own named locks and its own clock: waiters are in order only if they wait on \
-         the same node, and a node whose clock is far ahead can end a lease too early",
+        "each node has its own named locks and its own clock: a waiter on another node gets the lease up to a \
+         second later, and a node whose clock is far ahead can end a lease too early",
         "on all machines, use the same node or an endpoint that leads to one writer",
     )
 }

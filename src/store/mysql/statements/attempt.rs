@@ -9,6 +9,7 @@ use super::fragments::{
 };
 use super::handoff;
 use super::history::{insert_run_from_row, is_unnecessary};
+use super::queue::is_behind_other;
 use crate::mutant::{self, Safeguard};
 use crate::store::{
     AcquireMode, AcquireRequest, Contender, FenceMode, HistoryOutcome, QueueLock, Version,
@@ -46,6 +47,9 @@ use crate::store::{
 /// The token is at least the server time in microseconds, so that it normally also increases when a backup is restored,
 /// or when a fail-over loses the latest grants. It is also higher than every token that this contender has read.
 ///
+/// If `in_order` is set, the UPDATE also requires that no live waiter came before this contender that does not wait for
+/// the queue lock of this server.
+///
 /// If this contender has read the record, the UPDATE requires that the database is the same, and that the row is not
 /// older than that read. Otherwise, the holder of a grant that the database has lost may still run its command.
 pub(in crate::store::mysql) fn attempt(
@@ -81,7 +85,11 @@ pub(in crate::store::mysql) fn attempt(
         QueueLock::Available => ("1", format!(" AND {}", owns_queue_lock(&name))),
         QueueLock::Unavailable => ("0", String::new()),
     };
-    let required = format!("{requires_queue_lock}{}", not_before(request.last_read));
+    let required = format!(
+        "{requires_queue_lock}{}{}",
+        not_before(request.last_read),
+        in_order(request)
+    );
     let highest = request.last_read.map_or_else(String::new, |last| {
         format!(",{}", last.highest_token.0.saturating_add(1))
     });
@@ -150,4 +158,15 @@ pub(in crate::store::mysql) fn attempt(
          SET {CHANGED}=ROW_COUNT();{commit}",
         facts = assignments(&contender.holder),
     )
+}
+
+/// Returns the condition that no waiter came first that the queue lock does not order, if `request` has this condition.
+fn in_order(request: &AcquireRequest) -> String {
+    match request.in_order {
+        true => {
+            let is_behind_other = is_behind_other("dlock_lock", request.owner_id, request.mode);
+            format!(" AND NOT {is_behind_other}")
+        }
+        false => String::new(),
+    }
 }

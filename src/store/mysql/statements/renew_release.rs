@@ -123,8 +123,9 @@ pub(in crate::store::mysql) fn release(contender: &Contender, request: &ReleaseR
     };
     let free = format!("{free}SET {CHANGED}=ROW_COUNT(){early};");
     let (free, recorded, outcome) = match run {
+        // The queue entry is deleted first, because the next waiter would otherwise let it pass.
         None => (
-            format!("{free}{leave}"),
+            format!("{leave}{free}"),
             "NULL".to_owned(),
             "NULL".to_owned(),
         ),

@@ -47,6 +47,7 @@ fn packets_contain_user_strings_only_as_hex_literals() {
         mode,
         queue_lock,
         last_read: None,
+        in_order: mode != take_over,
     };
     let release_request = ReleaseRequest {
         owner_id,

@@ -1,0 +1,108 @@
+//! Tests of the order of waiters that the queue lock of the server does not order: waiters that have lost a connection,
+//! and waiters that the queue lock of this server does not include.
+
+use mysql::prelude::Queryable;
+
+use super::{Queue, expect_success};
+use crate::cli_runner::{Running, eventually};
+use crate::proxy::Proxy;
+use crate::servers::{SESSIONS, Series, shared};
+
+/// Returns the session of the waiter `name`, if it waits for the queue lock.
+fn waiting_session(queue: &mut Queue, name: &str) -> Option<u64> {
+    queue
+        .admin
+        .query_first(format!(
+            "SELECT w.session_id FROM dlock_waiter w JOIN {SESSIONS} p ON p.id=w.session_id \
+             WHERE w.holder='{name}' AND p.info LIKE '%GET_LOCK%'"
+        ))
+        .expect("the waiters can be read")
+}
+
+/// Starts the waiter `name` through `proxy`, and returns once it waits for the queue lock.
+fn waiter_through(queue: &mut Queue, proxy: &Proxy, name: &str) -> Running {
+    let url = queue.database.url_through(proxy.port());
+    let waiter = queue.contender(name, &[]).env("DLOCK_URL", url).start();
+    eventually("the waiter waits for the queue lock", || {
+        waiting_session(queue, name).is_some()
+    });
+    waiter
+}
+
+/// Inserts the queue entry of a waiter on another node of a cluster, which has just shown that it is alive.
+fn insert_waiter_elsewhere(queue: &mut Queue) {
+    let entry = "INSERT INTO dlock_waiter SET action='init',owner_id='elsewhere',holder='elsewhere',host='',pid=1,\
+                 user='',note='',polls=0,server='elsewhere',session_id=1,account='',enqueued_at=UTC_TIMESTAMP(6),\
+                 last_seen_at=UTC_TIMESTAMP(6)";
+    queue
+        .admin
+        .query_drop(entry)
+        .expect("the row can be inserted");
+}
+
+#[test]
+fn waiters_that_lose_their_connections_keep_their_positions() {
+    for series in Series::ALL {
+        let mut queue = Queue::on(shared(series));
+        let holder = queue.holder();
+        let proxies = ["a", "b", "c"].map(|name| (name, Proxy::to(queue.database.port)));
+        let mut waiters = Vec::new();
+        for (name, proxy) in &proxies {
+            waiters.push(waiter_through(&mut queue, proxy, name));
+        }
+        waiters.extend(queue.enqueue(&["d"]));
+        // The first waiter has then started its wait after all others, and the third one before the second one.
+        for (name, proxy) in [&proxies[2], &proxies[1], &proxies[0]] {
+            let before = waiting_session(&mut queue, name);
+            proxy.reset();
+            eventually("the waiter waits again", || {
+                let session = waiting_session(&mut queue, name);
+                session.is_some() && session != before
+            });
+        }
+        queue.let_go();
+        holder.wait().expect(3, "", "");
+        expect_success(waiters);
+        assert_eq!(queue.served(), ["a", "b", "c", "d"], "{series}");
+    }
+}
+
+#[test]
+fn a_free_action_is_left_to_an_earlier_waiter_on_another_node() {
+    for series in Series::ALL {
+        let mut queue = Queue::on(shared(series));
+        queue.contender("first", &[]).run().expect(0, "", "");
+        insert_waiter_elsewhere(&mut queue);
+        queue
+            .contender("newcomer", &["-n"])
+            .run()
+            .expect(75, "", "init is");
+        let waiter = queue.contender("a", &[]).start();
+        let entry = "dlock_waiter WHERE holder='a'";
+        eventually("the waiter has an entry", || queue.count(entry) == 1);
+        // The other waiter has its turn. A waiter that dies instead is passed, although its entry still counts as live.
+        waiter.wait().expect(0, "", "");
+        let silent = "dlock_waiter WHERE last_seen_at<UTC_TIMESTAMP(6)-INTERVAL 30 SECOND";
+        assert_eq!(queue.count(silent), 0, "the entry is old: {series}");
+        assert_eq!(queue.served(), ["first", "a"], "{series}");
+    }
+}
+
+#[test]
+fn a_poller_keeps_its_position_among_waiters_for_the_queue_lock() {
+    for series in Series::ALL {
+        let mut queue = Queue::on(shared(series));
+        let holder = queue.holder();
+        let proxy = Proxy::rewriting(queue.database.port, "GET_LOCK(", "NOT_LOCK(");
+        let url = queue.database.url_through(proxy.port());
+        let poller = queue.contender("a", &[]).env("DLOCK_URL", url).start();
+        let polling = "dlock_waiter WHERE polls=1";
+        eventually("the poller has an entry", || queue.count(polling) == 1);
+        let mut waiters = queue.enqueue(&["b", "c"]);
+        waiters.push(poller);
+        queue.let_go();
+        holder.wait().expect(3, "", "");
+        expect_success(waiters);
+        assert_eq!(queue.served(), ["a", "b", "c"], "{series}");
+    }
+}
