@@ -11,3 +11,4 @@ pub mod release;
 pub mod renew;
 pub mod session_end;
 pub mod sessions;
+pub mod silence;

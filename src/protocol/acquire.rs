@@ -31,6 +31,7 @@ pub use self::lease::AcquiredLease;
 use crate::lease::instant::BootInstant;
 use crate::lease::timing::Timing;
 use crate::lease::{Grant, OwnerId, Token};
+use crate::protocol::silence::SilenceLimit;
 use crate::store::lost_grant::LostGrants;
 use crate::store::takeover::Observation;
 use crate::store::{
@@ -151,6 +152,10 @@ pub struct Acquire {
     consecutive_tries: u32,
     /// Number of consecutive reads that found an unexpected owner of the queue lock.
     queue_lock_anomalies: u32,
+    /// If another session has kept the queue lock for too long, the instant at which to try the queue lock again. None if
+    /// the queue lock is available, or if it does not work.
+    retry_queue_lock_at: Option<BootInstant>,
+    silence: SilenceLimit,
     /// Number of consecutive waits that ended without the queue lock.
     failed_waits: u32,
     observation: Option<Observation>,
@@ -183,6 +188,8 @@ impl Acquire {
             backoff: Backoff::default(),
             consecutive_tries: 0,
             queue_lock_anomalies: 0,
+            retry_queue_lock_at: None,
+            silence: SilenceLimit::default(),
             failed_waits: 0,
             observation: None,
             lost_grants: LostGrants::new(timing.ttl),
@@ -326,6 +333,7 @@ impl Acquire {
                 self.observe(now, response.received, record, queue);
             }
             Ok(Response::AlreadyDone(success)) => self.phase = AcquirePhase::Done(success.clone()),
+            Ok(Response::WaitEnded) if self.is_slice(response) => {}
             Ok(Response::WaitEnded) => self.wait_ended(now),
             Ok(Response::HasLetPass) => self.has_let_pass(now),
             Ok(Response::Lost(_)) => self.phase = AcquirePhase::TryAcquire(AcquireMode::IfFree),
@@ -354,6 +362,19 @@ impl Acquire {
     #[must_use]
     pub const fn queue_lock(&self) -> QueueLock {
         self.queue_lock
+    }
+
+    /// Returns true if the queue lock is unavailable because another session has kept it for too long. This contender tries
+    /// the queue lock again from time to time.
+    #[must_use]
+    pub fn retries_queue_lock(&self) -> bool {
+        self.retry_queue_lock_at.is_some()
+    }
+
+    /// Returns the silences after which connections have ended.
+    #[must_use]
+    pub const fn silence(&self) -> SilenceLimit {
+        self.silence
     }
 
     /// Returns the most recently read record, the number of waiters that were ahead of this contender, and the instant at
@@ -385,6 +406,13 @@ impl Acquire {
     pub fn normalize_for_model(&mut self, now: BootInstant) {
         let past = BootInstant::new(Duration::ZERO);
         self.backoff = Backoff::default();
+        // The limit only makes waits shorter.
+        self.silence = SilenceLimit::default();
+        if let Some(at) = &mut self.retry_queue_lock_at
+            && now >= *at
+        {
+            *at = past;
+        }
         self.lost_grants.normalize_for_model(now);
         if self.next_at <= now {
             self.next_at = past;

@@ -9,6 +9,7 @@ use std::time::Duration;
 use crate::lease::Grant;
 use crate::lease::instant::{BootInstant, Deadline};
 use crate::lease::timing::Timing;
+use crate::protocol::silence::SilenceLimit;
 use crate::store::session::FoundSessions;
 use crate::store::{
     Failure, FailureKind, LockRecord, Loss, QueueLock, RenewRequest, Response, TimedResponse,
@@ -38,6 +39,7 @@ pub struct Renewals {
     proven: BootInstant,
     /// The state of the heartbeat since the most recent renewal was sent.
     liveness: Liveness,
+    silence: SilenceLimit,
     /// True if no command runs under the lease: it has not started yet, or its whole tree is dead.
     is_without_command: bool,
 }
@@ -88,8 +90,32 @@ impl Renewals {
             last_sent: sent,
             proven: sent,
             liveness,
+            silence: SilenceLimit::default(),
             is_without_command: false,
         }
+    }
+
+    /// Renews the lease before a connection has been silent for as long as `silence` allows.
+    pub fn limit_silence(&mut self, silence: SilenceLimit) {
+        self.silence = silence;
+        let next = self.last_sent + self.interval();
+        self.next_at = self.next_at.map(|at| at.min(next));
+    }
+
+    /// Returns the time from the start of one renewal to the start of the next one.
+    fn interval(&self) -> Duration {
+        let longest = self.silence.longest_silence();
+        longest.map_or(self.timing.renew_interval, |longest| {
+            longest.min(self.timing.renew_interval)
+        })
+    }
+
+    /// Handles the end of a connection between two renewals. The next renewal is due soon, as after
+    /// [`expedite`](Self::expedite). Returns the limit if something ends connections that are silent for that time, and
+    /// this was not known.
+    pub fn disconnected(&mut self, now: BootInstant) -> Option<Duration> {
+        self.expedite(now);
+        self.silence.ended_after(now.since(self.last_sent))
     }
 
     /// Renews the lease even after its deadline and without heartbeats, because no command runs under it.
@@ -174,7 +200,7 @@ impl Renewals {
             Ok(Response::Renewed(look)) => {
                 self.proven = self.proven.max(response.sent);
                 self.deadline = self.deadline.max(self.timing.deadline(response.sent));
-                self.next_at = Some(response.sent + self.timing.renew_interval);
+                self.next_at = Some(response.sent + self.interval());
                 RenewalOutcome::Renewed(self.deadline, look)
             }
             // Send no further renewal, because each response would report the loss again until the command is dead.

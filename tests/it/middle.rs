@@ -21,10 +21,16 @@ impl Middle {
     /// Starts HAProxy in TCP mode.
     #[track_caller]
     pub(crate) fn haproxy(server: &Server) -> Self {
+        Self::haproxy_with_timeout(server, "1h")
+    }
+
+    /// Starts HAProxy in TCP mode. It ends connections on which nothing was sent for `timeout`.
+    #[track_caller]
+    pub(crate) fn haproxy_with_timeout(server: &Server, timeout: &str) -> Self {
         let (stage, port) = (Stage::new(), free_port());
         let config = stage.path("haproxy.cfg");
         let text = format!(
-            "defaults\n mode tcp\n timeout connect 5s\n timeout client 1h\n timeout server 1h\n\
+            "defaults\n mode tcp\n timeout connect 5s\n timeout client {timeout}\n timeout server {timeout}\n\
              listen mysql\n bind 127.0.0.1:{port}\n server one 127.0.0.1:{}\n",
             server.port()
         );

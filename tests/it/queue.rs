@@ -28,7 +28,7 @@ impl Queue {
         Self::with_ttl(server, "3s")
     }
 
-    fn with_ttl(server: &Server, ttl: &'static str) -> Self {
+    pub(crate) fn with_ttl(server: &Server, ttl: &'static str) -> Self {
         let database = server.database("queue");
         Dlock::on(&database, ["setup", "-q"])
             .run()
@@ -327,7 +327,7 @@ fn frozen_queue_head_is_replaced() {
 }
 
 #[test]
-fn queue_lock_held_by_a_foreign_session_for_a_ttl_is_not_used() {
+fn queue_lock_that_a_foreign_session_keeps_is_used_again_later() {
     for series in Series::ALL {
         let mut queue = Queue::on(shared(series));
         let name: String = queue
@@ -341,7 +341,7 @@ fn queue_lock_held_by_a_foreign_session_for_a_ttl_is_not_used() {
             .expect("the queue lock can be requested");
         assert_eq!(taken, Some(1));
         let verbose = queue.contender("a", &["-v"]).run();
-        verbose.expect(0, "", "named locks do not work on this server");
+        verbose.expect(0, "", "has its queue lock: waiting for init by polling");
         let holder = queue.holder();
         queue
             .contender("b", &["-n"])
@@ -349,6 +349,12 @@ fn queue_lock_held_by_a_foreign_session_for_a_ttl_is_not_used() {
             .expect(75, "", "init is held by holder");
         let waiter = queue.contender("c", &[]).start();
         waiter.wait_for_output("init is held by holder");
+        let polling = "dlock_waiter WHERE polls=1";
+        eventually("the waiter polls", || queue.count(polling) == 1);
+        drop(foreign_session);
+        eventually("the waiter uses the queue lock again", || {
+            queue.count(polling) == 0
+        });
         queue.let_go();
         assert_eq!(holder.wait().status, Some(3), "{series}");
         expect_success(vec![waiter]);

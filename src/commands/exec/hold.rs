@@ -143,13 +143,14 @@ impl EventLoop<'_> {
             Some(_) => Liveness::Pending,
             None => Liveness::NotRequired,
         };
-        let renewals = Renewals::new(
+        let mut renewals = Renewals::new(
             lease.grant,
             lease.queue_lock,
             self.timing,
             lease.sent,
             liveness,
         );
+        renewals.limit_silence(lease.silence);
         monitor.send(MonitorMessage::Start(Start {
             deadline: renewals.deadline(),
             limit: args.max_runtime.map(|limit| started + limit),
@@ -262,7 +263,9 @@ impl EventLoop<'_> {
                 Some(Event::Disconnected) => {
                     let now = clock::now();
                     run.failing_since.get_or_insert(now);
-                    run.renewals.expedite(now);
+                    if let Some(limit) = run.renewals.disconnected(now) {
+                        self.report_silence(limit);
+                    }
                     run.disconnected_at.get_or_insert(now);
                 }
                 Some(Event::Monitor(message)) => {

@@ -106,6 +106,7 @@ impl EventLoop<'_> {
         let (grant, sent) = (lease.grant, lease.sent);
         let liveness = Liveness::NotRequired;
         let mut renewals = Renewals::new(grant, lease.queue_lock, self.timing, sent, liveness);
+        renewals.limit_silence(lease.silence);
         renewals.continue_without_command();
         let until = match args.wait {
             _ if args.nonblock => Some(waiting_since),
@@ -281,7 +282,11 @@ impl EventLoop<'_> {
                     wait.ending.handle_response(clock::now(), *response);
                     self.report_left(wait);
                 }
-                Some(Event::Disconnected) => wait.renewals.expedite(clock::now()),
+                Some(Event::Disconnected) => {
+                    if let Some(limit) = wait.renewals.disconnected(clock::now()) {
+                        self.report_silence(limit);
+                    }
+                }
                 Some(Event::Signal(signal)) if signal::is_fatal(signal.number) => {
                     return SessionsEnd::Signalled(signal.number);
                 }

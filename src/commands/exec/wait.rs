@@ -70,11 +70,7 @@ impl EventLoop<'_> {
                 (&next, last_response.take(), is_taken_over)
             {
                 if replace(&mut queue_lock, acquire.queue_lock()) != acquire.queue_lock() {
-                    let action = &self.action;
-                    let text = format_args!(
-                        "named locks do not work on this server: waiting for {action} by polling"
-                    );
-                    self.report.debug(EventKind::NoNamedLocks, text);
+                    self.report_queue_lock(acquire);
                 }
                 self.report_wait(acquire, &response, now.since(started));
             }
@@ -121,7 +117,13 @@ impl EventLoop<'_> {
                         return Err(ExitError::interrupted(signal.number, &self.action));
                     }
                     Some(Event::Response(response)) => {
+                        let before = acquire.silence().limit();
                         acquire.handle_response(clock::now(), &response);
+                        if let Some(limit) = acquire.silence().limit()
+                            && before != Some(limit)
+                        {
+                            self.report_silence(limit);
+                        }
                         last_response = Some(response);
                     }
                     Some(Event::Monitor(ParentMessage::Gone)) => {
@@ -141,6 +143,33 @@ impl EventLoop<'_> {
                 },
             }
         }
+    }
+
+    /// Reports that this contender polls because it cannot use the queue lock. Reports nothing if it uses the queue lock
+    /// again.
+    fn report_queue_lock(&self, acquire: &Acquire) {
+        let action = &self.action;
+        let text = match (acquire.queue_lock(), acquire.retries_queue_lock()) {
+            (QueueLock::Available, _) => return,
+            (QueueLock::Unavailable, false) => {
+                format!("named locks do not work on this server: waiting for {action} by polling")
+            }
+            (QueueLock::Unavailable, true) => format!(
+                "a session that neither holds {action} nor waits for it has its queue lock: waiting for {action} by polling"
+            ),
+        };
+        self.report.debug(EventKind::NoNamedLocks, text);
+    }
+
+    /// Reports that something between dlock and the server ends connections that are silent for the time `limit`.
+    pub(super) fn report_silence(&self, limit: Duration) {
+        let text = format_args!(
+            "something between dlock and {} ends connections that are silent for {}; dlock now sends requests more often; \
+             raise the idle timeout of the proxy, load balancer or firewall (HAProxy: timeout client, timeout server)",
+            self.servers,
+            messages::duration(limit)
+        );
+        self.report.info(EventKind::Disconnected, text);
     }
 
     /// Reports the present state again if this contender waits in the queue and a reminder is due. The database thread

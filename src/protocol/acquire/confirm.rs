@@ -59,6 +59,7 @@ impl Acquire {
             queue_lock: self.queue_lock,
             has_entry: self.entry != OwnEntry::None,
             earlier_sessions: sessions,
+            silence: self.silence,
         });
     }
 

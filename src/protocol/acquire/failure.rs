@@ -21,6 +21,10 @@ impl Acquire {
         if response.could_grant {
             self.unknown_since.get_or_insert(response.sent);
         }
+        if self.phase == AcquirePhase::WaitTurn && failure.kind == FailureKind::Unknown {
+            self.silence
+                .ended_after(response.received.since(response.sent));
+        }
         match failure.kind {
             FailureKind::LoginRefused if self.first_response.is_some() => {}
             FailureKind::LoginRefused
@@ -31,7 +35,7 @@ impl Acquire {
                 return;
             }
             FailureKind::NoQueueLock if self.queue_lock == QueueLock::Available => {
-                self.disable_queue_lock();
+                self.disable_queue_lock(None);
                 if matches!(
                     self.phase,
                     AcquirePhase::Get | AcquirePhase::WaitTurn | AcquirePhase::Enqueue

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::lease::Grant;
 use crate::lease::instant::BootInstant;
+use crate::protocol::silence::SilenceLimit;
 use crate::store::{EarlierSessions, QueueLock};
 
 /// Minimum duration of a run for which a hand-off is worthwhile. During a run that takes at least this long, a waiter
@@ -26,6 +27,8 @@ pub struct AcquiredLease {
     /// Sessions of an earlier holder that may still execute statements on the server. The command must not start before
     /// they have ended.
     pub earlier_sessions: EarlierSessions,
+    /// The silences after which connections have ended during the wait.
+    pub silence: SilenceLimit,
 }
 
 impl AcquiredLease {

@@ -10,6 +10,7 @@ use crate::mutant::{self, Safeguard};
 use crate::store::takeover::{HolderSession, Observation, allowed_at};
 use crate::store::{
     AcquireMode, LockRecord, POLLER_TIMEOUT, QueueEntry, QueueLock, QueueLockOwner, QueueState,
+    TimedResponse,
 };
 
 /// Longest pause of a poller that is not the first poller. Such a poller only has to detect that the pollers ahead of
@@ -97,11 +98,16 @@ impl Acquire {
                 | QueueLockOwner::NotQueried),
             ) => {
                 self.queue_lock_anomalies += 1;
-                let may_wait =
-                    lock_owner == QueueLockOwner::Foreign && self.foreign_limit().is_some();
+                let is_foreign = lock_owner == QueueLockOwner::Foreign;
+                let may_wait = is_foreign
+                    && self.foreign_limit().is_some()
+                    && self.retry_queue_lock_at.is_none();
                 match may_wait && self.queue_lock_anomalies > MAX_ANOMALIES {
                     true => self.phase = AcquirePhase::WaitTurn,
-                    false => self.retry_or_disable_queue_lock(now, self.queue_lock_anomalies),
+                    false => {
+                        let anomalies = self.queue_lock_anomalies;
+                        self.retry_or_disable_queue_lock(now, anomalies, is_foreign);
+                    }
                 }
             }
         }
@@ -110,7 +116,28 @@ impl Acquire {
     /// Handles a wait that ended without the queue lock.
     pub(super) fn wait_ended(&mut self, now: BootInstant) {
         self.failed_waits += 1;
-        self.retry_or_disable_queue_lock(now, self.failed_waits.max(self.queue_lock_anomalies));
+        let anomalies = self.failed_waits.max(self.queue_lock_anomalies);
+        self.retry_or_disable_queue_lock(now, anomalies, self.is_behind_foreign());
+    }
+
+    /// Returns true if the wait that `response` ends was shorter than the user's limit, because something between dlock
+    /// and the server ends silent connections. The next wait follows immediately.
+    pub(super) fn is_slice(&self, response: &TimedResponse) -> bool {
+        let waited = response.received.since(response.sent);
+        let is_over = self.longest_wait().is_some_and(|longest| waited >= longest);
+        is_over && !self.is_behind_foreign()
+    }
+
+    /// Returns the maximum time of one wait for the queue lock, which is rounded up to whole seconds later. None if no
+    /// limit is known.
+    fn longest_wait(&self) -> Option<Duration> {
+        let silence = self.silence.longest_silence()?;
+        Some(Duration::from_secs(silence.as_secs()) - Duration::from_millis(1))
+    }
+
+    /// Returns true if this contender waits behind a foreign session that has the queue lock.
+    fn is_behind_foreign(&self) -> bool {
+        self.queue_lock_anomalies > MAX_ANOMALIES
     }
 
     /// Returns the maximum time to wait for the queue lock behind a foreign session. A foreign session neither holds
@@ -126,25 +153,26 @@ impl Acquire {
     /// Returns the maximum time to wait for the queue lock if the user's wait limit expires after `left`. None waits
     /// forever.
     pub(super) fn wait_turn_limit(&self, left: Option<Duration>) -> Option<Duration> {
-        let is_behind_foreign = self.queue_lock_anomalies > MAX_ANOMALIES;
-        let foreign = self.foreign_limit().filter(|_| is_behind_foreign);
-        left.into_iter().chain(foreign).min()
+        let foreign = self.foreign_limit().filter(|_| self.is_behind_foreign());
+        let limits = [left, foreign, self.longest_wait()];
+        limits.into_iter().flatten().min()
     }
 
     /// Tries to acquire the lease again after `anomalies` consecutive anomalies of the queue lock. Disables the queue
-    /// lock after more than [`MAX_ANOMALIES`].
-    fn retry_or_disable_queue_lock(&mut self, now: BootInstant, anomalies: u32) {
+    /// lock after more than [`MAX_ANOMALIES`], for a ttl if a foreign session has it.
+    fn retry_or_disable_queue_lock(&mut self, now: BootInstant, anomalies: u32, is_foreign: bool) {
         self.phase = AcquirePhase::TryAcquire(AcquireMode::IfFree);
         if anomalies > MAX_ANOMALIES {
-            self.disable_queue_lock();
+            self.disable_queue_lock(is_foreign.then(|| now + self.timing.ttl));
         } else {
             self.next_at = now + RETRY_DELAY * anomalies;
         }
     }
 
-    /// Disables the queue lock for the rest of the acquisition.
-    pub(super) fn disable_queue_lock(&mut self) {
+    /// Disables the queue lock until `retry_at`, or for the rest of the acquisition.
+    pub(super) fn disable_queue_lock(&mut self, retry_at: Option<BootInstant>) {
         self.queue_lock = QueueLock::Unavailable;
+        self.retry_queue_lock_at = retry_at;
         // The queue entry must be refreshed as the entry of a poller. Otherwise other contenders would consider this
         // contender dead.
         self.disconnected();
@@ -175,6 +203,14 @@ impl Acquire {
         is_behind: bool,
     ) {
         let has_queue_lock = self.queue_lock == QueueLock::Available;
+        if !has_queue_lock && self.retry_queue_lock_at.is_some_and(|at| now >= at) {
+            self.queue_lock = QueueLock::Available;
+            self.disconnected();
+            // If the foreign session still has the queue lock, the next read disables it again.
+            self.queue_lock_anomalies = MAX_ANOMALIES;
+            self.phase = AcquirePhase::TryAcquire(AcquireMode::IfFree);
+            return;
+        }
         let is_free = is_behind && allowed_at <= now;
         self.free_since = is_free.then(|| self.free_since.unwrap_or(now));
         let is_turn = !is_behind || self.is_left_free(now);

@@ -1,11 +1,15 @@
 //! Tests behind HAProxy and MySQL Router.
 
+use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::cli_runner::Dlock;
+use mysql::prelude::Queryable;
+
+use crate::cli_runner::{Dlock, eventually};
 use crate::doctor::Findings;
 use crate::holder::Holder;
 use crate::middle::Middle;
+use crate::queue::Queue;
 use crate::servers::{Flavour, shared};
 
 /// Asserts that holders and waiters work at `url`, and that doctor finds no problem.
@@ -66,4 +70,70 @@ fn a_router_that_shares_connections_is_refused_with_advice() {
     assert!(fix.contains("connection_sharing=0"), "{fix}");
     assert_eq!(findings.status, 78, "{findings:#?}");
     assert_eq!(findings.status("server"), ["skip"]);
+}
+
+/// Text that dlock prints when it has found out the limit of HAProxy.
+const SILENCE: &str = "ends connections that are silent for 2s";
+
+#[test]
+fn waiters_keep_their_positions_and_ages_behind_a_proxy_that_ends_silent_connections() {
+    thread::scope(|scope| {
+        for flavour in Flavour::ALL {
+            scope.spawn(move || {
+                let server = shared(flavour);
+                let middle = Middle::haproxy_with_timeout(server, "2s");
+                let mut queue = Queue::with_ttl(server, "6s");
+                let url = queue.database.url_through(middle.port());
+                let holder = queue.holder();
+                let mut waiters = Vec::new();
+                for name in ["a", "b", "c", "d"] {
+                    waiters.push(queue.contender(name, &[]).env("DLOCK_URL", &url).start());
+                    let entry = format!("dlock_waiter WHERE holder='{name}'");
+                    eventually("the waiter has its entry", || queue.count(&entry) == 1);
+                }
+                let read = "SELECT position,enqueued_at FROM dlock_waiter ORDER BY holder";
+                let mut entries = || -> Vec<(u64, String)> {
+                    queue.admin.query(read).expect("the entries can be read")
+                };
+                let before = entries();
+                for waiter in &waiters {
+                    waiter.wait_for_output(SILENCE);
+                }
+                assert_eq!(entries(), before, "{flavour}");
+                queue.let_go();
+                holder.wait().expect(3, "", "");
+                for waiter in waiters {
+                    waiter.wait().expect(0, "", SILENCE);
+                }
+                assert_eq!(queue.served(), ["a", "b", "c", "d"], "{flavour}");
+            });
+        }
+    });
+}
+
+#[test]
+fn a_holder_renews_more_often_behind_a_proxy_that_ends_silent_connections() {
+    for flavour in Flavour::ALL {
+        let server = shared(flavour);
+        let middle = Middle::haproxy_with_timeout(server, "2s");
+        let database = server.database("silence");
+        let dlock =
+            Dlock::new(["exec", "-v"]).env("DLOCK_URL", database.url_through(middle.port()));
+        // Without a proxy, the holder is silent for 5 seconds.
+        let holder = Holder::start(dlock, &["--ttl", "30s"]);
+        holder.running.wait_for_output(SILENCE);
+        // The holder has reconnected once for each of two cuts, and then renews on the last connection.
+        let session = "SELECT session_id FROM dlock_lock";
+        let mut admin = database.admin_conn();
+        let mut read = || {
+            admin
+                .query_first::<(u64, u64), _>("SELECT session_id,renewals FROM dlock_lock")
+                .expect("the row can be read")
+                .expect("the row exists")
+        };
+        let (first, renewals) = read();
+        eventually("the holder renews four times", || read().1 >= renewals + 4);
+        assert_eq!(read().0, first, "{flavour}: {session}");
+        assert_eq!(holder.end().status, Some(3), "{flavour}");
+    }
 }

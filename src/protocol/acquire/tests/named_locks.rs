@@ -12,6 +12,7 @@ use crate::lease::Token;
 use crate::lease::instant::BootInstant;
 use crate::store::{
     EarlierSessions, Expiry, FailureKind, LockRecord, QueueLock, QueueLockOwner, Request, Response,
+    TimedResponse,
 };
 
 #[test]
@@ -187,4 +188,71 @@ fn waiter_that_lost_its_connection_waits_again_with_its_queue_entry() {
         let held = Response::NotAcquired(record(0, LEFT), queue_state(QueueLockOwner::Known, 3));
         acquire.handle_response(later, &timed_response(later, Ok(held)));
     }
+}
+
+#[test]
+fn queue_lock_is_tried_again_after_a_foreign_session_has_kept_it() {
+    let server = |now: BootInstant| {
+        let lock_owner = match now.since(START) < secs(100) {
+            true => QueueLockOwner::Foreign,
+            false => QueueLockOwner::Known,
+        };
+        (record(0, LEFT), queue_state(lock_owner, 0))
+    };
+    let mut acquire = acquisition(None);
+    first_attempt(&mut acquire, &server);
+    let (mut now, mut limits, mut polled) = (START, Vec::new(), false);
+    while limits.last() != Some(&None) {
+        polled |= acquire.retries_queue_lock();
+        match acquire.next(now) {
+            NextRequest::Send(Request::WaitTurn(turn)) => {
+                limits.push(turn.limit);
+                now = now + turn.limit.unwrap_or_default();
+                acquire.handle_response(now, &timed_response(now, Ok(Response::WaitEnded)));
+            }
+            NextRequest::Send(request) => respond(&mut acquire, now, &server, &request),
+            NextRequest::Wait(until) => now = until,
+            other => panic!("unexpected: {other:?}"),
+        }
+        assert!(now.since(START) < secs(140), "the queue lock is not tried");
+    }
+    // Only the first time, the contender waits behind the foreign session and does not poll.
+    assert_eq!(limits, [Some(secs(30)), None]);
+    assert!(polled);
+}
+
+#[test]
+fn waits_are_shorter_than_the_silence_after_which_connections_end() {
+    let server = |_| (record(0, LEFT), queue_state(QueueLockOwner::Known, 0));
+    let mut acquire = acquisition(None);
+    first_attempt(&mut acquire, &server);
+    let (mut now, mut limits) = (START, Vec::new());
+    while limits.len() < 6 {
+        match acquire.next(now) {
+            NextRequest::Send(Request::WaitTurn(turn)) => {
+                let sent = now;
+                limits.push(turn.limit);
+                // The server waits for whole seconds.
+                now = now
+                    + turn
+                        .limit
+                        .map_or(secs(10), |limit| secs(limit.as_secs() + 1));
+                let response = match turn.limit {
+                    None => failure(FailureKind::Unknown),
+                    Some(_) => Ok(Response::WaitEnded),
+                };
+                let response = TimedResponse {
+                    received: now,
+                    ..timed_response(sent, response)
+                };
+                acquire.handle_response(now, &response);
+            }
+            NextRequest::Send(request) => respond(&mut acquire, now, &server, &request),
+            NextRequest::Wait(until) => now = until,
+            other => panic!("unexpected: {other:?}"),
+        }
+    }
+    let slice = Some(Duration::from_millis(4999));
+    assert_eq!(limits, [None, None, slice, slice, slice, slice]);
+    assert_eq!(acquire.queue_lock(), QueueLock::Available);
 }
