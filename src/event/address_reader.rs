@@ -24,6 +24,8 @@ pub struct AddressReader {
     read: Option<BackgroundRead>,
     contender: Contender,
     interval: Duration,
+    /// Maximum time for which a server may lack the latest renewals before it counts as another server.
+    patience: Duration,
     events: EventSender,
     /// Time at which the connection was opened.
     opened: BootInstant,
@@ -50,6 +52,7 @@ impl AddressReader {
                 ..contender
             },
             interval: address_check_interval(timing.ttl),
+            patience: timing.request_timeout,
             events,
             opened: now,
             checks: None,
@@ -91,15 +94,18 @@ impl AddressReader {
         let (Some(read), Some(checks)) = (&mut self.read, &mut self.checks) else {
             return;
         };
-        if !checks.is_due(now) {
+        let Some(expected) = checks.due(now) else {
             return;
-        }
+        };
         let (contender, events) = (self.contender.clone(), self.events.clone());
+        let patience = self.patience;
         read.start(
             now,
             self.interval,
             Duration::ZERO,
-            move |database| database.current_record(&contender),
+            move |database| {
+                database.record_until(&contender, patience, |record| expected.is_in(record))
+            },
             // The send fails only at the end of the process.
             move |record| drop(events.send(Event::AddressRead(record.ok().map(Box::new)))),
         );

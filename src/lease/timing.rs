@@ -94,7 +94,8 @@ pub fn renewal_overdue_after(ttl: Duration) -> Duration {
 /// time, a holder checks the address over a new connection, and a waiter does so before it uses a grant.
 ///
 /// If the address has moved, contenders on the new server take over the lease at the earliest one ttl after they have
-/// first read the record there. Half a ttl leaves time to stop the command. The maximum makes the holder of a long lease
+/// first read the record there. Half a ttl leaves time to read the record again (a request timeout), and to stop the
+/// command. The maximum makes the holder of a long lease
 /// notice a move soon.
 #[must_use]
 pub fn address_check_interval(ttl: Duration) -> Duration {

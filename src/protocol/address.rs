@@ -4,9 +4,9 @@
 //! A DNS name, a virtual IP or a proxy may lead to another server while the connection of the holder stays open. If the
 //! old server still accepts writes, the renewals on it succeed, but contenders that connect now do not see them. The
 //! holder therefore reads its record over a new connection. The renewals of this process that were complete before the
-//! read must be in that record, except the latest one, which another node of the same cluster may not have applied yet.
-//! If they are not, the holder reconnects, and the next renewal decides whether it still holds the lease. A reconnect is
-//! harmless.
+//! read must be in that record. Another node of the same cluster may apply them a moment later, so the reader reads again
+//! until they are there or a time limit has passed. If they are still missing, the holder reconnects, and the next
+//! renewal decides whether it still holds the lease. A reconnect is harmless.
 
 use std::time::Duration;
 
@@ -22,9 +22,33 @@ pub struct AddressChecks {
     next_at: BootInstant,
     /// The record contains at least this number of renewals.
     renewals: u64,
-    /// Minimum number of renewals in the record that the read in flight returns. None if no read is in flight, or if its
-    /// result is ignored.
-    expected: Option<u64>,
+    /// The read in flight. None if no read is in flight.
+    pending: Option<PendingRead>,
+}
+
+/// A read in flight.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct PendingRead {
+    expected: ExpectedRecord,
+    /// True if the holder has reconnected since the read was started.
+    is_ignored: bool,
+}
+
+/// What the record of a holder contains if the address has not moved.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ExpectedRecord {
+    grant: Grant,
+    /// Number of renewals that were complete before the read was started.
+    renewals: u64,
+}
+
+impl ExpectedRecord {
+    /// Returns true if `record` contains the grant and the renewals.
+    #[must_use]
+    pub fn is_in(&self, record: &LockRecord) -> bool {
+        let Grant { owner_id, token } = self.grant;
+        record.is_held_by(owner_id, Some(token)) && record.version.renewals >= self.renewals
+    }
 }
 
 impl AddressChecks {
@@ -36,7 +60,7 @@ impl AddressChecks {
             interval,
             next_at: now.max(checked + interval),
             renewals: 0,
-            expected: None,
+            pending: None,
         }
     }
 
@@ -47,7 +71,15 @@ impl AddressChecks {
 
     /// Records that the holder has reconnected at `now`. The renewals before are not known to the present server.
     pub fn reconnected(&mut self, now: BootInstant) {
-        *self = Self::new(self.grant, self.interval, now, now);
+        // The read in flight may have begun before a renewal that is counted from now on.
+        let pending = self.pending.map(|pending| PendingRead {
+            is_ignored: true,
+            ..pending
+        });
+        *self = Self {
+            pending,
+            ..Self::new(self.grant, self.interval, now, now)
+        };
     }
 
     /// Returns the instant at which the next check is due.
@@ -56,27 +88,37 @@ impl AddressChecks {
         self.next_at
     }
 
-    /// Returns true if a check is due at `now`. The caller then starts a read, unless an earlier read is running.
-    pub fn is_due(&mut self, now: BootInstant) -> bool {
-        let is_due = now >= self.next_at;
-        if is_due {
-            self.next_at = now + self.interval;
-            self.expected.get_or_insert(self.renewals.saturating_sub(1));
+    /// Returns what the record must contain if a check is due at `now`. The caller then starts a read, unless an earlier
+    /// read is running.
+    pub fn due(&mut self, now: BootInstant) -> Option<ExpectedRecord> {
+        if now < self.next_at {
+            return None;
         }
-        is_due
+        self.next_at = now + self.interval;
+        let new = PendingRead {
+            expected: ExpectedRecord {
+                grant: self.grant,
+                renewals: self.renewals,
+            },
+            is_ignored: false,
+        };
+        Some(self.pending.get_or_insert(new).expected)
     }
 
     /// Handles the end of a read. Returns true if the address leads to another server, or if the lease is lost. `record`
     /// is None if the read failed or the server refuses writes, which proves nothing.
     pub fn has_moved(&mut self, record: Option<&LockRecord>) -> bool {
-        let (Some(expected), Some(record)) = (self.expected.take(), record) else {
+        let (Some(pending), Some(record)) = (self.pending.take(), record) else {
             return false;
         };
-        let Grant { owner_id, token } = self.grant;
-        let renewals = record.version.renewals;
-        let is_current = record.is_held_by(owner_id, Some(token)) && renewals >= expected;
+        if pending.is_ignored {
+            return false;
+        }
+        let is_current = pending.expected.is_in(record);
         if is_current {
-            // The response to an earlier renewal may have been lost.
+            // The responses to earlier renewals may have been lost. The record may also contain the renewal in flight,
+            // which is counted when its response arrives.
+            let renewals = record.version.renewals.saturating_sub(1);
             self.renewals = self.renewals.max(renewals);
         }
         !is_current
@@ -111,7 +153,7 @@ mod tests {
     fn checking(renewals: u64) -> AddressChecks {
         let mut checks = AddressChecks::new(GRANT, INTERVAL, START, START);
         (0..renewals).for_each(|_| checks.renewed());
-        assert!(checks.is_due(START + INTERVAL));
+        assert!(checks.due(START + INTERVAL).is_some());
         checks
     }
 
@@ -119,16 +161,20 @@ mod tests {
     fn first_check_is_due_when_the_connection_is_too_old() {
         let age = Duration::from_secs(4);
         let mut checks = AddressChecks::new(GRANT, INTERVAL, START, START + age);
-        assert!(!checks.is_due(START + INTERVAL - Duration::from_secs(1)));
-        assert!(checks.is_due(START + INTERVAL));
+        assert!(
+            checks
+                .due(START + INTERVAL - Duration::from_secs(1))
+                .is_none()
+        );
+        assert!(checks.due(START + INTERVAL).is_some());
         assert_eq!(checks.next_at(), START + INTERVAL * 2);
         let old = AddressChecks::new(GRANT, INTERVAL, START, START + INTERVAL * 9);
         assert_eq!(old.next_at(), START + INTERVAL * 9);
     }
 
     #[test]
-    fn a_record_that_lacks_more_than_the_latest_renewal_is_not_current() {
-        for (renewals, moved) in [(1, true), (2, false), (3, false), (4, false)] {
+    fn a_record_without_the_complete_renewals_is_not_current() {
+        for (renewals, moved) in [(2, true), (3, false), (4, false)] {
             assert_eq!(
                 checking(3).has_moved(Some(&record(renewals))),
                 moved,
@@ -147,17 +193,29 @@ mod tests {
         assert!(!checking(3).has_moved(None));
         let mut checks = checking(3);
         checks.reconnected(START + INTERVAL);
+        checks.renewed();
+        // The read that began before the reconnect is still running when the next check is due.
+        assert!(checks.due(START + INTERVAL * 2).is_some());
         assert!(!checks.has_moved(Some(&record(0))));
-        assert!(checks.is_due(START + INTERVAL * 2));
-        assert!(!checks.has_moved(Some(&record(0))));
+        assert!(checks.due(START + INTERVAL * 3).is_some());
+        assert!(checks.has_moved(Some(&record(0))));
     }
 
     #[test]
     fn renewals_with_lost_responses_count_after_the_next_check() {
         let mut checks = checking(3);
-        assert!(!checks.has_moved(Some(&record(5))));
-        (0..2).for_each(|_| checks.renewed());
-        assert!(checks.is_due(START + INTERVAL * 2));
-        assert!(checks.has_moved(Some(&record(5))));
+        assert!(!checks.has_moved(Some(&record(9))));
+        checks.renewed();
+        assert!(checks.due(START + INTERVAL * 2).is_some());
+        assert!(checks.has_moved(Some(&record(8))));
+    }
+
+    #[test]
+    fn a_renewal_in_flight_during_a_read_counts_once() {
+        let mut checks = checking(3);
+        assert!(!checks.has_moved(Some(&record(4))));
+        checks.renewed();
+        assert!(checks.due(START + INTERVAL * 2).is_some());
+        assert!(!checks.has_moved(Some(&record(4))));
     }
 }

@@ -12,17 +12,34 @@ use super::database::Database;
 use crate::lease::Grant;
 use crate::lease::timing::address_check_interval;
 use crate::mutant::{self, Safeguard};
-use crate::store::{Contender, Failure, FailureKind, QueueLock, ReleaseRequest};
+use crate::store::{Contender, Failure, FailureKind, LockRecord, QueueLock, ReleaseRequest};
 use crate::sys::clock;
 
-/// Number of reads after which a server that does not have the grant counts as another server. Another node of the same
-/// cluster may apply the grant a moment later.
-const READS: u32 = 5;
-
-/// Pause between two reads.
+/// Pause between two reads of a record that is not current. A node of a healthy cluster normally applies a change within
+/// this time.
 const PAUSE: Duration = Duration::from_millis(20);
 
 impl Database {
+    /// Reads the record of the action until `is_current` returns true for it or `patience` has passed. Another node of the
+    /// same cluster may apply a change a moment later. Returns the record that was read last.
+    ///
+    /// # Errors
+    /// Fails if a read fails or the server refuses writes.
+    pub fn record_until(
+        &mut self,
+        contender: &Contender,
+        patience: Duration,
+        is_current: impl Fn(&LockRecord) -> bool,
+    ) -> Result<LockRecord, Failure> {
+        let mut latest = self.current_record(contender)?;
+        let until = clock::now() + patience;
+        while !is_current(&latest) && clock::now() < until {
+            thread::park_timeout(PAUSE);
+            latest = self.current_record(contender)?;
+        }
+        Ok(latest)
+    }
+
     /// Confirms a grant that this connection has just received, if the connection was opened so long ago that the address
     /// may have moved since then. Otherwise sends nothing, so that a short wait ends without delay.
     ///
@@ -87,16 +104,9 @@ impl Database {
 
     /// Returns true if the server accepts writes and its record does not have the grant.
     fn has_other_record(&mut self, contender: &Contender, grant: Grant) -> bool {
-        for read in 0..READS {
-            if read > 0 {
-                thread::park_timeout(PAUSE);
-            }
-            match self.current_record(contender) {
-                Ok(record) if record.is_held_by(grant.owner_id, Some(grant.token)) => return false,
-                Ok(_) => {}
-                Err(_) => return false,
-            }
-        }
-        true
+        let is_current = |record: &LockRecord| record.is_held_by(grant.owner_id, Some(grant.token));
+        // The caller waits for `limit`, and a new connection takes some of that time.
+        let record = self.record_until(contender, self.limit / 2, is_current);
+        record.is_ok_and(|record| !is_current(&record))
     }
 }
