@@ -47,15 +47,6 @@ impl fmt::Display for SkippedHost {
     }
 }
 
-/// A server that was found by the same rule as the server of a request.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FoundServer {
-    /// Address of the server in the settings.
-    pub address: Address,
-    /// Name of the server, as the records contain it.
-    pub name: String,
-}
-
 impl fmt::Display for ConnectedServer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "connected to {} (", self.address)?;

@@ -2,11 +2,8 @@
 //! host.
 
 use std::thread;
-use std::time::Duration;
 
 use ::mysql::prelude::Queryable;
-use dlock::store::mysql;
-use dlock::store::target::{Address, Secret, SslMode, Target, Targets, Tls};
 use serde_json::Value;
 
 use crate::cli_runner::{Dlock, Outcome, eventually};
@@ -304,45 +301,6 @@ fn an_inner_exec_on_one_of_the_hosts_runs_under_the_outer_lease() {
     let arguments = ["exec", "-a", "init", "--", "sh", "-c", &inner];
     let outcome = dlock(&database, &both, &arguments).run();
     outcome.expect(0, "inner\n", "running under its lease");
-}
-
-#[test]
-fn a_fresh_connection_follows_the_same_rule() {
-    let server = shared(Flavour::MySql);
-    let database = server.database("hosts");
-    let (first, second) = (Proxy::to(server.port()), Proxy::to(server.port()));
-    let target = |proxy: &Proxy| Target {
-        address: Address::Tcp {
-            host: "127.0.0.1".to_owned(),
-            port: proxy.port(),
-        },
-        user: database.user.clone(),
-        password: Some(Secret::new(database.password.clone())),
-        database: database.name.clone(),
-        tls: Tls {
-            mode: SslMode::Disabled,
-            chosen: true,
-            ca: None,
-            identity: None,
-        },
-    };
-    let mut targets = Targets::from(target(&first));
-    targets.extend([target(&second)]);
-    let limit = Duration::from_secs(10);
-    let own = mysql::Database::new(targets, limit, limit);
-    let found = own.find_server().expect("the first host accepts writes");
-    assert_eq!(found.address, target(&first).address);
-    first.door(AcceptMode::Refused);
-    let next = own.find_server().expect("the second host accepts writes");
-    assert_eq!(next.address, target(&second).address);
-    assert_eq!(next.name, found.name);
-    second.door(AcceptMode::Refused);
-    let failure = own.find_server().expect_err("no host responds");
-    assert!(
-        failure
-            .message
-            .starts_with("no host accepts writes; host 127.0.0.1:")
-    );
 }
 
 #[test]

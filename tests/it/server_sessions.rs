@@ -3,9 +3,11 @@
 //! - `scene`: a command whose statement waits for a row lock of the test. The server does not notice that the client of
 //!   such a statement is dead.
 //! - `limits`: sessions that dlock cannot find or cannot end
+//! - `other_host`: sessions on a server to which dlock is not connected
 //! - this file: who ends the sessions, and when
 
 mod limits;
+mod other_host;
 mod scene;
 
 use self::scene::Scene;

@@ -15,7 +15,6 @@ use super::exchange::{RequestKind, new_request_id};
 use super::hosts::{FoundHost, HostState, is_next_tried};
 use super::statements::MemberCheck;
 use super::{rows, statements};
-use crate::store::connected::FoundServer;
 use crate::store::target::Target;
 use crate::store::{Failure, FailureKind};
 use crate::sys::clock;
@@ -99,20 +98,6 @@ impl Database {
                 })
             })
             .collect()
-    }
-
-    /// Opens another connection by the same rule as for a new request, and returns the server that it reaches. The
-    /// connection of this database stays open.
-    ///
-    /// # Errors
-    /// Returns any failure, for example `Unreachable` if no server accepts writes.
-    pub fn find_server(&self) -> Result<FoundServer, Failure> {
-        let mut other = Self::new(self.hosts.targets.clone(), self.limit, self.idle);
-        let name = other.exchange(RequestKind::Plain, &statements::server(), rows::server)?;
-        Ok(FoundServer {
-            address: other.target().address.clone(),
-            name,
-        })
     }
 
     /// Connects to the current host.

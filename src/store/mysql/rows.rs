@@ -116,11 +116,6 @@ pub(super) fn cluster(sets: &[Vec<Row>]) -> Result<String, Failure> {
     text(first_row(sets)?, "cluster")
 }
 
-/// Reads the row of a `server` statement.
-pub(super) fn server(sets: &[Vec<Row>]) -> Result<String, Failure> {
-    text(first_row(sets)?, "server")
-}
-
 /// Reads the rows of a `select_names` statement.
 pub(super) fn names(sets: &[Vec<Row>]) -> Result<Vec<Action>, Failure> {
     each(sets.iter().flatten(), |_, action| Ok(action))

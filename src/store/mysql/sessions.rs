@@ -8,6 +8,7 @@ use crate::store::session::{
     CommandConnections, FoundSessions, ListedSession, ServerSession, SessionLook, SessionNote,
 };
 use crate::store::session_states::{SessionState, SessionStates};
+use crate::store::target::Target;
 use crate::store::{EndSessionsRequest, Failure, FailureKind, Response, SessionsLeft, Snapshot};
 
 impl Database {
@@ -62,6 +63,12 @@ impl Database {
         let elsewhere = noted
             .map(|note| &note.instance.server)
             .filter(|noted| **noted != server);
+        if elsewhere.is_some()
+            && found.listed.is_empty()
+            && let Some(left) = self.end_sessions_on_other_host(request)
+        {
+            return left;
+        }
         let ids = found.listed.iter().map(|listed| listed.session.id);
         let ids: Vec<u64> = ids
             .filter(|id| request.kill && !request.skip.contains(id))
@@ -84,6 +91,32 @@ impl Database {
             killed,
             denied,
         })))
+    }
+
+    /// Ends the noted sessions on the server that has them, if one of the other hosts leads to it. None if none does. A
+    /// server that refuses writes can still end sessions.
+    fn end_sessions_on_other_host(
+        &mut self,
+        request: &EndSessionsRequest,
+    ) -> Option<Result<Response, Failure>> {
+        let mut request = request.clone();
+        // The connections lead to the server of this connection.
+        request.look.connections = CommandConnections::default();
+        let noted = &request.look.note.as_ref()?.instance.server;
+        let own = &self.target().address;
+        let others = self.hosts.targets.iter();
+        let mut others: Vec<Target> = others.filter(|it| it.address != *own).cloned().collect();
+        // The previous look has left a connection to the right host.
+        let previous = self.second.as_ref().map(|it| it.target().address.clone());
+        others.sort_by_key(|it| previous.as_ref() != Some(&it.address));
+        for target in others {
+            let other = self.second_to(target);
+            let found = other.find_sessions(&request.look);
+            if found.is_ok_and(|(_, server)| server == *noted) {
+                return Some(other.end_sessions(&request));
+            }
+        }
+        None
     }
 
     /// Kills the sessions in `look` that have one of `ids`. Returns the ids of the sessions that were killed, and of those
@@ -167,7 +200,12 @@ impl Database {
 
     /// Returns the second connection, to the server of the first one. It is not connected at first.
     fn second(&mut self) -> &mut Self {
-        let (target, limit, idle) = (self.target().clone(), self.limit, self.idle);
+        self.second_to(self.target().clone())
+    }
+
+    /// Returns the second connection, to `target`. It is not connected at first.
+    fn second_to(&mut self, target: Target) -> &mut Self {
+        let (limit, idle) = (self.limit, self.idle);
         let present = self.second.take();
         let same = present.filter(|second| second.target().address == target.address);
         let second = same.unwrap_or_else(|| Box::new(Self::new(target, limit, idle)));

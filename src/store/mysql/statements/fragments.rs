@@ -48,11 +48,6 @@ pub(in crate::store::mysql) fn with_read_only(packet: &str) -> String {
     packet.replace(REQUEST, &format!("{READ_ONLY} AS read_only,{REQUEST}"))
 }
 
-/// Reads the name of the server, as the records contain it.
-pub(in crate::store::mysql) fn server() -> String {
-    format!("SELECT {HERE} AS server,{REQUEST};")
-}
-
 /// Columns for the fields of a [`Holder`]. All tables with these fields use the same names.
 pub(super) const FACTS: &str = "holder,host,pid,user,note,pod,namespace,command";
 

@@ -1,0 +1,61 @@
+//! Sessions on a server to which the contender is not connected.
+
+use super::scene::Scene;
+use crate::clusters::galera;
+use crate::hosts::{host, url};
+use crate::proxy::Proxy;
+use crate::servers::{Flavour, shared};
+
+#[test]
+fn statement_on_another_node_ends_only_if_a_host_of_the_contender_leads_to_that_node() {
+    let cluster = galera();
+    let first = &cluster.nodes[0];
+    let [here, there] = [first, &cluster.nodes[1]].map(|node| host(node.port()));
+    for (hosts, statements, message) in [
+        (
+            &[there.clone(), here.clone()][..],
+            "0 statements\n",
+            "ended 1 session that an earlier run of init left on the server",
+        ),
+        (
+            std::slice::from_ref(&there),
+            "1 statements\n",
+            "cannot be ended from this server",
+        ),
+    ] {
+        let database = first.database("sessions");
+        let (user, port) = (database.user.clone(), database.port);
+        let scene = Scene::with_client(Flavour::MariaDb, database, &user, port);
+        let (holder, _) = scene.start(&["--ttl", "2s"]);
+        scene.wait_until_noted();
+        scene.kill_all(&holder);
+        let contender = scene
+            .next(&[])
+            .env("DLOCK_URL", url(&scene.database, hosts));
+        let outcome = contender.run();
+        outcome.expect(0, statements, message);
+        assert!(!scene.is_noted(), "{outcome:#?}");
+    }
+}
+
+#[test]
+fn a_connection_of_the_command_to_another_host_is_neither_noted_nor_reported() {
+    for flavour in Flavour::ALL {
+        let database = shared(flavour).database("sessions");
+        let other = Proxy::to(database.port);
+        let user = database.user.clone();
+        let scene = Scene::with_client(flavour, database, &user, other.port());
+        let hosts = [scene.database.port, other.port()].map(host);
+        let (holder, client) = scene.start_through(&url(&scene.database, &hosts), &["--ttl", "2s"]);
+        // dlock reports a connection without a session after about a second.
+        scene.wait_for_renewals(8);
+        assert!(!scene.is_noted(), "{flavour}");
+        client.kill();
+        let outcome = holder.wait();
+        assert_eq!(outcome.status, Some(137), "{flavour}: {outcome:#?}");
+        assert!(
+            !outcome.stderr.contains("will not be ended"),
+            "{outcome:#?}"
+        );
+    }
+}
