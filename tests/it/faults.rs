@@ -247,7 +247,7 @@ fn the_witness_detects_two_commands_at_the_same_time() {
 }
 
 #[test]
-fn tests_and_rows_of_the_tables_of_the_manual_match() {
+fn tests_and_rows_of_the_tables_of_the_documents_match() {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let read = |path: &Path| fs::read_to_string(path).expect("a text file");
     let page = read(&here.join("man/dlock.7"));
@@ -272,7 +272,13 @@ fn tests_and_rows_of_the_tables_of_the_manual_match() {
     }
     let others = ["tests/it", "tests/it/mutants"].map(names_below);
     let known: Vec<&String> = described.iter().chain(&others).flatten().collect();
-    for row in rows {
+    // The table of the defects of topologies.
+    let page = read(&here.join("CONTRIBUTING.md"));
+    let defects = page.lines().filter(|line| line.starts_with("| T"));
+    let defects = defects.flat_map(|line| line.split('`'));
+    let defects: Vec<&str> = defects.filter(|name| name.contains("::")).collect();
+    assert!(defects.len() >= 7, "{defects:?}");
+    for row in rows.into_iter().chain(defects) {
         assert!(known.iter().any(|name| *name == row), "no test {row}");
     }
 }
