@@ -75,3 +75,28 @@ fn status_reports_a_read_only_server_and_checks_fail_there() {
         check(&database, "1").expect(76, "", "token 1 is not current");
     }
 }
+
+#[test]
+fn wait_and_an_inner_exec_do_not_trust_a_read_only_server() {
+    for flavour in Flavour::ALL {
+        let (server, database) = server_with_tables(flavour);
+        let inner = |read_only: &str| {
+            let mut root = server.admin();
+            root.query_drop(format!("SET GLOBAL read_only={read_only}"))
+                .expect("root has the privilege");
+            // The variables of a command that ran under the present token.
+            let exec = ["exec", "-a", "init", "--connect-timeout", "2s"];
+            Dlock::on(&database, exec)
+                .env("DLOCK_ACTION", "init")
+                .env("DLOCK_TOKEN", "1")
+                .env("DLOCK_DATABASE_ADDRESS", "another")
+                .args(["--", "true"])
+                .run()
+        };
+        inner("ON").expect(69, "", REFUSAL);
+        let wait = ["wait", "init", "--connect-timeout", "2s"];
+        Dlock::on(&database, wait).run().expect(69, "", REFUSAL);
+        inner("OFF").expect(0, "", "");
+        Dlock::on(&database, wait).run().expect(0, "", "");
+    }
+}

@@ -124,7 +124,9 @@ fn read_record(
                     return Ok(Response::Record(LockRecord::never_held(contender.action)));
                 }
                 Err(failure)
-                    if failure.kind.status() == Status::UNAVAILABLE && clock::now() < until =>
+                    // The caller must receive the failure before its own limit ends.
+                    if failure.kind.status() == Status::UNAVAILABLE
+                        && clock::now() + PAUSE < until =>
                 {
                     thread::park_timeout(PAUSE);
                 }

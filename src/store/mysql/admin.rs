@@ -3,7 +3,7 @@
 
 use super::database::Database;
 use super::exchange::RequestKind;
-use super::rows;
+use super::rows::{self, ReadResult};
 use super::statements::{self, Selection};
 use crate::lease::action::Action;
 use crate::lease::once::OnceKey;
@@ -56,14 +56,20 @@ impl Database {
     /// # Errors
     /// Returns any failure. The kind is `Unreachable` if the server is read-only.
     pub fn current_record(&mut self, contender: &Contender) -> Result<LockRecord, Failure> {
-        let select = statements::with_read_only(&statements::select_record(contender, None));
-        let read = |sets: &[Vec<_>]| Ok((rows::is_read_only(sets)?, rows::read_result(sets)?.row));
-        match self.exchange(RequestKind::Read, &select, read) {
-            Ok((true, _)) => Err(self.read_only()),
-            Ok((false, row)) => {
-                Ok(row.unwrap_or_else(|| LockRecord::unknown(contender.action.clone())))
-            }
+        match self.current(contender) {
+            Ok(found) => found.row.ok_or_else(rows::row_missing),
             Err(failure) => Err(self.explain(failure)),
+        }
+    }
+
+    /// Reads the record and the recorded success, but fails if the server is read-only. An action without a row gets an
+    /// unknown record.
+    pub(super) fn current(&mut self, contender: &Contender) -> Result<ReadResult, Failure> {
+        let select = statements::with_read_only(&statements::select_record(contender, None));
+        let read = |sets: &[Vec<_>]| Ok((rows::is_read_only(sets)?, rows::read_result(sets)?));
+        match self.exchange(RequestKind::Read, &select, read)? {
+            (true, _) => Err(self.read_only()),
+            (false, found) => Ok(found.or_unknown(&contender.action)),
         }
     }
 

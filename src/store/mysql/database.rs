@@ -149,8 +149,7 @@ impl Database {
                 found.unless_done(Response::NotAcquired)
             }
             Request::Get => {
-                let found = self.query(contender, "", None)?;
-                let found = found.or_unknown(&contender.action);
+                let found = self.current(contender)?;
                 found.unless_done(|row, _| Response::Record(row))
             }
             Request::Enqueue(entry) => {
