@@ -10,7 +10,7 @@ DESTDIR ?=
 # the tests.
 SCRATCH := $(shell [ "$$(df --output=avail -B1G /dev/shm 2>/dev/null | tail -n 1)" -ge 4 ] 2>/dev/null && \
 	[ -w /dev/shm ] && echo /dev/shm || echo $${TMPDIR:-/tmp})
-test chaos stress migrations: export TMPDIR := $(SCRATCH)
+test chaos stress migrations failovers: export TMPDIR := $(SCRATCH)
 
 # All programs that users get are static: they need no C library and no name service in the image or on the machine.
 # The flags are here and not in .cargo/config.toml, because they require --target, and because the compiler could not
@@ -29,7 +29,7 @@ STATIC_FLAGS = -C target-feature=+crt-static -C relocation-model=static --remap-
 DIST = $(TARGET)/dist$(if $(filter-out $(HOST),$(TRIPLE)),/$(TRIPLE))
 BUILD_STATIC = build --locked --bin dlock --target $(TRIPLE) --target-dir $(STATIC)
 
-.PHONY: help all check demo test model static chaos stress migrations lint deny bench generated install clean deb archive image packages reproducible
+.PHONY: help all check demo test model static chaos stress migrations failovers lint deny bench generated install clean deb archive image packages reproducible
 
 # `dlock version` prints this commit.
 all static: export DLOCK_COMMIT ?= $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
@@ -99,6 +99,16 @@ migrations: ## Kill the holder of real migrations on real servers (ROUNDS=30 ALT
 	tests/servers/fetch mariadb mysql alembic django knex
 	$(CARGO) test --locked --test migrations -- --timed --rounds=$(ROUNDS) --alters=$(ALTERS) --seed=$(SEED) \
 		--flavour=$(FLAVOUR) --only=$(ONLY)
+
+# In each round, the server of a holder fails over, right after the grant, to a replica that lacks the grant. No waiter may
+# start its command beside the holder, and a mutant without this rule must do so in some rounds. `make test` includes a
+# short run.
+failovers: ROUNDS = 200
+failovers: ## Fail over to replicas that lack the latest grant (ROUNDS=200)
+	tests/servers/fetch mariadb mysql
+	$(CARGO) build --locked --bin dlock
+	$(CARGO) build --locked --features mutants --bin dlock-mutant
+	DLOCK_FAILOVERS=$(ROUNDS) $(CARGO) test --locked --test it -- --nocapture that_a_fail_over_has_lost
 
 # cargo-auditable adds the list of all packages to the program. packaging/build describes the packages.
 deb archive image: export DLOCK_COMMIT ?= $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)

@@ -152,7 +152,7 @@ impl RunOutcome {
 impl From<Loss> for RunOutcome {
     fn from(loss: Loss) -> Self {
         match loss {
-            Loss::TakenOver => Self::Lost,
+            Loss::TakenOver | Loss::LostGrant => Self::Lost,
             Loss::Revoked => Self::Revoked,
         }
     }
@@ -168,7 +168,7 @@ mod tests {
 
     #[test]
     fn run_with_a_lost_or_revoked_lease_never_exits_with_0() {
-        for loss in [Loss::TakenOver, Loss::Revoked] {
+        for loss in [Loss::TakenOver, Loss::Revoked, Loss::LostGrant] {
             let known = RunOutcome::of(ExitReason::Exited(0), StopReason::None, Some(loss));
             assert_eq!(known.status().code(), 76);
             let ended = RunOutcome::of(ExitReason::Exited(0), StopReason::None, None);

@@ -18,6 +18,7 @@ pub mod history;
 pub mod layout;
 pub mod line;
 pub mod log;
+pub mod lost_grant;
 pub mod messages;
 pub mod release;
 pub mod status;

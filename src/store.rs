@@ -34,7 +34,7 @@ pub use self::record::{
     QueueState, ServerTime, Snapshot, Version, Waiter,
 };
 pub use self::request::{
-    AcquireMode, AcquireRequest, EndSessionsRequest, LastRead, QueueEntry, QueueLock,
+    AcquireMode, AcquireRequest, EndSessionsRequest, LastRead, QueueEntry, QueueLock, Reassertion,
     ReleaseRequest, RenewRequest, Request, WaitRequest,
 };
 pub use self::response::{EarlierSessions, Loss, Response, SessionsLeft, TimedResponse};

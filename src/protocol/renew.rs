@@ -3,6 +3,10 @@
 //! The deadline moves only when dlock has read the record and found the lease renewed. The new deadline is measured
 //! from the instant immediately before the renewal is sent. If the record no longer belongs to this process, no further
 //! renewal is sent. If a renewal fails for any other reason, it is tried again until the command has to be stopped.
+//!
+//! If the database has lost the grant, as after a fail-over to an older replica, the next renewal writes the grant again,
+//! provided that the command does not have to be stopped yet. A renewal whose response is lost may have written the grant,
+//! so a plain renewal follows it.
 
 use std::time::Duration;
 
@@ -10,9 +14,11 @@ use crate::lease::Grant;
 use crate::lease::instant::{BootInstant, Deadline};
 use crate::lease::timing::Timing;
 use crate::protocol::silence::SilenceLimit;
+use crate::store::lost_grant::{can_reassert, has_lost};
 use crate::store::session::FoundSessions;
 use crate::store::{
-    Failure, FailureKind, LockRecord, Loss, QueueLock, RenewRequest, Response, TimedResponse,
+    Failure, FailureKind, LockRecord, Loss, QueueLock, Reassertion, RenewRequest, Response,
+    TimedResponse,
 };
 
 /// Longest pause before a failed renewal is tried again. After a short network fault, renewals normally continue within
@@ -22,6 +28,10 @@ const MAX_RETRY_DELAY: Duration = Duration::from_millis(500);
 /// Shortest pause before a failed renewal is tried again. If the ttl is short and the server fails, this pause limits
 /// the rate to 10 renewals per second.
 const MIN_RETRY_DELAY: Duration = Duration::from_millis(100);
+
+/// Number of renewals in the record, in addition to one for each millisecond since the grant, after the grant is written
+/// again. Renewals are much rarer, also if an attempt had to confirm its grant with renewals of its own.
+const REASSERTED_RENEWALS: u64 = 1000;
 
 /// The renewals of one grant.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -33,6 +43,13 @@ pub struct Renewals {
     /// Instant at which the next renewal is due. None while a renewal is in flight, and after the loss of the lease is
     /// detected.
     next_at: Option<BootInstant>,
+    /// Send time of the request that proves the grant.
+    granted: BootInstant,
+    /// True if the next renewal writes the grant again and advances the fence, false if it only writes the grant again.
+    /// None if the next renewal is a plain one.
+    reasserts: Option<bool>,
+    /// True if the most recent renewal was to write the grant again.
+    has_reasserted: bool,
     /// Send time of the most recent renewal, or of the request that proves the grant.
     last_sent: BootInstant,
     /// Send time of the most recent renewal that succeeded, or of the request that proves the grant.
@@ -63,6 +80,9 @@ pub enum RenewalOutcome {
     Renewed(Deadline, Option<Box<Result<FoundSessions, Failure>>>),
     /// This process no longer holds the lease. Contains the reason and the record that dlock read.
     Lost(Loss, Box<LockRecord>),
+    /// The database has lost the grant. The next renewal writes the grant again unless the command has to be stopped.
+    /// Contains the record that dlock read.
+    GrantLost(Box<LockRecord>),
     /// The renewal failed, or its outcome is unknown. It is tried again unless the command has to be stopped.
     Failed(Failure),
 }
@@ -87,6 +107,9 @@ impl Renewals {
             timing,
             deadline: timing.deadline(sent),
             next_at: Some(sent + timing.renew_interval),
+            granted: sent,
+            reasserts: None,
+            has_reasserted: false,
             last_sent: sent,
             proven: sent,
             liveness,
@@ -175,7 +198,8 @@ impl Renewals {
     /// stopped.
     pub fn due(&mut self, now: BootInstant) -> Option<RenewRequest> {
         let is_due = self.next_at.is_some_and(|next| now >= next);
-        let is_stopping = !self.is_without_command && now >= self.deadline.term;
+        let is_late = now >= self.deadline.term;
+        let is_stopping = !self.is_without_command && is_late;
         if !is_due || self.liveness == Liveness::Pending || is_stopping {
             return None;
         }
@@ -184,7 +208,15 @@ impl Renewals {
         if self.liveness == Liveness::Proven {
             self.liveness = Liveness::Pending;
         }
-        Some(RenewRequest::new(self.grant, self.queue_lock))
+        let reassertion = self.reasserts.take().filter(|_| !is_late);
+        self.has_reasserted = reassertion.is_some();
+        Some(RenewRequest {
+            reassertion: reassertion.map(|fenced| Reassertion {
+                renewals: millis(now.since(self.granted)).saturating_add(REASSERTED_RENEWALS),
+                fenced,
+            }),
+            ..RenewRequest::new(self.grant, self.queue_lock)
+        })
     }
 
     /// Returns the instant at which the next renewal is due. None while a renewal is in flight, and after the loss of
@@ -203,9 +235,23 @@ impl Renewals {
                 self.next_at = Some(response.sent + self.interval());
                 RenewalOutcome::Renewed(self.deadline, look)
             }
+            Ok(Response::Lost(record))
+                if can_reassert(&record, self.grant.token) && now < self.deadline.term =>
+            {
+                self.reasserts = Some(record.fenced);
+                // If the grant was not written although the record allows it, a transaction has locked the fence.
+                let pause = match self.has_reasserted {
+                    true => self.retry_delay(),
+                    false => Duration::ZERO,
+                };
+                self.next_at = Some(now + pause);
+                self.record_heartbeat();
+                RenewalOutcome::GrantLost(Box::new(record))
+            }
             // Send no further renewal, because each response would report the loss again until the command is dead.
             Ok(Response::Lost(record)) => {
                 let loss = match record.revoked_ago {
+                    _ if has_lost(&record, self.grant.token) => Loss::LostGrant,
                     Some(_) => Loss::Revoked,
                     None => Loss::TakenOver,
                 };
@@ -227,130 +273,9 @@ impl Renewals {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use std::time::Duration;
-
-    use super::{Liveness, RenewalOutcome, Renewals};
-    use crate::lease::instant::BootInstant;
-    use crate::lease::timing::Timing;
-    use crate::lease::{Grant, OwnerId, Token};
-    use crate::store::{
-        Failure, FailureKind, LockRecord, Loss, QueueLock, Response, TimedResponse,
-    };
-
-    const START: BootInstant = BootInstant::new(Duration::from_secs(1000));
-
-    fn renewals() -> Renewals {
-        renewals_with(Liveness::NotRequired)
-    }
-
-    fn renewals_with(liveness: Liveness) -> Renewals {
-        let grant = Grant {
-            owner_id: OwnerId::new([1; 16]),
-            token: Token(1),
-        };
-        let timing = Timing::new(Duration::from_secs(30), None).expect("a valid ttl");
-        Renewals::new(grant, QueueLock::Available, timing, START, liveness)
-    }
-
-    fn timed_response(sent: BootInstant, outcome: Result<Response, Failure>) -> TimedResponse {
-        TimedResponse {
-            sent,
-            received: sent,
-            server_time: None,
-            could_grant: false,
-            outcome,
-        }
-    }
-
-    fn after(millis: u64) -> BootInstant {
-        START + Duration::from_millis(millis)
-    }
-
-    #[test]
-    fn only_a_read_back_renewal_moves_the_deadline() {
-        let mut renewals = renewals();
-        let first = renewals.deadline();
-        assert!(renewals.due(after(4_999)).is_none());
-        assert!(renewals.due(after(5_000)).is_some());
-        assert!(renewals.due(after(5_001)).is_none(), "one at a time");
-        let failure = Failure {
-            kind: FailureKind::Unknown,
-            message: String::new(),
-        };
-        let outcome =
-            renewals.handle_response(after(7_000), timed_response(after(5_000), Err(failure)));
-        assert!(matches!(outcome, RenewalOutcome::Failed(_)));
-        assert_eq!(renewals.deadline(), first);
-        assert!(renewals.due(after(7_500)).is_some());
-        let outcome = renewals.handle_response(
-            after(9_000),
-            timed_response(after(7_600), Ok(Response::Renewed(None))),
-        );
-        assert!(matches!(outcome, RenewalOutcome::Renewed(..)));
-        let moved = renewals.deadline().kill.since(first.kill);
-        assert_eq!(moved, Duration::from_millis(7_600));
-    }
-
-    #[test]
-    fn lost_lease_is_not_renewed() {
-        let mut renewals = renewals();
-        assert!(renewals.due(after(5_000)).is_some());
-        let record = LockRecord::never_held("init".parse().expect("a valid action"));
-        let outcome = renewals.handle_response(
-            after(5_100),
-            timed_response(after(5_000), Ok(Response::Lost(record))),
-        );
-        assert!(matches!(outcome, RenewalOutcome::Lost(Loss::TakenOver, _)));
-        assert!(renewals.due(after(5_100)).is_none());
-        assert!(renewals.wake_at().is_none());
-        renewals.expedite(after(6_000));
-        assert!(renewals.due(after(20_000)).is_none());
-    }
-
-    #[test]
-    fn required_heartbeat_allows_one_successful_renewal() {
-        let mut renewals = renewals_with(Liveness::Pending);
-        assert!(renewals.due(after(6_000)).is_none());
-        assert!(renewals.is_silent());
-        renewals.record_heartbeat();
-        assert!(renewals.due(after(6_500)).is_some());
-        let failure = Failure {
-            kind: FailureKind::Unknown,
-            message: String::new(),
-        };
-        renewals.handle_response(after(7_000), timed_response(after(6_500), Err(failure)));
-        assert!(
-            renewals.due(after(7_500)).is_some(),
-            "the heartbeat still counts"
-        );
-        renewals.handle_response(
-            after(7_600),
-            timed_response(after(7_500), Ok(Response::Renewed(None))),
-        );
-        assert!(renewals.due(after(13_000)).is_none(), "no heartbeat since");
-    }
-
-    #[test]
-    fn repeated_disconnects_do_not_cause_a_burst_of_renewals() {
-        let mut renewals = renewals();
-        renewals.expedite(after(2_000));
-        assert!(renewals.due(after(2_000)).is_some(), "due immediately");
-        renewals.handle_response(
-            after(2_001),
-            timed_response(after(2_000), Ok(Response::Renewed(None))),
-        );
-        renewals.expedite(after(2_002));
-        assert!(renewals.due(after(2_499)).is_none());
-        assert!(renewals.due(after(2_500)).is_some());
-    }
-
-    #[test]
-    fn lease_is_not_renewed_once_the_command_has_to_be_stopped() {
-        let mut renewals = renewals();
-        let term = renewals.deadline().term;
-        assert!(renewals.due(term).is_none());
-        assert!(renewals.due(term - Duration::from_millis(1)).is_some());
-    }
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
+
+#[cfg(test)]
+mod tests;

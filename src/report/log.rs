@@ -54,6 +54,8 @@ pub enum EventKind {
     Disconnected,
     /// A renewal failed, and dlock retries the renewal.
     RenewalFailed,
+    /// The database has lost the grant, and dlock writes it again.
+    GrantLost,
     /// A renewal succeeded after one or more failed renewals.
     Renewed,
     /// A renewal succeeded. Printed only with `-v`.
@@ -99,7 +101,7 @@ pub enum EventKind {
 
 impl EventKind {
     /// All kinds, in the order of dlock(7).
-    pub const ALL: [Self; 32] = [
+    pub const ALL: [Self; 33] = [
         Self::Waiting,
         Self::NoNamedLocks,
         Self::Connected,
@@ -109,6 +111,7 @@ impl EventKind {
         Self::Skipped,
         Self::Disconnected,
         Self::RenewalFailed,
+        Self::GrantLost,
         Self::Renewed,
         Self::Renewal,
         Self::Suspended,
@@ -152,6 +155,7 @@ impl EventKind {
             Self::Granted => "granted",
             Self::Nested => "nested",
             Self::RenewalFailed => "renewal-failed",
+            Self::GrantLost => "grant-lost",
             Self::Renewed => "renewed",
             Self::Renewal => "renewal",
             Self::Suspended => "suspended",

@@ -1,4 +1,5 @@
-//! Decides how long a contender waits because the database may have lost a grant. Pure: reads no clock and does no I/O.
+//! Decides how long a contender waits because the database may have lost a grant, and whether the holder of a lost grant
+//! may write it again. Pure: reads no clock and does no I/O.
 //!
 //! A fail-over to a replica that lacks the latest writes, a restored backup, or a crash of a server whose commits are not
 //! durable can remove a grant from the record while its holder's command runs. A contender concludes that this may have
@@ -12,6 +13,10 @@
 //! contender acquires nothing. Afterwards, the command of the lost grant is dead, or the record contains its holder
 //! again.
 //!
+//! A holder whose renewal reads a record with a smaller token than its own knows that the database has lost its grant. It
+//! writes the grant again before its deadline, if no other process may run a command ([`can_reassert`]). Only a process
+//! that has read nothing before can have been granted the lease since the loss, and the statement requires that it has not.
+//!
 //! A process that has read nothing before cannot notice the loss.
 
 use std::time::Duration;
@@ -21,6 +26,21 @@ use super::request::LastRead;
 use crate::lease::Token;
 use crate::lease::instant::BootInstant;
 use crate::mutant::{self, Safeguard};
+
+/// Returns true if the database that returned `record` has lost the grant with `token`. Tokens only grow.
+#[must_use]
+pub const fn has_lost(record: &LockRecord, token: Token) -> bool {
+    record.version.token.0 < token.0
+}
+
+/// Returns true if the holder of the grant with `token` may write the grant to `record` again: the database has lost the
+/// grant, the record contains no lease under which a command may run, and the action is not paused. The statement of the
+/// [`Reassertion`](super::request::Reassertion) has the same condition.
+#[must_use]
+pub const fn can_reassert(record: &LockRecord, token: Token) -> bool {
+    let is_unused = record.owner_id.is_none() || record.min_hold_until.is_some();
+    has_lost(record, token) && is_unused && record.pause.is_none()
+}
 
 /// What a contender knows about grants that the database may have lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

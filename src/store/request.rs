@@ -52,6 +52,19 @@ pub struct RenewRequest {
     pub queue_lock: QueueLock,
     /// The sessions of the command to find and to note in the record. None leaves the note in the record unchanged.
     pub look: Option<Box<SessionLook>>,
+    /// Writes the grant to a record that has lost it. None renews the lease.
+    pub reassertion: Option<Reassertion>,
+}
+
+/// The grant that its holder writes to the record again, because the database has lost it. The request changes the
+/// record only under the condition of [`can_reassert`](crate::store::lost_grant::can_reassert).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Reassertion {
+    /// Number of renewals in the record afterwards. It is larger than the number in each earlier record of the grant,
+    /// so that a contender does not mistake the record for one that it has read before.
+    pub renewals: u64,
+    /// True if the request also advances the fence to the token of the grant.
+    pub fenced: bool,
 }
 
 impl RenewRequest {
@@ -62,6 +75,7 @@ impl RenewRequest {
             grant,
             queue_lock,
             look: None,
+            reassertion: None,
         }
     }
 }

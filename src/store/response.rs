@@ -78,6 +78,8 @@ pub enum Loss {
     TakenOver,
     /// An operator revoked the lease.
     Revoked,
+    /// The database has lost the grant, and the record does not allow the holder to write the grant again.
+    LostGrant,
 }
 
 impl Response {

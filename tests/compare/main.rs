@@ -138,6 +138,10 @@ fn model_with_a_broken_rule_is_detected() {
             last_read_is_ignored: true,
             ..sound
         },
+        Rules {
+            reassertion_overwrites: true,
+            ..sound
+        },
     ];
     for rules in rules {
         let subject = Subject { rules, ..SOUND };
@@ -161,7 +165,7 @@ fn contender_with_a_broken_rule_is_detected() {
 
 /// Replacements that remove a condition or an assignment from a statement: the effect, the original SQL and its
 /// replacement.
-const BROKEN: [(&str, &str, &str); 12] = [
+const BROKEN: [(&str, &str, &str); 14] = [
     (
         "a grant from an unknown time counts as a new grant",
         "=ROW_COUNT()",
@@ -216,6 +220,16 @@ const BROKEN: [(&str, &str, &str); 12] = [
         "a grant does not tell that the row contains sessions",
         "sessions IS NOT NULL AS has_sessions",
         "sessions IS     NULL AS has_sessions",
+    ),
+    (
+        "a holder writes its grant to a row of another holder",
+        " AND (owner_id IS NULL OR min_hold=1)",
+        " AND (owner_id IS NULL OR min_hold=0)",
+    ),
+    (
+        "a holder writes its grant to a row with the same token",
+        " AND token<",
+        " AND -1   <",
     ),
     (
         "a paused action is granted",

@@ -6,8 +6,8 @@ use dlock::store::operator::OperatorAction;
 use dlock::store::session::{CommandConnections, SessionLook, SessionPolicy};
 use dlock::store::{
     AcquireMode, AcquireRequest, DatabaseId, Failure, FailureKind, HistoryOutcome, LastRead,
-    QueueEntry, QueueLock, ReleaseRequest, RenewRequest, Request, Response, RunRecord, Version,
-    WaitRequest,
+    QueueEntry, QueueLock, Reassertion, ReleaseRequest, RenewRequest, Request, Response, RunRecord,
+    Version, WaitRequest,
 };
 use std::time::Duration;
 
@@ -25,6 +25,9 @@ use crate::time::{Tick, ticks};
 /// Maximum time that a contender waits for the queue lock. It is longer than any wait in a sequence for which the
 /// results are equal.
 const WAIT_LIMIT: Duration = Duration::from_secs(4);
+
+/// Number of renewals in the row after a grant was written again.
+const REASSERTED_RENEWALS: u64 = 1000;
 
 /// A database that is not the one of the server.
 pub(crate) const OTHER_DATABASE: DatabaseId = DatabaseId(u64::MAX);
@@ -469,6 +472,19 @@ impl ModelSide {
                 });
                 Request::Renew(RenewRequest {
                     look: look.map(Box::new),
+                    ..RenewRequest::new(Grant { owner_id, token }, queue_lock)
+                })
+            }
+            RequestKind::Reassert(is_lost) => {
+                let token = match is_lost {
+                    true => Token(current.0 + 1),
+                    false => current,
+                };
+                Request::Renew(RenewRequest {
+                    reassertion: Some(Reassertion {
+                        renewals: REASSERTED_RENEWALS,
+                        fenced: false,
+                    }),
                     ..RenewRequest::new(Grant { owner_id, token }, queue_lock)
                 })
             }

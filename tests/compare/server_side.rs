@@ -393,7 +393,9 @@ impl ServerSide {
     }
 
     fn token(&self, rank: u8) -> Token {
-        Token(self.tokens.get(usize::from(rank)).copied().unwrap_or(1))
+        let known = self.tokens.get(usize::from(rank)).copied();
+        let next = || self.tokens.last().map_or(1, |last| last + 1);
+        Token(known.unwrap_or_else(next))
     }
 
     fn owner_id(&self, number: u8) -> OwnerId {

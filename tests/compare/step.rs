@@ -57,6 +57,8 @@ pub(crate) enum RequestKind {
     /// The flag is true if an attempt follows the wait.
     WaitTurn(LastReadChoice, bool),
     Renew(GrantChoice, NoteChoice),
+    /// The contender writes a lost grant again. If the flag is true, the token is larger than the token of the row.
+    Reassert(bool),
     HandOff,
     Release {
         grant_choice: Option<GrantChoice>,
@@ -190,7 +192,7 @@ fn step(rng: &mut Rng, contenders: usize) -> Step {
 }
 
 fn send(rng: &mut Rng) -> RequestKind {
-    match rng.u8(0..22) {
+    match rng.u8(0..23) {
         0..=2 => RequestKind::AcquireFirst,
         3..=5 => RequestKind::AcquireIfFree(last_read_choice(rng)),
         6..=8 => RequestKind::TakeOver(match rng.u8(..2) {
@@ -209,6 +211,7 @@ fn send(rng: &mut Rng) -> RequestKind {
             RequestKind::Renew(grant_choice(rng), note)
         }
         17..=18 => RequestKind::HandOff,
+        19 => RequestKind::Reassert(rng.u8(..4) > 0),
         _ => RequestKind::Release {
             grant_choice: (rng.u8(..4) > 0).then(|| grant_choice(rng)),
             run_end: match rng.u8(..3) {

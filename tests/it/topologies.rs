@@ -3,6 +3,7 @@
 mod galera;
 mod group;
 mod hosts;
+mod lost_grants;
 mod moved;
 mod order;
 mod proxies;

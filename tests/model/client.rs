@@ -503,7 +503,7 @@ impl Client {
                         *loss = Some(reason);
                         SupervisorInput::Lost
                     }
-                    RenewalOutcome::Failed(_) => {
+                    RenewalOutcome::Failed(_) | RenewalOutcome::GrantLost(_) => {
                         if is_tracked {
                             Arc::make_mut(sessions).looked(None);
                         }
@@ -593,6 +593,13 @@ impl Client {
             && pending.may_be_late()
         {
             self.late = Some(pending);
+        }
+    }
+
+    /// Handles the end of the server's connections. A parent that waits for a response notices it later.
+    pub(crate) fn notice_end_of_server(&mut self) {
+        if self.is_quiet() {
+            self.connection = None;
         }
     }
 

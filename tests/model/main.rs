@@ -54,10 +54,10 @@ use crate::check::{check, search_for};
 use crate::mutation::{FaultKinds, LostWrites, Run, Variant};
 use crate::properties::{
     DEAD_BY_DEADLINE, DEAD_TAKEN_OVER, EARLIER_STATEMENT_ENDED, EXCLUSION, FROZEN_TAKEN_OVER,
-    HANDED_OFF, HANDED_OVER, LOST_GRANT_OUTWAITED, LOST_RESPONSE_SURVIVED, NO_FALSE_SUCCESS,
-    NOT_LOST, OWN_CLOCK, OWN_STATEMENT_ENDED, RELEASE_AFTER_DEATH, REVOKED_NOT_RENEWED,
-    REVOKED_RELEASED, ROW_IS_HELD, SESSION_KNOWN, STATEMENTS_ENDED, TOKEN_ORDER,
-    UNKNOWN_GRANT_RELEASED,
+    GRANT_REASSERTED, HANDED_OFF, HANDED_OVER, LOST_GRANT_OUTWAITED, LOST_RESPONSE_SURVIVED,
+    NO_FALSE_SUCCESS, NOT_LOST, OWN_CLOCK, OWN_STATEMENT_ENDED, RELEASE_AFTER_DEATH,
+    REVOKED_NOT_RENEWED, REVOKED_RELEASED, ROW_IS_HELD, SESSION_KNOWN, STATEMENTS_ENDED,
+    TOKEN_ORDER, UNKNOWN_GRANT_RELEASED,
 };
 use crate::server::Rules;
 use crate::time::Tick;
@@ -281,7 +281,7 @@ fn fail_over_that_loses_a_grant_never_allows_a_second_command() {
             },
         ),
     ] {
-        check(name, run).assert_holds(&[HANDED_OVER, LOST_GRANT_OUTWAITED]);
+        check(name, run).assert_holds(&[HANDED_OVER, LOST_GRANT_OUTWAITED, GRANT_REASSERTED]);
     }
 }
 
@@ -293,7 +293,7 @@ fn restored_backup_without_a_known_grant_never_allows_a_second_command() {
         horizon: 3,
         ..AFTER_FAIL_OVER
     };
-    check("a restored backup", run).assert_holds(&[HANDED_OVER]);
+    check("a restored backup", run).assert_holds(&[HANDED_OVER, GRANT_REASSERTED]);
 }
 
 /// This is a documented limit: the backup that is restored on the same server contains the grant, but not its renewals,
@@ -331,6 +331,34 @@ fn attempt_on_an_older_row_is_detected() {
         };
         assert_broken("the last read is ignored", run, EXCLUSION);
     }
+}
+
+/// A holder that overwrites any row takes the lease from the holder that was granted it after the loss.
+#[test]
+fn lost_grant_that_overwrites_the_row_of_another_holder_is_detected() {
+    let run = Run {
+        rules: Rules {
+            reassertion_overwrites: true,
+            ..Run::sound().rules
+        },
+        ..AFTER_FAIL_OVER
+    };
+    assert_broken("a lost grant overwrites", run, TOKEN_ORDER);
+}
+
+#[test]
+fn lost_grant_with_the_version_of_an_earlier_record_is_detected() {
+    let run = Run {
+        rules: Rules {
+            reassertion_repeats_version: true,
+            ..Run::sound().rules
+        },
+        lost_writes: LostWrites::Restore,
+        faults: 0,
+        horizon: 6,
+        ..AFTER_FAIL_OVER
+    };
+    assert_broken("a repeated version", run, EXCLUSION);
 }
 
 const AFTER_FAIL_OVER: Run = Run {

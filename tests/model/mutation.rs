@@ -116,6 +116,8 @@ impl Run {
                 session_is_not_updated: false,
                 grant_removes_note: false,
                 last_read_is_ignored: false,
+                reassertion_overwrites: false,
+                reassertion_repeats_version: false,
             },
             horizon: 9,
             processes: [1, 1],

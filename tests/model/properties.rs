@@ -31,6 +31,8 @@ pub(crate) const FROZEN_TAKEN_OVER: &str = "the lease of a frozen holder is take
 pub(crate) const REVOKED_RELEASED: &str = "the holder of a revoked lease stops and releases it";
 pub(crate) const LOST_GRANT_OUTWAITED: &str =
     "a waiter acquires the lease after the database has lost the latest writes";
+pub(crate) const GRANT_REASSERTED: &str =
+    "a holder keeps its lease after the database has lost its grant";
 pub(crate) const RELEASE_AFTER_DEATH: &str = "nothing is released before the tree is dead";
 
 pub(crate) const STATEMENTS_ENDED: &str =
@@ -40,6 +42,9 @@ pub(crate) const LEFT_STATEMENTS_CONTINUE: &str =
 pub(crate) const OWN_STATEMENT_ENDED: &str = "a holder kills the statement of its own command";
 pub(crate) const EARLIER_STATEMENT_ENDED: &str =
     "a command starts after the noted statement of a dead holder has ended";
+
+/// Minimum number of renewals in a row whose grant was written again. No row has as many before.
+const FIRST_REASSERTED: u32 = 1000;
 
 /// Returns all properties and possible events as properties for the checker.
 pub(crate) fn properties() -> Vec<Property<Run>> {
@@ -172,6 +177,16 @@ fn lease_properties() -> Vec<Property<Run>> {
             run.lost_writes == LostWrites::Never
                 || world.lost_at.is_some()
                     && world.runs_after(|parent| !matches!(parent, Parent::NotStarted))
+        }),
+        Property::sometimes(GRANT_REASSERTED, |run: &Run, world: &World| {
+            run.lost_writes == LostWrites::Never
+                || world.clients.iter().enumerate().any(|(c, client)| {
+                    client.is_running()
+                        && client.is_unharmed()
+                        && world.lost_at.is_some()
+                        && world.server.row.owner_id == Some(client.owner_id(c))
+                        && world.server.row.renewals >= FIRST_REASSERTED
+                })
         }),
         Property::sometimes(FROZEN_TAKEN_OVER, |_, world: &World| {
             world.runs_after(|parent| matches!(parent, Parent::Holding { .. }))

@@ -238,7 +238,8 @@ impl Server {
         match request {
             Request::Renew(request) => {
                 let grant = request.grant;
-                is_owner(&grant.owner_id) && u64::from(self.row.token) == grant.token.0
+                request.reassertion.is_some()
+                    || is_owner(&grant.owner_id) && u64::from(self.row.token) == grant.token.0
             }
             Request::Release(request) => is_owner(&request.owner_id) || request.token.is_none(),
             _ => true,
@@ -380,10 +381,18 @@ impl Server {
         if request.queue_lock == QueueLock::Available {
             self.try_queue_lock(session);
         }
-        let is_owner = self.is_held_by(owner_id, Some(grant.token), rules);
+        let is_owner = match request.reassertion {
+            None => self.is_held_by(owner_id, Some(grant.token), rules),
+            Some(_) => self.can_reassert(clock, grant.token, rules),
+        };
         if is_owner {
-            self.revoked_renewed |= self.row.revoked;
-            self.row.renewals += 1;
+            match request.reassertion {
+                None => {
+                    self.revoked_renewed |= self.row.revoked;
+                    self.row.renewals += 1;
+                }
+                Some(lost) => self.reassert(owner_id, grant.token, lost.renewals, rules),
+            }
             self.row.expires = clock + TTL.cast_signed();
             if !rules.session_is_not_updated {
                 self.row.session = Some(session);
@@ -397,6 +406,24 @@ impl Server {
             Stage::Note(listed) => Raw::Noted(view_of_row, is_owner, listed),
             _ => Raw::Row(view_of_row, is_owner),
         }
+    }
+
+    /// Returns true if the database has lost the grant with `token`, and its holder may write it again.
+    fn can_reassert(&self, clock: i8, token: Token, rules: Rules) -> bool {
+        let is_paused = self.row.paused.is_some_and(|until| until > clock);
+        rules.reassertion_overwrites
+            || u64::from(self.row.token) < token.0 && self.row.owner_id.is_none() && !is_paused
+    }
+
+    /// Writes a lost grant again. The caller sets the session and the end of the lease.
+    fn reassert(&mut self, owner_id: u8, token: Token, renewals: u64, rules: Rules) {
+        self.row.owner_id = Some(owner_id);
+        self.row.token = u8::try_from(token.0).expect("few grants");
+        self.row.renewals = match rules.reassertion_repeats_version {
+            true => 1,
+            false => u32::try_from(renewals).expect("a short run"),
+        };
+        self.row.revoked = false;
     }
 
     /// Returns true if `owner_id` holds the lease. The condition is the same as in the SQL statements.

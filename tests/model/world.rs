@@ -453,6 +453,7 @@ impl Model for Run {
                     .lose_writes(Arc::unwrap_or_clone(backup), is_elsewhere);
                 for client in &mut world.clients {
                     client.late = None;
+                    client.notice_end_of_server();
                 }
                 world.lost_at = Some(now);
             }

@@ -8,7 +8,7 @@ use crate::outcome::RunOutcome;
 use crate::protocol::acquire::AcquiredLease;
 use crate::protocol::release::{ReleaseStep, Released, Releasing};
 use crate::report::log::EventKind;
-use crate::report::messages;
+use crate::report::{lost_grant, messages};
 use crate::store::{Loss, ReleaseRequest};
 use crate::sys::{clock, signal};
 
@@ -111,11 +111,13 @@ impl EventLoop<'_> {
                 self.report.info(EventKind::NotRecorded, text);
             }
             Released::NotHolder(loss) if run.outcome != outcome => {
-                let how = match loss {
-                    Loss::Revoked => "released by an operator",
-                    Loss::TakenOver => "lost",
+                run.reason = match loss {
+                    Loss::Revoked => {
+                        format!("{action} was released by an operator before the command had ended")
+                    }
+                    Loss::TakenOver => format!("{action} was lost before the command had ended"),
+                    Loss::LostGrant => lost_grant::not_released(action),
                 };
-                run.reason = format!("{action} was {how} before the command had ended");
                 let (kind, consequence) = match must_record {
                     true => (
                         EventKind::NotRecorded,

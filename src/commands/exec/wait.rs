@@ -14,7 +14,7 @@ use crate::lease::instant::BootInstant;
 use crate::process::monitor::ParentMessage;
 use crate::protocol::acquire::{Acquire, AcquiredLease, NextRequest};
 use crate::report::log::{EventKind, WaitFacts};
-use crate::report::{messages, waiting};
+use crate::report::{lost_grant, messages, waiting};
 use crate::store::{
     FailureKind, LockRecord, QueueLock, ReleaseRequest, Request, Response, TimedResponse,
 };
@@ -94,9 +94,13 @@ impl EventLoop<'_> {
                         Some((newer, _, at)) if at > read_at => (newer, at),
                         _ => (&*record, read_at),
                     };
-                    let held = match now.since(read_at) < STALE {
-                        true => messages::holding(&self.action, record),
-                        false => messages::was_held(&self.action, record),
+                    let lost_until = acquire.lost_grant_until(now);
+                    let held = match (lost_until, now.since(read_at) < STALE) {
+                        (Some(until), _) if record.owner_id.is_none() => {
+                            lost_grant::outwaiting(&self.action, until.since(now))
+                        }
+                        (_, true) => messages::holding(&self.action, record),
+                        (_, false) => messages::was_held(&self.action, record),
                     };
                     let why = format!("{held}; gave up after {}", waited());
                     let cause =
@@ -222,11 +226,18 @@ impl EventLoop<'_> {
 
     /// Reports why this contender waits.
     fn report_wait(&self, acquire: &Acquire, response: &TimedResponse, waited: Duration) {
+        let lost_until = acquire.lost_grant_until(clock::now());
         let text = match (&response.outcome, acquire.observed()) {
             // The failure of the queue lock has already been reported, and is not the reason for the wait.
             (Err(failure), _) if failure.kind == FailureKind::NoQueueLock => return,
             (Err(failure), _) => {
                 format!("waiting for {}: {failure}; trying again", self.action)
+            }
+            (Ok(Response::NotAcquired(..) | Response::Enqueued(..)), Some((record, ..)))
+                if record.owner_id.is_none() && lost_until.is_some() =>
+            {
+                let left = lost_until.map_or(Duration::ZERO, |until| until.since(clock::now()));
+                lost_grant::outwaiting(&self.action, left)
             }
             (Ok(Response::NotAcquired(..) | Response::Enqueued(..)), Some((record, ahead, _)))
                 if record.owner_id.is_some() || record.fenced || record.pause.is_some() =>

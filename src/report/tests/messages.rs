@@ -10,6 +10,7 @@ use crate::cli::Format;
 use crate::lease::Token;
 use crate::lease::once::{Once, OnceKey};
 use crate::report::log::{Context, EventKind};
+use crate::report::lost_grant;
 use crate::report::messages::{self, duration};
 use crate::report::{FIRST_REMINDER_PAUSE, Verbosity, line, next_reminder_pause, waiting};
 use crate::store::connected::{ConnectedServer, SkippedHost};
@@ -192,6 +193,7 @@ fn sample(kind: EventKind) -> Sample {
             "the server has closed the connection of init; reconnecting",
         ),
         EventKind::RenewalFailed => plain(Normal, "cannot renew init: refused; trying again"),
+        EventKind::GrantLost => plain(Normal, &lost_grant::reasserting(init)),
         EventKind::Renewed => plain(Normal, "init is renewed again after 4s"),
         EventKind::Connected => plain(Verbose, &connected().to_string()),
         EventKind::HostSkipped => plain(Verbose, &skipped().to_string()),
@@ -361,4 +363,22 @@ fn pauses_between_reminders_grow_to_five_minutes() {
     });
     let pauses: Vec<u64> = pauses.take(7).map(|pause| pause.as_secs()).collect();
     assert_eq!(pauses, [10, 20, 40, 80, 160, 300, 300]);
+}
+
+#[test]
+fn texts_for_a_database_that_has_lost_a_grant() {
+    let seen = held("init");
+    let init = &seen.action;
+    let free = LockRecord::never_held(init.clone());
+    assert_snapshot!(
+        [
+            lost_grant::reasserting(init),
+            lost_grant::not_reasserted(init, &seen),
+            lost_grant::not_reasserted(init, &free),
+            lost_grant::taken_early(init, &seen),
+            lost_grant::not_released(init),
+            lost_grant::outwaiting(init, seconds(23)),
+        ]
+        .join("\n")
+    );
 }

@@ -4,11 +4,13 @@ use std::time::Duration;
 
 use super::connection::Connection;
 use super::hosts::Hosts;
-use super::{rows, statements};
+use super::statements;
 use crate::lease::instant::BootInstant;
 use crate::store::connected::{ConnectedServer, SkippedHost};
 use crate::store::target::Targets;
-use crate::store::{Contender, Failure, FailureKind, Request, Response, ServerTime, TimedResponse};
+use crate::store::{
+    Contender, Failure, FailureKind, LockRecord, Request, Response, ServerTime, TimedResponse,
+};
 use crate::sys::{clock, socket::Interrupter};
 
 /// Timing of a request. It is also valid if the request fails.
@@ -163,8 +165,14 @@ impl Database {
                 let grant = request.grant;
                 let look = self.look(request.look.as_deref());
                 let renew = statements::renew(contender, request, look.as_ref());
-                let found = self.query(contender, &renew, None)?;
-                let row = found.row.ok_or_else(rows::row_missing)?;
+                let mut found = self.query(contender, &renew, None)?;
+                if found.row.is_none() && request.reassertion.is_some() {
+                    let create = statements::create_row(&contender.action);
+                    found = self.query(contender, &format!("{create}{renew}"), None)?;
+                }
+                // A database that has lost the whole row has lost the grant.
+                let row =
+                    (found.row).unwrap_or_else(|| LockRecord::unknown(contender.action.clone()));
                 match row.is_held_by(grant.owner_id, Some(grant.token)) {
                     true if found.changed => Ok(Response::Renewed(look.map(Box::new))),
                     // Some proxies send a SELECT to a replica, which may not have received the renewal yet.

@@ -4,7 +4,8 @@ use super::database::Database;
 use super::exchange::RequestKind;
 use super::{rows, statements};
 use crate::lease::{Grant, Token};
-use crate::store::{Contender, Failure, FailureKind, ReleaseRequest, Response};
+use crate::store::lost_grant::has_lost;
+use crate::store::{Contender, Failure, FailureKind, Loss, ReleaseRequest, Response};
 
 impl Database {
     /// Hands off the lease on the open connection. If there is no open connection, sends nothing and returns
@@ -55,9 +56,23 @@ impl Database {
                 if freed.needs_reconciling(request) {
                     self.reconcile(contender, request, freed.revoked)?;
                 }
-                Ok(response)
+                Ok(match (&response, request.token) {
+                    (Response::NotHolder(None), Some(token)) => self.reason(contender, token),
+                    _ => response,
+                })
             }
         }
+    }
+
+    /// Returns the response to a release of a lease that this process did not hold, for a reason that the release has not
+    /// found. Reads whether the database has lost the grant with `token`.
+    fn reason(&mut self, contender: &Contender, token: Token) -> Response {
+        let found = self.query(contender, "", None);
+        let is_lost = found.is_ok_and(|found| {
+            let record = found.or_unknown(&contender.action).row;
+            record.is_some_and(|record| has_lost(&record, token))
+        });
+        Response::NotHolder(is_lost.then_some(Loss::LostGrant))
     }
 
     /// Frees a lease that an operator has revoked. Also records the run if an operator has freed the row with SQL.

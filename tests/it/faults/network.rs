@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::{Scene, on_each, on_each_case};
 use crate::cli_runner::eventually;
+use crate::holder::is_free;
 use crate::proxy::{AcceptMode, Fault, Flow, Kind, Port, Proxy, packet};
 use crate::servers::{Flavour, shared};
 
@@ -149,7 +150,7 @@ fn unexpected_bytes_cost_only_the_connection() {
 }
 
 #[test]
-fn a_failover_keeps_the_lease_only_if_the_server_has_its_record() {
+fn a_failover_keeps_the_lease_of_the_holder() {
     on_each(|flavour| {
         let scene = Scene::new(flavour);
         let other = match flavour {
@@ -180,7 +181,9 @@ fn a_failover_keeps_the_lease_only_if_the_server_has_its_record() {
         scene.proxy.retarget(port);
         scene.proxy.reset();
         scene.proxy.retarget(there.port());
-        let outcome = holder.running.wait();
-        outcome.expect(76, "term\n", "its record was freed by another session");
+        let record = shared(other).same(&scene.database);
+        eventually("the grant is written again", || !is_free(&record));
+        let outcome = holder.end();
+        outcome.expect(4, "", "the database has lost the grant of init");
     });
 }

@@ -1,22 +1,62 @@
-//! A scenario in which a fail-over loses a grant. A mutant does not wait until the lost lease has ended.
+//! Fail-overs to a replica that lacks the latest grant. A mutant does not wait until the lost lease has ended.
+//!
+//! `make failovers ROUNDS=200` runs half of the rounds on each kind of server, and prints the number of overlaps.
 
+use std::env;
 use std::sync::OnceLock;
+use std::thread;
 
-use super::scene::{ScenarioResult, Scene, compare};
-use crate::cli_runner::Dlock;
+use super::scene::{ScenarioResult, Scene};
+use crate::cli_runner::{Dlock, eventually};
 use crate::command::read_message;
 use crate::holder::Holder;
 use crate::old_replica::copy;
 use crate::proxy::{AcceptMode, Fault, Kind, Proxy};
-use crate::servers::{Flavour, Server, shared};
+use crate::servers::{Flavour, Server};
+
+/// Environment variable with the number of rounds on both kinds of servers together.
+const ROUNDS: &str = "DLOCK_FAILOVERS";
+
+/// What the holder can reach after the fail-over.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Reach {
+    /// The holder reaches no server, and its lease ends.
+    Nothing,
+    /// The holder reaches the replica, writes its grant again and continues.
+    Replica,
+}
 
 #[test]
-fn without_waiting_for_a_lost_lease_a_waiter_starts_after_a_fail_over() {
-    compare("lostgrant", ScenarioResult::TwoAlive, 1, |scene| {
-        let is_of_scene = |flavour: &Flavour| shared(*flavour).port() == scene.database.port;
-        let flavour = Flavour::ALL.into_iter().find(is_of_scene);
-        kill_right_after_a_grant(scene, replica(flavour.expect("a shared server")))
+fn no_waiter_starts_beside_the_holder_of_a_grant_that_a_fail_over_has_lost() {
+    let rounds = env::var(ROUNDS).map_or(4, |text| text.parse().expect("a number of rounds"));
+    thread::scope(|scope| {
+        for flavour in Flavour::ALL {
+            scope.spawn(move || {
+                let overlaps = |without| {
+                    (0..rounds / 2)
+                        .filter(|round| round_of(flavour, without, *round))
+                        .count()
+                };
+                let (sound, broken) = (overlaps(""), overlaps("lostgrant"));
+                println!(
+                    "{} fail-overs on {flavour}: {sound} overlaps, without the wait {broken}",
+                    rounds / 2
+                );
+                assert_eq!(sound, 0, "overlaps on {flavour}");
+                assert!(broken > 0, "the mutant has no overlap on {flavour}");
+            });
+        }
     });
+}
+
+/// Returns true if two commands were alive at the same time. The rounds alternate between the kinds of [`Reach`].
+fn round_of(flavour: Flavour, without: &str, round: u32) -> bool {
+    let reach = match round % 2 {
+        0 => Reach::Nothing,
+        _ => Reach::Replica,
+    };
+    let scene = Scene::new(flavour, without);
+    kill_right_after_a_grant(&scene, replica(flavour), reach) == ScenarioResult::TwoAlive
 }
 
 /// Returns the server of this flavour that replaces the shared server.
@@ -31,9 +71,8 @@ fn replica(flavour: Flavour) -> &'static Server {
 }
 
 /// A holder is granted the lease while a waiter waits for the queue lock. The server dies immediately, and a replica
-/// without this grant replaces it. The record of the replica is as the waiter has read it, except that it is free. The
-/// holder does not reach the replica before its lease ends.
-fn kill_right_after_a_grant(scene: &Scene, replica: &Server) -> ScenarioResult {
+/// without this grant replaces it. The record of the replica is as the waiter has read it, except that it is free.
+fn kill_right_after_a_grant(scene: &Scene, replica: &Server, reach: Reach) -> ScenarioResult {
     const TTL: [&str; 2] = ["--ttl", "3s"];
     let (proxy, holders) = (
         Proxy::to(scene.database.port),
@@ -43,9 +82,9 @@ fn kill_right_after_a_grant(scene: &Scene, replica: &Server) -> ScenarioResult {
     let first = Holder::start(Dlock::new(["exec"]).env("DLOCK_URL", url), &TTL);
 
     let ready = scene.stage.fifo("ready");
-    let _holder = scene.start_command(scene.exec(holders.port()).args(TTL), &ready);
+    let holder = scene.start_command(scene.exec(holders.port()).args(TTL), &ready);
     holders.wait_asked(Kind::WaitTurn, 1);
-    let next = scene.next(scene.exec(proxy.port()).args(TTL));
+    let mut next = scene.next(scene.exec(proxy.port()).args(TTL));
     proxy.wait_asked(Kind::WaitTurn, 1);
 
     let grant = holders.next(Kind::TryAcquire, Fault::HoldRequest);
@@ -55,8 +94,17 @@ fn kill_right_after_a_grant(scene: &Scene, replica: &Server) -> ScenarioResult {
     grant.let_go();
     assert_eq!(read_message(&ready), "up");
     proxy.retarget(replica.port);
-    holders.door(AcceptMode::Refused);
+    match reach {
+        Reach::Nothing => holders.door(AcceptMode::Refused),
+        Reach::Replica => holders.retarget(replica.port),
+    }
     holders.reset();
     proxy.reset();
+    if reach == Reach::Replica {
+        eventually("the holder continues or the waiter has run", || {
+            holder.stderr_so_far().contains("is renewed again after") || next.is_over()
+        });
+        scene.let_go();
+    }
     ScenarioResult::of_next(&next.wait())
 }

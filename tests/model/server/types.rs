@@ -36,7 +36,7 @@ impl Session {
 pub(crate) struct Row {
     pub(crate) owner_id: Option<u8>,
     pub(crate) token: u8,
-    pub(crate) renewals: u8,
+    pub(crate) renewals: u32,
     pub(crate) has_queue_lock: bool,
     /// The holder's session. None if the session has ended.
     pub(crate) session: Option<Session>,
@@ -95,6 +95,10 @@ pub(crate) struct Rules {
     pub(crate) grant_removes_note: bool,
     /// An attempt does not require the database and the version that the contender has read.
     pub(crate) last_read_is_ignored: bool,
+    /// A holder whose grant is lost writes it again even if the row contains another owner id or a larger token.
+    pub(crate) reassertion_overwrites: bool,
+    /// The grant that is written again has the number of renewals of an earlier record.
+    pub(crate) reassertion_repeats_version: bool,
 }
 
 /// The row and the state of the queue in a response.
@@ -102,7 +106,7 @@ pub(crate) struct Rules {
 pub(crate) struct RowView {
     pub(crate) owner_id: Option<u8>,
     pub(crate) token: u8,
-    pub(crate) renewals: u8,
+    pub(crate) renewals: u32,
     /// Ticks until the lease expires. Negative if the lease has expired.
     pub(crate) left: i8,
     pub(crate) revoked: bool,

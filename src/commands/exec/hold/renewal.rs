@@ -7,7 +7,7 @@ use crate::commands::exec::event_loop::EventLoop;
 use crate::process::supervisor::SupervisorInput;
 use crate::protocol::renew::RenewalOutcome;
 use crate::report::log::EventKind;
-use crate::report::messages;
+use crate::report::{lost_grant, messages};
 use crate::store::{LockRecord, Loss};
 use crate::sys::clock;
 
@@ -87,6 +87,14 @@ impl EventLoop<'_> {
                     Some(_) => self.report.debug(EventKind::RenewalFailed, text),
                 }
             }
+            RenewalOutcome::GrantLost(_) => {
+                run.sessions.looked(None);
+                self.observers.renewal_failed();
+                run.disconnected_at = None;
+                run.failing_since.get_or_insert_with(clock::now);
+                let text = lost_grant::reasserting(&self.action);
+                self.report.info(EventKind::GrantLost, text);
+            }
             RenewalOutcome::Lost(loss, record) => {
                 run.look_now();
                 run.disconnected_at = None;
@@ -96,9 +104,17 @@ impl EventLoop<'_> {
                     (Loss::Revoked, _) => {
                         (messages::released(&record), messages::operator(&record))
                     }
+                    (Loss::LostGrant, _) => (
+                        lost_grant::not_reasserted(&self.action, &record),
+                        messages::whose(&record),
+                    ),
                     (Loss::TakenOver, Some(_)) => {
-                        let other = Some(&*record.holder.label);
-                        (messages::holding(&self.action, &record), other)
+                        let is_early = clock::now() < run.renewals.deadline().kill;
+                        let text = match is_early {
+                            true => lost_grant::taken_early(&self.action, &record),
+                            false => messages::holding(&self.action, &record),
+                        };
+                        (text, Some(&*record.holder.label))
                     }
                     (Loss::TakenOver, None) => {
                         ("its record was freed by another session".to_owned(), None)

@@ -1,7 +1,10 @@
 //! Renews and releases the lease, on the condition that this process still holds the lease.
 
+use super::super::schema;
+use super::fence::{PASSABLE, advance_fence, create_fence, lock_fence};
 use super::fragments::{
-    CHANGED, HERE, REQUEST, hex, owns_queue_lock, queue_lock_name, take_queue_lock,
+    CHANGED, HERE, NOT_PAUSED, REQUEST, assignments, hex, owns_queue_lock, queue_lock_name,
+    take_queue_lock,
 };
 use super::handoff;
 use super::history::{
@@ -11,7 +14,9 @@ use super::queue::leave_queue;
 use crate::lease::action::Action;
 use crate::lease::{OwnerId, Token};
 use crate::store::session::FoundSessions;
-use crate::store::{Contender, Failure, HistoryOutcome, QueueLock, ReleaseRequest, RenewRequest};
+use crate::store::{
+    Contender, Failure, FenceMode, HistoryOutcome, QueueLock, ReleaseRequest, RenewRequest,
+};
 
 /// Returns the condition that a row belongs to `action` and contains `owner_id`. A revoked lease counts too.
 fn has_owner_id(action: &Action, owner_id: OwnerId) -> String {
@@ -36,6 +41,12 @@ fn is_holder(action: &Action, owner_id: OwnerId, token: Token) -> String {
 ///
 /// `look` contains the sessions of the command, which the packet writes into the row. If it is None or a failure, the
 /// sessions in the row do not change.
+///
+/// With a reassertion, the packet instead writes the grant to a row that has lost it. It changes the row only if the token
+/// is smaller than the token of the grant, no command can run under a lease in the row, and the action is not paused. One
+/// UPDATE tests this and writes the grant, so no other contender can be granted the lease in between. If the packet
+/// arrives late or twice, the token in the row is no longer smaller. If the action has a fence, the packet also advances
+/// the fence, in the same transaction and under the same condition as a grant.
 pub(in crate::store::mysql) fn renew(
     contender: &Contender,
     request: &RenewRequest,
@@ -61,12 +72,74 @@ pub(in crate::store::mysql) fn renew(
         ),
         QueueLock::Unavailable => (String::new(), "0".to_owned()),
     };
+    let fenced = request
+        .reassertion
+        .map_or(FenceMode::Unchanged, |lost| match lost.fenced {
+            true => FenceMode::Advance,
+            false => contender.fence,
+        });
+    let (begin, commit) = match fenced {
+        FenceMode::Advance => (
+            format!("{}BEGIN;{}", create_fence(action), lock_fence(action)),
+            format!(
+                "{}COMMIT;",
+                advance_fence(action, &has_owner_id(action, grant.owner_id))
+            ),
+        ),
+        FenceMode::Unchanged => (String::new(), String::new()),
+    };
+    let (facts, condition) = match request.reassertion {
+        None => (
+            "renewals=renewals+1".to_owned(),
+            is_holder(action, grant.owner_id, grant.token),
+        ),
+        Some(lost) => (
+            lost_facts(contender, request, lost.renewals, fenced),
+            lost_grant(action, grant.token, fenced),
+        ),
+    };
     format!(
-        "{take}UPDATE dlock_lock SET renewals=renewals+1,\
+        "{take}{begin}UPDATE dlock_lock SET {facts},\
          server={HERE},session_id=CONNECTION_ID(),has_queue_lock={has_queue_lock},renewed_at=UTC_TIMESTAMP(6),\
-         expires_at=UTC_TIMESTAMP(6)+INTERVAL {} MICROSECOND{sessions} WHERE {};SET {CHANGED}=ROW_COUNT();",
+         expires_at=UTC_TIMESTAMP(6)+INTERVAL {} MICROSECOND{sessions} WHERE {condition};\
+         SET {CHANGED}=ROW_COUNT();{commit}",
         contender.ttl.as_micros(),
-        is_holder(action, grant.owner_id, grant.token),
+    )
+}
+
+/// Returns the columns of a lost grant that a renewal does not change. The time of the grant is not known to this server,
+/// so it is the present time.
+fn lost_facts(
+    contender: &Contender,
+    request: &RenewRequest,
+    renewals: u64,
+    fence: FenceMode,
+) -> String {
+    let fenced = match fence {
+        FenceMode::Advance => "fenced=1,",
+        FenceMode::Unchanged => "",
+    };
+    format!(
+        "{fenced}token={},owner_id={},{},ttl_us={},renewals={renewals},min_hold=0,revoked_at=NULL,\
+         acquired_at=UTC_TIMESTAMP(6),released_at=NULL",
+        request.grant.token,
+        hex(request.grant.owner_id.bytes()),
+        assignments(&contender.holder),
+        contender.ttl.as_micros(),
+    )
+}
+
+/// Returns the condition that the row of `action` has lost the grant with `token`, and that its holder may write the grant
+/// again. [`can_reassert`](crate::store::lost_grant::can_reassert) is the same condition for a record that was read.
+fn lost_grant(action: &Action, token: Token, fence: FenceMode) -> String {
+    let passable = match fence {
+        FenceMode::Advance => PASSABLE,
+        FenceMode::Unchanged => " AND fenced=0",
+    };
+    format!(
+        "action={} AND {} AND token<{token} AND (owner_id IS NULL OR min_hold=1) AND {NOT_PAUSED}{passable}",
+        hex(action.as_str()),
+        schema::current().accepts_tables(),
     )
 }
 
