@@ -70,12 +70,17 @@ static: ## Build dlock as a static program without optimisation, for the tests
 # real servers under random faults, and checks the history for violations. By default, the servers of both flavours
 # (MariaDB and MySQL) run at the same time. `make test` includes a short run.
 # An example: make chaos SECONDS=1800 SEED=7 FLAVOUR=mysql ONLY=kill-parent,…
+# With TOPOLOGY, the contenders run on a cluster, and the simulated server is not compared. `make test` includes a short
+# run on Galera. An example: make chaos TOPOLOGY=galera SECONDS=1800
 chaos: SECONDS = 300
 chaos: SEQUENCES = 20000
-chaos: ## Inject random faults on real servers (SECONDS=300 SEED= FLAVOUR= ONLY= SEQUENCES=20000)
-	tests/servers/fetch mariadb mysql faketime
-	DLOCK_SEQUENCES=$(SEQUENCES) DLOCK_SEED=$(SEED) $(CARGO) test --locked --test compare -- have_the_same_results
-	$(CARGO) test --locked --test chaos -- --seconds=$(SECONDS) --seed=$(SEED) --flavour=$(FLAVOUR) --only=$(ONLY)
+CHAOS_galera = mariadb galera
+chaos: ## Inject random faults on real servers (SECONDS=300 SEED= FLAVOUR= TOPOLOGY= ONLY= SEQUENCES=20000)
+	tests/servers/fetch $(if $(TOPOLOGY),$(CHAOS_$(TOPOLOGY)),mariadb mysql faketime)
+	$(if $(TOPOLOGY),,DLOCK_SEQUENCES=$(SEQUENCES) DLOCK_SEED=$(SEED) \
+		$(CARGO) test --locked --test compare -- have_the_same_results)
+	$(CARGO) test --locked --test chaos -- --seconds=$(SECONDS) --seed=$(SEED) --flavour=$(FLAVOUR) \
+		--topology=$(TOPOLOGY) --only=$(ONLY)
 
 # Starts 30 replicas at the same time in each round, and a cron job on 10 simulated machines at each tick. Counts the
 # rounds and ticks in which the command succeeds exactly once. This target also checks durations, so run it on an idle

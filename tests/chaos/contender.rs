@@ -10,11 +10,11 @@ use std::time::Duration;
 
 use rustix::process::{Signal, set_parent_process_death_signal, setsid};
 
-use crate::command::{self, RUN};
 use crate::history::{Event, Line, now};
 use crate::run_context::RunContext;
 use crate::schedule::{Plan, Route, Shape, plans};
 use crate::testbed::Site;
+use crate::worker::{self, RUN};
 
 /// Maximum number of bytes of a run's standard error that are written to the history.
 const STDERR_LIMIT: usize = 2_000;
@@ -24,10 +24,11 @@ pub(crate) fn run_contender(context: &RunContext, site: &Site, action: &str, slo
     let ttl_factor = site.purpose.ttl_factor();
     for mut plan in plans(context.seed, action, slot) {
         plan.ttl *= ttl_factor;
+        plan.hold /= site.purpose.hold_divisor();
         if !context.fault_phase.pause(Duration::from_millis(plan.pause)) {
             break;
         }
-        run(context, site, action, plan);
+        run(context, site, action, slot, plan);
     }
     // A contender that starts after all faults must be served.
     context.fault_phase.wait_for_quiet();
@@ -40,13 +41,13 @@ pub(crate) fn run_contender(context: &RunContext, site: &Site, action: &str, slo
         wait: None,
         route: Route::Tcp,
     };
-    run(context, site, action, last);
+    run(context, site, action, slot, last);
 }
 
 /// Runs dlock once, and records its start and its end.
-fn run(context: &RunContext, site: &Site, action: &str, plan: Plan) {
+fn run(context: &RunContext, site: &Site, action: &str, slot: usize, plan: Plan) {
     let run = context.runs.fetch_add(1, Ordering::Relaxed);
-    let fifo = command::make_fifo(&context.folder, run);
+    let fifo = worker::make_fifo(&context.folder, run);
     context.tree_watcher.watch(run, action, &fifo);
     let stderr_copy = context.folder.join("said").join(run.to_string());
     let file = File::create(&stderr_copy).expect("a file can be created");
@@ -55,22 +56,14 @@ fn run(context: &RunContext, site: &Site, action: &str, plan: Plan) {
         Some(millis) => format!("{millis}ms"),
         None => "forever".to_owned(),
     };
-    let url = match plan.route {
-        Route::Proxy => match site.proxies.get(action) {
-            Some(proxy) => site.database.url_through(proxy.port()),
-            None => site.database.url(),
-        },
-        Route::Tcp => site.database.url(),
-        Route::Socket => site.database.socket_url(),
-    };
     let mut dlock = context.dlock();
     dlock
-        .env("DLOCK_URL", url)
+        .env("DLOCK_URL", site.url(action, slot, plan.route))
         .env(RUN, run.to_string())
         .args(["exec", "--action", action, "--wait", &wait])
         .args(["--ttl", &format!("{}ms", plan.ttl)])
         .args(["--holder", &format!("run {run}"), "--"])
-        .args(command::command_line(
+        .args(worker::command_line(
             &context.worker,
             &context.folder,
             &plan,

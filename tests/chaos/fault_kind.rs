@@ -63,6 +63,14 @@ pub(crate) enum FaultKind {
     RestartServer,
     /// SIGSTOP to the server.
     FreezeServer,
+    /// A node of a cluster is killed and restarted.
+    KillNode,
+    /// A node of a cluster is shut down cleanly and restarted.
+    RestartNode,
+    /// SIGSTOP to a node of a cluster.
+    FreezeNode,
+    /// A node of a cluster loses all packets from and to the other nodes.
+    IsolateNode,
     /// The server's clock is set forward by an hour.
     HourForward,
     /// The server's clock is set back by an hour.
@@ -90,6 +98,8 @@ pub(crate) enum Victim {
     Network,
     /// The site's server.
     Server,
+    /// One node of the site's cluster.
+    Node,
     /// The clock of the site's server.
     Clock,
     /// The lease, which an operator revokes.
@@ -100,7 +110,7 @@ pub(crate) enum Victim {
 
 impl FaultKind {
     /// All kinds.
-    pub(crate) const ALL: [Self; 33] = [
+    pub(crate) const ALL: [Self; 37] = [
         Self::KillParent,
         Self::FreezeParentShort,
         Self::FreezeParentNear,
@@ -128,6 +138,10 @@ impl FaultKind {
         Self::KillServer,
         Self::RestartServer,
         Self::FreezeServer,
+        Self::KillNode,
+        Self::RestartNode,
+        Self::FreezeNode,
+        Self::IsolateNode,
         Self::HourForward,
         Self::HourBack,
         Self::DoubleSpeed,
@@ -160,6 +174,9 @@ impl FaultKind {
             | Self::Drip
             | Self::Silence => Victim::Network,
             Self::KillServer | Self::RestartServer | Self::FreezeServer => Victim::Server,
+            Self::KillNode | Self::RestartNode | Self::FreezeNode | Self::IsolateNode => {
+                Victim::Node
+            }
             Self::HourForward | Self::HourBack | Self::DoubleSpeed | Self::HalfSpeed => {
                 Victim::Clock
             }
@@ -171,7 +188,7 @@ impl FaultKind {
     /// Returns true if a holder may be unable to reach the server during the fault.
     pub(crate) fn is_outage(self) -> bool {
         match self.victim() {
-            Victim::Server => true,
+            Victim::Server | Victim::Node => true,
             // The loss of one response, or one reset of all connections, costs at most one more attempt.
             Victim::Network => {
                 let replies = [Self::LoseReply, Self::LateReply, Self::ErrorReply];
@@ -214,6 +231,8 @@ impl FaultKind {
             | Self::Silence
             | Self::StopReader
             | Self::FreezeServer => between(ttl / 10, ttl * 3 / 2),
+            // The nodes of a Galera cluster exclude a silent node after a time within this range.
+            Self::FreezeNode | Self::IsolateNode => between(ttl / 10, ttl * 3),
             Self::HourForward | Self::HourBack | Self::DoubleSpeed | Self::HalfSpeed => {
                 between(ttl / 4, ttl * 3 / 2)
             }
@@ -232,7 +251,9 @@ impl FaultKind {
             | Self::ResetConnections
             | Self::Release
             | Self::KillServer
-            | Self::RestartServer => Duration::ZERO,
+            | Self::RestartServer
+            | Self::KillNode
+            | Self::RestartNode => Duration::ZERO,
         }
     }
 

@@ -3,6 +3,7 @@
 //!
 //! ```text
 //! make chaos SECONDS=1800 SEED=7 FLAVOUR=mysql      FLAVOUR: mariadb, mysql or both (default)
+//! make chaos TOPOLOGY=galera                        test a cluster (see `topology`)
 //! DLOCK_UNDER_TEST=path make chaos …                test the program at this path instead of the dlock built here
 //! make chaos ONLY=kill-parent,freeze-parent-long …  inject only these faults
 //! cargo test --test chaos -- --judge --folder=FOLDER  check the histories in FOLDER again
@@ -10,13 +11,22 @@
 //! The program exits with 1 if a property is violated. With `--worker`, the same program is the command that dlock
 //! runs.
 //!
+//! - `topology` defines the servers, and `testbed` starts them.
 //! - `schedule` derives all runs and faults from the seed. `contender` executes the runs, and `nemesis` injects the
 //!   faults (`fault_kind`).
-//! - `command` is the worker, `store` checks tokens, and `tree_watcher` detects the death of each process tree. Their
-//!   events are written to the `history`.
+//! - `worker` is the command of the runs, `store` checks tokens, and `tree_watcher` detects the death of each process
+//!   tree. Their events are written to the `history`.
 //! - `timeline` and `check` evaluate the history after the chaos run.
 
 mod check;
+#[allow(dead_code, reason = "the tests use the other items")]
+#[path = "../it/cli_runner.rs"]
+mod cli_runner;
+#[allow(dead_code, reason = "the tests use the other items")]
+#[path = "../it/clusters.rs"]
+mod clusters;
+#[allow(dead_code, reason = "the tests use the other items")]
+#[path = "../it/command.rs"]
 mod command;
 mod contender;
 mod fault_kind;
@@ -39,21 +49,23 @@ mod servers;
 mod store;
 mod testbed;
 mod timeline;
+mod topology;
 mod tree_watcher;
+mod worker;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::thread;
 
 use options::Options;
-use servers::Flavour;
 use timeline::Timeline;
+use topology::Topology;
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.split_first() {
-        Some((mode, rest)) if mode == "--worker" => command::run_worker(rest),
-        Some((mode, rest)) if mode == "--descendant" => command::run_descendant(rest),
+        Some((mode, rest)) if mode == "--worker" => worker::run_worker(rest),
+        Some((mode, rest)) if mode == "--descendant" => worker::run_descendant(rest),
         _ => {}
     }
     match Options::read(&arguments) {
@@ -66,37 +78,38 @@ fn main() -> ExitCode {
     }
 }
 
-/// Runs on all flavours concurrently, and prints the reports.
+/// Runs on all topologies, and prints the reports.
 fn run_all(options: &Options) -> ExitCode {
     let folder = options.folder.clone().unwrap_or_else(|| {
         let name = format!("chaos-{}-{}", options.seed, std::process::id());
         PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name)
     });
     println!(
-        "chaos: seed {}, {} s, histories in {}",
+        "chaos: seed {}, histories in {}",
         options.seed,
-        options.seconds,
         folder.display()
     );
-    let run = |flavour: Flavour| {
-        let folder = folder.join(flavour.to_string());
+    let run = |topology: Topology| {
+        let folder = folder.join(topology.to_string());
+        let seconds = options.seconds.unwrap_or(topology.short_seconds());
         let timeline = match options.only_checks {
             true => Timeline::of(history::read(&folder).expect("the history can be read")),
-            false => run::run(flavour, options, &folder),
+            false => run::run(topology, seconds, options, &folder),
         };
-        report::report(&timeline, flavour, options, &folder)
+        report::report(&timeline, topology, seconds, options, &folder)
     };
-    let reports: Vec<_> = thread::scope(|scope| {
-        let spawn = |flavour: &Flavour| {
-            let flavour = *flavour;
-            scope.spawn(move || run(flavour))
-        };
-        let threads: Vec<_> = options.flavours.iter().map(spawn).collect();
-        threads
-            .into_iter()
-            .map(thread::ScopedJoinHandle::join)
-            .collect()
-    });
+    let concurrently = |topologies: &Vec<Topology>| {
+        thread::scope(|scope| {
+            let spawn = |topology: &Topology| {
+                let topology = *topology;
+                scope.spawn(move || run(topology))
+            };
+            let threads: Vec<_> = topologies.iter().map(spawn).collect();
+            let reports = threads.into_iter().map(thread::ScopedJoinHandle::join);
+            reports.collect::<Vec<_>>()
+        })
+    };
+    let reports = options.topologies.iter().flat_map(concurrently);
     let mut all_hold = true;
     for report in reports {
         match report {

@@ -7,6 +7,7 @@
 mod clock;
 mod holder;
 mod network;
+mod node;
 mod operator;
 mod reader;
 mod server;
@@ -23,7 +24,8 @@ use crate::schedule::{Step, steps};
 use crate::testbed::Site;
 
 pub(crate) use clock::Clock;
-pub(crate) use server::inject_faults;
+pub(crate) use node::{inject_faults as inject_node_faults, set_detection};
+pub(crate) use server::inject_faults as inject_server_faults;
 
 /// Maximum time to wait for a victim.
 const SEARCH: Duration = Duration::from_secs(12);
@@ -59,7 +61,7 @@ impl Nemesis<'_> {
                 Victim::Network => self.inject_network_fault(step),
                 Victim::Lease => self.inject_lease_fault(step),
                 Victim::Reader => self.inject_reader_fault(step),
-                Victim::Server | Victim::Clock => {
+                Victim::Server | Victim::Node | Victim::Clock => {
                     unreachable!("this fault affects a site, not an action")
                 }
             };

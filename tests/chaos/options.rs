@@ -3,18 +3,16 @@
 use std::path::PathBuf;
 
 use crate::fault_kind::FaultKind;
-use crate::servers::Flavour;
-
-/// Default length of a chaos run, in seconds. `cargo test` uses this length.
-const DEFAULT_SECONDS: u64 = 75;
+use crate::topology::Topology;
 
 /// The options of the command line.
 #[derive(Debug)]
 pub(crate) struct Options {
-    pub(crate) seconds: u64,
+    /// Length of each chaos run. None uses the length of the topology's short run.
+    pub(crate) seconds: Option<u64>,
     pub(crate) seed: u64,
-    /// Flavours to test. They run concurrently.
-    pub(crate) flavours: Vec<Flavour>,
+    /// Topologies to test. The topologies in one element run concurrently.
+    pub(crate) topologies: Vec<Vec<Topology>>,
     /// Kinds of faults to inject. If the list is empty, all kinds are injected.
     pub(crate) only: Vec<FaultKind>,
     /// The program under test.
@@ -31,9 +29,9 @@ impl Options {
         let dlock = std::env::var_os("DLOCK_UNDER_TEST")
             .map_or_else(|| env!("CARGO_BIN_EXE_dlock").into(), PathBuf::from);
         let mut options = Self {
-            seconds: DEFAULT_SECONDS,
+            seconds: None,
             seed: 0,
-            flavours: Flavour::ALL.into(),
+            topologies: vec![Topology::SINGLE.into(), Topology::TESTED.into()],
             only: Vec::new(),
             dlock: dlock
                 .canonicalize()
@@ -42,6 +40,7 @@ impl Options {
             only_checks: false,
         };
         let mut seed = None;
+        let (mut flavour, mut topology) = (String::new(), None);
         let mut is_selected = true;
         let mut arguments = arguments.iter();
         while let Some(argument) = arguments.next() {
@@ -54,9 +53,10 @@ impl Options {
                 value.ok_or_else(|| format!("{name} takes a value"))
             };
             match name {
-                "--seconds" => options.seconds = number(&value()?)?,
+                "--seconds" => options.seconds = Some(number(&value()?)?),
                 "--seed" => seed = Some(value()?).filter(|text| !text.is_empty()),
-                "--flavour" => options.flavours = flavours(&value()?)?,
+                "--flavour" => flavour = value()?,
+                "--topology" => topology = Some(value()?),
                 "--only" => options.only = kinds(&value()?)?,
                 "--folder" => options.folder = Some(value()?.into()),
                 "--judge" => options.only_checks = true,
@@ -67,6 +67,12 @@ impl Options {
                 name if name.starts_with('-') => {}
                 filter => is_selected = "chaos".contains(filter),
             }
+        }
+        match topology.as_deref() {
+            // `cargo test` passes no topology.
+            None if flavour.is_empty() => {}
+            None | Some("") => options.topologies = vec![flavours(&flavour)?],
+            Some(name) => options.topologies = vec![vec![named(name)?]],
         }
         options.seed = match seed {
             Some(text) => number(&text)?,
@@ -80,16 +86,28 @@ fn number(text: &str) -> Result<u64, String> {
     text.parse().map_err(|error| format!("{text}: {error}"))
 }
 
-fn flavours(text: &str) -> Result<Vec<Flavour>, String> {
+fn flavours(text: &str) -> Result<Vec<Topology>, String> {
     if ["", "both"].contains(&text) {
-        return Ok(Flavour::ALL.into());
+        return Ok(Topology::SINGLE.into());
     }
-    let named = |flavour: &Flavour| flavour.to_string() == text;
-    let found: Vec<Flavour> = Flavour::ALL.into_iter().filter(named).collect();
+    let mut found = Vec::from(Topology::SINGLE);
+    found.retain(|topology| topology.to_string() == text);
     match found.is_empty() {
         true => Err(format!("{text}: mariadb, mysql or both")),
         false => Ok(found),
     }
+}
+
+fn named(text: &str) -> Result<Topology, String> {
+    let mut others = Topology::OTHERS.into_iter();
+    let found = others.find(|topology| topology.to_string() == text);
+    found.ok_or_else(|| {
+        let names: Vec<String> = Topology::OTHERS.iter().map(Topology::to_string).collect();
+        format!(
+            "{text}: no such topology; the topologies are {}",
+            names.join(", ")
+        )
+    })
 }
 
 fn kinds(text: &str) -> Result<Vec<FaultKind>, String> {

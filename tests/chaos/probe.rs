@@ -11,6 +11,7 @@ use mysql::{Conn, Opts};
 
 use crate::history::{Event, Line, Micros, micros, now};
 use crate::run_context::RunContext;
+use crate::servers::Database;
 use crate::testbed::Site;
 
 /// Interval between two probes.
@@ -33,12 +34,12 @@ pub(crate) fn machine(context: &RunContext) {
     }
 }
 
-/// Until the chaos run ends, records slow commits of the site's server.
-pub(crate) fn server(context: &RunContext, site: &Site) {
+/// Until the chaos run ends, records slow commits of the site's server, which is reached through `database`.
+pub(crate) fn server(context: &RunContext, site: &Site, database: &Database) {
     while !context.live_runs.is_closed() {
         let before = now();
         // If the server is down, this call returns an error. The outage is already recorded as a fault.
-        let _ = commit(&site.database.socket_url());
+        let _ = commit(&database.socket_url());
         record(context, Some(&site.name), now() - before);
         thread::sleep(INTERVAL * 4);
     }

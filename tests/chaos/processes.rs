@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
-use crate::command::{MARK, RUN};
 use crate::history::Micros;
+use crate::worker::{MARK, RUN};
 
 /// A process with the mark of the chaos run.
 #[derive(Clone, Debug)]

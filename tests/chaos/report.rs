@@ -4,17 +4,19 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use crate::check::{self, PROPERTIES, Violation, latencies};
-use crate::fault_kind::FaultKind;
+use crate::fault_kind::{FaultKind, Victim};
 use crate::history::{Event, Line};
 use crate::options::Options;
-use crate::servers::Flavour;
 use crate::timeline::Timeline;
+use crate::topology::Topology;
 
 /// Length of a full chaos run in seconds, and the minimum numbers of events in a full chaos run.
 const FULL: u64 = 1_800;
 const GRANTS: u64 = 3_000;
 const TAKEOVERS: u64 = 300;
 const EACH_FAULT: u64 = 50;
+/// A node of a cluster needs seconds to recover, and only one node at a time has a fault.
+const EACH_NODE_FAULT: u64 = 20;
 
 /// Maximum number of violations that are shown for each property, and of history lines before and after each violation.
 const MAX_SHOWN: usize = 4;
@@ -24,19 +26,20 @@ const AFTER: usize = 6;
 /// Returns the report as text, and true if all properties hold.
 pub(crate) fn report(
     timeline: &Timeline,
-    flavour: Flavour,
+    topology: Topology,
+    seconds: u64,
     options: &Options,
     folder: &Path,
 ) -> (String, bool) {
     let mut text = String::new();
-    let Options { seed, seconds, .. } = options;
+    let seed = options.seed;
     let grants: usize = timeline.grants().values().map(Vec::len).sum();
     let takeovers = check::takeovers(timeline);
     let runs = timeline.runs.len();
     // Writing to a String cannot fail.
     let _ = writeln!(
         text,
-        "chaos on {flavour}: seed {seed}, {seconds} s, {runs} runs, {grants} grants, {takeovers} take-overs"
+        "chaos on {topology}: seed {seed}, {seconds} s, {runs} runs, {grants} grants, {takeovers} take-overs"
     );
     let _ = writeln!(text, "history: {}", folder.display());
     let mut too_few = Vec::new();
@@ -49,14 +52,18 @@ pub(crate) fn report(
     };
     require("grants", grants, GRANTS);
     require("take-overs", takeovers, TAKEOVERS);
-    let wanted = FaultKind::ALL
+    let wanted = (topology.kinds())
         .into_iter()
         .filter(|kind| options.only.is_empty() || options.only.contains(kind));
     for kind in wanted {
         let hits: Vec<i64> = lengths(timeline, kind);
         let _ = writeln!(text, "  {kind:<22} {}", percentiles(&hits));
         let hits = hits.len();
-        require(&kind.to_string(), hits, EACH_FAULT);
+        let full = match kind.victim() {
+            Victim::Node => EACH_NODE_FAULT,
+            _ => EACH_FAULT,
+        };
+        require(&kind.to_string(), hits, full);
     }
     for (what, kind, promise) in [
         ("killed", FaultKind::KillParent, "1 s"),

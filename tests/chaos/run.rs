@@ -1,4 +1,4 @@
-//! Executes a chaos run on one flavour, from the start of the servers to the last line of the history.
+//! Executes a chaos run on one topology, from the start of the servers to the last line of the history.
 
 use std::path::Path;
 use std::thread::{self, ScopedJoinHandle};
@@ -9,15 +9,15 @@ use rustix::process::Signal;
 use crate::contender::run_contender;
 use crate::fault_kind::FaultKind;
 use crate::history::{Event, micros, now, read};
-use crate::nemesis::{self, Nemesis};
+use crate::nemesis::Nemesis;
 use crate::options::Options;
 use crate::probe;
 use crate::processes::{marked, send};
 use crate::run_context::RunContext;
-use crate::servers::Flavour;
 use crate::store::Store;
-use crate::testbed::{Purpose, Running};
+use crate::testbed::Running;
 use crate::timeline::Timeline;
+use crate::topology::Topology;
 
 /// Maximum time after the faults until all contenders are served. The longest queue needs about a tenth of this time.
 const SERVICE_TIME: Duration = Duration::from_secs(90);
@@ -32,17 +32,17 @@ const PROCESS_POLL_INTERVAL: Duration = Duration::from_millis(50);
 const POLL_INTERVAL: Duration = Duration::from_millis(250);
 
 /// Executes the chaos run, and returns its timeline.
-pub(crate) fn run(flavour: Flavour, options: &Options, folder: &Path) -> Timeline {
+pub(crate) fn run(topology: Topology, seconds: u64, options: &Options, folder: &Path) -> Timeline {
     let context = RunContext::new(options.seed, folder, &options.dlock)
         .expect("the folder can be written to");
     context.journal.record(Event::Began {
         seed: options.seed,
-        flavour: flavour.to_string(),
-        seconds: options.seconds,
+        flavour: topology.to_string(),
+        seconds,
     });
-    let mut sites: Vec<Running> = Purpose::ALL
-        .map(|purpose| Running::start(&context, flavour, purpose))
-        .into();
+    let mut sites: Vec<Running> = (topology.purposes().iter())
+        .map(|purpose| Running::start(&context, topology, *purpose))
+        .collect();
     let actions: Vec<String> = sites
         .iter()
         .flat_map(|running| running.site.actions.clone())
@@ -56,9 +56,7 @@ pub(crate) fn run(flavour: Flavour, options: &Options, folder: &Path) -> Timelin
             for running in &mut sites {
                 start(scope, &context, running, &options.only, &mut threads);
             }
-            context
-                .fault_phase
-                .pause(Duration::from_secs(options.seconds));
+            context.fault_phase.pause(Duration::from_secs(seconds));
             context.fault_phase.end_faults();
             // The contenders must be able to end even if a nemesis has panicked.
             let ends = threads.nemeses.drain(..).map(ScopedJoinHandle::join);
@@ -116,11 +114,7 @@ fn start<'scope>(
         kinds.retain(|kind| only.is_empty() || only.contains(kind));
         kinds
     };
-    let Running {
-        site,
-        server,
-        clock,
-    } = running;
+    let Running { site, machines } = running;
     let (site, purpose) = (&*site, site.purpose);
     for action in &site.actions {
         for slot in 0..purpose.contenders() {
@@ -138,12 +132,12 @@ fn start<'scope>(
             .nemeses
             .push(scope.spawn(move || action_nemesis.inject_faults(&kinds)));
     }
-    scope.spawn(move || probe::server(context, site));
+    for database in &site.nodes {
+        scope.spawn(move || probe::server(context, site, database));
+    }
     let kinds = wanted(purpose.site_kinds());
-    threads.nemeses.push(match clock {
-        Some(clock) => scope.spawn(move || clock.inject_faults(context, site, &kinds)),
-        None => scope.spawn(move || nemesis::inject_faults(context, site, server, &kinds)),
-    });
+    let nemesis = scope.spawn(move || machines.inject_faults(context, site, &kinds));
+    threads.nemeses.push(nemesis);
 }
 
 /// Waits for all processes to end. Records and kills the processes that still run after [`EXIT_TIME`].

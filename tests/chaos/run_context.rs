@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::AtomicU64;
 
-use crate::command::MARK;
 use crate::fault_phase::FaultPhases;
 use crate::history::Journal;
 use crate::live_runs::LiveRuns;
 use crate::readers::Readers;
 use crate::tree_watcher::TreeWatcher;
+use crate::worker::MARK;
 
 pub(crate) struct RunContext {
     pub(crate) seed: u64,

@@ -56,7 +56,7 @@ pub(crate) enum Shape {
 pub(crate) enum Route {
     Tcp,
     Socket,
-    /// Through the action's proxy if there is one, otherwise like `Tcp`.
+    /// On a cluster, a list of all nodes. Otherwise through the action's proxy if there is one, or else like `Tcp`.
     Proxy,
 }
 

@@ -1,6 +1,6 @@
-//! The sites of a chaos run. A site is a server with its actions and the kinds of faults that affect them.
+//! The sites of a chaos run. A site is a server or a cluster, with its actions and the kinds of faults that affect them.
 //!
-//! A chaos run has several sites, so that each property is also checked without unrelated faults. `processes` has no
+//! A chaos run on single servers has several sites, so that each property is also checked without unrelated faults. `processes` has no
 //! faults of the server or the network, `network` and `restarts` have such faults, and `clocks` has only faults of the
 //! server's clock.
 
@@ -8,12 +8,15 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::ops::RangeInclusive;
 
+use crate::clusters::Galera;
 use crate::fault_kind::{FaultKind, Victim};
-use crate::nemesis::Clock;
+use crate::nemesis::{self, Clock};
 use crate::probe;
 use crate::proxy::Proxy;
 use crate::run_context::RunContext;
-use crate::servers::{Database, Flavour, Server};
+use crate::schedule::Route;
+use crate::servers::{Database, Server};
+use crate::topology::Topology;
 
 /// The purpose of a site.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,10 +25,13 @@ pub(crate) enum Purpose {
     Network,
     Restarts,
     Clocks,
+    /// Faults of the nodes of a Galera cluster, and of processes.
+    Nodes,
 }
 
 impl Purpose {
-    pub(crate) const ALL: [Self; 4] =
+    /// The purposes of the sites with a single server.
+    pub(crate) const SINGLE: [Self; 4] =
         [Self::Processes, Self::Network, Self::Restarts, Self::Clocks];
 
     fn name(self) -> &'static str {
@@ -34,6 +40,7 @@ impl Purpose {
             Self::Network => "network",
             Self::Restarts => "restarts",
             Self::Clocks => "clocks",
+            Self::Nodes => "nodes",
         }
     }
 
@@ -42,6 +49,7 @@ impl Purpose {
             Self::Processes => 1..=5,
             Self::Network => 1..=3,
             Self::Restarts | Self::Clocks => 1..=2,
+            Self::Nodes => 1..=8,
         }
     }
 
@@ -49,7 +57,8 @@ impl Purpose {
     pub(crate) fn contenders(self) -> usize {
         match self {
             Self::Processes | Self::Network => 4,
-            Self::Restarts | Self::Clocks => 3,
+            // A multiple of the number of nodes, so the contenders are spread evenly.
+            Self::Restarts | Self::Clocks | Self::Nodes => 3,
         }
     }
 
@@ -61,6 +70,15 @@ impl Purpose {
     pub(crate) fn ttl_factor(self) -> u64 {
         match self {
             Self::Clocks => 3,
+            _ => 1,
+        }
+    }
+
+    /// Returns the number by which the run times of the commands are divided. On a cluster, most of the time passes during
+    /// faults, so the commands are shorter, which gives more grants.
+    pub(crate) fn hold_divisor(self) -> u64 {
+        match self {
+            Self::Nodes => 2,
             _ => 1,
         }
     }
@@ -88,6 +106,7 @@ impl Purpose {
             // These faults are also injected while the server is down.
             Self::Restarts => &[Victim::Holder, Victim::Waiter],
             Self::Clocks => &[],
+            Self::Nodes => &[Victim::Holder, Victim::Waiter, Victim::Lease],
         })
     }
 
@@ -97,6 +116,7 @@ impl Purpose {
             Self::Processes | Self::Network => &[],
             Self::Restarts => &[Victim::Server],
             Self::Clocks => &[Victim::Clock],
+            Self::Nodes => &[Victim::Node],
         })
     }
 }
@@ -115,28 +135,90 @@ pub(crate) struct Site {
     pub(crate) database: Database,
     /// Proxies by action. Empty if the site has no faults of the network.
     pub(crate) proxies: BTreeMap<String, Proxy>,
+    /// The database as it is reached through each node of the cluster. One element if the site has a single server.
+    pub(crate) nodes: Vec<Database>,
 }
 
-/// A site with its server and clock. The server stops when this value is dropped.
+impl Site {
+    /// Returns the URL that contender number `slot` of `action` uses. On a cluster, the contenders of an action start
+    /// with different nodes.
+    pub(crate) fn url(&self, action: &str, slot: usize, route: Route) -> String {
+        let first = slot % self.nodes.len();
+        let node = &self.nodes[first];
+        match (route, self.proxies.get(action)) {
+            (Route::Socket, _) => node.socket_url(),
+            (Route::Tcp, _) => node.url(),
+            (Route::Proxy, Some(proxy)) => node.url_through(proxy.port()),
+            (Route::Proxy, None) => {
+                let (before, after) = self.nodes.split_at(first);
+                let nodes = after.iter().chain(before);
+                let hosts: Vec<String> = nodes
+                    .map(|node| format!("127.0.0.1:{}", node.port))
+                    .collect();
+                node.url().replace(&hosts[0], &hosts.join(","))
+            }
+        }
+    }
+}
+
+/// The servers of a site. They stop when this value is dropped.
+pub(crate) enum Machines {
+    Server(Server),
+    /// A server with a clock that the nemesis sets. The server is never restarted.
+    Clocked(Server, Clock),
+    Galera(Galera),
+}
+
+impl Machines {
+    fn start(context: &RunContext, topology: Topology, purpose: Purpose) -> Self {
+        let Topology::Single(flavour) = topology else {
+            let cluster = Galera::start();
+            cluster.nodes.iter().for_each(nemesis::set_detection);
+            cluster.wait_healthy();
+            return Self::Galera(cluster);
+        };
+        let start = |environment: &[_]| Server::start_in(flavour, purpose.options(), environment);
+        if purpose != Purpose::Clocks {
+            return Self::Server(start(&[]));
+        }
+        let mut clock = Clock::new(&context.folder);
+        let server = start(&clock.environment());
+        clock.bind_to(server.pid());
+        Self::Clocked(server, clock)
+    }
+
+    fn servers(&self) -> &[Server] {
+        match self {
+            Self::Server(server) | Self::Clocked(server, _) => std::slice::from_ref(server),
+            Self::Galera(cluster) => &cluster.nodes,
+        }
+    }
+
+    /// Injects faults of `kinds` into the servers until the fault phase ends.
+    pub(crate) fn inject_faults(&mut self, context: &RunContext, site: &Site, kinds: &[FaultKind]) {
+        match self {
+            Self::Server(server) => nemesis::inject_server_faults(context, site, server, kinds),
+            Self::Clocked(_, clock) => clock.inject_faults(context, site, kinds),
+            Self::Galera(cluster) => nemesis::inject_node_faults(context, site, cluster, kinds),
+        }
+    }
+}
+
+/// A site with its servers.
 pub(crate) struct Running {
     pub(crate) site: Site,
-    pub(crate) server: Server,
-    pub(crate) clock: Option<Clock>,
+    pub(crate) machines: Machines,
 }
 
 impl Running {
-    pub(crate) fn start(context: &RunContext, flavour: Flavour, purpose: Purpose) -> Self {
+    pub(crate) fn start(context: &RunContext, topology: Topology, purpose: Purpose) -> Self {
         let name = purpose.name().to_owned();
-        let mut clock = (purpose == Purpose::Clocks).then(|| Clock::new(&context.folder));
-        let environment = clock.as_ref().map(Clock::environment).unwrap_or_default();
-        let server = Server::start_in(flavour, purpose.options(), &environment);
-        if let Some(clock) = &mut clock {
-            clock.bind_to(server.pid());
-        }
+        let machines = Machines::start(context, topology, purpose);
+        let servers = machines.servers();
         let actions = purpose.actions().map(|number| format!("{name}-{number}"));
         let actions: Vec<String> = actions.collect();
         let proxy = |action: &String| {
-            let proxy = Proxy::to(server.port());
+            let proxy = Proxy::to(servers[0].port());
             proxy.forget_requests();
             (action.clone(), proxy)
         };
@@ -144,10 +226,12 @@ impl Running {
             Purpose::Network => actions.iter().map(proxy).collect(),
             _ => BTreeMap::new(),
         };
+        let database = servers[0].database(&name);
         let site = Site {
             actions,
             proxies,
-            database: server.database(&name),
+            nodes: servers.iter().map(|node| node.same(&database)).collect(),
+            database,
             purpose,
             name,
         };
@@ -163,10 +247,6 @@ impl Running {
             .output()
             .expect("dlock starts");
         assert!(set_up.status.success(), "dlock setup: {set_up:?}");
-        Self {
-            site,
-            server,
-            clock,
-        }
+        Self { site, machines }
     }
 }

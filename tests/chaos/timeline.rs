@@ -229,7 +229,7 @@ impl Timeline {
     /// Returns true if the server of `site` had a fault within `from..to`.
     fn had_fault(&self, site: &str, from: Micros, to: Micros) -> bool {
         self.faults.iter().any(|fault| {
-            fault.kind.victim() == Victim::Server
+            matches!(fault.kind.victim(), Victim::Server | Victim::Node)
                 && fault.site == site
                 && fault.at < to
                 && fault.until > from

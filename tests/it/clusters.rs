@@ -49,7 +49,8 @@ pub(crate) fn value(server: &Server, query: &str) -> Option<String> {
 }
 
 impl Galera {
-    fn start() -> Self {
+    /// Starts a cluster of three nodes.
+    pub(crate) fn start() -> Self {
         let first = Server::start(Series::Galera, &["--wsrep-new-cluster"]);
         let address = value(&first, "SELECT @@wsrep_node_address").expect("a node has an address");
         let address = format!("--wsrep-cluster-address=gcomm://{address}");

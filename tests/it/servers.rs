@@ -174,6 +174,15 @@ impl Server {
         self.ready = self.script.ready();
     }
 
+    /// Restarts the server like [`Self::restart`], with `options` in place of the options of the start. The options must
+    /// not contain spaces.
+    #[track_caller]
+    pub(crate) fn restart_with(&mut self, options: &[&str]) {
+        let command = format!("restart {}", options.join(" "));
+        self.script.send_command(&command);
+        self.ready = self.script.ready();
+    }
+
     /// Stops the server and returns once its process has ended and its folder is removed. Dropping the value has the
     /// same effect.
     pub(crate) fn stop(self) {

@@ -11,6 +11,15 @@ const TAKEOVER: &str = "a lease is taken over in time";
 const CAUSE: &str = "no run of dlock ends without a documented cause";
 const SERVED: &str = "every contender is served after the faults";
 
+/// Faults of a server and of the nodes of a cluster.
+const OUTAGES: [FaultKind; 5] = [
+    FaultKind::FreezeServer,
+    FaultKind::KillNode,
+    FaultKind::RestartNode,
+    FaultKind::FreezeNode,
+    FaultKind::IsolateNode,
+];
+
 /// Returns a history of a holder with a fault at 10 s, and a waiter whose command starts at `next` milliseconds.
 fn taken_over(kind: FaultKind, until: u64, next: u64) -> HistoryBuilder {
     let builder = HistoryBuilder::default()
@@ -63,17 +72,19 @@ fn takeovers_are_counted_and_timed() {
 
 #[test]
 fn takeover_during_or_after_a_server_outage_is_not_reported() {
-    let frozen = |from| {
-        let builder = taken_over(FaultKind::KillParent, 10_001, 14_600);
-        builder.fault(from, from + 200, FaultKind::FreezeServer, None)
-    };
-    assert!(frozen(9_000).violations().is_empty());
-    assert!(frozen(11_000).violations().is_empty());
-    assert_eq!(
-        frozen(15_000).violations(),
-        [TAKEOVER],
-        "the outage began after the take-over was due"
-    );
+    for kind in OUTAGES {
+        let frozen = |from| {
+            let builder = taken_over(FaultKind::KillParent, 10_001, 14_600);
+            builder.fault(from, from + 200, kind, None)
+        };
+        assert!(frozen(9_000).violations().is_empty(), "{kind}");
+        assert!(frozen(11_000).violations().is_empty(), "{kind}");
+        assert_eq!(
+            frozen(15_000).violations(),
+            [TAKEOVER],
+            "{kind}: the outage began after the take-over was due"
+        );
+    }
 }
 
 /// Returns a history of a run that exits with `status` before its command has finished.
@@ -90,14 +101,15 @@ fn stopped(status: i32) -> HistoryBuilder {
 #[test]
 fn lease_lost_without_a_cause_is_reported() {
     assert_eq!(stopped(76).violations(), [CAUSE]);
-    let outage =
-        |length: u64| stopped(76).fault(1_200, 1_200 + length, FaultKind::FreezeServer, None);
-    assert_eq!(
-        outage(300).violations(),
-        [CAUSE],
-        "every lease tolerates an outage of 0.3 s"
-    );
-    assert!(outage(1_500).violations().is_empty());
+    for kind in OUTAGES {
+        let outage = |length: u64| stopped(76).fault(1_200, 1_200 + length, kind, None);
+        assert_eq!(
+            outage(300).violations(),
+            [CAUSE],
+            "{kind}: every lease tolerates an outage of 0.3 s"
+        );
+        assert!(outage(1_500).violations().is_empty(), "{kind}");
+    }
 }
 
 #[test]

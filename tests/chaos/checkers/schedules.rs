@@ -68,6 +68,8 @@ fn lasting_faults_have_a_length() {
         FaultKind::ResetConnections,
         FaultKind::KillServer,
         FaultKind::RestartServer,
+        FaultKind::KillNode,
+        FaultKind::RestartNode,
     ];
     for kind in FaultKind::ALL {
         let (minimum, maximum) = (kind.length(ttl, 0.0), kind.length(ttl, 1.0));

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::{Nemesis, SEARCH};
 use crate::history::Micros;
-use crate::schedule::Step;
+use crate::schedule::{Route, Step};
 
 impl Nemesis<'_> {
     /// Runs `dlock release` for the action. Returns the start time of the fault; None if no holder was found or `dlock
@@ -21,7 +21,10 @@ impl Nemesis<'_> {
             .context
             .dlock()
             .args(["release", "--action", &self.action, "--yes"])
-            .env("DLOCK_URL", self.site.database.url())
+            .env(
+                "DLOCK_URL",
+                self.site.url(&self.action, step.choice, Route::Proxy),
+            )
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .status();

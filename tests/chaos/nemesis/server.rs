@@ -53,7 +53,8 @@ pub(crate) fn inject_faults(
     }
 }
 
-fn shut_down(server: &Server) {
+/// Shuts the server down, and returns once its process has ended or [`SHUTDOWN`] has passed.
+pub(super) fn shut_down(server: &Server) {
     send(server, Signal::TERM);
     let turn = Duration::from_millis(20);
     let mut left = SHUTDOWN;
@@ -65,7 +66,7 @@ fn shut_down(server: &Server) {
 
 /// Sends `signal` to the server. The script that started the server has not waited for the server process, so the
 /// kernel cannot have reused the process id.
-fn send(server: &Server, signal: Signal) {
+pub(super) fn send(server: &Server, signal: Signal) {
     let pid = i32::try_from(server.pid()).ok().and_then(Pid::from_raw);
     kill_process(pid.expect("a server has a process id"), signal)
         .expect("the server can be signalled");

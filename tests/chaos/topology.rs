@@ -1,0 +1,67 @@
+//! The topologies on which a chaos run can be executed: a single server of each flavour, and clusters.
+
+use std::fmt;
+
+use crate::fault_kind::FaultKind;
+use crate::servers::Flavour;
+use crate::testbed::Purpose;
+
+/// Length in seconds of the short run on one server of each flavour, and on another topology. `cargo test` runs both.
+const SINGLE_SECONDS: u64 = 75;
+const SHORT_SECONDS: u64 = 40;
+
+/// The servers of a chaos run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Topology {
+    /// Single servers of one flavour.
+    Single(Flavour),
+    /// A Galera cluster of three nodes. The contenders use all nodes.
+    Galera,
+}
+
+impl Topology {
+    /// Single servers of both flavours.
+    pub(crate) const SINGLE: [Self; 2] =
+        [Self::Single(Flavour::MariaDb), Self::Single(Flavour::MySql)];
+
+    /// The topologies other than single servers.
+    pub(crate) const OTHERS: [Self; 1] = [Self::Galera];
+
+    /// The topologies other than single servers that `cargo test` tests.
+    pub(crate) const TESTED: [Self; 1] = [Self::Galera];
+
+    /// Returns the purposes of the sites.
+    pub(crate) fn purposes(self) -> &'static [Purpose] {
+        match self {
+            Self::Single(_) => &Purpose::SINGLE,
+            Self::Galera => &[Purpose::Nodes],
+        }
+    }
+
+    /// Returns all kinds of faults of the sites, in the order of [`FaultKind::ALL`].
+    pub(crate) fn kinds(self) -> Vec<FaultKind> {
+        let used: Vec<FaultKind> = (self.purposes().iter())
+            .flat_map(|purpose| [purpose.kinds(), purpose.site_kinds()].concat())
+            .collect();
+        let mut kinds = FaultKind::ALL.to_vec();
+        kinds.retain(|kind| used.contains(kind));
+        kinds
+    }
+
+    /// Returns the length of a short run in seconds.
+    pub(crate) fn short_seconds(self) -> u64 {
+        match self {
+            Self::Single(_) => SINGLE_SECONDS,
+            Self::Galera => SHORT_SECONDS,
+        }
+    }
+}
+
+impl fmt::Display for Topology {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Single(flavour) => flavour.fmt(f),
+            Self::Galera => f.write_str("galera"),
+        }
+    }
+}
