@@ -70,11 +70,15 @@ static: ## Build dlock as a static program without optimisation, for the tests
 # real servers under random faults, and checks the history for violations. By default, the servers of both flavours
 # (MariaDB and MySQL) run at the same time. `make test` includes a short run.
 # An example: make chaos SECONDS=1800 SEED=7 FLAVOUR=mysql ONLY=kill-parent,…
-# With TOPOLOGY, the contenders run on a cluster, and the simulated server is not compared. `make test` includes a short
-# run on Galera. An example: make chaos TOPOLOGY=galera SECONDS=1800
+# With TOPOLOGY, the contenders run on several servers, and the simulated server is not compared: on a Galera cluster
+# (galera), on a group of MySQL servers with a single primary (group), or on a primary and its asynchronous replica behind
+# HAProxy (haproxy). `make test` includes short runs of galera and haproxy.
+# An example: make chaos TOPOLOGY=galera SECONDS=1800
 chaos: SECONDS = 300
 chaos: SEQUENCES = 20000
 CHAOS_galera = mariadb galera
+CHAOS_group = mysql
+CHAOS_haproxy = mariadb haproxy
 chaos: ## Inject random faults on real servers (SECONDS=300 SEED= FLAVOUR= TOPOLOGY= ONLY= SEQUENCES=20000)
 	tests/servers/fetch $(if $(TOPOLOGY),$(CHAOS_$(TOPOLOGY)),mariadb mysql faketime)
 	$(if $(TOPOLOGY),,DLOCK_SEQUENCES=$(SEQUENCES) DLOCK_SEED=$(SEED) \

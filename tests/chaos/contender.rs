@@ -16,14 +16,16 @@ use crate::schedule::{Plan, Route, Shape, plans};
 use crate::testbed::Site;
 use crate::worker::{self, RUN};
 
+/// Interval at which a contender checks whether it may start.
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
+
 /// Maximum number of bytes of a run's standard error that are written to the history.
 const STDERR_LIMIT: usize = 2_000;
 
 /// Runs dlock on `action` until the fault phase ends, and once more in the quiet phase.
 pub(crate) fn run_contender(context: &RunContext, site: &Site, action: &str, slot: usize) {
-    let ttl_factor = site.purpose.ttl_factor();
     for mut plan in plans(context.seed, action, slot) {
-        plan.ttl *= ttl_factor;
+        plan.ttl = site.purpose.ttl(plan.ttl);
         plan.hold /= site.purpose.hold_divisor();
         if !context.fault_phase.pause(Duration::from_millis(plan.pause)) {
             break;
@@ -34,7 +36,7 @@ pub(crate) fn run_contender(context: &RunContext, site: &Site, action: &str, slo
     context.fault_phase.wait_for_quiet();
     let last = Plan {
         pause: 0,
-        ttl: 2_000 * ttl_factor,
+        ttl: site.purpose.ttl(2_000),
         hold: 10,
         shape: Shape::Plain,
         exit: 0,
@@ -46,6 +48,9 @@ pub(crate) fn run_contender(context: &RunContext, site: &Site, action: &str, slo
 
 /// Runs dlock once, and records its start and its end.
 fn run(context: &RunContext, site: &Site, action: &str, slot: usize, plan: Plan) {
+    while site.is_closed.load(Ordering::Relaxed) {
+        thread::sleep(POLL_INTERVAL);
+    }
     let run = context.runs.fetch_add(1, Ordering::Relaxed);
     let fifo = worker::make_fifo(&context.folder, run);
     context.tree_watcher.watch(run, action, &fifo);

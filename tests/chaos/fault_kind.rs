@@ -69,8 +69,13 @@ pub(crate) enum FaultKind {
     RestartNode,
     /// SIGSTOP to a node of a cluster.
     FreezeNode,
-    /// A node of a cluster loses all packets from and to the other nodes.
+    /// A node of a Galera cluster loses all packets from and to the other nodes. A member of a group leaves the group
+    /// but keeps running.
     IsolateNode,
+    /// Another member of a group, or the replica, becomes the primary, as an operator requests.
+    SwitchPrimary,
+    /// The primary is killed. Its replica, which lacks the latest changes, becomes the primary.
+    LosePrimary,
     /// The server's clock is set forward by an hour.
     HourForward,
     /// The server's clock is set back by an hour.
@@ -110,7 +115,7 @@ pub(crate) enum Victim {
 
 impl FaultKind {
     /// All kinds.
-    pub(crate) const ALL: [Self; 37] = [
+    pub(crate) const ALL: [Self; 39] = [
         Self::KillParent,
         Self::FreezeParentShort,
         Self::FreezeParentNear,
@@ -142,6 +147,8 @@ impl FaultKind {
         Self::RestartNode,
         Self::FreezeNode,
         Self::IsolateNode,
+        Self::SwitchPrimary,
+        Self::LosePrimary,
         Self::HourForward,
         Self::HourBack,
         Self::DoubleSpeed,
@@ -174,9 +181,12 @@ impl FaultKind {
             | Self::Drip
             | Self::Silence => Victim::Network,
             Self::KillServer | Self::RestartServer | Self::FreezeServer => Victim::Server,
-            Self::KillNode | Self::RestartNode | Self::FreezeNode | Self::IsolateNode => {
-                Victim::Node
-            }
+            Self::KillNode
+            | Self::RestartNode
+            | Self::FreezeNode
+            | Self::IsolateNode
+            | Self::SwitchPrimary
+            | Self::LosePrimary => Victim::Node,
             Self::HourForward | Self::HourBack | Self::DoubleSpeed | Self::HalfSpeed => {
                 Victim::Clock
             }
@@ -231,6 +241,8 @@ impl FaultKind {
             | Self::Silence
             | Self::StopReader
             | Self::FreezeServer => between(ttl / 10, ttl * 3 / 2),
+            // During this time, the replica receives no changes.
+            Self::LosePrimary => between(ttl / 10, ttl / 2),
             // The nodes of a Galera cluster exclude a silent node after a time within this range.
             Self::FreezeNode | Self::IsolateNode => between(ttl / 10, ttl * 3),
             Self::HourForward | Self::HourBack | Self::DoubleSpeed | Self::HalfSpeed => {
@@ -253,7 +265,8 @@ impl FaultKind {
             | Self::KillServer
             | Self::RestartServer
             | Self::KillNode
-            | Self::RestartNode => Duration::ZERO,
+            | Self::RestartNode
+            | Self::SwitchPrimary => Duration::ZERO,
         }
     }
 

@@ -166,6 +166,13 @@ impl LiveRuns {
         })
     }
 
+    /// Returns the numbers of all runs whose command has not started.
+    pub(crate) fn waiting(&self) -> Vec<u64> {
+        let state = self.locked();
+        let waiting = state.runs.values().filter(|run| run.started.is_none());
+        waiting.map(|run| run.number).collect()
+    }
+
     /// Waits until a command of one of `actions` starts after `since`. Returns false if none starts within `timeout`.
     pub(crate) fn wait_for_start(
         &self,

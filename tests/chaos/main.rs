@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! make chaos SECONDS=1800 SEED=7 FLAVOUR=mysql      FLAVOUR: mariadb, mysql or both (default)
-//! make chaos TOPOLOGY=galera                        test a cluster (see `topology`)
+//! make chaos TOPOLOGY=galera                        test several servers (see `topology`)
 //! DLOCK_UNDER_TEST=path make chaos …                test the program at this path instead of the dlock built here
 //! make chaos ONLY=kill-parent,freeze-parent-long …  inject only these faults
 //! cargo test --test chaos -- --judge --folder=FOLDER  check the histories in FOLDER again
@@ -33,6 +33,8 @@ mod fault_kind;
 mod fault_phase;
 mod history;
 mod live_runs;
+#[path = "../it/middle.rs"]
+mod middle;
 mod nemesis;
 mod options;
 mod probe;

@@ -24,7 +24,9 @@ use crate::schedule::{Step, steps};
 use crate::testbed::Site;
 
 pub(crate) use clock::Clock;
-pub(crate) use node::{inject_faults as inject_node_faults, set_detection};
+pub(crate) use node::{
+    Cluster, inject_faults as inject_node_faults, start_galera, start_group, start_pair,
+};
 pub(crate) use server::inject_faults as inject_server_faults;
 
 /// Maximum time to wait for a victim.

@@ -39,7 +39,7 @@ pub(crate) fn server(context: &RunContext, site: &Site, database: &Database) {
     while !context.live_runs.is_closed() {
         let before = now();
         // If the server is down, this call returns an error. The outage is already recorded as a fault.
-        let _ = commit(&database.socket_url());
+        let _ = commit(&database.url());
         record(context, Some(&site.name), now() - before);
         thread::sleep(INTERVAL * 4);
     }

@@ -7,16 +7,20 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::ops::RangeInclusive;
+use std::sync::atomic::AtomicBool;
 
-use crate::clusters::Galera;
+use crate::clusters::run;
 use crate::fault_kind::{FaultKind, Victim};
-use crate::nemesis::{self, Clock};
+use crate::nemesis::{self, Clock, Cluster};
 use crate::probe;
 use crate::proxy::Proxy;
 use crate::run_context::RunContext;
 use crate::schedule::Route;
 use crate::servers::{Database, Server};
 use crate::topology::Topology;
+
+/// Ttl in milliseconds of all runs on a site whose database loses grants.
+pub(crate) const LOSSY_TTL: u64 = 3_000;
 
 /// The purpose of a site.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +31,10 @@ pub(crate) enum Purpose {
     Clocks,
     /// Faults of the nodes of a Galera cluster, and of processes.
     Nodes,
+    /// Faults of the members of a group with a single primary, and of processes.
+    Members,
+    /// Faults of a primary with an asynchronous replica behind a proxy, and of processes.
+    FailOver,
 }
 
 impl Purpose {
@@ -41,6 +49,8 @@ impl Purpose {
             Self::Restarts => "restarts",
             Self::Clocks => "clocks",
             Self::Nodes => "nodes",
+            Self::Members => "members",
+            Self::FailOver => "fail-over",
         }
     }
 
@@ -49,7 +59,7 @@ impl Purpose {
             Self::Processes => 1..=5,
             Self::Network => 1..=3,
             Self::Restarts | Self::Clocks => 1..=2,
-            Self::Nodes => 1..=8,
+            Self::Nodes | Self::Members | Self::FailOver => 1..=8,
         }
     }
 
@@ -58,19 +68,20 @@ impl Purpose {
         match self {
             Self::Processes | Self::Network => 4,
             // A multiple of the number of nodes, so the contenders are spread evenly.
-            Self::Restarts | Self::Clocks | Self::Nodes => 3,
+            Self::Restarts | Self::Clocks | Self::Nodes | Self::Members | Self::FailOver => 3,
         }
     }
 
-    /// Returns the factor by which the ttls are longer than in the schedule.
+    /// Returns the ttl in milliseconds of a run that has the ttl `planned` in the schedule.
     ///
     /// A server with a fake clock is slow. On a busy machine, it may be too slow for the renewal of a short lease. If a
     /// session ends for this reason while the clock jumps, two faults coincide, and dlock makes no promise for this
-    /// case.
-    pub(crate) fn ttl_factor(self) -> u64 {
+    /// case. If a database loses a grant, dlock makes a promise only to contenders with the same ttl.
+    pub(crate) fn ttl(self, planned: u64) -> u64 {
         match self {
-            Self::Clocks => 3,
-            _ => 1,
+            Self::Clocks => planned * 3,
+            Self::FailOver => LOSSY_TTL,
+            _ => planned,
         }
     }
 
@@ -78,7 +89,7 @@ impl Purpose {
     /// faults, so the commands are shorter, which gives more grants.
     pub(crate) fn hold_divisor(self) -> u64 {
         match self {
-            Self::Nodes => 2,
+            Self::Nodes | Self::Members | Self::FailOver => 2,
             _ => 1,
         }
     }
@@ -106,18 +117,27 @@ impl Purpose {
             // These faults are also injected while the server is down.
             Self::Restarts => &[Victim::Holder, Victim::Waiter],
             Self::Clocks => &[],
-            Self::Nodes => &[Victim::Holder, Victim::Waiter, Victim::Lease],
+            Self::Nodes | Self::Members | Self::FailOver => {
+                &[Victim::Holder, Victim::Waiter, Victim::Lease]
+            }
         })
     }
 
     /// Returns the kinds of faults that affect the whole site.
     pub(crate) fn site_kinds(self) -> Vec<FaultKind> {
-        kinds_of(match self {
+        let mut kinds = kinds_of(match self {
             Self::Processes | Self::Network => &[],
             Self::Restarts => &[Victim::Server],
             Self::Clocks => &[Victim::Clock],
-            Self::Nodes => &[Victim::Node],
-        })
+            Self::Nodes | Self::Members | Self::FailOver => &[Victim::Node],
+        });
+        kinds.retain(|kind| match kind {
+            FaultKind::RestartNode | FaultKind::IsolateNode => self != Self::FailOver,
+            FaultKind::SwitchPrimary => self != Self::Nodes,
+            FaultKind::LosePrimary => self == Self::FailOver,
+            _ => true,
+        });
+        kinds
     }
 }
 
@@ -135,8 +155,11 @@ pub(crate) struct Site {
     pub(crate) database: Database,
     /// Proxies by action. Empty if the site has no faults of the network.
     pub(crate) proxies: BTreeMap<String, Proxy>,
-    /// The database as it is reached through each node of the cluster. One element if the site has a single server.
+    /// The database as it is reached through each node of the cluster. One element if the site has a single server, or
+    /// if a proxy leads to the primary.
     pub(crate) nodes: Vec<Database>,
+    /// True while no contender may start.
+    pub(crate) is_closed: AtomicBool,
 }
 
 impl Site {
@@ -145,6 +168,13 @@ impl Site {
     pub(crate) fn url(&self, action: &str, slot: usize, route: Route) -> String {
         let first = slot % self.nodes.len();
         let node = &self.nodes[first];
+        // Only the primary of a group accepts writes.
+        let route = match self.purpose {
+            Purpose::Members => Route::Proxy,
+            // The proxy has no Unix socket.
+            Purpose::FailOver => Route::Tcp,
+            _ => route,
+        };
         match (route, self.proxies.get(action)) {
             (Route::Socket, _) => node.socket_url(),
             (Route::Tcp, _) => node.url(),
@@ -166,16 +196,16 @@ pub(crate) enum Machines {
     Server(Server),
     /// A server with a clock that the nemesis sets. The server is never restarted.
     Clocked(Server, Clock),
-    Galera(Galera),
+    Cluster(Box<dyn Cluster>),
 }
 
 impl Machines {
     fn start(context: &RunContext, topology: Topology, purpose: Purpose) -> Self {
-        let Topology::Single(flavour) = topology else {
-            let cluster = Galera::start();
-            cluster.nodes.iter().for_each(nemesis::set_detection);
-            cluster.wait_healthy();
-            return Self::Galera(cluster);
+        let flavour = match topology {
+            Topology::Single(flavour) => flavour,
+            Topology::Galera => return Self::cluster(nemesis::start_galera()),
+            Topology::Group => return Self::cluster(nemesis::start_group()),
+            Topology::Haproxy => return Self::cluster(nemesis::start_pair()),
         };
         let start = |environment: &[_]| Server::start_in(flavour, purpose.options(), environment);
         if purpose != Purpose::Clocks {
@@ -187,10 +217,15 @@ impl Machines {
         Self::Clocked(server, clock)
     }
 
+    fn cluster(mut cluster: impl Cluster + 'static) -> Self {
+        cluster.wait_healthy();
+        Self::Cluster(Box::new(cluster))
+    }
+
     fn servers(&self) -> &[Server] {
         match self {
             Self::Server(server) | Self::Clocked(server, _) => std::slice::from_ref(server),
-            Self::Galera(cluster) => &cluster.nodes,
+            Self::Cluster(cluster) => cluster.nodes(),
         }
     }
 
@@ -199,7 +234,9 @@ impl Machines {
         match self {
             Self::Server(server) => nemesis::inject_server_faults(context, site, server, kinds),
             Self::Clocked(_, clock) => clock.inject_faults(context, site, kinds),
-            Self::Galera(cluster) => nemesis::inject_node_faults(context, site, cluster, kinds),
+            Self::Cluster(cluster) => {
+                nemesis::inject_node_faults(context, site, &mut **cluster, kinds);
+            }
         }
     }
 }
@@ -227,10 +264,23 @@ impl Running {
             _ => BTreeMap::new(),
         };
         let database = servers[0].database(&name);
+        if purpose == Purpose::Members {
+            let user = &database.user;
+            run(
+                &servers[0],
+                &format!(
+                    "GRANT SELECT ON performance_schema.replication_group_members TO '{user}'@'%'"
+                ),
+            );
+        }
         let site = Site {
             actions,
             proxies,
-            nodes: servers.iter().map(|node| node.same(&database)).collect(),
+            nodes: match &machines {
+                Machines::Cluster(cluster) => cluster.entries(&database),
+                _ => vec![database.clone()],
+            },
+            is_closed: AtomicBool::new(false),
             database,
             purpose,
             name,

@@ -172,6 +172,34 @@ impl Timeline {
         grants
     }
 
+    /// Returns true if the database of `action` may have lost a grant of the time `granted`, before `later`.
+    pub(crate) fn may_have_lost(&self, action: &str, granted: Micros, later: Micros) -> bool {
+        self.faults.iter().any(|fault| {
+            fault.kind == FaultKind::LosePrimary
+                && action.starts_with(&fault.site)
+                && granted <= fault.until
+                && fault.at <= later
+        })
+    }
+
+    /// Returns true if the store refused the token of `run` because the database had lost the grant of a higher token.
+    pub(crate) fn is_refused_after_loss(&self, run: u64) -> bool {
+        self.lines.iter().any(|line| match &line.event {
+            Event::Refused {
+                run: refused,
+                action,
+                highest,
+                ..
+            } if *refused == run => self.runs.values().any(|earlier| {
+                earlier.action == *action
+                    && earlier.start.is_some_and(|start| {
+                        start.token == *highest && self.may_have_lost(action, start.at, line.at)
+                    })
+            }),
+            _ => false,
+        })
+    }
+
     /// Returns the faults whose victim was `run`.
     pub(crate) fn faults_of(&self, run: u64) -> impl Iterator<Item = &Fault> {
         self.faults

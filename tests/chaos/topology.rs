@@ -1,4 +1,5 @@
-//! The topologies on which a chaos run can be executed: a single server of each flavour, and clusters.
+//! The topologies on which a chaos run can be executed: a single server of each flavour,
+//! clusters, and servers behind a proxy.
 
 use std::fmt;
 
@@ -17,6 +18,10 @@ pub(crate) enum Topology {
     Single(Flavour),
     /// A Galera cluster of three nodes. The contenders use all nodes.
     Galera,
+    /// A group of three MySQL servers with a single primary. The contenders have a list of all members.
+    Group,
+    /// A MariaDB server and its asynchronous replica behind HAProxy.
+    Haproxy,
 }
 
 impl Topology {
@@ -25,16 +30,18 @@ impl Topology {
         [Self::Single(Flavour::MariaDb), Self::Single(Flavour::MySql)];
 
     /// The topologies other than single servers.
-    pub(crate) const OTHERS: [Self; 1] = [Self::Galera];
+    pub(crate) const OTHERS: [Self; 3] = [Self::Galera, Self::Group, Self::Haproxy];
 
     /// The topologies other than single servers that `cargo test` tests.
-    pub(crate) const TESTED: [Self; 1] = [Self::Galera];
+    pub(crate) const TESTED: [Self; 2] = [Self::Galera, Self::Haproxy];
 
     /// Returns the purposes of the sites.
     pub(crate) fn purposes(self) -> &'static [Purpose] {
         match self {
             Self::Single(_) => &Purpose::SINGLE,
             Self::Galera => &[Purpose::Nodes],
+            Self::Group => &[Purpose::Members],
+            Self::Haproxy => &[Purpose::FailOver],
         }
     }
 
@@ -52,7 +59,7 @@ impl Topology {
     pub(crate) fn short_seconds(self) -> u64 {
         match self {
             Self::Single(_) => SINGLE_SECONDS,
-            Self::Galera => SHORT_SECONDS,
+            _ => SHORT_SECONDS,
         }
     }
 }
@@ -62,6 +69,8 @@ impl fmt::Display for Topology {
         match self {
             Self::Single(flavour) => flavour.fmt(f),
             Self::Galera => f.write_str("galera"),
+            Self::Group => f.write_str("group"),
+            Self::Haproxy => f.write_str("haproxy"),
         }
     }
 }

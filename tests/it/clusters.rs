@@ -98,7 +98,8 @@ impl Galera {
 }
 
 impl Group {
-    fn start() -> Self {
+    /// Starts a group of three members.
+    pub(crate) fn start() -> Self {
         let members: Vec<Server> = thread::scope(|scope| {
             let start = || Server::start(Series::Group, &[]);
             let threads: Vec<_> = (0..3).map(|_| scope.spawn(start)).collect();

@@ -1,8 +1,11 @@
 //! Starts HAProxy and MySQL Router between dlock and a server.
 
+#![allow(dead_code, reason = "the tests and the chaos run use different parts")]
+
 use std::fs;
-use std::io::Read;
+use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
@@ -10,11 +13,14 @@ use crate::cli_runner::eventually;
 use crate::command::Stage;
 use crate::servers::Server;
 
+/// Name of the Unix socket on which HAProxy reads commands.
+const ADMIN_SOCKET: &str = "admin";
+
 /// A running program that forwards connections. Dropping this value ends the program.
 pub(crate) struct Middle {
     child: Child,
     port: u16,
-    _stage: Stage,
+    stage: Stage,
 }
 
 impl Middle {
@@ -30,8 +36,10 @@ impl Middle {
         let (stage, port) = (Stage::new(), free_port());
         let config = stage.path("haproxy.cfg");
         let text = format!(
-            "defaults\n mode tcp\n timeout connect 5s\n timeout client {timeout}\n timeout server {timeout}\n\
+            "global\n stats socket {} level admin\n\
+             defaults\n mode tcp\n timeout connect 5s\n timeout client {timeout}\n timeout server {timeout}\n\
              listen mysql\n bind 127.0.0.1:{port}\n server one 127.0.0.1:{}\n",
+            stage.path(ADMIN_SOCKET).display(),
             server.port()
         );
         fs::write(&config, text).expect("the folder can be written");
@@ -90,10 +98,25 @@ impl Middle {
             // Both programs send the greeting of the server.
             connection.is_ok_and(|mut connection| connection.read(&mut [0; 1]).is_ok())
         });
-        Self {
-            child,
-            port,
-            _stage: stage,
+        Self { child, port, stage }
+    }
+
+    /// Makes HAProxy connect new clients to `server`, and ends the current connections.
+    #[track_caller]
+    pub(crate) fn lead_to(&self, server: &Server) {
+        let port = server.port();
+        for command in [
+            format!("set server mysql/one addr 127.0.0.1 port {port}"),
+            "shutdown sessions server mysql/one".to_owned(),
+        ] {
+            let socket = UnixStream::connect(self.stage.path(ADMIN_SOCKET));
+            let mut socket = socket.expect("HAProxy has a socket for commands");
+            writeln!(socket, "{command}").expect("HAProxy reads commands");
+            let mut answer = String::new();
+            let read = socket.read_to_string(&mut answer);
+            read.expect("HAProxy answers with text");
+            let is_done = answer.trim().is_empty() || answer.contains("changed");
+            assert!(is_done, "{command}: {answer}");
         }
     }
 

@@ -239,6 +239,11 @@ impl Server {
         admin(&self.ready.socket, None)
     }
 
+    /// Opens a connection like [`Self::admin`], to a server that may not respond.
+    pub(crate) fn try_admin(&self) -> mysql::Result<Conn> {
+        Conn::new(root_options(&self.ready.socket, None))
+    }
+
     /// Returns `database`, which another node of the same cluster has created, as it is reached through this server.
     pub(crate) fn same(&self, database: &Database) -> Database {
         Database {
@@ -331,12 +336,15 @@ impl Database {
 
 #[track_caller]
 fn admin(socket: &Path, database: Option<&str>) -> Conn {
-    let options = OptsBuilder::new()
+    Conn::new(root_options(socket, database))
+        .unwrap_or_else(|error| panic!("root cannot connect to {}: {error}", socket.display()))
+}
+
+fn root_options(socket: &Path, database: Option<&str>) -> OptsBuilder {
+    OptsBuilder::new()
         .socket(Some(socket.to_str().expect("the socket's path is UTF-8")))
         .user(Some("root"))
-        .db_name(database);
-    Conn::new(options)
-        .unwrap_or_else(|error| panic!("root cannot connect to {}: {error}", socket.display()))
+        .db_name(database)
 }
 
 /// Returns a random password. All users of this machine can connect to the server, so the password must be hard to

@@ -41,6 +41,7 @@ pub(crate) fn overlap(timeline: &Timeline) -> Vec<Violation> {
             {
                 format!("run {run} was alive after a later command had started")
             }
+            Event::Refused { run, .. } if timeline.is_refused_after_loss(*run) => continue,
             Event::Refused {
                 run,
                 token,

@@ -16,6 +16,9 @@ pub(crate) fn served(timeline: &Timeline) -> Vec<Violation> {
         let end = end.filter(|end| timeline.overdue.is_none_or(|overdue| end.at < overdue));
         let what = match end {
             None => "was not served".to_owned(),
+            Some(end) if end.status == Some(98) && timeline.is_refused_after_loss(run.number) => {
+                return None;
+            }
             Some(end)
                 if run.launched >= quiet
                     && run.plan.wait.is_none()

@@ -12,12 +12,14 @@ const CAUSE: &str = "no run of dlock ends without a documented cause";
 const SERVED: &str = "every contender is served after the faults";
 
 /// Faults of a server and of the nodes of a cluster.
-const OUTAGES: [FaultKind; 5] = [
+const OUTAGES: [FaultKind; 7] = [
     FaultKind::FreezeServer,
     FaultKind::KillNode,
     FaultKind::RestartNode,
     FaultKind::FreezeNode,
     FaultKind::IsolateNode,
+    FaultKind::SwitchPrimary,
+    FaultKind::LosePrimary,
 ];
 
 /// Returns a history of a holder with a fault at 10 s, and a waiter whose command starts at `next` milliseconds.

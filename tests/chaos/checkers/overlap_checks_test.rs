@@ -65,6 +65,54 @@ fn token_that_does_not_increase_is_reported() {
     }
 }
 
+/// Returns a history in which the database has a fault of `kind` from 3.2 s to 4 s, after the grant of token 11.
+fn failed_over(kind: FaultKind) -> HistoryBuilder {
+    good().fault(3_200, 4_000, kind, None)
+}
+
+#[test]
+fn lower_token_is_accepted_only_after_a_lost_grant() {
+    let next = |kind, token| failed_over(kind).complete_run(4_100, 4_500, 3, token);
+    assert!(next(FaultKind::LosePrimary, 10).violations().is_empty());
+    assert_eq!(next(FaultKind::SwitchPrimary, 10).violations(), [TOKENS]);
+    let later = next(FaultKind::LosePrimary, 10).complete_run(4_600, 5_000, 4, 10);
+    assert_eq!(
+        later.violations(),
+        [TOKENS],
+        "the new database has granted it"
+    );
+    let before =
+        good()
+            .complete_run(3_100, 3_900, 3, 10)
+            .fault(4_000, 5_000, FaultKind::LosePrimary, None);
+    assert_eq!(before.violations(), [TOKENS]);
+}
+
+#[test]
+fn refused_token_is_accepted_only_after_a_lost_grant() {
+    let refused = |kind| {
+        let refused = Event::Refused {
+            run: 3,
+            action: "processes-1".to_owned(),
+            token: 10,
+            highest: 11,
+        };
+        let builder = failed_over(kind).launched(4_100, 3).started(4_200, 3, 10);
+        let builder = builder.event(4_300, refused).dead(4_310, 3);
+        builder.ended(4_320, 3, 98).violations()
+    };
+    assert!(refused(FaultKind::LosePrimary).is_empty());
+    assert_eq!(refused(FaultKind::SwitchPrimary), [OVERLAP, TOKENS]);
+}
+
+#[test]
+fn overlap_after_a_lost_grant_is_reported() {
+    let builder = failed_over(FaultKind::LosePrimary).launched(4_100, 3);
+    let builder = builder.started_alone(4_200, 3, 12, false);
+    let builder = builder.dead(4_300, 3).ended(4_400, 3, 99);
+    assert_eq!(builder.violations(), [OVERLAP]);
+}
+
 #[test]
 fn lost_increment_is_reported_and_unknown_one_may_count() {
     let counts = |builder: HistoryBuilder, count| builder.counter(7_000, count).violations();

@@ -70,6 +70,7 @@ fn lasting_faults_have_a_length() {
         FaultKind::RestartServer,
         FaultKind::KillNode,
         FaultKind::RestartNode,
+        FaultKind::SwitchPrimary,
     ];
     for kind in FaultKind::ALL {
         let (minimum, maximum) = (kind.length(ttl, 0.0), kind.length(ttl, 1.0));

@@ -1,68 +1,102 @@
-//! Faults of the nodes of a Galera cluster. Only one node at a time has a fault, so the other nodes always have a majority.
+//! Faults of the nodes of a cluster. Only one node at a time has a fault, so the other nodes always have a majority.
 
-use std::time::Duration;
+mod galera;
+mod group;
+mod pair;
 
-use rustix::process::Signal;
+use std::sync::atomic::Ordering;
+use std::thread;
+use std::time::{Duration, Instant};
 
-use super::server::{send, shut_down};
+pub(crate) use galera::start as start_galera;
+pub(crate) use group::start as start_group;
+pub(crate) use pair::start as start_pair;
+
+use mysql::prelude::Queryable;
+use mysql::{Conn, Opts};
+
 use super::{RECOVERY, begin};
-use crate::clusters::{Galera, run, value};
 use crate::fault_kind::FaultKind;
 use crate::run_context::RunContext;
-use crate::schedule::steps;
-use crate::servers::Server;
-use crate::testbed::Site;
+use crate::schedule::{Step, steps};
+use crate::servers::{Database, Server};
+use crate::testbed::{LOSSY_TTL, Site};
 
 /// Minimum time in which all nodes work before the next fault.
 const MIN_PAUSE: Duration = Duration::from_secs(3);
 
-/// Times after which the other nodes exclude a silent node. With the defaults of 5 s and 15 s, the cluster would accept
-/// no write for most of the run.
-const DETECTION: &str =
-    "evs.suspect_timeout=PT2S;evs.inactive_timeout=PT4S;evs.install_timeout=PT4S";
+/// Maximum time until all nodes work again after a fault, and the polling interval.
+const HEALING_TIME: Duration = Duration::from_mins(4);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Sets the times after which the nodes exclude a silent node.
-pub(crate) fn set_detection(node: &Server) {
-    run(
-        node,
-        &format!("SET GLOBAL wsrep_provider_options='{DETECTION}'"),
-    );
+/// Maximum time until all contenders have read the record.
+const READ_TIME: Duration = Duration::from_secs(10);
+
+/// Maximum time from a grant to the start of the command, on a busy machine.
+const START_TIME: Duration = Duration::from_secs(1);
+
+/// The servers of a topology with several servers, and the faults of these servers.
+pub(crate) trait Cluster: Send {
+    /// Returns all servers.
+    fn nodes(&self) -> &[Server];
+
+    /// Returns `database` as contenders reach it: through each node, or through the proxy.
+    fn entries(&self, database: &Database) -> Vec<Database> {
+        self.nodes()
+            .iter()
+            .map(|node| node.same(database))
+            .collect()
+    }
+
+    /// Returns the index of the node that gets the fault.
+    fn victim(&self, step: Step) -> usize {
+        step.choice % self.nodes().len()
+    }
+
+    /// Injects a fault of `kind` into the node with this index. `pause` waits until a lasting fault must end.
+    fn inject(&mut self, kind: FaultKind, index: usize, pause: &dyn Fn());
+
+    /// Returns true if all nodes work. Repairs a node that does not recover without help.
+    fn heal(&mut self) -> bool;
+
+    /// Waits until all nodes work.
+    fn wait_healthy(&mut self) {
+        let started = Instant::now();
+        while !self.heal() {
+            assert!(started.elapsed() < HEALING_TIME, "not all nodes recovered");
+            thread::sleep(POLL_INTERVAL);
+        }
+    }
 }
 
-/// Injects faults of `kinds` into the nodes of `cluster` until the fault phase ends. A fault ends when all nodes accept
-/// writes again.
+/// Injects faults of `kinds` into the nodes of `cluster` until the fault phase ends. A fault ends when all nodes work
+/// again.
 pub(crate) fn inject_faults(
     context: &RunContext,
     site: &Site,
-    cluster: &mut Galera,
+    cluster: &mut dyn Cluster,
     kinds: &[FaultKind],
 ) {
     for step in steps(context.seed, &site.name, kinds) {
         if !context.fault_phase.pause(step.pause + MIN_PAUSE) {
             return;
         }
-        let index = step.choice % cluster.nodes.len();
-        let node = &cluster.nodes[index];
+        let index = cluster.victim(step);
+        let pid = cluster.nodes()[index].pid();
         let length = step.kind.length(Duration::from_secs(3), step.severity);
-        let fault = begin(context, site, step.kind, None, None, Some(node.pid()));
-        match step.kind {
-            FaultKind::FreezeNode => {
-                send(node, Signal::STOP);
-                context.fault_phase.pause(length);
-                send(node, Signal::CONT);
-            }
-            FaultKind::IsolateNode => {
-                run(node, "SET GLOBAL wsrep_provider_options='gmcast.isolate=1'");
-                context.fault_phase.pause(length);
-                run(node, "SET GLOBAL wsrep_provider_options='gmcast.isolate=0'");
-            }
-            _ => {
-                if step.kind == FaultKind::RestartNode {
-                    shut_down(node);
-                }
-                restart(&mut cluster.nodes, index);
-                set_detection(&cluster.nodes[index]);
-            }
+        let is_lossy = step.kind == FaultKind::LosePrimary;
+        if is_lossy && !close(context, site) {
+            site.is_closed.store(false, Ordering::Relaxed);
+            continue;
+        }
+        let fault = begin(context, site, step.kind, None, None, Some(pid));
+        cluster.inject(step.kind, index, &|| {
+            context.fault_phase.pause(length);
+        });
+        if is_lossy {
+            // Until then, a command whose grant is lost may still run.
+            thread::sleep(Duration::from_millis(LOSSY_TTL) + START_TIME);
+            site.is_closed.store(false, Ordering::Relaxed);
         }
         cluster.wait_healthy();
         let at = fault.at;
@@ -73,13 +107,27 @@ pub(crate) fn inject_faults(
     }
 }
 
-/// Kills the node with this index, and restarts it with its data. The other nodes must be running.
-fn restart(nodes: &mut [Server], index: usize) {
-    let others = nodes.iter().enumerate();
-    let others = others.filter(|(other, _)| *other != index);
-    let addresses: Vec<String> = others
-        .filter_map(|(_, node)| value(node, "SELECT @@wsrep_node_address"))
-        .collect();
-    let address = format!("--wsrep-cluster-address=gcomm://{}", addresses.join(","));
-    nodes[index].restart_with(&[&address]);
+/// Stops the start of new contenders, and waits until all contenders have read the record. dlock makes no promise to a
+/// contender that has read nothing before the database loses a grant. Returns false if a contender does not read the
+/// record in time.
+fn close(context: &RunContext, site: &Site) -> bool {
+    site.is_closed.store(true, Ordering::Relaxed);
+    let started = Instant::now();
+    while started.elapsed() < READ_TIME {
+        let queued = queued(site).unwrap_or_default();
+        let mut waiting = context.live_runs.waiting();
+        waiting.retain(|run| !queued.contains(&format!("run {run}")));
+        if waiting.is_empty() {
+            return true;
+        }
+        thread::sleep(POLL_INTERVAL);
+    }
+    false
+}
+
+/// Returns the contenders with an entry in the queue. A contender reads the record before it joins the queue.
+fn queued(site: &Site) -> mysql::Result<Vec<String>> {
+    let url = site.nodes[0].url();
+    let mut connection = Conn::new(Opts::from_url(&url)?)?;
+    connection.query("SELECT CAST(holder AS CHAR) FROM dlock_waiter")
 }

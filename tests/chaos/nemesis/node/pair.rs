@@ -1,0 +1,154 @@
+//! Faults of a primary and its asynchronous replica behind HAProxy. A server that is replaced never returns; a new server
+//! becomes the replica and replays the binary log.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use mysql::prelude::Queryable;
+use rustix::process::Signal;
+
+use super::Cluster;
+use crate::clusters::{run, value};
+use crate::fault_kind::FaultKind;
+use crate::middle::Middle;
+use crate::nemesis::server::send;
+use crate::schedule::Step;
+use crate::servers::{Database, Flavour, Server};
+
+/// The options of both servers. Each server has all earlier changes in its binary log, for the next replica.
+const OPTIONS: [&str; 3] = [
+    "--log-bin",
+    "--log-slave-updates",
+    "--innodb-flush-log-at-trx-commit=0",
+];
+
+/// Result of the replication threads of a replica that receives all changes.
+const REPLICATES: (&str, &str) = ("Yes", "Yes");
+
+/// A primary and its replica, and the proxy that leads to the primary.
+pub(crate) struct Pair {
+    /// The primary is the first element.
+    servers: Vec<Server>,
+    middle: Middle,
+}
+
+/// Starts a primary and its replica.
+pub(crate) fn start() -> Pair {
+    let primary = start_server();
+    for statement in [
+        "CREATE USER repl@'%' IDENTIFIED BY 'repl'",
+        "GRANT REPLICATION SLAVE ON *.* TO repl@'%'",
+    ] {
+        run(&primary, statement);
+    }
+    let replica = start_replica(&primary);
+    Pair {
+        middle: Middle::haproxy(&primary),
+        servers: vec![primary, replica],
+    }
+}
+
+fn start_server() -> Server {
+    static COUNT: AtomicU32 = AtomicU32::new(1);
+    let number = COUNT.fetch_add(1, Ordering::Relaxed);
+    let id = format!("--server-id={number}");
+    let options = [&OPTIONS[..], &[&id]].concat();
+    Server::start(Flavour::MariaDb, &options)
+}
+
+/// Starts an empty replica, which copies all changes of `primary`.
+fn start_replica(primary: &Server) -> Server {
+    let replica = start_server();
+    // This is not an option of the start, because a server that has become the primary may be restarted.
+    run(&replica, "SET GLOBAL read_only=ON");
+    run(
+        &replica,
+        &format!(
+            "CHANGE MASTER TO MASTER_HOST='127.0.0.1',MASTER_PORT={},MASTER_USER='repl',MASTER_PASSWORD='repl',\
+             MASTER_CONNECT_RETRY=1,MASTER_USE_GTID=slave_pos",
+            primary.port()
+        ),
+    );
+    run(&replica, "START SLAVE");
+    replica
+}
+
+/// Waits until `replica` has the current changes of `primary`.
+fn wait_applied(primary: &Server, replica: &Server) {
+    let done = value(primary, "SELECT @@gtid_binlog_pos").expect("the primary has a binary log");
+    let wait = format!("SELECT MASTER_GTID_WAIT('{done}',60)");
+    assert_eq!(value(replica, &wait).as_deref(), Some("0"), "{done}");
+}
+
+impl Pair {
+    /// Makes the replica the primary. Clients connect to it from now on, and a new server becomes the replica.
+    fn promote(&mut self) {
+        let replica = self.servers.pop().expect("a pair has a replica");
+        for statement in ["STOP SLAVE", "RESET SLAVE ALL", "SET GLOBAL read_only=OFF"] {
+            run(&replica, statement);
+        }
+        self.middle.lead_to(&replica);
+        self.servers = vec![replica];
+        self.servers.push(start_replica(&self.servers[0]));
+    }
+}
+
+impl Cluster for Pair {
+    fn nodes(&self) -> &[Server] {
+        &self.servers
+    }
+
+    fn entries(&self, database: &Database) -> Vec<Database> {
+        let mut entry = database.clone();
+        entry.port = self.middle.port();
+        vec![entry]
+    }
+
+    fn victim(&self, _: Step) -> usize {
+        0
+    }
+
+    fn inject(&mut self, kind: FaultKind, _: usize, pause: &dyn Fn()) {
+        let [primary, replica] = &mut self.servers[..] else {
+            panic!("a pair has two servers");
+        };
+        match kind {
+            FaultKind::FreezeNode => {
+                send(primary, Signal::STOP);
+                pause();
+                send(primary, Signal::CONT);
+            }
+            FaultKind::SwitchPrimary => {
+                run(primary, "SET GLOBAL read_only=ON");
+                wait_applied(primary, replica);
+                self.promote();
+            }
+            FaultKind::LosePrimary => {
+                run(replica, "STOP SLAVE");
+                pause();
+                send(primary, Signal::KILL);
+                self.promote();
+            }
+            _ => primary.restart(),
+        }
+    }
+
+    fn heal(&mut self) -> bool {
+        let [primary, replica] = &self.servers[..] else {
+            panic!("a pair has two servers");
+        };
+        let Ok(mut root) = replica.try_admin() else {
+            return false;
+        };
+        let row: Option<mysql::Row> = root.query_first("SHOW SLAVE STATUS").ok().flatten();
+        let column = |name: &str| row.as_ref().and_then(|row| row.get::<String, _>(name));
+        let threads = (column("Slave_IO_Running"), column("Slave_SQL_Running"));
+        let (Some(receives), Some(applies)) = threads else {
+            return false;
+        };
+        let replicates = (&*receives, &*applies) == REPLICATES;
+        if replicates {
+            wait_applied(primary, replica);
+        }
+        replicates
+    }
+}
