@@ -8,8 +8,8 @@ use dlock::lease::{Grant, OwnerId, Token};
 use dlock::store::mysql::{Database, Selection};
 use dlock::store::target::{Address, Secret, SslMode, Target, Tls};
 use dlock::store::{
-    AcquireMode, AcquireRequest, Contender, Expiry, FailureKind, FenceMode, Holder, LockRecord,
-    Loss, QueueEntry, QueueLock, ReleaseRequest, RenewRequest, Request, Response, Version,
+    AcquireMode, AcquireRequest, Contender, Expiry, FenceMode, Holder, LockRecord, Loss,
+    QueueEntry, QueueLock, Reassertion, ReleaseRequest, RenewRequest, Request, Response, Version,
 };
 use mysql::prelude::Queryable;
 
@@ -201,18 +201,17 @@ fn repeated_renewal_succeeds_and_is_counted() {
 fn renewal_or_release_needs_both_owner_id_and_token() {
     everywhere(|_, mut one, other| {
         let grant = one.granted();
-        for wrong in [
-            Grant {
-                owner_id: other.owner_id,
-                ..grant
-            },
-            Grant {
-                token: Token(grant.token.0 + 1),
-                ..grant
-            },
-        ] {
+        let another = Grant {
+            owner_id: other.owner_id,
+            ..grant
+        };
+        let later = Grant {
+            token: Token(grant.token.0 + 1),
+            ..grant
+        };
+        for (wrong, loss) in [(another, None), (later, Some(Loss::LostGrant))] {
             assert!(matches!(one.renew(wrong), Response::Lost(_)));
-            assert_eq!(one.release(wrong), Response::NotHolder(None));
+            assert_eq!(one.release(wrong), Response::NotHolder(loss));
         }
         assert_eq!(one.record().version.renewals, 0);
         assert_eq!(one.renew(grant), Response::Renewed(None));
@@ -422,18 +421,32 @@ fn one_of_many_contenders_wins_each_round_without_deadlocks() {
 }
 
 #[test]
-fn renewing_a_deleted_row_is_an_unknown_failure() {
+fn lost_grant_is_written_to_a_deleted_row_and_only_to_an_older_row() {
     everywhere(|database, mut one, _| {
         let grant = one.granted();
         let mut admin = database.admin_conn();
         admin
             .query_drop("DELETE FROM dlock_lock")
             .expect("the row can be deleted");
-        let response = one.database.request(
-            &one.contender,
-            &Request::Renew(RenewRequest::new(grant, QueueLock::Unavailable)),
+        match one.renew(grant) {
+            Response::Lost(record) => assert!(!record.is_known, "{record:?}"),
+            other => panic!("not lost: {other:?}"),
+        }
+        let lost = |grant| {
+            Request::Renew(RenewRequest {
+                reassertion: Some(Reassertion {
+                    renewals: 1000,
+                    fenced: false,
+                }),
+                ..RenewRequest::new(grant, QueueLock::Unavailable)
+            })
+        };
+        assert_eq!(one.send(&lost(grant)), Response::Renewed(None));
+        assert_eq!(one.record().version.renewals, 1000);
+        assert_eq!(one.release(grant), Response::Released);
+        assert!(
+            matches!(one.send(&lost(grant)), Response::Lost(_)),
+            "the token of the row is not smaller"
         );
-        let failure = response.outcome.expect_err("there is no row to renew");
-        assert_eq!(failure.kind, FailureKind::Unknown, "{failure}");
     });
 }

@@ -67,7 +67,9 @@ impl Database {
     /// Returns the response to a release of a lease that this process did not hold, for a reason that the release has not
     /// found. Reads whether the database has lost the grant with `token`.
     fn reason(&mut self, contender: &Contender, token: Token) -> Response {
+        let (sent, server_time) = (self.timing.sent, self.timing.server_time);
         let found = self.query(contender, "", None);
+        (self.timing.sent, self.timing.server_time) = (sent, server_time);
         let is_lost = found.is_ok_and(|found| {
             let record = found.or_unknown(&contender.action).row;
             record.is_some_and(|record| has_lost(&record, token))

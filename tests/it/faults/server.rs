@@ -271,24 +271,34 @@ fn a_server_error_during_a_renewal_does_not_affect_the_command() {
 }
 
 #[test]
-fn a_dropped_table_or_deleted_row_stops_the_holder_in_time() {
+fn a_dropped_table_stops_the_holder_in_time() {
     on_each(|flavour| {
-        for loss in ["DROP TABLE dlock_lock", "DELETE FROM dlock_lock"] {
-            println!("{flavour}, {loss}");
-            let scene = Scene::new(flavour);
-            let holder = scene.stubborn_holder("3s");
-            let mut admin = scene.database.admin_conn();
-            eventually("no other session locks the table", || {
-                admin.query_drop(loss).is_ok()
-            });
-            let outcome = holder.running.wait();
-            outcome.expect(76, "term\n", "cannot keep init: ");
-            assert_eq!(
-                scene.contender().wait().status,
-                Some(0),
-                "{flavour}, {loss}"
-            );
-            scene.over(&["holder", "contender"]);
-        }
+        let scene = Scene::new(flavour);
+        let holder = scene.stubborn_holder("3s");
+        let mut admin = scene.database.admin_conn();
+        eventually("no other session locks the table", || {
+            admin.query_drop("DROP TABLE dlock_lock").is_ok()
+        });
+        let outcome = holder.running.wait();
+        outcome.expect(76, "term\n", "cannot keep init: ");
+        assert_eq!(scene.contender().wait().status, Some(0), "{flavour}");
+        scene.over(&["holder", "contender"]);
+    });
+}
+
+#[test]
+fn a_deleted_record_is_written_again_by_the_holder() {
+    on_each(|flavour| {
+        let scene = Scene::new(flavour);
+        let holder = scene.stubborn_holder("3s");
+        let mut admin = scene.database.admin_conn();
+        eventually("no other session locks the row", || {
+            admin.query_drop("DELETE FROM dlock_lock").is_ok()
+        });
+        holder.running.wait_for_output("init is renewed again");
+        let outcome = holder.end();
+        outcome.expect(4, "", "the database has lost the grant of init");
+        assert_eq!(scene.contender().wait().status, Some(0), "{flavour}");
+        scene.over(&["holder", "contender"]);
     });
 }

@@ -116,7 +116,7 @@ fn a_holder_writes_a_lost_grant_again_and_continues() {
         let waiter = scene.waiter();
         scene.fail_over();
         reasserted(holder, &replica, granted);
-        waiter.wait().expect(0, "ran\n", "");
+        waiter.wait().expect(0, "ran\n", "init is held by");
         assert!(token(&replica) > granted);
     });
 }
