@@ -333,34 +333,6 @@ fn attempt_on_an_older_row_is_detected() {
     }
 }
 
-/// A holder that overwrites any row takes the lease from the holder that was granted it after the loss.
-#[test]
-fn lost_grant_that_overwrites_the_row_of_another_holder_is_detected() {
-    let run = Run {
-        rules: Rules {
-            reassertion_overwrites: true,
-            ..Run::sound().rules
-        },
-        ..AFTER_FAIL_OVER
-    };
-    assert_broken("a lost grant overwrites", run, TOKEN_ORDER);
-}
-
-#[test]
-fn lost_grant_with_the_version_of_an_earlier_record_is_detected() {
-    let run = Run {
-        rules: Rules {
-            reassertion_repeats_version: true,
-            ..Run::sound().rules
-        },
-        lost_writes: LostWrites::Restore,
-        faults: 0,
-        horizon: 6,
-        ..AFTER_FAIL_OVER
-    };
-    assert_broken("a repeated version", run, EXCLUSION);
-}
-
 const AFTER_FAIL_OVER: Run = Run {
     lost_writes: LostWrites::FailOver,
     faults: 1,

@@ -117,7 +117,6 @@ impl Run {
                 grant_removes_note: false,
                 last_read_is_ignored: false,
                 reassertion_overwrites: false,
-                reassertion_repeats_version: false,
             },
             horizon: 9,
             processes: [1, 1],

@@ -391,7 +391,7 @@ impl Server {
                     self.revoked_renewed |= self.row.revoked;
                     self.row.renewals += 1;
                 }
-                Some(lost) => self.reassert(owner_id, grant.token, lost.renewals, rules),
+                Some(lost) => self.reassert(owner_id, grant.token, lost.renewals),
             }
             self.row.expires = clock + TTL.cast_signed();
             if !rules.session_is_not_updated {
@@ -416,13 +416,10 @@ impl Server {
     }
 
     /// Writes a lost grant again. The caller sets the session and the end of the lease.
-    fn reassert(&mut self, owner_id: u8, token: Token, renewals: u64, rules: Rules) {
+    fn reassert(&mut self, owner_id: u8, token: Token, renewals: u64) {
         self.row.owner_id = Some(owner_id);
         self.row.token = u8::try_from(token.0).expect("few grants");
-        self.row.renewals = match rules.reassertion_repeats_version {
-            true => 1,
-            false => u32::try_from(renewals).expect("a short run"),
-        };
+        self.row.renewals = u32::try_from(renewals).expect("a short run");
         self.row.revoked = false;
     }
 

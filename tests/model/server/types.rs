@@ -97,8 +97,6 @@ pub(crate) struct Rules {
     pub(crate) last_read_is_ignored: bool,
     /// A holder whose grant is lost writes it again even if the row contains another owner id or a larger token.
     pub(crate) reassertion_overwrites: bool,
-    /// The grant that is written again has the number of renewals of an earlier record.
-    pub(crate) reassertion_repeats_version: bool,
 }
 
 /// The row and the state of the queue in a response.
