@@ -1,7 +1,7 @@
 //! The model's side of a comparison: the model's server, and for each contender the state that decides which requests
 //! it can send.
 
-use dlock::lease::{Grant, Token};
+use dlock::lease::{Grant, OwnerId, Token};
 use dlock::store::operator::OperatorAction;
 use dlock::store::session::{CommandConnections, SessionLook, SessionPolicy};
 use dlock::store::{
@@ -475,19 +475,7 @@ impl ModelSide {
                     ..RenewRequest::new(Grant { owner_id, token }, queue_lock)
                 })
             }
-            RequestKind::Reassert(is_lost) => {
-                let token = match is_lost {
-                    true => Token(current.0 + 1),
-                    false => current,
-                };
-                Request::Renew(RenewRequest {
-                    reassertion: Some(Reassertion {
-                        renewals: REASSERTED_RENEWALS,
-                        fenced: false,
-                    }),
-                    ..RenewRequest::new(Grant { owner_id, token }, queue_lock)
-                })
-            }
+            RequestKind::Reassert(is_lost) => reassert(owner_id, current, is_lost, queue_lock),
             RequestKind::HandOff => {
                 let (owner_id, token) = grant(GrantChoice::Own);
                 Request::HandOff(Grant { owner_id, token })
@@ -521,6 +509,18 @@ impl ModelSide {
             }
         }
     }
+}
+
+/// Returns a request that writes a grant again. `current` is the token of the row.
+fn reassert(owner_id: OwnerId, current: Token, is_lost: bool, queue_lock: QueueLock) -> Request {
+    let token = Token(current.0 + u64::from(is_lost));
+    Request::Renew(RenewRequest {
+        reassertion: Some(Reassertion {
+            renewals: REASSERTED_RENEWALS,
+            fenced: false,
+        }),
+        ..RenewRequest::new(Grant { owner_id, token }, queue_lock)
+    })
 }
 
 /// Returns the model's number for the owner id of contender `index`.
