@@ -27,7 +27,7 @@ impl SilenceLimit {
         let before = self.latest.replace(silence)?;
         let (shorter, longer) = (before.min(silence), before.max(silence));
         // The end is noticed a moment late, and later on a busy machine.
-        let is_similar = longer - shorter <= shorter / 4;
+        let is_similar = longer <= shorter + shorter / 4;
         let is_new = self.limit.is_none_or(|limit| shorter < limit * 3 / 4);
         if !is_similar || !is_new {
             return None;

@@ -102,12 +102,11 @@ impl Acquire {
                 let may_wait = is_foreign
                     && self.foreign_limit().is_some()
                     && self.retry_queue_lock_at.is_none();
-                match may_wait && self.queue_lock_anomalies > MAX_ANOMALIES {
-                    true => self.phase = AcquirePhase::WaitTurn,
-                    false => {
-                        let anomalies = self.queue_lock_anomalies;
-                        self.retry_or_disable_queue_lock(now, anomalies, is_foreign);
-                    }
+                let anomalies = self.queue_lock_anomalies;
+                if may_wait && anomalies > MAX_ANOMALIES {
+                    self.phase = AcquirePhase::WaitTurn;
+                } else {
+                    self.retry_or_disable_queue_lock(now, anomalies, is_foreign);
                 }
             }
         }
@@ -131,8 +130,8 @@ impl Acquire {
     /// Returns the maximum time of one wait for the queue lock, which is rounded up to whole seconds later. None if no
     /// limit is known.
     fn longest_wait(&self) -> Option<Duration> {
-        let silence = self.silence.longest_silence()?;
-        Some(Duration::from_secs(silence.as_secs()) - Duration::from_millis(1))
+        let silence = Duration::from_secs(self.silence.longest_silence()?.as_secs());
+        Some(silence.saturating_sub(Duration::from_millis(1)))
     }
 
     /// Returns true if this contender waits behind a foreign session that has the queue lock.
