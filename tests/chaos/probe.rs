@@ -12,7 +12,7 @@ use mysql::{Conn, Opts};
 use crate::history::{Event, Line, Micros, micros, now};
 use crate::run_context::RunContext;
 use crate::servers::Database;
-use crate::testbed::Site;
+use crate::testbed::{Purpose, Site};
 
 /// Interval between two probes.
 const INTERVAL: Duration = Duration::from_millis(50);
@@ -39,16 +39,24 @@ pub(crate) fn server(context: &RunContext, site: &Site, database: &Database) {
     while !context.live_runs.is_closed() {
         let before = now();
         // If the server is down, this call returns an error. The outage is already recorded as a fault.
-        let _ = commit(&database.url());
+        let _ = commit(&database.url(), site.purpose);
         record(context, Some(&site.name), now() - before);
         thread::sleep(INTERVAL * 4);
     }
 }
 
 /// Connects, logs in and commits, like a renewal after a fault.
-fn commit(url: &str) -> mysql::Result<()> {
+fn commit(url: &str, purpose: Purpose) -> mysql::Result<()> {
+    // A member outside its group accepts writes, but it cannot join again after a write of its own.
+    let condition = match purpose {
+        Purpose::Members => {
+            " WHERE EXISTS(SELECT 1 FROM performance_schema.replication_group_members \
+             WHERE member_id=@@server_uuid AND member_state='ONLINE')"
+        }
+        _ => "",
+    };
     let mut connection = Conn::new(Opts::from_url(url)?)?;
-    connection.query_drop("UPDATE probe SET beat=beat+1")
+    connection.query_drop(format!("UPDATE probe SET beat=beat+1{condition}"))
 }
 
 /// Creates the table that the probe updates.
