@@ -293,10 +293,16 @@ impl ModelSide {
                 };
                 return (Some(Err(failure(kind))), could_grant);
             }
-            match raw.next(request) {
-                Some(next) => stage = next,
-                None => return (Some(interpret(request, raw, self.variant)), could_grant),
+            if let Some(next) = raw.next(request) {
+                stage = next;
+                continue;
             }
+            let outcome = interpret(request, raw, self.variant);
+            if outcome.is_err() {
+                self.server.end(session);
+                self.contenders[index].connection = Connection::Closed;
+            }
+            return (Some(outcome), could_grant);
         }
         unreachable!("a request has few packets")
     }

@@ -176,10 +176,13 @@ impl Database {
                 match row.is_held_by(grant.owner_id, Some(grant.token)) {
                     true if found.changed => Ok(Response::Renewed(look.map(Box::new))),
                     // Some proxies send a SELECT to a replica, which may not have received the renewal yet.
-                    true => Err(Failure::new(
-                        FailureKind::Unknown,
-                        "the renewal cannot be read back",
-                    )),
+                    true => {
+                        self.hang_up();
+                        Err(Failure::new(
+                            FailureKind::Unknown,
+                            "the renewal cannot be read back",
+                        ))
+                    }
                     false => Ok(Response::Lost(row)),
                 }
             }

@@ -80,10 +80,11 @@ fn by_update(text: &str) -> Option<Kind> {
     let (_, update) = text.split_once("UPDATE dlock_lock SET ")?;
     let columns = update.split(" WHERE ").next().unwrap_or(update);
     let kinds = [
-        ("acquired_at=", Kind::TryAcquire),
+        ("renewals=0,", Kind::TryAcquire),
+        // A renewal that writes a lost grant again sets a number above zero.
+        ("renewals=", Kind::Renew),
         ("released_at=", Kind::Release),
         ("operator=", Kind::Other),
-        ("renewals=renewals+1", Kind::Renew),
     ];
     let found = kinds.into_iter().find(|(mark, _)| columns.contains(mark));
     found.map(|(_, kind)| kind)
