@@ -96,7 +96,8 @@ pub(in crate::store::mysql) const GROUP_MEMBERS: &str = "SELECT member_id=@@serv
 /// Returns the statements that set up a new session. They are sent at the beginning of the first packet of the session.
 ///
 /// - `autocommit`: the server or its `init_connect` may turn it off, and an attempt would then not be committed.
-/// - READ COMMITTED: avoids gap locks, and the subquery on `dlock_schema` takes no lock.
+/// - READ COMMITTED: avoids gap locks, and the subquery on `dlock_schema` takes no lock. The variable has one name on all
+///   MariaDB servers, and another name on MySQL.
 /// - The lock wait timeouts limit how long a statement waits on the server after the client has stopped waiting for its
 ///   response. They do not apply to named locks.
 /// - `innodb_snapshot_isolation`: MariaDB 11.6.2 and later turn it on. An UPDATE then fails with error 1020 instead of
@@ -108,8 +109,7 @@ pub(in crate::store::mysql) const GROUP_MEMBERS: &str = "SELECT member_id=@@serv
 pub(in crate::store::mysql) fn session(ttl: Duration, check: MemberCheck) -> String {
     let idle = ttl.as_secs() + u64::from(ttl.subsec_nanos() > 0);
     format!(
-        "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED;\
-         SET SESSION autocommit=1,{},\
+        "SET SESSION /*!80000 transaction_isolation*//*M! tx_isolation*/='READ-COMMITTED',autocommit=1,{},\
          innodb_lock_wait_timeout=1,lock_wait_timeout=1,\
          /*M!110602 innodb_snapshot_isolation=OFF,*/wait_timeout={idle};",
         sql_mode(check)
