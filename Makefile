@@ -71,14 +71,16 @@ static: ## Build dlock as a static program without optimisation, for the tests
 # (MariaDB and MySQL) run at the same time. `make test` includes a short run.
 # An example: make chaos SECONDS=1800 SEED=7 FLAVOUR=mysql ONLY=kill-parent,…
 # With TOPOLOGY, the contenders run on several servers, and the simulated server is not compared: on a Galera cluster
-# (galera), on a group of MySQL servers with a single primary (group), or on a primary and its asynchronous replica behind
-# HAProxy (haproxy). `make test` includes short runs of galera and haproxy.
+# (galera), on a group of MySQL servers with a single primary (group), or on a primary and its asynchronous replica:
+# MariaDB behind HAProxy (haproxy), or MySQL behind MySQL Router (router). `make test` includes short runs of galera and
+# haproxy.
 # An example: make chaos TOPOLOGY=galera SECONDS=1800
 chaos: SECONDS = 300
 chaos: SEQUENCES = 20000
 CHAOS_galera = mariadb galera
 CHAOS_group = mysql
 CHAOS_haproxy = mariadb haproxy
+CHAOS_router = mysql mysqlrouter
 chaos: ## Inject random faults on real servers (SECONDS=300 SEED= FLAVOUR= TOPOLOGY= ONLY= SEQUENCES=20000)
 	tests/servers/fetch $(if $(TOPOLOGY),$(CHAOS_$(TOPOLOGY)),mariadb mysql faketime)
 	$(if $(TOPOLOGY),,DLOCK_SEQUENCES=$(SEQUENCES) DLOCK_SEED=$(SEED) \

@@ -16,7 +16,7 @@ use crate::probe;
 use crate::proxy::Proxy;
 use crate::run_context::RunContext;
 use crate::schedule::Route;
-use crate::servers::{Database, Server};
+use crate::servers::{Database, Flavour, Server};
 use crate::topology::Topology;
 
 /// Ttl in milliseconds of all runs on a site whose database loses grants.
@@ -205,7 +205,8 @@ impl Machines {
             Topology::Single(flavour) => flavour,
             Topology::Galera => return Self::cluster(nemesis::start_galera()),
             Topology::Group => return Self::cluster(nemesis::start_group()),
-            Topology::Haproxy => return Self::cluster(nemesis::start_pair()),
+            Topology::Haproxy => return Self::cluster(nemesis::start_pair(Flavour::MariaDb)),
+            Topology::Router => return Self::cluster(nemesis::start_pair(Flavour::MySql)),
         };
         let start = |environment: &[_]| Server::start_in(flavour, purpose.options(), environment);
         if purpose != Purpose::Clocks {

@@ -22,6 +22,8 @@ pub(crate) enum Topology {
     Group,
     /// A MariaDB server and its asynchronous replica behind HAProxy.
     Haproxy,
+    /// A MySQL server and its asynchronous replica behind MySQL Router.
+    Router,
 }
 
 impl Topology {
@@ -30,7 +32,7 @@ impl Topology {
         [Self::Single(Flavour::MariaDb), Self::Single(Flavour::MySql)];
 
     /// The topologies other than single servers.
-    pub(crate) const OTHERS: [Self; 3] = [Self::Galera, Self::Group, Self::Haproxy];
+    pub(crate) const OTHERS: [Self; 4] = [Self::Galera, Self::Group, Self::Haproxy, Self::Router];
 
     /// The topologies other than single servers that `cargo test` tests.
     pub(crate) const TESTED: [Self; 2] = [Self::Galera, Self::Haproxy];
@@ -41,7 +43,7 @@ impl Topology {
             Self::Single(_) => &Purpose::SINGLE,
             Self::Galera => &[Purpose::Nodes],
             Self::Group => &[Purpose::Members],
-            Self::Haproxy => &[Purpose::FailOver],
+            Self::Haproxy | Self::Router => &[Purpose::FailOver],
         }
     }
 
@@ -71,6 +73,7 @@ impl fmt::Display for Topology {
             Self::Galera => f.write_str("galera"),
             Self::Group => f.write_str("group"),
             Self::Haproxy => f.write_str("haproxy"),
+            Self::Router => f.write_str("router"),
         }
     }
 }

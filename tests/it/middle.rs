@@ -49,7 +49,11 @@ impl Middle {
     /// Starts MySQL Router. If `shares` is true, its route shares connections, for which clients must use TLS.
     #[track_caller]
     pub(crate) fn router(server: &Server, shares: bool) -> Self {
-        let (stage, port) = (Stage::new(), free_port());
+        Self::start_router(server, shares, Stage::new(), free_port())
+    }
+
+    #[track_caller]
+    fn start_router(server: &Server, shares: bool, stage: Stage, port: u16) -> Self {
         let router = program("mysqlrouter");
         let folder = router.ancestors().nth(2).expect("a program is in bin");
         let plugins = fs::canonicalize(folder.join("root/usr/lib/mysqlrouter/plugin"))
@@ -75,6 +79,14 @@ impl Middle {
         );
         fs::write(&config, text).expect("the folder can be written");
         Self::start(&router, &["-c"], &config, port, stage)
+    }
+
+    /// Ends MySQL Router, which ends the connections of its clients, and starts it on the same port with a route to
+    /// `server`.
+    #[track_caller]
+    pub(crate) fn restart_router(&mut self, server: &Server) {
+        self.end();
+        *self = Self::start_router(server, false, Stage::new(), self.port);
     }
 
     #[track_caller]
@@ -120,6 +132,13 @@ impl Middle {
         }
     }
 
+    /// Ends the program, also if it has already ended.
+    fn end(&mut self) {
+        drop(self.child.stdin.take());
+        // The wait fails only if the process no longer exists.
+        let _ = self.child.wait();
+    }
+
     /// Returns the port on 127.0.0.1 that clients connect to.
     pub(crate) const fn port(&self) -> u16 {
         self.port
@@ -128,9 +147,7 @@ impl Middle {
 
 impl Drop for Middle {
     fn drop(&mut self) {
-        drop(self.child.stdin.take());
-        // The wait fails only if the process no longer exists.
-        let _ = self.child.wait();
+        self.end();
     }
 }
 

@@ -1,5 +1,5 @@
-//! Faults of a primary and its asynchronous replica behind HAProxy. A server that is replaced never returns; a new server
-//! becomes the replica and replays the binary log.
+//! Faults of a primary and its asynchronous replica behind a proxy: MariaDB behind HAProxy, or MySQL behind MySQL Router. A
+//! server that is replaced never returns; a new server becomes the replica and replays the binary log.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -14,13 +14,6 @@ use crate::nemesis::server::send;
 use crate::schedule::Step;
 use crate::servers::{Database, Flavour, Server};
 
-/// The options of both servers. Each server has all earlier changes in its binary log, for the next replica.
-const OPTIONS: [&str; 3] = [
-    "--log-bin",
-    "--log-slave-updates",
-    "--innodb-flush-log-at-trx-commit=0",
-];
-
 /// Result of the replication threads of a replica that receives all changes.
 const REPLICATES: (&str, &str) = ("Yes", "Yes");
 
@@ -32,8 +25,8 @@ pub(crate) struct Pair {
 }
 
 /// Starts a primary and its replica.
-pub(crate) fn start() -> Pair {
-    let primary = start_server();
+pub(crate) fn start(flavour: Flavour) -> Pair {
+    let primary = start_server(flavour);
     for statement in [
         "CREATE USER repl@'%' IDENTIFIED BY 'repl'",
         "GRANT REPLICATION SLAVE ON *.* TO repl@'%'",
@@ -42,51 +35,84 @@ pub(crate) fn start() -> Pair {
     }
     let replica = start_replica(&primary);
     Pair {
-        middle: Middle::haproxy(&primary),
+        middle: match flavour {
+            Flavour::MariaDb => Middle::haproxy(&primary),
+            Flavour::MySql => Middle::router(&primary, false),
+        },
         servers: vec![primary, replica],
     }
 }
 
-fn start_server() -> Server {
+/// Starts a server with all of its changes in its binary log, for the next replica.
+fn start_server(flavour: Flavour) -> Server {
     static COUNT: AtomicU32 = AtomicU32::new(1);
     let number = COUNT.fetch_add(1, Ordering::Relaxed);
     let id = format!("--server-id={number}");
-    let options = [&OPTIONS[..], &[&id]].concat();
-    Server::start(Flavour::MariaDb, &options)
+    let options: &[&str] = match flavour {
+        Flavour::MariaDb => &[
+            &id,
+            "--log-bin",
+            "--log-slave-updates",
+            "--innodb-flush-log-at-trx-commit=0",
+        ],
+        Flavour::MySql => &[
+            &id,
+            "--gtid-mode=ON",
+            "--enforce-gtid-consistency=ON",
+            "--innodb-flush-log-at-trx-commit=0",
+        ],
+    };
+    Server::start(flavour, options)
 }
 
 /// Starts an empty replica, which copies all changes of `primary`.
 fn start_replica(primary: &Server) -> Server {
-    let replica = start_server();
+    let replica = start_server(primary.flavour());
     // This is not an option of the start, because a server that has become the primary may be restarted.
     run(&replica, "SET GLOBAL read_only=ON");
-    run(
-        &replica,
-        &format!(
-            "CHANGE MASTER TO MASTER_HOST='127.0.0.1',MASTER_PORT={},MASTER_USER='repl',MASTER_PASSWORD='repl',\
-             MASTER_CONNECT_RETRY=1,MASTER_USE_GTID=slave_pos",
-            primary.port()
+    let port = primary.port();
+    let source = match primary.flavour() {
+        Flavour::MariaDb => format!(
+            "CHANGE MASTER TO MASTER_HOST='127.0.0.1',MASTER_PORT={port},MASTER_USER='repl',MASTER_PASSWORD='repl',\
+             MASTER_CONNECT_RETRY=1,MASTER_USE_GTID=slave_pos"
         ),
-    );
-    run(&replica, "START SLAVE");
+        Flavour::MySql => format!(
+            "CHANGE REPLICATION SOURCE TO SOURCE_HOST='127.0.0.1',SOURCE_PORT={port},SOURCE_USER='repl',\
+             SOURCE_PASSWORD='repl',SOURCE_CONNECT_RETRY=1,SOURCE_AUTO_POSITION=1,GET_SOURCE_PUBLIC_KEY=1"
+        ),
+    };
+    run(&replica, &source);
+    run(&replica, "START REPLICA");
     replica
 }
 
 /// Waits until `replica` has the current changes of `primary`.
 fn wait_applied(primary: &Server, replica: &Server) {
-    let done = value(primary, "SELECT @@gtid_binlog_pos").expect("the primary has a binary log");
-    let wait = format!("SELECT MASTER_GTID_WAIT('{done}',60)");
-    assert_eq!(value(replica, &wait).as_deref(), Some("0"), "{done}");
+    let (position, wait) = match primary.flavour() {
+        Flavour::MariaDb => ("@@gtid_binlog_pos", "MASTER_GTID_WAIT"),
+        Flavour::MySql => ("@@global.gtid_executed", "WAIT_FOR_EXECUTED_GTID_SET"),
+    };
+    let done = value(primary, &format!("SELECT {position}"));
+    let done = done.expect("the primary has a binary log");
+    let waited = value(replica, &format!("SELECT {wait}('{done}',60)"));
+    assert_eq!(waited.as_deref(), Some("0"), "{done}");
 }
 
 impl Pair {
     /// Makes the replica the primary. Clients connect to it from now on, and a new server becomes the replica.
     fn promote(&mut self) {
         let replica = self.servers.pop().expect("a pair has a replica");
-        for statement in ["STOP SLAVE", "RESET SLAVE ALL", "SET GLOBAL read_only=OFF"] {
+        for statement in [
+            "STOP REPLICA",
+            "RESET REPLICA ALL",
+            "SET GLOBAL read_only=OFF",
+        ] {
             run(&replica, statement);
         }
-        self.middle.lead_to(&replica);
+        match replica.flavour() {
+            Flavour::MariaDb => self.middle.lead_to(&replica),
+            Flavour::MySql => self.middle.restart_router(&replica),
+        }
         self.servers = vec![replica];
         self.servers.push(start_replica(&self.servers[0]));
     }
@@ -123,7 +149,7 @@ impl Cluster for Pair {
                 self.promote();
             }
             FaultKind::LosePrimary => {
-                run(replica, "STOP SLAVE");
+                run(replica, "STOP REPLICA");
                 pause();
                 send(primary, Signal::KILL);
                 self.promote();
@@ -139,10 +165,14 @@ impl Cluster for Pair {
         let Ok(mut root) = replica.try_admin() else {
             return false;
         };
-        let row: Option<mysql::Row> = root.query_first("SHOW SLAVE STATUS").ok().flatten();
+        let row: Option<mysql::Row> = root.query_first("SHOW REPLICA STATUS").ok().flatten();
         let column = |name: &str| row.as_ref().and_then(|row| row.get::<String, _>(name));
-        let threads = (column("Slave_IO_Running"), column("Slave_SQL_Running"));
-        let (Some(receives), Some(applies)) = threads else {
+        let word = match primary.flavour() {
+            Flavour::MariaDb => "Slave",
+            Flavour::MySql => "Replica",
+        };
+        let threads = ["IO", "SQL"].map(|thread| column(&format!("{word}_{thread}_Running")));
+        let [Some(receives), Some(applies)] = threads else {
             return false;
         };
         let replicates = (&*receives, &*applies) == REPLICATES;
