@@ -245,6 +245,7 @@ fn a_run_that_cannot_be_recorded_is_still_released() {
             format!("REVOKE ALL ON `{pattern}`.* FROM '{user}'@'%'"),
             format!("GRANT SELECT ON `{name}`.dlock_schema TO '{user}'@'%'"),
             format!("GRANT SELECT, INSERT, UPDATE ON `{name}`.dlock_lock TO '{user}'@'%'"),
+            format!("GRANT SELECT ON `{name}`.dlock_waiter TO '{user}'@'%'"),
         ] {
             admin.query_drop(statement).expect("root has the privilege");
         }
