@@ -128,8 +128,8 @@ pub const TABLE: &[TableRow] = &[
                 "for exec and wait: --connect-timeout sets the limit",
             ),
             (
-                &["check", "status"],
-                "for check and status --check: the server is read-only, so its data may be old",
+                &["check", "wait", "status"],
+                "for check, wait and status --check: the server is read-only, so its data may be old",
             ),
         ],
         set_by: DLOCK_OR_COMMAND,

@@ -70,7 +70,8 @@ pub fn setup_grants(database: &str, account: &str) -> String {
 }
 
 /// Returns the output of `setup --print` for a database administrator: the definition of the tables and the GRANT
-/// statements. The upgrades of existing tables are comments, because they must not be executed on new tables.
+/// statements. The upgrades of existing tables are comments, because they must not be executed on new tables. The
+/// privilege for Group Replication is also a comment, because MariaDB does not have the table.
 #[must_use]
 pub fn printout(database: &str) -> String {
     let schema = current();
@@ -82,8 +83,17 @@ pub fn printout(database: &str) -> String {
         "{ddl}\n{upgrades}\
          -- Privileges for the account that runs dlock setup:\n{setup}\n\
          -- Privileges for the account that runs dlock exec (for status, history, wait and check, SELECT is enough):\n\
-         {runtime}"
+         {runtime}\n\
+         -- On members of a group (Group Replication), dlock also needs:\n\
+         -- {}\n",
+        group_grant("'dlock'@'%'")
     )
+}
+
+/// Returns the GRANT statement with which dlock can see the members of a group.
+#[must_use]
+pub(super) fn group_grant(account: &str) -> String {
+    format!("GRANT SELECT ON performance_schema.replication_group_members TO {account};")
 }
 
 /// Returns `name` as a quoted identifier.

@@ -1,6 +1,7 @@
 //! Checks if the server is a node of a cluster, and if dlock can use this node.
 
 use super::super::group::{GroupView, MemberState};
+use super::super::schema::group_grant;
 use super::super::statements::GROUP_MEMBERS;
 use super::session::{QueryError, Session};
 use super::variables::ServerFacts;
@@ -31,10 +32,7 @@ pub(super) fn group_is_hidden(facts: &ServerFacts) -> Finding {
         "configured for Group Replication, but this account cannot see the members of the group",
         "a server outside its group may accept writes that the group never gets, so dlock refuses a server \
          whose state it does not know",
-        format!(
-            "GRANT SELECT ON performance_schema.replication_group_members TO {};",
-            super::grants::quoted(&facts.account)
-        ),
+        group_grant(&super::grants::quoted(&facts.account)),
     )
 }
 
