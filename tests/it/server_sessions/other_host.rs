@@ -1,7 +1,7 @@
 //! Sessions on a server to which the contender is not connected.
 
 use super::scene::Scene;
-use crate::clusters::galera;
+use crate::clusters::{galera, group, run};
 use crate::hosts::{host, url};
 use crate::proxy::Proxy;
 use crate::servers::{Flavour, shared};
@@ -36,6 +36,26 @@ fn statement_on_another_node_ends_only_if_a_host_of_the_contender_leads_to_that_
         outcome.expect(0, statements, message);
         assert!(!scene.is_noted(), "{outcome:#?}");
     }
+}
+
+#[test]
+fn statement_on_the_primary_of_a_group_ends_before_the_next_command() {
+    let group = group();
+    let primary = &group.members[0];
+    let database = primary.database("sessions");
+    let (user, port) = (database.user.clone(), database.port);
+    run(
+        primary,
+        &format!("GRANT SELECT ON performance_schema.replication_group_members TO '{user}'@'%'"),
+    );
+    let scene = Scene::with_client(Flavour::MySql, database, &user, port);
+    let (holder, _) = scene.start(&["--ttl", "2s"]);
+    scene.wait_until_noted();
+    scene.kill_all(&holder);
+    let outcome = scene.next(&[]).run();
+    let message = "ended 1 session that an earlier run of init left on the server";
+    outcome.expect(0, "0 statements\n", message);
+    assert!(!scene.is_noted(), "{outcome:#?}");
 }
 
 #[test]

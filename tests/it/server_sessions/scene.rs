@@ -79,7 +79,8 @@ impl Scene {
             .expect(0, "", "");
         let mut lock = database.admin_conn();
         for statement in [
-            "CREATE TABLE blocked (n INT) ENGINE=InnoDB",
+            // A group accepts only tables with a primary key.
+            "CREATE TABLE blocked (n INT PRIMARY KEY) ENGINE=InnoDB",
             "INSERT INTO blocked VALUES (0)",
             "BEGIN",
             "SELECT n FROM blocked FOR UPDATE",
