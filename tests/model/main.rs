@@ -333,18 +333,6 @@ fn attempt_on_an_older_row_is_detected() {
     }
 }
 
-#[test]
-fn lost_grant_that_is_written_over_a_newer_one_is_detected() {
-    let run = Run {
-        rules: Rules {
-            reassertion_overwrites: true,
-            ..Run::sound().rules
-        },
-        ..AFTER_FAIL_OVER
-    };
-    assert_broken("a lost grant replaces a newer one", run, EXCLUSION);
-}
-
 const AFTER_FAIL_OVER: Run = Run {
     lost_writes: LostWrites::FailOver,
     faults: 1,
