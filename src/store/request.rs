@@ -108,7 +108,7 @@ pub struct WaitRequest {
     pub owner_id: OwnerId,
     /// Maximum time to wait for the queue lock. None waits forever.
     pub limit: Option<Duration>,
-    /// True if the queue entries of dead waiters are removed before the wait.
+    /// True if the queue entries of dead waiters are removed after the wait.
     pub prune_dead: bool,
     /// True if an attempt follows the wait. Otherwise, the response contains the record and the queue.
     pub may_acquire: bool,

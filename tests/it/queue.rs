@@ -177,7 +177,7 @@ fn waiter_that_leaves_or_dies_is_skipped() {
 }
 
 #[test]
-fn queue_entry_of_a_killed_waiter_is_removed_by_the_next_contender() {
+fn queue_entry_of_a_killed_waiter_is_removed_after_the_wait_of_a_later_contender() {
     for series in Series::ALL {
         let mut queue = Queue::on(shared(series));
         let holder = queue.holder();
@@ -194,10 +194,14 @@ fn queue_entry_of_a_killed_waiter_is_removed_by_the_next_contender() {
             .query_drop("UPDATE dlock_waiter SET enqueued_at=enqueued_at-INTERVAL 1 MINUTE")
             .expect("the rows can be changed");
         let last = queue.contender("c", &[]).start();
-        eventually("the entry is removed", || !status().contains("gone"));
+        eventually("the last contender waits", || {
+            status().lines().any(|line| line.contains(" c "))
+        });
+        assert!(status().contains("gone"), "{series}");
         queue.let_go();
         holder.wait().expect(3, "", "");
         expect_success(vec![other, last]);
+        assert_eq!(queue.count("dlock_waiter"), 0, "{series}");
     }
 }
 

@@ -91,15 +91,28 @@ fn waiters_keep_their_positions_and_ages_behind_a_proxy_that_ends_silent_connect
                     let entry = format!("dlock_waiter WHERE holder='{name}'");
                     eventually("the waiter has its entry", || queue.count(&entry) == 1);
                 }
+                // A contender searches for dead entries only if the first entry is old enough.
+                (queue.admin)
+                    .query_drop("UPDATE dlock_waiter SET enqueued_at=enqueued_at-INTERVAL 1 HOUR")
+                    .expect("root has the privilege");
                 let read = "SELECT position,enqueued_at FROM dlock_waiter ORDER BY holder";
-                let mut entries = || -> Vec<(u64, String)> {
+                let entries = |queue: &mut Queue| -> Vec<(u64, String)> {
                     queue.admin.query(read).expect("the entries can be read")
                 };
-                let before = entries();
+                let before = entries(&mut queue);
                 for waiter in &waiters {
                     waiter.wait_for_output(SILENCE);
                 }
-                assert_eq!(entries(), before, "{flavour}");
+                // Each waiter now starts a new wait every second on one connection.
+                let now: Option<String> = (queue.admin)
+                    .query_first("SELECT UTC_TIMESTAMP(6)")
+                    .expect("the server responds");
+                let now = now.expect("the query returns one row");
+                let waits = format!("dlock_waiter WHERE last_seen_at>'{now}'");
+                eventually("all waiters have connected again", || {
+                    queue.count(&waits) == 4
+                });
+                assert_eq!(entries(&mut queue), before, "{flavour}");
                 queue.let_go();
                 holder.wait().expect(3, "", "");
                 for waiter in waiters {

@@ -48,8 +48,9 @@ pub(super) fn leave_queue(owner_id: OwnerId) -> String {
 /// Returns 1 if the server reports that this session has the lock. Both statements are in one packet, so that the order
 /// of the positions matches the server's own queue for the lock as far as possible. Then lets an earlier waiter pass.
 ///
-/// Before the INSERT, the packet deletes the entries in `dead` (position and session). An entry is deleted only if it
-/// still contains the session that was found dead.
+/// After the wait, the packet deletes the entries in `dead` (position and session) that still contain the session that was
+/// found dead. A waiter that has lost its connection has a new session then. It would lose its position if its entry were
+/// deleted before the wait.
 pub(in crate::store::mysql) fn wait_turn(
     contender: &Contender,
     wait: &WaitRequest,
@@ -71,12 +72,12 @@ pub(in crate::store::mysql) fn wait_turn(
     let action = hex(contender.action.as_str());
     let name = "@dlock_queue_lock";
     format!(
-        "{}{}SET {name}={};{}SELECT {REQUEST},{} AS answer;{}",
-        clear.concat(),
+        "{}SET {name}={};{}SELECT {REQUEST},{} AS answer;{}{}",
         read_database(),
         queue_lock_name(&action),
         enqueue(contender, entry),
         take_queue_lock(name, seconds),
+        clear.concat(),
         let_earlier_waiter_pass(&action, wait.owner_id, name)
     )
 }
