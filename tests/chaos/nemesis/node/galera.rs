@@ -1,8 +1,10 @@
 //! Faults of the nodes of a Galera cluster.
 
+use std::thread;
+
 use rustix::process::Signal;
 
-use super::Cluster;
+use super::{Cluster, POLL_INTERVAL};
 use crate::clusters::{Galera, run, value};
 use crate::fault_kind::FaultKind;
 use crate::nemesis::server::{send, shut_down};
@@ -42,6 +44,8 @@ impl Cluster for Galera {
     }
 
     fn heal(&mut self) -> bool {
+        let nodes: Vec<&Server> = self.nodes.iter().collect();
+        bootstrap_if_stuck(&nodes);
         self.nodes.iter().all(|node| {
             Self::status(node, "wsrep_cluster_size") == "3"
                 && Self::status(node, "wsrep_ready") == "ON"
@@ -65,11 +69,32 @@ fn set(node: &Server, options: &str) {
 
 /// Kills the node with this index, and restarts it with its data. The other nodes must be running.
 fn restart(nodes: &mut [Server], index: usize) {
-    let others = nodes.iter().enumerate();
-    let others = others.filter(|(other, _)| *other != index);
+    let (before, rest) = nodes.split_at_mut(index);
+    let (node, after) = rest.split_first_mut().expect("the index is valid");
+    let others: Vec<&Server> = before.iter().chain(&*after).collect();
     let addresses: Vec<String> = others
-        .filter_map(|(_, node)| value(node, "SELECT @@wsrep_node_address"))
+        .iter()
+        .filter_map(|node| value(node, "SELECT @@wsrep_node_address"))
         .collect();
     let address = format!("--wsrep-cluster-address=gcomm://{}", addresses.join(","));
-    nodes[index].restart_with(&[&address]);
+    thread::scope(|scope| {
+        let restart = scope.spawn(|| node.restart_with(&[&address]));
+        while !restart.is_finished() {
+            bootstrap_if_stuck(&others);
+            thread::sleep(POLL_INTERVAL);
+        }
+    });
+}
+
+/// Makes `nodes` a primary component if they have lost their majority for good. On a busy machine, the other nodes may
+/// exclude each other while a node restarts. The cluster then waits for a member that no longer exists. All three nodes
+/// are in one component, so no other one can be primary.
+fn bootstrap_if_stuck(nodes: &[&Server]) {
+    let is_stuck = |node: &&Server| {
+        Galera::status(node, "wsrep_cluster_size") == "3"
+            && Galera::status(node, "wsrep_cluster_status") == "non-Primary"
+    };
+    if nodes.iter().all(is_stuck) {
+        set(nodes[0], "pc.bootstrap=1");
+    }
 }
