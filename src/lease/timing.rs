@@ -95,8 +95,7 @@ pub fn renewal_overdue_after(ttl: Duration) -> Duration {
 ///
 /// If the address has moved, contenders on the new server take over the lease at the earliest one ttl after they have
 /// first read the record there. Half a ttl leaves time to read the record again (a request timeout), and to stop the
-/// command. The maximum makes the holder of a long lease
-/// notice a move soon.
+/// command. The maximum makes the holder of a long lease notice a move soon.
 #[must_use]
 pub fn address_check_interval(ttl: Duration) -> Duration {
     (ttl / 2).clamp(Duration::from_secs(1), Duration::from_secs(30))
