@@ -126,27 +126,34 @@ fn waiters_keep_their_positions_and_ages_behind_a_proxy_that_ends_silent_connect
 
 #[test]
 fn a_holder_renews_more_often_behind_a_proxy_that_ends_silent_connections() {
-    for flavour in Flavour::ALL {
-        let server = shared(flavour);
-        let middle = Middle::haproxy_with_timeout(server, "2s");
-        let database = server.database("silence");
-        let dlock =
-            Dlock::new(["exec", "-v"]).env("DLOCK_URL", database.url_through(middle.port()));
-        // Without a proxy, the holder is silent for 5 seconds.
-        let holder = Holder::start(dlock, &["--ttl", "30s"]);
-        holder.running.wait_for_output(SILENCE);
-        // The holder has reconnected once for each of two cuts, and then renews on the last connection.
-        let session = "SELECT session_id FROM dlock_lock";
-        let mut admin = database.admin_conn();
-        let mut read = || {
-            admin
-                .query_first::<(u64, u64), _>("SELECT session_id,renewals FROM dlock_lock")
-                .expect("the row can be read")
-                .expect("the row exists")
-        };
-        let (first, renewals) = read();
-        eventually("the holder renews four times", || read().1 >= renewals + 4);
-        assert_eq!(read().0, first, "{flavour}: {session}");
-        assert_eq!(holder.end().status, Some(3), "{flavour}");
-    }
+    thread::scope(|scope| {
+        for flavour in Flavour::ALL {
+            scope.spawn(move || {
+                let server = shared(flavour);
+                let middle = Middle::haproxy_with_timeout(server, "4s");
+                let database = server.database("silence");
+                let dlock = Dlock::new(["exec", "-v"])
+                    .env("DLOCK_URL", database.url_through(middle.port()));
+                // Without a proxy, the holder is silent for 5 seconds.
+                let holder = Holder::start(dlock, &["--ttl", "30s"]);
+                holder
+                    .running
+                    .wait_for_output("ends connections that are silent for 4s");
+                let mut admin = database.admin_conn();
+                let mut read = || {
+                    admin
+                        .query_first::<(u64, u64), _>("SELECT session_id,renewals FROM dlock_lock")
+                        .expect("the row can be read")
+                        .expect("the row exists")
+                };
+                // The holder prints the message before it connects again.
+                let (_, before) = read();
+                eventually("the holder is connected again", || read().1 > before);
+                let (session, before) = read();
+                eventually("the holder renews four times", || read().1 >= before + 4);
+                assert_eq!(read().0, session, "{flavour}");
+                assert_eq!(holder.end().status, Some(3), "{flavour}");
+            });
+        }
+    });
 }

@@ -226,7 +226,8 @@ fn the_printed_statements_upgrade_the_tables() {
         downgrade(&database);
         let statements = printed(&database, |line| {
             let statement = line.strip_prefix("-- ")?.strip_suffix(';')?;
-            Some(statement.to_owned())
+            // The privilege for Group Replication is not part of the upgrade.
+            (!statement.starts_with("GRANT")).then(|| statement.to_owned())
         });
         assert!(statements.iter().any(|one| one == COLUMN), "{statements:?}");
         for statement in statements {
