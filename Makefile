@@ -153,7 +153,7 @@ bench: ## Compare the speed of dlock, etcdctl and flock
 	$(CARGO) bench --locked --target $(HOST) --target-dir $(STATIC) --bench exec --bench queue --bench status
 
 # Renders man/*.1 and completions/ from the command-line grammar. Renders the sample output of the section *A lock is
-# stuck* in README.md and dlock(7) from real runs.
+# stuck* in the READMEs and dlock(7) from real runs.
 generated: ## Render the man pages, the completions and the sample output
 	tests/servers/fetch mariadb mysql
 	DLOCK_UPDATE=1 $(CARGO) test --locked --test it -- generated walkthrough

@@ -77,6 +77,7 @@ mod store_contract;
 mod tables;
 mod tls;
 mod topologies;
+mod translation;
 mod tree;
 mod true_messages;
 mod versions;

@@ -17,13 +17,10 @@ pub(super) struct Document {
     escapes: &'static [(&'static str, &'static str)],
 }
 
-/// The documents with blocks: README.md and dlock(7).
-pub(super) const DOCUMENTS: [Document; 2] = [
-    Document {
-        path: "README.md",
-        marks: ["<!-- walkthrough: ", " -->\n```\n", "```\n"],
-        escapes: &[],
-    },
+/// The documents with blocks: the READMEs and dlock(7).
+pub(super) const DOCUMENTS: [Document; 3] = [
+    readme("README.md"),
+    readme("README.zh-CN.md"),
     Document {
         path: "man/dlock.7",
         marks: [".\\\" walkthrough: ", "\n.Bd -literal\n", ".Ed\n"],
@@ -36,6 +33,14 @@ pub(super) const DOCUMENTS: [Document; 2] = [
         ],
     },
 ];
+
+const fn readme(path: &'static str) -> Document {
+    Document {
+        path,
+        marks: ["<!-- walkthrough: ", " -->\n```\n", "```\n"],
+        escapes: &[],
+    }
+}
 
 impl Document {
     /// Returns the names of all blocks in the document, sorted.
