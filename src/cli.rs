@@ -26,13 +26,15 @@ pub mod observe;
 pub mod once;
 pub mod parse;
 pub mod release;
+#[cfg(feature = "serve")]
+pub mod serve;
 pub mod setup;
 pub mod status;
 pub mod table;
 pub mod value;
 pub mod wait;
 pub mod watch;
-mod words;
+pub mod words;
 
 use clap::{Args, Parser, Subcommand};
 
@@ -49,6 +51,8 @@ use self::help::{HelpArgs, VersionArgs};
 use self::history::HistoryArgs;
 use self::list::ListArgs;
 use self::release::ReleaseArgs;
+#[cfg(feature = "serve")]
+use self::serve::ServeArgs;
 use self::setup::SetupArgs;
 use self::status::StatusArgs;
 use self::wait::WaitArgs;
@@ -118,6 +122,9 @@ pub enum Command {
     Explain(ExplainArgs),
     /// Create or upgrade the tables, or print the SQL statements.
     Setup(SetupArgs),
+    /// Serve a page with all locks, and metrics for monitoring.
+    #[cfg(feature = "serve")]
+    Serve(ServeArgs),
     /// Check the server, the account, the tables and the settings.
     Doctor(DoctorArgs),
     /// Copy this program to a path, for images without a shell.

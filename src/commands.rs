@@ -11,6 +11,8 @@ pub mod help;
 pub mod history;
 pub mod list;
 pub mod release;
+#[cfg(feature = "serve")]
+pub mod serve;
 pub mod setup;
 pub mod status;
 pub mod wait;

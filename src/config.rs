@@ -24,4 +24,5 @@ pub use config_file::{ConfigFile, ConfigFileState};
 pub use error::Error;
 pub use password::VARIABLE as PASSWORD_VARIABLE;
 pub use precedence::{ConnectionSettings, connection_settings};
+pub use text_file::value as text_file_value;
 pub use variables::connection_variables;

@@ -10,7 +10,7 @@
 //!   that send some of these events
 //! - [`metrics`]: the metrics file of a run; [`process::hook`]: the command of `--on-event`
 //! - [`mutant`]: the safeguards that tests can disable, to prove that the tests detect the resulting fault
-//! - [`watch`]: the screen of `status --watch`
+//! - [`watch`]: the screen of `status --watch`; [`serve`]: the page of `serve`
 //! - [`outcome`]: the outcome of a run
 //! - [`report`]: the output; [`exit`]: the exit statuses; [`sys`]: the calls to the kernel
 //!
@@ -28,6 +28,8 @@ pub mod outcome;
 pub mod process;
 pub mod protocol;
 pub mod report;
+#[cfg(feature = "serve")]
+pub mod serve;
 pub mod store;
 pub mod sys;
 pub mod watch;
@@ -117,6 +119,8 @@ fn dispatch(cli: Cli, report: &Report) -> anyhow::Result<Status> {
             }
         }
         Command::Setup(_) => commands::setup::run(targets()?, report),
+        #[cfg(feature = "serve")]
+        Command::Serve(args) => commands::serve::run(args, targets()?, report),
         Command::List(args) => commands::list::run(&args, targets()?),
         Command::CopyTo(args) => commands::copy_to::run(&args),
         Command::Version(_) => commands::help::version(),

@@ -224,7 +224,7 @@ impl MetricsText {
 }
 
 /// Escapes `value` for use between the quotes of a label.
-fn escaped(value: &str) -> String {
+pub(crate) fn escaped(value: &str) -> String {
     value
         .replace('\\', "\\\\")
         .replace('\n', "\\n")
@@ -233,7 +233,7 @@ fn escaped(value: &str) -> String {
 
 /// Formats a duration in seconds with six decimals, because the protocol measures times in
 /// microseconds.
-fn seconds(duration: Duration) -> String {
+pub(crate) fn seconds(duration: Duration) -> String {
     format!("{}.{:06}", duration.as_secs(), duration.subsec_micros())
 }
 

@@ -88,13 +88,14 @@ impl RunOutcome {
         }
     }
 
-    /// Returns the release request for `lease` after a run with this outcome. `took` is the time since the grant. A
-    /// lease that this process still holds stays held until `min_hold` after the grant. `sessions_ended` is the number of
+    /// Returns the release request for `lease` after a run with this outcome. `waited` is the time before the run, and
+    /// `took` is the time since the grant. A lease that this process still holds stays held until `min_hold` after the grant. `sessions_ended` is the number of
     /// sessions that dlock has killed on the server.
     #[must_use]
     pub fn request(
         self,
         lease: &AcquiredLease,
+        waited: Duration,
         took: Duration,
         min_hold: Duration,
         sessions_ended: u32,
@@ -110,6 +111,7 @@ impl RunOutcome {
             keep: (self.held_lease() && !keep.is_zero()).then_some(keep),
             run: self.history_outcome().map(|outcome| RunRecord {
                 outcome,
+                waited,
                 duration: took,
                 sessions_ended,
                 dlock_status: self.dlock_status(),

@@ -13,7 +13,7 @@ pub mod columns;
 pub mod doctor;
 pub mod escape;
 pub mod explain;
-mod format;
+pub(crate) mod format;
 pub mod history;
 pub mod layout;
 pub mod line;
@@ -25,7 +25,7 @@ pub mod status;
 mod stderr;
 pub mod style;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 pub mod waiting;
 
 use std::cell::{Cell, RefCell};

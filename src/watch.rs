@@ -14,7 +14,7 @@ pub mod options;
 pub mod release_dialog;
 mod release_page;
 pub mod selection;
-mod severity;
+pub mod severity;
 pub mod snapshot;
 mod staleness;
 pub mod state;

@@ -283,7 +283,8 @@ fn option<'a>(command: &'a Command, word: &OsStr) -> Option<(&'a Arg, Option<Str
 }
 
 /// Returns `word` as a shell reads it as one word.
-pub(super) fn quoted(word: &OsStr) -> String {
+#[must_use]
+pub fn quoted(word: &OsStr) -> String {
     let word = word.to_string_lossy();
     let is_plain = |c: char| c.is_alphanumeric() || "_-./=:@%+,".contains(c);
     match !word.is_empty() && word.chars().all(is_plain) {

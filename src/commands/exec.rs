@@ -48,7 +48,9 @@ pub fn run(args: ExecArgs, targets: Targets, report: &Report) -> anyhow::Result<
     let lease = lease.and_then(|lease| event_loop.end_earlier_sessions(lease, &plan.args, started));
     let outcome = lease.and_then(|(lease, ended)| {
         report.finish();
+        let waited = clock::now().since(started);
         let mut run = event_loop.supervise(&lease, &plan.args, &monitor);
+        run.waited = waited;
         run.sessions_ended = ended;
         let is_clear = event_loop.end_own_sessions(&mut run);
         event_loop.release(&lease, &mut run, &plan.args, is_clear);

@@ -7,6 +7,7 @@ use crate::cli::status::StatusArgs;
 use crate::exit::{ExitError, Status};
 use crate::report::layout::Layout;
 use crate::report::log::EventKind;
+use crate::report::status::Connections;
 use crate::report::{self, Report, messages};
 use crate::store::target::Targets;
 use crate::store::{LockRecord, LockState};
@@ -72,7 +73,7 @@ pub fn run(args: StatusArgs, targets: Targets, report: &Report) -> anyhow::Resul
     }
     let local_time = clock::wall();
     let text = match snapshot.locks.as_slice() {
-        _ if json => report::status::json(&snapshot, local_time)?,
+        _ if json => report::status::json(&snapshot, local_time, Connections::Shown)?,
         [record] if is_named => report::status::details(record, &snapshot, layout),
         _ => report::status::table(&snapshot, layout),
     };

@@ -51,7 +51,7 @@ impl TextFile {
 ///
 /// Permissions are not checked. Kubernetes mounts secrets with mode 0644 by default, and protects the secrets by the
 /// file system of the pod and not by the mode.
-pub(super) fn value(path: &Path) -> Result<String, Error> {
+pub fn value(path: &Path) -> Result<String, Error> {
     let TextFile { mut text, .. } = TextFile::read(path)?;
     if text.ends_with('\n') {
         text.pop();

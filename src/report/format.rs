@@ -9,7 +9,7 @@ use super::escape::is_harmful;
 
 /// Formats `document` as one line of JSON, including the newline. Escapes the characters that a terminal
 /// would interpret.
-pub(super) fn json_line(document: &impl Serialize) -> serde_json::Result<String> {
+pub(crate) fn json_line(document: &impl Serialize) -> serde_json::Result<String> {
     let text = serde_json::to_string(document)?;
     // serde_json does not escape all characters that a terminal would interpret, for example DEL and C1
     // controls. They occur only inside JSON strings, where an escape sequence represents the same character.
@@ -27,6 +27,6 @@ pub(super) fn json_line(document: &impl Serialize) -> serde_json::Result<String>
 }
 
 /// Returns `duration` in whole milliseconds, rounded down.
-pub(super) fn millis(duration: Duration) -> u64 {
+pub(crate) fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

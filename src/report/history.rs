@@ -218,7 +218,7 @@ pub fn outcome_text(
 
 /// A run in the JSON document.
 #[derive(Serialize)]
-struct RunJson<'a> {
+pub struct RunJson<'a> {
     action: &'a str,
     once_key: Option<&'a str>,
     token: u64,
@@ -229,6 +229,7 @@ struct RunJson<'a> {
     note: &'a str,
     started_at: &'a str,
     ended_at: &'a str,
+    waited_ms: Option<u64>,
     took_ms: u64,
     ended_ago_ms: u64,
     outcome: &'static str,
@@ -249,7 +250,14 @@ struct HistoryDocument<'a> {
 /// # Errors
 /// Never fails for a [`HistoryEntry`]. The `Result` type comes from the serializer.
 pub fn json(entries: &[HistoryEntry]) -> serde_json::Result<String> {
-    let runs = entries.iter().map(|entry| RunJson {
+    json_line(&HistoryDocument {
+        runs: runs(entries).collect(),
+    })
+}
+
+/// Returns the part of the JSON document about each entry.
+pub fn runs(entries: &[HistoryEntry]) -> impl Iterator<Item = RunJson<'_>> {
+    entries.iter().map(|entry| RunJson {
         action: entry.action.as_str(),
         once_key: entry.key.as_deref(),
         token: entry.token.0,
@@ -260,6 +268,7 @@ pub fn json(entries: &[HistoryEntry]) -> serde_json::Result<String> {
         note: &entry.holder.note,
         started_at: &entry.started_at,
         ended_at: &entry.ended_at,
+        waited_ms: entry.waited.map(millis),
         took_ms: millis(entry.duration),
         ended_ago_ms: millis(entry.ago),
         outcome: entry.outcome.as_str(),
@@ -268,8 +277,5 @@ pub fn json(entries: &[HistoryEntry]) -> serde_json::Result<String> {
         dlock_status: entry.dlock_status,
         revoked_by: entry.revoked_by.as_deref(),
         command: &entry.holder.command,
-    });
-    json_line(&HistoryDocument {
-        runs: runs.collect(),
     })
 }

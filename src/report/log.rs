@@ -48,6 +48,8 @@ pub enum EventKind {
     Nested,
     /// dlock has connected to the server.
     Connected,
+    /// `serve` accepts connections.
+    Listening,
     /// dlock does not use one of several hosts.
     HostSkipped,
     /// The server has closed the connection, and dlock reconnects.
@@ -101,10 +103,11 @@ pub enum EventKind {
 
 impl EventKind {
     /// All kinds, in the order of dlock(7).
-    pub const ALL: [Self; 33] = [
+    pub const ALL: [Self; 34] = [
         Self::Waiting,
         Self::NoNamedLocks,
         Self::Connected,
+        Self::Listening,
         Self::HostSkipped,
         Self::Granted,
         Self::Nested,
@@ -148,6 +151,7 @@ impl EventKind {
             Self::ClockDifference => "clock-difference",
             Self::ReadOnly => "read-only",
             Self::Connected => "connected",
+            Self::Listening => "listening",
             Self::HostSkipped => "host-skipped",
             Self::Disconnected => "disconnected",
             Self::Paused => "paused",

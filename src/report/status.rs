@@ -7,5 +7,5 @@ mod table;
 mod waiters;
 
 pub use self::details::{details, facts};
-pub use self::json::json;
+pub use self::json::{Connections, LockJson, json, lock_document};
 pub use self::table::{COLUMNS, cells, paint, table};

@@ -6,7 +6,7 @@
 mod doctor;
 mod history;
 mod messages;
-mod records;
+pub(crate) mod records;
 mod status;
 
 use super::layout::Layout;

@@ -82,6 +82,8 @@ impl HistoryOutcome {
 pub struct RunRecord {
     /// Outcome of the run.
     pub outcome: HistoryOutcome,
+    /// Time from the start of dlock to the start of the run.
+    pub waited: Duration,
     /// Time from the grant to the end of the run.
     pub duration: Duration,
     /// Number of sessions on the server that dlock killed: those of the command, and those that an earlier holder left.
@@ -107,6 +109,9 @@ pub struct HistoryEntry {
     pub started_at: String,
     /// Time when the entry was recorded, by the server's clock, as RFC 3339.
     pub ended_at: String,
+    /// Time that the holder waited before `started_at`. None if the holder did not record the run, or if an operator
+    /// request did.
+    pub waited: Option<Duration>,
     /// Time from `started_at` to `ended_at`.
     pub duration: Duration,
     /// Time since `ended_at`.

@@ -12,9 +12,26 @@ const SETTINGS: [(c_int, c_int); 4] = [
     (M_MMAP_THRESHOLD, 1 << 20),
 ];
 
+/// Settings that return free memory to the kernel, for a process that runs for months and sometimes needs a lot of
+/// memory for a moment.
+const SERVICE_SETTINGS: [(c_int, c_int); 3] = [
+    (M_TOP_PAD, 128 << 10),
+    (M_TRIM_THRESHOLD, 1 << 20),
+    (M_MMAP_THRESHOLD, 128 << 10),
+];
+
+/// Sets the heap up for a long run, after [`configure`].
+pub fn configure_for_service() {
+    apply(&SERVICE_SETTINGS);
+}
+
 /// Sets the heap up for a short run. Call this function before the first thread starts.
 pub fn configure() {
-    for (setting, value) in SETTINGS {
+    apply(&SETTINGS);
+}
+
+fn apply(settings: &[(c_int, c_int)]) {
+    for &(setting, value) in settings {
         // SAFETY: mallopt takes two integers. A setting that the C library refuses has no effect.
         unsafe { libc::mallopt(setting, value) };
     }

@@ -5,7 +5,8 @@ use crate::report::style::Style;
 use crate::store::LockRecord;
 
 /// Returns the severity of an action, from 0 for a problem to 3 for a free action.
-pub(super) fn severity(record: &LockRecord) -> u8 {
+#[must_use]
+pub fn severity(record: &LockRecord) -> u8 {
     match paint(record) {
         Style::Bad => 0,
         Style::Doubtful => 1,

@@ -20,8 +20,15 @@ pub struct TimedSnapshot {
     /// The time at which the snapshot arrived, on this machine's wall clock, since 1970. Used only for a comparison
     /// with the server's clock.
     pub at_wall: Duration,
-    /// Number of waiters for each action, without the waiters whose sessions have ended.
-    waiting: BTreeMap<Action, usize>,
+    /// The queue of each action that has waiters.
+    queues: BTreeMap<Action, QueueSummary>,
+}
+
+/// The waiters for one action, without the waiters whose sessions have ended.
+#[derive(Debug, Clone, Copy, Default)]
+struct QueueSummary {
+    waiting: usize,
+    longest: Duration,
 }
 
 impl TimedSnapshot {
@@ -33,17 +40,19 @@ impl TimedSnapshot {
         received: BootInstant,
         at_wall: Duration,
     ) -> Self {
-        let mut waiting = BTreeMap::new();
+        let mut queues = BTreeMap::<Action, QueueSummary>::new();
         let waiters = snapshot.waiters.iter();
         for waiter in waiters.filter(|waiter| waiter.alive != Some(false)) {
-            *waiting.entry(waiter.action.clone()).or_default() += 1;
+            let queue = queues.entry(waiter.action.clone()).or_default();
+            queue.waiting += 1;
+            queue.longest = queue.longest.max(waiter.waiting_for);
         }
         Self {
             snapshot,
             sent,
             received,
             at_wall,
-            waiting,
+            queues,
         }
     }
 
@@ -70,13 +79,20 @@ impl TimedSnapshot {
     /// Returns the number of waiters for `action`, without the waiters whose sessions have ended.
     #[must_use]
     pub fn waiting(&self, action: &Action) -> usize {
-        self.waiting.get(action).copied().unwrap_or(0)
+        self.queues.get(action).map_or(0, |queue| queue.waiting)
+    }
+
+    /// Returns the longest time that a waiter for `action` has waited. None if there are no waiters, except waiters whose
+    /// sessions have ended.
+    #[must_use]
+    pub fn longest_wait(&self, action: &Action) -> Option<Duration> {
+        self.queues.get(action).map(|queue| queue.longest)
     }
 
     /// Returns the total number of waiters for all actions, without the waiters whose sessions have ended.
     #[must_use]
     pub fn all_waiting(&self) -> usize {
-        self.waiting.values().sum()
+        self.queues.values().map(|queue| queue.waiting).sum()
     }
 
     /// Returns the waiters for `action`, each with its queue position. The first position is 1.

@@ -505,6 +505,7 @@ impl ModelSide {
                             RunEnd::Exited => HistoryOutcome::Exited(0),
                             RunEnd::Killed => HistoryOutcome::Killed(9),
                         },
+                        waited: Duration::from_secs(2),
                         duration: Duration::from_secs(1),
                         sessions_ended: 0,
                         dlock_status: None,

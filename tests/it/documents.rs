@@ -192,6 +192,7 @@ fn every_field_and_column_of_history_is_documented() {
         holder: Holder::default(),
         started_at: "then".to_owned(),
         ended_at: "now".to_owned(),
+        waited: None,
         duration: Duration::ZERO,
         ago: Duration::ZERO,
         outcome: HistoryOutcome::Lost,

@@ -334,7 +334,13 @@ impl Client {
         variant: Variant,
     ) {
         let EndedRun { outcome, loss, .. } = run;
-        let request = outcome.request(&lease, Duration::ZERO, Duration::ZERO, sessions_ended);
+        let request = outcome.request(
+            &lease,
+            Duration::ZERO,
+            Duration::ZERO,
+            Duration::ZERO,
+            sessions_ended,
+        );
         let request = ReleaseRequest {
             clears_sessions,
             ..request

@@ -103,6 +103,8 @@ pub(super) struct FinishedRun {
     pub(super) outcome: RunOutcome,
     /// One line that explains the outcome to users.
     pub(super) reason: String,
+    /// Time from the start of the wait to the start of the run.
+    pub(super) waited: Duration,
     /// Time from the grant to the end of the run.
     pub(super) took: Duration,
     /// The latest known deadline of the lease.
@@ -185,6 +187,7 @@ impl EventLoop<'_> {
         FinishedRun {
             outcome,
             reason,
+            waited: Duration::ZERO,
             took: clock::now().since(started),
             deadline: run.renewals.deadline(),
             renewals: run.renewals,

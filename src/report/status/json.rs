@@ -15,9 +15,18 @@ use crate::store::diagnosis::{Diagnosis, takeover_in};
 use crate::store::session_states::SessionStates;
 use crate::store::{Expiry, LockRecord, Snapshot};
 
+/// What a document contains about the connections of dlock and of commands to the server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Connections {
+    /// The address of the server, the hosts that are not used, and the sessions of commands.
+    Shown,
+    /// Nothing. The fields are empty.
+    Hidden,
+}
+
 /// A lock in the JSON document.
 #[derive(Serialize)]
-struct LockJson<'a> {
+pub struct LockJson<'a> {
     action: &'a str,
     state: String,
     known: bool,
@@ -90,7 +99,11 @@ struct StatusDocument<'a> {
 ///
 /// # Errors
 /// Never fails for a [`Snapshot`]. The `Result` type comes from the serializer.
-pub fn json(snapshot: &Snapshot, local_time: Duration) -> serde_json::Result<String> {
+pub fn json(
+    snapshot: &Snapshot,
+    local_time: Duration,
+    connections: Connections,
+) -> serde_json::Result<String> {
     let locks = snapshot.locks.iter();
     let queues = Queues::new(&snapshot.waiters);
     let server_time_ms = snapshot.server_time.0 / 1000;
@@ -99,10 +112,14 @@ pub fn json(snapshot: &Snapshot, local_time: Duration) -> serde_json::Result<Str
         server_time_ms,
         clock_difference_ms: i64::try_from(difference).unwrap_or(i64::MAX),
         read_only: snapshot.is_read_only,
-        server: &snapshot.server,
+        server: match connections {
+            Connections::Shown => &snapshot.server,
+            Connections::Hidden => "",
+        },
         skipped_hosts: snapshot
             .skipped
             .iter()
+            .filter(|_| connections == Connections::Shown)
             .map(|host| SkippedHostJson {
                 address: host.address.to_string(),
                 reason: &host.reason,
@@ -113,13 +130,33 @@ pub fn json(snapshot: &Snapshot, local_time: Duration) -> serde_json::Result<Str
             SessionStates::NotQueried | SessionStates::Known(_) => None,
         },
         locks: locks
-            .map(|record| lock(record, snapshot, &queues))
+            .map(|record| lock(record, snapshot, &queues, connections))
             .collect(),
     };
     json_line(&document)
 }
 
-fn lock<'a>(record: &'a LockRecord, snapshot: &'a Snapshot, queues: &Queues<'a>) -> LockJson<'a> {
+/// Returns the part of the JSON document about `record`.
+#[must_use]
+pub fn lock_document<'a>(
+    record: &'a LockRecord,
+    snapshot: &'a Snapshot,
+    connections: Connections,
+) -> LockJson<'a> {
+    lock(
+        record,
+        snapshot,
+        &Queues::new(&snapshot.waiters),
+        connections,
+    )
+}
+
+fn lock<'a>(
+    record: &'a LockRecord,
+    snapshot: &'a Snapshot,
+    queues: &Queues<'a>,
+    connections: Connections,
+) -> LockJson<'a> {
     let is_held = record.is_leased();
     let holder = &record.holder;
     let text = |text| Some(text).filter(|_| is_held);
@@ -176,6 +213,9 @@ fn lock<'a>(record: &'a LockRecord, snapshot: &'a Snapshot, queues: &Queues<'a>)
                 alive: waiter.alive,
             })
             .collect(),
-        sessions: sessions(record, &snapshot.sessions),
+        sessions: match connections {
+            Connections::Shown => sessions(record, &snapshot.sessions),
+            Connections::Hidden => Vec::new(),
+        },
     }
 }

@@ -17,6 +17,7 @@ fn entry(outcome: HistoryOutcome) -> HistoryEntry {
         holder: holder("web-1/4711", "release 42"),
         started_at: "2026-11-20T08:30:00.000000Z".to_owned(),
         ended_at: "2026-11-20T08:31:05.250000Z".to_owned(),
+        waited: Some(seconds(3)),
         duration: seconds(65),
         ago: seconds(3_600),
         outcome,
@@ -50,6 +51,7 @@ fn outcomes() -> Vec<HistoryEntry> {
         key: Some(key.to_owned()),
         holder: holder("web-2/12", ""),
         token: Token(17),
+        waited: None,
         duration: seconds(0),
         ago: seconds(200_000),
         ..entry(HistoryOutcome::Exited(0))

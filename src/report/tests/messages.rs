@@ -196,6 +196,7 @@ fn sample(kind: EventKind) -> Sample {
         EventKind::GrantLost => plain(Normal, &lost_grant::reasserting(init)),
         EventKind::Renewed => plain(Normal, "init is renewed again after 4s"),
         EventKind::Connected => plain(Verbose, &connected().to_string()),
+        EventKind::Listening => plain(Normal, "listening on http://127.0.0.1:7878/"),
         EventKind::HostSkipped => plain(Verbose, &skipped().to_string()),
         EventKind::Renewal => plain(Verbose, "renewed the lease of init in 3ms"),
         EventKind::Suspended => plain(Normal, &messages::suspended(init, seconds(23))),
@@ -267,6 +268,7 @@ const fn has_no_grant(kind: EventKind) -> bool {
             | EventKind::Waiting
             | EventKind::NoNamedLocks
             | EventKind::Connected
+            | EventKind::Listening
             | EventKind::HostSkipped
             | EventKind::ClockDifference
             | EventKind::ReadOnly

@@ -16,10 +16,10 @@ use crate::store::{
 
 /// The name of an action that changes the reading direction and separates lines. Control characters are not valid in
 /// names.
-pub(super) const HOSTILE_NAME: &str = "a\u{202e}b\u{2028}c";
+pub(crate) const HOSTILE_NAME: &str = "a\u{202e}b\u{2028}c";
 
 /// Text from a client that tries to clear the screen, forge a line, and change the reading direction.
-pub(super) const HOSTILE: &str = "x\u{1b}[2J\r\ny\u{7f}\u{9b}2J\u{202e}z\u{2028}\u{feff}\"\\{}";
+pub(crate) const HOSTILE: &str = "x\u{1b}[2J\r\ny\u{7f}\u{9b}2J\u{202e}z\u{2028}\u{feff}\"\\{}";
 
 /// Text that is wide, long, and composed of several scripts.
 pub(super) const LONG: &str = "größe 日本語の長い名前 🚀 naïve e\u{301}toile, which is longer than a column of most terminals";
@@ -225,7 +225,7 @@ fn diagnosed(diagnosis: Diagnosis) -> LockRecord {
 
 /// Returns the records of actions in all states, in the natural order of their names. Each name describes the state of the
 /// action.
-pub(super) fn states() -> Vec<LockRecord> {
+pub(crate) fn states() -> Vec<LockRecord> {
     let diagnoses = [
         Diagnosis::Free,
         Diagnosis::Paused,
@@ -295,7 +295,7 @@ pub(super) fn waiter(name: &str, label: &str, alive: Option<bool>) -> Waiter {
 }
 
 /// Returns waiters for some of the actions in [`states`].
-pub(super) fn waiters() -> Vec<Waiter> {
+pub(crate) fn waiters() -> Vec<Waiter> {
     vec![
         waiter("expired", "web-2/12", Some(true)),
         waiter("held", "web-2/12", Some(true)),
@@ -306,7 +306,7 @@ pub(super) fn waiters() -> Vec<Waiter> {
 }
 
 /// Returns a record and a waiter all of whose texts are `text`. The action is `name`.
-pub(super) fn texts(name: &str, text: &str) -> (LockRecord, Waiter) {
+pub(crate) fn texts(name: &str, text: &str) -> (LockRecord, Waiter) {
     let record = LockRecord {
         holder: holder_of(text),
         revoked_ago: Some(seconds(2)),
@@ -323,7 +323,7 @@ pub(super) fn texts(name: &str, text: &str) -> (LockRecord, Waiter) {
     (record, waiter)
 }
 
-pub(super) fn snapshot(locks: &[LockRecord], waiters: &[Waiter]) -> Snapshot {
+pub(crate) fn snapshot(locks: &[LockRecord], waiters: &[Waiter]) -> Snapshot {
     Snapshot {
         server_time: ServerTime(1_795_167_000_000_000),
         locks: locks.to_vec(),

@@ -9,7 +9,7 @@ use crate::report::escape::is_harmful;
 use crate::report::escape::tests::hostile;
 use crate::report::layout::Layout;
 use crate::report::messages::skipped_hosts;
-use crate::report::status::{details, json, table};
+use crate::report::status::{Connections, details, json, table};
 use crate::report::style::Colors;
 use crate::store::connected::SkippedHost;
 use crate::store::session::ServerInstance;
@@ -35,8 +35,12 @@ fn tables(records: &[LockRecord], waiters: &[Waiter]) -> String {
 }
 
 fn document(records: &[LockRecord], waiters: &[Waiter]) -> String {
-    let text =
-        json(&snapshot(records, waiters), seconds(1_795_166_999)).expect("the document serializes");
+    let text = json(
+        &snapshot(records, waiters),
+        seconds(1_795_166_999),
+        Connections::Shown,
+    )
+    .expect("the document serializes");
     by_field(&text)
 }
 
@@ -56,7 +60,8 @@ fn json_of_a_read_only_server() {
         is_read_only: true,
         ..snapshot(&[], &[])
     };
-    let text = json(&snapshot, seconds(1_795_166_999)).expect("the document serializes");
+    let text = json(&snapshot, seconds(1_795_166_999), Connections::Shown)
+        .expect("the document serializes");
     assert_snapshot!(by_field(&text));
 }
 
@@ -77,7 +82,8 @@ fn hosts_that_were_not_used() {
         ],
         ..snapshot(&[], &[])
     };
-    let text = json(&snapshot, seconds(1_795_166_999)).expect("the document serializes");
+    let text = json(&snapshot, seconds(1_795_166_999), Connections::Shown)
+        .expect("the document serializes");
     let lines = skipped_hosts(&snapshot).join("\n");
     assert_snapshot!(format!("{}\n{lines}", by_field(&text)));
 }
@@ -218,7 +224,8 @@ fn session_facts(text: &str) -> String {
 /// Returns the JSON of the sessions in each state.
 fn session_json(text: &str) -> String {
     let fields = |(name, snapshot): (&str, Snapshot)| {
-        let text = json(&snapshot, seconds(0)).expect("the document serializes");
+        let text =
+            json(&snapshot, seconds(0), Connections::Shown).expect("the document serializes");
         let text = by_field(&text);
         let (before, sessions) = text.split_once("\"sessions\":").expect("the field exists");
         let error = before
@@ -267,7 +274,7 @@ proptest! {
             let text = details(&snapshot.locks[0], &snapshot, Layout::FULL);
             prop_assert!(!text.replace('\n', "").contains(is_harmful));
         }
-        let text = json(&snapshot(&records, &waiters), seconds(0)).expect("the document serializes");
+        let text = json(&snapshot(&records, &waiters), seconds(0), Connections::Shown).expect("the document serializes");
         prop_assert!(!text.trim_end().contains(is_harmful));
         let value: serde_json::Value = serde_json::from_str(&text).expect("valid JSON");
         let lock = &value["locks"][0];

@@ -295,6 +295,7 @@ fn entry(row: &Row, action: Action) -> Result<Option<HistoryEntry>, Failure> {
         holder: holder(row)?,
         started_at: time(row, "started_at")?.unwrap_or_default(),
         ended_at: time(row, "ended_at")?.unwrap_or_default(),
+        waited: optional(row, "waited_us")?.map(Duration::from_micros),
         duration: elapsed(row, "took_us")?,
         ago: elapsed(row, "ended_us")?,
         outcome,

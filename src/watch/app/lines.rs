@@ -7,7 +7,7 @@ use super::poller::{PollEvent, Poller};
 use crate::exit::Status;
 use crate::report::layout::Layout;
 use crate::report::log::EventKind;
-use crate::report::status::{json, table};
+use crate::report::status::{Connections, json, table};
 use crate::report::{self, Reader, Report, messages};
 use crate::sys::signal;
 use crate::watch::snapshot::TimedSnapshot;
@@ -39,7 +39,7 @@ pub(super) fn run(
             PollEvent::Snapshot(Ok(snapshot)) => {
                 last_failure.clear();
                 let text = match as_json {
-                    true => json(&snapshot.snapshot, snapshot.at_wall)?,
+                    true => json(&snapshot.snapshot, snapshot.at_wall, Connections::Shown)?,
                     false => block(&snapshot, layout),
                 };
                 if report::stream(&text)? == Reader::Gone {

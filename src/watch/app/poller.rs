@@ -26,15 +26,15 @@ use crate::watch::selection::ActionSelection;
 use crate::watch::snapshot::TimedSnapshot;
 
 /// Maximum time of one connect, one read, or one write, as for `status` without `--watch`.
-const IO_TIMEOUT: Duration = Duration::from_secs(5);
+pub const IO_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Maximum time to wait for a response on an open connection. Then the connection is dropped. The limit is below
 /// `IO_TIMEOUT`, so it also applies to a server that sends one byte per second.
-const RESPONSE_TIMEOUT: Duration = Duration::from_secs(4);
+pub const RESPONSE_TIMEOUT: Duration = Duration::from_secs(4);
 
 /// Maximum time to wait for a response if dlock must connect first, including name resolution. A login takes several
 /// round trips, so a shorter limit could prevent every connection over a slow network.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
+pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Maximum time between two redraws, because the screen shows ages in seconds.
 const TICK: Duration = Duration::from_secs(1);

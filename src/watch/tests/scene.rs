@@ -83,6 +83,7 @@ pub(super) fn entry(name: &str, token: u64) -> HistoryEntry {
         duration: Duration::from_mins(1),
         ago: Duration::from_hours(1),
         outcome: HistoryOutcome::Exited(0),
+        waited: None,
         sessions_ended: 0,
         dlock_status: None,
         revoked_by: None,

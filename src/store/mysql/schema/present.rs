@@ -11,8 +11,8 @@ pub(super) const PRESENT: Schema = Schema {
     upgrades: &[TO_VERSION_2],
 };
 
-/// Adds the sessions of a command, and the exit status that dlock chose. A program of version 1 neither notes nor ends
-/// sessions, as before the upgrade, and records no such status.
+/// Adds the sessions of a command, the exit status that dlock chose, and the waiting time of a run. A program of version 1 neither notes nor ends
+/// sessions, as before the upgrade, and records no such status and time.
 pub(super) const TO_VERSION_2: Upgrade = Upgrade {
     version: 2,
     min_version: 1,
@@ -26,6 +26,11 @@ pub(super) const TO_VERSION_2: Upgrade = Upgrade {
             table: "dlock_history",
             name: "dlock_status",
             definition: "TINYINT UNSIGNED NULL",
+        },
+        NewColumn {
+            table: "dlock_history",
+            name: "waited_us",
+            definition: "BIGINT UNSIGNED NULL",
         },
         NewColumn {
             table: "dlock_lock",

@@ -172,7 +172,7 @@ pub(super) fn insert_run(
     if contender.history == 0 {
         return success;
     }
-    let took = run.duration.as_micros();
+    let (took, waited) = (run.duration.as_micros(), run.waited.as_micros());
     let sessions_ended = match run.sessions_ended {
         0 => "NULL".to_owned(),
         number => number.to_string(),
@@ -183,9 +183,9 @@ pub(super) fn insert_run(
     };
     let entry = entry(
         run.outcome,
-        "once_key,started_at,sessions_ended,dlock_status",
+        "once_key,started_at,sessions_ended,dlock_status,waited_us",
         &format!(
-            "{values},UTC_TIMESTAMP(6)-INTERVAL {took} MICROSECOND,{sessions_ended},{dlock_status}"
+            "{values},UTC_TIMESTAMP(6)-INTERVAL {took} MICROSECOND,{sessions_ended},{dlock_status},{waited}"
         ),
         &format!("DUAL WHERE {freed}"),
     );

@@ -57,6 +57,7 @@ fn packets_contain_user_strings_only_as_hex_literals() {
         keep: Some(Duration::from_secs(9)),
         run: Some(RunRecord {
             outcome: HistoryOutcome::Exited(0),
+            waited: Duration::from_secs(2),
             duration: Duration::from_secs(1),
             sessions_ended: 2,
             dlock_status: Some(124),

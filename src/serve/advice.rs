@@ -1,0 +1,149 @@
+//! What an operator can do about the state of an action, and the commands for it. Pure.
+
+use std::time::Duration;
+
+use serde::Serialize;
+
+use crate::cli::words;
+use crate::report::messages::{age, count, duration};
+use crate::store::LockRecord;
+use crate::store::diagnosis::{Diagnosis, takeover_in};
+
+/// Advice about one action.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+pub struct Advice {
+    /// One or more sentences.
+    pub advice: String,
+    /// Commands that help, the most useful first.
+    pub commands: Vec<Command>,
+}
+
+/// A command line to copy.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+pub struct Command {
+    /// What the command does.
+    pub purpose: &'static str,
+    /// The command line, as a shell reads it.
+    pub line: String,
+}
+
+/// Returns the advice about `record`, for which `waiting` contenders wait, the first of them for `waits`.
+#[must_use]
+pub fn advice(record: &LockRecord, waiting: usize, waits: Duration) -> Advice {
+    Advice {
+        advice: sentences(record, waiting, waits),
+        commands: commands(record),
+    }
+}
+
+fn sentences(record: &LockRecord, waiting: usize, waits: Duration) -> String {
+    let holder = &record.holder;
+    let process = format!("process {} on {}", holder.pid, holder.host);
+    let left = duration(takeover_in(record));
+    let queue = match u32::try_from(waiting).unwrap_or(u32::MAX) {
+        0 => "Nothing waits for it.".to_owned(),
+        number => format!(
+            "{} for it, the longest for {}.",
+            match number {
+                1 => "1 contender waits".to_owned(),
+                number => format!("{} wait", count(number, "contender")),
+            },
+            age(waits)
+        ),
+    };
+    let next = match waiting {
+        0 => "the lock is free for the next dlock exec",
+        _ => "the next contender starts",
+    };
+    match Diagnosis::of(record) {
+        Diagnosis::Free if record.is_unused() => "The lock was never used.".to_owned(),
+        Diagnosis::Free => format!("The lock is free. {queue}"),
+        Diagnosis::Paused => {
+            format!(
+                "No command can start before the end of the pause. {queue} Resume the lock when your work is done."
+            )
+        }
+        Diagnosis::Renewing => format!(
+            "The command runs: {process}. {queue} If the command hangs, look at this process. A release stops the \
+             command, and then {next}."
+        ),
+        Diagnosis::MinHold => {
+            format!("The command has ended, and the lock is kept for --min-hold. {queue}")
+        }
+        Diagnosis::Revoked => {
+            format!("The holder stops its command: {process}. Within {left}, {next}. {queue}")
+        }
+        Diagnosis::ClockSetBack => {
+            format!("Check the clock of the database server. The command runs: {process}. {queue}")
+        }
+        Diagnosis::NotRenewing | Diagnosis::Gone => format!(
+            "You need not do anything: if the holder does not return, {next} in {left}, and dlock has killed the \
+             command before. To find the cause, look at {process}, and at its connection to the database. {queue}"
+        ),
+        Diagnosis::Expired => format!(
+            "You need not do anything: {next} as soon as the server allows it, in {left} at the latest. The holder was \
+             {process}. {queue}"
+        ),
+    }
+}
+
+fn commands(record: &LockRecord) -> Vec<Command> {
+    let name = record.action.as_str();
+    let quoted = words::quoted(name.as_ref());
+    // A name that begins with a dash would be an option.
+    let name = match name.starts_with('-') {
+        true => format!("--action={quoted}"),
+        false => quoted,
+    };
+    let token = record.version.token;
+    let mut commands = Vec::new();
+    let mut add = |purpose, line| commands.push(Command { purpose, line });
+    if record.pause.is_some() {
+        add(
+            "resume the lock",
+            format!("dlock release {name} --token {token} --resume"),
+        );
+    }
+    if record.is_leased() && record.revoked_ago.is_none() {
+        add(
+            "stop the command, so that the next one can start",
+            format!("dlock release {name} --token {token}"),
+        );
+        add(
+            "stop the command, and let none start for an hour",
+            format!("dlock release {name} --token {token} --pause 1h"),
+        );
+    }
+    add("show all facts", format!("dlock status {name}"));
+    add("show the last runs", format!("dlock history {name}"));
+    if let Some(status) = record.last.and_then(|last| last.dlock_status) {
+        add(
+            "explain the end of the last run",
+            format!("dlock explain {status}"),
+        );
+    }
+    commands
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::advice;
+    use crate::store::LockRecord;
+
+    #[test]
+    fn names_are_quoted_for_the_shell() {
+        for (name, wanted) in [
+            ("init", "dlock status init"),
+            ("two words", "dlock status 'two words'"),
+            ("it's;rm -rf /", r"dlock status 'it'\''s;rm -rf /'"),
+            ("$(reboot)", "dlock status '$(reboot)'"),
+            ("--all", "dlock status --action=--all"),
+        ] {
+            let record = LockRecord::never_held(name.parse().expect("a name"));
+            let advice = advice(&record, 0, Duration::ZERO);
+            assert_eq!(advice.commands[0].line, wanted);
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! The listening socket.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::FileTypeExt;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, UnixListener};
+
+use crate::cli::serve::Listen;
+
+/// A connection of a client.
+pub trait Connection: AsyncRead + AsyncWrite + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + Unpin> Connection for T {}
+
+/// The listening socket.
+#[derive(Debug)]
+pub enum Listener {
+    /// A TCP socket.
+    Tcp(TcpListener),
+    /// A Unix socket and its path. The file is removed when the listener is dropped.
+    Unix(UnixListener, PathBuf),
+}
+
+impl Listener {
+    /// Listens on `listen`. Replaces a Unix socket on which no process listens any more.
+    ///
+    /// # Errors
+    /// Fails if the address is in use, does not belong to this machine, or may not be used.
+    pub async fn bind(listen: &Listen) -> io::Result<Self> {
+        match listen {
+            Listen::Tcp(address) => Ok(Self::Tcp(TcpListener::bind(address).await?)),
+            Listen::Unix(path) => {
+                if is_left_behind(path) {
+                    fs::remove_file(path)?;
+                }
+                Ok(Self::Unix(UnixListener::bind(path)?, path.clone()))
+            }
+        }
+    }
+
+    /// Returns the address for users.
+    ///
+    /// # Errors
+    /// Fails if the kernel does not return the address. No cause of such a failure is known.
+    pub fn address(&self) -> io::Result<String> {
+        Ok(match self {
+            Self::Tcp(listener) => format!("http://{}/", listener.local_addr()?),
+            Self::Unix(_, path) => format!("unix:{}", path.display()),
+        })
+    }
+
+    /// Waits for the next connection.
+    ///
+    /// # Errors
+    /// Fails if there is no free descriptor, or if the client has already ended the connection.
+    pub async fn accept(&self) -> io::Result<Box<dyn Connection>> {
+        Ok(match self {
+            Self::Tcp(listener) => {
+                let (stream, _) = listener.accept().await?;
+                // Events are small, and must not wait for the acknowledgement of earlier events.
+                let _ = stream.set_nodelay(true);
+                Box::new(stream)
+            }
+            Self::Unix(listener, _) => Box::new(listener.accept().await?.0),
+        })
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        if let Self::Unix(_, path) = self {
+            // A failure leaves the file behind, which the next process replaces.
+            let _ = fs::remove_file(path);
+        }
+    }
+}
+
+/// Returns true if `path` is a socket that refuses connections, because its process has ended.
+fn is_left_behind(path: &Path) -> bool {
+    let is_socket = fs::symlink_metadata(path).is_ok_and(|file| file.file_type().is_socket());
+    let refused = |error: io::Error| error.kind() == io::ErrorKind::ConnectionRefused;
+    is_socket && UnixStream::connect(path).err().is_some_and(refused)
+}

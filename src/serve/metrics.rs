@@ -1,0 +1,156 @@
+//! The metrics of all actions, in the Prometheus text format. Pure.
+//!
+//! dlock-serve(1) documents the metrics. They are a stable interface: metrics may be added, but an existing metric is
+//! never changed. Their names differ from those of `exec --metrics-file`, which describe one run.
+
+use std::fmt::{Display, Write as _};
+use std::time::Duration;
+
+use crate::metrics::{escaped, seconds};
+use crate::store::diagnosis::Diagnosis;
+use crate::store::{HistoryOutcome, LockRecord};
+use crate::watch::severity::severity;
+use crate::watch::snapshot::TimedSnapshot;
+
+/// The present state of one action.
+struct ActionMetrics<'a> {
+    /// The name, escaped.
+    action: String,
+    record: &'a LockRecord,
+    waiters: usize,
+    /// Time for which the first waiter has waited. None if there are no waiters.
+    waits: Option<Duration>,
+}
+
+/// Returns the metrics if the latest query has failed.
+#[must_use]
+pub fn without_database() -> String {
+    let mut text = String::new();
+    up(&mut text, false);
+    text
+}
+
+/// Returns the metrics of all actions. `age` is the time since the records were requested.
+#[must_use]
+pub fn text(latest: &TimedSnapshot, age: Duration) -> String {
+    let actions: Vec<_> = (latest.snapshot.locks.iter())
+        .map(|record| ActionMetrics {
+            action: escaped(record.action.as_str()),
+            record,
+            waiters: latest.waiting(&record.action),
+            waits: latest.longest_wait(&record.action),
+        })
+        .collect();
+    let mut text = String::new();
+    up(&mut text, true);
+    single(
+        &mut text,
+        "read_only",
+        "1 if the database server is read-only, so that its data may be old.",
+        u8::from(latest.snapshot.is_read_only),
+    );
+    single(
+        &mut text,
+        "data_age_seconds",
+        "Time since the records were read.",
+        seconds(age),
+    );
+    let when_held = |action: &ActionMetrics| action.record.is_leased();
+    let mut family = |name, help, value: &dyn Fn(&ActionMetrics) -> Option<String>| {
+        head(&mut text, name, help);
+        for action in &actions {
+            if let Some(value) = value(action) {
+                // Writing to a String cannot fail.
+                let _ = writeln!(text, "dlock_{name}{{action=\"{}\"}} {value}", action.action);
+            }
+        }
+    };
+    let flag = |is: bool| Some(u8::from(is).to_string());
+    family(
+        "action_held",
+        "1 if a process holds the lock or has not lost it yet, 0 if the lock is free.",
+        &|action| flag(action.record.is_leased()),
+    );
+    family(
+        "action_problem",
+        "1 if the holder does not renew its lease, is gone, or is being stopped, 0 otherwise.",
+        &|action| flag(severity(action.record) == 0),
+    );
+    family(
+        "action_paused",
+        "1 if an operator has paused the lock, 0 otherwise.",
+        &|action| flag(action.record.pause.is_some()),
+    );
+    family(
+        "action_held_seconds",
+        "Time since the grant, for a lock that is held.",
+        &|action| when_held(action).then(|| seconds(action.record.held_for)),
+    );
+    family(
+        "action_renewed_seconds",
+        "Time since the grant or the latest renewal, for a lock that is held and whose command runs.",
+        &|action| is_renewed(action.record).then(|| seconds(action.record.renewed_ago)),
+    );
+    family(
+        "action_ttl_seconds",
+        "Length of the lease, for a lock that is held.",
+        &|action| when_held(action).then(|| seconds(action.record.ttl)),
+    );
+    family(
+        "action_waiters",
+        "Number of processes that wait for the lock.",
+        &|action| Some(action.waiters.to_string()),
+    );
+    family(
+        "action_longest_wait_seconds",
+        "Time for which the first waiter has waited, if there is one.",
+        &|action| action.waits.map(seconds),
+    );
+    family("action_token", "Fencing token.", &|action| {
+        Some(action.record.version.token.to_string())
+    });
+    family(
+        "action_last_run_success",
+        "1 if the most recent recorded run ended with status 0, 0 otherwise. Missing if no run is recorded.",
+        &|action| {
+            let last = action.record.last?;
+            flag(last.outcome == HistoryOutcome::Exited(0))
+        },
+    );
+    family(
+        "action_last_run_timestamp_seconds",
+        "Time at which the most recent recorded run ended, in seconds since 1970 by the database server's clock.",
+        &|action| {
+            let ago = action.record.last?.ago;
+            Some(seconds(latest.server_time().saturating_sub(ago)))
+        },
+    );
+    text
+}
+
+fn up(text: &mut String, is_up: bool) {
+    single(
+        text,
+        "up",
+        "1 if the database has returned the records, 0 if it does not respond or refuses the query.",
+        u8::from(is_up),
+    );
+}
+
+/// Returns true if the holder of `record` renews its lease, or should.
+fn is_renewed(record: &LockRecord) -> bool {
+    !matches!(
+        Diagnosis::of(record),
+        Diagnosis::Free | Diagnosis::Paused | Diagnosis::MinHold
+    )
+}
+
+fn head(text: &mut String, name: &str, help: &str) {
+    let _ = writeln!(text, "# HELP dlock_{name} {help}");
+    let _ = writeln!(text, "# TYPE dlock_{name} gauge");
+}
+
+fn single(text: &mut String, name: &str, help: &str, value: impl Display) {
+    head(text, name, help);
+    let _ = writeln!(text, "dlock_{name} {value}");
+}

@@ -1,0 +1,228 @@
+//! The lines of the page, one for each action, as events for the browser. Pure.
+//!
+//! The lines contain points in time and no durations, so that a line changes only if its record changes. A browser gets
+//! all lines once, and then only those that have changed. The format is not a stable interface.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use serde::Serialize;
+
+use super::advice::{Advice, advice};
+use crate::lease::action::Action;
+use crate::report::format::{json_line, millis};
+use crate::report::history::outcome_text;
+use crate::report::messages;
+use crate::store::diagnosis::Diagnosis;
+use crate::store::{Expiry, HistoryOutcome, LockRecord};
+use crate::watch::severity::severity;
+use crate::watch::snapshot::TimedSnapshot;
+
+/// Maximum number of actions that the page describes above the list. An operator reads no more at a glance.
+const MAX_PROBLEMS: usize = 3;
+
+/// Waiting time from which an action is described above the list. A shorter wait is usual for a migration.
+const LONG_WAIT: Duration = Duration::from_mins(5);
+
+/// The lines of the page.
+#[derive(Debug)]
+pub struct Overview {
+    /// The facts about the whole page, as members of a JSON object.
+    head: String,
+    /// One line for each action, as a JSON object.
+    lines: BTreeMap<Action, String>,
+}
+
+#[derive(Serialize)]
+struct Head<'a> {
+    server_time_ms: u64,
+    interval_ms: u64,
+    read_only: bool,
+    clock_difference: Option<String>,
+    problems: Vec<Problem<'a>>,
+}
+
+/// An action that needs attention.
+#[derive(Serialize)]
+struct Problem<'a> {
+    action: &'a str,
+    state: String,
+    severity: u8,
+    diagnosis: String,
+    #[serde(flatten)]
+    advice: Advice,
+}
+
+/// The line of one action. Times are in milliseconds since 1970, by the server's clock.
+#[derive(Serialize)]
+struct Line<'a> {
+    action: &'a str,
+    state: String,
+    diagnosis: &'static str,
+    severity: u8,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    holder: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    host: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    since: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    expires: Option<u64>,
+    #[serde(skip_serializing_if = "is_zero")]
+    waiters: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    waits_since: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    last: Option<Last>,
+}
+
+#[derive(Serialize)]
+struct Last {
+    result: String,
+    is_good: bool,
+    ended: u64,
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a reference"
+)]
+const fn is_zero(number: &usize) -> bool {
+    *number == 0
+}
+
+impl Overview {
+    /// Creates the lines for `latest`. A new response is expected after `interval`.
+    #[must_use]
+    pub fn new(latest: &TimedSnapshot, interval: Duration) -> Self {
+        let locks = &latest.snapshot.locks;
+        let lines = locks.iter().map(|record| {
+            let line = line(record, latest);
+            (record.action.clone(), json(&line))
+        });
+        let head = Head {
+            server_time_ms: millis(latest.server_time()),
+            interval_ms: millis(interval),
+            read_only: latest.snapshot.is_read_only,
+            clock_difference: latest.clock_difference(),
+            problems: problems(latest),
+        };
+        let head = json(&head);
+        // The members without the braces.
+        let head = head[1..head.len() - 1].to_owned();
+        Self {
+            head,
+            lines: lines.collect(),
+        }
+    }
+
+    /// Returns the event with all lines.
+    #[must_use]
+    pub fn all_event(&self) -> String {
+        self.event("all", self.lines.values(), &[])
+    }
+
+    /// Returns the event with the lines that differ from those of `earlier`, and the names of the actions that no longer
+    /// exist.
+    #[must_use]
+    pub fn changes_event(&self, earlier: &Self) -> String {
+        let is_new = |(name, line): &(&Action, &String)| earlier.lines.get(name) != Some(line);
+        let changed = self.lines.iter().filter(is_new).map(|(_, line)| line);
+        let names = earlier.lines.keys();
+        let removed: Vec<&str> = names
+            .filter(|name| !self.lines.contains_key(name))
+            .map(Action::as_str)
+            .collect();
+        self.event("changes", changed, &removed)
+    }
+
+    fn event<'a>(
+        &self,
+        kind: &str,
+        lines: impl Iterator<Item = &'a String>,
+        removed: &[&str],
+    ) -> String {
+        let removed = json(&removed);
+        let head = &self.head;
+        let mut text = format!("event: {kind}\ndata: {{{head},\"removed\":{removed},\"actions\":[");
+        for (index, line) in lines.enumerate() {
+            let comma = if index == 0 { "" } else { "," };
+            // Writing to a String cannot fail.
+            let _ = write!(text, "{comma}{line}");
+        }
+        text.push_str("]}\n\n");
+        text
+    }
+}
+
+/// Returns the event after a query that failed because of `reason`.
+#[must_use]
+pub fn failure_event(reason: &str) -> String {
+    #[derive(Serialize)]
+    struct Failed<'a> {
+        reason: &'a str,
+    }
+    format!("event: failure\ndata: {}\n\n", json(&Failed { reason }))
+}
+
+/// Formats `document` as JSON without a newline.
+fn json(document: &impl Serialize) -> String {
+    // These types have no maps with keys that are not strings, which is the only cause of a failure.
+    let mut text = json_line(document).unwrap_or_default();
+    text.truncate(text.trim_end().len());
+    text
+}
+
+fn line<'a>(record: &'a LockRecord, latest: &TimedSnapshot) -> Line<'a> {
+    let now = latest.server_time();
+    let before = |duration| millis(now.saturating_sub(duration));
+    let is_held = record.is_leased();
+    let text = |text: &'a str| Some(text).filter(|_| is_held);
+    Line {
+        action: record.action.as_str(),
+        state: record.state().to_string(),
+        diagnosis: Diagnosis::of(record).as_str(),
+        severity: severity(record),
+        holder: text(&record.holder.label),
+        host: text(&record.holder.host),
+        since: is_held.then(|| before(record.held_for)),
+        expires: is_held.then(|| match record.expiry {
+            Expiry::In(left) => millis(now + left),
+            Expiry::Ago(ago) => before(ago),
+        }),
+        waiters: latest.waiting(&record.action),
+        waits_since: latest.longest_wait(&record.action).map(before),
+        last: record.last.map(|last| Last {
+            result: outcome_text(last.outcome, last.dlock_status, None),
+            is_good: last.outcome == HistoryOutcome::Exited(0),
+            ended: before(last.ago),
+        }),
+    }
+}
+
+/// Returns the actions that need attention: those with a problem, and then those with the longest waits.
+fn problems(latest: &TimedSnapshot) -> Vec<Problem<'_>> {
+    let locks = latest.snapshot.locks.iter();
+    let mut found: Vec<(u8, Duration, &LockRecord)> = locks
+        .filter_map(|record| {
+            let waits = latest.longest_wait(&record.action).unwrap_or_default();
+            let severity = severity(record);
+            (severity == 0 || waits >= LONG_WAIT).then_some((severity, waits, record))
+        })
+        .collect();
+    found.sort_by_key(|(severity, waits, record)| {
+        (*severity, std::cmp::Reverse(*waits), &record.action)
+    });
+    found.truncate(MAX_PROBLEMS);
+    let found = found.into_iter();
+    found
+        .map(|(severity, waits, record)| Problem {
+            action: record.action.as_str(),
+            state: record.state().to_string(),
+            severity,
+            diagnosis: messages::diagnosis(record),
+            advice: advice(record, latest.waiting(&record.action), waits),
+        })
+        .collect()
+}

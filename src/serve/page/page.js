@@ -1,0 +1,504 @@
+// The page of `dlock serve`. It shows the lines that /events sends, and the document /action.json about one action.
+// All text is set as text and never as HTML, because other clients choose the names.
+"use strict";
+
+// Rows that are shown at once. More rows would make each update slower than a user can notice.
+const PAGE = 200;
+// Minimum age of stale data, as on the screen of `dlock status --watch`.
+const MIN_STALE_MS = 2000;
+// Time after which a connection without events is replaced. The server sends at least a comment every 15 s.
+const SILENCE_MS = 45000;
+const RETRY_MS = 3000;
+// Time after which a page in the background stops asking the server.
+const HIDDEN_MS = 30000;
+
+const element = (id) => document.getElementById(id);
+const collator = new Intl.Collator("en", { numeric: true });
+
+const page = {
+  lines: new Map(),       // the line of each action
+  names: [],              // the names in natural order
+  head: null,             // the facts of the latest event
+  received: 0,            // when the latest event arrived, by performance.now()
+  failure: "",            // why the data is not current
+  limit: PAGE,
+  rows: new Map(),        // the visible rows
+  problemTexts: "",
+};
+
+// ---- small helpers
+
+function create(tag, text, className) {
+  const node = document.createElement(tag);
+  if (text !== undefined) node.textContent = text;
+  if (className) node.className = className;
+  return node;
+}
+
+function setText(node, text) {
+  if (node.textContent !== text) node.textContent = text;
+}
+
+// Formats a duration like the tables of dlock: at most two units.
+function age(ms) {
+  const seconds = Math.max(0, Math.floor(ms / 1000));
+  const units = [["d", 86400], ["h", 3600], ["m", 60], ["s", 1]];
+  const first = units.findIndex(([, size]) => seconds >= size);
+  if (first < 0) return "0s";
+  const [unit, size] = units[first];
+  const next = units[first + 1];
+  const rest = next ? Math.floor((seconds % size) / next[1]) : 0;
+  return `${Math.floor(seconds / size)}${unit}` + (rest ? ` ${rest}${next[0]}` : "");
+}
+
+function short(ms) {
+  return ms < 1000 ? `${ms}ms` : age(ms);
+}
+
+const sinceEvent = () => performance.now() - page.received;
+const serverNow = () => page.head.server_time_ms + sinceEvent();
+const timeOf = (ms) => new Date(ms).toISOString().slice(11, 19) + " UTC";
+const isStale = () => page.failure !== "" || !page.head || sinceEvent() > Math.max(2 * page.head.interval_ms, MIN_STALE_MS);
+
+// The name of the action that the address selects, or null.
+function selectedName() {
+  const match = /^#\/lock\/(.+)$/.exec(location.hash);
+  if (!match) return null;
+  try { return decodeURIComponent(match[1]); } catch { return null; }
+}
+
+const linkTo = (name) => "#/lock/" + encodeURIComponent(name);
+
+// ---- events
+
+let source = null;
+let hiddenTimer = 0;
+let retryTimer = 0;
+
+function connect() {
+  disconnect();
+  source = new EventSource("events");
+  source.addEventListener("all", (event) => receive(event, true));
+  source.addEventListener("changes", (event) => receive(event, false));
+  source.addEventListener("failure", (event) => {
+    page.lastSign = performance.now();
+    page.failure = JSON.parse(event.data).reason;
+    tick();
+  });
+  source.onerror = () => {
+    page.failure = "dlock serve does not respond";
+    // The browser reconnects after a lost connection, but not after a response with an error.
+    if (source.readyState === EventSource.CLOSED) retry();
+    tick();
+  };
+  page.lastSign = performance.now();
+}
+
+function disconnect() {
+  clearTimeout(retryTimer);
+  if (source) source.close();
+  source = null;
+}
+
+function retry() {
+  clearTimeout(retryTimer);
+  retryTimer = setTimeout(connect, RETRY_MS);
+}
+
+function receive(event, isAll) {
+  const start = performance.now();
+  const data = JSON.parse(event.data);
+  page.received = page.lastSign = start;
+  page.failure = "";
+  page.head = data;
+  if (isAll) {
+    page.lines = new Map();
+    page.names = data.actions.map((line) => line.action);
+  }
+  for (const line of data.actions) {
+    if (!isAll && !page.lines.has(line.action)) insert(line.action);
+    line.text = `${line.action}\n${line.holder || ""}\n${line.host || ""}`.toLowerCase();
+    page.lines.set(line.action, line);
+  }
+  for (const name of data.removed) {
+    page.lines.delete(name);
+    page.names.splice(page.names.indexOf(name), 1);
+  }
+  data.actions = null;
+  render();
+  loadDetail();
+  performance.clearMeasures("update");
+  performance.measure("update", { start, end: performance.now() });
+}
+
+// Inserts a name into the list in natural order.
+function insert(name) {
+  let low = 0, high = page.names.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (collator.compare(page.names[middle], name) < 0) low = middle + 1; else high = middle;
+  }
+  page.names.splice(low, 0, name);
+}
+
+// ---- the list
+
+const STATES = [
+  ["all", "all", () => true],
+  ["problem", "problems", (line) => line.severity === 0],
+  ["held", "held", (line) => line.since !== undefined],
+  ["waiters", "with waiters", (line) => line.waiters > 0],
+  ["paused", "paused", (line) => line.state === "paused"],
+  ["free", "free", (line) => line.state === "free"],
+];
+
+const ORDERS = {
+  name: null,
+  urgent: (line) => line.severity === 0 ? 0 : line.waiters ? line.waits_since : 1e15 + line.severity,
+  held: (line) => line.since ?? 1e15,
+  waiters: (line) => -(line.waiters || 0),
+  ended: (line) => -(line.last ? line.last.ended : 0),
+};
+
+// Returns the lines that match the filter, in the chosen order.
+function visibleLines() {
+  const words = element("search").value.toLowerCase().split(/\s+/).filter(Boolean);
+  const [, , matches] = STATES.find(([value]) => value === element("state").value) || STATES[0];
+  const found = [];
+  for (const name of page.names) {
+    const line = page.lines.get(name);
+    if (matches(line) && words.every((word) => line.text.includes(word))) found.push(line);
+  }
+  const key = ORDERS[element("order").value];
+  // The sort is stable, so lines with equal keys stay in natural order.
+  if (key) found.sort((one, other) => key(one) - key(other));
+  return found;
+}
+
+function render() {
+  if (!page.head) return;
+  renderStates();
+  renderProblems();
+  const notice = page.head.read_only
+    ? "The database server is read-only, probably a replica, and its data may be old."
+    : page.head.clock_difference || "";
+  element("notice").hidden = !notice;
+  setText(element("notice"), notice);
+  if (selectedName() === null) renderRows();
+  tick();
+}
+
+function renderStates() {
+  const counts = STATES.map(() => 0);
+  for (const line of page.lines.values()) {
+    STATES.forEach(([, , matches], index) => { if (matches(line)) counts[index] += 1; });
+  }
+  const select = element("state");
+  STATES.forEach(([value, label], index) => {
+    const option = select.options[index] || select.appendChild(create("option"));
+    option.value = value;
+    setText(option, `${label} (${counts[index]})`);
+  });
+  page.problems = counts[1];
+}
+
+function renderRows() {
+  const lines = visibleLines();
+  const shown = lines.slice(0, page.limit);
+  const body = element("rows");
+  const rows = new Map();
+  let before = body.firstChild;
+  for (const line of shown) {
+    let row = page.rows.get(line.action);
+    if (!row) row = createRow(line.action);
+    if (row.line !== line) fillRow(row, line);
+    if (row.node === before) before = before.nextSibling; else body.insertBefore(row.node, before);
+    rows.set(line.action, row);
+  }
+  while (before) {
+    const next = before.nextSibling;
+    before.remove();
+    before = next;
+  }
+  page.rows = rows;
+  const total = page.names.length;
+  const summary = total === 0
+    ? "No lock was ever used."
+    : lines.length === total ? `${total} locks` : `${lines.length} of ${total} locks`;
+  setText(element("summary"), summary + (lines.length > shown.length ? `, the first ${shown.length} are shown` : ""));
+  const more = element("more");
+  more.hidden = lines.length <= shown.length;
+  setText(more, `Show ${Math.min(PAGE, lines.length - shown.length)} more`);
+}
+
+function createRow(name) {
+  const node = create("tr");
+  const cells = ["", "", "holder", "held for", "expires in", "waiters", "last run"].map((label) => {
+    const cell = node.appendChild(create("td"));
+    if (label) cell.dataset.label = label;
+    return cell;
+  });
+  const link = cells[0].appendChild(create("a", name));
+  link.href = linkTo(name);
+  const badge = cells[1].appendChild(create("span", "", "badge"));
+  return { node, cells, badge, line: null };
+}
+
+function fillRow(row, line) {
+  row.line = line;
+  row.node.dataset.action = line.action;
+  row.badge.className = `badge s${line.severity}`;
+  setText(row.badge, stateText(line));
+  setText(row.cells[2], line.holder === undefined ? "" : line.holder);
+  setText(row.cells[5], line.waiters ? String(line.waiters) : "");
+  row.cells[6].className = line.last && !line.last.is_good ? "bad-text" : "";
+}
+
+// The diagnosis says more than the state if there is a problem.
+function stateText(line) {
+  const texts = {
+    "not-renewing": "not renewed", "gone": "holder gone", "clock-set-back": "clock set back",
+    "min-hold": "held (min-hold)",
+  };
+  return texts[line.diagnosis] || line.state;
+}
+
+// Updates everything that depends on the present time.
+function tick() {
+  const stale = isStale();
+  document.body.classList.toggle("is-stale", stale && page.head !== null);
+  const warning = element("stale");
+  if (page.head) {
+    setText(element("age"), `data of ${timeOf(page.head.server_time_ms)}, ${age(sinceEvent())} old`);
+  }
+  if (stale && (page.head || page.failure)) {
+    const why = page.failure || "no response";
+    const data = page.head ? `; this is the state of ${timeOf(page.head.server_time_ms)}` : "";
+    setText(warning, `Stale: ${why}${data}`);
+  }
+  warning.hidden = !stale || !(page.head || page.failure);
+  if (!page.head) return;
+  const now = serverNow();
+  for (const { cells, line } of page.rows.values()) {
+    setText(cells[3], line.since === undefined ? "" : age(now - line.since));
+    setText(cells[4], line.expires === undefined ? "" : stale ? "unknown"
+      : line.expires >= now ? age(line.expires - now) : `${age(now - line.expires)} ago`);
+    setText(cells[6], line.last ? `${line.last.result}, ${age(now - line.last.ended)} ago` : "");
+  }
+  const problems = page.problems ? `(${page.problems}) ` : "";
+  const name = selectedName();
+  const title = problems + (name === null ? "dlock" : `${name} - dlock`);
+  if (document.title !== title) document.title = title;
+}
+
+// ---- problems and advice
+
+function renderProblems() {
+  const { problems } = page.head;
+  element("problems").hidden = problems.length === 0;
+  const list = element("problem-list");
+  const names = problems.map((problem) => problem.action).join("\n");
+  if (names !== page.problemTexts) {
+    page.problemTexts = names;
+    // The buttons keep the focus as long as the same actions are shown.
+    list.replaceChildren(...problems.map(() => create("article")));
+    setText(element("announcement"), problems.length ? `Needs attention: ${problems.map((problem) => problem.action).join(", ")}` : "No lock needs attention.");
+  }
+  problems.forEach((problem, index) => {
+    const title = create("h3");
+    const link = title.appendChild(create("a", problem.action));
+    link.href = linkTo(problem.action);
+    title.append(" ", create("span", problem.state, `badge s${problem.severity}`));
+    fillAdvice(list.children[index], problem, title);
+  });
+}
+
+// Fills `node` with a title, the diagnosis, the advice and the commands of `document`.
+function fillAdvice(node, document, title) {
+  node.className = `problem s${document.severity}`;
+  const state = JSON.stringify([document.diagnosis, document.advice, document.commands, title && title.textContent]);
+  if (node.state === state) return;
+  node.state = state;
+  // A button with the focus is replaced by the new button for the same command.
+  const focused = node.contains(window.document.activeElement) ? window.document.activeElement.dataset.index : undefined;
+  const parts = title ? [title] : [];
+  parts.push(create("p", document.diagnosis, "diagnosis"), create("p", document.advice));
+  const commands = parts[parts.push(create("ul", undefined, "commands")) - 1];
+  document.commands.forEach((command, index) => {
+    const item = commands.appendChild(create("li"));
+    item.append(create("span", command.purpose));
+    const line = item.appendChild(create("span", undefined, "line"));
+    const code = line.appendChild(create("code", command.line));
+    const button = line.appendChild(create("button", "Copy"));
+    button.type = "button";
+    button.dataset.index = index;
+    button.setAttribute("aria-label", `Copy: ${command.line}`);
+    button.onclick = () => copy(code, button);
+  });
+  node.replaceChildren(...parts);
+  if (focused !== undefined) node.querySelectorAll("button")[focused]?.focus();
+}
+
+async function copy(code, button) {
+  try {
+    await navigator.clipboard.writeText(code.textContent);
+    button.textContent = "Copied";
+  } catch {
+    // The clipboard is only available on https and on this machine. The user can press the key for copying.
+    getSelection().selectAllChildren(code);
+    button.textContent = "Selected";
+  }
+  setTimeout(() => { button.textContent = "Copy"; }, 2000);
+}
+
+// ---- one action
+
+let isLoading = false;
+
+async function loadDetail() {
+  const name = selectedName();
+  if (name === null || isLoading) return;
+  isLoading = true;
+  try {
+    const response = await fetch("action.json?name=" + encodeURIComponent(name));
+    const text = await response.text();
+    if (selectedName() === name) {
+      if (response.ok) renderDetail(JSON.parse(text)); else detailFails(text.trim());
+    }
+  } catch {
+    if (selectedName() === name) detailFails("dlock serve does not respond");
+  } finally {
+    isLoading = false;
+    // The user has selected another action since.
+    if (selectedName() !== name) loadDetail();
+  }
+}
+
+function detailFails(why) {
+  element("detail-error").hidden = false;
+  setText(element("detail-error"), why);
+}
+
+function renderDetail(document) {
+  const { lock, runs } = document;
+  const line = page.lines.get(lock.action);
+  element("detail-error").hidden = true;
+  element("detail-body").hidden = false;
+  const severity = line ? line.severity : 3;
+  element("name-state").className = `badge s${severity}`;
+  setText(element("name-state"), line ? stateText(line) : lock.state);
+  fillAdvice(element("diagnosis"), {
+    severity, diagnosis: lock.diagnosis_text, advice: document.advice, commands: document.commands,
+  });
+  fillFacts(lock);
+  fillTable("queue", lock.waiters.map((waiter) => [
+    String(waiter.position), waiter.holder, age(waiter.waiting_for_ms),
+    waiter.alive === null ? "unknown" : waiter.alive ? "alive" : "gone", waiter.host, waiter.user, waiter.note,
+  ]), "Nothing waits.");
+  const longest = Math.max(1, ...runs.map((run) => (run.waited_ms || 0) + (run.is_run ? run.took_ms : 0)));
+  fillTable("runs", runs.map((run) => [
+    `${age(run.ended_ago_ms)} ago`, run.result, run.holder, run.waited_ms === null ? "" : short(run.waited_ms),
+    run.is_run ? short(run.took_ms) : "", run.is_run ? track(run, longest) : "",
+  ]), "No runs are recorded.");
+}
+
+function fillFacts(lock) {
+  const facts = [["state", lock.state], ["token", String(lock.token)]];
+  if (lock.holder !== null) {
+    facts.push(
+      ["holder", lock.holder], ["process", `${lock.pid} on ${lock.host}`], ["user", lock.user], ["pod", lock.pod],
+      ["namespace", lock.namespace], ["command", lock.command], ["note", lock.note],
+      ["since", `${lock.acquired_at}, ${age(lock.held_for_ms)} ago`],
+      ["renewed", lock.renewals ? `${lock.renewals} times, ${age(lock.renewed_ago_ms)} ago` : "not yet"],
+      ["lease", `${short(lock.ttl_ms)}, ` + (lock.expires_in_ms >= 0 ? `expires in ${short(lock.expires_in_ms)}` : `expired ${short(-lock.expires_in_ms)} ago`)],
+    );
+  }
+  facts.push(["paused until", lock.paused_until], ["operator", lock.operator], ["reason", lock.reason]);
+  element("facts").replaceChildren(...facts.filter(([, value]) => value).flatMap(([name, value]) => [create("dt", name), create("dd", value)]));
+}
+
+// The bar of one run: its waiting time, and then its running time.
+function track(run, longest) {
+  const track = create("div", undefined, "track");
+  const bar = (ms, kind) => {
+    const node = track.appendChild(create("span", undefined, `bar ${kind}`));
+    node.style.width = `${100 * ms / longest}%`;
+  };
+  if (run.waited_ms) bar(run.waited_ms, "wait");
+  bar(run.took_ms, run.is_good ? "good" : "bad");
+  track.title = `waited ${run.waited_ms === null ? "an unknown time" : short(run.waited_ms)}, ran ${short(run.took_ms)}`;
+  return track;
+}
+
+function fillTable(id, rows, empty) {
+  const labels = Array.from(element(id).tHead.rows[0].cells, (cell) => cell.textContent.toLowerCase());
+  const nodes = rows.map((cells) => {
+    const row = create("tr");
+    cells.forEach((cell, index) => {
+      const node = row.appendChild(create("td"));
+      if (index > 0) node.dataset.label = labels[index];
+      if (cell instanceof Node) { node.className = "timeline"; node.append(cell); } else node.textContent = cell;
+    });
+    return row;
+  });
+  if (rows.length === 0) {
+    const row = create("tr");
+    const cell = row.appendChild(create("td", empty, "empty"));
+    cell.colSpan = labels.length;
+    nodes.push(row);
+  }
+  element(id).tBodies[0].replaceChildren(...nodes);
+}
+
+// ---- start
+
+function navigate() {
+  const name = selectedName();
+  element("overview").hidden = name !== null;
+  element("detail").hidden = name === null;
+  if (name !== null) {
+    setText(element("name-text"), name);
+    setText(element("name-state"), "");
+    element("detail-body").hidden = true;
+    element("detail-error").hidden = true;
+    element("name").focus();
+    loadDetail();
+  }
+  render();
+}
+
+function filterChanged() {
+  page.limit = PAGE;
+  render();
+}
+
+element("search").addEventListener("input", filterChanged);
+element("state").addEventListener("change", filterChanged);
+element("order").addEventListener("change", filterChanged);
+element("filter").addEventListener("submit", (event) => event.preventDefault());
+element("more").addEventListener("click", () => {
+  page.limit += PAGE;
+  render();
+});
+document.addEventListener("keydown", (event) => {
+  const isTyping = /^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName);
+  if (event.key === "/" && !isTyping && !event.ctrlKey && !event.metaKey && !event.altKey) {
+    event.preventDefault();
+    if (selectedName() !== null) location.hash = "#/";
+    element("search").focus();
+  } else if (event.key === "Escape" && selectedName() !== null) {
+    location.hash = "#/";
+  }
+});
+document.addEventListener("visibilitychange", () => {
+  clearTimeout(hiddenTimer);
+  if (document.hidden) hiddenTimer = setTimeout(disconnect, HIDDEN_MS);
+  else if (!source) connect();
+});
+window.addEventListener("hashchange", navigate);
+setInterval(() => {
+  if (source && performance.now() - page.lastSign > Math.max(SILENCE_MS, page.head ? 3 * page.head.interval_ms : 0)) connect();
+  tick();
+}, 1000);
+navigate();
+connect();

@@ -1,0 +1,463 @@
+//! Reads the records for all viewers, over one connection to the database.
+//!
+//! The connection belongs to a thread, because the driver blocks. A task sends it one query after another: at most one
+//! query for all records in each interval, and only while there is demand. If there is no demand for some time, the
+//! connection is closed.
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::io;
+use std::rc::Rc;
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use tokio::sync::{Notify, oneshot, watch};
+use tokio::time::{sleep, timeout};
+
+use super::overview::Overview;
+use super::rendering::{Cached, Rendering, Renderings};
+use crate::event::database::THREAD_NAME;
+use crate::exit::Status;
+use crate::lease::Token;
+use crate::lease::action::Action;
+use crate::lease::instant::BootInstant;
+use crate::store::mysql::{Database, Selection};
+use crate::store::target::Targets;
+use crate::store::{Failure, FailureKind, HistoryEntry, HistoryFilter};
+use crate::sys::clock;
+use crate::sys::socket::Interrupter;
+use crate::watch::app::poller::{CONNECT_TIMEOUT, IO_TIMEOUT, RESPONSE_TIMEOUT};
+use crate::watch::selection::ActionSelection;
+use crate::watch::snapshot::TimedSnapshot;
+
+/// Time without a query after which the connection is closed. It is longer than the usual interval of a monitoring
+/// system, so that each scrape does not need a login.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(90);
+
+/// Time without a query after which the server ends the session, if this process does not close the connection.
+const SESSION_TIMEOUT: Duration = Duration::from_mins(5);
+
+/// Maximum time that a request waits for current records. It is shorter than the usual timeout of a monitoring system,
+/// which then still learns that the database does not respond.
+const FRESH_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The runs that the page shows of one action.
+const RUNS: HistoryFilter = HistoryFilter {
+    limit: 30,
+    failed: false,
+    since: None,
+};
+
+/// Maximum number of actions whose runs are cached. Each has at most 30 runs of about 500 bytes.
+const MAX_CACHED_RUNS: usize = 64;
+
+/// The latest records, or the reason why they are not up to date.
+#[derive(Debug)]
+pub struct View {
+    /// The latest records. None before the first response, and if there was no demand for some time.
+    pub data: Option<Rc<Data>>,
+    /// The failure of the latest query. None if it succeeded.
+    pub failure: Option<FailureKind>,
+    /// Time at which the latest query was sent. None before the first query.
+    sent: Option<BootInstant>,
+}
+
+/// The records of one response, and the documents that show them.
+#[derive(Debug)]
+pub struct Data {
+    /// Number of the response. It grows with each response.
+    pub number: u64,
+    /// The records.
+    pub latest: TimedSnapshot,
+    /// The lines of the page.
+    pub overview: Overview,
+    /// The event with all lines of the page.
+    pub all: Cached,
+    /// The event with the lines that differ from those of an earlier response, and the number of that response. None
+    /// for the first response.
+    pub changes: Option<(u64, Rc<Rendering>)>,
+    /// The document `/status.json`.
+    pub status: Cached,
+    /// The document `/metrics`.
+    pub metrics: Cached,
+}
+
+/// A query on the database thread.
+type Query = Box<dyn FnOnce(&mut Database) + Send>;
+
+/// Reads the records.
+#[derive(Debug)]
+pub struct Reader {
+    thread: QueryThread,
+    interval: Duration,
+    views: watch::Sender<Rc<View>>,
+    demand: Demand,
+    /// Only one task uses the connection at a time. The flag is true if the server has responded to the latest query.
+    is_connected: tokio::sync::Mutex<bool>,
+    /// Number of responses.
+    responses: Cell<u64>,
+    runs: RefCell<HashMap<Action, CachedRuns>>,
+    renderings: Rc<Renderings>,
+    /// Receives each message for the operator of this process.
+    log: tokio::sync::mpsc::UnboundedSender<LogLine>,
+}
+
+/// A message for the operator of this process.
+#[derive(Debug)]
+pub enum LogLine {
+    /// A query failed.
+    Failed(String),
+    /// A query succeeded after a failure.
+    Recovered,
+}
+
+#[derive(Debug)]
+struct QueryThread {
+    queries: mpsc::Sender<Query>,
+    interrupter: Interrupter,
+    servers: String,
+}
+
+#[derive(Debug)]
+struct CachedRuns {
+    /// What the record contained when the runs were read. A new run or an operator request changes it.
+    version: RunsVersion,
+    runs: Rc<Vec<HistoryEntry>>,
+}
+
+/// Token of the latest recorded run, and token of the record. None if the tables do not contain the action.
+type RunsVersion = Option<(Option<Token>, Token)>;
+
+/// The viewers and the requests that need current records.
+#[derive(Debug, Default)]
+struct Demand {
+    count: Cell<usize>,
+    changed: Notify,
+}
+
+/// Part of the demand, which ends when this value is dropped.
+#[derive(Debug)]
+pub struct Demanding(Rc<Reader>);
+
+impl Drop for Demanding {
+    fn drop(&mut self) {
+        let count = &self.0.demand.count;
+        count.set(count.get() - 1);
+    }
+}
+
+impl Reader {
+    /// Starts the database thread. [`Self::run`] must run as a task.
+    ///
+    /// # Errors
+    /// Fails if the kernel cannot create a thread.
+    pub fn start(
+        targets: Targets,
+        interval: Duration,
+        renderings: Rc<Renderings>,
+        log: tokio::sync::mpsc::UnboundedSender<LogLine>,
+    ) -> io::Result<Rc<Self>> {
+        let nothing = View {
+            data: None,
+            failure: None,
+            sent: None,
+        };
+        Ok(Rc::new(Self {
+            thread: QueryThread::start(targets)?,
+            interval,
+            views: watch::Sender::new(Rc::new(nothing)),
+            demand: Demand::default(),
+            is_connected: tokio::sync::Mutex::new(false),
+            responses: Cell::default(),
+            runs: RefCell::default(),
+            renderings,
+            log,
+        }))
+    }
+
+    /// Minimum time between two queries for all records.
+    #[must_use]
+    pub const fn interval(&self) -> Duration {
+        self.interval
+    }
+
+    /// Returns a receiver of all later views.
+    pub fn views(&self) -> watch::Receiver<Rc<View>> {
+        self.views.subscribe()
+    }
+
+    /// Adds a viewer. The records are read in each interval until the result is dropped.
+    pub fn demand(self: &Rc<Self>) -> Demanding {
+        let count = &self.demand.count;
+        count.set(count.get() + 1);
+        self.demand.changed.notify_one();
+        Demanding(Rc::clone(self))
+    }
+
+    /// Returns a view that is not older than an interval. If there is no response in time, returns a view with a
+    /// failure.
+    pub async fn fresh(self: &Rc<Self>) -> Rc<View> {
+        let mut views = self.views();
+        let present = Rc::clone(&views.borrow_and_update());
+        let is_fresh = |sent| clock::now().since(sent) <= self.interval;
+        if present.sent.is_some_and(is_fresh) {
+            return present;
+        }
+        let _demanding = self.demand();
+        match timeout(FRESH_TIMEOUT, views.changed()).await {
+            Ok(_) => Rc::clone(&views.borrow()),
+            Err(_) => Rc::new(View {
+                data: None,
+                failure: Some(FailureKind::Unreachable),
+                sent: None,
+            }),
+        }
+    }
+
+    /// Reads all records in each interval with demand. Never returns.
+    pub async fn run(self: Rc<Self>) {
+        loop {
+            let idle = timeout(IDLE_TIMEOUT, self.wait_for_demand()).await;
+            if idle.is_err() {
+                self.rest().await;
+                self.wait_for_demand().await;
+            }
+            // The failure has been published.
+            let _ = self.refresh().await;
+            sleep(self.interval).await;
+        }
+    }
+
+    async fn wait_for_demand(&self) {
+        while self.demand.count.get() == 0 {
+            self.demand.changed.notified().await;
+        }
+    }
+
+    /// Closes the connection and forgets the records.
+    async fn rest(&self) {
+        let mut is_connected = self.is_connected.lock().await;
+        self.runs.borrow_mut().clear();
+        let last = Rc::clone(&self.views.borrow());
+        self.views.send_replace(Rc::new(View {
+            data: None,
+            failure: last.failure,
+            sent: None,
+        }));
+        if *is_connected {
+            *is_connected = false;
+            let close = |database: &mut Database| {
+                database.hang_up();
+                Ok(())
+            };
+            // Nobody waits for the result, and a failure has ended the connection.
+            let _ = self.thread.query(RESPONSE_TIMEOUT, close).await;
+        }
+    }
+
+    /// Reads all records. If the query fails, later queries may succeed.
+    ///
+    /// # Errors
+    /// Fails if the query fails for a reason that a retry does not change.
+    pub async fn check(&self) -> Result<(), Failure> {
+        match self.refresh().await {
+            Err(failure) if failure.kind.status() != Status::UNAVAILABLE => Err(failure),
+            _ => Ok(()),
+        }
+    }
+
+    /// Reads all records and publishes them, or publishes the failure and returns it.
+    async fn refresh(&self) -> Result<(), Failure> {
+        let sent = clock::now();
+        let mut outcome = self.query(snapshot).await;
+        // The server may have closed the connection since the latest query, for example during a restart.
+        if outcome
+            .as_ref()
+            .is_err_and(|failure| failure.kind == FailureKind::Unknown)
+        {
+            outcome = self.query(snapshot).await;
+        }
+        let last = Rc::clone(&self.views.borrow());
+        let (view, outcome) = match outcome {
+            Ok(latest) => {
+                if last.failure.is_some() {
+                    let _ = self.log.send(LogLine::Recovered);
+                }
+                let view = View {
+                    data: Some(Rc::new(self.data(latest, last.data.as_deref()))),
+                    failure: None,
+                    sent: Some(sent),
+                };
+                (view, Ok(()))
+            }
+            Err(failure) => {
+                if last.failure != Some(failure.kind) {
+                    let _ = self.log.send(LogLine::Failed(failure.to_string()));
+                }
+                let view = View {
+                    data: last.data.clone(),
+                    failure: Some(failure.kind),
+                    sent: Some(sent),
+                };
+                (view, Err(failure))
+            }
+        };
+        self.views.send_replace(Rc::new(view));
+        outcome
+    }
+
+    fn data(&self, latest: TimedSnapshot, last: Option<&Data>) -> Data {
+        let overview = Overview::new(&latest, self.interval);
+        let changes = last.map(|last| {
+            let changes = overview.changes_event(&last.overview);
+            (last.number, self.renderings.create(&changes))
+        });
+        let number = self.responses.get() + 1;
+        self.responses.set(number);
+        Data {
+            number,
+            latest,
+            overview,
+            all: Cached::default(),
+            changes,
+            status: Cached::default(),
+            metrics: Cached::default(),
+        }
+    }
+
+    /// Returns the most recent runs of `action`, newest first. Sends a query only if the record of the action has
+    /// changed since the latest query for its runs.
+    ///
+    /// # Errors
+    /// Returns the failure of the query.
+    pub async fn runs(
+        &self,
+        data: &Data,
+        action: &Action,
+    ) -> Result<Rc<Vec<HistoryEntry>>, Failure> {
+        let record = data.latest.record(action);
+        let version = record.map(|record| {
+            let last = record.last.map(|last| last.token);
+            (last, record.version.token)
+        });
+        if let Some(cached) = self.runs.borrow().get(action)
+            && cached.version == version
+        {
+            return Ok(Rc::clone(&cached.runs));
+        }
+        let name = action.clone();
+        let read = move |database: &mut Database| {
+            database.history(Selection::Named(std::slice::from_ref(&name)), &RUNS)
+        };
+        let runs = Rc::new(self.query(read).await?);
+        let mut cache = self.runs.borrow_mut();
+        if cache.len() >= MAX_CACHED_RUNS {
+            cache.clear();
+        }
+        let cached = CachedRuns {
+            version,
+            runs: Rc::clone(&runs),
+        };
+        cache.insert(action.clone(), cached);
+        Ok(runs)
+    }
+
+    /// Runs `query` on the database thread, after all earlier queries.
+    async fn query<T: Send + 'static>(
+        &self,
+        query: impl FnOnce(&mut Database) -> Result<T, Failure> + Send + 'static,
+    ) -> Result<T, Failure> {
+        let mut is_connected = self.is_connected.lock().await;
+        let limit = match *is_connected {
+            true => RESPONSE_TIMEOUT,
+            false => CONNECT_TIMEOUT,
+        };
+        let outcome = self.thread.query(limit, query).await;
+        *is_connected = outcome.is_ok();
+        outcome
+    }
+}
+
+/// Reads all records.
+fn snapshot(database: &mut Database) -> Result<TimedSnapshot, Failure> {
+    let selection = ActionSelection::new([], true);
+    let mut snapshot = database.snapshot(selection.selection())?;
+    selection.complete(&mut snapshot);
+    Ok(TimedSnapshot::new(
+        snapshot,
+        database.sent(),
+        clock::now(),
+        clock::wall(),
+    ))
+}
+
+impl QueryThread {
+    fn start(targets: Targets) -> io::Result<Self> {
+        let servers = targets.to_string();
+        let mut database = Database::new(targets, IO_TIMEOUT, SESSION_TIMEOUT);
+        let interrupter = database.interrupter();
+        let (queries, receiver) = mpsc::channel::<Query>();
+        thread::Builder::new()
+            .name(THREAD_NAME.to_owned())
+            .spawn(move || {
+                for query in receiver {
+                    query(&mut database);
+                }
+            })?;
+        Ok(Self {
+            queries,
+            interrupter,
+            servers,
+        })
+    }
+
+    /// Runs `query` on the thread. After `limit`, interrupts the connection and returns a failure. The thread then runs
+    /// the next query when this one has ended.
+    async fn query<T: Send + 'static>(
+        &self,
+        limit: Duration,
+        query: impl FnOnce(&mut Database) -> Result<T, Failure> + Send + 'static,
+    ) -> Result<T, Failure> {
+        let (sender, response) = oneshot::channel();
+        let query = move |database: &mut Database| {
+            // Nobody waits any more for the result of a query that took too long or whose client is gone.
+            if !sender.is_closed() {
+                let _ = sender.send(query(database));
+            }
+        };
+        let failure = |why: String| Failure::new(FailureKind::Unreachable, why);
+        let ended = || failure("the database thread has ended".to_owned());
+        self.queries.send(Box::new(query)).map_err(|_| ended())?;
+        match timeout(limit, response).await {
+            Ok(outcome) => outcome.map_err(|_| ended())?,
+            Err(_) => {
+                self.interrupter.interrupt();
+                let servers = &self.servers;
+                Err(failure(format!(
+                    "no response from {servers} within {limit:?}"
+                )))
+            }
+        }
+    }
+}
+
+/// Describes the failure of a query, without the address of the server, the account and the text of the server.
+/// [`LogLine`] contains them. None means that there was no response yet.
+pub(super) const fn reason(failure: Option<FailureKind>) -> &'static str {
+    match failure {
+        None | Some(FailureKind::Unreachable | FailureKind::Conflict | FailureKind::Unknown) => {
+            "the database does not respond"
+        }
+        Some(FailureKind::TooManyConnections) => "the database has no free connection",
+        Some(FailureKind::LoginRefused) => "the database refuses the login",
+        Some(FailureKind::Denied) => "the database account lacks a privilege",
+        Some(FailureKind::NoTables) => "the database has no tables of dlock",
+        Some(
+            FailureKind::Config
+            | FailureKind::SharedSessions
+            | FailureKind::NoSuchSession
+            | FailureKind::NoQueueLock,
+        ) => "the database refuses the query",
+    }
+}

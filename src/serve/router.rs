@@ -1,0 +1,252 @@
+//! Answers requests: selects the document for a path, and adds the headers for security.
+
+use std::cell::Cell;
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use hyper::body::{Body, Bytes, Frame, Incoming, SizeHint};
+use hyper::header::{
+    ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, HeaderValue,
+    REFERRER_POLICY, RETRY_AFTER, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS,
+};
+use hyper::{Request, Response, StatusCode};
+
+use super::access::{Access, Refusal};
+use super::assets::ASSETS;
+use super::reader::{Data, Reader, View, reason};
+use super::rendering::{Dropped, Rendering, Renderings};
+use super::viewers::{Events, Viewer};
+use super::{action_document, metrics};
+use crate::lease::action::Action;
+use crate::report::status::{Connections, json};
+use crate::sys::clock;
+
+/// Maximum number of viewers. Each one uses a connection all the time.
+const MAX_VIEWERS: usize = 200;
+
+/// The policy of the page: everything comes from this server, nothing may embed the page, and no text becomes HTML.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
+     base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'";
+
+/// Answers requests.
+#[derive(Debug)]
+pub(super) struct Router {
+    pub(super) access: Access,
+    pub(super) reader: Rc<Reader>,
+    pub(super) renderings: Rc<Renderings>,
+    pub(super) viewers: Rc<Cell<usize>>,
+}
+
+/// The body of a response.
+#[derive(Debug)]
+pub(super) enum ResponseBody {
+    /// A text. None after it has been sent.
+    Text(Option<Bytes>),
+    /// A document, and the index of its next chunk.
+    Document(Rc<Rendering>, usize),
+    /// Events until the viewer ends the connection.
+    Events(Events),
+}
+
+impl Body for ResponseBody {
+    type Data = Bytes;
+    type Error = Dropped;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Dropped>>> {
+        let chunk = match &mut *self {
+            Self::Text(text) => Poll::Ready(text.take().map(Ok)),
+            Self::Document(document, next) => {
+                let chunk = document.chunk(*next);
+                *next += 1;
+                Poll::Ready(chunk.transpose())
+            }
+            Self::Events(events) => events.poll_chunk(context),
+        };
+        chunk.map(|chunk| chunk.map(|chunk| chunk.map(Frame::data)))
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Self::Text(text) => SizeHint::with_exact(text.as_ref().map_or(0, Bytes::len) as u64),
+            Self::Document(document, 0) => SizeHint::with_exact(document.length() as u64),
+            Self::Document(..) | Self::Events(_) => SizeHint::default(),
+        }
+    }
+}
+
+impl Router {
+    /// Answers `request`.
+    pub(super) async fn respond(
+        self: Rc<Self>,
+        request: Request<Incoming>,
+    ) -> Result<Response<ResponseBody>, Infallible> {
+        let path = request.uri().path();
+        // Probes use the address of a pod as the name of the host, and have no token. The response has no content.
+        if path == "/healthz" {
+            return Ok(text(StatusCode::OK, "ok\n"));
+        }
+        if let Err(refusal) = self.access.check(&request, path == "/") {
+            return Ok(refused(refusal));
+        }
+        if let Some(asset) = ASSETS.iter().find(|asset| asset.path == path) {
+            let bytes = Bytes::from_static(asset.text.as_bytes());
+            return Ok(response(
+                StatusCode::OK,
+                asset.content_type,
+                ResponseBody::Text(Some(bytes)),
+            ));
+        }
+        Ok(match path {
+            "/events" => self.events(),
+            "/status.json" => {
+                let view = self.reader.fresh().await;
+                self.document(&view, "application/json", |data| {
+                    data.status.get(|| {
+                        let snapshot = &data.latest.snapshot;
+                        // Never fails for a snapshot.
+                        let text = json(snapshot, data.latest.at_wall, Connections::Hidden);
+                        self.renderings.create(&text.unwrap_or_default())
+                    })
+                })
+            }
+            "/metrics" => {
+                let view = self.reader.fresh().await;
+                match (&view.data, view.failure) {
+                    (Some(data), None) => {
+                        let age = clock::now().since(data.latest.sent);
+                        let document = (data.metrics)
+                            .get(|| self.renderings.create(&metrics::text(&data.latest, age)));
+                        response(StatusCode::OK, METRICS, ResponseBody::Document(document, 0))
+                    }
+                    _ => {
+                        let text = Bytes::from(metrics::without_database());
+                        response(StatusCode::OK, METRICS, ResponseBody::Text(Some(text)))
+                    }
+                }
+            }
+            "/action.json" => self.action(request.uri().query().unwrap_or_default()).await,
+            _ => text(StatusCode::NOT_FOUND, "there is no such page\n"),
+        })
+    }
+
+    fn events(&self) -> Response<ResponseBody> {
+        if self.viewers.get() >= MAX_VIEWERS {
+            return unavailable("too many viewers");
+        }
+        let viewer = Viewer::new(&self.viewers);
+        let events = Events::start(&self.reader, &self.renderings, viewer);
+        let body = ResponseBody::Events(events);
+        response(StatusCode::OK, "text/event-stream", body)
+    }
+
+    /// Returns the document about the action in `query`.
+    async fn action(&self, query: &str) -> Response<ResponseBody> {
+        let mut parameters = url::form_urlencoded::parse(query.as_bytes());
+        let name = parameters.find(|(key, _)| key == "name");
+        let Some(Ok(action)) = name.map(|(_, name)| name.parse::<Action>()) else {
+            return text(
+                StatusCode::BAD_REQUEST,
+                "the parameter name must be an action\n",
+            );
+        };
+        let view = self.reader.fresh().await;
+        let (Some(data), None) = (&view.data, view.failure) else {
+            return unavailable(reason(view.failure));
+        };
+        let Some(record) = data.latest.record(&action) else {
+            return text(StatusCode::NOT_FOUND, "there is no such action\n");
+        };
+        match self.reader.runs(data, &action).await {
+            Ok(runs) => {
+                // Never fails for a record and its runs.
+                let text = action_document::document(record, &data.latest, &runs);
+                let body = ResponseBody::Text(Some(Bytes::from(text.unwrap_or_default())));
+                response(StatusCode::OK, "application/json", body)
+            }
+            Err(failure) => unavailable(reason(Some(failure.kind))),
+        }
+    }
+
+    /// Returns a response with the document of the records in `view`.
+    fn document(
+        &self,
+        view: &View,
+        content_type: &'static str,
+        document: impl FnOnce(&Data) -> Rc<Rendering>,
+    ) -> Response<ResponseBody> {
+        match (&view.data, view.failure) {
+            (Some(data), None) => {
+                let body = ResponseBody::Document(document(data), 0);
+                response(StatusCode::OK, content_type, body)
+            }
+            (_, failure) => unavailable(reason(failure)),
+        }
+    }
+}
+
+const METRICS: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+fn refused(refusal: Refusal) -> Response<ResponseBody> {
+    let body = format!("{}\n", refusal.text());
+    let body = ResponseBody::Text(Some(Bytes::from(body)));
+    let mut response = response(refusal.status(), PLAIN, body);
+    let (name, value) = match refusal {
+        Refusal::Method => (ALLOW, "GET, HEAD"),
+        Refusal::Token => (WWW_AUTHENTICATE, "Basic realm=\"dlock\", charset=\"UTF-8\""),
+        Refusal::NoHost | Refusal::Host | Refusal::CrossSite => return response,
+    };
+    let headers = response.headers_mut();
+    headers.insert(name, HeaderValue::from_static(value));
+    response
+}
+
+const PLAIN: &str = "text/plain; charset=utf-8";
+
+fn text(status: StatusCode, text: &'static str) -> Response<ResponseBody> {
+    let body = ResponseBody::Text(Some(Bytes::from_static(text.as_bytes())));
+    response(status, PLAIN, body)
+}
+
+fn unavailable(reason: &'static str) -> Response<ResponseBody> {
+    let mut response = text(StatusCode::SERVICE_UNAVAILABLE, reason);
+    let wait = RETRY_SECONDS.as_secs().into();
+    response.headers_mut().insert(RETRY_AFTER, wait);
+    response
+}
+
+/// Time after which a client may try again.
+const RETRY_SECONDS: Duration = Duration::from_secs(5);
+
+fn response(
+    status: StatusCode,
+    content_type: &'static str,
+    body: ResponseBody,
+) -> Response<ResponseBody> {
+    let mut response = Response::new(body);
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    for (name, value) in [
+        (CONTENT_TYPE, content_type),
+        (CACHE_CONTROL, "no-store"),
+        (CONTENT_SECURITY_POLICY, POLICY),
+        (X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (REFERRER_POLICY, "no-referrer"),
+        (
+            HeaderName::from_static("cross-origin-resource-policy"),
+            "same-origin",
+        ),
+        (
+            HeaderName::from_static("cross-origin-opener-policy"),
+            "same-origin",
+        ),
+    ] {
+        headers.insert(name, HeaderValue::from_static(value));
+    }
+    response
+}

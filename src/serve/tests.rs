@@ -1,0 +1,104 @@
+//! Snapshots of the documents of the page, and of the metrics.
+
+use std::time::Duration;
+
+use insta::assert_snapshot;
+use openmetrics_parser::prometheus::parse_prometheus;
+
+use super::overview::Overview;
+use super::{action_document, metrics};
+use crate::lease::instant::BootInstant;
+use crate::report::tests::records::{HOSTILE, HOSTILE_NAME, snapshot, states, texts, waiters};
+use crate::store::{LockRecord, Waiter};
+use crate::watch::snapshot::TimedSnapshot;
+
+const INTERVAL: Duration = Duration::from_secs(2);
+
+fn latest(locks: &[LockRecord], waiters: &[Waiter]) -> TimedSnapshot {
+    let at = BootInstant::new(Duration::ZERO);
+    TimedSnapshot::new(
+        snapshot(locks, waiters),
+        at,
+        at,
+        Duration::from_secs(1_795_166_999),
+    )
+}
+
+/// Returns JSON with a newline between every two members.
+fn by_member(json: &str) -> String {
+    json.replace(",\"", ",\n\"").replace("},{", "},\n{")
+}
+
+#[test]
+fn event_with_all_lines() {
+    let latest = latest(&states(), &waiters());
+    let event = Overview::new(&latest, INTERVAL).all_event();
+    assert!(event.ends_with("\n\n"), "{event}");
+    assert_eq!(event.trim_end().lines().count(), 2, "{event}");
+    assert_snapshot!(by_member(event.trim_end()));
+}
+
+#[test]
+fn event_contains_only_the_lines_that_have_changed() {
+    let before = states();
+    let mut after = before.clone();
+    let removed = after.remove(0);
+    after[0].holder.label = "web-9".to_owned();
+    let overview = |locks: &[LockRecord]| Overview::new(&latest(locks, &[]), INTERVAL);
+    let event = overview(&after).changes_event(&overview(&before));
+    let data: serde_json::Value = event
+        .strip_prefix("event: changes\ndata: ")
+        .and_then(|data| serde_json::from_str(data).ok())
+        .expect("the event has one line of JSON");
+    assert_eq!(
+        data["removed"],
+        serde_json::json!([removed.action.as_str()])
+    );
+    let actions = data["actions"].as_array().expect("a list");
+    let names: Vec<_> = actions.iter().map(|line| &line["action"]).collect();
+    assert_eq!(names, [after[0].action.as_str()]);
+}
+
+#[test]
+fn document_of_every_state_has_advice_and_commands() {
+    let latest = latest(&states(), &waiters());
+    let advice = |record: &LockRecord| {
+        let text =
+            action_document::document(record, &latest, &[]).expect("the document serializes");
+        let value: serde_json::Value = serde_json::from_str(&text).expect("the document is JSON");
+        let commands = value["commands"].as_array().expect("a list").iter();
+        let lines: Vec<_> = commands
+            .map(|command| format!("  {} # {}\n", command["line"], command["purpose"]))
+            .collect();
+        format!(
+            "{}: {}\n  {}\n{}",
+            record.action,
+            value["lock"]["diagnosis_text"],
+            value["advice"],
+            lines.concat()
+        )
+    };
+    let texts: Vec<_> = latest.snapshot.locks.iter().map(advice).collect();
+    assert_snapshot!(texts.join("\n"));
+}
+
+#[test]
+fn metrics_of_every_state() {
+    let text = metrics::text(&latest(&states(), &waiters()), Duration::from_millis(250));
+    parse_prometheus(&text).expect("the metrics are valid");
+    assert_snapshot!(text);
+}
+
+#[test]
+fn hostile_names_stay_in_their_labels() {
+    let (record, waiter) = texts(HOSTILE_NAME, HOSTILE);
+    let latest = latest(&[record], &[waiter]);
+    let text = metrics::text(&latest, Duration::ZERO);
+    let metrics = parse_prometheus(&text).expect("the metrics are valid");
+    let family = &metrics.families["dlock_action_held"];
+    let sample = family.iter_samples().next().expect("a sample");
+    let labels = sample.get_labelset().expect("the sample has labels");
+    assert_eq!(labels.get_label_value("action"), Some(HOSTILE_NAME));
+    let event = Overview::new(&latest, INTERVAL).all_event();
+    assert_eq!(event.trim_end().lines().count(), 2, "{event}");
+}
