@@ -81,8 +81,11 @@ fn sentences(record: &LockRecord, waiting: usize, waits: Duration) -> String {
              command before. To find the cause, look at {process}, and at its connection to the database. {queue}"
         ),
         Diagnosis::Expired => format!(
-            "You need not do anything: {next} as soon as the server allows it, in {left} at the latest. The holder was \
-             {process}. {queue}"
+            "You need not do anything: {next} {}. The holder was {process}. {queue}",
+            match takeover_in(record) {
+                Duration::ZERO => "now".to_owned(),
+                time => format!("in {}", duration(time)),
+            }
         ),
     }
 }
@@ -105,12 +108,20 @@ fn commands(record: &LockRecord) -> Vec<Command> {
         );
     }
     if record.is_leased() && record.revoked_ago.is_none() {
+        let (stop, pause) = match Diagnosis::of(record) {
+            Diagnosis::NotRenewing | Diagnosis::Gone | Diagnosis::Expired => (
+                "make sure that the holder does not continue",
+                "let no command start for an hour",
+            ),
+            Diagnosis::MinHold => ("free the lock now", "let no command start for an hour"),
+            _ => (
+                "stop the command, so that the next one can start",
+                "stop the command, and let none start for an hour",
+            ),
+        };
+        add(stop, format!("dlock release {name} --token {token}"));
         add(
-            "stop the command, so that the next one can start",
-            format!("dlock release {name} --token {token}"),
-        );
-        add(
-            "stop the command, and let none start for an hour",
+            pause,
             format!("dlock release {name} --token {token} --pause 1h"),
         );
     }

@@ -3,7 +3,7 @@
 //! The lines contain points in time and no durations, so that a line changes only if its record changes. A browser gets
 //! all lines once, and then only those that have changed. The format is not a stable interface.
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::time::Duration;
 
@@ -30,8 +30,8 @@ const LONG_WAIT: Duration = Duration::from_mins(5);
 pub struct Overview {
     /// The facts about the whole page, as members of a JSON object.
     head: String,
-    /// One line for each action, as a JSON object.
-    lines: BTreeMap<Action, String>,
+    /// One line for each action, as a JSON object, in the order of the snapshot, which is the natural order.
+    lines: Vec<(Action, String)>,
 }
 
 #[derive(Serialize)]
@@ -120,20 +120,24 @@ impl Overview {
     /// Returns the event with all lines.
     #[must_use]
     pub fn all_event(&self) -> String {
-        self.event("all", self.lines.values(), &[])
+        self.event("all", self.lines.iter().map(|(_, line)| line), &[])
     }
 
     /// Returns the event with the lines that differ from those of `earlier`, and the names of the actions that no longer
     /// exist.
     #[must_use]
     pub fn changes_event(&self, earlier: &Self) -> String {
-        let is_new = |(name, line): &(&Action, &String)| earlier.lines.get(name) != Some(line);
-        let changed = self.lines.iter().filter(is_new).map(|(_, line)| line);
-        let names = earlier.lines.keys();
-        let removed: Vec<&str> = names
-            .filter(|name| !self.lines.contains_key(name))
-            .map(Action::as_str)
+        let mut before: HashMap<&Action, &String> = (earlier.lines.iter())
+            .map(|(name, line)| (name, line))
             .collect();
+        let mut changed = Vec::new();
+        for (name, line) in &self.lines {
+            if before.remove(name) != Some(line) {
+                changed.push(line);
+            }
+        }
+        let removed: Vec<&str> = before.into_keys().map(Action::as_str).collect();
+        let changed = changed.into_iter();
         self.event("changes", changed, &removed)
     }
 

@@ -22,7 +22,7 @@ use dlock::process::hook::{self, HookTrigger};
 use dlock::report::history;
 use dlock::report::layout::Layout;
 use dlock::report::log::EventKind;
-use dlock::report::status::{json, table};
+use dlock::report::status::{Connections, json, table};
 use dlock::store::mysql::schema::printout;
 use dlock::store::session::SessionNote;
 use dlock::store::session_states::SessionStates;
@@ -165,7 +165,7 @@ fn every_field_and_column_of_status_is_documented() {
         server: "db:3306".to_owned(),
         skipped: Vec::new(),
     };
-    let text = json(&survey, Duration::ZERO).expect("the JSON can be written");
+    let text = json(&survey, Duration::ZERO, Connections::Shown).expect("the JSON can be written");
     let value: serde_json::Value = serde_json::from_str(&text).expect("the output is JSON");
     let lock = &value["locks"][0];
     for (heading, object) in [

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 /// The layers of `src`. Each layer may import only from the layers before it in the list. A module that is not in the
 /// list belongs to the longest entry that contains the module.
-const LAYERS: [&str; 19] = [
+const LAYERS: [&str; 20] = [
     "mutant",
     "lease",
     "sys",
@@ -28,13 +28,14 @@ const LAYERS: [&str; 19] = [
     "watch",
     "watch::terminal",
     "watch::app",
+    "serve",
     "commands",
     "lib",
 ];
 
 /// Words, each with the layers that may contain the word. If the list of layers is empty, no layer may contain the
 /// word.
-const HOMES: [(&str, &[&str]); 21] = [
+const HOMES: [(&str, &[&str]); 23] = [
     ("unsafe ", &["sys"]),
     ("libc::", &["sys"]),
     ("rustix::", &["sys"]),
@@ -57,7 +58,10 @@ const HOMES: [(&str, &[&str]); 21] = [
     ("io::stderr()", &["report", "sys"]),
     ("io::stdout()", &["report", "sys", "watch::terminal"]),
     ("process::exit", &[]),
-    ("sleep(", &[]),
+    // The function of tokio does not block a thread.
+    ("sleep(", &["serve"]),
+    ("tokio::", &["serve"]),
+    ("hyper::", &["serve"]),
 ];
 
 #[test]

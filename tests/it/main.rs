@@ -9,6 +9,7 @@
 //! - Tests: each other module tests one subject.
 
 mod bad_input;
+mod browser;
 mod cli_runner;
 mod clusters;
 mod command;
@@ -64,6 +65,7 @@ mod regressions;
 mod release;
 mod reminders;
 mod runtime_limits;
+mod serve;
 mod server_sessions;
 mod sessions;
 mod signals;

@@ -6,12 +6,12 @@ use std::fs;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use crate::cli_runner::eventually;
 use crate::command::Stage;
-use crate::servers::Server;
+use crate::servers::{Server, fetched};
 
 /// Name of the Unix socket on which HAProxy reads commands.
 const ADMIN_SOCKET: &str = "admin";
@@ -43,7 +43,7 @@ impl Middle {
             server.port()
         );
         fs::write(&config, text).expect("the folder can be written");
-        Self::start(&program("haproxy"), &["-db", "-f"], &config, port, stage)
+        Self::start(&fetched("haproxy"), &["-db", "-f"], &config, port, stage)
     }
 
     /// Starts MySQL Router. If `shares` is true, its route shares connections, for which clients must use TLS.
@@ -54,7 +54,7 @@ impl Middle {
 
     #[track_caller]
     fn start_router(server: &Server, shares: bool, stage: Stage, port: u16) -> Self {
-        let router = program("mysqlrouter");
+        let router = fetched("mysqlrouter");
         let folder = router.ancestors().nth(2).expect("a program is in bin");
         let plugins = fs::canonicalize(folder.join("root/usr/lib/mysqlrouter/plugin"))
             .expect("the packages contain the plugins");
@@ -151,19 +151,8 @@ impl Drop for Middle {
     }
 }
 
-/// Returns the path of `name`, and fetches the program if it is missing.
-#[track_caller]
-fn program(name: &str) -> PathBuf {
-    let fetch = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/servers/fetch");
-    let fetched = Command::new(fetch).args(["--path", name]).output();
-    let fetched = fetched.expect("fetch runs");
-    assert!(fetched.status.success(), "{fetched:?}");
-    let path = String::from_utf8(fetched.stdout).expect("the path is UTF-8");
-    path.trim_end().into()
-}
-
 /// Returns a port without a listener, below the ports that the kernel assigns to clients.
-fn free_port() -> u16 {
+pub(crate) fn free_port() -> u16 {
     loop {
         let random = getrandom::u32().expect("the system has random numbers");
         let port = 10_000 + u16::try_from(random % 22_000).expect("the number is small");

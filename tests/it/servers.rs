@@ -81,15 +81,8 @@ impl Flavour {
     /// Returns the path of the server's command-line client.
     #[track_caller]
     pub(crate) fn client(self) -> PathBuf {
-        let fetch = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/servers/fetch");
         // The clients have the same names as the flavours.
-        let fetched = Command::new(fetch)
-            .args(["--path", &self.to_string()])
-            .output()
-            .expect("fetch runs");
-        assert!(fetched.status.success(), "{fetched:?}");
-        let path = String::from_utf8(fetched.stdout).expect("the path is UTF-8");
-        path.trim_end().into()
+        fetched(&self.to_string())
     }
 }
 
@@ -97,6 +90,19 @@ impl fmt::Display for Flavour {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         Series::from(*self).fmt(f)
     }
+}
+
+/// Returns the path of a program that `tests/servers/fetch` provides.
+#[track_caller]
+pub(crate) fn fetched(program: &str) -> PathBuf {
+    let fetch = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/servers/fetch");
+    let found = Command::new(fetch)
+        .args(["--path", program])
+        .output()
+        .expect("the script runs");
+    let why = String::from_utf8_lossy(&found.stderr);
+    assert!(found.status.success(), "no {program}: {why}");
+    PathBuf::from(String::from_utf8_lossy(&found.stdout).trim())
 }
 
 /// An SQL subquery that returns the sessions of a server and their statements. On MySQL, reading

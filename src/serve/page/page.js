@@ -271,12 +271,11 @@ function tick() {
   if (page.head) {
     setText(element("age"), `data of ${timeOf(page.head.server_time_ms)}, ${age(sinceEvent())} old`);
   }
-  if (stale && (page.head || page.failure)) {
-    const why = page.failure || "no response";
-    const data = page.head ? `; this is the state of ${timeOf(page.head.server_time_ms)}` : "";
-    setText(warning, `Stale: ${why}${data}`);
-  }
-  warning.hidden = !stale || !(page.head || page.failure);
+  const isShown = stale && (page.head !== null || page.failure !== "");
+  const why = page.failure || "no response";
+  const state = page.head ? `; this is the state of ${timeOf(page.head.server_time_ms)}` : "";
+  setText(warning, isShown ? `Stale: ${why}${state}` : "");
+  warning.hidden = !isShown;
   if (!page.head) return;
   const now = serverNow();
   for (const { cells, line } of page.rows.values()) {

@@ -2,13 +2,12 @@
 
 use std::fs;
 use std::os::unix::fs::symlink;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-use crate::servers::Database;
+use crate::servers::{Database, fetched};
 use crate::terminal::Terminal;
 
 /// The key that completes the current word.
@@ -87,19 +86,6 @@ impl Kind {
             Self::Fish => vec![path("fish"), "-i".to_owned()],
         }
     }
-}
-
-/// Returns the path of a program that `tests/servers/fetch` provides.
-#[track_caller]
-pub(crate) fn fetched(program: &str) -> PathBuf {
-    let fetch = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/servers/fetch");
-    let found = Command::new(fetch)
-        .args(["--path", program])
-        .output()
-        .expect("the script runs");
-    let why = String::from_utf8_lossy(&found.stderr);
-    assert!(found.status.success(), "no {program}: {why}");
-    PathBuf::from(String::from_utf8_lossy(&found.stdout).trim())
 }
 
 /// A shell, whose home folder is also its current folder.

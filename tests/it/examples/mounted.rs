@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::kubernetes::{document, list, text};
 use super::{Host, JOB, path};
 use crate::cli_runner::Dlock;
-use crate::completions::shell::fetched;
+use crate::servers::fetched;
 use crate::static_build;
 
 /// The oldest and the newest version of Kubernetes whose schemas kubernetes-validate contains.

@@ -1,0 +1,183 @@
+//! Drives Chromium without a window, through ChromeDriver.
+
+#![allow(dead_code, reason = "the tests and the benches use different parts")]
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+
+use fantoccini::{Client, ClientBuilder, Locator};
+use serde_json::{Value, json};
+use tokio::runtime::{Builder, Runtime};
+
+use crate::cli_runner::eventually;
+use crate::middle::free_port;
+use crate::servers::fetched;
+
+/// The window of the browser.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Look {
+    /// Width in pixels.
+    pub(crate) width: u32,
+    /// Height in pixels.
+    pub(crate) height: u32,
+    /// True if the user prefers dark colours.
+    pub(crate) is_dark: bool,
+}
+
+impl Look {
+    /// The window of a computer.
+    pub(crate) const WIDE: Self = Self {
+        width: 1280,
+        height: 900,
+        is_dark: false,
+    };
+}
+
+/// A browser with one window.
+pub(crate) struct Browser {
+    runtime: Runtime,
+    /// None after the end.
+    client: Option<Client>,
+    driver: Child,
+    /// The profile of the browser, which is removed at the end.
+    _profile: tempfile::TempDir,
+}
+
+impl Browser {
+    /// Starts a browser.
+    #[track_caller]
+    pub(crate) fn start(look: Look) -> Self {
+        let port = free_port();
+        let mut driver = Command::new(fetched("chromedriver"))
+            .arg(format!("--port={port}"))
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("chromedriver starts");
+        let output = driver.stdout.take().expect("a pipe");
+        let mut lines = BufReader::new(output).lines();
+        let started = lines.find(|line| {
+            line.as_ref()
+                .is_ok_and(|line| line.contains("started successfully"))
+        });
+        assert!(started.is_some(), "chromedriver does not start");
+        let profile = tempfile::tempdir().expect("a folder");
+        let mut arguments = vec![
+            "--headless=new".to_owned(),
+            // The sandbox does not work for root.
+            "--no-sandbox".to_owned(),
+            "--disable-gpu".to_owned(),
+            "--disable-dev-shm-usage".to_owned(),
+            "--hide-scrollbars".to_owned(),
+            format!("--window-size={},{}", look.width, look.height),
+            format!("--user-data-dir={}", profile.path().display()),
+        ];
+        if look.is_dark {
+            arguments.push("--blink-settings=preferredColorScheme=0".to_owned());
+        }
+        let options = json!({
+            "binary": fetched("chromium"),
+            "args": arguments,
+            "mobileEmulation": {
+                "deviceMetrics": { "width": look.width, "height": look.height, "pixelRatio": 1.0, "touch": false }
+            },
+        });
+        let runtime = Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.expect("the runtime starts");
+        let mut capabilities = serde_json::Map::new();
+        capabilities.insert("goog:chromeOptions".to_owned(), options);
+        let client = runtime.block_on(async {
+            let mut builder =
+                ClientBuilder::new(hyper_util::client::legacy::connect::HttpConnector::new());
+            let builder = builder.capabilities(capabilities);
+            builder.connect(&format!("http://127.0.0.1:{port}")).await
+        });
+        let client = client.expect("the browser starts");
+        Self {
+            runtime,
+            client: Some(client),
+            driver,
+            _profile: profile,
+        }
+    }
+
+    fn client(&self) -> &Client {
+        self.client.as_ref().expect("the browser runs")
+    }
+
+    /// Opens `url`.
+    #[track_caller]
+    pub(crate) fn open(&self, url: &str) {
+        let opened = self.runtime.block_on(self.client().goto(url));
+        opened.expect("the page opens");
+    }
+
+    /// Runs `script`, the body of a function, and returns its value.
+    #[track_caller]
+    pub(crate) fn run(&self, script: &str) -> Value {
+        let value = self
+            .runtime
+            .block_on(self.client().execute(script, Vec::new()));
+        value.expect("the script runs")
+    }
+
+    /// Returns the visible text of the first element that `selector` selects. Empty if there is none.
+    #[track_caller]
+    pub(crate) fn text(&self, selector: &str) -> String {
+        let selector = json!(selector);
+        let script = format!(
+            "const node = document.querySelector({selector}); return node ? node.innerText : '';"
+        );
+        self.run(&script).as_str().unwrap_or_default().to_owned()
+    }
+
+    /// Waits until the visible text of the element that `selector` selects contains `text`.
+    #[track_caller]
+    pub(crate) fn shows(&self, selector: &str, text: &str) {
+        eventually(
+            &format!("{selector} contains {text:?}: {:?}", self.text("body")),
+            || self.text(selector).contains(text),
+        );
+    }
+
+    /// Types `keys` into the element that has the focus.
+    #[track_caller]
+    pub(crate) fn types(&self, keys: &str) {
+        self.runtime.block_on(async {
+            let element = self
+                .client()
+                .active_element()
+                .await
+                .expect("an element has the focus");
+            element.send_keys(keys).await.expect("the keys are sent");
+        });
+    }
+
+    /// Clicks the first element that `selector` selects.
+    #[track_caller]
+    pub(crate) fn clicks(&self, selector: &str) {
+        self.runtime.block_on(async {
+            let element = self.client().find(Locator::Css(selector)).await;
+            let element = element.expect("the element exists");
+            element.click().await.expect("the element can be clicked");
+        });
+    }
+
+    /// Returns an image of the window in the format PNG.
+    #[track_caller]
+    pub(crate) fn screenshot(&self) -> Vec<u8> {
+        let image = self.runtime.block_on(self.client().screenshot());
+        image.expect("the browser draws the window")
+    }
+}
+
+impl Drop for Browser {
+    fn drop(&mut self) {
+        if let Some(client) = self.client.take() {
+            // The browser ends with its driver if this fails.
+            let _ = self.runtime.block_on(client.close());
+        }
+        let _ = self.driver.kill();
+        let _ = self.driver.wait();
+    }
+}

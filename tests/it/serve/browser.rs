@@ -1,0 +1,252 @@
+//! Tests of the page in Chromium.
+
+use std::fs;
+use std::path::Path;
+
+use mysql::prelude::Queryable;
+
+use super::Page;
+use crate::browser::{Browser, Look};
+use crate::cli_runner::Dlock;
+use crate::command::{Stage, signal};
+use crate::holder::Holder;
+use crate::servers::{Database, Flavour, Server, shared};
+
+/// A name that is a script if it is used as HTML.
+const HOSTILE: &str = "<img src=x onerror=window.pwned=1><script>window.pwned=1</script>";
+
+/// Returns the selector of the cell in this column of the row of `action`. The first column is 1.
+fn cell(action: &str, column: u32) -> String {
+    format!("#rows tr[data-action='{action}'] td:nth-child({column})")
+}
+
+#[test]
+fn page_shows_a_holder_its_waiter_and_a_take_over_without_a_reload() {
+    for flavour in Flavour::ALL {
+        let database = shared(flavour).database("serve");
+        let holder = Holder::on(&database, &["--holder=web-1"]);
+        let page = Page::on(&database, &["--interval=200ms"]);
+        let browser = Browser::start(Look::WIDE);
+        browser.open(&page.address.url());
+        browser.run("window.isSamePage = true");
+        browser.shows(&cell("init", 2), "held");
+        browser.shows(&cell("init", 3), "web-1");
+        let stage = Stage::new();
+        let go = stage.fifo("go");
+        let waiter = Dlock::on(
+            &database,
+            ["exec", "-a", "init", "--holder", HOSTILE, "--", "cat"],
+        )
+        .arg(&go)
+        .start();
+        browser.shows(&cell("init", 6), "1");
+        // The page of one action, with the keyboard.
+        browser.run("document.querySelector('#rows a').focus()");
+        browser.types("\u{e007}");
+        browser.shows("#name", "init");
+        browser.shows("#queue tbody", HOSTILE);
+        browser.shows("#diagnosis", "held and renewing");
+        browser.shows("#facts", "web-1");
+        let token = browser.run("return document.querySelector('#diagnosis code').textContent");
+        assert_eq!(
+            token,
+            format!(
+                "dlock release init --token {}",
+                crate::holder::token(&database)
+            )
+        );
+        assert_eq!(holder.end().status, Some(3));
+        browser.shows("#facts", HOSTILE);
+        browser.shows("#runs tbody", "exit 3");
+        let bars = browser.run("return document.querySelectorAll('#runs .track .bad').length");
+        assert_eq!(bars, 1);
+        browser.types("\u{e00c}");
+        browser.shows(&cell("init", 3), HOSTILE);
+        crate::command::write_message(&go, "go");
+        assert_eq!(waiter.wait().status, Some(0));
+        browser.shows(&cell("init", 2), "free");
+        browser.shows(&cell("init", 7), "exit 0");
+        let facts = browser.run("return [window.pwned === undefined, window.isSamePage, document.querySelector('main img') === null]");
+        assert_eq!(facts, serde_json::json!([true, true, true]), "{flavour}");
+        drop(browser);
+        assert_eq!(page.end().status, Some(0));
+    }
+}
+
+#[test]
+fn stale_mark_appears_while_the_database_is_frozen() {
+    let server = Server::start(Flavour::MariaDb, &[]);
+    let database = server.database("serve");
+    let holder = Holder::on(&database, &["--ttl=1h"]);
+    let page = Page::on(&database, &["--interval=200ms"]);
+    let browser = Browser::start(Look::WIDE);
+    browser.open(&page.address.url());
+    browser.shows(&cell("init", 2), "held");
+    assert_eq!(browser.text("#stale"), "");
+    signal(server.pid(), "STOP");
+    browser.shows("#stale", "Stale: no response; this is the state of ");
+    browser.shows(&cell("init", 5), "unknown");
+    browser.shows("#stale", "the database does not respond");
+    signal(server.pid(), "CONT");
+    crate::cli_runner::eventually("the mark goes", || browser.text("#stale").is_empty());
+    browser.shows(&cell("init", 5), "59m");
+    assert_eq!(holder.end().status, Some(3));
+    // The server ends, and a new one has the same address.
+    let url = page.address.url();
+    let listen = url
+        .trim_start_matches("http://")
+        .trim_end_matches('/')
+        .to_owned();
+    assert_eq!(page.end().status, Some(0));
+    browser.shows("#stale", "dlock serve does not respond");
+    let page = Page::start(Dlock::on(&database, ["serve", "--listen", &listen]));
+    browser.shows(&cell("init", 2), "free");
+    crate::cli_runner::eventually("the mark goes", || browser.text("#stale").is_empty());
+    drop(browser);
+    assert_eq!(page.end().status, Some(0));
+}
+
+/// Fills the tables with one action for each of several states, and many free ones.
+fn fill(database: &Database) {
+    let mut conn = database.admin_conn();
+    let names: Vec<_> = (0..300)
+        .map(|number| (format!("tenant-{number}"),))
+        .collect();
+    conn.exec_batch("INSERT INTO dlock_lock (action) VALUES (?)", names)
+        .expect("the rows are inserted");
+    conn.query_drop(
+        "UPDATE dlock_lock SET owner_id=REPEAT('x',16),holder='billing-7',host='billing-7.example',pid=4711,\
+         user='deploy',note='release 42',command='./close-books.sh',ttl_us=30000000,token=17,\
+         acquired_at=UTC_TIMESTAMP(6)-INTERVAL 7 MINUTE,renewed_at=UTC_TIMESTAMP(6)-INTERVAL 20 SECOND,\
+         expires_at=UTC_TIMESTAMP(6)+INTERVAL 1 HOUR WHERE action='tenant-7'",
+    )
+    .expect("the row is changed");
+}
+
+#[test]
+fn list_is_searched_sorted_and_filtered() {
+    let database = shared(Flavour::MariaDb).database("serve");
+    let holder = Holder::on(&database, &[]);
+    fill(&database);
+    let page = Page::on(&database, &[]);
+    let browser = Browser::start(Look::WIDE);
+    browser.open(&page.address.url());
+    browser.shows("#summary", "301 locks, the first 200 are shown");
+    let names = |count: u32| {
+        browser.run(&format!(
+            "return Array.from(document.querySelectorAll('#rows tr'), (row) => row.dataset.action).slice(0, {count})"
+        ))
+    };
+    // The lock with a problem comes first.
+    assert_eq!(
+        names(3),
+        serde_json::json!(["tenant-7", "init", "tenant-0"])
+    );
+    browser.shows("#problems", "the holder is frozen or cut off");
+    browser.shows("#problems code", "dlock ");
+    assert!(
+        browser
+            .run("return document.title")
+            .as_str()
+            .is_some_and(|title| title.starts_with("(1) "))
+    );
+    browser.clicks("#more");
+    browser.shows("#summary", "301 locks");
+    assert_eq!(
+        browser.run("return document.querySelectorAll('#rows tr').length"),
+        301
+    );
+    // The key / selects the search.
+    browser.run("document.body.focus()");
+    browser.types("/");
+    browser.types("TENANT-29");
+    browser.shows("#summary", "11 of 301 locks");
+    assert_eq!(
+        names(3),
+        serde_json::json!(["tenant-29", "tenant-290", "tenant-291"])
+    );
+    let choose = |id: &str, value: &str| {
+        browser.run(&format!(
+            "const node = document.getElementById('{id}'); node.value = '{value}'; node.dispatchEvent(new Event('change'))"
+        ));
+    };
+    browser.run("const node = document.getElementById('search'); node.value = ''; node.dispatchEvent(new Event('input'))");
+    choose("order", "name");
+    // Natural order: 9 before 10.
+    assert_eq!(
+        names(12).as_array().map(|names| names[10..].to_vec()),
+        Some(vec!["tenant-9".into(), "tenant-10".into()])
+    );
+    choose("state", "held");
+    assert_eq!(names(9), serde_json::json!(["init", "tenant-7"]));
+    choose("order", "held");
+    assert_eq!(names(9), serde_json::json!(["tenant-7", "init"]));
+    choose("state", "problem");
+    assert_eq!(names(9), serde_json::json!(["tenant-7"]));
+    drop(browser);
+    assert_eq!(holder.end().status, Some(3));
+    assert_eq!(page.end().status, Some(0));
+}
+
+#[test]
+fn page_fits_a_computer_and_a_phone_in_light_and_dark_colours() {
+    let database = shared(Flavour::MariaDb).database("serve");
+    Holder::on(&database, &[]).end();
+    let holder = Holder::on(&database, &[]);
+    let waiter = Dlock::on(&database, ["exec", "-a", "init", "--", "true"]).start();
+    waiter.wait_for_output("init is held by");
+    fill(&database);
+    let page = Page::on(&database, &[]);
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("page");
+    fs::create_dir_all(&folder).expect("the folder is created");
+    for (width, height) in [(1280, 900), (390, 844)] {
+        for is_dark in [false, true] {
+            let browser = Browser::start(Look {
+                width,
+                height,
+                is_dark,
+            });
+            let dark = browser.run("return matchMedia('(prefers-color-scheme: dark)').matches");
+            assert_eq!(dark, is_dark);
+            for (name, path, visible) in [
+                ("list", "", "#rows"),
+                ("stuck", "#/lock/tenant-7", "#diagnosis"),
+                ("held", "#/lock/init", "#runs tbody"),
+            ] {
+                browser.open("about:blank");
+                browser.open(&format!("{}{path}", page.address.url()));
+                browser.shows(
+                    visible,
+                    match name {
+                        "list" => "tenant-7",
+                        "stuck" => "dlock release",
+                        _ => "exit 3",
+                    },
+                );
+                let look = if is_dark { "dark" } else { "light" };
+                let file = folder.join(format!("{name}-{width}-{look}.png"));
+                fs::write(file, browser.screenshot()).expect("the image is written");
+                let sizes = browser.run(
+                    "const node = document.documentElement; return [innerWidth, node.scrollWidth, getComputedStyle(document.body).backgroundColor]",
+                );
+                assert_eq!(sizes[0], width, "{name}");
+                assert_eq!(sizes[1], width, "{name} is wider than the window");
+                let back = if is_dark {
+                    "rgb(20, 23, 26)"
+                } else {
+                    "rgb(255, 255, 255)"
+                };
+                assert_eq!(sizes[2], back);
+                // Each control has a name for screen readers, and each table has headings.
+                let unnamed = browser.run(
+                    "return Array.from(document.querySelectorAll('input, select, button, a')).filter((node) => \
+                     node.offsetParent && !(node.labels && node.labels.length) && !node.getAttribute('aria-label') && !node.textContent.trim()).length",
+                );
+                assert_eq!(unnamed, 0, "{name}");
+            }
+        }
+    }
+    assert_eq!(holder.end().status, Some(3));
+    assert_eq!(waiter.wait().status, Some(0));
+    assert_eq!(page.end().status, Some(0));
+}

@@ -1,0 +1,135 @@
+//! Tests of the connection to the database: its queries, and its failures.
+
+use super::Page;
+use super::http::Events;
+use crate::cli_runner::{Dlock, eventually};
+use crate::holder::Holder;
+use crate::proxy::{AcceptMode, Flow, Kind, Proxy};
+use crate::servers::{Flavour, shared};
+
+#[test]
+fn all_viewers_share_one_query_per_interval_and_nobody_else_causes_one() {
+    for flavour in Flavour::ALL {
+        let server = shared(flavour);
+        let database = server.database("serve");
+        Holder::on(&database, &[]).end();
+        let proxy = Proxy::to(server.port());
+        let url = database.url_through(proxy.port());
+        let serve = Dlock::new(["serve", "--listen=127.0.0.1:0", "--interval=300ms"]);
+        let page = Page::start(serve.env("DLOCK_URL", url));
+        let start = proxy.asked(Kind::Get);
+        let mut viewers: Vec<Events> = (0..20).map(|_| page.address.events()).collect();
+        for viewer in &mut viewers {
+            assert_eq!(viewer.next().0, "all", "{flavour}");
+        }
+        // Each viewer gets each event.
+        for _ in 0..3 {
+            for viewer in &mut viewers {
+                assert_eq!(viewer.next().0, "changes", "{flavour}");
+            }
+        }
+        let asked = proxy.asked(Kind::Get) - start;
+        assert!((3..=8).contains(&asked), "{asked} queries on {flavour}");
+        assert_eq!(proxy.connections(), 1, "{flavour}");
+        drop(viewers);
+        // The tasks of the viewers notice that the connections have ended, and then the counter stays.
+        let mut before = proxy.asked(Kind::Get);
+        let mut unchanged = 0;
+        eventually("no more queries are sent", || {
+            // A request without a query shows that the server is running.
+            assert_eq!(page.get("/healthz").status, 200);
+            let now = proxy.asked(Kind::Get);
+            unchanged = if now == before { unchanged + 1 } else { 0 };
+            before = now;
+            // 200 polls of 5 ms are three intervals.
+            unchanged >= 200
+        });
+        assert_eq!(page.json("/status.json")["locks"][0]["action"], "init");
+        assert_eq!(proxy.asked(Kind::Get), before + 1, "{flavour}");
+        assert_eq!(page.end().status, Some(0));
+    }
+}
+
+#[test]
+fn page_survives_an_outage_and_says_why_without_secrets() {
+    for flavour in Flavour::ALL {
+        let server = shared(flavour);
+        let database = server.database("serve");
+        Holder::on(&database, &[]).end();
+        let proxy = Proxy::to(server.port());
+        let url = database.url_through(proxy.port());
+        let serve = Dlock::new(["serve", "--listen=127.0.0.1:0", "--interval=200ms"]);
+        let page = Page::start(serve.env("DLOCK_URL", url));
+        let mut viewer = page.address.events();
+        assert_eq!(viewer.next().0, "all");
+        proxy.door(AcceptMode::Refused);
+        proxy.reset();
+        let reason = loop {
+            let (kind, data) = viewer.next();
+            if kind == "failure" {
+                break data["reason"].clone();
+            }
+        };
+        assert_eq!(reason, "the database does not respond", "{flavour}");
+        assert_eq!(page.get("/status.json").status, 503);
+        assert!(page.get("/metrics").body.contains("\ndlock_up 0\n"));
+        page.running.wait_for_output("cannot reach 127.0.0.1:");
+        proxy.door(AcceptMode::Open);
+        while viewer.next().0 == "failure" {}
+        page.becomes("/status.json", 200);
+        assert!(page.get("/metrics").body.contains("\ndlock_up 1\n"));
+        page.running.wait_for_output("the database responds again");
+        assert_eq!(page.end().status, Some(0), "{flavour}");
+    }
+}
+
+#[test]
+fn requests_end_while_the_database_is_silent() {
+    let server = shared(Flavour::MariaDb);
+    let database = server.database("serve");
+    Holder::on(&database, &[]).end();
+    let proxy = Proxy::to(server.port());
+    let url = database.url_through(proxy.port());
+    let serve = Dlock::new(["serve", "--listen=127.0.0.1:0", "--interval=200ms"]);
+    let page = Page::start(serve.env("DLOCK_URL", url));
+    proxy.responses(Flow::Hold);
+    page.becomes("/status.json", 503);
+    assert!(page.get("/metrics").body.contains("\ndlock_up 0\n"));
+    assert_eq!(page.get("/").status, 200);
+    assert_eq!(page.get("/healthz").status, 200);
+    proxy.responses(Flow::Pass);
+    page.becomes("/status.json", 200);
+    assert_eq!(page.end().status, Some(0));
+}
+
+#[test]
+fn action_document_follows_the_runs_of_the_action() {
+    for flavour in Flavour::ALL {
+        let database = shared(flavour).database("serve");
+        let holder = Holder::on(&database, &["--note", "release 42"]);
+        let page = Page::on(&database, &["--interval=100ms"]);
+        let document = page.json("/action.json?name=init");
+        assert_eq!(document["lock"]["note"], "release 42");
+        assert_eq!(document["runs"], serde_json::json!([]));
+        let token = &document["lock"]["token"];
+        let line = format!("dlock release init --token {token}");
+        assert_eq!(document["commands"][0]["line"], *line);
+        assert_eq!(holder.end().status, Some(3));
+        eventually("the run is shown", || {
+            page.json("/action.json?name=init")["runs"][0]["token"] == *token
+        });
+        let document = page.json("/action.json?name=init");
+        let run = &document["runs"][0];
+        assert_eq!(
+            (&run["result"], &run["is_good"]),
+            (&"exit 3".into(), &false.into())
+        );
+        assert!(run["waited_ms"].as_u64().is_some(), "{run:#}");
+        // The command does what the page says.
+        let command = document["commands"][0]["line"].as_str().expect("a line");
+        let words = command.strip_prefix("dlock ").expect("a command of dlock");
+        let outcome = Dlock::on(&database, words.split(' ')).run();
+        assert_eq!(outcome.status, Some(0), "{outcome:#?}");
+        assert_eq!(page.end().status, Some(0));
+    }
+}

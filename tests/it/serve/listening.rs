@@ -1,0 +1,96 @@
+//! Tests of the listening address, and of the start and the end.
+
+use std::fs;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::unix::net::UnixListener;
+
+use super::Page;
+use crate::cli_runner::Dlock;
+use crate::holder::Holder;
+use crate::servers::{Flavour, shared};
+
+#[test]
+fn unix_socket_is_replaced_if_its_process_has_ended_and_removed_at_the_end() {
+    let database = shared(Flavour::MariaDb).database("serve");
+    Holder::on(&database, &[]).end();
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("page");
+    drop(UnixListener::bind(&path).expect("a socket that is left behind"));
+    let page = Page::on_socket(&database, &path);
+    let file = fs::symlink_metadata(&path).expect("the socket exists");
+    assert!(file.file_type().is_socket());
+    assert_eq!(
+        file.permissions().mode() & 0o022,
+        0,
+        "others may not connect"
+    );
+    assert_eq!(page.json("/status.json")["locks"][0]["action"], "init");
+    let listen = format!("unix:{}", path.display());
+    let second = Dlock::on(&database, ["serve", "--listen", &listen]).run();
+    second.expect(78, "", "Address already in use");
+    page.get("/healthz");
+    let outcome = page.end();
+    assert_eq!(outcome.status, Some(0), "{outcome:#?}");
+    assert!(!path.exists());
+}
+
+#[test]
+fn addresses_that_other_machines_reach_need_a_token() {
+    let database = shared(Flavour::MariaDb).database("serve");
+    Holder::on(&database, &[]).end();
+    let folder = tempfile::tempdir().expect("a folder");
+    let (token, short) = (folder.path().join("token"), folder.path().join("short"));
+    fs::write(&token, "0123456789abcdef\n").expect("the file is written");
+    fs::write(&short, "0123456789abcde\n").expect("the file is written");
+    let serve =
+        |options: &[&str]| Dlock::on(&database, ["serve", "--listen", "0.0.0.0:0"]).args(options);
+    serve(&[])
+        .run()
+        .expect(64, "", "so --token-file is required");
+    let file = |path: &std::path::Path| format!("--token-file={}", path.display());
+    serve(&[&file(&short)])
+        .run()
+        .expect(78, "", "less than 16 characters");
+    serve(&["--token-file=/nonexistent"])
+        .run()
+        .expect(78, "", "/nonexistent");
+    let page = Page::start(serve(&[&file(&token)]));
+    assert_eq!(page.get("/status.json").status, 401);
+    assert_eq!(page.get("/healthz").status, 200);
+    for authorization in [
+        "Bearer 0123456789abcdef",
+        "Basic b3BzOjAxMjM0NTY3ODlhYmNkZWY=",
+    ] {
+        let header = format!("Authorization: {authorization}");
+        let response = page
+            .address
+            .request("GET", "/status.json", &["Host: localhost", &header]);
+        assert_eq!(response.status, 200, "{response:#?}");
+    }
+    assert_eq!(page.end().status, Some(0));
+}
+
+#[test]
+fn page_starts_before_its_server_but_not_with_settings_that_never_work() {
+    let free = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let port = free.local_addr().expect("an address").port();
+    drop(free);
+    let url = format!("mysql://app:secret@127.0.0.1:{port}/app");
+    let serve = Dlock::new(["serve", "--listen", "127.0.0.1:0"]).env("DLOCK_URL", url);
+    let page = Page::start(serve);
+    page.running.wait_for_output("cannot reach 127.0.0.1");
+    let response = page.get("/status.json");
+    assert_eq!(
+        (response.status, &*response.body),
+        (503, "the database does not respond")
+    );
+    assert_eq!(page.end().status, Some(0));
+
+    let database = shared(Flavour::MySql).database("serve");
+    let url = database.url().replace(&database.password, "wrong");
+    let serve = Dlock::new(["serve", "--listen", "127.0.0.1:0"]).env("DLOCK_URL", url);
+    serve.run().expect(77, "", "Access denied");
+    Dlock::on(&database, ["serve", "--listen", "127.0.0.1:0"])
+        .run()
+        .expect(78, "", "dlock setup");
+}
