@@ -29,7 +29,7 @@ STATIC_FLAGS = -C target-feature=+crt-static -C relocation-model=static --remap-
 DIST = $(TARGET)/dist$(if $(filter-out $(HOST),$(TRIPLE)),/$(TRIPLE))
 BUILD_STATIC = build --locked --bin dlock --target $(TRIPLE) --target-dir $(STATIC)
 
-.PHONY: help all check demo test model static chaos stress migrations failovers lint deny bench generated install clean deb archive image packages reproducible
+.PHONY: help all check demo demo-page test model static chaos stress migrations failovers lint deny bench generated install clean deb archive image packages reproducible
 
 # `dlock version` prints this commit.
 all static: export DLOCK_COMMIT ?= $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
@@ -39,7 +39,7 @@ all: ## Build the release program target/dlock, which is static
 	install $(STATIC)/$(TRIPLE)/release/dlock $(TARGET)/dlock
 
 help: ## List the targets
-	@sed -nE 's/^([a-z]+):.*## (.*)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 14
+	@sed -nE 's/^([a-z-]+):.*## (.*)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 14
 
 # Run this target after each edit. It starts no server, and normally takes less than a minute if one file has changed.
 check: ## Check the format and the lints, and run the unit tests
@@ -50,10 +50,13 @@ check: ## Check the format and the lints, and run the unit tests
 demo: all ## Show three replicas that compete for the same lock, on a private server
 	examples/demo
 
+demo-page: all ## Run the demo, and keep the page of dlock serve open
+	examples/demo --page
+
 # Eight tests run at the same time, even on fewer processors, because tests mostly wait.
 test: static ## Run all tests, on MariaDB and MySQL
 	tests/servers/fetch mariadb mariadb-11.8 mysql galera haproxy mysqlrouter faketime alembic django knex typeorm activerecord zsh fish bash-completion \
-		kubernetes-validate
+		kubernetes-validate chromium prometheus
 	$(CARGO) build --locked --features mutants --bin dlock-mutant
 	$(CARGO) test --locked -- --test-threads=8
 	$(CARGO) test --locked --profile model --test model

@@ -4,7 +4,7 @@
 # Sets `options` to the options of the subcommand $1, `arguments` to the kinds of its arguments, `kind` to the kind of
 # the value of its option $2, and `subcommands` to all subcommands.
 _dlock_option() {
-    subcommands='exec status list wait check history forget release explain setup doctor copy-to version help'
+    subcommands='exec status list wait check history forget release explain setup serve doctor copy-to version help'
     options='' arguments='' kind=''
     case $1 in
         '')
@@ -123,6 +123,15 @@ _dlock_option() {
                 --log-format) kind='text json' ;;
                 --url | --host | --port | --user | --database) kind='text' ;;
                 --url-file | --defaults-file | --socket | --password-file | --ssl-ca | --ssl-cert | --ssl-key) kind='file' ;;
+                --ssl-mode) kind='disabled required verify_ca verify_identity' ;;
+            esac
+            ;;
+        serve)
+            options='--listen --token-file --allow-host --interval -q --quiet -v --verbose --log-format --url --url-file --defaults-file --host --port --socket --user --password-file --database --ssl-mode --ssl-ca --ssl-cert --ssl-key -h --help -V --version'
+            case $2 in
+                --listen | --allow-host | --interval | --url | --host | --port | --user | --database) kind='text' ;;
+                --token-file | --url-file | --defaults-file | --socket | --password-file | --ssl-ca | --ssl-cert | --ssl-key) kind='file' ;;
+                --log-format) kind='text json' ;;
                 --ssl-mode) kind='disabled required verify_ca verify_identity' ;;
             esac
             ;;

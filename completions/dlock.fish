@@ -60,6 +60,7 @@ complete -c dlock -n "__fish_dlock_needs_command" -f -a "forget" -d 'Delete the 
 complete -c dlock -n "__fish_dlock_needs_command" -f -a "release" -d 'Revoke a lease, or pause or resume a lock'
 complete -c dlock -n "__fish_dlock_needs_command" -f -a "explain" -d 'Explain an exit status, and what to do next'
 complete -c dlock -n "__fish_dlock_needs_command" -f -a "setup" -d 'Create or upgrade the tables, or print the SQL statements'
+complete -c dlock -n "__fish_dlock_needs_command" -f -a "serve" -d 'Serve a page with all locks, and metrics for monitoring'
 complete -c dlock -n "__fish_dlock_needs_command" -f -a "doctor" -d 'Check the server, the account, the tables and the settings'
 complete -c dlock -n "__fish_dlock_needs_command" -f -a "copy-to" -d 'Copy this program to a path, for images without a shell'
 complete -c dlock -n "__fish_dlock_needs_command" -f -a "version" -d 'Print the versions of the program and the schema'
@@ -378,6 +379,32 @@ complete -c dlock -n "__fish_dlock_using_subcommand setup" -s q -l quiet -d 'Pri
 complete -c dlock -n "__fish_dlock_using_subcommand setup" -s v -l verbose -d 'Print a message for each step'
 complete -c dlock -n "__fish_dlock_using_subcommand setup" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c dlock -n "__fish_dlock_using_subcommand setup" -s V -l version -d 'Print version'
+complete -c dlock -n "__fish_dlock_using_subcommand serve" -l listen -d 'Address of the page: IP:PORT, localhost:PORT or unix:PATH' -r -f
+complete -c dlock -n "__fish_dlock_using_subcommand serve" -l token-file -d 'File with the token that clients must send, at least 16 characters' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand serve" -l allow-host -d 'Additional host name of the page in browsers, for example that of a proxy; this option may be repeated' -r -f
+complete -c dlock -n "__fish_dlock_using_subcommand serve" -l interval -d 'Minimum time between two queries to the server' -r -f
+complete -c dlock -n "__fish_dlock_using_subcommand serve" -l log-format -d 'Format of messages on stderr' -r -f -a "text\t'One line of text for each message, for users'
+json\t'One JSON object on one line for each message, for programs'"
+complete -c dlock -n "__fish_dlock_using_subcommand serve" -l url -d 'Server and database, as mysql://USER@HOST/DATABASE' -r -f
+complete -c dlock -n "__fish_dlock_using_subcommand serve" -l url-file -d 'File that contains the URL, for example a mounted Kubernetes secret' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand serve" -l defaults-file -d 'Option file in the format of the mysql client; dlock reads the groups [client] and [dlock]' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand serve" -l host -d 'Host name or address of the server, or a list of hosts: HOST[:PORT][,...]' -r -f
+complete -c dlock -n "__fish_dlock_using_subcommand serve" -l port -d 'TCP port of the hosts that specify no port [default: 3306]' -r -f
+complete -c dlock -n "__fish_dlock_using_subcommand serve" -l socket -d 'Unix socket of the server, instead of host and port' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand serve" -l user -d 'User name of the account on the server' -r -f
+complete -c dlock -n "__fish_dlock_using_subcommand serve" -l password-file -d 'File that contains the password; dlock ignores a trailing newline' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand serve" -l database -d 'Database that contains dlock\'s tables' -r -f
+complete -c dlock -n "__fish_dlock_using_subcommand serve" -l ssl-mode -d 'TLS mode [default: verify_identity; disabled for localhost, loopback addresses and Unix sockets]' -r -f -a "disabled\t'No TLS'
+required\t'TLS. The certificate is not verified'
+verify_ca\t'TLS with a certificate that is signed by a trusted authority'
+verify_identity\t'TLS with a certificate that is signed by a trusted authority and names the host'"
+complete -c dlock -n "__fish_dlock_using_subcommand serve" -l ssl-ca -d 'PEM file with CA certificates that dlock trusts in addition to the public certificate authorities' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand serve" -l ssl-cert -d 'PEM file with the client certificate, if the server requires one' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand serve" -l ssl-key -d 'PEM file with the private key for the certificate in --ssl-cert' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand serve" -s q -l quiet -d 'Print only the reason if dlock fails; overrides --verbose'
+complete -c dlock -n "__fish_dlock_using_subcommand serve" -s v -l verbose -d 'Print a message for each step'
+complete -c dlock -n "__fish_dlock_using_subcommand serve" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c dlock -n "__fish_dlock_using_subcommand serve" -s V -l version -d 'Print version'
 complete -c dlock -n "__fish_dlock_using_subcommand doctor" -l session-user -d 'Account of the command\'s own connections, to check whether dlock can see and end its sessions' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand doctor" -l log-format -d 'Format of messages on stderr' -r -f -a "text\t'One line of text for each message, for users'
 json\t'One JSON object on one line for each message, for programs'"

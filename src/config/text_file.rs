@@ -51,6 +51,9 @@ impl TextFile {
 ///
 /// Permissions are not checked. Kubernetes mounts secrets with mode 0644 by default, and protects the secrets by the
 /// file system of the pod and not by the mode.
+///
+/// # Errors
+/// Fails if the file cannot be read, is too large, or is not UTF-8. The error does not contain the value.
 pub fn value(path: &Path) -> Result<String, Error> {
     let TextFile { mut text, .. } = TextFile::read(path)?;
     if text.ends_with('\n') {

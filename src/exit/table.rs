@@ -4,13 +4,19 @@
 
 /// The subcommands that connect to the server.
 const CONNECTING: &[&str] = &[
+    "exec", "status", "list", "wait", "check", "history", "forget", "release", "serve", "setup",
+    "doctor",
+];
+
+/// The subcommands that fail if the server does not respond. `serve` waits for the server.
+const NEEDING_RESPONSE: &[&str] = &[
     "exec", "status", "list", "wait", "check", "history", "forget", "release", "setup", "doctor",
 ];
 
 /// All subcommands.
 const ALL: &[&str] = &[
-    "exec", "status", "list", "wait", "check", "history", "forget", "release", "setup", "doctor",
-    "explain", "copy-to", "version", "help",
+    "exec", "status", "list", "wait", "check", "history", "forget", "release", "serve", "setup",
+    "doctor", "explain", "copy-to", "version", "help",
 ];
 
 const DLOCK_OR_COMMAND_SUCCEEDED: &str =
@@ -97,6 +103,7 @@ pub const TABLE: &[TableRow] = &[
             ),
             (&["exec"], "for exec: the ttl is too short"),
             (&["release"], "for release: the user did not confirm"),
+            (&["serve"], "for serve: the address needs --token-file"),
         ],
         set_by: DLOCK_OR_COMMAND,
         next: &[
@@ -120,7 +127,7 @@ pub const TABLE: &[TableRow] = &[
         status: "69",
         meanings: &[
             (
-                CONNECTING,
+                NEEDING_RESPONSE,
                 "the server could not be reached or did not respond in time",
             ),
             (
@@ -240,6 +247,10 @@ pub const TABLE: &[TableRow] = &[
                 "configuration error: unknown database, missing or incompatible tables, invalid file, or TLS failure",
             ),
             (&["doctor"], "for doctor: a check failed"),
+            (
+                &["serve"],
+                "for serve: the address cannot be used, or the token is too short",
+            ),
         ],
         set_by: DLOCK_OR_COMMAND,
         next: &[

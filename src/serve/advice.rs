@@ -42,12 +42,10 @@ fn sentences(record: &LockRecord, waiting: usize, waits: Duration) -> String {
     let left = duration(takeover_in(record));
     let queue = match u32::try_from(waiting).unwrap_or(u32::MAX) {
         0 => "Nothing waits for it.".to_owned(),
+        1 => format!("1 contender has waited for {}.", age(waits)),
         number => format!(
-            "{} for it, the longest for {}.",
-            match number {
-                1 => "1 contender waits".to_owned(),
-                number => format!("{} wait", count(number, "contender")),
-            },
+            "{} wait, the longest for {}.",
+            count(number, "contender"),
             age(waits)
         ),
     };

@@ -30,9 +30,9 @@ pub fn without_database() -> String {
     text
 }
 
-/// Returns the metrics of all actions. `age` is the time since the records were requested.
+/// Returns the metrics of all actions.
 #[must_use]
-pub fn text(latest: &TimedSnapshot, age: Duration) -> String {
+pub fn text(latest: &TimedSnapshot) -> String {
     let actions: Vec<_> = (latest.snapshot.locks.iter())
         .map(|record| ActionMetrics {
             action: escaped(record.action.as_str()),
@@ -48,12 +48,6 @@ pub fn text(latest: &TimedSnapshot, age: Duration) -> String {
         "read_only",
         "1 if the database server is read-only, so that its data may be old.",
         u8::from(latest.snapshot.is_read_only),
-    );
-    single(
-        &mut text,
-        "data_age_seconds",
-        "Time since the records were read.",
-        seconds(age),
     );
     let when_held = |action: &ActionMetrics| action.record.is_leased();
     let mut family = |name, help, value: &dyn Fn(&ActionMetrics) -> Option<String>| {

@@ -429,16 +429,14 @@ impl QueryThread {
         let failure = |why: String| Failure::new(FailureKind::Unreachable, why);
         let ended = || failure("the database thread has ended".to_owned());
         self.queries.send(Box::new(query)).map_err(|_| ended())?;
-        match timeout(limit, response).await {
-            Ok(outcome) => outcome.map_err(|_| ended())?,
-            Err(_) => {
-                self.interrupter.interrupt();
-                let servers = &self.servers;
-                Err(failure(format!(
-                    "no response from {servers} within {limit:?}"
-                )))
-            }
+        if let Ok(outcome) = timeout(limit, response).await {
+            return outcome.map_err(|_| ended())?;
         }
+        self.interrupter.interrupt();
+        let servers = &self.servers;
+        Err(failure(format!(
+            "no response from {servers} within {limit:?}"
+        )))
     }
 }
 

@@ -16,13 +16,12 @@ use hyper::{Request, Response, StatusCode};
 
 use super::access::{Access, Refusal};
 use super::assets::ASSETS;
-use super::reader::{Data, Reader, View, reason};
+use super::reader::{Data, Reader, reason};
 use super::rendering::{Dropped, Rendering, Renderings};
 use super::viewers::{Events, Viewer};
 use super::{action_document, metrics};
 use crate::lease::action::Action;
 use crate::report::status::{Connections, json};
-use crate::sys::clock;
 
 /// Maximum number of viewers. Each one uses a connection all the time.
 const MAX_VIEWERS: usize = 200;
@@ -106,28 +105,23 @@ impl Router {
             "/events" => self.events(),
             "/status.json" => {
                 let view = self.reader.fresh().await;
-                self.document(&view, "application/json", |data| {
-                    data.status.get(|| {
-                        let snapshot = &data.latest.snapshot;
-                        // Never fails for a snapshot.
-                        let text = json(snapshot, data.latest.at_wall, Connections::Hidden);
-                        self.renderings.create(&text.unwrap_or_default())
-                    })
-                })
+                match (&view.data, view.failure) {
+                    (Some(data), None) => {
+                        let document = data.status.get(|| self.status(data));
+                        response(StatusCode::OK, JSON, ResponseBody::Document(document, 0))
+                    }
+                    (_, failure) => unavailable(reason(failure)),
+                }
             }
             "/metrics" => {
                 let view = self.reader.fresh().await;
-                match (&view.data, view.failure) {
-                    (Some(data), None) => {
-                        let age = clock::now().since(data.latest.sent);
-                        let document = (data.metrics)
-                            .get(|| self.renderings.create(&metrics::text(&data.latest, age)));
-                        response(StatusCode::OK, METRICS, ResponseBody::Document(document, 0))
-                    }
-                    _ => {
-                        let text = Bytes::from(metrics::without_database());
-                        response(StatusCode::OK, METRICS, ResponseBody::Text(Some(text)))
-                    }
+                if let (Some(data), None) = (&view.data, view.failure) {
+                    let create = || self.renderings.create(&metrics::text(&data.latest));
+                    let document = data.metrics.get(create);
+                    response(StatusCode::OK, METRICS, ResponseBody::Document(document, 0))
+                } else {
+                    let text = Bytes::from(metrics::without_database());
+                    response(StatusCode::OK, METRICS, ResponseBody::Text(Some(text)))
                 }
             }
             "/action.json" => self.action(request.uri().query().unwrap_or_default()).await,
@@ -167,28 +161,25 @@ impl Router {
                 // Never fails for a record and its runs.
                 let text = action_document::document(record, &data.latest, &runs);
                 let body = ResponseBody::Text(Some(Bytes::from(text.unwrap_or_default())));
-                response(StatusCode::OK, "application/json", body)
+                response(StatusCode::OK, JSON, body)
             }
             Err(failure) => unavailable(reason(Some(failure.kind))),
         }
     }
 
-    /// Returns a response with the document of the records in `view`.
-    fn document(
-        &self,
-        view: &View,
-        content_type: &'static str,
-        document: impl FnOnce(&Data) -> Rc<Rendering>,
-    ) -> Response<ResponseBody> {
-        match (&view.data, view.failure) {
-            (Some(data), None) => {
-                let body = ResponseBody::Document(document(data), 0);
-                response(StatusCode::OK, content_type, body)
-            }
-            (_, failure) => unavailable(reason(failure)),
-        }
+    /// Returns the document `/status.json`.
+    fn status(&self, data: &Data) -> Rc<Rendering> {
+        // Never fails for a snapshot.
+        let text = json(
+            &data.latest.snapshot,
+            data.latest.at_wall,
+            Connections::Hidden,
+        );
+        self.renderings.create(&text.unwrap_or_default())
     }
 }
+
+const JSON: &str = "application/json";
 
 const METRICS: &str = "text/plain; version=0.0.4; charset=utf-8";
 

@@ -84,7 +84,7 @@ fn document_of_every_state_has_advice_and_commands() {
 
 #[test]
 fn metrics_of_every_state() {
-    let text = metrics::text(&latest(&states(), &waiters()), Duration::from_millis(250));
+    let text = metrics::text(&latest(&states(), &waiters()));
     parse_prometheus(&text).expect("the metrics are valid");
     assert_snapshot!(text);
 }
@@ -93,7 +93,7 @@ fn metrics_of_every_state() {
 fn hostile_names_stay_in_their_labels() {
     let (record, waiter) = texts(HOSTILE_NAME, HOSTILE);
     let latest = latest(&[record], &[waiter]);
-    let text = metrics::text(&latest, Duration::ZERO);
+    let text = metrics::text(&latest);
     let metrics = parse_prometheus(&text).expect("the metrics are valid");
     let family = &metrics.families["dlock_action_held"];
     let sample = family.iter_samples().next().expect("a sample");

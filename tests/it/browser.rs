@@ -1,4 +1,4 @@
-//! Drives Chromium without a window, through ChromeDriver.
+//! Drives Chromium without a window, through its `WebDriver` server.
 
 #![allow(dead_code, reason = "the tests and the benches use different parts")]
 

@@ -307,7 +307,8 @@ function renderProblems() {
     const title = create("h3");
     const link = title.appendChild(create("a", problem.action));
     link.href = linkTo(problem.action);
-    title.append(" ", create("span", problem.state, `badge s${problem.severity}`));
+    const line = page.lines.get(problem.action);
+    title.append(" ", create("span", line ? stateText(line) : problem.state, `badge s${problem.severity}`));
     fillAdvice(list.children[index], problem, title);
   });
 }

@@ -45,7 +45,7 @@ fn setting(name: &str, section: &str, key: &str) -> String {
 fn systemd_accepts_the_units_without_warnings() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let here = installed().join("dlock").display().to_string();
-    let units = ["report.service", "report.timer"].map(|name| {
+    let units = ["report.service", "report.timer", "dlock-serve.service"].map(|name| {
         let path = folder.path().join(name);
         let text = example(&format!("systemd/{name}")).replace(DLOCK, &here);
         fs::write(&path, text).expect("the folder is writable");
@@ -110,5 +110,29 @@ fn one_of_two_machines_runs_the_service_and_a_later_machine_does_not() {
         let later = host.starts(&[], words).run();
         later.expect(0, "", "was done by");
         assert_eq!(host.log(), ["report.sh"]);
+    });
+}
+
+#[test]
+fn the_page_starts_with_the_command_of_its_service() {
+    let name = "dlock-serve.service";
+    Host::everywhere(|host| {
+        host.starts(&[], ["dlock", "setup"]).run();
+        let credential = setting(name, "Service", "LoadCredential");
+        let (credential, _) = credential.split_once(':').expect("a name and a file");
+        let url = host.secret(credential, &host.database.url());
+        let folder = url
+            .strip_suffix(&format!("/{credential}"))
+            .expect("a path that ends with the name");
+        let command = setting(name, "Service", "ExecStart");
+        let words = command
+            .replace(DLOCK, "dlock")
+            .replace("${CREDENTIALS_DIRECTORY}", folder);
+        // Another process may use the default port.
+        let words: Vec<&str> = words.split(' ').chain(["--listen=127.0.0.1:0"]).collect();
+        let running = host.starts(&[], words).start();
+        running.wait_for_output("listening on http://127.0.0.1:");
+        running.signal("TERM");
+        assert_eq!(running.wait().status, Some(0));
     });
 }

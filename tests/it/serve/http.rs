@@ -138,7 +138,7 @@ impl Events {
                     None => continue,
                 }
             }
-            let mut bytes = [0; 65536];
+            let mut bytes = [0; 8192];
             let count = self.stream.read(&mut bytes).expect("an event arrives");
             assert!(
                 count > 0,
