@@ -4,7 +4,7 @@
 //! query for all records in each interval, and only while there is demand. If there is no demand for some time, the
 //! connection is closed.
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::HashMap;
 use std::io;
 use std::rc::Rc;
@@ -25,8 +25,8 @@ use crate::lease::instant::BootInstant;
 use crate::store::mysql::{Database, Selection};
 use crate::store::target::Targets;
 use crate::store::{Failure, FailureKind, HistoryEntry, HistoryFilter};
-use crate::sys::clock;
 use crate::sys::socket::Interrupter;
+use crate::sys::{clock, heap};
 use crate::watch::app::poller::{CONNECT_TIMEOUT, IO_TIMEOUT, RESPONSE_TIMEOUT};
 use crate::watch::selection::ActionSelection;
 use crate::watch::snapshot::TimedSnapshot;
@@ -70,12 +70,12 @@ pub struct Data {
     pub number: u64,
     /// The records.
     pub latest: TimedSnapshot,
-    /// The lines of the page.
-    pub overview: Overview,
+    /// The lines of the page. Empty until the first viewer needs them.
+    overview: OnceCell<Overview>,
     /// The event with all lines of the page.
     pub all: Cached,
-    /// The event with the lines that differ from those of an earlier response, and the number of that response. None
-    /// for the first response.
+    /// The event with the lines that differ from those of an earlier response, and the number of that response. None if
+    /// there were no viewers.
     pub changes: Option<(u64, Rc<Rendering>)>,
     /// The document `/status.json`.
     pub status: Cached,
@@ -95,6 +95,8 @@ pub struct Reader {
     demand: Demand,
     /// Only one task uses the connection at a time. The flag is true if the server has responded to the latest query.
     is_connected: tokio::sync::Mutex<bool>,
+    /// Number of viewers.
+    pub viewers: Rc<Cell<usize>>,
     /// Number of responses.
     responses: Cell<u64>,
     runs: RefCell<HashMap<Action, CachedRuns>>,
@@ -169,6 +171,7 @@ impl Reader {
             views: watch::Sender::new(Rc::new(nothing)),
             demand: Demand::default(),
             is_connected: tokio::sync::Mutex::new(false),
+            viewers: Rc::default(),
             responses: Cell::default(),
             runs: RefCell::default(),
             renderings,
@@ -225,7 +228,10 @@ impl Reader {
             }
             // The failure has been published.
             let _ = self.refresh().await;
-            sleep(self.interval).await;
+            // First answer the requests that wait for the records.
+            sleep(self.interval / 2).await;
+            heap::trim();
+            sleep(self.interval / 2).await;
         }
     }
 
@@ -308,22 +314,31 @@ impl Reader {
     }
 
     fn data(&self, latest: TimedSnapshot, last: Option<&Data>) -> Data {
-        let overview = Overview::new(&latest, self.interval);
-        let changes = last.map(|last| {
-            let changes = overview.changes_event(&last.overview);
-            (last.number, self.renderings.create(&changes))
-        });
         let number = self.responses.get() + 1;
         self.responses.set(number);
-        Data {
+        let mut data = Data {
             number,
             latest,
-            overview,
+            overview: OnceCell::new(),
             all: Cached::default(),
-            changes,
+            changes: None,
             status: Cached::default(),
             metrics: Cached::default(),
+        };
+        if self.viewers.get() > 0
+            && let Some(last) = last
+            && let Some(earlier) = last.overview.get()
+        {
+            let changes = self.overview(&data).changes_event(earlier);
+            data.changes = Some((last.number, self.renderings.create(&changes)));
         }
+        data
+    }
+
+    /// Returns the lines of the page.
+    pub fn overview<'a>(&self, data: &'a Data) -> &'a Overview {
+        let create = || Overview::new(&data.latest, self.interval);
+        data.overview.get_or_init(create)
     }
 
     /// Returns the most recent runs of `action`, newest first. Sends a query only if the record of the action has

@@ -1,6 +1,5 @@
 //! Answers requests: selects the document for a path, and adds the headers for security.
 
-use std::cell::Cell;
 use std::convert::Infallible;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -36,7 +35,6 @@ pub(super) struct Router {
     pub(super) access: Access,
     pub(super) reader: Rc<Reader>,
     pub(super) renderings: Rc<Renderings>,
-    pub(super) viewers: Rc<Cell<usize>>,
 }
 
 /// The body of a response.
@@ -130,10 +128,10 @@ impl Router {
     }
 
     fn events(&self) -> Response<ResponseBody> {
-        if self.viewers.get() >= MAX_VIEWERS {
+        if self.reader.viewers.get() >= MAX_VIEWERS {
             return unavailable("too many viewers");
         }
-        let viewer = Viewer::new(&self.viewers);
+        let viewer = Viewer::new(&self.reader.viewers);
         let events = Events::start(&self.reader, &self.renderings, viewer);
         let body = ResponseBody::Events(events);
         response(StatusCode::OK, "text/event-stream", body)

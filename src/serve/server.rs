@@ -113,7 +113,6 @@ async fn serve(
         access: settings.access,
         reader,
         renderings,
-        viewers: Rc::default(),
     });
     let accept = accept_all(&listener, router);
     tokio::pin!(accept);

@@ -101,7 +101,7 @@ async fn send_events(
     // No later view has arrived since.
     views.mark_unchanged();
     loop {
-        let event = event(&view, &mut sent, &renderings);
+        let event = event(&reader, &view, &mut sent, &renderings);
         if sender.send(event).await.is_err() {
             return;
         }
@@ -121,10 +121,15 @@ async fn send_events(
 }
 
 /// Returns the event for `view`. `sent` is the number of the response that the viewer has.
-fn event(view: &View, sent: &mut Option<u64>, renderings: &Renderings) -> Rc<Rendering> {
+fn event(
+    reader: &Reader,
+    view: &View,
+    sent: &mut Option<u64>,
+    renderings: &Renderings,
+) -> Rc<Rendering> {
     match (&view.data, view.failure) {
         (Some(data), None) => {
-            let event = lines(data, *sent, renderings);
+            let event = lines(reader, data, *sent, renderings);
             *sent = Some(data.number);
             event
         }
@@ -132,9 +137,14 @@ fn event(view: &View, sent: &mut Option<u64>, renderings: &Renderings) -> Rc<Ren
     }
 }
 
-fn lines(data: &Data, sent: Option<u64>, renderings: &Renderings) -> Rc<Rendering> {
+fn lines(
+    reader: &Reader,
+    data: &Data,
+    sent: Option<u64>,
+    renderings: &Renderings,
+) -> Rc<Rendering> {
     match (&data.changes, sent) {
         (Some((earlier, changes)), Some(sent)) if *earlier == sent => Rc::clone(changes),
-        _ => (data.all).get(|| renderings.create(&data.overview.all_event())),
+        _ => (data.all).get(|| renderings.create(&reader.overview(data).all_event())),
     }
 }

@@ -25,6 +25,12 @@ pub fn configure_for_service() {
     apply(&SERVICE_SETTINGS);
 }
 
+/// Returns free memory to the kernel, also from the middle of the heap.
+pub fn trim() {
+    // SAFETY: malloc_trim takes an integer.
+    unsafe { libc::malloc_trim(0) };
+}
+
 /// Sets the heap up for a short run. Call this function before the first thread starts.
 pub fn configure() {
     apply(&SETTINGS);

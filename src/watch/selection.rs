@@ -49,6 +49,10 @@ impl ActionSelection {
                 locks.push(LockRecord::unknown(action.clone()));
             }
         }
-        locks.sort_by(|one, other| one.action.natural_cmp(&other.action));
+        // A record is large, so moving records in each step of the sort would take most of its time.
+        let mut order: Vec<usize> = (0..locks.len()).collect();
+        order.sort_by(|one, other| locks[*one].action.natural_cmp(&locks[*other].action));
+        let mut unsorted: Vec<Option<LockRecord>> = locks.drain(..).map(Some).collect();
+        locks.extend(order.into_iter().filter_map(|index| unsorted[index].take()));
     }
 }

@@ -219,7 +219,8 @@ fn each<'a, T>(
     rows: impl IntoIterator<Item = &'a Row>,
     read: impl Fn(&Row, Action) -> Result<T, Failure>,
 ) -> Result<Vec<T>, Failure> {
-    let mut found = Vec::new();
+    let rows = rows.into_iter();
+    let mut found = Vec::with_capacity(rows.size_hint().0);
     for row in rows {
         if let Some(action) = action(row)? {
             found.push(read(row, action)?);
