@@ -148,12 +148,12 @@ deny: ## Check the licences, versions and sources of the dependencies
 	deny=$$(tests/servers/fetch --path cargo-deny) && \
 		"$$deny" --locked check --deny warnings bans licenses sources
 
-# Measures the cost of one exec, the queue, and dlock status. Compares dlock with etcdctl, with flock and with a program
+# Measures the cost of one exec, the queue, dlock status, and the page of dlock serve. Compares dlock with etcdctl, with flock and with a program
 # that acquires no lock. The measured dlock is the program that `make` builds.
 bench: export RUSTFLAGS = $(STATIC_FLAGS)
 bench: ## Compare the speed of dlock, etcdctl and flock
-	tests/servers/fetch mariadb mysql etcd zsh fish bash-completion
-	$(CARGO) bench --locked --target $(HOST) --target-dir $(STATIC) --bench exec --bench queue --bench status
+	tests/servers/fetch mariadb mysql etcd zsh fish bash-completion chromium
+	$(CARGO) bench --locked --target $(HOST) --target-dir $(STATIC) --bench exec --bench queue --bench status --bench serve
 
 # Renders man/*.1 and completions/ from the command-line grammar. Renders the sample output of the section *A lock is
 # stuck* in the READMEs and dlock(7) from real runs.

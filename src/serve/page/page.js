@@ -24,6 +24,7 @@ const page = {
   limit: PAGE,
   rows: new Map(),        // the visible rows
   problemTexts: "",
+  updates: 0,             // number of events with lines
 };
 
 // ---- small helpers
@@ -127,8 +128,16 @@ function receive(event, isAll) {
   data.actions = null;
   render();
   loadDetail();
-  performance.clearMeasures("update");
-  performance.measure("update", { start, end: performance.now() });
+  page.updates += 1;
+  measure("update", start);
+  // The task runs after the next frame is drawn.
+  requestAnimationFrame(() => setTimeout(() => measure("frame", start)));
+}
+
+// Records the time since `start`, for tests and for the developer tools of the browser.
+function measure(name, start) {
+  performance.clearMeasures(name);
+  performance.measure(name, { start, end: performance.now() });
 }
 
 // Inserts a name into the list in natural order.
