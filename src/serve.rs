@@ -1,12 +1,12 @@
 //! `dlock serve`: a page for operators, and metrics of all actions for monitoring.
 //!
-//! One thread runs an HTTP server ([`server`]). A second thread has the only connection to the database ([`reader`]):
+//! One thread runs an HTTP server (`server`). A second thread has the only connection to the database (`reader`):
 //! all viewers share its responses, and it sends no query if there is neither a viewer nor a request. The page only
 //! reads. It shows the commands with which an operator acts.
 //!
-//! [`access`] decides which requests are answered. [`rendering`] and [`stream`] limit the memory and the time that a
-//! client can use. [`overview`], [`action_document`], [`advice`] and [`metrics`] turn the records into responses, and
-//! depend on no clock and no socket.
+//! `access` decides which requests are answered. `rendering` and `stream` limit the memory and the time that a client can
+//! use. `overview`, `action_document`, `advice` and `metrics` turn the records into responses, and depend on no clock and
+//! no socket.
 
 pub mod access;
 pub mod action_document;

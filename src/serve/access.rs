@@ -107,9 +107,7 @@ impl Access {
     /// # Errors
     /// Returns the reason why the request is refused.
     pub fn check<B>(&self, request: &Request<B>, may_be_followed: bool) -> Result<(), Refusal> {
-        if !matches!(*request.method(), Method::GET | Method::HEAD) {
-            return Err(Refusal::Method);
-        }
+        Self::check_method(request)?;
         let headers = request.headers();
         let host = only(headers, HOST.as_str()).ok_or(Refusal::NoHost)?;
         if request.uri().authority().is_some() || !self.is_own(host) {
@@ -121,6 +119,17 @@ impl Access {
         match &self.token {
             Some(token) if !contains_token(headers, token.reveal()) => Err(Refusal::Token),
             _ => Ok(()),
+        }
+    }
+
+    /// Checks only the method.
+    ///
+    /// # Errors
+    /// Fails if the method is neither GET nor HEAD.
+    pub fn check_method<B>(request: &Request<B>) -> Result<(), Refusal> {
+        match *request.method() {
+            Method::GET | Method::HEAD => Ok(()),
+            _ => Err(Refusal::Method),
         }
     }
 

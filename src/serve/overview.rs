@@ -109,10 +109,11 @@ impl Overview {
             problems: problems(latest),
         };
         let head = json(&head);
-        // The members without the braces.
-        let head = head[1..head.len() - 1].to_owned();
+        let members = head
+            .strip_prefix('{')
+            .and_then(|head| head.strip_suffix('}'));
         Self {
-            head,
+            head: members.unwrap_or_default().to_owned(),
             lines: lines.collect(),
         }
     }
@@ -120,36 +121,44 @@ impl Overview {
     /// Returns the event with all lines.
     #[must_use]
     pub fn all_event(&self) -> String {
-        self.event("all", self.lines.iter().map(|(_, line)| line), &[])
+        self.event("all", self.lines.iter().map(|(_, line)| line), &[], &[])
     }
 
-    /// Returns the event with the lines that differ from those of `earlier`, and the names of the actions that no longer
-    /// exist.
+    /// Returns the event with the lines that differ from those of `earlier`, with the names of the new actions, each with
+    /// the name before it in the list, and with the names of the actions that no longer exist.
     #[must_use]
     pub fn changes_event(&self, earlier: &Self) -> String {
         let mut before: HashMap<&Action, &String> = (earlier.lines.iter())
             .map(|(name, line)| (name, line))
             .collect();
-        let mut changed = Vec::new();
+        let (mut changed, mut added, mut previous) = (Vec::new(), Vec::new(), None);
         for (name, line) in &self.lines {
-            if before.remove(name) != Some(line) {
+            let former = before.remove(name);
+            if former.is_none() {
+                added.push((name.as_str(), previous));
+            }
+            if former != Some(line) {
                 changed.push(line);
             }
+            previous = Some(name.as_str());
         }
         let removed: Vec<&str> = before.into_keys().map(Action::as_str).collect();
         let changed = changed.into_iter();
-        self.event("changes", changed, &removed)
+        self.event("changes", changed, &added, &removed)
     }
 
     fn event<'a>(
         &self,
         kind: &str,
         lines: impl Iterator<Item = &'a String>,
+        added: &[(&str, Option<&str>)],
         removed: &[&str],
     ) -> String {
-        let removed = json(&removed);
+        let (added, removed) = (json(&added), json(&removed));
         let head = &self.head;
-        let mut text = format!("event: {kind}\ndata: {{{head},\"removed\":{removed},\"actions\":[");
+        let mut text = format!(
+            "event: {kind}\ndata: {{{head},\"added\":{added},\"removed\":{removed},\"actions\":["
+        );
         for (index, line) in lines.enumerate() {
             let comma = if index == 0 { "" } else { "," };
             // Writing to a String cannot fail.

@@ -42,6 +42,9 @@ const SESSION_TIMEOUT: Duration = Duration::from_mins(5);
 /// which then still learns that the database does not respond.
 const FRESH_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// Maximum time to wait at the end for the response to a query, so that the connection can be closed properly.
+const CLOSE_TIMEOUT: Duration = Duration::from_millis(200);
+
 /// The runs that the page shows of one action.
 const RUNS: HistoryFilter = HistoryFilter {
     limit: 30,
@@ -376,6 +379,12 @@ impl Reader {
         };
         cache.insert(action.clone(), cached);
         Ok(runs)
+    }
+
+    /// Closes the connection at the end of this process, unless a query takes too long.
+    pub async fn close(&self) {
+        // If the time is over, the connection ends with the process.
+        let _ = timeout(CLOSE_TIMEOUT, self.rest()).await;
     }
 
     /// Runs `query` on the database thread, after all earlier queries.

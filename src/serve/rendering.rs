@@ -1,7 +1,7 @@
 //! Documents that several responses share, and the limit of the memory that they use.
 //!
 //! A slow client can take minutes to read a document, while the next documents are rendered. If the documents together
-//! exceed [`MAX_BYTES`], the oldest ones are dropped, and their responses end early.
+//! exceed 16 MiB, the oldest ones are dropped, and their responses end early.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;

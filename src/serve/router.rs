@@ -86,7 +86,10 @@ impl Router {
         let path = request.uri().path();
         // Probes use the address of a pod as the name of the host, and have no token. The response has no content.
         if path == "/healthz" {
-            return Ok(text(StatusCode::OK, "ok\n"));
+            return Ok(match Access::check_method(&request) {
+                Ok(()) => text(StatusCode::OK, "ok\n"),
+                Err(refusal) => refused(refusal),
+            });
         }
         if let Err(refusal) = self.access.check(&request, path == "/") {
             return Ok(refused(refusal));
@@ -134,7 +137,13 @@ impl Router {
         let viewer = Viewer::new(&self.reader.viewers);
         let events = Events::start(&self.reader, &self.renderings, viewer);
         let body = ResponseBody::Events(events);
-        response(StatusCode::OK, "text/event-stream", body)
+        let mut response = response(StatusCode::OK, "text/event-stream", body);
+        // nginx would otherwise collect events before it passes them on.
+        let name = HeaderName::from_static("x-accel-buffering");
+        response
+            .headers_mut()
+            .insert(name, HeaderValue::from_static("no"));
+        response
     }
 
     /// Returns the document about the action in `query`.

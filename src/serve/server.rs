@@ -111,14 +111,17 @@ async fn serve(
     spawn_local(Rc::clone(&reader).run());
     let router = Rc::new(Router {
         access: settings.access,
-        reader,
+        reader: Rc::clone(&reader),
         renderings,
     });
     let accept = accept_all(&listener, router);
     tokio::pin!(accept);
     loop {
         tokio::select! {
-            _ = &mut fatal => return Ok(Status::OK),
+            _ = &mut fatal => {
+                reader.close().await;
+                return Ok(Status::OK);
+            }
             () = &mut accept => {}
             Some(line) = lines.recv() => match line {
                 LogLine::Failed(why) => report.info(EventKind::Waiting, why),

@@ -57,6 +57,18 @@ fn event_contains_only_the_lines_that_have_changed() {
     let actions = data["actions"].as_array().expect("a list");
     let names: Vec<_> = actions.iter().map(|line| &line["action"]).collect();
     assert_eq!(names, [after[0].action.as_str()]);
+    assert_eq!(data["added"], serde_json::json!([]));
+    let event = overview(&before).changes_event(&overview(&after));
+    let (second, first) = (after[0].action.as_str(), removed.action.as_str());
+    assert!(
+        event.contains(&format!("\"added\":[[\"{first}\",null]]")),
+        "{event}"
+    );
+    let event = overview(&before).changes_event(&overview(std::slice::from_ref(&removed)));
+    assert!(
+        event.contains(&format!("\"added\":[[\"{second}\",\"{first}\"],")),
+        "{event}"
+    );
 }
 
 #[test]

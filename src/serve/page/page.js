@@ -13,7 +13,6 @@ const RETRY_MS = 3000;
 const HIDDEN_MS = 30000;
 
 const element = (id) => document.getElementById(id);
-const collator = new Intl.Collator("en", { numeric: true });
 
 const page = {
   lines: new Map(),       // the line of each action
@@ -117,10 +116,11 @@ function receive(event, isAll) {
     page.names = data.actions.map((line) => line.action);
   }
   for (const line of data.actions) {
-    if (!isAll && !page.lines.has(line.action)) insert(line.action);
     line.text = `${line.action}\n${line.holder || ""}\n${line.host || ""}`.toLowerCase();
     page.lines.set(line.action, line);
   }
+  // A new action follows the given one, which comes earlier in this list. A null is the start, which has the index 0.
+  for (const [name, previous] of data.added) page.names.splice(page.names.indexOf(previous) + 1, 0, name);
   for (const name of data.removed) {
     page.lines.delete(name);
     page.names.splice(page.names.indexOf(name), 1);
@@ -138,16 +138,6 @@ function receive(event, isAll) {
 function measure(name, start) {
   performance.clearMeasures(name);
   performance.measure(name, { start, end: performance.now() });
-}
-
-// Inserts a name into the list in natural order.
-function insert(name) {
-  let low = 0, high = page.names.length;
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (collator.compare(page.names[middle], name) < 0) low = middle + 1; else high = middle;
-  }
-  page.names.splice(low, 0, name);
 }
 
 // ---- the list

@@ -80,9 +80,11 @@ fn requests_of_other_sites_and_with_other_methods_are_refused() {
         403
     );
     for method in ["POST", "PUT", "DELETE", "OPTIONS", "PATCH"] {
-        let response = page.address.request(method, "/status.json", &[host]);
-        assert_eq!(response.status, 405, "{method}");
-        assert_eq!(response.headers["allow"], "GET, HEAD");
+        for path in ["/status.json", "/healthz"] {
+            let response = page.address.request(method, path, &[host]);
+            assert_eq!(response.status, 405, "{method} {path}");
+            assert_eq!(response.headers["allow"], "GET, HEAD");
+        }
     }
     let head = page.address.request("HEAD", "/status.json", &[host]);
     assert_eq!((head.status, &*head.body), (200, ""));
