@@ -75,8 +75,8 @@ fn sentences(record: &LockRecord, waiting: usize, waits: Duration) -> String {
             format!("Check the clock of the database server. The command runs: {process}. {queue}")
         }
         Diagnosis::NotRenewing | Diagnosis::Gone => format!(
-            "You need not do anything: if the holder does not return, {next} in {left}, and dlock has killed the \
-             command before. To find the cause, look at {process}, and at its connection to the database. {queue}"
+            "You need not do anything: if the holder does not return, {next} in {left}. By then, dlock has killed the \
+             command. To find the cause, look at {process}, and at its connection to the database. {queue}"
         ),
         Diagnosis::Expired => format!(
             "You need not do anything: {next} {}. The holder was {process}. {queue}",

@@ -78,6 +78,21 @@ fn the_chinese_readme_has_the_commands_options_and_statuses_of_the_english_one()
 }
 
 #[test]
+fn every_file_to_which_a_readme_has_a_link_exists() {
+    for document in both() {
+        let files: Vec<&str> = links(&document)
+            .into_iter()
+            .filter(|target| !target.contains("://"))
+            .collect();
+        assert!(files.len() > 10, "{files:?}");
+        for file in files {
+            let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(file);
+            assert!(path.exists(), "{file}");
+        }
+    }
+}
+
+#[test]
 fn every_section_of_a_readme_is_in_its_table_of_contents() {
     for document in both() {
         let sections = document.lines().filter_map(|line| line.strip_prefix("## "));

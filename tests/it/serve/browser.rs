@@ -116,9 +116,10 @@ fn fill(database: &Database) {
         .expect("the rows are inserted");
     conn.query_drop(
         "UPDATE dlock_lock SET owner_id=REPEAT('x',16),holder='billing-7',host='billing-7.example',pid=4711,\
-         user='deploy',note='release 42',command='./close-books.sh',ttl_us=30000000,token=17,\
-         acquired_at=UTC_TIMESTAMP(6)-INTERVAL 7 MINUTE,renewed_at=UTC_TIMESTAMP(6)-INTERVAL 20 SECOND,\
-         expires_at=UTC_TIMESTAMP(6)+INTERVAL 1 HOUR WHERE action='tenant-7'",
+         user='deploy',note='release 42',command='./close-books.sh',ttl_us=600000000,token=1795388683874802,\
+         renewals=6,acquired_at=UTC_TIMESTAMP(6)-INTERVAL 25 MINUTE,\
+         renewed_at=UTC_TIMESTAMP(6)-INTERVAL 280 SECOND,expires_at=UTC_TIMESTAMP(6)+INTERVAL 320 SECOND \
+         WHERE action='tenant-7'",
     )
     .expect("the row is changed");
 }
@@ -188,6 +189,7 @@ fn list_is_searched_sorted_and_filtered() {
     assert_eq!(page.end().status, Some(0));
 }
 
+/// Writes an image of each view. The README shows one of them.
 #[test]
 fn page_fits_a_computer_and_a_phone_in_light_and_dark_colours() {
     let database = shared(Flavour::MariaDb).database("serve");
@@ -196,6 +198,12 @@ fn page_fits_a_computer_and_a_phone_in_light_and_dark_colours() {
     let waiter = Dlock::on(&database, ["exec", "-a", "init", "--", "true"]).start();
     waiter.wait_for_output("init is held by");
     fill(&database);
+    let stuck = ["billing-8", "billing-9"].map(|name| {
+        let options = ["exec", "-a", "tenant-7", "--holder", name, "--", "true"];
+        let waiter = Dlock::on(&database, options).start();
+        waiter.wait_for_output("tenant-7 is held by");
+        waiter
+    });
     let page = Page::on(&database, &[]);
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("page");
     fs::create_dir_all(&folder).expect("the folder is created");
@@ -248,5 +256,9 @@ fn page_fits_a_computer_and_a_phone_in_light_and_dark_colours() {
     }
     assert_eq!(holder.end().status, Some(3));
     assert_eq!(waiter.wait().status, Some(0));
+    for waiter in stuck {
+        waiter.signal("TERM");
+        assert_eq!(waiter.wait().status, Some(143));
+    }
     assert_eq!(page.end().status, Some(0));
 }

@@ -4,6 +4,8 @@ use std::io::{ErrorKind, Read, Write};
 use std::thread;
 use std::time::Duration;
 
+use mysql::prelude::Queryable;
+
 use super::Page;
 use super::http::Stream;
 use crate::cli_runner::eventually;
@@ -12,6 +14,9 @@ use crate::servers::{Database, Flavour, shared};
 
 /// Number of slow clients. Each one uses two descriptors of this process or of dlock.
 const SLOW: usize = 200;
+
+/// Bytes that the kernel keeps for a client that does not read: 4 MiB for the server, and 128 KiB for the client.
+const KERNEL_BUFFERS: usize = 5 << 20;
 
 /// Number of clients that do not read.
 const SLOW_READERS: usize = 4;
@@ -25,7 +30,6 @@ fn has_ended(stream: &mut Box<dyn Stream>) -> bool {
 }
 
 fn database_with_rows(count: u32) -> Database {
-    use mysql::prelude::Queryable;
     let database = shared(Flavour::MariaDb).database("serve");
     Holder::on(&database, &[]).end();
     let names: Vec<_> = (0..count)
@@ -66,9 +70,15 @@ fn clients_that_send_slowly_are_ended_and_delay_nobody() {
 
 #[test]
 fn clients_that_do_not_read_are_ended() {
-    // The document is larger than the buffers of the kernel.
-    let database = database_with_rows(20_000);
-    let page = Page::on(&database, &[]);
+    let database = database_with_rows(5000);
+    let mut conn = database.admin_conn();
+    conn.query_drop(
+        "UPDATE dlock_lock SET owner_id=REPEAT('x',16),note=REPEAT('x',1000),ttl_us=30000000,\
+         acquired_at=UTC_TIMESTAMP(6),renewed_at=UTC_TIMESTAMP(6),expires_at=UTC_TIMESTAMP(6)",
+    )
+    .expect("the rows are changed");
+    // One query is enough for this test, so the connection to the database stays.
+    let page = Page::on(&database, &["--interval=1m"]);
     let sockets = || {
         let folder = std::fs::read_dir(format!("/proc/{}/fd", page.running.pid()));
         let is_socket = |entry: &std::io::Result<std::fs::DirEntry>| {
@@ -82,6 +92,9 @@ fn clients_that_do_not_read_are_ended() {
     };
     // The server is connected to the database when it listens.
     let before = sockets();
+    let document = page.get("/status.json").body;
+    assert!(document.len() > KERNEL_BUFFERS, "{}", document.len());
+    eventually("the connection is closed", || sockets() == before);
     let mut slow: Vec<_> = (0..SLOW_READERS).map(|_| page.address.connect()).collect();
     for stream in &mut slow {
         stream
