@@ -15,9 +15,11 @@ compiled_version() {
 }
 
 # Compiles version $2 of the package $1 with cargo, in the work folder $3, and installs the program in $3/unpacked/bin.
-# The build is not optimised, because compiling takes a minute and a run takes a second.
+# The build is not optimised, because compiling takes a minute and a run takes a second. The flags for the static dlock
+# would prevent procedural macros.
 compile() {
-	CARGO_PROFILE_RELEASE_OPT_LEVEL=0 CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 \
+	env --unset=RUSTFLAGS \
+		CARGO_PROFILE_RELEASE_OPT_LEVEL=0 CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 \
 		cargo install --locked "$1" --version "$2" --no-track --root "$3/unpacked" --target-dir "$3/target"
 }
 
