@@ -16,7 +16,7 @@ const VERSION: &str = "`dlock --version`";
 const VERSION_RATIO: f64 = 1.4;
 /// Targets: the maximum sizes in bytes.
 const MEMORY: u64 = 6 << 20;
-const BINARY: u64 = 6 << 20;
+const BINARY: u64 = 7 << 20;
 
 /// Returns the complete page. The ratios are relative to the first of `records`.
 pub(crate) fn text(
