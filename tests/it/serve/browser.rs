@@ -178,6 +178,17 @@ fn list_is_searched_sorted_and_filtered() {
         names(12).as_array().map(|names| names[10..].to_vec()),
         Some(vec!["tenant-9".into(), "tenant-10".into()])
     );
+    // A new action appears at its place, and a deleted one disappears.
+    let mut conn = database.admin_conn();
+    conn.query_drop("INSERT INTO dlock_lock (action) VALUES ('tenant-9b')")
+        .expect("the row is inserted");
+    conn.query_drop("DELETE FROM dlock_lock WHERE action='tenant-8'")
+        .expect("the row is deleted");
+    browser.shows("#summary", "301 locks, the first 200 are shown");
+    crate::cli_runner::eventually("the new action is shown", || {
+        let shown = names(11);
+        [&shown[9], &shown[10]] == ["tenant-9", "tenant-9b"]
+    });
     choose("state", "held");
     assert_eq!(names(9), serde_json::json!(["init", "tenant-7"]));
     choose("order", "held");
