@@ -27,7 +27,7 @@ use std::time::Duration;
 pub use self::contender::{Contender, FenceMode, Holder};
 pub use self::failure::{Failure, FailureKind};
 pub use self::history::{
-    HistoryEntry, HistoryFilter, HistoryOutcome, HistorySince, RunRecord, Success,
+    History, HistoryEntry, HistoryFilter, HistoryOutcome, HistorySince, RunRecord, Success,
 };
 pub use self::record::{
     DatabaseId, Expiry, LastRun, LockRecord, LockState, Operator, Owner, Pause, QueueLockOwner,

@@ -6,7 +6,8 @@ use super::query_once;
 use crate::cli::history::HistoryArgs;
 use crate::exit::Status;
 use crate::report::layout::Layout;
-use crate::report::{self, Report};
+use crate::report::log::EventKind;
+use crate::report::{self, Report, messages};
 use crate::store::HistoryFilter;
 use crate::store::target::Targets;
 use crate::watch::selection::ActionSelection;
@@ -29,10 +30,10 @@ pub fn run(args: HistoryArgs, targets: Targets, report: &Report) -> anyhow::Resu
     }
     let json = args.json;
     let is_filtered = filter.failed || filter.since.is_some();
-    let (entries, named) = query_once(targets, move |database| {
-        let entries = database.history(actions.selection(), &filter)?;
+    let (history, named) = query_once(targets, move |database| {
+        let history = database.history(actions.selection(), &filter)?;
         // The records show whether a name is known.
-        let named = match entries.is_empty() && actions.is_named() && !json {
+        let named = match history.entries.is_empty() && actions.is_named() && !json {
             true => {
                 let mut snapshot = database.snapshot(actions.selection())?;
                 actions.complete(&mut snapshot);
@@ -40,13 +41,16 @@ pub fn run(args: HistoryArgs, targets: Targets, report: &Report) -> anyhow::Resu
             }
             false => Vec::new(),
         };
-        Ok((entries, named))
+        Ok((history, named))
     })?;
-    let text = match entries.as_slice() {
-        _ if json => report::history::json(&entries)?,
+    let text = match history.entries.as_slice() {
+        entries if json => report::history::json(entries)?,
         [] => report::history::no_runs(&named, is_filtered),
-        _ => report::history::table(&entries, layout),
+        entries => report::history::table(entries, layout),
     };
     report::result(&text)?;
+    if history.is_read_only {
+        report.info(EventKind::ReadOnly, messages::READ_ONLY);
+    }
     Ok(Status::OK)
 }

@@ -40,7 +40,7 @@ pub enum EventKind {
     ClockStep,
     /// The server's clock and the clock of this machine differ.
     ClockDifference,
-    /// The server from which `status` reads is read-only.
+    /// The server from which `status` or `history` reads is read-only.
     ReadOnly,
     /// This process acquired the lease.
     Granted,

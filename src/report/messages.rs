@@ -307,7 +307,7 @@ pub fn clock_difference(server: Duration, ours: Duration) -> Option<String> {
     })
 }
 
-/// Message of `status` about a server that is read-only.
+/// Message of `status` and `history` about a server that is read-only.
 pub const READ_ONLY: &str = "the server is read-only, probably a replica, and its data may be old";
 
 /// Returns the messages of `status` about the hosts that were not used, and about the server that was used instead. Empty

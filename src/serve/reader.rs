@@ -366,7 +366,8 @@ impl Reader {
         }
         let name = action.clone();
         let read = move |database: &mut Database| {
-            database.history(Selection::Named(std::slice::from_ref(&name)), &RUNS)
+            let history = database.history(Selection::Named(std::slice::from_ref(&name)), &RUNS)?;
+            Ok(history.entries)
         };
         let runs = Rc::new(self.query(read).await?);
         let mut cache = self.runs.borrow_mut();

@@ -93,6 +93,15 @@ pub struct RunRecord {
     pub dlock_status: Option<u8>,
 }
 
+/// The entries that a request has read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct History {
+    /// The entries, newest first.
+    pub entries: Vec<HistoryEntry>,
+    /// True if the server is read-only, so that newer entries may be missing.
+    pub is_read_only: bool,
+}
+
 /// One entry of the history.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct HistoryEntry {

@@ -3,10 +3,10 @@
 use mysql::prelude::Queryable;
 use serde_json::Value;
 
-use crate::cli_runner::{Dlock, Outcome};
+use crate::cli_runner::{Dlock, Outcome, eventually};
 use crate::servers::{Database, Flavour, Server};
 
-/// Message of `status` on a read-only server.
+/// Message of `status` and `history` on a read-only server.
 const MESSAGE: &str = "the server is read-only, probably a replica, and its data may be old";
 
 /// Part of the message with which a check fails on a read-only server.
@@ -15,6 +15,10 @@ const REFUSAL: &str =
 
 fn status(database: &Database, arguments: &[&str]) -> Outcome {
     Dlock::on(database, ["status"]).args(arguments).run()
+}
+
+fn history(database: &Database, arguments: &[&str]) -> Outcome {
+    Dlock::on(database, ["history"]).args(arguments).run()
 }
 
 fn check(database: &Database, token: &str) -> Outcome {
@@ -39,7 +43,7 @@ fn server_with_tables(flavour: Flavour) -> (Server, Database) {
 }
 
 #[test]
-fn status_reports_a_read_only_server_and_checks_fail_there() {
+fn status_and_history_report_a_read_only_server_and_checks_fail_there() {
     for flavour in Flavour::ALL {
         let (server, database) = server_with_tables(flavour);
         let mut root = server.admin();
@@ -59,6 +63,14 @@ fn status_reports_a_read_only_server_and_checks_fail_there() {
                 assert!(outcome.stderr.contains(MESSAGE), "{variable}: {outcome:?}");
             }
             assert_eq!(field(&database), true, "{flavour} {variable}");
+            // There are no runs of the second action.
+            for arguments in [&["init"][..], &["none"], &["--json"]] {
+                let outcome = history(&database, arguments);
+                assert_eq!(outcome.status, Some(0), "{flavour} {variable}");
+                assert!(outcome.stderr.contains(MESSAGE), "{variable}: {outcome:?}");
+            }
+            let follower = Dlock::on(&database, ["history", "--follow"]).start();
+            eventually("the message", || follower.stderr_so_far().contains(MESSAGE));
             status(&database, &["init", "--check"]).expect(69, "", REFUSAL);
             check(&database, "1").expect(69, "", REFUSAL);
             set("OFF");
@@ -71,6 +83,8 @@ fn status_reports_a_read_only_server_and_checks_fail_there() {
         let outcome = status(&database, &["init"]);
         assert!(!outcome.stderr.contains(MESSAGE), "{flavour}: {outcome:?}");
         assert_eq!(field(&database), false, "{flavour}");
+        let outcome = history(&database, &["init"]);
+        assert!(!outcome.stderr.contains(MESSAGE), "{flavour}: {outcome:?}");
         status(&database, &["init", "--check"]).expect(0, "", "");
         check(&database, "1").expect(76, "", "token 1 is not current");
     }

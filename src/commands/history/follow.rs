@@ -16,10 +16,10 @@ use crate::exit::{ExitError, Status};
 use crate::report::history::{Following, json};
 use crate::report::layout::Layout;
 use crate::report::log::EventKind;
-use crate::report::{self, Reader, Report};
+use crate::report::{self, Reader, Report, messages};
 use crate::store::mysql::Database;
 use crate::store::target::Targets;
-use crate::store::{Failure, FailureKind, HistoryEntry, HistoryFilter, HistorySince};
+use crate::store::{Failure, FailureKind, History, HistoryEntry, HistoryFilter, HistorySince};
 use crate::sys::clock;
 use crate::watch::selection::ActionSelection;
 
@@ -40,7 +40,7 @@ const OVERLAP: Duration = Duration::from_mins(1);
 /// Sends requests to the database thread and receives the responses.
 struct Requests {
     sender: Sender<HistoryFilter>,
-    responses: Receiver<Result<Vec<HistoryEntry>, Failure>>,
+    responses: Receiver<Result<History, Failure>>,
     server: String,
 }
 
@@ -68,8 +68,11 @@ pub(super) fn run(
     let mut was_repeated = false;
     loop {
         let sent = clock::now();
-        let entries = match requests.send(next) {
-            Ok(entries) => entries,
+        let History {
+            entries,
+            is_read_only,
+        } = match requests.send(next) {
+            Ok(history) => history,
             Err(failure) if is_first => {
                 return Err(ExitError::new(failure.kind.status(), failure).into());
             }
@@ -102,6 +105,9 @@ pub(super) fn run(
             seen = keys;
         }
         if is_first {
+            if is_read_only {
+                report.info(EventKind::ReadOnly, messages::READ_ONLY);
+            }
             new.truncate(usize::try_from(filter.limit).unwrap_or(usize::MAX));
         }
         new.reverse();
@@ -144,8 +150,8 @@ impl Requests {
             .spawn(move || {
                 let mut database = Database::new(targets, IO_TIMEOUT, QUERY_TIMEOUT * 4);
                 for filter in filters {
-                    let entries = database.history(actions.selection(), &filter);
-                    if responder.send(entries).is_err() {
+                    let history = database.history(actions.selection(), &filter);
+                    if responder.send(history).is_err() {
                         return;
                     }
                 }
@@ -162,7 +168,7 @@ impl Requests {
     ///
     /// # Errors
     /// Fails if the request fails, or if there is no response in time.
-    fn send(&self, filter: HistoryFilter) -> Result<Vec<HistoryEntry>, Failure> {
+    fn send(&self, filter: HistoryFilter) -> Result<History, Failure> {
         // A response that arrived too late belongs to an earlier request. The next request reads its entries again.
         while self.responses.try_recv().is_ok() {}
         let failure = |message| Failure::new(FailureKind::Unreachable, message);

@@ -9,7 +9,7 @@ use crate::lease::action::Action;
 use crate::lease::once::OnceKey;
 use crate::store::operator::{OperatorAction, OperatorRequest, OperatorResult};
 use crate::store::{
-    Contender, Failure, FailureKind, HistoryEntry, HistoryFilter, Holder, LockRecord, QueueLock,
+    Contender, Failure, FailureKind, History, HistoryFilter, Holder, LockRecord, QueueLock,
     Snapshot,
 };
 
@@ -99,9 +99,9 @@ impl Database {
         &mut self,
         selection: Selection,
         filter: &HistoryFilter,
-    ) -> Result<Vec<HistoryEntry>, Failure> {
-        let entries = statements::entries(selection, filter);
-        self.exchange(RequestKind::Read, &entries, rows::entries)
+    ) -> Result<History, Failure> {
+        let entries = statements::with_read_only(&statements::entries(selection, filter));
+        self.exchange(RequestKind::Read, &entries, rows::history)
     }
 
     /// Removes the recorded success of `action` under `key`, and records that `operator` removed it. Returns true if

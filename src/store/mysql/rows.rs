@@ -16,9 +16,9 @@ use crate::mutant::{self, Safeguard};
 use crate::store::read_back::{AttemptReadBack, ReleaseReadBack};
 use crate::store::session_states::SessionStates;
 use crate::store::{
-    DatabaseId, EarlierSessions, Expiry, Failure, FailureKind, HistoryEntry, HistoryOutcome,
-    Holder, LastRun, LockRecord, Operator, Owner, Pause, QueueLockOwner, QueueState, Response,
-    ServerTime, Snapshot, Success, Version, Waiter,
+    DatabaseId, EarlierSessions, Expiry, Failure, FailureKind, History, HistoryEntry,
+    HistoryOutcome, Holder, LastRun, LockRecord, Operator, Owner, Pause, QueueLockOwner,
+    QueueState, Response, ServerTime, Snapshot, Success, Version, Waiter,
 };
 
 /// Result of a read of one action.
@@ -122,10 +122,13 @@ pub(super) fn names(sets: &[Vec<Row>]) -> Result<Vec<Action>, Failure> {
 }
 
 /// Reads the rows of an `entries` statement.
-pub(super) fn entries(sets: &[Vec<Row>]) -> Result<Vec<HistoryEntry>, Failure> {
+pub(super) fn history(sets: &[Vec<Row>]) -> Result<History, Failure> {
     versioned(sets)?;
     let entries = each(sets.iter().flatten(), entry)?;
-    Ok(entries.into_iter().flatten().collect())
+    Ok(History {
+        entries: entries.into_iter().flatten().collect(),
+        is_read_only: is_read_only(sets)?,
+    })
 }
 
 /// Reads the row of a `proof` statement: the owner, and the success that makes the run unnecessary, if there is one.

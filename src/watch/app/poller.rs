@@ -331,8 +331,8 @@ fn start_database_thread(
                     }
                     PollRequest::History(action) => {
                         let only = Selection::Named(std::slice::from_ref(&action));
-                        let entries = database.history(only, &RUNS);
-                        PollEvent::History(action, entries)
+                        let history = database.history(only, &RUNS);
+                        PollEvent::History(action, history.map(|history| history.entries))
                     }
                     PollRequest::Release(release) => {
                         // If the server has closed the connection, the result of a request on it would be unknown.
