@@ -142,7 +142,8 @@ fn a_read_only_host_is_used_only_to_read_and_only_if_no_host_accepts_writes() {
         let document: Value = serde_json::from_str(&outcome.stdout).expect("the output is JSON");
         assert_eq!(document["server"], *both[0]);
         assert_eq!(document["read_only"], true);
-        run(&["history", "init"]).expect(0, &run(&["history", "init"]).stdout, "");
+        let outcome = run(&["history", "init"]);
+        outcome.expect(0, &outcome.stdout, READ_ONLY);
         let refusal = format!("{} {READ_ONLY}", both[0]);
         run(&["status", "init", "--check"]).expect(69, "", &refusal);
         run(&["check", "init", "--token", "1"]).expect(69, "", &refusal);
