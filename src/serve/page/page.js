@@ -18,11 +18,13 @@ const page = {
   lines: new Map(),       // the line of each action
   names: [],              // the names in natural order
   head: null,             // the facts of the latest event
-  received: 0,            // when the latest event arrived, by performance.now()
+  received: 0,            // when the latest event with lines arrived, by performance.now()
+  lastSign: 0,            // when the latest event arrived, or the connection was started
   failure: "",            // why the data is not current
-  limit: PAGE,
+  problems: 0,            // number of actions with a problem
+  limit: PAGE,            // maximum number of rows
   rows: new Map(),        // the visible rows
-  problemTexts: "",
+  problemNames: "",       // the names of the actions that the page describes above the list
   updates: 0,             // number of events with lines
 };
 
@@ -296,11 +298,11 @@ function renderProblems() {
   element("problems").hidden = problems.length === 0;
   const list = element("problem-list");
   const names = problems.map((problem) => problem.action).join("\n");
-  if (names !== page.problemTexts) {
-    page.problemTexts = names;
+  if (names !== page.problemNames) {
+    page.problemNames = names;
     // The buttons keep the focus as long as the same actions are shown.
     list.replaceChildren(...problems.map(() => create("article")));
-    setText(element("announcement"), problems.length ? `Needs attention: ${problems.map((problem) => problem.action).join(", ")}` : "No lock needs attention.");
+    setText(element("announcement"), names ? `Needs attention: ${names.replaceAll("\n", ", ")}` : "No lock needs attention.");
   }
   problems.forEach((problem, index) => {
     const title = create("h3");
