@@ -158,6 +158,8 @@ pub struct Acquire {
     silence: SilenceLimit,
     /// Number of consecutive waits that ended without the queue lock.
     failed_waits: u32,
+    /// Number of consecutive waits that ended because this contender let an earlier waiter pass.
+    passes: u32,
     observation: Option<Observation>,
     lost_grants: LostGrants,
     observed: Option<LastObserved>,
@@ -191,6 +193,7 @@ impl Acquire {
             retry_queue_lock_at: None,
             silence: SilenceLimit::default(),
             failed_waits: 0,
+            passes: 0,
             observation: None,
             lost_grants: LostGrants::new(timing.ttl),
             observed: None,
@@ -406,8 +409,9 @@ impl Acquire {
     pub fn normalize_for_model(&mut self, now: BootInstant) {
         let past = BootInstant::new(Duration::ZERO);
         self.backoff = Backoff::default();
-        // The limit only makes waits shorter.
+        // The limits only make waits shorter.
         self.silence = SilenceLimit::default();
+        self.passes = 0;
         if let Some(at) = &mut self.retry_queue_lock_at
             && now >= *at
         {

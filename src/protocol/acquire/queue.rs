@@ -25,6 +25,10 @@ const MAX_TRIES: u32 = 3;
 /// lock for a moment before the record or a queue entry contains that session.
 const MAX_ANOMALIES: u32 = 3;
 
+/// Maximum number of consecutive times that this contender lets an earlier waiter pass. An earlier waiter normally waits
+/// for the queue lock again at once. If it does not, this contender polls for a ttl.
+const MAX_PASSES: u32 = 20;
+
 impl Acquire {
     /// Returns the queue entry of this contender, which the server may not contain.
     #[must_use]
@@ -84,7 +88,7 @@ impl Acquire {
                 self.phase = AcquirePhase::WaitTurn;
             }
             (QueueLock::Available, QueueLockOwner::Own) | (QueueLock::Unavailable, _) => {
-                (self.queue_lock_anomalies, self.failed_waits) = (0, 0);
+                (self.queue_lock_anomalies, self.failed_waits, self.passes) = (0, 0, 0);
                 let is_behind = match self.queue_lock {
                     QueueLock::Available => queue.is_behind_other,
                     QueueLock::Unavailable => queue.ahead > 0,
@@ -180,8 +184,15 @@ impl Acquire {
     /// Waits again after this session has released the queue lock for an earlier waiter, which may not wait for the queue
     /// lock again yet.
     pub(super) fn has_let_pass(&mut self, now: BootInstant) {
-        self.phase = AcquirePhase::WaitTurn;
-        self.next_at = now + RETRY_DELAY;
+        self.passes += 1;
+        if self.passes > MAX_PASSES {
+            self.passes = 0;
+            self.disable_queue_lock(Some(now + self.timing.ttl));
+            self.phase = AcquirePhase::TryAcquire(AcquireMode::IfFree);
+        } else {
+            self.phase = AcquirePhase::WaitTurn;
+            self.next_at = now + RETRY_DELAY;
+        }
     }
 
     /// Returns true if an earlier waiter that the queue lock does not order has left the record free for

@@ -2,9 +2,10 @@
 //! and waiters that the queue lock of this server does not include.
 
 use mysql::prelude::Queryable;
+use mysql::{Conn, Opts};
 
 use super::{Queue, expect_success};
-use crate::cli_runner::{Running, eventually};
+use crate::cli_runner::{Dlock, Running, eventually};
 use crate::proxy::Proxy;
 use crate::servers::{SESSIONS, Series, shared};
 
@@ -64,6 +65,48 @@ fn waiters_that_lose_their_connections_keep_their_positions() {
         holder.wait().expect(3, "", "");
         expect_success(waiters);
         assert_eq!(queue.served(), ["a", "b", "c", "d"], "{series}");
+    }
+}
+
+/// Kills the first waiter of the queue a, b, c, and writes the id of another session of the same account into its entry,
+/// as if the entry was last updated `age` ago. Then all others must be served, and the session must not have to end.
+fn serve_beside_the_entry_of_a_dead_waiter(series: Series, age: &str, is_alive: bool) {
+    let mut queue = Queue::on(shared(series));
+    let holder = queue.holder();
+    let mut waiters = queue.enqueue(&["a", "b", "c"]);
+    let first = waiters.remove(0);
+    first.signal("KILL");
+    first.wait();
+    let url = queue.database.url();
+    let mut pool = Conn::new(Opts::from_url(&url).expect("a URL")).expect("the server accepts");
+    let session: Option<u64> = pool.query_first("SELECT CONNECTION_ID()").expect("an id");
+    let session = session.expect("an id");
+    let change = format!(
+        "UPDATE dlock_waiter SET session_id={session},last_seen_at=last_seen_at-INTERVAL {age} WHERE holder='a'"
+    );
+    queue.admin.query_drop(change).expect("the row is changed");
+    let status = Dlock::on(&queue.database, ["status", "init", "--json"]).run();
+    let status: serde_json::Value = serde_json::from_str(&status.stdout).expect("JSON");
+    assert_eq!(status["locks"][0]["waiters"][0]["alive"], is_alive);
+    queue.let_go();
+    holder.wait().expect(3, "", "");
+    expect_success(waiters);
+    assert_eq!(queue.served(), ["b", "c"], "{series}");
+    drop(pool);
+}
+
+/// A server numbers its sessions from its start, so after a restart, another session may have the id of a dead waiter.
+#[test]
+fn entry_from_before_the_servers_start_does_not_delay_the_queue() {
+    for series in Series::ALL {
+        serve_beside_the_entry_of_a_dead_waiter(series, "1 DAY", false);
+    }
+}
+
+#[test]
+fn earlier_waiter_that_does_not_wait_delays_the_queue_only_for_a_moment() {
+    for series in Series::ALL {
+        serve_beside_the_entry_of_a_dead_waiter(series, "0 DAY", true);
     }
 }
 

@@ -6,6 +6,7 @@ use super::fragments::{
     take_queue_lock,
 };
 use super::selection::Selection;
+use super::sessions::STARTED;
 use crate::lease::OwnerId;
 use crate::lease::action::Action;
 use crate::store::{AcquireMode, Contender, POLLER_TIMEOUT, QueueEntry, QueueLock, WaitRequest};
@@ -89,7 +90,7 @@ pub(super) fn waiters(selection: Selection) -> String {
     format!(
         "SELECT {REQUEST},w.*,{waiting} AS waiting_us,\
          CASE WHEN w.polls=1 THEN NOT {is_poller_expired} \
-         WHEN w.server<>{HERE} THEN NULL WHEN p.id IS NOT NULL THEN 1 \
+         WHEN w.server<>{HERE} THEN NULL WHEN {is_before_start} THEN 0 WHEN p.id IS NOT NULL THEN 1 \
          WHEN w.account=CURRENT_USER() AND {SESSIONS_LISTED} THEN 0 ELSE NULL END AS alive \
          FROM (SELECT 1) AS one LEFT JOIN (dlock_waiter AS w \
          LEFT JOIN {SESSIONS} AS p ON p.id=w.session_id AND w.server={HERE}) \
@@ -98,6 +99,7 @@ pub(super) fn waiters(selection: Selection) -> String {
          ORDER BY w.position",
         waiting = ago("w.enqueued_at"),
         is_poller_expired = is_poller_expired(),
+        is_before_start = is_before_start(),
         selected = selection.includes("w.action"),
     )
 }
@@ -156,6 +158,8 @@ pub(super) fn is_behind_other(row: &str, owner_id: OwnerId, mode: AcquireMode) -
 /// present wait later. dlock serves waiters in the order of their queue entries. Returns 1 if this session had the queue
 /// lock and has released it.
 ///
+/// An entry that is older than the server's start does not count, because its session has ended.
+///
 /// Normally no such entry exists, and the packet does not read the list of sessions, which takes a third of a
 /// millisecond.
 fn let_earlier_waiter_pass(action: &str, owner_id: OwnerId, name: &str) -> String {
@@ -163,14 +167,16 @@ fn let_earlier_waiter_pass(action: &str, owner_id: OwnerId, name: &str) -> Strin
         "SELECT {REQUEST},IF(EXISTS(SELECT 1 FROM dlock_waiter AS m JOIN dlock_waiter AS w ON w.action=m.action \
          AND w.position<m.position AND w.server=m.server AND w.polls=0 \
          WHERE m.owner_id={} AND NOT w.owner_id<=>(SELECT l.owner_id FROM dlock_lock AS l WHERE l.action={action}) \
-         AND (SELECT COUNT(*) FROM {SESSIONS} AS p WHERE p.id=w.session_id AND p.command<>'Killed')>0),RELEASE_LOCK({name}),0) AS passed",
-        hex(owner_id.bytes())
+         AND (SELECT COUNT(*) FROM {SESSIONS} AS p WHERE p.id=w.session_id AND p.command<>'Killed' \
+         AND NOT {})>0),RELEASE_LOCK({name}),0) AS passed",
+        hex(owner_id.bytes()),
+        is_before_start()
     )
 }
 
 /// Reads the queue entries of dead waiters of `action`: waiters whose session has ended, and waiters that have stopped
-/// polling. dlock can check only sessions of this account on this server. An entry of a session on another server
-/// counts as dead a day after its latest update. Only the first 20 entries are checked, because with a thousand waiters
+/// polling. dlock can check only sessions of this account on this server, and sessions before the start of this server.
+/// An entry of a session on another server counts as dead a day after its latest update. Only the first 20 entries are checked, because with a thousand waiters
 /// each new waiter would otherwise compare a thousand entries with a thousand sessions.
 pub(in crate::store::mysql) fn dead_entries(action: &Action) -> String {
     format!(
@@ -178,10 +184,20 @@ pub(in crate::store::mysql) fn dead_entries(action: &Action) -> String {
          FROM (SELECT * FROM dlock_waiter WHERE action={} ORDER BY position LIMIT 20) AS w \
          LEFT JOIN {SESSIONS} AS p ON p.id=w.session_id \
          WHERE {} OR (w.polls=0 AND IF(w.server={HERE},\
-         w.account=CURRENT_USER() AND p.id IS NULL AND {SESSIONS_LISTED},\
+         {} OR w.account=CURRENT_USER() AND p.id IS NULL AND {SESSIONS_LISTED},\
          w.last_seen_at<UTC_TIMESTAMP(6)-INTERVAL 1 DAY))",
         hex(action.as_str()),
-        is_poller_expired()
+        is_poller_expired(),
+        is_before_start()
+    )
+}
+
+/// Returns the condition that the waiter `w` of this server has not updated its queue entry since the start of the server.
+/// The session in the entry has ended then, and another session may have its id, because a server numbers its sessions
+/// from its start. False if the server's clock was set to a time before the start.
+fn is_before_start() -> String {
+    format!(
+        "(TIMESTAMPDIFF(SECOND,'1970-01-01',w.last_seen_at)<{STARTED} AND {STARTED}<=UNIX_TIMESTAMP())"
     )
 }
 
