@@ -1,9 +1,11 @@
 //! Tests of the subcommands that read from a read-only server, which is normally a replica.
 
 use mysql::prelude::Queryable;
+use mysql::{Conn, Opts};
 use serde_json::Value;
 
 use crate::cli_runner::{Dlock, Outcome, eventually};
+use crate::holder::Holder;
 use crate::servers::{Database, Flavour, Server};
 
 /// Message of `status` and `history` on a read-only server.
@@ -112,5 +114,52 @@ fn wait_and_an_inner_exec_do_not_trust_a_read_only_server() {
         Dlock::on(&database, wait).run().expect(69, "", REFUSAL);
         inner("OFF").expect(0, "", "");
         Dlock::on(&database, wait).run().expect(0, "", "");
+    }
+}
+
+/// A read-only server accepts the writes of some accounts, and dlock must refuse it also for them.
+#[test]
+fn account_that_may_write_to_a_read_only_server_gets_no_lease_there() {
+    for flavour in Flavour::ALL {
+        let (server, database) = server_with_tables(flavour);
+        let mut root = server.admin();
+        let privilege = match flavour {
+            Flavour::MariaDb => "READ ONLY ADMIN",
+            Flavour::MySql => "CONNECTION_ADMIN",
+        };
+        let account = format!("'{}'@'%'", database.user);
+        root.query_drop(format!("GRANT {privilege} ON *.* TO {account}"))
+            .expect("root may grant");
+        let holder = Holder::on(&database, &["--ttl=3s", "--action=held"]);
+        root.query_drop("SET GLOBAL read_only=ON")
+            .expect("root has the privilege");
+        // The account may still write.
+        let url = database.url();
+        let mut conn = Conn::new(Opts::from_url(&url).expect("a URL")).expect("a session");
+        conn.query_drop("INSERT INTO dlock_lock (action) VALUES ('other')")
+            .expect("the account may write");
+        let refused = |words: &[&str]| {
+            let outcome = Dlock::on(&database, words).run();
+            outcome.expect(69, "", "is read-only, probably a replica, but dlock needs");
+        };
+        refused(&[
+            "exec",
+            "-a",
+            "init",
+            "--connect-timeout=2s",
+            "--",
+            "echo",
+            "RAN",
+        ]);
+        refused(&["release", "init", "--pause=1h", "--yes"]);
+        refused(&["forget", "init", "--once=k"]);
+        // The open session of the holder does not renew the lease.
+        let outcome = holder.running.wait();
+        assert_eq!(outcome.status, Some(76), "{flavour}: {outcome:?}");
+        root.query_drop("SET GLOBAL read_only=OFF")
+            .expect("root has the privilege");
+        Dlock::on(&database, ["exec", "-a", "init", "--", "echo", "RAN"])
+            .run()
+            .expect(0, "RAN\n", "");
     }
 }

@@ -8,6 +8,7 @@ use std::io::ErrorKind::{InvalidData, TimedOut, WouldBlock};
 
 use mysql::{DriverError, Error};
 
+use super::statements::IS_READ_ONLY;
 use crate::store::check::Check;
 use crate::store::target::{Address, SslMode, Target};
 use crate::store::{Failure, FailureKind};
@@ -144,6 +145,10 @@ pub(super) fn failure(error: &Error, phase: Phase, target: &Target) -> Failure {
         Phase::Requesting => (FailureKind::Unknown, "no response from"),
     };
     let (kind, message) = match error {
+        Error::MySqlError(error) if error.message.contains(IS_READ_ONLY) => (
+            FailureKind::Unreachable,
+            format!("{address} is read-only, probably a replica, but dlock needs the primary"),
+        ),
         Error::MySqlError(error) => {
             let kind = match kind_of(error.code).unwrap_or(unlisted) {
                 // Of the limits of an account, this is the only one that allows a new login as soon as another

@@ -6,6 +6,7 @@ use super::connection::Connection;
 use super::database::Database;
 use super::group::{GroupView, MemberState};
 use super::rows::ReadResult;
+use super::statements::{MemberCheck, WriteCheck};
 use super::{columns, rows, statements};
 use crate::mutant::{self, Safeguard};
 use crate::store::{Contender, Failure, FailureKind, QueueEntry};
@@ -17,12 +18,25 @@ pub(super) enum RequestKind {
     /// The packet changes nothing, and no read takes longer than the limit. With several hosts, a server that refuses
     /// writes may respond if no other host accepts them.
     Read,
+    /// The packet reads or ends sessions, also on a server that has become read-only, and no read takes longer than the
+    /// limit.
+    Sessions,
     /// The packet cannot grant the lease, and no read takes longer than the limit.
     Plain,
     /// The packet can grant the lease, and no read takes longer than the limit.
     Grant,
     /// The packet waits for the queue lock or alters a table, and its response has no time limit.
     Wait,
+}
+
+impl RequestKind {
+    /// Returns the check that the server must pass before it executes the packet.
+    const fn write_check(self) -> WriteCheck {
+        match self {
+            Self::Read | Self::Sessions => WriteCheck::Skip,
+            Self::Plain | Self::Grant | Self::Wait => WriteCheck::Require,
+        }
+    }
 }
 
 impl Database {
@@ -117,10 +131,12 @@ impl Database {
     ) -> Result<(Option<Connection>, Vec<Vec<Row>>), Failure> {
         // The connection is moved out of `self`, so that any error below drops it.
         let mut is_new = false;
+        let writes = kind.write_check();
         let (connection, session) = if let Some(connection) = self.connection.take() {
-            let check = match self.hosts.current().is_in_group() {
-                true => statements::check_member(),
-                false => String::new(),
+            let check = match (self.hosts.current().is_in_group(), writes) {
+                (true, _) => statements::check_again(MemberCheck::Require, writes),
+                (false, WriteCheck::Require) => statements::check_again(MemberCheck::Skip, writes),
+                (false, WriteCheck::Skip) => String::new(),
             };
             (connection, check)
         } else {
@@ -128,7 +144,7 @@ impl Database {
             self.opened = clock::now();
             is_new = true;
             let check = self.hosts.current().member_check;
-            (connection, statements::session(self.idle, check))
+            (connection, statements::session(self.idle, check, writes))
         };
         let request_id = new_request_id()?;
         let packet = format!(

@@ -46,7 +46,7 @@ impl Database {
     /// Returns the sessions in the process list that `look` asks for, and the name of the server.
     fn find_sessions(&mut self, look: &SessionLook) -> Result<(FoundSessions, String), Failure> {
         let packet = statements::process_list(look);
-        let mut list = self.exchange(RequestKind::Plain, &packet, session_rows::process_list)?;
+        let mut list = self.exchange(RequestKind::Sessions, &packet, session_rows::process_list)?;
         let connection = self.connection.as_ref();
         list.own_connection = connection.and_then(Connection::tcp_connection);
         let found = look.find(&list);
@@ -140,7 +140,7 @@ impl Database {
                 break;
             }
             let kill = statements::kill_session(id);
-            match second.exchange(RequestKind::Plain, &kill, rows::is_confirmed) {
+            match second.exchange(RequestKind::Sessions, &kill, rows::is_confirmed) {
                 Ok(_) => killed.push(id),
                 Err(failure) if failure.kind == FailureKind::Denied => denied.push(id),
                 // The session has ended, or the connection is lost.
@@ -172,8 +172,11 @@ impl Database {
         }
         let second = self.second();
         let packet = statements::session_states(&ids, false);
-        let visible =
-            second.exchange(RequestKind::Plain, &packet, session_rows::visible_sessions)?;
+        let visible = second.exchange(
+            RequestKind::Sessions,
+            &packet,
+            session_rows::visible_sessions,
+        )?;
         let states = SessionStates::Known(visible);
         let is_hidden =
             |one: &&ServerSession| matches!(states.of(note, one), SessionState::EndedOrHidden);
@@ -181,7 +184,7 @@ impl Database {
         for session in hidden {
             if second.connection.is_some() {
                 let kill = statements::kill_session(session.id);
-                match second.exchange(RequestKind::Plain, &kill, rows::is_confirmed) {
+                match second.exchange(RequestKind::Sessions, &kill, rows::is_confirmed) {
                     Err(failure) if failure.kind == FailureKind::NoSuchSession => continue,
                     Err(failure) if failure.kind == FailureKind::Denied => denied.push(session.id),
                     Ok(_) => killed.push(session.id),

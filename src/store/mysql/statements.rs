@@ -36,7 +36,8 @@ pub(super) use self::renew_release::{reconcile, release, renew};
 pub(super) use self::select::{proof, select_names, select_record, select_snapshot};
 pub use self::selection::Selection;
 pub(super) use self::session::{
-    CLUSTER, GROUP_MEMBERS, MemberCheck, NOT_USABLE, check_member, check_server, session,
+    CLUSTER, GROUP_MEMBERS, IS_READ_ONLY, MemberCheck, NOT_USABLE, WriteCheck, check_again,
+    check_server, session,
 };
 pub(super) use self::sessions::{kill_session, process_list, session_states};
 pub(super) use self::upgrade::{

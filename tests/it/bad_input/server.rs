@@ -164,7 +164,7 @@ fn a_read_only_server_is_reported_as_unavailable_and_read_only() {
             .query_drop("SET GLOBAL read_only = 1")
             .expect("root has the privilege");
         for (database, action) in [(&database, "known"), (&database, "init"), (&empty, "init")] {
-            let why = "the server is read-only, but dlock needs the primary";
+            let why = "is read-only, probably a replica, but dlock needs the primary";
             refused(exec(database, action), Form::Line, 69, why);
         }
         assert_eq!(actions(&database), ["known"], "{flavour}");
@@ -195,7 +195,7 @@ fn a_read_only_server_is_reported_as_unavailable_and_read_only() {
         outcome.expect(
             0,
             "ran\n",
-            "the server is read-only, but dlock needs the primary; trying again",
+            "is read-only, probably a replica, but dlock needs the primary; trying again",
         );
         for (database, action) in [(&database, "known"), (&database, "init"), (&empty, "init")] {
             free(database, action);

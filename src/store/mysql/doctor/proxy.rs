@@ -154,7 +154,7 @@ mod tests {
     use super::super::variables::ServerFacts;
     use super::{Identities, WANTED, judge};
     use crate::store::check::CheckStatus;
-    use crate::store::mysql::statements::{self, MemberCheck};
+    use crate::store::mysql::statements::{self, MemberCheck, WriteCheck};
     use std::time::Duration;
 
     #[test]
@@ -183,7 +183,8 @@ mod tests {
 
     #[test]
     fn expected_session_settings_are_those_that_are_set() {
-        let set = statements::session(Duration::from_secs(30), MemberCheck::Skip).to_uppercase();
+        let set = statements::session(Duration::from_secs(30), MemberCheck::Skip, WriteCheck::Skip)
+            .to_uppercase();
         for (names, wanted) in WANTED {
             let value = match wanted {
                 "ON" => "1",

@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::super::columns;
 use super::super::connection::Connection;
 use super::super::errors::ConnectError;
-use super::super::statements::{self, MemberCheck};
+use super::super::statements::{self, MemberCheck, WriteCheck};
 use crate::store::target::Target;
 use crate::store::{Failure, FailureKind};
 use crate::sys::random;
@@ -74,7 +74,7 @@ impl<'a> Session<'a> {
         };
         let settings = match self.is_new {
             // The session may be idle while the other session sends a few requests.
-            true => statements::session(self.limit * 6, MemberCheck::Skip),
+            true => statements::session(self.limit * 6, MemberCheck::Skip, WriteCheck::Skip),
             false => String::new(),
         };
         let request_id = new_request_id().map_err(QueryError::Disconnected)?;

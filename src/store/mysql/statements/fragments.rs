@@ -40,11 +40,13 @@ pub(in crate::store::mysql) fn with_server_version(packet: &str) -> String {
     packet.replace(REQUEST, &format!("VERSION() AS server_version,{REQUEST}"))
 }
 
+/// Condition that the server accepts no writes from ordinary accounts. A server whose `super_read_only` is on also has
+/// `read_only` on. `read_only` is a number or, since MariaDB 12, a word.
+pub(super) const READ_ONLY: &str =
+    "(CONCAT(@@global.read_only) NOT IN ('0','OFF') OR @@global.innodb_read_only)";
+
 /// Adds the column `read_only` to each SELECT of `packet`. It is 1 if the server accepts no writes from ordinary accounts.
-/// A server whose `super_read_only` is on also has `read_only` on. `read_only` is a number or, since MariaDB 12, a word.
 pub(in crate::store::mysql) fn with_read_only(packet: &str) -> String {
-    const READ_ONLY: &str =
-        "CONCAT(@@global.read_only) NOT IN ('0','OFF') OR @@global.innodb_read_only";
     packet.replace(REQUEST, &format!("{READ_ONLY} AS read_only,{REQUEST}"))
 }
 

@@ -1,8 +1,8 @@
-//! The settings of a session, and the check that the server is a usable member of its group.
+//! The settings of a session, and the checks of the server: it accepts writes, and is a usable member of its group.
 
 use std::time::Duration;
 
-use super::fragments::{REQUEST, with_read_only};
+use super::fragments::{READ_ONLY, REQUEST, with_read_only};
 
 /// Text in the error of [`MemberCheck::Suspect`].
 const OTHER_TRANSACTIONS: &str = "dlock_transactions";
@@ -12,6 +12,22 @@ const IN_GROUP: &str = "dlock_group";
 
 /// Text in the error of [`MemberCheck::Require`].
 pub(in crate::store::mysql) const NOT_USABLE: &str = "dlock_member";
+
+/// Text in the error of [`WriteCheck::Require`].
+pub(in crate::store::mysql) const IS_READ_ONLY: &str = "dlock_read_only";
+
+/// A check in the settings of a session that the server accepts writes from ordinary accounts. A check that fails sets
+/// `sql_mode` to an invalid value, so that the server executes nothing of the packet.
+///
+/// A server that is read-only refuses the writes of ordinary accounts, but not those of an account with `SUPER` or
+/// `CONNECTION_ADMIN` (MySQL), or `READ ONLY ADMIN` (MariaDB). Such an account could otherwise be granted a lease on a replica.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::store::mysql) enum WriteCheck {
+    /// No check, for packets that change no table.
+    Skip,
+    /// Fails with [`IS_READ_ONLY`] if the server is read-only.
+    Require,
+}
 
 /// A check in the settings of a session on a MySQL server. A check that fails sets `sql_mode` to an invalid value, so
 /// that the server executes nothing of the packet. MariaDB, which has no Group Replication, skips the comments.
@@ -44,39 +60,43 @@ impl MemberCheck {
     }
 }
 
-/// Sets `sql_mode`, or fails as `check` specifies.
-fn sql_mode(check: MemberCheck) -> String {
+/// Sets `sql_mode`, or fails as `check` and then `writes` specify.
+fn sql_mode(check: MemberCheck, writes: WriteCheck) -> String {
     const MODE: &str = "'STRICT_ALL_TABLES'";
+    let mode = match writes {
+        WriteCheck::Skip => MODE.to_owned(),
+        WriteCheck::Require => format!("IF({READ_ONLY},'{IS_READ_ONLY}',{MODE})"),
+    };
     match check {
-        MemberCheck::Skip => format!("sql_mode={MODE}"),
+        MemberCheck::Skip => format!("sql_mode={mode}"),
         MemberCheck::Suspect => format!(
             "sql_mode=/*!80000 IF(@@gtid_mode<>'ON' OR GTID_SUBSET(@@global.gtid_executed,\
-             CONCAT(@@server_uuid,':1-9223372036854775806')),*/{MODE}/*!80000 ,'{OTHER_TRANSACTIONS}')*/"
+             CONCAT(@@server_uuid,':1-9223372036854775806')),*/{mode}/*!80000 ,'{OTHER_TRANSACTIONS}')*/"
         ),
         MemberCheck::Detect => format!(
             "sql_mode=/*!80000 IF((SELECT COUNT(*) FROM information_schema.plugins \
              WHERE plugin_name='group_replication' AND plugin_status='ACTIVE')=0 OR (SELECT COUNT(*) \
              FROM performance_schema.global_variables WHERE variable_name='group_replication_group_name' \
-             AND variable_value<>'')=0,*/{MODE}/*!80000 ,'{IN_GROUP}')*/"
+             AND variable_value<>'')=0,*/{mode}/*!80000 ,'{IN_GROUP}')*/"
         ),
         MemberCheck::Require => format!(
             "sql_mode=/*!80000 IF(COALESCE((SELECT SUM(member_id=@@server_uuid AND member_state='ONLINE')>0 \
              AND SUM(member_state<>'UNREACHABLE')*2>COUNT(*) \
-             FROM performance_schema.replication_group_members),TRUE),*/{MODE}/*!80000 ,'{NOT_USABLE}')*/"
+             FROM performance_schema.replication_group_members),TRUE),*/{mode}/*!80000 ,'{NOT_USABLE}')*/"
         ),
     }
 }
 
 /// Returns the statement that checks the server again on an open session.
-pub(in crate::store::mysql) fn check_member() -> String {
-    format!("SET SESSION {};", sql_mode(MemberCheck::Require))
+pub(in crate::store::mysql) fn check_again(check: MemberCheck, writes: WriteCheck) -> String {
+    format!("SET SESSION {};", sql_mode(check, writes))
 }
 
 /// Checks the server as `check` specifies, and reads the column `read_only`. Changes only a setting of the session. The
 /// SELECT has a table, because a Galera node that is not ready refuses each SELECT with a table (error 1047).
 pub(in crate::store::mysql) fn check_server(check: MemberCheck) -> String {
     let select = with_read_only(&format!("SELECT {REQUEST} FROM (SELECT 1) AS one;"));
-    format!("SET SESSION {};{select}", sql_mode(check))
+    format!("{}{select}", check_again(check, WriteCheck::Skip))
 }
 
 /// Reads the name of the Galera cluster or of the group that the server belongs to, or the name of the server. The
@@ -106,12 +126,16 @@ pub(in crate::store::mysql) const GROUP_MEMBERS: &str = "SELECT member_id=@@serv
 /// - `wait_timeout`: the server ends the session of a frozen client, which also releases the client's queue lock.
 /// - `sql_mode`: MariaDB's `SIMULTANEOUS_ASSIGNMENT` and similar modes must not change the meaning of a statement. In
 ///   strict mode, a value that does not fit into its column causes an error and is never truncated.
-pub(in crate::store::mysql) fn session(ttl: Duration, check: MemberCheck) -> String {
+pub(in crate::store::mysql) fn session(
+    ttl: Duration,
+    check: MemberCheck,
+    writes: WriteCheck,
+) -> String {
     let idle = ttl.as_secs() + u64::from(ttl.subsec_nanos() > 0);
     format!(
         "SET SESSION /*!80000 transaction_isolation*//*M! tx_isolation*/='READ-COMMITTED',autocommit=1,{},\
          innodb_lock_wait_timeout=1,lock_wait_timeout=1,\
          /*M!110602 innodb_snapshot_isolation=OFF,*/wait_timeout={idle};",
-        sql_mode(check)
+        sql_mode(check, writes)
     )
 }

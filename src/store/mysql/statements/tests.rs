@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::fragments::hex;
 use super::{
-    MemberCheck, Selection, attempt, dead_entries, enqueue, fence_check, hand_off, release,
-    select_names, select_record, select_snapshot, session, wait_turn,
+    MemberCheck, Selection, WriteCheck, attempt, dead_entries, enqueue, fence_check, hand_off,
+    release, select_names, select_record, select_snapshot, session, wait_turn,
 };
 use crate::lease::once::Once;
 use crate::lease::{OwnerId, Token};
@@ -111,6 +111,20 @@ fn hex_of_empty_bytes_is_an_empty_literal() {
 
 #[test]
 fn wait_timeout_is_the_ttl_rounded_up() {
-    assert!(session(Duration::from_millis(2_001), MemberCheck::Skip).contains("wait_timeout=3;"));
-    assert!(session(Duration::from_secs(30), MemberCheck::Suspect).contains("wait_timeout=30;"));
+    assert!(
+        session(
+            Duration::from_millis(2_001),
+            MemberCheck::Skip,
+            WriteCheck::Skip
+        )
+        .contains("wait_timeout=3;")
+    );
+    assert!(
+        session(
+            Duration::from_secs(30),
+            MemberCheck::Suspect,
+            WriteCheck::Require
+        )
+        .contains("wait_timeout=30;")
+    );
 }
