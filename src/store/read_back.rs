@@ -34,6 +34,18 @@ impl AttemptReadBack {
     }
 }
 
+/// What a release knows about a later grant, after which the token of the record is larger than the token of the lease.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum NextGrant {
+    /// The token is not larger, or the release records no run.
+    None,
+    /// The token is larger, and the lease was handed off on the server of the release, so the next contender has normally
+    /// been granted the lease after the end of the command.
+    HandedOff,
+    /// The token is larger, and the lease was not handed off on this server.
+    Other,
+}
+
 /// Data read back after a release.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ReleaseReadBack {
@@ -41,9 +53,8 @@ pub struct ReleaseReadBack {
     pub changed: bool,
     /// True if the record still contains the lease to release, or a revoked lease with the same owner id.
     pub is_named: bool,
-    /// True if the lease may have been handed off and the token of the record is larger than the token of the lease,
-    /// normally because the next contender has been granted the lease.
-    pub is_passed_on: bool,
+    /// True if the token of the record is larger than the token of the lease, and why.
+    pub next: NextGrant,
     /// Token of the record if the record still contains the owner id and an operator has revoked the lease. Otherwise
     /// None.
     pub revoked: Option<Token>,
@@ -54,14 +65,14 @@ pub struct ReleaseReadBack {
 }
 
 impl ReleaseReadBack {
-    /// Returns the response to the release `request`. Returns None if the record still contains the lease although no
+    /// Returns the response to the release. Returns None if the record still contains the lease although no
     /// operator has revoked it, which is unexpected.
     #[must_use]
-    pub fn answer(&self, request: &ReleaseRequest) -> Option<Response> {
+    pub fn answer(&self) -> Option<Response> {
         if self.is_named && self.revoked.is_none() {
             return None;
         }
-        Some(match self.is_done(request) {
+        Some(match self.is_done() {
             true => Response::Released,
             false => Response::NotHolder(self.loss()),
         })
@@ -71,18 +82,18 @@ impl ReleaseReadBack {
     /// lease this release did not free.
     #[must_use]
     pub fn needs_reconciling(&self, request: &ReleaseRequest) -> bool {
-        let has_response = self.answer(request).is_some();
-        has_response && (self.revoked.is_some() || request.run.is_some() && !self.is_done(request))
+        let has_response = self.answer().is_some();
+        has_response && (self.revoked.is_some() || request.run.is_some() && !self.is_done())
     }
 
     /// Returns true if this process released the lease and, if the run had a success to record, recorded the success.
     /// An earlier request whose response was lost may have done this.
-    const fn is_done(&self, request: &ReleaseRequest) -> bool {
+    const fn is_done(&self) -> bool {
         let was_recorded_by_holder = matches!(
             self.outcome,
             Some(HistoryOutcome::Exited(_) | HistoryOutcome::Killed(_))
         );
-        let by_hand_off = request.handed_off && self.is_passed_on && self.outcome.is_none();
+        let by_hand_off = matches!(self.next, NextGrant::HandedOff) && self.outcome.is_none();
         match self.is_recorded {
             _ if self.revoked.is_some() => false,
             Some(is_recorded) => is_recorded,
@@ -90,12 +101,19 @@ impl ReleaseReadBack {
         }
     }
 
-    /// Returns the reason why this process no longer held the lease. Returns None if no reason is recorded.
+    /// Returns the reason why this process no longer held the lease. Returns None if there is no evidence of a loss. An
+    /// earlier request whose response was lost may then have released the lease.
+    ///
+    /// Such a request would also have recorded the run and its success. If one of them is missing and the action was
+    /// granted again, another contender has been granted the lease before the release, for example by a server that had
+    /// lost the lease.
     const fn loss(&self) -> Option<Loss> {
         match self.outcome {
             _ if self.revoked.is_some() => Some(Loss::Revoked),
             Some(HistoryOutcome::Revoked) => Some(Loss::Revoked),
             Some(HistoryOutcome::Lost) => Some(Loss::TakenOver),
+            None if !matches!(self.next, NextGrant::None) => Some(Loss::TakenOver),
+            _ if matches!(self.is_recorded, Some(false)) => Some(Loss::TakenOver),
             _ => None,
         }
     }

@@ -91,8 +91,8 @@ pub(crate) fn interpret(
         {
             Response::Released
         }
-        (Request::Release(request), Raw::Released(read_back) | Raw::Settled(read_back)) => {
-            match read_back.answer(request) {
+        (Request::Release(_), Raw::Released(read_back) | Raw::Settled(read_back)) => {
+            match read_back.answer() {
                 Some(response) => response,
                 None => return Err(failure(FailureKind::Unknown)),
             }

@@ -50,6 +50,10 @@ pub struct Database {
     pub(super) second: Option<Box<Self>>,
     /// True if named locks of the server are known to let in several sessions at the same time.
     pub(super) has_shared_locks: bool,
+    /// Name of the server of the latest session. None before the first response that contains a row.
+    pub(super) server_name: Option<String>,
+    /// Name of the server on which this process may have handed off its lease. None before a hand-off.
+    pub(super) handed_off_on: Option<String>,
     /// Time at which the latest connection was opened.
     pub(super) opened: BootInstant,
     /// Facts about the latest connection. None after [`Database::take_connected`].
@@ -71,6 +75,8 @@ impl Database {
             interrupter: Interrupter::default(),
             second: None,
             has_shared_locks: false,
+            server_name: None,
+            handed_off_on: None,
             opened: clock::now(),
             connected: None,
             timing: RequestTiming::new(),

@@ -130,7 +130,6 @@ impl Database {
         packet: &str,
     ) -> Result<(Option<Connection>, Vec<Vec<Row>>), Failure> {
         // The connection is moved out of `self`, so that any error below drops it.
-        let mut is_new = false;
         let writes = kind.write_check();
         let (connection, session) = if let Some(connection) = self.connection.take() {
             let check = match (self.hosts.current().is_in_group(), writes) {
@@ -142,18 +141,16 @@ impl Database {
         } else {
             let connection = self.connect(kind)?;
             self.opened = clock::now();
-            is_new = true;
+            self.server_name = None;
             let check = self.hosts.current().member_check;
             (connection, statements::session(self.idle, check, writes))
         };
         let request_id = new_request_id()?;
         let packet = format!(
             "{session}{}",
-            match is_new {
-                true => statements::with_request_id(
-                    &statements::with_server_version(packet),
-                    request_id
-                ),
+            match self.server_name.is_none() {
+                true =>
+                    statements::with_request_id(&statements::with_server_facts(packet), request_id),
                 false => statements::with_request_id(packet, request_id),
             }
         );
@@ -169,11 +166,13 @@ impl Database {
         let sets = response.and_then(|sets| {
             let time = rows::check(&sets, request_id)?;
             self.timing.server_time = time.or(self.timing.server_time);
-            if is_new {
-                let version = rows::server_version(&sets);
-                self.has_shared_locks = version.as_deref().is_some_and(has_shared_locks);
+            if self.server_name.is_none()
+                && let Some((version, name)) = rows::server_facts(&sets)
+            {
+                self.has_shared_locks = has_shared_locks(&version);
+                self.server_name = Some(name);
                 if let Some(server) = self.connected.as_mut() {
-                    server.version = version;
+                    server.version = Some(version);
                 }
             }
             Ok(sets)

@@ -5,6 +5,7 @@ use super::exchange::RequestKind;
 use super::{rows, statements};
 use crate::lease::{Grant, Token};
 use crate::store::lost_grant::has_lost;
+use crate::store::read_back::NextGrant;
 use crate::store::{Contender, Failure, FailureKind, Loss, ReleaseRequest, Response};
 
 impl Database {
@@ -18,12 +19,16 @@ impl Database {
         let packet = statements::hand_off(contender, grant.owner_id);
         // A new connection would be useless, because contenders ignore a hand-off by a session that is not in the
         // record.
-        match self.connection.is_some()
-            && self.exchange(RequestKind::Plain, &packet, rows::is_confirmed)?
-        {
-            true => Ok(Response::HandedOff),
-            false => Ok(Response::NotHolder(None)),
+        if self.connection.is_none() {
+            return Ok(Response::NotHolder(None));
         }
+        self.handed_off_on.clone_from(&self.server_name);
+        Ok(
+            match self.exchange(RequestKind::Plain, &packet, rows::is_confirmed)? {
+                true => Response::HandedOff,
+                false => Response::NotHolder(None),
+            },
+        )
     }
 
     /// Releases the lease, or returns the reason why this process does not hold it.
@@ -32,7 +37,7 @@ impl Database {
         contender: &Contender,
         request: &ReleaseRequest,
     ) -> Result<Response, Failure> {
-        let release = statements::release(contender, request);
+        let release = statements::release(contender, request, self.handed_off_on.as_deref());
         match self.exchange(RequestKind::Plain, &release, rows::release_result) {
             // The history cannot be written, so the lease is released without a history entry. A success is still
             // recorded, because other contenders rely on it.
@@ -52,29 +57,29 @@ impl Database {
             }
             Err(failure) => Err(failure),
             Ok(freed) => {
-                let response = freed.answer(request).ok_or_else(not_released)?;
+                let response = freed.answer().ok_or_else(not_released)?;
                 if freed.needs_reconciling(request) {
                     self.reconcile(contender, request, freed.revoked)?;
                 }
                 Ok(match (&response, request.token) {
-                    (Response::NotHolder(None), Some(token)) => self.reason(contender, token),
+                    (Response::NotHolder(loss @ (None | Some(Loss::TakenOver))), Some(token))
+                        if freed.next == NextGrant::None =>
+                    {
+                        Response::NotHolder(self.lost_grant(contender, token).or(*loss))
+                    }
                     _ => response,
                 })
             }
         }
     }
 
-    /// Returns the response to a release of a lease that this process did not hold, for a reason that the release has not
-    /// found. Reads whether the database has lost the grant with `token`.
-    fn reason(&mut self, contender: &Contender, token: Token) -> Response {
+    /// Reads whether the database has lost the grant with `token`. None if it has not, or if the read fails.
+    fn lost_grant(&mut self, contender: &Contender, token: Token) -> Option<Loss> {
         let (sent, server_time) = (self.timing.sent, self.timing.server_time);
         let found = self.query(contender, "", None);
         (self.timing.sent, self.timing.server_time) = (sent, server_time);
-        let is_lost = found.is_ok_and(|found| {
-            let record = found.or_unknown(&contender.action).row;
-            record.is_some_and(|record| has_lost(&record, token))
-        });
-        Response::NotHolder(is_lost.then_some(Loss::LostGrant))
+        let record = found.ok()?.or_unknown(&contender.action).row?;
+        has_lost(&record, token).then_some(Loss::LostGrant)
     }
 
     /// Frees a lease that an operator has revoked. Also records the run if an operator has freed the row with SQL.

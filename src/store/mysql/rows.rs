@@ -13,7 +13,7 @@ use super::session_rows::session_note;
 use crate::lease::action::Action;
 use crate::lease::{OwnerId, Token};
 use crate::mutant::{self, Safeguard};
-use crate::store::read_back::{AttemptReadBack, ReleaseReadBack};
+use crate::store::read_back::{AttemptReadBack, NextGrant, ReleaseReadBack};
 use crate::store::session_states::SessionStates;
 use crate::store::{
     DatabaseId, EarlierSessions, Expiry, Failure, FailureKind, History, HistoryEntry,
@@ -69,10 +69,12 @@ pub(super) fn check(sets: &[Vec<Row>], request_id: [u8; 8]) -> Result<Option<Ser
     Ok(time)
 }
 
-/// Returns the version of the server from the response to the first packet of a session. None if it contains none.
-pub(super) fn server_version(sets: &[Vec<Row>]) -> Option<String> {
-    let version: Option<Vec<u8>> = optional(sets.first()?.first()?, "server_version").ok()?;
-    Some(String::from_utf8_lossy(&version?).into_owned())
+/// Returns the version and the name of the server from the first row of a response. None if it contains no row.
+pub(super) fn server_facts(sets: &[Vec<Row>]) -> Option<(String, String)> {
+    let row = sets.first()?.first()?;
+    let version: Option<Vec<u8>> = optional(row, "server_version").ok()?;
+    let version = String::from_utf8_lossy(&version?).into_owned();
+    Some((version, text(row, "server_name").ok()?))
 }
 
 /// Reads the row of a `select_record` statement.
@@ -180,7 +182,11 @@ pub(super) fn release_result(sets: &[Vec<Row>]) -> Result<ReleaseReadBack, Failu
     Ok(ReleaseReadBack {
         changed: flag(row, "changed")?,
         is_named: required::<u64>(row, "named")? > 0,
-        is_passed_on: flag(row, "passed_on")?,
+        next: match (flag(row, "granted_again")?, flag(row, "passed_on")?) {
+            (false, _) => NextGrant::None,
+            (true, true) => NextGrant::HandedOff,
+            (true, false) => NextGrant::Other,
+        },
         revoked: optional(row, "revoked")?.map(Token),
         is_recorded: optional(row, "recorded")?,
         outcome: HistoryOutcome::read(&text(row, "outcome")?, Some(0)),

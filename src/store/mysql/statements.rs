@@ -27,7 +27,7 @@ mod upgrade;
 pub(super) use self::attempt::attempt;
 pub(super) use self::create_row::create_row;
 pub use self::fence::fence_check;
-pub(super) use self::fragments::{SESSIONS, with_read_only, with_request_id, with_server_version};
+pub(super) use self::fragments::{SESSIONS, with_read_only, with_request_id, with_server_facts};
 pub(super) use self::handoff::hand_off;
 pub(super) use self::history::{entries, forget, may_record};
 pub(super) use self::operator::apply_operator_request;

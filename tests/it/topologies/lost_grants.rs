@@ -6,10 +6,10 @@ use std::thread;
 use mysql::prelude::Queryable;
 
 use crate::cli_runner::{Dlock, Outcome, Running, eventually};
-use crate::command::write_message;
+use crate::command::{Stage, write_message};
 use crate::holder::{Holder, is_free, renewals, steal, token};
 use crate::old_replica::copy;
-use crate::proxy::{AcceptMode, Proxy};
+use crate::proxy::{AcceptMode, Fault, Kind, Proxy};
 use crate::servers::{Database, Flavour, Server, shared};
 
 /// Text that a holder prints when its database has lost the grant.
@@ -255,5 +255,38 @@ fn a_command_that_ends_before_its_lost_grant_is_noticed_gives_76() {
             "the database has lost the grant of init before the command had ended",
         );
         assert_eq!(token(&replica), before);
+    });
+}
+
+#[test]
+fn a_command_that_ends_after_its_lost_grant_was_replaced_gives_76() {
+    on_both(|scene| {
+        for options in [&[][..], &["--once=k"]] {
+            let scene = &Scene::new(scene.flavour);
+            scene.run_once(&[]);
+            let replica = copy(&scene.database, scene.second);
+            let stage = Stage::new();
+            let go = stage.fifo("go");
+            let holder = scene.exec().args(["-v", "--ttl", "1h"]).args(options);
+            let holder = holder.args(["--", "cat"]).arg(&go).start();
+            eventually("the lock is held", || !is_free(&scene.database));
+            let other = Holder::on(&replica, options);
+            // The server is lost when the command ends, so the first release has no response.
+            scene.proxy.retarget(scene.second.port());
+            let release = scene.proxy.next(Kind::Release, Fault::Reset);
+            write_message(&go, "done");
+            release.wait();
+            let outcome = holder.wait();
+            eprintln!(
+                "DEBUG {options:?} replica token {} free {} history {:?}",
+                token(&replica),
+                is_free(&replica),
+                replica.admin_conn().query::<(u64, String, Option<u8>), _>(
+                    "SELECT token,outcome,code FROM dlock_history"
+                )
+            );
+            outcome.expect(76, "done\n", "init was lost before the command had ended");
+            assert_eq!(other.end().status, Some(3));
+        }
     });
 }

@@ -1,7 +1,7 @@
 //! The release and the history of the model's server.
 
 use dlock::lease::Token;
-use dlock::store::read_back::ReleaseReadBack;
+use dlock::store::read_back::{NextGrant, ReleaseReadBack};
 use dlock::store::{HistoryOutcome, QueueLock, ReleaseRequest};
 
 use super::{NUMBER_BYTE, Rules, Server, Session};
@@ -30,12 +30,16 @@ impl Server {
             self.row.expires = clock;
             self.clear_note(request);
         }
-        let is_passed_on = request.handed_off
-            && request
-                .token
-                .is_some_and(|token| u64::from(self.row.token) > token.0);
+        let next = match (
+            token.is_some_and(|token| self.row.token > token),
+            request.handed_off,
+        ) {
+            (false, _) => NextGrant::None,
+            (true, true) => NextGrant::HandedOff,
+            (true, false) => NextGrant::Other,
+        };
         if let (Some(token), Some(run)) = (token, request.run)
-            && (is_owner || is_passed_on)
+            && (is_owner || next == NextGrant::HandedOff)
         {
             self.record(token, run.outcome);
         }
@@ -60,7 +64,7 @@ impl Server {
         ReleaseReadBack {
             changed: is_owner,
             is_named: is_left || is_revoked,
-            is_passed_on,
+            next,
             revoked: is_revoked.then_some(Token(self.row.token.into())),
             is_recorded: None,
             outcome,

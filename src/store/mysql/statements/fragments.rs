@@ -35,9 +35,13 @@ pub(in crate::store::mysql) fn with_request_id(packet: &str, request_id: [u8; 8]
     packet.replace(REQUEST, &format!("{} AS request", hex(request_id)))
 }
 
-/// Adds the column `server_version` to each SELECT of `packet`, the first packet of a session.
-pub(in crate::store::mysql) fn with_server_version(packet: &str) -> String {
-    packet.replace(REQUEST, &format!("VERSION() AS server_version,{REQUEST}"))
+/// Adds the columns `server_version` and `server_name` to each SELECT of `packet`. They are read once in a
+/// session.
+pub(in crate::store::mysql) fn with_server_facts(packet: &str) -> String {
+    packet.replace(
+        REQUEST,
+        &format!("VERSION() AS server_version,{HERE} AS server_name,{REQUEST}"),
+    )
 }
 
 /// Condition that the server accepts no writes from ordinary accounts. A server whose `super_read_only` is on also has

@@ -156,9 +156,15 @@ fn lost_grant(action: &Action, token: Token, fence: FenceMode) -> String {
 ///
 /// If no row was changed, either this process did not hold the lease, or the server has already executed this packet,
 /// or, after a hand-off, the row already contains the next holder. In the third case, the token of the row is larger
-/// than the token of the lease, unless an operator has changed the row with SQL. The result contains the `changed`
+/// than the token of the lease, unless an operator has changed the row with SQL. Only a hand-off on the same server,
+/// `handed_off_on`, explains a larger token: on another server, a contender may have been granted a lease while the
+/// command was running. The result contains the `changed`
 /// flag, the lease that still exists, if any, and the recorded success and outcome.
-pub(in crate::store::mysql) fn release(contender: &Contender, request: &ReleaseRequest) -> String {
+pub(in crate::store::mysql) fn release(
+    contender: &Contender,
+    request: &ReleaseRequest,
+    handed_off_on: Option<&str>,
+) -> String {
     let ReleaseRequest {
         owner_id, token, ..
     } = *request;
@@ -181,14 +187,19 @@ pub(in crate::store::mysql) fn release(contender: &Contender, request: &ReleaseR
         QueueLock::Available => format!("RELEASE_LOCK({})", queue_lock_name(&hex(action.as_str()))),
         QueueLock::Unavailable => "NULL".to_owned(),
     };
-    let passed_on = match token {
-        Some(token) if request.handed_off => format!(
+    let run = token.zip(request.run);
+    let granted_again = match run {
+        Some((token, _)) if request.handed_off || contender.history > 0 => format!(
             "EXISTS(SELECT 1 FROM dlock_lock WHERE action={} AND token>{token})",
             hex(action.as_str())
         ),
         _ => "0".to_owned(),
     };
-    let run = token.zip(request.run);
+    let handed_off_here = handed_off_on.filter(|_| request.handed_off).map_or_else(
+        || "0".to_owned(),
+        |server| format!("{HERE}={}", hex(server)),
+    );
+    let passed_on = format!("({handed_off_here} AND {granted_again})");
     let is_late = run.is_some() && (request.handed_off || contender.once.is_some());
     let (early, late) = match is_late {
         true => (String::new(), format!("DO {pass};")),
@@ -204,7 +215,7 @@ pub(in crate::store::mysql) fn release(contender: &Contender, request: &ReleaseR
         ),
         Some((token, run)) => {
             let success = match request.handed_off && is_success {
-                true => record_handed_off_success(contender, token),
+                true => record_handed_off_success(contender, token, &handed_off_here),
                 false => String::new(),
             };
             let (record, clear) = match request.handed_off {
@@ -232,6 +243,7 @@ pub(in crate::store::mysql) fn release(contender: &Contender, request: &ReleaseR
     };
     format!(
         "{free}SELECT {REQUEST},{CHANGED}>0 AS changed,COUNT(*) AS named,{passed_on} AS passed_on,\
+         {granted_again} AS granted_again,\
          MAX(IF(revoked_at IS NULL,NULL,token)) AS revoked,{recorded} AS recorded,{outcome} AS outcome \
          FROM dlock_lock WHERE {} AND min_hold=0 AND ({left})",
         has_owner_id(action, owner_id),
@@ -269,12 +281,12 @@ pub(in crate::store::mysql) fn reconcile(
     )
 }
 
-/// Records a success in the row if the row already contains the next holder after a hand-off. Does nothing if the
-/// success of a later run is already recorded.
-fn record_handed_off_success(contender: &Contender, token: Token) -> String {
+/// Records a success in the row if the row already contains the next holder after a hand-off on this server. Does nothing
+/// if the success of a later run is already recorded.
+fn record_handed_off_success(contender: &Contender, token: Token, handed_off_here: &str) -> String {
     format!(
         "UPDATE dlock_lock SET succeeded_at=UTC_TIMESTAMP(6),succeeded_token={token},\
-         succeeded_by={} WHERE action={} AND token>{token} \
+         succeeded_by={} WHERE action={} AND token>{token} AND {handed_off_here} \
          AND COALESCE(succeeded_token,0)<{token};",
         hex(&contender.holder.label),
         hex(contender.action.as_str()),

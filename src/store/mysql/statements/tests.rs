@@ -87,7 +87,7 @@ fn packets_contain_user_strings_only_as_hex_literals() {
         dead_entries(&contender.action),
         wait_turn(&contender, &turn, &[]),
         hand_off(&contender, owner_id),
-        release(&contender, &release_request),
+        release(&contender, &release_request, Some(hostile)),
         select_record(
             &contender,
             Some(QueueEntry {
