@@ -5,7 +5,9 @@
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 
+use fantoccini::wd::WebDriverCompatibleCommand;
 use fantoccini::{Client, ClientBuilder, Locator};
+use hyper::Method;
 use serde_json::{Value, json};
 use tokio::runtime::{Builder, Runtime};
 
@@ -121,6 +123,17 @@ impl Browser {
         value.expect("the script runs")
     }
 
+    /// Runs `script` at the start of each page that is opened later, before the scripts of the page.
+    #[track_caller]
+    pub(crate) fn runs_first(&self, script: &str) {
+        let command = DevToolsCommand {
+            name: "Page.addScriptToEvaluateOnNewDocument",
+            parameters: json!({ "source": script }),
+        };
+        let added = self.runtime.block_on(self.client().issue_cmd(command));
+        added.expect("the browser accepts the script");
+    }
+
     /// Returns the visible text of the first element that `selector` selects. Empty if there is none.
     #[track_caller]
     pub(crate) fn text(&self, selector: &str) -> String {
@@ -168,6 +181,29 @@ impl Browser {
     pub(crate) fn screenshot(&self) -> Vec<u8> {
         let image = self.runtime.block_on(self.client().screenshot());
         image.expect("the browser draws the window")
+    }
+}
+
+/// A command of the protocol of the developer tools.
+#[derive(Debug)]
+struct DevToolsCommand {
+    name: &'static str,
+    parameters: Value,
+}
+
+impl WebDriverCompatibleCommand for DevToolsCommand {
+    fn endpoint(
+        &self,
+        base_url: &url::Url,
+        session_id: Option<&str>,
+    ) -> Result<url::Url, url::ParseError> {
+        let session = session_id.unwrap_or_default();
+        base_url.join(&format!("session/{session}/goog/cdp/execute"))
+    }
+
+    fn method_and_body(&self, _: &url::Url) -> (Method, Option<String>) {
+        let body = json!({ "cmd": self.name, "params": self.parameters });
+        (Method::POST, Some(body.to_string()))
     }
 }
 

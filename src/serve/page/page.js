@@ -9,6 +9,9 @@ const MIN_STALE_MS = 2000;
 // Time after which a connection without events is replaced. The server sends at least a comment every 15 s.
 const SILENCE_MS = 45000;
 const RETRY_MS = 3000;
+// Maximum time of a request for the details of a lock. A browser uses at most six connections to a server, and each tab
+// keeps one of them for the events, so a request can wait for a connection for as long as the other tabs are open.
+const DETAIL_TIMEOUT_MS = 5000;
 // Time after which a page in the background stops asking the server.
 const HIDDEN_MS = 30000;
 
@@ -26,6 +29,8 @@ const page = {
   rows: new Map(),        // the visible rows
   problemNames: "",       // the names of the actions that the page describes above the list
   updates: 0,             // number of events with lines
+  detail: null,           // the state of the details of the selected lock: { loaded, asked, failure }
+  request: null,          // the request for the details that has not ended
 };
 
 // ---- small helpers
@@ -60,7 +65,8 @@ function short(ms) {
 const sinceEvent = () => performance.now() - page.received;
 const serverNow = () => page.head.server_time_ms + sinceEvent();
 const timeOf = (ms) => new Date(ms).toISOString().slice(11, 19) + " UTC";
-const isStale = () => page.failure !== "" || !page.head || sinceEvent() > Math.max(2 * page.head.interval_ms, MIN_STALE_MS);
+const staleAfter = () => Math.max(page.head ? 2 * page.head.interval_ms : 0, MIN_STALE_MS);
+const isStale = () => page.failure !== "" || !page.head || sinceEvent() > staleAfter();
 
 // The name of the action that the address selects, or null.
 function selectedName() {
@@ -277,6 +283,7 @@ function tick() {
   const state = page.head ? `; this is the state of ${timeOf(page.head.server_time_ms)}` : "";
   setText(warning, isShown ? `Stale: ${why}${state}` : "");
   warning.hidden = !isShown;
+  tickDetail();
   if (!page.head) return;
   const now = serverNow();
   for (const { cells, line } of page.rows.values()) {
@@ -354,36 +361,49 @@ async function copy(code, button) {
 
 // ---- one action
 
-let isLoading = false;
-
 async function loadDetail() {
   const name = selectedName();
-  if (name === null || isLoading) return;
-  isLoading = true;
+  // A page in the background is not connected.
+  if (name === null || !source || page.request) return;
+  const request = page.request = {};
+  const sent = page.detail.asked = performance.now();
+  let document = null;
+  let failure = "";
   try {
-    const response = await fetch("action.json?name=" + encodeURIComponent(name));
+    const signal = AbortSignal.timeout(DETAIL_TIMEOUT_MS);
+    const response = await fetch("action.json?name=" + encodeURIComponent(name), { signal });
     const text = await response.text();
-    if (selectedName() === name) {
-      if (response.ok) renderDetail(JSON.parse(text)); else detailFails(text.trim());
-    }
+    if (response.ok) document = JSON.parse(text); else failure = text.trim();
   } catch {
-    if (selectedName() === name) detailFails("dlock serve does not respond");
-  } finally {
-    isLoading = false;
-    // The user has selected another action since.
-    if (selectedName() !== name) loadDetail();
+    failure = "dlock serve does not respond";
   }
+  // The user has selected another lock since.
+  if (page.request !== request) return;
+  page.request = null;
+  page.detail.failure = failure;
+  if (document) {
+    page.detail.loaded = sent;
+    renderDetail(document);
+  }
+  tickDetail();
 }
 
-function detailFails(why) {
-  element("detail-error").hidden = false;
-  setText(element("detail-error"), why);
+// Shows why the details are missing or not current, and how old they are.
+function tickDetail() {
+  const { detail } = page;
+  if (!detail) return;
+  const passed = detail.loaded === null ? 0 : performance.now() - detail.loaded;
+  const isShown = detail.failure !== "" || passed > staleAfter();
+  const why = detail.failure ? `${detail.failure}; the` : "The";
+  const text = detail.loaded === null ? detail.failure : `${why} facts below are ${age(passed)} old`;
+  element("detail-error").hidden = !isShown;
+  setText(element("detail-error"), isShown ? text : "");
+  element("detail-body").classList.toggle("is-old", isShown);
 }
 
 function renderDetail(document) {
   const { lock, runs } = document;
   const line = page.lines.get(lock.action);
-  element("detail-error").hidden = true;
   element("detail-body").hidden = false;
   const severity = line ? line.severity : 3;
   element("name-state").className = `badge s${severity}`;
@@ -457,11 +477,13 @@ function navigate() {
   const name = selectedName();
   element("overview").hidden = name !== null;
   element("detail").hidden = name === null;
+  page.request = null;
+  page.detail = name === null ? null : { loaded: null, asked: 0, failure: "" };
   if (name !== null) {
     setText(element("name-text"), name);
     setText(element("name-state"), "");
     element("detail-body").hidden = true;
-    element("detail-error").hidden = true;
+    tickDetail();
     element("name").focus();
     loadDetail();
   }
@@ -499,7 +521,9 @@ document.addEventListener("visibilitychange", () => {
 window.addEventListener("hashchange", navigate);
 setInterval(() => {
   if (source && performance.now() - page.lastSign > Math.max(SILENCE_MS, page.head ? 3 * page.head.interval_ms : 0)) connect();
+  if (page.detail?.failure && performance.now() - page.detail.asked > RETRY_MS) loadDetail();
   tick();
 }, 1000);
+// A tab that is opened in the background connects when the user looks at it.
+if (!document.hidden) connect();
 navigate();
-connect();

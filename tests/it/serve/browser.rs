@@ -106,6 +106,81 @@ fn stale_mark_appears_while_the_database_is_frozen() {
     assert_eq!(page.end().status, Some(0));
 }
 
+#[test]
+fn details_that_do_not_arrive_are_marked_and_requested_again() {
+    let database = shared(Flavour::MariaDb).database("serve");
+    let holder = Holder::on(&database, &["--holder=web-1"]);
+    let page = Page::on(&database, &["--interval=200ms"]);
+    let browser = Browser::start(Look::WIDE);
+    browser.open(&format!("{}#/lock/init", page.address.url()));
+    browser.shows("#facts", "web-1");
+    assert_eq!(browser.text("#detail-error"), "");
+    // The next request is never answered. It ends only if the page ends it.
+    browser.run(
+        "window.isSamePage = true; const real = window.fetch; let requests = 0; \
+         window.fetch = (url, options) => { \
+             if (requests++ > 0) return real.call(window, url, options); \
+             return new Promise((_, reject) => options?.signal?.addEventListener('abort', () => reject(options.signal.reason))); \
+         }; \
+         window.marks = []; \
+         new MutationObserver(() => marks.push([element('detail-error').textContent, element('facts').textContent])) \
+             .observe(element('detail-error'), { childList: true })",
+    );
+    let stage = Stage::new();
+    let go = stage.fifo("go");
+    let waiter = Dlock::on(
+        &database,
+        ["exec", "-a", "init", "--holder=web-2", "--", "cat"],
+    )
+    .arg(&go)
+    .start();
+    assert_eq!(holder.end().status, Some(3));
+    browser.shows("#facts", "web-2");
+    let first = browser.run("return marks[0]");
+    let contains = |index: usize, text| {
+        first[index]
+            .as_str()
+            .is_some_and(|shown| shown.contains(text))
+    };
+    assert!(contains(0, "The facts below are "), "{first}");
+    assert!(contains(1, "web-1"), "{first}");
+    crate::cli_runner::eventually("the mark goes", || browser.text("#detail-error").is_empty());
+    // A request that fails.
+    browser.run("window.working = window.fetch; window.fetch = () => Promise.reject(new TypeError('no network'))");
+    browser.shows(
+        "#detail-error",
+        "dlock serve does not respond; the facts below are ",
+    );
+    browser.run("window.fetch = window.working");
+    crate::cli_runner::eventually("the mark goes", || browser.text("#detail-error").is_empty());
+    assert_eq!(browser.run("return window.isSamePage"), true);
+    crate::command::write_message(&go, "go");
+    assert_eq!(waiter.wait().status, Some(0));
+    drop(browser);
+    assert_eq!(page.end().status, Some(0));
+}
+
+#[test]
+fn tab_in_the_background_connects_when_the_user_looks_at_it() {
+    let database = shared(Flavour::MariaDb).database("serve");
+    let holder = Holder::on(&database, &["--holder=web-1"]);
+    let page = Page::on(&database, &["--interval=200ms"]);
+    let browser = Browser::start(Look::WIDE);
+    // A browser without a screen has no tabs in the background.
+    browser.runs_first(
+        "window.isHidden = true; Object.defineProperty(document, 'hidden', { get: () => window.isHidden })",
+    );
+    browser.open(&format!("{}#/lock/init", page.address.url()));
+    let facts = browser
+        .run("return [source, performance.getEntriesByType('resource').filter(({ name }) => /events|json/.test(name)).length]");
+    assert_eq!(facts, serde_json::json!([null, 0]));
+    browser.run("window.isHidden = false; document.dispatchEvent(new Event('visibilitychange'))");
+    browser.shows("#facts", "web-1");
+    drop(browser);
+    assert_eq!(holder.end().status, Some(3));
+    assert_eq!(page.end().status, Some(0));
+}
+
 /// Fills the tables with one action for each of several states, and many free ones.
 fn fill(database: &Database) {
     let mut conn = database.admin_conn();
