@@ -231,7 +231,8 @@ pub struct RunJson<'a> {
     ended_at: &'a str,
     waited_ms: Option<u64>,
     took_ms: u64,
-    ended_ago_ms: u64,
+    /// Time since the end of the run.
+    pub ended_ago_ms: u64,
     outcome: &'static str,
     code: Option<u8>,
     sessions_ended: u32,

@@ -4,11 +4,21 @@
 use serde::Serialize;
 
 use super::advice::{Advice, advice};
-use crate::report::format::json_line;
+use crate::lease::instant::BootInstant;
+use crate::report::format::{json_line, millis};
 use crate::report::history::{RunJson, result, runs};
 use crate::report::status::{Connections, LockJson, lock_document};
 use crate::store::{HistoryEntry, HistoryOutcome, LockRecord};
 use crate::watch::snapshot::TimedSnapshot;
+
+/// The last runs of an action.
+#[derive(Debug)]
+pub struct Runs {
+    /// Time at which the entries were read. The ages in the entries are relative to this time.
+    pub read: BootInstant,
+    /// The runs, newest first.
+    pub entries: Vec<HistoryEntry>,
+}
 
 #[derive(Serialize)]
 struct ActionDocument<'a> {
@@ -27,17 +37,30 @@ struct PageRun<'a> {
     is_run: bool,
 }
 
-/// Returns the document about `record`, whose last runs are `entries`, newest first.
+/// Returns the document about `record` in `latest`. The runs may have been read earlier than `latest`.
 ///
 /// # Errors
 /// Never fails for these types. The `Result` type comes from the serializer.
 pub fn document(
     record: &LockRecord,
     latest: &TimedSnapshot,
-    entries: &[HistoryEntry],
+    last_runs: &Runs,
 ) -> serde_json::Result<String> {
     let waits = latest.longest_wait(&record.action).unwrap_or_default();
-    let run = |(entry, run): (&HistoryEntry, _)| PageRun {
+    let Runs { read, entries } = last_runs;
+    let passed = millis(latest.received.since(*read));
+    let run = |(entry, run)| page_run(entry, run, passed);
+    json_line(&ActionDocument {
+        lock: lock_document(record, &latest.snapshot, Connections::Hidden),
+        runs: entries.iter().zip(runs(entries)).map(run).collect(),
+        advice: advice(record, latest.waiting(&record.action), waits),
+    })
+}
+
+/// Returns the run of `entry`, whose age was read `passed` milliseconds ago.
+fn page_run<'a>(entry: &HistoryEntry, mut run: RunJson<'a>, passed: u64) -> PageRun<'a> {
+    run.ended_ago_ms += passed;
+    PageRun {
         run,
         result: result(entry),
         is_good: entry.outcome == HistoryOutcome::Exited(0),
@@ -48,10 +71,5 @@ pub fn document(
                 | HistoryOutcome::Paused
                 | HistoryOutcome::Resumed
         ),
-    };
-    json_line(&ActionDocument {
-        lock: lock_document(record, &latest.snapshot, Connections::Hidden),
-        runs: entries.iter().zip(runs(entries)).map(run).collect(),
-        advice: advice(record, latest.waiting(&record.action), waits),
-    })
+    }
 }

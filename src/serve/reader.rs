@@ -15,6 +15,7 @@ use std::time::Duration;
 use tokio::sync::{Notify, oneshot, watch};
 use tokio::time::{sleep, timeout};
 
+use super::action_document::Runs;
 use super::overview::Overview;
 use super::rendering::{Cached, Rendering, Renderings};
 use crate::event::database::THREAD_NAME;
@@ -24,7 +25,7 @@ use crate::lease::action::Action;
 use crate::lease::instant::BootInstant;
 use crate::store::mysql::{Database, Selection};
 use crate::store::target::Targets;
-use crate::store::{Failure, FailureKind, HistoryEntry, HistoryFilter};
+use crate::store::{Failure, FailureKind, HistoryFilter};
 use crate::sys::socket::Interrupter;
 use crate::sys::{clock, heap};
 use crate::watch::app::poller::{CONNECT_TIMEOUT, IO_TIMEOUT, RESPONSE_TIMEOUT};
@@ -54,6 +55,10 @@ const RUNS: HistoryFilter = HistoryFilter {
 
 /// Maximum number of actions whose runs are cached. Each has at most 30 runs of about 500 bytes.
 const MAX_CACHED_RUNS: usize = 64;
+
+/// Time after which the runs of an action are read again. `dlock forget` adds an entry to the history without a change of
+/// the record, and nobody needs to see this entry at once.
+const RUNS_MAX_AGE: Duration = Duration::from_mins(1);
 
 /// The latest records, or the reason why they are not up to date.
 #[derive(Debug)]
@@ -128,7 +133,14 @@ struct QueryThread {
 struct CachedRuns {
     /// What the record contained when the runs were read. A new run or an operator request changes it.
     version: RunsVersion,
-    runs: Rc<Vec<HistoryEntry>>,
+    runs: Rc<Runs>,
+}
+
+impl CachedRuns {
+    /// Returns true if the runs are still those of a record with this `version`.
+    fn is_current(&self, version: RunsVersion, now: BootInstant) -> bool {
+        self.version == version && now.since(self.runs.read) < RUNS_MAX_AGE
+    }
 }
 
 /// Token of the latest recorded run, and token of the record. None if the tables do not contain the action.
@@ -345,29 +357,28 @@ impl Reader {
     }
 
     /// Returns the most recent runs of `action`, newest first. Sends a query only if the record of the action has
-    /// changed since the latest query for its runs.
+    /// changed since the latest query for its runs, or if that query was sent a minute ago.
     ///
     /// # Errors
     /// Returns the failure of the query.
-    pub async fn runs(
-        &self,
-        data: &Data,
-        action: &Action,
-    ) -> Result<Rc<Vec<HistoryEntry>>, Failure> {
+    pub async fn runs(&self, data: &Data, action: &Action) -> Result<Rc<Runs>, Failure> {
         let record = data.latest.record(action);
         let version = record.map(|record| {
             let last = record.last.map(|last| last.token);
             (last, record.version.token)
         });
         if let Some(cached) = self.runs.borrow().get(action)
-            && cached.version == version
+            && cached.is_current(version, clock::now())
         {
             return Ok(Rc::clone(&cached.runs));
         }
         let name = action.clone();
         let read = move |database: &mut Database| {
             let history = database.history(Selection::Named(std::slice::from_ref(&name)), &RUNS)?;
-            Ok(history.entries)
+            Ok(Runs {
+                read: clock::now(),
+                entries: history.entries,
+            })
         };
         let runs = Rc::new(self.query(read).await?);
         let mut cache = self.runs.borrow_mut();
@@ -482,5 +493,31 @@ pub(super) const fn reason(failure: Option<FailureKind>) -> &'static str {
             | FailureKind::NoSuchSession
             | FailureKind::NoQueueLock,
         ) => "the database refuses the query",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::rc::Rc;
+    use std::time::Duration;
+
+    use super::{CachedRuns, RUNS_MAX_AGE, Runs};
+    use crate::lease::Token;
+    use crate::lease::instant::BootInstant;
+
+    #[test]
+    fn runs_are_read_again_after_a_change_of_the_record_and_after_a_minute() {
+        let read = BootInstant::new(Duration::from_secs(100));
+        let version = Some((None, Token(1)));
+        let cached = CachedRuns {
+            version,
+            runs: Rc::new(Runs {
+                read,
+                entries: Vec::new(),
+            }),
+        };
+        assert!(cached.is_current(version, read));
+        assert!(!cached.is_current(Some((Some(Token(1)), Token(1))), read));
+        assert!(!cached.is_current(version, read + RUNS_MAX_AGE));
     }
 }

@@ -5,8 +5,9 @@ use std::time::Duration;
 use insta::assert_snapshot;
 use openmetrics_parser::prometheus::parse_prometheus;
 
+use super::action_document::{self, Runs};
+use super::metrics;
 use super::overview::Overview;
-use super::{action_document, metrics};
 use crate::lease::instant::BootInstant;
 use crate::report::tests::records::{HOSTILE, HOSTILE_NAME, snapshot, states, texts, waiters};
 use crate::store::{LockRecord, Waiter};
@@ -74,9 +75,13 @@ fn event_contains_only_the_lines_that_have_changed() {
 #[test]
 fn document_of_every_state_has_advice_and_commands() {
     let latest = latest(&states(), &waiters());
+    let runs = Runs {
+        read: latest.received,
+        entries: Vec::new(),
+    };
     let advice = |record: &LockRecord| {
         let text =
-            action_document::document(record, &latest, &[]).expect("the document serializes");
+            action_document::document(record, &latest, &runs).expect("the document serializes");
         let value: serde_json::Value = serde_json::from_str(&text).expect("the document is JSON");
         let commands = value["commands"].as_array().expect("a list").iter();
         let lines: Vec<_> = commands

@@ -1,5 +1,7 @@
 //! Tests of the connection to the database: its queries, and its failures.
 
+use std::time::{Duration, Instant};
+
 use super::Page;
 use super::http::Events;
 use crate::cli_runner::{Dlock, eventually};
@@ -125,6 +127,14 @@ fn action_document_follows_the_runs_of_the_action() {
             (&"exit 3".into(), &false.into())
         );
         assert!(run["waited_ms"].as_u64().is_some(), "{run:#}");
+        // The age of a run grows while nothing happens, and not only when the runs are read again after a minute.
+        let start = Instant::now();
+        eventually("the run is a second older", || {
+            let later = page.json("/action.json?name=init");
+            let age = |document: &serde_json::Value| document["runs"][0]["ended_ago_ms"].as_u64();
+            age(&later) >= age(&document).map(|age| age + 1000)
+        });
+        assert!(start.elapsed() < Duration::from_secs(30), "{flavour}");
         // The command does what the page says.
         let command = document["commands"][0]["line"].as_str().expect("a line");
         let words = command.strip_prefix("dlock ").expect("a command of dlock");
