@@ -4,6 +4,7 @@ mod browser;
 mod clients;
 mod database;
 pub(crate) mod http;
+mod interaction;
 mod listening;
 mod metrics;
 mod security;

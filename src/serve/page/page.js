@@ -12,6 +12,8 @@ const RETRY_MS = 3000;
 // Maximum time of a request for the details of a lock. A browser uses at most six connections to a server, and each tab
 // keeps one of them for the events, so a request can wait for a connection for as long as the other tabs are open.
 const DETAIL_TIMEOUT_MS = 5000;
+// Time for which a button says that its command was copied.
+const COPIED_MS = 2000;
 // Time after which a page in the background stops asking the server.
 const HIDDEN_MS = 30000;
 
@@ -28,6 +30,7 @@ const page = {
   limit: PAGE,            // maximum number of rows
   rows: new Map(),        // the visible rows
   problemNames: "",       // the names of the actions that the page describes above the list
+  articles: new Map(),    // the descriptions of these actions
   updates: 0,             // number of events with lines
   detail: null,           // the state of the details of the selected lock: { loaded, asked, failure }
   request: null,          // the request for the details that has not ended
@@ -44,6 +47,25 @@ function create(tag, text, className) {
 
 function setText(node, text) {
   if (node.textContent !== text) node.textContent = text;
+}
+
+// Makes `nodes` the children of `parent`, in this order. Nodes that are children already keep their focus, and they keep
+// their selection unless they move.
+function arrange(parent, nodes) {
+  const focused = document.activeElement;
+  const kept = new Set(nodes);
+  for (const child of Array.from(parent.children)) if (!kept.has(child)) child.remove();
+  let next = parent.firstElementChild;
+  for (const node of nodes) {
+    if (next && next !== node && next.nextElementSibling === node) {
+      // Only the node that moves towards the end is taken out.
+      next.remove();
+      next = node;
+    }
+    if (node === next) next = node.nextElementSibling; else parent.insertBefore(node, next);
+  }
+  // A node loses the focus when it moves.
+  if (focused !== document.activeElement && parent.contains(focused)) focused.focus({ preventScroll: true });
 }
 
 // Formats a duration like the tables of dlock: at most two units.
@@ -302,61 +324,97 @@ function tick() {
 
 function renderProblems() {
   const { problems } = page.head;
-  element("problems").hidden = problems.length === 0;
   const list = element("problem-list");
-  const names = problems.map((problem) => problem.action).join("\n");
+  const articles = new Map();
+  for (const problem of problems) {
+    const article = page.articles.get(problem.action) || createArticle(problem.action);
+    articles.set(problem.action, article);
+    const line = page.lines.get(problem.action);
+    article.badge.className = `badge s${problem.severity}`;
+    setText(article.badge, line ? stateText(line) : problem.state);
+    fillAdvice(article.node, problem, article.link);
+  }
+  page.articles = articles;
+  const names = Array.from(articles.keys()).join("\n");
   if (names !== page.problemNames) {
     page.problemNames = names;
-    // The buttons keep the focus as long as the same actions are shown.
-    list.replaceChildren(...problems.map(() => create("article")));
+    const hadFocus = list.contains(document.activeElement);
+    arrange(list, Array.from(articles.values(), ({ node }) => node));
+    if (hadFocus && !list.contains(document.activeElement)) focusList();
     setText(element("announcement"), names ? `Needs attention: ${names.replaceAll("\n", ", ")}` : "No lock needs attention.");
   }
-  problems.forEach((problem, index) => {
-    const title = create("h3");
-    const link = title.appendChild(create("a", problem.action));
-    link.href = linkTo(problem.action);
-    const line = page.lines.get(problem.action);
-    title.append(" ", create("span", line ? stateText(line) : problem.state, `badge s${problem.severity}`));
-    fillAdvice(list.children[index], problem, title);
-  });
+  element("problems").hidden = problems.length === 0;
 }
 
-// Fills `node` with a title, the diagnosis, the advice and the commands of `document`.
-function fillAdvice(node, document, title) {
+function createArticle(name) {
+  const node = create("article");
+  const title = node.appendChild(create("h3"));
+  const link = title.appendChild(create("a", name));
+  link.href = linkTo(name);
+  title.append(" ");
+  const badge = title.appendChild(create("span", "", "badge"));
+  return { node, link, badge };
+}
+
+// Sets the focus to the list after the node with the focus has disappeared.
+function focusList() {
+  element("locks").focus({ preventScroll: true });
+}
+
+// Fills `node` with the diagnosis, the advice and the commands of `document`. Nodes stay as long as possible, so that an
+// update does not end a selection. The focus moves to `fallback` if it was on a command that no longer exists.
+function fillAdvice(node, document, fallback) {
+  if (!node.parts) {
+    const [diagnosis, advice] = [create("p", "", "diagnosis"), create("p", "")];
+    const commands = create("ul", undefined, "commands");
+    node.append(diagnosis, advice, commands);
+    node.parts = { diagnosis, advice, commands };
+  }
+  const { diagnosis, advice, commands } = node.parts;
   node.className = `problem s${document.severity}`;
-  const state = JSON.stringify([document.diagnosis, document.advice, document.commands, title && title.textContent]);
-  if (node.state === state) return;
-  node.state = state;
-  // A button with the focus is replaced by the new button for the same command.
-  const focused = node.contains(window.document.activeElement) ? window.document.activeElement.dataset.index : undefined;
-  const parts = title ? [title] : [];
-  parts.push(create("p", document.diagnosis, "diagnosis"), create("p", document.advice));
-  const commands = parts[parts.push(create("ul", undefined, "commands")) - 1];
-  document.commands.forEach((command, index) => {
-    const item = commands.appendChild(create("li"));
-    item.append(create("span", command.purpose));
-    const line = item.appendChild(create("span", undefined, "line"));
-    const code = line.appendChild(create("code", command.line));
-    const button = line.appendChild(create("button", "Copy"));
-    button.type = "button";
-    button.dataset.index = index;
-    button.setAttribute("aria-label", `Copy: ${command.line}`);
-    button.onclick = () => copy(code, button);
-  });
-  node.replaceChildren(...parts);
-  if (focused !== undefined) node.querySelectorAll("button")[focused]?.focus();
+  setText(diagnosis, document.diagnosis);
+  setText(advice, document.advice);
+  const hadFocus = commands.contains(window.document.activeElement);
+  const present = new Map(Array.from(commands.children, (item) => [item.dataset.line, item]));
+  arrange(commands, document.commands.map(({ purpose, line }) => {
+    const item = present.get(line) || createCommand(line);
+    setText(item.firstElementChild, purpose);
+    return item;
+  }));
+  if (hadFocus && !commands.contains(window.document.activeElement)) fallback.focus({ preventScroll: true });
+}
+
+function createCommand(line) {
+  const item = create("li");
+  item.dataset.line = line;
+  item.append(create("span"));
+  const part = item.appendChild(create("span", undefined, "line"));
+  const code = part.appendChild(create("code", line));
+  const button = part.appendChild(create("button", "Copy"));
+  button.type = "button";
+  button.setAttribute("aria-label", `Copy: ${line}`);
+  button.onclick = () => copy(code, button);
+  return item;
 }
 
 async function copy(code, button) {
   try {
     await navigator.clipboard.writeText(code.textContent);
-    button.textContent = "Copied";
+    setText(button, "Copied");
   } catch {
     // The clipboard is only available on https and on this machine. The user can press the key for copying.
     getSelection().selectAllChildren(code);
-    button.textContent = "Selected";
+    setText(button, "Selected");
   }
-  setTimeout(() => { button.textContent = "Copy"; }, 2000);
+  // The label of the button hides its text from screen readers.
+  const text = `${button.textContent}: ${code.textContent}`;
+  setText(element("announcement"), text);
+  clearTimeout(button.timer);
+  button.timer = setTimeout(() => {
+    setText(button, "Copy");
+    // The same text is announced again only if it was absent.
+    if (element("announcement").textContent === text) setText(element("announcement"), "");
+  }, COPIED_MS);
 }
 
 // ---- one action
@@ -410,7 +468,7 @@ function renderDetail(document) {
   setText(element("name-state"), line ? stateText(line) : lock.state);
   fillAdvice(element("diagnosis"), {
     severity, diagnosis: lock.diagnosis_text, advice: document.advice, commands: document.commands,
-  });
+  }, element("name"));
   fillFacts(lock);
   fillTable("queue", lock.waiters.map((waiter) => [
     String(waiter.position), waiter.holder, age(waiter.waiting_for_ms),
@@ -435,7 +493,14 @@ function fillFacts(lock) {
     );
   }
   facts.push(["paused until", lock.paused_until], ["operator", lock.operator], ["reason", lock.reason]);
-  element("facts").replaceChildren(...facts.filter(([, value]) => value).flatMap(([name, value]) => [create("dt", name), create("dd", value)]));
+  const list = element("facts");
+  const present = new Map(Array.from(list.querySelectorAll("dt"), (name) => [name.textContent, name]));
+  arrange(list, facts.filter(([, value]) => value).flatMap(([name, value]) => {
+    const found = present.get(name);
+    const nodes = found ? [found, found.nextElementSibling] : [create("dt", name), create("dd")];
+    setText(nodes[1], value);
+    return nodes;
+  }));
 }
 
 // The bar of one run: its waiting time, and then its running time.
@@ -451,24 +516,34 @@ function track(run, longest) {
   return track;
 }
 
+// Fills the table with `rows`, lists of texts and nodes. Only cells that differ change.
 function fillTable(id, rows, empty) {
   const labels = Array.from(element(id).tHead.rows[0].cells, (cell) => cell.textContent.toLowerCase());
-  const nodes = rows.map((cells) => {
-    const row = create("tr");
-    cells.forEach((cell, index) => {
-      const node = row.appendChild(create("td"));
-      if (index > 0) node.dataset.label = labels[index];
-      if (cell instanceof Node) { node.className = "timeline"; node.append(cell); } else node.textContent = cell;
-    });
-    return row;
-  });
-  if (rows.length === 0) {
-    const row = create("tr");
-    const cell = row.appendChild(create("td", empty, "empty"));
+  const body = element(id).tBodies[0];
+  if ((rows.length === 0) !== Boolean(body.querySelector(".empty"))) body.replaceChildren();
+  if (rows.length === 0 && !body.firstChild) {
+    const cell = body.appendChild(create("tr")).appendChild(create("td", empty, "empty"));
     cell.colSpan = labels.length;
-    nodes.push(row);
   }
-  element(id).tBodies[0].replaceChildren(...nodes);
+  if (rows.length === 0) return;
+  while (body.rows.length > rows.length) body.lastElementChild.remove();
+  rows.forEach((cells, index) => {
+    const row = body.rows[index] || body.appendChild(create("tr"));
+    cells.forEach((cell, column) => fillCell(row.cells[column] || row.appendChild(create("td")), cell, column > 0 ? labels[column] : ""));
+  });
+}
+
+function fillCell(node, content, label) {
+  if (label) node.dataset.label = label;
+  if (!(content instanceof Node)) {
+    node.className = "";
+    // A timeline has no text.
+    if (node.firstElementChild) node.replaceChildren();
+    setText(node, content);
+  } else if (!node.firstChild?.isEqualNode(content)) {
+    node.className = "timeline";
+    node.replaceChildren(content);
+  }
 }
 
 // ---- start

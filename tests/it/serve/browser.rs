@@ -182,7 +182,7 @@ fn tab_in_the_background_connects_when_the_user_looks_at_it() {
 }
 
 /// Fills the tables with one action for each of several states, and many free ones.
-fn fill(database: &Database) {
+pub(super) fn fill(database: &Database) {
     let mut conn = database.admin_conn();
     let names: Vec<_> = (0..300)
         .map(|number| (format!("tenant-{number}"),))
