@@ -34,6 +34,7 @@ const page = {
   updates: 0,             // number of events with lines
   detail: null,           // the state of the details of the selected lock: { loaded, asked, failure }
   request: null,          // the request for the details that has not ended
+  selected: undefined,    // the lock whose details are shown, null for the list, undefined before the start
 };
 
 // ---- small helpers
@@ -236,19 +237,14 @@ function renderRows() {
   const shown = lines.slice(0, page.limit);
   const body = element("rows");
   const rows = new Map();
-  let before = body.firstChild;
   for (const line of shown) {
-    let row = page.rows.get(line.action);
-    if (!row) row = createRow(line.action);
+    const row = page.rows.get(line.action) || createRow(line.action);
     if (row.line !== line) fillRow(row, line);
-    if (row.node === before) before = before.nextSibling; else body.insertBefore(row.node, before);
     rows.set(line.action, row);
   }
-  while (before) {
-    const next = before.nextSibling;
-    before.remove();
-    before = next;
-  }
+  const hadFocus = body.contains(document.activeElement);
+  arrange(body, Array.from(rows.values(), ({ node }) => node));
+  if (hadFocus && !body.contains(document.activeElement)) focusList();
   page.rows = rows;
   const total = page.names.length;
   const summary = total === 0
@@ -270,7 +266,7 @@ function createRow(name) {
   const link = cells[0].appendChild(create("a", name));
   link.href = linkTo(name);
   const badge = cells[1].appendChild(create("span", "", "badge"));
-  return { node, cells, badge, line: null };
+  return { node, cells, link, badge, line: null };
 }
 
 function fillRow(row, line) {
@@ -548,8 +544,12 @@ function fillCell(node, content, label) {
 
 // ---- start
 
+// Shows the lock that the address selects, or the list.
 function navigate() {
   const name = selectedName();
+  if (name === page.selected) return;
+  const left = page.selected;
+  page.selected = name;
   element("overview").hidden = name !== null;
   element("detail").hidden = name === null;
   page.request = null;
@@ -563,6 +563,14 @@ function navigate() {
     loadDetail();
   }
   render();
+  // The focus returns to the place that it had before the user opened the lock.
+  if (name === null && left !== undefined) (page.rows.get(left)?.link || element("locks")).focus();
+}
+
+function showList() {
+  location.hash = "#/";
+  // The browser sends the event later. The list must be visible before another element gets the focus.
+  navigate();
 }
 
 function filterChanged() {
@@ -582,10 +590,10 @@ document.addEventListener("keydown", (event) => {
   const isTyping = /^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName);
   if (event.key === "/" && !isTyping && !event.ctrlKey && !event.metaKey && !event.altKey) {
     event.preventDefault();
-    if (selectedName() !== null) location.hash = "#/";
+    if (selectedName() !== null) showList();
     element("search").focus();
   } else if (event.key === "Escape" && selectedName() !== null) {
-    location.hash = "#/";
+    showList();
   }
 });
 document.addEventListener("visibilitychange", () => {

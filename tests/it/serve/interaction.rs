@@ -1,5 +1,6 @@
 //! Tests of the selection, the focus and the keys on the page, in Chromium.
 
+use mysql::prelude::Queryable;
 use serde_json::json;
 
 use super::Page;
@@ -121,6 +122,117 @@ fn copied_command_is_announced() {
     assert!(["Copied", "Selected"].contains(&label), "{texts}");
     assert_eq!(texts[0][1], format!("{label}: dlock status init"));
     assert_eq!(texts[1], json!(["Copy", ""]));
+    drop(browser);
+    assert_eq!(page.end().status, Some(0));
+}
+
+/// The key Enter.
+const ENTER: &str = "\u{e007}";
+
+/// The key Esc.
+const ESCAPE: &str = "\u{e00c}";
+
+#[test]
+fn keys_open_a_lock_and_return_to_its_place_in_the_list() {
+    let database = shared(Flavour::MariaDb).database("serve");
+    Holder::on(&database, &[]).end();
+    fill(&database);
+    let page = Page::on(&database, &[]);
+    let browser = Browser::start(Look::WIDE);
+    browser.open(&page.address.url());
+    browser.shows("#rows", "tenant-5");
+    browser.run(FUNCTIONS);
+    browser.run("focusOn(\"#rows tr[data-action='tenant-5'] a\")");
+    let has_returned = || {
+        browser.run(
+            "return [document.getElementById('detail').hidden, document.activeElement === wanted]",
+        ) == json!([true, true])
+    };
+    browser.types(ENTER);
+    browser.shows("#name", "tenant-5");
+    browser.types(ESCAPE);
+    eventually("Esc returns to the link", has_returned);
+    browser.types(ENTER);
+    browser.shows("#name", "tenant-5");
+    browser.clicks("#detail a");
+    eventually("All locks returns to the link", has_returned);
+    // Another address of the same lock changes nothing.
+    browser.types(ENTER);
+    browser.shows("#diagnosis", "dlock status");
+    browser.run(
+        "focusOn('#diagnosis button'); window.changes = 0; window.addEventListener('hashchange', () => changes++); \
+         location.hash = '#/lock/tenant%2D5'",
+    );
+    eventually("the address has changed", || {
+        browser.run("return changes") == 1
+    });
+    let state =
+        browser.run("return [document.activeElement === wanted, element('detail-body').hidden]");
+    assert_eq!(state, json!([true, false]));
+    // The key / opens the list and selects the search, and the later event does not move the focus.
+    browser.types("/");
+    browser.types("TENANT-29");
+    eventually("the address has changed", || {
+        browser.run("return changes") == 2
+    });
+    browser.types("9");
+    browser.shows("#summary", "1 of 301 locks");
+    assert_eq!(
+        browser.run("return [document.activeElement.id, document.activeElement.value]"),
+        json!(["search", "TENANT-299"])
+    );
+    // The filter does not show the row of this lock.
+    browser.run("location.hash = '#/lock/tenant-5'");
+    browser.shows("#diagnosis", "dlock status");
+    browser.types(ESCAPE);
+    eventually("the list has the focus", || {
+        browser.run("return document.activeElement.id") == "locks"
+    });
+    drop(browser);
+    assert_eq!(page.end().status, Some(0));
+}
+
+#[test]
+fn focus_stays_when_rows_move_and_disappear() {
+    let database = shared(Flavour::MariaDb).database("serve");
+    Holder::on(&database, &[]).end();
+    fill(&database);
+    let mut conn = database.admin_conn();
+    let page = Page::on(&database, &["--interval=200ms"]);
+    let browser = Browser::start(Look::WIDE);
+    browser.open(&page.address.url());
+    browser.shows("#rows", "tenant-9");
+    browser.run(FUNCTIONS);
+    let index = |action: &str| {
+        let script = format!(
+            "return Array.from(document.querySelectorAll('#rows tr'), (row) => row.dataset.action).indexOf('{action}')"
+        );
+        browser.run(&script).as_i64().expect("a number")
+    };
+    // Two rows above disappear.
+    browser.run("focusOn(\"#rows tr[data-action='tenant-9'] a\"); select(\"#rows tr[data-action='tenant-9'] a\")");
+    conn.query_drop("DELETE FROM dlock_lock WHERE action IN ('tenant-6', 'tenant-8')")
+        .expect("the rows are deleted");
+    eventually("the rows disappear", || {
+        [index("tenant-6"), index("tenant-8")] == [-1, -1]
+    });
+    assert_eq!(browser.run("return kept()"), json!(["tenant-9", true]));
+    // The row moves.
+    conn.query_drop(
+        "UPDATE dlock_lock SET owner_id=REPEAT('x',16),holder='web-9',ttl_us=600000000,acquired_at=UTC_TIMESTAMP(6),\
+         renewed_at=UTC_TIMESTAMP(6),expires_at=UTC_TIMESTAMP(6)+INTERVAL 600 SECOND WHERE action='tenant-9'",
+    )
+    .expect("the row is changed");
+    eventually("the row moves", || index("tenant-9") < 3);
+    let moved = "return [wanted.closest('tr').rowIndex < 4, document.activeElement === wanted]";
+    assert_eq!(browser.run(moved), json!([true, true]));
+    // The row disappears.
+    browser.run("window.scrollTo(0, 200)");
+    conn.query_drop("DELETE FROM dlock_lock WHERE action='tenant-9'")
+        .expect("the row is deleted");
+    eventually("the row disappears", || index("tenant-9") == -1);
+    let place = browser.run("return [document.activeElement.id, Math.abs(scrollY - 200) < 100]");
+    assert_eq!(place, json!(["locks", true]));
     drop(browser);
     assert_eq!(page.end().status, Some(0));
 }
