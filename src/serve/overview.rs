@@ -169,6 +169,18 @@ impl Overview {
     }
 }
 
+/// Returns the event before the event with all lines, which may be shared and may have been created earlier. `age` is the
+/// time since the query for these lines was sent.
+#[must_use]
+pub fn age_event(age: Duration) -> String {
+    #[derive(Serialize)]
+    struct Age {
+        age_ms: u64,
+    }
+    let age_ms = millis(age);
+    format!("event: age\ndata: {}\n\n", json(&Age { age_ms }))
+}
+
 /// Returns the event after a query that failed because of `reason`.
 #[must_use]
 pub fn failure_event(reason: &str) -> String {

@@ -39,6 +39,10 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(90);
 /// Time without a query after which the server ends the session, if this process does not close the connection.
 const SESSION_TIMEOUT: Duration = Duration::from_mins(5);
 
+/// Maximum time from a query that failed to the next one. It is shorter than a long interval, so that the page recovers
+/// soon after the database.
+const RETRY_INTERVAL: Duration = Duration::from_secs(5);
+
 /// Maximum time that a request waits for current records. It is shorter than the usual timeout of a monitoring system,
 /// which then still learns that the database does not respond.
 const FRESH_TIMEOUT: Duration = Duration::from_secs(5);
@@ -213,12 +217,21 @@ impl Reader {
         Demanding(Rc::clone(self))
     }
 
+    /// Returns the time from a query to the next one.
+    fn pause(&self, failed: bool) -> Duration {
+        match failed {
+            true => self.interval.min(RETRY_INTERVAL),
+            false => self.interval,
+        }
+    }
+
     /// Returns a view that is not older than an interval. If there is no response in time, returns a view with a
     /// failure.
     pub async fn fresh(self: &Rc<Self>) -> Rc<View> {
         let mut views = self.views();
         let present = Rc::clone(&views.borrow_and_update());
-        let is_fresh = |sent| clock::now().since(sent) <= self.interval;
+        let pause = self.pause(present.failure.is_some());
+        let is_fresh = |sent| clock::now().since(sent) <= pause;
         if present.sent.is_some_and(is_fresh) {
             return present;
         }
@@ -233,7 +246,7 @@ impl Reader {
         }
     }
 
-    /// Reads all records in each interval with demand. Never returns.
+    /// Reads all records in each interval with demand, and sooner after a failure. Never returns.
     pub async fn run(self: Rc<Self>) {
         loop {
             let idle = timeout(IDLE_TIMEOUT, self.wait_for_demand()).await;
@@ -242,11 +255,11 @@ impl Reader {
                 self.wait_for_demand().await;
             }
             // The failure has been published.
-            let _ = self.refresh().await;
+            let pause = self.pause(self.refresh().await.is_err());
             // First answer the requests that wait for the records.
-            sleep(self.interval / 2).await;
+            sleep(pause / 2).await;
             heap::trim();
-            sleep(self.interval / 2).await;
+            sleep(pause / 2).await;
         }
     }
 

@@ -9,13 +9,14 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use hyper::body::Bytes;
-use tokio::sync::mpsc;
+use tokio::sync::mpsc::{self, error::SendError};
 use tokio::task::spawn_local;
 use tokio::time::timeout;
 
-use super::overview::failure_event;
-use super::reader::{Data, Reader, View, reason};
+use super::overview::{age_event, failure_event};
+use super::reader::{Reader, View, reason};
 use super::rendering::{Dropped, Rendering, Renderings};
+use crate::sys::clock;
 
 /// Maximum time without an event. Then a comment is sent, so that a connection that is lost is noticed on both sides.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
@@ -101,8 +102,10 @@ async fn send_events(
     // No later view has arrived since.
     views.mark_unchanged();
     loop {
-        let event = event(&reader, &view, &mut sent, &renderings);
-        if sender.send(event).await.is_err() {
+        if send(&sender, &reader, &renderings, &view, &mut sent)
+            .await
+            .is_err()
+        {
             return;
         }
         view = loop {
@@ -120,31 +123,32 @@ async fn send_events(
     }
 }
 
-/// Returns the event for `view`. `sent` is the number of the response that the viewer has.
-fn event(
+/// Sends the event for `view`. `sent` is the number of the response that the viewer has.
+///
+/// # Errors
+/// Fails if the viewer is gone.
+async fn send(
+    sender: &mpsc::Sender<Rc<Rendering>>,
     reader: &Reader,
+    renderings: &Renderings,
     view: &View,
     sent: &mut Option<u64>,
-    renderings: &Renderings,
-) -> Rc<Rendering> {
-    match (&view.data, view.failure) {
-        (Some(data), None) => {
-            let event = lines(reader, data, *sent, renderings);
-            *sent = Some(data.number);
-            event
+) -> Result<(), SendError<Rc<Rendering>>> {
+    let (Some(data), None) = (&view.data, view.failure) else {
+        let event = failure_event(reason(view.failure));
+        return sender.send(renderings.create(&event)).await;
+    };
+    let earlier = sent.replace(data.number);
+    let event = match &data.changes {
+        Some((number, changes)) if earlier == Some(*number) => Rc::clone(changes),
+        _ => {
+            // The age is correct when the viewer has read all earlier events.
+            if let Ok(permit) = sender.reserve().await {
+                let age = clock::now().since(data.latest.sent);
+                permit.send(renderings.create(&age_event(age)));
+            }
+            (data.all).get(|| renderings.create(&reader.overview(data).all_event()))
         }
-        (_, failure) => renderings.create(&failure_event(reason(failure))),
-    }
-}
-
-fn lines(
-    reader: &Reader,
-    data: &Data,
-    sent: Option<u64>,
-    renderings: &Renderings,
-) -> Rc<Rendering> {
-    match (&data.changes, sent) {
-        (Some((earlier, changes)), Some(sent)) if *earlier == sent => Rc::clone(changes),
-        _ => (data.all).get(|| renderings.create(&reader.overview(data).all_event())),
-    }
+    };
+    sender.send(event).await
 }

@@ -23,7 +23,8 @@ const page = {
   lines: new Map(),       // the line of each action
   names: [],              // the names in natural order
   head: null,             // the facts of the latest event
-  received: 0,            // when the latest event with lines arrived, by performance.now()
+  received: 0,            // when the lines of the latest event were current, by performance.now()
+  age: 0,                 // the age of the lines of the next event with all lines, in milliseconds
   lastSign: 0,            // when the latest event arrived, or the connection was started
   failure: "",            // why the data is not current
   problems: 0,            // number of actions with a problem
@@ -109,6 +110,10 @@ let retryTimer = 0;
 function connect() {
   disconnect();
   source = new EventSource("events");
+  source.addEventListener("age", (event) => {
+    page.lastSign = performance.now();
+    page.age = JSON.parse(event.data).age_ms;
+  });
   source.addEventListener("all", (event) => receive(event, true));
   source.addEventListener("changes", (event) => receive(event, false));
   source.addEventListener("failure", (event) => {
@@ -139,7 +144,9 @@ function retry() {
 function receive(event, isAll) {
   const start = performance.now();
   const data = JSON.parse(event.data);
-  page.received = page.lastSign = start;
+  page.lastSign = start;
+  // The server may have read all lines earlier, for another viewer.
+  page.received = isAll ? start - page.age : start;
   page.failure = "";
   page.head = data;
   if (isAll) {

@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use super::Page;
 use super::http::Events;
+use crate::browser::{Browser, Look};
 use crate::cli_runner::{Dlock, eventually};
 use crate::holder::Holder;
 use crate::proxy::{AcceptMode, Flow, Kind, Proxy};
@@ -142,4 +143,50 @@ fn action_document_follows_the_runs_of_the_action() {
         assert_eq!(outcome.status, Some(0), "{outcome:#?}");
         assert_eq!(page.end().status, Some(0));
     }
+}
+
+#[test]
+fn later_viewer_learns_how_old_the_records_are() {
+    let database = shared(Flavour::MariaDb).database("serve");
+    Holder::on(&database, &[]).end();
+    // One query is enough for this test.
+    let page = Page::on(&database, &["--interval=1m"]);
+    let age = || {
+        let mut viewer = page.address.events();
+        let (kind, data) = viewer.next_of_any_kind();
+        assert_eq!(kind, "age");
+        assert_eq!(viewer.next_of_any_kind().0, "all");
+        data["age_ms"].as_u64().expect("an age")
+    };
+    eventually("the records are old", || age() > 3000);
+    // A browser shows the same age, and does not count it from the arrival.
+    let browser = Browser::start(Look::WIDE);
+    browser.open(&page.address.url());
+    browser.shows("#rows", "init");
+    let shown = "return performance.getEntriesByName('update')[0].startTime - page.received";
+    let shown = browser.run(shown).as_f64().expect("an age");
+    assert!((3000.0..60_000.0).contains(&shown), "{shown}");
+    drop(browser);
+    assert_eq!(page.end().status, Some(0));
+}
+
+#[test]
+fn page_with_a_long_interval_recovers_soon_after_an_outage() {
+    let server = shared(Flavour::MariaDb);
+    let database = server.database("serve");
+    Holder::on(&database, &[]).end();
+    let proxy = Proxy::to(server.port());
+    proxy.door(AcceptMode::Refused);
+    let url = database.url_through(proxy.port());
+    let serve = Dlock::new(["serve", "--listen=127.0.0.1:0", "--interval=1h"]);
+    let page = Page::start(serve.env("DLOCK_URL", url));
+    let mut viewer = page.address.events();
+    // The failure of the start, and that of the first query for this viewer.
+    for _ in 0..2 {
+        assert_eq!(viewer.next().0, "failure");
+    }
+    proxy.door(AcceptMode::Open);
+    page.becomes("/status.json", 200);
+    while viewer.next().0 == "failure" {}
+    assert_eq!(page.end().status, Some(0));
 }

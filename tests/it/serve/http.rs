@@ -117,9 +117,20 @@ pub(crate) struct Events {
 }
 
 impl Events {
-    /// Returns the kind and the data of the next event.
+    /// Returns the kind and the data of the next event, except ages.
     #[track_caller]
     pub(crate) fn next(&mut self) -> (String, serde_json::Value) {
+        loop {
+            let event = self.next_of_any_kind();
+            if event.0 != "age" {
+                return event;
+            }
+        }
+    }
+
+    /// Returns the kind and the data of the next event.
+    #[track_caller]
+    pub(crate) fn next_of_any_kind(&mut self) -> (String, serde_json::Value) {
         loop {
             if let Some((event, rest)) = self.text.split_once("\n\n") {
                 // The first event follows the headers.
