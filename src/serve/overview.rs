@@ -1,7 +1,7 @@
 //! The lines of the page, one for each action, as events for the browser. Pure.
 //!
-//! The lines contain points in time and no durations, so that a line changes only if its record changes. A browser gets
-//! all lines once, and then only those that have changed. The format is not a stable interface.
+//! The lines contain points in time and no durations, so that a line changes only if its record or its queue changes. A
+//! browser gets all lines once, and then only those that have changed. The format is not a stable interface.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -71,6 +71,8 @@ struct Line<'a> {
     expires: Option<u64>,
     #[serde(skip_serializing_if = "is_zero")]
     waiters: usize,
+    /// Time at which the first waiter arrived, in whole seconds. The server reads the waiting times a moment after its
+    /// time, so the milliseconds would differ in each response.
     #[serde(skip_serializing_if = "Option::is_none")]
     waits_since: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -217,7 +219,9 @@ fn line<'a>(record: &'a LockRecord, latest: &TimedSnapshot) -> Line<'a> {
             Expiry::Ago(ago) => before(ago),
         }),
         waiters: latest.waiting(&record.action),
-        waits_since: latest.longest_wait(&record.action).map(before),
+        waits_since: latest
+            .longest_wait(&record.action)
+            .map(|wait| before(wait).next_multiple_of(1000)),
         last: record.last.map(|last| Last {
             result: outcome_text(last.outcome, last.dlock_status, None),
             is_good: last.outcome == HistoryOutcome::Exited(0),

@@ -72,6 +72,20 @@ fn event_contains_only_the_lines_that_have_changed() {
     );
 }
 
+/// The server reads the waiting times in a later statement than its time.
+#[test]
+fn line_does_not_change_with_the_delay_between_two_statements() {
+    let overview = |delay: u64| {
+        let mut waiters = waiters();
+        for waiter in &mut waiters {
+            waiter.waiting_for += Duration::from_millis(300 + delay);
+        }
+        Overview::new(&latest(&states(), &waiters), INTERVAL)
+    };
+    let event = overview(2).changes_event(&overview(0));
+    assert!(event.ends_with("\"actions\":[]}\n\n"), "{event}");
+}
+
 #[test]
 fn document_of_every_state_has_advice_and_commands() {
     let latest = latest(&states(), &waiters());
