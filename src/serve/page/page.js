@@ -122,9 +122,10 @@ function connect() {
     tick();
   });
   source.onerror = () => {
-    page.failure = "dlock serve does not respond";
     // The browser reconnects after a lost connection, but not after a response with an error.
-    if (source.readyState === EventSource.CLOSED) retry();
+    const isRefused = source.readyState === EventSource.CLOSED;
+    page.failure = isRefused ? "dlock serve, or a proxy before it, refuses the connection" : "dlock serve does not respond";
+    if (isRefused) retry();
     tick();
   };
   page.lastSign = performance.now();

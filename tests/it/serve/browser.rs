@@ -348,3 +348,22 @@ fn page_fits_a_computer_and_a_phone_in_light_and_dark_colours() {
     }
     assert_eq!(page.end().status, Some(0));
 }
+
+#[test]
+fn page_says_that_its_connection_is_refused() {
+    let database = shared(Flavour::MariaDb).database("serve");
+    Holder::on(&database, &[]).end();
+    let page = Page::on(&database, &[]);
+    let mut viewers: Vec<_> = (0..200).map(|_| page.address.events()).collect();
+    for viewer in &mut viewers {
+        assert_eq!(viewer.next().0, "all");
+    }
+    let browser = Browser::start(Look::WIDE);
+    browser.open(&page.address.url());
+    browser.shows("#stale", "refuses the connection");
+    drop(viewers);
+    browser.shows("#rows", "init");
+    crate::cli_runner::eventually("the mark goes", || browser.text("#stale").is_empty());
+    drop(browser);
+    assert_eq!(page.end().status, Some(0));
+}
