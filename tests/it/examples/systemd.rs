@@ -48,6 +48,12 @@ fn systemd_accepts_the_units_without_warnings() {
     let units = ["report.service", "report.timer", "dlock-serve.service"].map(|name| {
         let path = folder.path().join(name);
         let text = example(&format!("systemd/{name}")).replace(DLOCK, &here);
+        // A setting after a comment sign is an alternative that must be valid as well.
+        let lines = text.lines().map(|line| match line.split_once("# ") {
+            Some(("", setting)) if setting.contains('=') && !setting.contains(' ') => setting,
+            _ => line,
+        });
+        let text: String = lines.flat_map(|line| [line, "\n"]).collect();
         fs::write(&path, text).expect("the folder is writable");
         path
     });

@@ -3,6 +3,7 @@
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::UnixListener;
+use std::path::Path;
 
 use super::Page;
 use crate::cli_runner::Dlock;
@@ -32,6 +33,32 @@ fn unix_socket_is_replaced_if_its_process_has_ended_and_removed_at_the_end() {
     let outcome = page.end();
     assert_eq!(outcome.status, Some(0), "{outcome:#?}");
     assert!(!path.exists());
+}
+
+/// A proxy runs under another account. The man page and the systemd unit contain this umask.
+#[test]
+fn unix_socket_lets_the_group_connect_if_the_umask_does() {
+    let database = shared(Flavour::MariaDb).database("serve");
+    Holder::on(&database, &[]).end();
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("page");
+    let unit = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/examples/systemd/dlock-serve.service"
+    );
+    let unit = fs::read_to_string(unit).expect("the unit exists");
+    let umask = unit.lines().find_map(|line| line.strip_prefix("# UMask="));
+    let script = format!("umask {}; exec \"$@\"", umask.expect("a setting"));
+    let shell = ["-c", &script, "sh", env!("CARGO_BIN_EXE_dlock")];
+    let running = Dlock::of(Path::new("/bin/sh"), shell)
+        .args(["serve", "--listen", &format!("unix:{}", path.display())])
+        .env("DLOCK_URL", database.url())
+        .start();
+    running.wait_for_output("listening on unix:");
+    let file = fs::symlink_metadata(&path).expect("the socket exists");
+    assert_eq!(file.permissions().mode() & 0o777, 0o770);
+    running.signal("TERM");
+    assert_eq!(running.wait().status, Some(0));
 }
 
 #[test]
