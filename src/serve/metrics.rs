@@ -67,7 +67,8 @@ pub fn text(latest: &TimedSnapshot) -> String {
     );
     family(
         "action_problem",
-        "1 if the holder does not renew its lease, is gone, or is being stopped, 0 otherwise.",
+        "1 if the holder does not renew its lease, is gone, or is being stopped, or if the lease has expired or the \
+         server's clock was set back, 0 otherwise.",
         &|action| flag(severity(action.record) == 0),
     );
     family(
