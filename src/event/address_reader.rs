@@ -67,9 +67,12 @@ impl AddressReader {
         }
     }
 
-    /// Starts the checks of a holder at `now`. If the connection is too old, the store has checked the address before it
-    /// reported the grant.
+    /// Starts the checks of a holder at `now`, unless the checks under this grant have started. If the connection is too
+    /// old, the store has checked the address before it reported the grant.
     pub fn granted(&mut self, grant: Grant, now: BootInstant) {
+        if self.checks.is_some_and(|checks| checks.grant() == grant) {
+            return;
+        }
         let is_old = now.since(self.opened) >= self.interval;
         let checked = if is_old { now } else { self.opened };
         let checks = AddressChecks::new(grant, self.interval, checked, now);

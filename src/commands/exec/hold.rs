@@ -260,7 +260,9 @@ impl EventLoop<'_> {
                     run.sessions.update(connections);
                 }
                 Some(Event::AddressRead(record)) => {
-                    self.handle_address_read(record.as_deref(), run);
+                    if self.handle_address_read(record.as_deref(), &mut run.renewals) {
+                        run.failing_since.get_or_insert_with(clock::now);
+                    }
                 }
                 Some(Event::Heartbeat) => run.renewals.record_heartbeat(),
                 Some(Event::Disconnected) => {

@@ -67,17 +67,27 @@ struct SessionWait<'a> {
     owner: SessionOwner,
     /// Ids of the sessions that have been reported.
     reported: BTreeSet<u64>,
+    /// True if the next connection may lead to another server, which may lack the lease. A contender must then renew its
+    /// lease before it looks for sessions there, and before its command starts.
+    must_renew: bool,
     has_reported_server: bool,
     has_reported_failure: bool,
 }
 
 impl<'a> SessionWait<'a> {
+    /// Records that the connection has ended.
+    fn disconnected(&mut self, now: BootInstant) {
+        self.must_renew = self.owner == SessionOwner::EarlierHolder;
+        self.renewals.expedite(now);
+    }
+
     const fn new(ending: EndingSessions, renewals: &'a mut Renewals, owner: SessionOwner) -> Self {
         Self {
             ending,
             renewals,
             owner,
             reported: BTreeSet::new(),
+            must_renew: false,
             has_reported_server: false,
             has_reported_failure: false,
         }
@@ -108,6 +118,7 @@ impl EventLoop<'_> {
         let mut renewals = Renewals::new(grant, lease.queue_lock, self.timing, sent, liveness);
         renewals.limit_silence(lease.silence);
         renewals.continue_without_command();
+        self.address_reader.granted(grant, clock::now());
         let until = match args.wait {
             _ if args.nonblock => Some(waiting_since),
             Wait::Forever => None,
@@ -237,6 +248,7 @@ impl EventLoop<'_> {
         loop {
             let now = clock::now();
             let mut wake = None;
+            self.address_reader.start_if_due(now);
             if !self.has_open_request() {
                 let renewal = wait.renewals.due(now);
                 is_renewing = renewal.is_some();
@@ -245,6 +257,7 @@ impl EventLoop<'_> {
                         request.look = wait.ending.renewal_look().map(Box::new);
                         self.send(Request::Renew(request));
                     }
+                    (None, _) if wait.must_renew => wake = wait.renewals.wake_at(),
                     (None, EndingStep::Send(request)) => self.send(request),
                     (None, EndingStep::Wait(instant)) => {
                         wake = wait.renewals.wake_at().into_iter().chain([instant]).min();
@@ -265,24 +278,37 @@ impl EventLoop<'_> {
             if now >= expires.max(started + 2 * self.timing.request_timeout) {
                 return SessionsEnd::Unreachable;
             }
-            let wake = wake
-                .into_iter()
-                .chain(until.filter(|until| *until > now))
-                .min();
+            let others = until.into_iter().chain(self.address_reader.next_at());
+            let wake = wake.into_iter().chain(others.filter(|at| *at > now)).min();
             match self.event(wake.unwrap_or(now + LONGEST_SLEEP)) {
                 Some(Event::Response(response)) if is_renewing => {
-                    let outcome = wait.renewals.handle_response(clock::now(), *response);
-                    if let RenewalOutcome::Lost(_, record) = outcome
-                        && wait.owner == SessionOwner::EarlierHolder
-                    {
-                        return SessionsEnd::Lost(record);
+                    match wait.renewals.handle_response(clock::now(), *response) {
+                        RenewalOutcome::Renewed(..) => {
+                            wait.must_renew = false;
+                            self.address_reader.renewed();
+                        }
+                        RenewalOutcome::Lost(_, record)
+                            if wait.owner == SessionOwner::EarlierHolder =>
+                        {
+                            return SessionsEnd::Lost(record);
+                        }
+                        _ => {}
+                    }
+                }
+                Some(Event::AddressRead(record)) => {
+                    if self.handle_address_read(record.as_deref(), wait.renewals) {
+                        wait.disconnected(clock::now());
                     }
                 }
                 Some(Event::Response(response)) => {
+                    if response.outcome.is_err() {
+                        wait.disconnected(clock::now());
+                    }
                     wait.ending.handle_response(clock::now(), *response);
                     self.report_left(wait);
                 }
                 Some(Event::Disconnected) => {
+                    wait.disconnected(clock::now());
                     if let Some(limit) = wait.renewals.disconnected(clock::now()) {
                         self.report_silence(limit);
                     }

@@ -6,16 +6,18 @@ use std::sync::OnceLock;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use mysql::Row;
+use dlock::lease::Token;
+use dlock::store::session::{ServerInstance, ServerSession, SessionNote, SessionPolicy};
 use mysql::prelude::Queryable;
+use mysql::{Conn, Opts, Row};
 
 use crate::cli_runner::{Dlock, Outcome, Running, eventually};
 use crate::clusters::{galera, run};
 use crate::command::{Stage, Witness, read_message, write_message};
-use crate::holder::renewals;
+use crate::holder::{Holder, renewals};
 use crate::mutants;
 use crate::proxy::{AcceptMode, Proxy};
-use crate::servers::{Database, Flavour, Server, shared};
+use crate::servers::{Database, Flavour, SESSIONS, Server, shared};
 
 /// Text that dlock prints when it notices that its address has moved.
 const MOVED: &str = "now leads to another server";
@@ -254,6 +256,59 @@ fn a_waiter_on_the_old_server_does_not_use_a_lease_that_is_released_there() {
             (Some(expected.0), Some(expected.1))
         );
     });
+}
+
+/// Starts a statement of the account, and notes its session in the free record as that of an earlier command.
+#[track_caller]
+fn leave_statement(database: &Database) -> Conn {
+    let url = database.url();
+    let mut client = Conn::new(Opts::from_url(&url).expect("a URL")).expect("a session");
+    let facts = "SELECT p.id,p.host,CONCAT(@@hostname,':',@@port,'/',@@server_id),UNIX_TIMESTAMP() \
+                 FROM information_schema.processlist AS p WHERE p.id=CONNECTION_ID()";
+    let facts: Option<(u64, String, String, i64)> = client.query_first(facts).expect("a row");
+    let (id, address, server, now) = facts.expect("a row");
+    let mut root = database.admin_conn();
+    let uptime: Option<(String, i64)> = root
+        .query_first("SHOW GLOBAL STATUS LIKE 'Uptime'")
+        .expect("a row");
+    let note = SessionNote {
+        instance: ServerInstance {
+            server,
+            started: now - uptime.expect("a row").1,
+        },
+        token: Token(1),
+        policy: SessionPolicy::Wait,
+        sessions: vec![ServerSession {
+            id,
+            account: database.user.clone(),
+            client: address,
+        }],
+    };
+    root.exec_drop("UPDATE dlock_lock SET sessions=?", (note.to_text(),))
+        .expect("the row is changed");
+    thread::spawn(move || client.query_drop("SELECT SLEEP(600)"));
+    eventually("the statement is executed", || {
+        let query =
+            format!("SELECT COUNT(*) FROM {SESSIONS} p WHERE p.id={id} AND p.info LIKE '%SLEEP%'");
+        root.query_first(query).expect("a row") == Some(1)
+    });
+    root
+}
+
+#[test]
+fn a_contender_that_waits_for_the_end_of_a_statement_notices_that_its_address_has_moved() {
+    for flavour in Flavour::ALL {
+        let scene = Scene::new(flavour);
+        let new = scene.copy();
+        let _root = leave_statement(&scene.old);
+        let contender = scene.contender("", "1h");
+        contender.wait_for_output("which an earlier run of init left on the server");
+        let other = Holder::on(&new, &[]);
+        scene.move_address();
+        let outcome = contender.wait();
+        outcome.expect(76, "", MOVED);
+        assert_eq!(other.end().status, Some(3));
+    }
 }
 
 /// Asserts that the holder at `proxy` stays on its server for two more checks of its address.

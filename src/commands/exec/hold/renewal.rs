@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::RunState;
 use crate::commands::exec::event_loop::EventLoop;
 use crate::process::supervisor::SupervisorInput;
-use crate::protocol::renew::RenewalOutcome;
+use crate::protocol::renew::{RenewalOutcome, Renewals};
 use crate::report::log::EventKind;
 use crate::report::{lost_grant, messages};
 use crate::store::{LockRecord, Loss};
@@ -27,14 +27,14 @@ impl EventLoop<'_> {
 
     /// Handles the end of a read over a new connection. If the address leads to another server, drops the connection and
     /// renews the lease there. That renewal decides whether this process still holds the lease. It also reports the
-    /// operator if the lease is revoked.
-    pub(super) fn handle_address_read(
+    /// operator if the lease is revoked. Returns true if the connection was dropped.
+    pub(in crate::commands::exec) fn handle_address_read(
         &mut self,
         record: Option<&LockRecord>,
-        run: &mut RunState<'_>,
-    ) {
+        renewals: &mut Renewals,
+    ) -> bool {
         if !self.address_reader.has_moved(record) {
-            return;
+            return false;
         }
         if record.is_some_and(|record| record.revoked_ago.is_none()) {
             let (servers, action) = (&self.servers, &self.action);
@@ -43,9 +43,9 @@ impl EventLoop<'_> {
             );
             self.report.info(EventKind::Disconnected, text);
         }
-        run.failing_since.get_or_insert_with(clock::now);
         self.database.reconnect();
-        run.renewals.expedite(clock::now());
+        renewals.expedite(clock::now());
+        true
     }
 
     /// Applies the outcome of a renewal, which took the time `took`, to the run. Reports a lost lease, each failed renewal, and the first success
