@@ -158,7 +158,7 @@ fn lost_grant(action: &Action, token: Token, fence: FenceMode) -> String {
 /// or, after a hand-off, the row already contains the next holder. In the third case, the token of the row is larger
 /// than the token of the lease, unless an operator has changed the row with SQL. Only a hand-off on the same server,
 /// `handed_off_on`, explains a larger token: on another server, a contender may have been granted a lease while the
-/// command was running. The result contains the `changed`
+/// command was running. `handed_off_on` is None only if no hand-off was sent. The result contains the `changed`
 /// flag, the lease that still exists, if any, and the recorded success and outcome.
 pub(in crate::store::mysql) fn release(
     contender: &Contender,
@@ -195,10 +195,11 @@ pub(in crate::store::mysql) fn release(
         ),
         _ => "0".to_owned(),
     };
-    let handed_off_here = handed_off_on.filter(|_| request.handed_off).map_or_else(
-        || "0".to_owned(),
-        |server| format!("{HERE}={}", hex(server)),
-    );
+    let handed_off_here = match (request.handed_off, handed_off_on) {
+        (false, _) => "0".to_owned(),
+        (true, Some(server)) => format!("{HERE}={}", hex(server)),
+        (true, None) => "1".to_owned(),
+    };
     let passed_on = format!("({handed_off_here} AND {granted_again})");
     let is_late = run.is_some() && (request.handed_off || contender.once.is_some());
     let (early, late) = match is_late {
