@@ -145,45 +145,6 @@ fn a_waiter_names_the_fail_over_and_waits_until_a_lost_lease_has_ended() {
 }
 
 #[test]
-fn a_waiter_expects_lost_commits_after_a_restart_if_commits_are_not_durable() {
-    let log = ["--log-bin=log", "--server-id=1"];
-    let cases: [(&[&str], bool); 3] = [
-        (&["--innodb-flush-log-at-trx-commit=2"], true),
-        (&[log[0], log[1], "--sync-binlog=0"], true),
-        (&[log[0], log[1], "--sync-binlog=1"], false),
-    ];
-    thread::scope(|scope| {
-        for (flavour, (options, is_noticed)) in Flavour::ALL
-            .map(|flavour| cases.map(|case| (flavour, case)))
-            .concat()
-        {
-            scope.spawn(move || {
-                let mut server = Server::start(flavour, options);
-                let database = server.database("lost");
-                let holder = Holder::on(&database, &TTL);
-                let exec = ["exec", "-a", "init", "--ttl", "1h", "--wait", "20s"];
-                let waiter = Dlock::on(&database, exec)
-                    .args(["--", "echo", "ran"])
-                    .start();
-                waiter.wait_for_output("init is held by");
-                // The start time of a server is known in seconds.
-                let mut admin = server.admin();
-                eventually("the server runs for more than a second", || {
-                    let uptime = "SHOW GLOBAL STATUS LIKE 'Uptime'";
-                    let row: Option<(String, u64)> = admin.query_first(uptime).expect("a row");
-                    row.is_some_and(|(_, seconds)| seconds > 1)
-                });
-                server.restart();
-                assert_eq!(holder.end().status, Some(3), "{flavour} {options:?}");
-                // A lost lease could last for the longest ttl that the waiter knows.
-                let (status, output) = if is_noticed { (75, "") } else { (0, "ran\n") };
-                waiter.wait().expect(status, output, "init is held by");
-            });
-        }
-    });
-}
-
-#[test]
 fn a_holder_writes_its_grant_to_a_database_without_a_record_or_with_a_minimum_hold() {
     on_both(|scene| {
         let setup = Dlock::on(&scene.database, ["setup"]).run();

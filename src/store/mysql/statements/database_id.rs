@@ -11,7 +11,7 @@ pub(super) const DATABASE: &str = "@dlock_database";
 /// Sets [`DATABASE`] unless this session has already set it, because the look-up takes longer than other statements. It
 /// is a hash of the name of the Galera cluster or of the MySQL group, or of [`HERE`]. A number of 48 bits is exact in
 /// every comparison. A group requires GTIDs. If commits are not durable, a server that crashes may lose them, so its start
-/// time belongs to its identity. A commit is also undone if the binary log, which is not synced, lacks it.
+/// time belongs to its identity.
 pub(super) fn read_database() -> String {
     format!(
         "SET {DATABASE}=COALESCE({DATABASE},CAST(CONV(LEFT(SHA2(COALESCE(\
@@ -20,7 +20,7 @@ pub(super) fn read_database() -> String {
          FROM information_schema.global_variables WHERE variable_name='WSREP_CLUSTER_NAME'),NULL),*/\
          /*!80000 IF(@@gtid_mode='ON',(SELECT MAX(variable_value) FROM performance_schema.global_variables \
          WHERE variable_name='group_replication_group_name' AND variable_value<>''),NULL),*/\
-         CONCAT({HERE},IF(@@innodb_flush_log_at_trx_commit=1 AND (@@sync_binlog=1 OR NOT @@log_bin),'',CONCAT('/',{STARTED})))),256),12),16,10) AS UNSIGNED));"
+         CONCAT({HERE},IF(@@innodb_flush_log_at_trx_commit=1,'',CONCAT('/',{STARTED})))),256),12),16,10) AS UNSIGNED));"
     )
 }
 
