@@ -70,14 +70,18 @@ struct SessionWait<'a> {
     /// True if the next connection may lead to another server, which may lack the lease. A contender must then renew its
     /// lease before it looks for sessions there, and before its command starts.
     must_renew: bool,
+    /// True if the request in flight was sent before the connection ended, so that its response does not show that the
+    /// lease exists on the next server.
+    is_response_old: bool,
     has_reported_server: bool,
     has_reported_failure: bool,
 }
 
 impl<'a> SessionWait<'a> {
-    /// Records that the connection has ended.
-    fn disconnected(&mut self, now: BootInstant) {
+    /// Records that the connection has ended. `has_open_request` is true while a request is in flight.
+    fn disconnected(&mut self, now: BootInstant, has_open_request: bool) {
         self.must_renew = self.owner == SessionOwner::EarlierHolder;
+        self.is_response_old = has_open_request;
         self.renewals.expedite(now);
     }
 
@@ -88,6 +92,7 @@ impl<'a> SessionWait<'a> {
             owner,
             reported: BTreeSet::new(),
             must_renew: false,
+            is_response_old: false,
             has_reported_server: false,
             has_reported_failure: false,
         }
@@ -282,9 +287,10 @@ impl EventLoop<'_> {
             let wake = wake.into_iter().chain(others.filter(|at| *at > now)).min();
             match self.event(wake.unwrap_or(now + LONGEST_SLEEP)) {
                 Some(Event::Response(response)) if is_renewing => {
+                    let is_old = std::mem::take(&mut wait.is_response_old);
                     match wait.renewals.handle_response(clock::now(), *response) {
                         RenewalOutcome::Renewed(..) => {
-                            wait.must_renew = false;
+                            wait.must_renew &= is_old;
                             self.address_reader.renewed();
                         }
                         RenewalOutcome::Lost(_, record)
@@ -297,18 +303,19 @@ impl EventLoop<'_> {
                 }
                 Some(Event::AddressRead(record)) => {
                     if self.handle_address_read(record.as_deref(), wait.renewals) {
-                        wait.disconnected(clock::now());
+                        wait.disconnected(clock::now(), self.has_open_request());
                     }
                 }
                 Some(Event::Response(response)) => {
+                    wait.is_response_old = false;
                     if response.outcome.is_err() {
-                        wait.disconnected(clock::now());
+                        wait.disconnected(clock::now(), false);
                     }
                     wait.ending.handle_response(clock::now(), *response);
                     self.report_left(wait);
                 }
                 Some(Event::Disconnected) => {
-                    wait.disconnected(clock::now());
+                    wait.disconnected(clock::now(), self.has_open_request());
                     if let Some(limit) = wait.renewals.disconnected(clock::now()) {
                         self.report_silence(limit);
                     }

@@ -83,7 +83,7 @@ fn updates_keep_the_selection_and_the_focus() {
     browser.run("focusOn('#diagnosis button')");
     assert_eq!(holder.end().status, Some(3));
     assert_eq!(waiter.wait().status, Some(0));
-    browser.shows("#diagnosis", "free");
+    browser.shows("#diagnosis code", "dlock status init");
     assert_eq!(browser.run("return document.activeElement.id"), "name");
     // The focus follows the command line and not the position: this command was the fourth one.
     browser.run("focusOn('#diagnosis button')");
