@@ -186,6 +186,23 @@ fn a_contender_does_not_kill_a_session_of_a_holder_that_chose_wait() {
 }
 
 #[test]
+fn a_contender_starts_no_command_after_a_failed_renewal_until_another_succeeds() {
+    for flavour in Flavour::ALL {
+        let mut scene = Scene::new(flavour);
+        let (holder, _) = scene.start(&["--ttl", "2s", "--server-sessions", "wait"]);
+        scene.wait_until_noted();
+        scene.kill_all(&holder);
+        let next = scene.next(&["--ttl", "6s"]).start();
+        next.wait_for_output("which an earlier run of init left on the server, has ended");
+        scene.refuse_updates();
+        next.wait_for_output("cannot renew init");
+        scene.unlock();
+        next.wait()
+            .expect(69, "", "the lease of init cannot be renewed");
+    }
+}
+
+#[test]
 fn with_ignore_nothing_is_noted_and_the_statement_continues() {
     for flavour in Flavour::ALL {
         let scene = Scene::new(flavour);

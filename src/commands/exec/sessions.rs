@@ -20,7 +20,7 @@ use crate::protocol::acquire::AcquiredLease;
 use crate::protocol::renew::{Liveness, RenewalOutcome, Renewals};
 use crate::protocol::session_end::{EndingSessions, EndingStep};
 use crate::report::log::EventKind;
-use crate::report::messages;
+use crate::report::{lost_grant, messages};
 use crate::store::session::SessionPolicy;
 use crate::store::{EarlierSessions, LockRecord, ReleaseRequest, Request, Response};
 use crate::sys::{clock, signal};
@@ -60,6 +60,19 @@ enum SessionOwner {
     EarlierHolder,
 }
 
+/// What shows that the lease exists on the server of the next request. After a connection has ended, the next one may
+/// lead to another server, which may lack the lease. A contender then renews its lease before it looks for sessions there,
+/// and before its command starts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum LeaseProof {
+    /// A renewal on the present connection, or no renewal is necessary.
+    Renewed,
+    /// Nothing. The next renewal that succeeds is a proof.
+    Missing,
+    /// Nothing. The request in flight was sent before the connection ended, so its response is no proof.
+    AfterOpenRequest,
+}
+
 /// A wait for sessions to end, and the reports about it.
 struct SessionWait<'a> {
     ending: EndingSessions,
@@ -67,22 +80,37 @@ struct SessionWait<'a> {
     owner: SessionOwner,
     /// Ids of the sessions that have been reported.
     reported: BTreeSet<u64>,
-    /// True if the next connection may lead to another server, which may lack the lease. A contender must then renew its
-    /// lease before it looks for sessions there, and before its command starts.
-    must_renew: bool,
-    /// True if the request in flight was sent before the connection ended, so that its response does not show that the
-    /// lease exists on the next server.
-    is_response_old: bool,
+    proof: LeaseProof,
+    /// Time of the first renewal that failed since the most recent successful one.
+    failing_since: Option<BootInstant>,
     has_reported_server: bool,
     has_reported_failure: bool,
 }
 
 impl<'a> SessionWait<'a> {
-    /// Records that the connection has ended. `has_open_request` is true while a request is in flight.
+    /// Records that the connection has ended, or that the lease may be lost. `has_open_request` is true while a request is
+    /// in flight.
+    fn require_renewal(&mut self, has_open_request: bool) {
+        self.proof = match (self.owner, has_open_request) {
+            (SessionOwner::OwnCommand, _) => LeaseProof::Renewed,
+            (SessionOwner::EarlierHolder, true) => LeaseProof::AfterOpenRequest,
+            (SessionOwner::EarlierHolder, false) => LeaseProof::Missing,
+        };
+    }
+
+    /// Records that the connection has ended, and renews soon. `has_open_request` is true while a request is in flight.
     fn disconnected(&mut self, now: BootInstant, has_open_request: bool) {
-        self.must_renew = self.owner == SessionOwner::EarlierHolder;
-        self.is_response_old = has_open_request;
+        self.require_renewal(has_open_request);
         self.renewals.expedite(now);
+    }
+
+    /// Records the response to the request in flight. `is_renewed` is true if the request was a renewal that succeeded.
+    fn responded(&mut self, is_renewed: bool) {
+        self.proof = match self.proof {
+            LeaseProof::AfterOpenRequest => LeaseProof::Missing,
+            LeaseProof::Missing if is_renewed => LeaseProof::Renewed,
+            proof => proof,
+        };
     }
 
     const fn new(ending: EndingSessions, renewals: &'a mut Renewals, owner: SessionOwner) -> Self {
@@ -91,8 +119,8 @@ impl<'a> SessionWait<'a> {
             renewals,
             owner,
             reported: BTreeSet::new(),
-            must_renew: false,
-            is_response_old: false,
+            proof: LeaseProof::Renewed,
+            failing_since: None,
             has_reported_server: false,
             has_reported_failure: false,
         }
@@ -262,7 +290,9 @@ impl EventLoop<'_> {
                         request.look = wait.ending.renewal_look().map(Box::new);
                         self.send(Request::Renew(request));
                     }
-                    (None, _) if wait.must_renew => wake = wait.renewals.wake_at(),
+                    (None, _) if wait.proof != LeaseProof::Renewed => {
+                        wake = wait.renewals.wake_at();
+                    }
                     (None, EndingStep::Send(request)) => self.send(request),
                     (None, EndingStep::Wait(instant)) => {
                         wake = wait.renewals.wake_at().into_iter().chain([instant]).min();
@@ -287,18 +317,32 @@ impl EventLoop<'_> {
             let wake = wake.into_iter().chain(others.filter(|at| *at > now)).min();
             match self.event(wake.unwrap_or(now + LONGEST_SLEEP)) {
                 Some(Event::Response(response)) if is_renewing => {
-                    let is_old = std::mem::take(&mut wait.is_response_old);
-                    match wait.renewals.handle_response(clock::now(), *response) {
+                    let outcome = wait.renewals.handle_response(clock::now(), *response);
+                    wait.responded(matches!(outcome, RenewalOutcome::Renewed(..)));
+                    match outcome {
                         RenewalOutcome::Renewed(..) => {
-                            wait.must_renew &= is_old;
                             self.address_reader.renewed();
+                            if let Some(since) = wait.failing_since.take() {
+                                self.report_renewed_again(since);
+                            }
+                        }
+                        // The error has ended the connection.
+                        RenewalOutcome::Failed(failure) => {
+                            wait.require_renewal(false);
+                            self.report_failed_renewal(&failure, wait.failing_since.is_none());
+                            wait.failing_since.get_or_insert_with(clock::now);
+                        }
+                        RenewalOutcome::GrantLost(_) => {
+                            wait.require_renewal(false);
+                            let text = lost_grant::reasserting(&self.action);
+                            self.report.info(EventKind::GrantLost, text);
                         }
                         RenewalOutcome::Lost(_, record)
                             if wait.owner == SessionOwner::EarlierHolder =>
                         {
                             return SessionsEnd::Lost(record);
                         }
-                        _ => {}
+                        RenewalOutcome::Lost(..) => {}
                     }
                 }
                 Some(Event::AddressRead(record)) => {
@@ -307,7 +351,7 @@ impl EventLoop<'_> {
                     }
                 }
                 Some(Event::Response(response)) => {
-                    wait.is_response_old = false;
+                    wait.responded(false);
                     if response.outcome.is_err() {
                         wait.disconnected(clock::now(), false);
                     }

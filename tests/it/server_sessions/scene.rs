@@ -257,6 +257,14 @@ impl Scene {
         });
     }
 
+    /// Makes all updates of the record fail.
+    #[track_caller]
+    pub(super) fn refuse_updates(&self) {
+        self.execute(
+            "CREATE TRIGGER refuse BEFORE UPDATE ON dlock_lock FOR EACH ROW SIGNAL SQLSTATE '45000'",
+        );
+    }
+
     /// Ends the transaction that has locked the row.
     pub(super) fn unlock(&mut self) {
         self.lock.query_drop("ROLLBACK").expect("a transaction");

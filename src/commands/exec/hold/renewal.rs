@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use super::RunState;
 use crate::commands::exec::event_loop::EventLoop;
+use crate::lease::instant::BootInstant;
 use crate::process::supervisor::SupervisorInput;
 use crate::protocol::renew::{RenewalOutcome, Renewals};
 use crate::report::log::EventKind;
 use crate::report::{lost_grant, messages};
-use crate::store::{LockRecord, Loss};
+use crate::store::{Failure, LockRecord, Loss};
 use crate::sys::clock;
 
 impl EventLoop<'_> {
@@ -48,8 +49,28 @@ impl EventLoop<'_> {
         true
     }
 
-    /// Applies the outcome of a renewal, which took the time `took`, to the run. Reports a lost lease, each failed renewal, and the first success
-    /// after a failure.
+    /// Reports a failed renewal. `is_first` is false if the renewal before it failed as well.
+    pub(in crate::commands::exec) fn report_failed_renewal(
+        &self,
+        failure: &Failure,
+        is_first: bool,
+    ) {
+        let text = format_args!("cannot renew {}: {failure}; trying again", self.action);
+        match is_first {
+            true => self.report.info(EventKind::RenewalFailed, text),
+            false => self.report.debug(EventKind::RenewalFailed, text),
+        }
+    }
+
+    /// Reports the first successful renewal after failures, of which the first was at `since`.
+    pub(in crate::commands::exec) fn report_renewed_again(&self, since: BootInstant) {
+        let ago = messages::duration(clock::now().since(since));
+        let text = format_args!("{} is renewed again after {ago}", self.action);
+        self.report.info(EventKind::Renewed, text);
+    }
+
+    /// Applies the outcome of a renewal, which took the time `took`, to the run. Reports a lost lease, each failed renewal,
+    /// and the first success after a failure.
     pub(super) fn handle_renewal(
         &mut self,
         outcome: RenewalOutcome,
@@ -71,9 +92,7 @@ impl EventLoop<'_> {
                 run.send(SupervisorInput::Renewed(deadline));
                 run.failure = None;
                 if let Some(since) = run.failing_since.take() {
-                    let ago = messages::duration(clock::now().since(since));
-                    let text = format_args!("{} is renewed again after {ago}", self.action);
-                    self.report.info(EventKind::Renewed, text);
+                    self.report_renewed_again(since);
                 }
             }
             RenewalOutcome::Failed(failure) => {
@@ -81,11 +100,8 @@ impl EventLoop<'_> {
                 self.observers.renewal_failed();
                 self.report_disconnected(run);
                 run.failing_since.get_or_insert_with(clock::now);
-                let text = format!("cannot renew {}: {failure}; trying again", self.action);
-                match run.failure.replace(failure) {
-                    None => self.report.info(EventKind::RenewalFailed, text),
-                    Some(_) => self.report.debug(EventKind::RenewalFailed, text),
-                }
+                self.report_failed_renewal(&failure, run.failure.is_none());
+                run.failure = Some(failure);
             }
             RenewalOutcome::GrantLost(_) => {
                 run.sessions.looked(None);
