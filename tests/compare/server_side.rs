@@ -276,9 +276,12 @@ impl ServerSide {
         self.execute_as_root(&format!(
             "UPDATE dlock_lock SET {row} WHERE action='{action}'"
         ));
-        let entries = shift(&["enqueued_at", "last_seen_at"]);
+        // The start of the server does not move. An entry of a session that is older than the start belongs to a dead
+        // waiter, so its time does not move either. Other rules use this time only for waiters that poll.
+        let entries = shift(&["enqueued_at"]);
         self.execute_as_root(&format!(
-            "UPDATE dlock_waiter SET {entries} WHERE action='{action}'"
+            "UPDATE dlock_waiter SET {entries},\
+             last_seen_at=IF(polls=1,last_seen_at-{by},last_seen_at) WHERE action='{action}'"
         ));
     }
 
