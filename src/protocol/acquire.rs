@@ -4,12 +4,12 @@
 //! The caller calls [`Acquire::next`], carries out the result, and passes every response to
 //! [`Acquire::handle_response`]. If the first attempt does not acquire the lease, the contender inserts a queue entry
 //! and waits for the queue lock, the named lock that the holder keeps. The server grants the queue lock to the waiters
-//! one by one, in the order in which they start to wait. Of waiters that have started again, the one with the earliest
-//! queue entry comes first. A waiter sends nothing until the server grants it the queue lock; the reads for reminders
-//! are not part of the acquisition. If the holder loses its session or dies, the next waiter gets the queue lock but
-//! normally finds the record held. This waiter is the queue head. The queue head keeps the queue lock and watches the
-//! record. If the queue lock does not work, waiters poll the record, and normally acquire the lease in the order of
-//! their queue entries.
+//! one by one, in the order in which they start to wait. A waiter that reconnects starts a new wait but keeps its queue
+//! entry, and waiters with later queue entries let it pass. A waiter sends nothing until the server grants it the queue
+//! lock; the reads for reminders are not part of the acquisition. If the holder loses its session or dies, the next
+//! waiter gets the queue lock but normally finds the record held. This waiter is the queue head. The queue head keeps
+//! the queue lock and watches the record. If the queue lock does not work, waiters poll the record, and normally
+//! acquire the lease in the order of their queue entries.
 //!
 //! - `queue`: decides the next request from the record and the queue
 //! - `confirm`: decides when a grant counts, and creates the request that releases everything when the contender gives
@@ -152,8 +152,8 @@ pub struct Acquire {
     consecutive_tries: u32,
     /// Number of consecutive reads that found an unexpected owner of the queue lock.
     queue_lock_anomalies: u32,
-    /// If another session has kept the queue lock for too long, the instant at which to try the queue lock again. None if
-    /// the queue lock is available, or if it does not work.
+    /// Instant from which to try the queue lock again after it was disabled for a ttl. This instant stays set when the
+    /// queue lock is available again. None if the queue lock was never disabled for a ttl, or if it does not work.
     retry_queue_lock_at: Option<BootInstant>,
     silence: SilenceLimit,
     /// Number of consecutive waits that ended without the queue lock.
@@ -164,8 +164,8 @@ pub struct Acquire {
     lost_grants: LostGrants,
     observed: Option<LastObserved>,
     entry: OwnEntry,
-    /// The instant since which a waiter ahead, which the queue lock does not order, could have acquired the record. None
-    /// if there is no such waiter, or if the record cannot be acquired.
+    /// Instant since which this contender leaves the record, which can be acquired, to an earlier waiter that the queue
+    /// lock does not order. None if there is no such waiter, or if the record cannot be acquired.
     free_since: Option<BootInstant>,
     failure: Option<Failure>,
     /// Send time of the first attempt with an unknown outcome. None if the outcome of every attempt is known.
@@ -367,8 +367,8 @@ impl Acquire {
         self.queue_lock
     }
 
-    /// Returns true if the queue lock is unavailable because another session has kept it for too long. This contender tries
-    /// the queue lock again from time to time.
+    /// If the queue lock is unavailable, returns true if this contender tries it again later. The reason is then that
+    /// another session has kept the queue lock for too long, or that an earlier waiter has not waited for it again.
     #[must_use]
     pub fn retries_queue_lock(&self) -> bool {
         self.retry_queue_lock_at.is_some()
@@ -409,7 +409,7 @@ impl Acquire {
     pub fn normalize_for_model(&mut self, now: BootInstant) {
         let past = BootInstant::new(Duration::ZERO);
         self.backoff = Backoff::default();
-        // The limits only make waits shorter.
+        // A silence limit only makes waits shorter.
         self.silence = SilenceLimit::default();
         self.passes = 0;
         if let Some(at) = &mut self.retry_queue_lock_at

@@ -4,9 +4,9 @@
 //! A DNS name, a virtual IP or a proxy may lead to another server while the connection of the holder stays open. If the
 //! old server still accepts writes, the renewals on it succeed, but contenders that connect now do not see them. The
 //! holder therefore reads its record over a new connection. The renewals of this process that were complete before the
-//! read must be in that record. Another node of the same cluster may apply them a moment later, so the reader reads again
-//! until they are there or a time limit has passed. If they are still missing, the holder reconnects, and the next
-//! renewal decides whether it still holds the lease. A reconnect is harmless.
+//! read must be in that record. Another member of the same group may apply them a moment later, so the reader reads
+//! again until they are there or a time limit has passed. If they are still missing, the holder reconnects, and the
+//! next renewal decides whether it still holds the lease. A reconnect is harmless.
 
 use std::time::Duration;
 
@@ -75,7 +75,8 @@ impl AddressChecks {
         self.renewals += 1;
     }
 
-    /// Records that the holder has reconnected at `now`. The renewals before are not known to the present server.
+    /// Records that the holder has reconnected at `now`. Earlier renewals no longer count, because the present server
+    /// may lack them.
     pub fn reconnected(&mut self, now: BootInstant) {
         // The read in flight may have begun before a renewal that is counted from now on.
         let pending = self.pending.map(|pending| PendingRead {

@@ -11,15 +11,15 @@ const SHORTEST: Duration = Duration::from_secs(1);
 /// The silences after which connections of this process have ended.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct SilenceLimit {
-    /// The silence at the end of the latest connection. None if no connection has ended.
+    /// The latest silence of at least [`SHORTEST`] after which a connection has ended. None if there is none.
     latest: Option<Duration>,
     /// The shortest silence after which two connections have ended. None if there is none.
     limit: Option<Duration>,
 }
 
 impl SilenceLimit {
-    /// Records that a connection has ended on which nothing was sent for the time `silence`. Returns the limit if it is
-    /// new or shorter than before.
+    /// Records the end of a connection on which nothing was sent for the time `silence`. Returns the limit if it is
+    /// new, or clearly shorter than before.
     pub fn ended_after(&mut self, silence: Duration) -> Option<Duration> {
         if silence < SHORTEST {
             return None;
