@@ -29,8 +29,9 @@ const MAX_RETRY_DELAY: Duration = Duration::from_millis(500);
 /// the rate to 10 renewals per second.
 const MIN_RETRY_DELAY: Duration = Duration::from_millis(100);
 
-/// Number of renewals in the record, in addition to one for each millisecond since the grant, after the grant is written
-/// again. Renewals are much rarer, also if an attempt had to confirm its grant with renewals of its own.
+/// When a grant is written again, its number of renewals is set to this number plus one for each millisecond since the
+/// grant. The result is larger than each earlier number of renewals, because the holder renews much less often, even if
+/// it also needed renewals to confirm the grant.
 const REASSERTED_RENEWALS: u64 = 1000;
 
 /// The renewals of one grant.
@@ -48,7 +49,7 @@ pub struct Renewals {
     /// True if the next renewal writes the grant again and advances the fence, false if it only writes the grant again.
     /// None if the next renewal is a plain one.
     reasserts: Option<bool>,
-    /// True if the most recent renewal was to write the grant again.
+    /// True if the most recent renewal tried to write the grant again.
     has_reasserted: bool,
     /// Send time of the most recent renewal, or of the request that proves the grant.
     last_sent: BootInstant,
@@ -81,8 +82,10 @@ pub enum RenewalOutcome {
     /// This process no longer holds the lease. Contains the reason and the record that dlock read.
     Lost(Loss, Box<LockRecord>),
     /// The database has lost the grant. The next renewal writes the grant again unless the command has to be stopped.
-    /// Contains the record that dlock read.
-    GrantLost(Box<LockRecord>),
+    GrantLost {
+        /// False if the renewal was already an attempt to write the grant again.
+        is_first: bool,
+    },
     /// The renewal failed, or its outcome is unknown. It is tried again unless the command has to be stopped.
     Failed(Failure),
 }
@@ -118,7 +121,7 @@ impl Renewals {
         }
     }
 
-    /// Renews the lease before a connection has been silent for as long as `silence` allows.
+    /// Makes renewals so frequent that a connection is not silent for longer than `silence` allows.
     pub fn limit_silence(&mut self, silence: SilenceLimit) {
         self.silence = silence;
         let next = self.last_sent + self.interval();
@@ -246,7 +249,9 @@ impl Renewals {
                 };
                 self.next_at = Some(now + pause);
                 self.record_heartbeat();
-                RenewalOutcome::GrantLost(Box::new(record))
+                RenewalOutcome::GrantLost {
+                    is_first: !self.has_reasserted,
+                }
             }
             // Send no further renewal, because each response would report the loss again until the command is dead.
             Ok(Response::Lost(record)) => {

@@ -22,7 +22,7 @@ pub fn not_reasserted(action: &Action, seen: &LockRecord) -> String {
         true => format!(", and {}", holding(action, seen)),
         false => String::new(),
     };
-    format!("the database has lost its grant, {CAUSE}{state}")
+    format!("the database has lost the grant, {CAUSE}{state}")
 }
 
 /// Returns the reason why another process has the lease of `action` although the lease of this process had not ended.
@@ -30,7 +30,7 @@ pub fn not_reasserted(action: &Action, seen: &LockRecord) -> String {
 pub fn taken_early(action: &Action, seen: &LockRecord) -> String {
     let holding = holding(action, seen);
     format!(
-        "{holding}, although the lease of this process had not ended; the database has lost its grant, {CAUSE}, or the server's clock has jumped"
+        "{holding}, although the lease of this process had not ended; the database has lost the grant of this process, {CAUSE}, or the server's clock has jumped"
     )
 }
 

@@ -509,7 +509,7 @@ impl Client {
                         *loss = Some(reason);
                         SupervisorInput::Lost
                     }
-                    RenewalOutcome::Failed(_) | RenewalOutcome::GrantLost(_) => {
+                    RenewalOutcome::Failed(_) | RenewalOutcome::GrantLost { .. } => {
                         if is_tracked {
                             Arc::make_mut(sessions).looked(None);
                         }

@@ -20,7 +20,7 @@ use crate::protocol::acquire::AcquiredLease;
 use crate::protocol::renew::{Liveness, RenewalOutcome, Renewals};
 use crate::protocol::session_end::{EndingSessions, EndingStep};
 use crate::report::log::EventKind;
-use crate::report::{lost_grant, messages};
+use crate::report::messages;
 use crate::store::session::SessionPolicy;
 use crate::store::{EarlierSessions, LockRecord, ReleaseRequest, Request, Response};
 use crate::sys::{clock, signal};
@@ -332,10 +332,9 @@ impl EventLoop<'_> {
                             self.report_failed_renewal(&failure, wait.failing_since.is_none());
                             wait.failing_since.get_or_insert_with(clock::now);
                         }
-                        RenewalOutcome::GrantLost(_) => {
+                        RenewalOutcome::GrantLost { is_first } => {
                             wait.require_renewal(false);
-                            let text = lost_grant::reasserting(&self.action);
-                            self.report.info(EventKind::GrantLost, text);
+                            self.report_lost_grant(is_first);
                         }
                         RenewalOutcome::Lost(_, record)
                             if wait.owner == SessionOwner::EarlierHolder =>

@@ -95,13 +95,19 @@ fn lost_grant_is_written_again_once_and_before_the_deadline() {
     assert!(renewals.due(after(5_000)).is_some());
     let lost = || Ok(Response::Lost(older_record()));
     let outcome = renewals.handle_response(after(5_010), timed_response(after(5_000), lost()));
-    assert!(matches!(outcome, RenewalOutcome::GrantLost(_)));
+    assert!(matches!(
+        outcome,
+        RenewalOutcome::GrantLost { is_first: true }
+    ));
     let request = renewals.due(after(5_010)).expect("the grant is written");
     let reassertion = request.reassertion.expect("the grant is written");
     assert!(reassertion.fenced);
     assert!(reassertion.renewals > 5_010);
     let outcome = renewals.handle_response(after(5_020), timed_response(after(5_010), lost()));
-    assert!(matches!(outcome, RenewalOutcome::GrantLost(_)));
+    assert!(matches!(
+        outcome,
+        RenewalOutcome::GrantLost { is_first: false }
+    ));
     assert!(renewals.due(after(5_100)).is_none(), "the fence is locked");
     let request = renewals.due(after(5_520)).expect("it is tried again");
     assert!(request.reassertion.is_some());
@@ -113,7 +119,10 @@ fn lost_grant_is_written_again_once_and_before_the_deadline() {
     let request = renewals.due(after(6_100)).expect("a plain renewal follows");
     assert!(request.reassertion.is_none());
     let outcome = renewals.handle_response(after(6_110), timed_response(after(6_100), lost()));
-    assert!(matches!(outcome, RenewalOutcome::GrantLost(_)));
+    assert!(matches!(
+        outcome,
+        RenewalOutcome::GrantLost { is_first: true }
+    ));
     let term = renewals.deadline().term;
     assert!(renewals.due(term).is_none(), "the command is being stopped");
     renewals.continue_without_command();

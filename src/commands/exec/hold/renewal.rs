@@ -62,6 +62,16 @@ impl EventLoop<'_> {
         }
     }
 
+    /// Reports that the database has lost the grant. `is_first` is false if this process has already tried to write the
+    /// grant again.
+    pub(in crate::commands::exec) fn report_lost_grant(&self, is_first: bool) {
+        let text = lost_grant::reasserting(&self.action);
+        match is_first {
+            true => self.report.info(EventKind::GrantLost, text),
+            false => self.report.debug(EventKind::GrantLost, text),
+        }
+    }
+
     /// Reports the first successful renewal after failures, of which the first was at `since`.
     pub(in crate::commands::exec) fn report_renewed_again(&self, since: BootInstant) {
         let ago = messages::duration(clock::now().since(since));
@@ -103,13 +113,12 @@ impl EventLoop<'_> {
                 self.report_failed_renewal(&failure, run.failure.is_none());
                 run.failure = Some(failure);
             }
-            RenewalOutcome::GrantLost(_) => {
+            RenewalOutcome::GrantLost { is_first } => {
                 run.sessions.looked(None);
                 self.observers.renewal_failed();
                 run.disconnected_at = None;
                 run.failing_since.get_or_insert_with(clock::now);
-                let text = lost_grant::reasserting(&self.action);
-                self.report.info(EventKind::GrantLost, text);
+                self.report_lost_grant(is_first);
             }
             RenewalOutcome::Lost(loss, record) => {
                 run.look_now();
