@@ -17,7 +17,7 @@
 //! late.wait(); late.let_go();                        // delivers the request, even if the client has disconnected
 //!
 //! proxy.requests(Flow::Hold); proxy.responses(Flow::Lose); proxy.both(Flow::Pass);  // current and new connections
-//! proxy.door(AcceptMode::Silent);                          // new connections: Open, Silent, Reset, Refused
+//! proxy.door(AcceptMode::Silent);                          // new connections: Open, Silent, Reset, Full, Refused
 //! proxy.retarget(other_port);                        // the target of new connections
 //! proxy.reset(); proxy.close();                      // ends current connections by RST or FIN
 //! proxy.inject(&bytes);                              // sends bytes to current clients
@@ -116,6 +116,8 @@ pub(crate) enum AcceptMode {
     Silent,
     /// The proxy accepts connections and resets them.
     Reset,
+    /// The proxy accepts connections, and refuses them as a server does that has no free connection.
+    Full,
     /// The kernel refuses connections.
     Refused,
 }

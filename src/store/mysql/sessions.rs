@@ -1,5 +1,7 @@
 //! Finds the sessions that a command has on the server, and ends them.
 
+use std::time::Duration;
+
 use super::connection::Connection;
 use super::database::Database;
 use super::exchange::RequestKind;
@@ -94,7 +96,8 @@ impl Database {
     }
 
     /// Ends the noted sessions on the server that has them, if one of the other hosts leads to it. None if none does. A
-    /// server that refuses writes can still end sessions.
+    /// server that refuses writes can still end sessions. The hosts share the time limit of a request, because no renewal
+    /// is sent at this time. A host that has no free connection may have the sessions, so its failure is returned.
     fn end_sessions_on_other_host(
         &mut self,
         request: &EndSessionsRequest,
@@ -109,14 +112,19 @@ impl Database {
         // The previous look has left a connection to the right host.
         let previous = self.second.as_ref().map(|it| it.target().address.clone());
         others.sort_by_key(|it| previous.as_ref() != Some(&it.address));
+        let limit = self.limit / u32::try_from(others.len()).unwrap_or(1).max(1);
+        let mut full = None;
         for target in others {
-            let other = self.second_to(target);
-            let found = other.find_sessions(&request.look);
-            if found.is_ok_and(|(_, server)| server == *noted) {
-                return Some(other.end_sessions(&request));
+            let other = self.second_to(target, limit);
+            match other.find_sessions(&request.look) {
+                Ok((_, server)) if server == *noted => return Some(other.end_sessions(&request)),
+                Err(failure) if failure.kind == FailureKind::TooManyConnections => {
+                    full.get_or_insert(failure);
+                }
+                Ok(_) | Err(_) => {}
             }
         }
-        None
+        full.map(Err)
     }
 
     /// Kills the sessions in `look` that have one of `ids`. Returns the ids of the sessions that were killed, and of those
@@ -203,12 +211,13 @@ impl Database {
 
     /// Returns the second connection, to the server of the first one. It is not connected at first.
     fn second(&mut self) -> &mut Self {
-        self.second_to(self.target().clone())
+        self.second_to(self.target().clone(), self.limit)
     }
 
-    /// Returns the second connection, to `target`. It is not connected at first.
-    fn second_to(&mut self, target: Target) -> &mut Self {
-        let (limit, idle) = (self.limit, self.idle);
+    /// Returns the second connection, to `target`. It is not connected at first. `limit` is the maximum time of each
+    /// connect, each read and each write of a new connection.
+    fn second_to(&mut self, target: Target, limit: Duration) -> &mut Self {
+        let idle = self.idle;
         let present = self.second.take();
         let same = present.filter(|second| second.target().address == target.address);
         let second = same.unwrap_or_else(|| Box::new(Self::new(target, limit, idle)));

@@ -33,6 +33,10 @@ pub(super) fn accept(shared: &Arc<Shared>, port: &Port, mut listener: TcpListene
             // The client closed the connection before the accept.
             (_, Err(_)) => {}
             (AcceptMode::Reset, Ok((client, _))) => abandon(&client, true),
+            // The write fails only if the client has closed the connection.
+            (AcceptMode::Full, Ok((mut client, _))) => {
+                let _ = client.write_all(&wire::full_greeting());
+            }
             (AcceptMode::Silent, Ok((client, _))) => {
                 shared.change(|state| state.silent.push(client));
             }

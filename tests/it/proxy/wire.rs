@@ -101,6 +101,14 @@ pub(crate) fn error_packet(code: u16, text: &str) -> Vec<u8> {
     packet(1, &payload)
 }
 
+/// Builds the packet that a server without a free connection sends instead of a greeting.
+pub(super) fn full_greeting() -> Vec<u8> {
+    let mut payload = vec![0xff];
+    payload.extend(1040_u16.to_le_bytes());
+    payload.extend(b"#08004Too many connections");
+    packet(0, &payload)
+}
+
 /// Builds a packet with this sequence number and payload.
 pub(crate) fn packet(number: u8, payload: &[u8]) -> Vec<u8> {
     let length = u32::try_from(payload.len()).expect("the packet is small");

@@ -3,7 +3,7 @@
 use super::scene::Scene;
 use crate::clusters::{galera, group, run};
 use crate::hosts::{host, url};
-use crate::proxy::Proxy;
+use crate::proxy::{AcceptMode, Proxy};
 use crate::servers::{Flavour, shared};
 
 #[test]
@@ -36,6 +36,29 @@ fn statement_on_another_node_ends_only_if_a_host_of_the_contender_leads_to_that_
         outcome.expect(0, statements, message);
         assert!(!scene.is_noted(), "{outcome:#?}");
     }
+}
+
+#[test]
+fn a_contender_waits_for_a_host_without_a_free_connection_that_may_have_the_sessions() {
+    let cluster = galera();
+    let first = &cluster.nodes[0];
+    let to_first = Proxy::to(first.port());
+    let hosts = [to_first.port(), cluster.nodes[1].port()].map(host);
+    let database = first.database("sessions");
+    let (user, port) = (database.user.clone(), database.port);
+    let scene = Scene::with_client(Flavour::MariaDb, database, &user, port);
+    let (holder, _) = scene.start(&["--ttl", "2s"]);
+    scene.wait_until_noted();
+    scene.kill_all(&holder);
+    to_first.door(AcceptMode::Full);
+    let contender = scene.next(&[]);
+    let contender = contender.env("DLOCK_URL", url(&scene.database, &hosts));
+    let contender = contender.start();
+    contender.wait_for_output("cannot look for the sessions");
+    to_first.door(AcceptMode::Open);
+    let message = "ended 1 session that an earlier run of init left on the server";
+    contender.wait().expect(0, "0 statements\n", message);
+    assert!(!scene.is_noted());
 }
 
 #[test]
